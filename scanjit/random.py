@@ -24,7 +24,7 @@ from scanjit.ops.expect import expect
 from scanjit.ops.random import RANDOM_BITS, RANDOM_NORMAL, RANDOM_SHUFFLE, RANDOM_UNIFORM
 from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import broadcast_to, constant_value
-from scanjit.ops.view import DIMSHUFFLE
+from scanjit.ops.view import DIMSHUFFLE, along
 from scanjit.runtime.shared import SharedVariable, shared
 from scanjit.tensor.elementwise import exp
 from scanjit.tensor.reductions import cumsum, max as largest, sum as total_of
@@ -403,7 +403,7 @@ def _element(sizes: Sequence[Dimension]) -> Node:
     place = ir.constant(np.int64(0))
     for axis, size in enumerate(sizes):
         if size != 1:
-            line = DIMSHUFFLE(IOTA(length=size), order=tuple(0 if a == axis else None for a in range(len(sizes))))
+            line = along(IOTA(length=size), axis, len(sizes))
             below = types.product(sizes[axis + 1 :])
             step = line if isinstance(below, int) and below == 1 else line * ir.dim_node(below)
             place = step if place.ndim == 0 else place + step

@@ -20,7 +20,7 @@ from scanjit.loops.entries import Entry, Leaf, moment
 from scanjit.loops.step import Returned
 from scanjit.ops.elementwise import CAST
 from scanjit.ops.expect import expect
-from scanjit.ops.shape import window
+from scanjit.ops.shape import row, window
 from scanjit.types import Dimension, Type
 
 LONGEST_LINE = 8
@@ -59,7 +59,7 @@ class Feedback:
         else:
             value, rows = _with_rows(value, entry, leaf)
             initial = [window(value, 0, rows - lag, lag) for lag in far]
-            initial += [windows.row(value, rows - lag) for lag in range(line, 0, -1)]
+            initial += [row(value, rows - lag) for lag in range(line, 0, -1)]
             types_ = [value.type.with_shape(value.type.shape[1:])] * len(initial)
         lags = [*far, *range(line, 0, -1)]
         symbols = [new_input(t, leaf.name + moment(-1 * lag)) for t, lag in zip(types_, lags, strict=True)]

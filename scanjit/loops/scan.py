@@ -32,7 +32,7 @@ from scanjit.loops.structure import Tree, flatten, function_location
 from scanjit.loops.updates import Update, entered
 from scanjit.ops.random import RANDOM_BITS
 from scanjit.ops.scan import Roles, scan_node
-from scanjit.ops.shape import IOTA, window
+from scanjit.ops.shape import IOTA, row, window
 from scanjit.symbol import Tensor
 from scanjit.types import Dimension
 
@@ -68,8 +68,8 @@ class BuiltScan:
         remaining = iter(ys)
         for tree, finals in zip(self.trees, self.finals, strict=True):
             mine = [next(remaining) for _ in range(tree.size)]
-            values = [windows.row(carries[i], roles.lags[i] - 1) if i in roles.lags else carries[i] for i in finals]
-            values = values or [windows.row(y, length - 1) for y in mine]
+            values = [row(carries[i], roles.lags[i] - 1) if i in roles.lags else carries[i] for i in finals]
+            values = values or [row(y, length - 1) for y in mine]
             result.append(tree.unflatten(values))
         return result
 

@@ -15,7 +15,7 @@ from scanjit.loops.scan import build, scan
 from scanjit.loops.structure import describe, function_location
 from scanjit.ops.elementwise import WHERE, cast
 from scanjit.ops.index import GATHER, SCATTER
-from scanjit.ops.shape import CONCATENATE, IOTA, window
+from scanjit.ops.shape import CONCATENATE, IOTA, row, window
 from scanjit.ops.stretch import full
 from scanjit.types import Dimension
 
@@ -226,7 +226,7 @@ def associative_scan(fn: Callable[..., Any], xs: Any) -> Any:
     def step(row: Any, before: Any) -> list[Any]:
         return [fn(before, row)]
 
-    first = entry.tree.unflatten([windows.row(x, 0) for x in whole])
+    first = entry.tree.unflatten([row(x, 0) for x in whole])
     others = entry.tree.unflatten([window(x, 0, 1, x.type.shape[0] - 1) for x in whole])
     rest = entry.tree.leaves_of(scan(step, [{"input": others}], [{"initial": first}]))
     return entry.tree.unflatten([CONCATENATE(window(x, 0, 0, 1), y, axis=0) for x, y in zip(whole, rest, strict=True)])

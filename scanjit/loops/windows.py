@@ -8,7 +8,6 @@ from scanjit.ir import Node, new_input
 from scanjit.loops.entries import Entry, Leaf, moment, rows_available
 from scanjit.ops.expect import NEGATIVE, expect
 from scanjit.ops.shape import window
-from scanjit.ops.view import DIMSHUFFLE
 from scanjit.types import Dimension
 
 
@@ -50,11 +49,6 @@ def with_rows(x: Node, need: Dimension, text: str, fix: str) -> Node:
     if types.not_negative(need - have - 1):
         raise ScanError(text.format(right=have, left=need), got=repr(x), fix=fix)
     return expect(x, (need, have, text))
-
-
-def row(x: Node, index: Dimension) -> Node:
-    """One row of a tensor."""
-    return DIMSHUFFLE(window(x, 0, index, 1), order=tuple(range(1, x.ndim)))
 
 
 def row_symbol(x: Node, name: str) -> Node:

@@ -23,9 +23,9 @@ from scanjit.ops.elementwise import WHERE
 from scanjit.ops.expect import NEGATIVE
 from scanjit.ops.probe import PRINT, without_probes
 from scanjit.ops.reduce import ALL
-from scanjit.ops.shape import CONCATENATE, SET_SLICE, window
+from scanjit.ops.shape import CONCATENATE, SET_SLICE, row, window
 from scanjit.ops.stretch import full, or_zeros, over_batch, zeros_like
-from scanjit.ops.view import DIMSHUFFLE
+from scanjit.ops.view import DIMSHUFFLE, as_row
 from scanjit.signatures import Array, Parameter, Params
 from scanjit.types import Dimension, Type
 
@@ -288,16 +288,14 @@ def _settled(
 
 def oldest(rows: Node, reverse: bool) -> Node:
     """The value of a carry with a lag that the next step reads."""
-    row = window(rows, 0, rows.type.shape[0] - 1 if reverse else 0, 1)
-    return DIMSHUFFLE(row, order=tuple(range(1, rows.ndim)))
+    return row(rows, rows.type.shape[0] - 1 if reverse else 0)
 
 
 def renewed(rows: Node, value: Node, reverse: bool) -> Node:
     """The values of a carry with a lag after a step: without the value that the step read, and with the value that it
     returned."""
     rest = window(rows, 0, 0 if reverse else 1, rows.type.shape[0] - 1)
-    new = DIMSHUFFLE(value, order=(None, *range(value.ndim)))
-    return CONCATENATE(*((new, rest) if reverse else (rest, new)), axis=0)
+    return CONCATENATE(*((as_row(value), rest) if reverse else (rest, as_row(value))), axis=0)
 
 
 def without_lags(params: Mapping[str, Parameter], operands: Sequence[Node]) -> tuple[Params, list[Node]]:

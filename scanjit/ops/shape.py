@@ -8,7 +8,7 @@ from scanjit import errors, types
 from scanjit.ir import Node, Op
 from scanjit.ops.samples import ANY_DTYPE, numbered, sampled
 from scanjit.ops.stretch import require_sizes, zeros_like
-from scanjit.ops.view import View
+from scanjit.ops.view import View, only_row
 from scanjit.signatures import Array
 from scanjit.types import Dimension, Type, not_negative
 
@@ -102,6 +102,11 @@ def window(x: Node, axis: int, start: Dimension, length: Dimension, step: int = 
     lengths, steps = list(x.type.shape), [1] * x.ndim
     starts[axis], lengths[axis], steps[axis] = start, length, step
     return SLICE(x, start=tuple(starts), length=tuple(lengths), step=tuple(steps))
+
+
+def row(x: Node, index: Dimension) -> Node:
+    """One row of a tensor. The caller knows that there is one."""
+    return only_row(window(x, 0, index, 1))
 
 
 def flip(x: Node, axis: int) -> Node:

@@ -91,3 +91,18 @@ DIMSHUFFLE = View(
     dtypes=ANY_DTYPE,
     doc="axes in another order; `None` makes a new axis of size 1; axes of size 1 may be left out",
 )
+
+
+def along(vector: Node, axis: int, ndim: int) -> Node:
+    """A vector along one of `ndim` axes. The others have size 1."""
+    return DIMSHUFFLE(vector, order=tuple(0 if a == axis else None for a in range(ndim)))
+
+
+def as_row(x: Node) -> Node:
+    """A tensor with one row, which is `x`."""
+    return DIMSHUFFLE(x, order=(None, *range(x.ndim)))
+
+
+def only_row(x: Node) -> Node:
+    """The row of a tensor that has one."""
+    return DIMSHUFFLE(x, order=tuple(range(1, x.ndim)))

@@ -129,10 +129,16 @@ def advance(method: Method, loss: Loss, state: State, box: Box, tolerance: Node)
 
 def select(condition: Node, one: Any, other: Any) -> Any:
     """`where` for all that two points or memories hold."""
-    if isinstance(one, tuple):
-        parts = [select(condition, a, b) for a, b in zip(one, other, strict=True)]
-        return type(one)(*parts) if hasattr(one, "_fields") else tuple(parts)
-    return where(condition, one, other)
+    return mapped(lambda a, b: where(condition, a, b), one, other)
+
+
+def mapped(function: Callable[..., Any], *values: Any) -> Any:
+    """The results of a function of the leaves of nested tuples, which have one form. None is no leaf, and stays."""
+    first = values[0]
+    if isinstance(first, tuple):
+        parts = [mapped(function, *some) for some in zip(*values, strict=True)]
+        return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)
+    return None if first is None else function(*values)
 
 
 def _finite(point: Point) -> Node:

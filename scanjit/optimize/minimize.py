@@ -11,7 +11,7 @@ import numpy as np
 from scanjit import errors
 from scanjit.optimize.checks import box, checked_args, variables
 from scanjit.optimize.lbfgs import LBFGS
-from scanjit.optimize.method import Box, Method, State
+from scanjit.optimize.method import Box, Method, State, mapped
 from scanjit.optimize.newton import GaussNewton, Newton
 from scanjit.optimize.programs import Programs
 from scanjit.optimize.result import RUNNING, SINGULAR, TOO_MANY, Result
@@ -145,11 +145,11 @@ def _run(
             progress(asked - int((running < asked).sum()), asked)
         if not len(running) or taken >= limit:
             break
-        rows = _rows(running, count) if len(running) < count else None
+        rows = _rows(running, count) if len(running) < count else ...
         part = [_rows_of(value, rows) for value in (state, sides, args)]
         enough = len(running) // 2 if count > SMALLEST else 0
         steps, part = programs.go_on(*part, common, tolerance, enough, limit - taken)
-        state = part if rows is None else _with_rows(state, rows, part)
+        state = part if rows is ... else _with_rows(state, rows, part)
         taken += int(steps)
     found = state, programs.end(state, sides, args, common)
     return found if asked == count else _rows_of(found, np.zeros(asked, int))
@@ -163,24 +163,20 @@ def _rows(running: np.ndarray, count: int) -> np.ndarray:
     return np.union1d(running, others)
 
 
-def _rows_of(value: Any, rows: np.ndarray | None) -> Any:
-    """Some rows of each array of a nested tuple; all of them for None."""
-    if rows is None or value is None:
-        return value
-    if isinstance(value, tuple):
-        parts = [_rows_of(part, rows) for part in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-    return value[rows]
+def _rows_of(value: Any, rows: Any) -> Any:
+    """Some rows of each array of a nested tuple."""
+    return mapped(lambda array: array[rows], value)
 
 
-def _with_rows(whole: Any, rows: np.ndarray, part: Any) -> Any:
+def _with_rows(whole: Any, rows: Any, part: Any) -> Any:
     """The nested tuple of arrays with these rows replaced."""
-    if isinstance(whole, tuple):
-        parts = [_with_rows(a, rows, b) for a, b in zip(whole, part, strict=True)]
-        return type(whole)(*parts) if hasattr(whole, "_fields") else tuple(parts)
-    whole = whole.copy()
-    whole[rows] = part
-    return whole
+
+    def replaced(array: np.ndarray, new: np.ndarray) -> np.ndarray:
+        array = array.copy()
+        array[rows] = new
+        return array
+
+    return mapped(replaced, whole, part)
 
 
 def _result(state: State, inverse: np.ndarray | None) -> Result:

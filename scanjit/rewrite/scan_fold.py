@@ -16,7 +16,7 @@ from scanjit.ops.index import GATHER
 from scanjit.ops.scan import SCAN, Roles
 from scanjit.ops.shape import SLICE
 from scanjit.ops.stretch import full
-from scanjit.ops.view import DIMSHUFFLE
+from scanjit.ops.view import as_row
 from scanjit.rewrite.loop import OpenScan, Y
 from scanjit.rewrite.match import is_whole, window_of
 from scanjit.rewrite.scan_sink import row_of
@@ -53,8 +53,7 @@ def _folded(reduction: Node, op: Reduction, concerned: Callable[[Node], bool], n
     final = loop.finish().carry(carry)
     if op.empty:
         return final
-    stacked = DIMSHUFFLE(final, order=(None, *range(final.ndim)))
-    return GATHER(stacked, apply(MINIMUM, number(cone.ran), 1) - 1, axis=0)  # out of bounds where there is no row
+    return GATHER(as_row(final), apply(MINIMUM, number(cone.ran), 1) - 1, axis=0)  # out of bounds where there is no row
 
 
 class _Cone:

@@ -8,7 +8,7 @@ from scanjit.ir import PART, Node, rebuilt
 from scanjit.ops.elementwise import ADD
 from scanjit.ops.scan import SCAN, Roles
 from scanjit.ops.shape import SET_SLICE, SLICE
-from scanjit.ops.view import DIMSHUFFLE
+from scanjit.ops.view import as_row, only_row
 from scanjit.rewrite.alike import Alike
 from scanjit.rewrite.engine import Note, in_bodies, map_scans, uses
 from scanjit.rewrite.loop import OpenScan
@@ -44,7 +44,7 @@ def _first_row(scan: Node, notes: list[Note]) -> dict[int, Node] | None:
             found = True
             value = rows[x].operands[1]
             with errors.located(scan.where):
-                carry.init = carry.init + DIMSHUFFLE(value, order=tuple(range(1, value.ndim)))
+                carry.init = carry.init + only_row(value)
             loop.substitute({used: carry.inner})
     if not found:
         return None
@@ -76,5 +76,4 @@ def _final(node: Node) -> Node | None:
     carry = next((i for i in range(roles.carries) if outputs[i] is outputs[index] and i not in roles.lags), None)
     if carry is None:
         return None
-    final = PART(scan, index=carry)
-    return DIMSHUFFLE(final, order=(None, *range(final.ndim)))
+    return as_row(PART(scan, index=carry))

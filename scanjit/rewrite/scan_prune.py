@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from scanjit import errors
 from scanjit.ir import CONSTANT, ORIGINS, PART, Node, replace, walk
 from scanjit.ops.scan import SCAN, oldest, renewed
-from scanjit.ops.shape import SLICE
+from scanjit.ops.shape import SLICE, row
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, full
-from scanjit.ops.view import DIMSHUFFLE, View
+from scanjit.ops.view import DIMSHUFFLE, View, as_row, only_row
 from scanjit.rewrite.alike import Alike
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.rewrite.loop import OpenCarry, OpenScan, Y
@@ -72,22 +72,16 @@ def _short(scan: Node, notes: list[Note]) -> Mapping[int, Node]:
         reverse = scan.params["reverse"]
         mapping = {c.inner: c.init if c.lag is None else oldest(c.init, reverse) for c in loop.carries}
         mapping |= {inner: x for x, inner in loop.consts.items()}
-        mapping |= {inner: _row(x) for x, inner in loop.xs.items()}
+        mapping |= {inner: row(x, 0) for x, inner in loop.xs.items()}
         new = replace(loop.outputs, mapping)
         for i, carry in enumerate(loop.carries):
             new[i] = new[i] if carry.lag is None else renewed(carry.init, new[i], reverse)
-        ys = [DIMSHUFFLE(y, order=(None, *range(y.ndim))) for y in new[len(loop.carries) :]]
+        ys = [as_row(y) for y in new[len(loop.carries) :]]
         found: dict[int, Node] = {}
         by_node = dict(zip(loop.ys, ys, strict=True))
         for i, result in enumerate(loop.results):
             found[i] = by_node[result.node] if isinstance(result, Y) else new[i]
         return found
-
-
-def _row(x: Node) -> Node:
-    """The first row of a sequence."""
-    first = SLICE(x, start=(0,) * x.ndim, length=(1, *x.type.shape[1:]), step=(1,) * x.ndim)
-    return DIMSHUFFLE(first, order=tuple(range(1, x.ndim)))
 
 
 # ---- results that nobody uses ----------------------------------------------------------------------------------------
@@ -144,7 +138,7 @@ def _stretched_sequence(loop: OpenScan, operand: Node, inner: Node, facts: list[
     if base.ndim < operand.ndim:
         made = loop.const(base)
     elif base.type.shape[0] == 1 and operand.type.shape[0] != 1:
-        made = loop.const(DIMSHUFFLE(base, order=tuple(range(1, base.ndim))))
+        made = loop.const(only_row(base))
     else:
         del loop.xs[operand]
         loop.substitute({inner: broadcast_to(loop.x(base), row.shape)})

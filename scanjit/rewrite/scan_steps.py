@@ -24,7 +24,7 @@ from scanjit.ops.index import GATHER
 from scanjit.ops.scan import SCAN, Roles, without_lags
 from scanjit.ops.shape import IOTA, SLICE, window
 from scanjit.ops.stretch import constant_value, full
-from scanjit.ops.view import DIMSHUFFLE
+from scanjit.ops.view import as_row
 from scanjit.rewrite.engine import Note
 from scanjit.rewrite.loop import OpenCarry, OpenScan
 from scanjit.rewrite.match import is_whole, window_of
@@ -118,7 +118,7 @@ class _Level:
         if carry in roles.lags:  # it has the rows before the last one too
             row = window(final, 0, roles.lags[carry] - 1, 1)
         else:
-            row = DIMSHUFFLE(final, order=(None, *range(final.ndim)))
+            row = as_row(final)
         return GATHER(row, apply(MINIMUM, _number(ran), 1) - 1 + IOTA(length=1), axis=0)
 
     def _with_body(self, node: Node) -> Node:

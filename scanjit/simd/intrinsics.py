@@ -70,7 +70,7 @@ def _table_function(name: str) -> Intrinsic:
 # ---- operators ----------------------------------------------------------------------------------------------------
 
 
-UNARY = ("neg", "pos", "invert")
+UNARY = ("neg", "invert")
 
 
 def _binary(name: str) -> Intrinsic:
@@ -97,7 +97,7 @@ def _unary(name: str) -> Intrinsic:
 
     def lowering(builder: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
         x = LlvmLanes(builder, args[0], sig.args[0].kind, sig.args[0].lanes)
-        return (~x if name == "invert" else -x if name == "neg" else x).value
+        return (~x if name == "invert" else -x).value
 
     return Intrinsic(name, typing, lowering)
 

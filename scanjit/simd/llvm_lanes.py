@@ -474,17 +474,3 @@ def _libm_lanes(symbol: str, *operands: LlvmLanes) -> LlvmLanes:
         scalars = [b.extract_element(v.value, position) for v in operands]
         result = b.insert_element(result, call(b, symbol, F64, scalars), position)
     return first._new(result)
-
-
-__all__ = [
-    "LlvmLanes",
-    "TargetModule",
-    "call",
-    "constant",
-    "declare",
-    "element_type",
-    "join",
-    "outlined",
-    "splat_scalar",
-    "vector_type",
-]

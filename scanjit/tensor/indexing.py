@@ -16,7 +16,7 @@ from scanjit.ops.elementwise import cast, where
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.shape import IOTA, RESHAPE, SET_SLICE, SLICE
 from scanjit.ops.stretch import BROADCAST_TO, constant_value
-from scanjit.ops.view import DIMSHUFFLE
+from scanjit.ops.view import DIMSHUFFLE, along
 from scanjit.symbol import TensorLike
 from scanjit.tensor.variables import as_tensor, axis_of, has_symbol
 from scanjit.types import Dimension, maximum, minimum, not_negative
@@ -421,12 +421,8 @@ def take_along_axis(x: TensorLike, indices: Any, axis: int) -> Node:
             places.append(index_array(index, n, a))
         elif n == 1 or index.type.shape[a] == 1:
             count = n if index.type.shape[a] == 1 else 1
-            places.append(_along(IOTA(length=count), a, x.ndim))
+            places.append(along(IOTA(length=count), a, x.ndim))
         else:
             n = types.equate(n, index.type.shape[a], f"dimension {a} of a tensor and of its indices")
-            places.append(_along(IOTA(length=n), a, x.ndim))
+            places.append(along(IOTA(length=n), a, x.ndim))
     return GATHER(x, *places, axis=0)
-
-
-def _along(vector: Node, axis: int, ndim: int) -> Node:
-    return DIMSHUFFLE(vector, order=tuple(0 if a == axis else None for a in range(ndim)))

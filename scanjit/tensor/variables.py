@@ -13,7 +13,7 @@ from scanjit.config import config
 from scanjit.ir import Node
 from scanjit.ops.elementwise import cast
 from scanjit.ops.shape import CONCATENATE
-from scanjit.ops.view import DIMSHUFFLE
+from scanjit.ops.view import as_row
 from scanjit.symbol import TensorLike
 from scanjit.types import Dimension, Type
 
@@ -154,7 +154,7 @@ def has_symbol(x: Any) -> bool:
 
 
 def _stacked(rows: Sequence[Node]) -> Node:
-    return CONCATENATE(*(DIMSHUFFLE(x, order=(None, *range(x.ndim))) for x in promoted(rows)), axis=0)
+    return CONCATENATE(*(as_row(x) for x in promoted(rows)), axis=0)
 
 
 def promoted(values: Sequence[Any], dtype: DTypeLike | None = None) -> list[Node]:

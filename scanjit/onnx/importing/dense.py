@@ -15,9 +15,9 @@ from scanjit.onnx.importing.call import Call, like
 from scanjit.ops import Reduction, reduce as ops
 from scanjit.ops.elementwise import ADD, cast
 from scanjit.ops.linalg import CONTRACT, contract
-from scanjit.ops.shape import RESHAPE
+from scanjit.ops.shape import IOTA, RESHAPE
 from scanjit.ops.stretch import SUM, expand, full
-from scanjit.ops.view import DIMSHUFFLE
+from scanjit.ops.view import DIMSHUFFLE, along
 from scanjit.ops.windows import WINDOWS, overlap_add
 from scanjit.tensor.variables import axes_of, axis_of
 from scanjit.types import Dimension
@@ -125,8 +125,7 @@ def hardmax(call: Call) -> Node:
     if call.version < 13 and axis != x.ndim - 1:
         raise call.refuse("several axes at once, as before version 13")
     places = tensor.expand_dims(ops.ARGMAX(x, axis=axis), axis)
-    order = tuple(0 if a == axis else None for a in range(x.ndim))
-    return cast(places == DIMSHUFFLE(tensor.arange(ir.dim_node(x.type.shape[axis])), order=order), x.dtype)
+    return cast(places == along(IOTA(length=x.type.shape[axis]), axis, x.ndim), x.dtype)
 
 
 def cumulative(function: Callable[..., Node], start: int) -> Callable[[Call], Node]:
@@ -176,7 +175,7 @@ def rms_norm(call: Call) -> Node:
 
 def channels(x: Node, ndim: int) -> Node:
     """A vector with an element for each channel, along axis 1 of `ndim`."""
-    return DIMSHUFFLE(x, order=(None, 0, *[None] * (ndim - 2)))
+    return along(x, 1, ndim)
 
 
 def instance_norm(call: Call) -> Node:

@@ -72,9 +72,7 @@ def _never_negative(*nodes: Node) -> bool:
 def modulo(call: Call) -> Node:
     """The remainder of a division. It has the sign of the divisor; with `fmod`, the sign of the dividend."""
     a, b = call.pair()
-    if not call.flag("fmod"):
-        return ir.apply(MOD, a, b)
-    if a.type.kind.never_negative:
+    if not call.flag("fmod") or a.type.kind.never_negative:
         return ir.apply(MOD, a, b)
     rest = ir.apply(MOD, ir.apply(ABS, a), ir.apply(ABS, b))
     return where(a < 0, -rest, rest)
@@ -83,9 +81,7 @@ def modulo(call: Call) -> Node:
 def power(call: Call) -> Node:
     """A power, in the dtype of the base."""
     x, exponent = call.input(0), call.input(1)
-    if exponent.dtype == x.dtype or x.type.kind.floating:
-        return ops.power(x, cast(exponent, x.dtype))
-    if exponent.type.kind.integral:
+    if exponent.dtype == x.dtype or x.type.kind.floating or exponent.type.kind.integral:
         return ops.power(x, cast(exponent, x.dtype))
     return cast(ops.power(cast(x, "float64"), cast(exponent, "float64")), x.dtype)
 

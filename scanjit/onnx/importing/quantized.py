@@ -20,7 +20,7 @@ from scanjit.ops import reduce as ops
 from scanjit.ops.elementwise import MAXIMUM, MINIMUM, ROUND, cast, where
 from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import constant_value
-from scanjit.ops.view import DIMSHUFFLE
+from scanjit.ops.view import DIMSHUFFLE, along
 from scanjit.tensor.variables import axis_of
 from scanjit.types import Dimension
 
@@ -40,8 +40,8 @@ def quantize(call: Call) -> Node:
     number = call.integer("output_dtype", 0)
     dtype = zero.dtype if zero is not None else tensors.dtype_of(number or 2, "the result of QuantizeLinear")
     _check_integer(call, dtype)
-    along = _spread(call, x)
-    return rounded(cast(x, scale.dtype) / along(scale), None if zero is None else along(zero), dtype)
+    spread = _spread(call, x)
+    return rounded(cast(x, scale.dtype) / spread(scale), None if zero is None else spread(zero), dtype)
 
 
 def dequantize(call: Call) -> Node:
@@ -49,9 +49,9 @@ def dequantize(call: Call) -> Node:
     x, scale, zero = call.input(0), call.input(1), call.optional(2)
     number = call.integer("output_dtype", 0)
     _check_integer(call, x.dtype)
-    along = _spread(call, x)
+    spread = _spread(call, x)
     known = None if zero is None else call.alike(x, zero)[1]
-    y = cast(_centred(x, None if known is None else along(known), "int32"), scale.dtype) * along(scale)
+    y = cast(_centred(x, None if known is None else spread(known), "int32"), scale.dtype) * spread(scale)
     return cast(y, tensors.dtype_of(number, "the result of DequantizeLinear")) if number else y
 
 
@@ -91,7 +91,7 @@ def _spread(call: Call, x: Node) -> Callable[[Node], Node]:
     have an element for each entry, or each block of entries, of an axis."""
     axis, block = call.integer("axis", 1), call.integer("block_size", 0)
 
-    def along(given: Node) -> Node:
+    def spread(given: Node) -> Node:
         if all(isinstance(n, int) and n == 1 for n in given.type.shape) and not block:
             return tensor.reshape(given, ())
         at = axis_of(axis, x.ndim)
@@ -108,9 +108,9 @@ def _spread(call: Call, x: Node) -> Callable[[Node], Node]:
         if given.ndim != 1:
             raise errors.ShapeError(f"the scale of {call.op} is a number or a vector", got=given.type)
         given = tensor.specify_shape(given, (n,), f"the scale of {call.op}")
-        return DIMSHUFFLE(given, order=tuple(0 if a == at else None for a in range(x.ndim)))
+        return along(given, at, x.ndim)
 
-    return along
+    return spread
 
 
 def _centred(x: Node, zero: Node | None, dtype: str) -> Node:

@@ -18,7 +18,7 @@ from scanjit.onnx.importing.call import Call
 from scanjit.ops.elementwise import MAXIMUM, MINIMUM, cast, where
 from scanjit.ops.index import GATHER
 from scanjit.ops.shape import IOTA
-from scanjit.ops.view import DIMSHUFFLE
+from scanjit.ops.view import along
 from scanjit.tensor.variables import axis_of
 from scanjit.types import Dimension
 
@@ -71,17 +71,16 @@ def resize(call: Call) -> Node:
 
 def _along(x: Node, each: Axis, at: Node, entries: Callable[[Node, Axis], Sequence[Entry]], outside: float) -> Node:
     """A tensor resized along one axis. `at` is the place in the input of each place of the result."""
-    order = tuple(0 if a == each.axis else None for a in range(x.ndim))
     last = ir.dim_node(each.before) - 1
     terms = []
     for index, weight in entries(at, each):
         inside = ir.apply(MINIMUM, ir.apply(MAXIMUM, index, 0), last)
         seen = GATHER(x, _settled(inside), axis=each.axis)
-        terms.append(seen if weight is None else seen * DIMSHUFFLE(cast(_settled(weight), x.dtype), order=order))
+        terms.append(seen if weight is None else seen * along(cast(_settled(weight), x.dtype), each.axis, x.ndim))
     y = sum(terms[1:], terms[0])
     if each.region is None:
         return y
-    beyond = DIMSHUFFLE((at < 0) | (at > cast(last, "float32")), order=order)
+    beyond = along((at < 0) | (at > cast(last, "float32")), each.axis, x.ndim)
     return where(beyond, ir.constant(outside, x.dtype), y)
 
 

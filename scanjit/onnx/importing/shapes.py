@@ -16,7 +16,7 @@ from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.probe import ASSERT
 from scanjit.ops.shape import IOTA, window
 from scanjit.ops.stretch import full
-from scanjit.ops.view import DIMSHUFFLE
+from scanjit.ops.view import DIMSHUFFLE, along
 from scanjit.tensor.indexing import index_array
 from scanjit.tensor.variables import axes_of, axis_of
 from scanjit.types import Dimension
@@ -173,10 +173,9 @@ def scatter_elements(call: Call) -> Node:
     x, index, value = call.input(0), call.input(1), call.input(2)
     axis = call.axis(x, 0)
     places = []
-    for a in range(x.ndim):
-        along = IOTA(length=index.type.shape[a])
-        order = tuple(0 if k == a else None for k in range(x.ndim))
-        places.append(index_array(index, x.type.shape[a], a) if a == axis else DIMSHUFFLE(along, order=order))
+    for a, n in enumerate(x.type.shape):
+        own = a == axis
+        places.append(index_array(index, n, a) if own else along(IOTA(length=index.type.shape[a]), a, x.ndim))
     return _scattered(call, x, value, places)
 
 
@@ -314,8 +313,7 @@ def one_hot(call: Call) -> Node:
     index = cast(index, "int64")
     n = ir.dim_node(depth)
     inside = tensor.expand_dims(where(index < 0, index + n, index), axis)
-    order = tuple(0 if a == axis else None for a in range(index.ndim + 1))
-    return where(inside == DIMSHUFFLE(IOTA(length=depth), order=order), values[1], values[0])
+    return where(inside == along(IOTA(length=depth), axis, inside.ndim), values[1], values[0])
 
 
 def reverse_sequence(call: Call) -> Node:

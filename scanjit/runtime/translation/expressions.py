@@ -30,7 +30,6 @@ _OPERATORS = {
     ast.Eq: "eq",
     ast.NotEq: "ne",
     ast.USub: "neg",
-    ast.UAdd: "pos",
     ast.Invert: "invert",
 }
 """What `scanjit.simd` and `integers` call the operators of Python's grammar."""

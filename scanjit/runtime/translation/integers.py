@@ -9,7 +9,7 @@ from scanjit.simd.types import BOOL, INT
 
 BITWISE = {"and": "and", "or": "or", "xor": "xor"}
 _ARITHMETIC = BITWISE | {"add": "add nsw", "sub": "sub nsw", "mul": "mul nsw", "shl": "shl", "shr": "ashr"}
-_UNARY = {"neg": "sub i64 0,", "invert": "xor i64 -1,", "pos": "add i64 0,"}
+_UNARY = {"neg": "sub i64 0,", "invert": "xor i64 -1,"}
 _COMPARISONS = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge", "eq": "eq", "ne": "ne"}
 _FOLDED: dict[str, Callable[[int, int], int]] = {
     **{name: getattr(operator, name) for name in ("add", "sub", "mul", "xor", *_COMPARISONS)},
