@@ -21,8 +21,8 @@ OPERATOR = "operator "
 
 
 class Inlined(NamedTuple):
-    """A function of LLVM's: what it is called in text, the type of its result, and what a module needs to have it: the
-    function itself and all that it refers to, as text, by name."""
+    """A function of LLVM's: its `name` in text, the type of its `result`, and the `parts` of every module that calls
+    it: the text of the function and of all that it refers to, by name."""
 
     name: str
     result: Type

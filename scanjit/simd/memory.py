@@ -400,11 +400,12 @@ def _share_function(module: TargetModule) -> ir.Function:
     the others. The result is the number of the share that it is to compute: its own, if nobody has begun that. Else -1
     once all shares are computed; before that, a share which another thread has not begun, if it is late.
 
-    At the address, threads count the shares that are computed, of all works so far. In another cache line, who computes
-    the last share of a work writes down how many there were until then, and threads count themselves that sleep.
-    Behind these, a cache line for each number says in which work this share was begun last, and how many shares
-    there were in all works that the thread of this number has left: that is what tells one work from another. So a
-    thread which is late finds that the works it comes to are done, until it has caught up. All words begin at 0."""
+    At the address is a count of the shares that are computed, in all works so far. A second cache line has two words:
+    the thread that computes the last share of a work writes the count into the first; the second says how many threads
+    sleep. Then comes a cache line for each number, also with two words: the work in which this share was begun last,
+    and how many shares there were in all works that the thread of this number has left. Works are told apart by such
+    sums of shares: a thread that is late finds that the works it comes to are done, until it has caught up. All words
+    begin at 0."""
     function, new = _internal(module, "scanjit_share", 5)
     if not new:
         return function

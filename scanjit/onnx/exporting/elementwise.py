@@ -94,23 +94,27 @@ def trunc(w: Writer, node: Node, x: str) -> str:
 def expm1(w: Writer, k: Numbers, x: str) -> str:
     """`exp(x) - 1`: near 0 by `(u - 1) * x / log(u)` with `u = exp(x)`, whose errors cancel (Kahan)."""
     u = w.op("Exp", x)
-    less = w.op("Sub", u, k(1))
-    near = w.op("Less", w.op("Abs", x), k(1))
+    less, near = w.op("Sub", u, k(1)), _near(w, k, x)
     log = w.op("Log", w.op("Where", near, u, k(2)))
-    flat = w.op("Equal", log, k(0))
-    fine = w.op("Div", w.op("Mul", less, x), w.op("Where", flat, k(1), log))
-    return w.op("Where", near, w.op("Where", flat, x, fine), less)
+    return w.op("Where", near, _quotient(w, k, x, less, log), less)
 
 
 def log1p(w: Writer, k: Numbers, x: str) -> str:
     """`log(1 + x)`: near 0 by `log(u) * x / (u - 1)` with `u = 1 + x`, whose errors cancel (Kahan)."""
     u = w.op("Add", x, k(1))
-    log = w.op("Log", u)
-    less = w.op("Sub", u, k(1))
-    near = w.op("Less", w.op("Abs", x), k(1))
-    flat = w.op("Equal", less, k(0))
-    fine = w.op("Div", w.op("Mul", log, x), w.op("Where", flat, k(1), less))
-    return w.op("Where", near, w.op("Where", flat, x, fine), log)
+    log, less = w.op("Log", u), w.op("Sub", u, k(1))
+    return w.op("Where", _near(w, k, x), _quotient(w, k, x, log, less), log)
+
+
+def _near(w: Writer, k: Numbers, x: str) -> str:
+    """Whether x is near 0."""
+    return w.op("Less", w.op("Abs", x), k(1))
+
+
+def _quotient(w: Writer, k: Numbers, x: str, above: str, below: str) -> str:
+    """`above * x / below`; x where `below` is 0."""
+    flat = w.op("Equal", below, k(0))
+    return w.op("Where", flat, x, w.op("Div", w.op("Mul", above, x), w.op("Where", flat, k(1), below)))
 
 
 def scaled_log(base: float) -> Rule:

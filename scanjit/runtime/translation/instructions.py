@@ -10,8 +10,11 @@ from scanjit.simd.types import INT, SimdType, Type
 
 
 class Value(NamedTuple):
-    """A value of a kernel: its type, what LLVM calls it, which number it is, where that is known, and how many of the
-    loops around it change it: 0 for an argument, 1 for the counter of an outermost loop."""
+    """A value of a kernel.
+
+    `text` is what LLVM calls it, `number` the number that it is, where that is known. `loops` says how many of the
+    loops around it change it: 0 for an argument, 1 for the counter of an outermost loop. The address of something on
+    the stack also has its `stack`: the name of the memory, and the offset in it."""
 
     type: Type
     text: str

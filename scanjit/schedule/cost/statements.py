@@ -15,9 +15,11 @@ from scanjit.types import Dimension, Numbers
 
 
 class Run(NamedTuple):
-    """Runs of a job that cost as much: how many, and of each the operations, into how many pieces it can be divided
-    among threads, and what it touches. In a step whose threads may keep their rows, also what of that belongs to no
-    single row."""
+    """Runs of a job that cost the same.
+
+    `runs` is how many there are. Each makes so many `operations`, can be divided into so many `pieces` among threads,
+    and touches the `traffic`. In a step whose threads may keep their rows, `shared` is the part of the traffic that
+    belongs to no single row, such as the weights; elsewhere it is empty."""
 
     runs: Dimension
     operations: Dimension
@@ -27,8 +29,8 @@ class Run(NamedTuple):
 
 
 class Price(NamedTuple):
-    """What a job costs that computes in `dtype`: the dearest of `samples` counts. In a step whose threads may keep
-    their `rows`, these."""
+    """What a job costs that computes in `dtype`: as much as the dearest of `samples`. `rows` are the rows that threads
+    may keep in the step that the job belongs to; None if there is no such step."""
 
     dtype: str
     samples: tuple[Run, ...]
@@ -36,9 +38,8 @@ class Price(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """All runs of a job: how many, the operations of each, the bytes that each touches, and into how many pieces it
-    can be divided among threads. In a step whose threads may keep their `rows`, also how many of the bytes belong to
-    no single row."""
+    """What a `Run` of a job costs for the sizes of a call: `nbytes` are the bytes of its traffic, `shared` those of the
+    part that belongs to no single row. `dtype` and `rows` are those of the `Price`."""
 
     dtype: str
     runs: int

@@ -20,8 +20,8 @@ from scanjit.types import Atom, Dimension, Numbers
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A statement of a program, as far as threads share it: what each of its `branches` costs. A statement other than
-    `Beside` has one; of a `Beside`, `apart`, `first` and `many` are the dimensions that are decided here."""
+    """What the sharing of a statement depends on: what each of its `branches` costs. Only a `Beside` has several; its
+    `apart`, `first` and `many` are dimensions whose values are decided here."""
 
     branches: tuple[tuple[Price, ...], ...]
     apart: Dimension = 0

@@ -19,7 +19,8 @@ class Work:
 
     @property
     def rows(self) -> list[OwnRows | None]:
-        """Those of loops whose rows never meet; and None, if there are statements in no such loop."""
+        """The rows of each loop whose rows never meet. None stands for the statements outside of such loops, if there
+        are any."""
         return list(dict.fromkeys(cost.rows for cost in self.costs))
 
     @property
@@ -32,9 +33,10 @@ class Work:
         return sum(min(self.times(rows, threads)) for rows in self.rows)
 
     def times(self, rows: OwnRows | None, threads: int) -> tuple[float, float]:
-        """How long so many threads take for the steps of the loop with these rows (for None: for the statements in no
-        such loop): where they share each nest and meet after it, and where each computes its own rows through all
-        steps."""
+        """Two ways to run the steps of the loop with these rows, and how long so many threads take for each. In the
+        first, they share each nest and meet after it. In the second, each computes its own rows through all steps.
+
+        For None, these are the statements outside of such loops, for which there is no second way: it takes forever."""
         found = [cost for cost in self.costs if cost.rows == rows]
         meeting = rates.MEETING if threads > 1 else 0.0
         together = 0.0
