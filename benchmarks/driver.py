@@ -2,14 +2,17 @@
 
     python -m benchmarks lstm gru --peers torch,jax --threads 2 --json results.json
     python -m benchmarks report results.json
+    python -m benchmarks kinds --json kinds.json
+    python -m benchmarks report kinds.json --plot docs/kinds.svg
     python -m benchmarks environment torch jax onnxruntime openvino tensorflow pytensor
     python -m benchmarks tiles
     python -m benchmarks columns
     python -m benchmarks models
 
-Every engine runs in a process of its own, and is stopped while others are timed. `environment` makes a virtual
-environment for each peer that is named, of the newest Python here on which the peer can be installed; where there is
-none, an engine runs on this Python if it is installed here.
+Every engine runs in a process of its own, and is stopped while others are timed. `kinds` measures ten recurrences,
+one of each kind; README has their picture. `environment` makes a virtual environment for each peer that is named, of
+the newest Python here on which the peer can be installed; where there is none, an engine runs on this Python if it is
+installed here.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from benchmarks import columns, company, facts, memory, models, remote, report, startup, threads, tiles
+from benchmarks import columns, company, facts, memory, models, picture, remote, report, startup, threads, tiles
 from benchmarks.case import Case, Task
 from benchmarks.cases import all_cases, find
 from benchmarks.engines import BY_HAND, PEERS, TITLES
@@ -32,7 +35,9 @@ from benchmarks.report import Report
 
 GROUPS = ("lstm", "gru", "custom", "ragged", "stack", "layers", "streaming", "convolution", "wide", "byhand")
 """What consists of cases; the other words of the command line measure something else than steady time."""
-WORDS = (*GROUPS, "compile", "memory", "threads", "unroll")
+EVERYTHING = (*GROUPS, "compile", "memory", "threads", "unroll")
+"""What is measured if nothing is named."""
+WORDS = (*EVERYTHING, "kinds")
 
 ALONE = {"tiles": tiles.main, "columns": columns.main, "models": models.main}
 """What prints a table of its own."""
@@ -70,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("words", nargs="*", metavar="WHAT", help=f"{', '.join(WORDS)}; default: all")
+    parser.add_argument("words", nargs="*", metavar="WHAT", help=f"{', '.join(WORDS)}; default: all but kinds")
     parser.add_argument("--peers", help=f"whom to compare with: some of {','.join(PEERS)} (default: all), or none")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="of each engine (default: all cores)")
     parser.add_argument("--quick", action="store_true", help="tiny sizes and few rounds: to see that it works")
@@ -93,7 +98,7 @@ class _Run:
         if options.pytensor_python:
             self.given["pytensor"] = options.pytensor_python
         self.effort = Effort(options.rounds or 3, 0.002) if self.quick else Effort(options.rounds or 11)
-        self.words = options.words or list(WORDS)
+        self.words = options.words or list(EVERYTHING)
         self.peers = self._peers()
         self.result = Report(threads=options.threads)
 
@@ -119,7 +124,9 @@ class _Run:
             print(report.head(self.result), flush=True)
             for group in GROUPS:
                 if group in self.words:
-                    self._group(group, engines)
+                    self._rows(self._tasks(group), engines)
+            if "kinds" in self.words:
+                self._rows(self._some(*picture.KINDS), engines)
             if "unroll" in self.words:
                 self._unroll(engines)
             if "threads" in self.words:
@@ -142,11 +149,11 @@ class _Run:
         own = [task for task in tasks if self.options.only in task.title]
         return [replace(task, threads=self.options.threads, mode=self.options.mode) for task in own]
 
-    def _group(self, group: str, engines: Mapping[str, Engine]) -> None:
+    def _rows(self, tasks: Sequence[Task], engines: Mapping[str, Engine]) -> None:
         changes = {"unroll": True} if self.options.unroll_scan else {}
         everybody = [Contender("scanjit", "scanjit", changes)]
         everybody += [Contender(name, name) for name in engines if name != "scanjit"]
-        for task in self._tasks(group):
+        for task in tasks:
             row = measured(task, everybody, engines, self.effort)
             print(report.row_text(row) + "\n", flush=True)
             self.result.rows.append(row)

@@ -36,20 +36,21 @@ class Report:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`python -m benchmarks report results.json ...`: the Markdown of one or several runs, and maybe a picture."""
+    """`python -m benchmarks report results.json ...`: the Markdown of one or several runs, or a picture of one."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks report", description=main.__doc__)
     parser.add_argument("files", nargs="+", metavar="JSON", help="what --json wrote")
-    parser.add_argument("--output", default=str(RESULTS), help="the file to write (default benchmarks/RESULTS.md)")
-    parser.add_argument("--plot", metavar="FILE", help="draw the first run (.svg, .png); needs matplotlib")
-    parser.add_argument("--cases", help="draw the first sizes of these cases alone: LSTM,GRU,Kalman filter")
+    parser.add_argument("--output", metavar="FILE", help="the Markdown (default: benchmarks/RESULTS.md)")
+    parser.add_argument("--plot", metavar="FILE", help="draw the first run (.svg, .png), which needs matplotlib")
     options = parser.parse_args(arguments)
     reports = [load(path) for path in options.files]
-    Path(options.output).write_text(markdown(reports), encoding="utf-8")
-    print(f"wrote {options.output}")
+    output = options.output or ("" if options.plot else str(RESULTS))
+    if output:
+        Path(output).write_text(markdown(reports), encoding="utf-8")
+        print(f"wrote {output}")
     if options.plot:
         from benchmarks import picture
 
-        picture.draw(reports[0], options.plot, options.cases.split(",") if options.cases else ())
+        picture.draw(reports[0], options.plot)
         print(f"wrote {options.plot}")
     return 0
 

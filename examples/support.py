@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from scanjit.plot import library
+
 
 def newton(loss, derivatives, where, tolerance=1e-9, most=100):
     """Where a loss is least, and in how many steps it was found.
@@ -29,13 +31,8 @@ def newton(loss, derivatives, where, tolerance=1e-9, most=100):
 @contextmanager
 def picture(path: str, rows: int = 1, width: float = 9.0, height: float = 3.0) -> Iterator[Any]:
     """The axes of a picture, or an array of them if it has several rows; saved to the file when the block ends."""
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise ImportError("--plot needs matplotlib: pip install 'scanjit[plot]'") from error
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
+    library("").use("Agg")
+    pyplot = library("pyplot")
     figure, axes = pyplot.subplots(rows, figsize=(width, height * rows), layout="constrained")
     yield axes
     figure.savefig(path)

@@ -38,8 +38,31 @@ class ByVariables(Protocol[P]):
     def __call__(self, /, cost: Cost, wrt: S, *args: P.args, **named: P.kwargs) -> S: ...
 
 
+class OfOutputs(Protocol[P]):
+    """`ByVariables` of functions that differentiate tensors, which they call `outputs`, and no cost."""
+
+    @overload
+    def __call__(self, /, outputs: Any, wrt: Symbol[Any], *args: P.args, **named: P.kwargs) -> Node: ...
+    @overload
+    def __call__(self, /, outputs: Any, wrt: list[Variable], *args: P.args, **named: P.kwargs) -> list[Node]: ...
+    @overload
+    def __call__(
+        self, /, outputs: Any, wrt: tuple[Variable, ...], *args: P.args, **named: P.kwargs
+    ) -> tuple[Node, ...]: ...
+    @overload
+    def __call__(self, /, outputs: Any, wrt: dict[K, Variable], *args: P.args, **named: P.kwargs) -> dict[K, Node]: ...
+    @overload
+    def __call__(self, /, outputs: Any, wrt: S, *args: P.args, **named: P.kwargs) -> S: ...
+
+
 def by_variables(function: Callable[Concatenate[Any, Any, P], Any]) -> ByVariables[P]:
     """A decorator that tells type checkers what a derivative is."""
+    found: Any = function
+    return found
+
+
+def of_outputs(function: Callable[Concatenate[Any, Any, P], Any]) -> OfOutputs[P]:
+    """`by_variables` for a function that differentiates `outputs`."""
     found: Any = function
     return found
 
@@ -89,6 +112,7 @@ def grad(
     return _backward(outputs, cotangents, wrt, known, consider_constant, disconnected)
 
 
+@of_outputs
 def vjp(
     outputs: Any, wrt: Any, cotangents: Any, consider_constant: Iterable[Any] = (), disconnected: Disconnected = "raise"
 ) -> Any:
@@ -119,6 +143,10 @@ def vjp(
     return _backward(nodes, seeds, wrt, {}, consider_constant, disconnected)
 
 
+@overload
+def jvp(outputs: Symbol[Any], wrt: Any, tangents: Any, consider_constant: Iterable[Any] = ...) -> Node: ...
+@overload
+def jvp(outputs: S, wrt: Any, tangents: Any, consider_constant: Iterable[Any] = ...) -> S: ...
 def jvp(outputs: Any, wrt: Any, tangents: Any, consider_constant: Iterable[Any] = ()) -> Any:
     """The Jacobian times vectors: the rate at which outputs change if `wrt` changes in the direction of `tangents`.
     Theano's `Rop`.

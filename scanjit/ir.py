@@ -234,7 +234,7 @@ class Node(Symbol["Node"]):
             "the truth value of a symbol is not known while a function is built",
             got=repr(self),
             fix="use sj.where(condition, a, b) for if, a & b for and, np.maximum(a, b) for max, sj.while_loop for "
-            "while, or sj.until(condition) to end a scan",
+            "while, or sj.until(condition) to end a scan; for values, call a compiled function (sj.jit, sj.function)",
         )
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -132,14 +132,14 @@ def memory(memory: Memory | CompiledFunction[Any], ax: Axes | None = None, **siz
     end = max((t.last + 1 for t in largest), default=1)
     for i, t in enumerate(largest):
         place = (t.first, t.offset / 1e6), t.last + 1 - t.first, t.nbytes / 1e6
-        axes.add_patch(_library("patches").Rectangle(*place, facecolor=_LIGHT, edgecolor=_DARK))
+        axes.add_patch(library("patches").Rectangle(*place, facecolor=_LIGHT, edgecolor=_DARK))
         if i < _NAMED and t.nbytes > 0.04 * high:
             middle = (t.first + t.last + 1) / 2, (t.offset + t.nbytes / 2) / 1e6
             axes.annotate(_plain(t.name), middle, ha="center", va="center", size="small", clip_on=True)
     axes.axhline(high / 1e6, color=_DARK, linestyle="--", label=f"workspace, {found.workspace / 1e6:.3g} MB")
     axes.set_xlim(0, end)
     axes.set_ylim(0, high * 1.15 / 1e6 or 1.0)
-    axes.xaxis.set_major_locator(_library("ticker").MaxNLocator(integer=True))
+    axes.xaxis.set_major_locator(library("ticker").MaxNLocator(integer=True))
     axes.set_xlabel("statement")
     axes.set_ylabel("place in the workspace, MB")
     axes.set_title(_plain(f"{found.name}: {found.peak / 1e6:.3g} MB with the results"))
@@ -190,7 +190,7 @@ def history(history: Any, ax: Axes | None = None) -> Axes:
             axes.plot(where, np.zeros(len(where)), "x", color=f"C{i}", transform=axes.get_xaxis_transform())
     axes.set_xlabel("epoch")
     axes.set_ylabel(_plain(next(iter(scores))) if len(scores) == 1 else "score")
-    axes.xaxis.set_major_locator(_library("ticker").MaxNLocator(integer=True))
+    axes.xaxis.set_major_locator(library("ticker").MaxNLocator(integer=True))
     axes.legend()
     return axes
 
@@ -200,9 +200,9 @@ def states(states: Any, ax: Axes | None = None) -> Axes:
 
     Parameters
     ----------
-    states : array
+    states : array, list of arrays, or mapping from names to arrays
         What `scan` returned, for one sequence: of shape (steps, units) or (steps,). Take one of a batch by
-        `states[:, 0]`; put several states together with `np.stack(states, axis=1)`.
+        `states[:, 0]`. Several states, such as `[h, c]` or `{"h": h, "c": c}`, are drawn one above the other.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default in a new figure.
 
@@ -225,6 +225,39 @@ def states(states: Any, ax: Axes | None = None) -> Axes:
     >>> ax.get_xlabel(), ax.images[0].get_array().shape
     ('step', (3, 50))
     """
+    several = isinstance(states, list | tuple) and all(isinstance(x, np.ndarray) and x.ndim for x in states)
+    named = states if isinstance(states, Mapping) else dict(enumerate(states)) if several else {"": states}
+    found = {name: _units(state) for name, state in named.items()}
+    if len({units.shape[1] for units in found.values()}) != 1:
+        lengths = ", ".join(f"{name}: {units.shape[1]}" for name, units in found.items())
+        raise errors.ArgumentError("the states that are drawn have the same number of steps", got=lengths or "no state")
+    rows = np.concatenate(list(found.values()))
+    bad = ~np.isfinite(rows)
+    axes = _axes(ax)
+    colours = library("").colormaps["cividis"].with_extremes(bad="red")
+    limits = {"vmin": 0.0, "vmax": 1.0} if bad.all() else {}
+    image = axes.imshow(
+        np.ma.array(rows, mask=bad), cmap=colours, aspect="auto", origin="lower", interpolation="nearest", **limits
+    )
+    axes.figure.colorbar(image, ax=axes, label="value")
+    axes.set_xlabel("step")
+    axes.set_ylabel("unit")
+    if isinstance(states, Mapping):
+        starts = np.cumsum([0, *map(len, found.values())])
+        axes.set_yticks((starts[:-1] + starts[1:] - 1) / 2, [_plain(str(name)) for name in found])
+        axes.hlines(starts[1:-1] - 0.5, -0.5, rows.shape[1] - 0.5, color="white")
+        axes.set_ylabel("state")
+    else:
+        axes.yaxis.set_major_locator(library("ticker").MaxNLocator(integer=True))
+    if bad.any():
+        steps = np.flatnonzero(bad.any(axis=0))
+        axes.plot(steps, np.full(len(steps), 0.97), "rv", mec="white", transform=axes.get_xaxis_transform())
+        axes.set_title(f"red, in the steps that are marked: NaN or infinite, first in step {steps[0]}")
+    return axes
+
+
+def _units(states: Any) -> np.ndarray:
+    """A row of float64 for each unit of a state."""
     try:
         values = np.asarray(states)
     except ValueError:  # a list of lists of different lengths
@@ -235,23 +268,7 @@ def states(states: Any, ax: Axes | None = None) -> Axes:
             got=f"{values.dtype}{values.shape}",
             fix="take one sequence of a batch: states[:, 0]" if values.ndim > 2 else "",
         )
-    rows = values.reshape(len(values), -1).T.astype("float64")
-    bad = ~np.isfinite(rows)
-    axes = _axes(ax)
-    colours = _library("").colormaps["cividis"].with_extremes(bad="red")
-    limits = {"vmin": 0.0, "vmax": 1.0} if bad.all() else {}
-    image = axes.imshow(
-        np.ma.array(rows, mask=bad), cmap=colours, aspect="auto", origin="lower", interpolation="nearest", **limits
-    )
-    axes.figure.colorbar(image, ax=axes, label="value")
-    axes.set_xlabel("step")
-    axes.set_ylabel("unit")
-    axes.yaxis.set_major_locator(_library("ticker").MaxNLocator(integer=True))
-    if bad.any():
-        steps = np.flatnonzero(bad.any(axis=0))
-        axes.plot(steps, np.full(len(steps), 0.97), "rv", mec="white", transform=axes.get_xaxis_transform())
-        axes.set_title(f"red, in the steps that are marked: NaN or infinite, first in step {steps[0]}")
-    return axes
+    return values.reshape(len(values), -1).T.astype("float64")
 
 
 def runs(runs: Mapping[str, Any], ax: Axes | None = None) -> Axes:
@@ -305,7 +322,7 @@ def runs(runs: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter("{x:g}")
-    axes.xaxis.set_minor_formatter(_library("ticker").LogFormatter())
+    axes.xaxis.set_minor_formatter(library("ticker").LogFormatter())
     axes.set_xlabel(_plain(f"speed, times that of {first} (log scale)"))
     axes.legend()
     return axes
@@ -361,9 +378,9 @@ def _numbers(values: Any, what: str) -> np.ndarray:
 
 def _axes(ax: Any, height: float = 3.5) -> Any:
     """The Axes that the user gave, or those of a new figure."""
-    kind = _library("axes").Axes
+    kind = library("axes").Axes
     if ax is None:
-        return _library("pyplot").subplots(figsize=(8.0, height), layout="constrained")[1]
+        return library("pyplot").subplots(figsize=(8.0, height), layout="constrained")[1]
     if not isinstance(ax, kind):
         raise errors.ArgumentError(
             "ax is no Axes of matplotlib",
@@ -373,8 +390,14 @@ def _axes(ax: Any, height: float = 3.5) -> Any:
     return ax
 
 
-def _library(name: str) -> Any:
-    """A module of matplotlib, or matplotlib itself for an empty name."""
+def library(name: str) -> Any:
+    """A module of matplotlib, or matplotlib itself for an empty name.
+
+    Raises
+    ------
+    ImportError
+        If it is not installed; the error says how to install it.
+    """
     try:
         return importlib.import_module(f"matplotlib.{name}".rstrip("."))
     except ImportError as error:

@@ -25,7 +25,10 @@ _HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _SITE = os.path.dirname(os.path.dirname(os.path.abspath(np.__file__)))
 PACKAGES = tuple(
     os.path.join(folder, name) + os.sep
-    for folder, name in ((_HOME, "scanjit"), (_HOME, "lasagne_like"), (_SITE, "numpy"), (_SITE, "scipy"))
+    for folder, name in (
+        *((_HOME, name) for name in ("scanjit", "lasagne_like")),
+        *((_SITE, name) for name in ("numpy", "scipy", "matplotlib", "pandas")),  # they call methods of symbols
+    )
 )
 _LAYERS = PACKAGES[1]
 _BENEATH = tuple(os.path.join(_SITE, name) + os.sep for name in ("numba", "llvmlite", "sympy"))
@@ -35,7 +38,7 @@ _displaying = threading.RLock()
 
 
 def is_ours(frame: FrameType) -> bool:
-    """Whether a frame is of this package, NumPy or SciPy."""
+    """Whether a frame is of this package, or of a library that users give symbols, such as NumPy."""
     filename = frame.f_code.co_filename
     # ("<string>" is the `__init__` of a dataclass, which may be one of ours.)
     return filename.startswith(PACKAGES) or (

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from benchmarks import columns, models, remote, report, startup, tape, tiles
+from benchmarks import columns, models, picture, remote, report, startup, tape, tiles
 from benchmarks.case import Task, check
 from benchmarks.cases import all_cases, find
 from benchmarks.driver import WORDS, main
@@ -293,13 +293,35 @@ def test_the_report(tmp_path: Path) -> None:
 def test_the_picture(tmp_path: Path) -> None:
     saved, path = tmp_path / "results.json", tmp_path / "picture.svg"
     report.save(canned(), str(saved))
-    command = ["report", str(saved), "--output", str(tmp_path / "RESULTS.md"), "--plot", str(path)]
-    if importlib.util.find_spec("matplotlib"):
-        assert main(command) == 0
-        assert "<svg" in path.read_text()
-    else:
-        with pytest.raises(SystemExit, match=r"scanjit\[plot\]"):
+    command = ["report", str(saved), "--plot", str(path)]
+    if not importlib.util.find_spec("matplotlib"):
+        with pytest.raises(ImportError, match=r"scanjit\[plot\]"):
             main(command)
+        return
+    before = report.RESULTS.read_bytes()
+    assert main(command) == 0
+    text = path.read_text()
+    assert ">LSTM<" in text and "1x: as fast" in text and "part of the hardware" in text
+    assert "beside the fastest of PyTorch, JAX" in text and "1.50x JAX" in text
+    assert report.RESULTS.read_bytes() == before  # a picture alone was asked for
+    kinds = replace(canned(), rows=[row for row in canned().rows if row.case in picture.KINDS])
+    report.save(kinds, str(saved))
+    assert main(command) == 0
+    assert "part of the hardware" not in path.read_text()
+
+
+def test_the_picture_of_the_readme_is_that_of_these_kinds() -> None:
+    text = (Path(__file__).parent.parent / "docs" / "kinds.svg").read_text(encoding="utf-8")
+    assert len(picture.KINDS) <= 10 and "1x: as fast" in text
+    assert [label for label in picture.KINDS.values() if f">{label}<" not in text] == []
+    assert all(find(case).kinds[:2] == ("forward", "gradient") for case in picture.KINDS)
+
+
+def test_one_row_of_each_kind_is_measured(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    command = ["kinds", "--quick", "--peers", "none", "--threads", "1", "--mode", "reference", "--json", str(path)]
+    assert main([*command, "--only", "filter"]) == 0
+    assert [row.case for row in report.load(str(path)).rows] == ["Kalman filter", "Kalman filter"]
 
 
 def test_widths_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:

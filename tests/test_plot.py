@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,33 @@ def test_states(dtype: str) -> None:
     assert axes.get_xlabel() == "step" and axes.get_ylabel() == "unit" and axes.get_title() == ""
     assert len(axes.figure.axes) == 2 and axes.figure.axes[1].get_ylabel() == "value"
     np.testing.assert_array_equal(sj.plot.states(states[:, 0]).images[0].get_array(), [states[:, 0]])
+
+
+def test_several_states() -> None:
+    """What `scan` returns for several states is a list of arrays: each is a row, or rows."""
+    first, second = np.arange(4.0), np.arange(8).reshape(4, 2)
+    axes = sj.plot.states([first, second])
+    np.testing.assert_array_equal(axes.images[0].get_array(), [first, *second.T])
+    axes = sj.plot.states({"$a": first, "b": second})
+    np.testing.assert_array_equal(axes.images[0].get_array(), [first, *second.T])
+    assert [label.get_text() for label in axes.get_yticklabels()] == [r"\$a", "b"]
+    assert list(axes.get_yticks()) == [0, 1.5] and axes.get_ylabel() == "state"
+    np.testing.assert_array_equal(
+        sj.plot.states([[1, 2], [3, 4], [5, 6]]).images[0].get_array(), [[1, 3, 5], [2, 4, 6]]
+    )
+    for wrong in ([first, second[:3]], {"a": first, "b": first[:2]}, {}, []):
+        with pytest.raises(sj.ArgumentError, match=r"same number of steps(.|\n)*(0|a): 4(.|\n)*: [23]|no state"):
+            sj.plot.states(wrong)
+    with pytest.raises(sj.ArgumentError, match=r"got:      float64\(4, 1, 2\)(.|\n)*one sequence of a batch"):
+        sj.plot.states([first, np.zeros((4, 1, 2))])
+
+
+def test_errors_of_symbols_that_matplotlib_is_given_name_the_users_line() -> None:
+    x = sj.vector("x")
+    with pytest.raises(sj.ArgumentError, match=r"call a compiled function(.|\n)*test_plot.py:") as caught:
+        pyplot.plot(x)
+    shown = traceback.format_exception(caught.value)
+    assert sum(line.startswith("  File ") for line in shown) == 2  # the line above, and what it called
 
 
 def test_states_with_nan_and_infinity() -> None:

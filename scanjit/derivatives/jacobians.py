@@ -5,7 +5,7 @@ from itertools import accumulate
 from typing import Any, Literal
 
 from scanjit import errors, types
-from scanjit.autodiff import Disconnected, by_variables, check_connected, float_node, grad, jvp, vjp
+from scanjit.autodiff import Disconnected, by_variables, check_connected, float_node, grad, jvp, of_outputs, vjp
 from scanjit.ir import Node, apply, as_node, dim_node, new_input
 from scanjit.loops.ifelse import ifelse
 from scanjit.loops.structure import flatten
@@ -19,8 +19,9 @@ from scanjit.types import Dimension, Type
 _MODES = ("forward", "reverse")
 
 
+@of_outputs
 def jacobian(
-    output: Any,
+    outputs: Any,
     wrt: Any,
     consider_constant: Iterable[Any] = (),
     disconnected: Disconnected = "raise",
@@ -30,7 +31,7 @@ def jacobian(
 
     Parameters
     ----------
-    output : a float tensor.
+    outputs : a float tensor.
     wrt, consider_constant, disconnected : see `grad`.
     mode : "reverse" computes the derivatives of all elements of the output as one batch of `vjp`, "forward" those by
         all elements of the variables as batches of `jvp`: one for all small variables, one for each large one. The work
@@ -61,7 +62,7 @@ def jacobian(
     """
     if mode is not None and mode not in _MODES:
         raise errors.ArgumentError("there is no such mode of a jacobian", got=repr(mode), expected=_MODES)
-    node = float_node(output, "the output")
+    node = float_node(outputs, "the output")
     leaves, tree = flatten(wrt)
     variables = [float_node(leaf, "wrt") for leaf in leaves]
     constants = [as_node(value) for value in consider_constant]

@@ -1,7 +1,7 @@
 """`ifelse`: one of two expressions, and only that is computed."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
@@ -11,9 +11,16 @@ from scanjit.ir import Node, as_node, constant, is_number, is_symbol, walk
 from scanjit.loops.structure import Mismatch, Tree, describe, flatten
 from scanjit.ops.branch import captured
 from scanjit.ops.stretch import broadcast_to
+from scanjit.symbol import Tensor
 from scanjit.types import Dimension
 
+S = TypeVar("S")
 
+
+@overload
+def ifelse(cond: Any, a: Tensor | Callable[[], Tensor], b: Tensor | Callable[[], Tensor]) -> Node: ...
+@overload
+def ifelse(cond: Any, a: S | Callable[[], S], b: S | Callable[[], S]) -> S: ...
 def ifelse(cond: Any, a: Any, b: Any) -> Any:
     """`a` if a condition holds, else `b`. Only the branch that is taken is computed.
 

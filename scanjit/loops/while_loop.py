@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
@@ -19,11 +19,19 @@ from scanjit.ops.elementwise import INVERT, WHERE
 from scanjit.ops.expect import VIA
 from scanjit.ops.probe import ASSERT
 from scanjit.ops.scan import scan_node
+from scanjit.symbol import Tensor
 from scanjit.types import Dimension
 
+S = TypeVar("S")
 _NO_LIMIT = 2**62
 
 
+@overload
+def while_loop(
+    cond: Callable[[Any], Any], body: Callable[[Any], Tensor], init: Any, max_steps: int | None = ...
+) -> Node: ...
+@overload
+def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], S], init: Any, max_steps: int | None = ...) -> S: ...
 def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any, max_steps: int | None = None) -> Any:
     """Repeat `state = body(state)` while `cond(state)` is true.
 

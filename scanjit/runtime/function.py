@@ -151,6 +151,10 @@ def function(
         return CompiledFunction(graph, name, mode, on_step)
 
 
+def _arguments(count: int) -> str:
+    return f"{count} argument{'' if count == 1 else 's'}"
+
+
 def _probed(computed: list[Node], mode: str) -> tuple[list[Node], Probes, list[Node]]:
     """What is computed, in three forms: the nodes that the reference interpreter runs, the probes to look at after
     a call of compiled code, and the nodes that are compiled."""
@@ -270,7 +274,7 @@ class CompiledFunction(Generic[R]):
         (1.0, 2.0)
         """
         if len(args) > self._arity:
-            self._wrong_count(f"{len(args)} arguments")
+            self._wrong_count(_arguments(len(args)))
         values: dict[int, Any] = dict(enumerate(args))
         places = {node.name: i for i, node in enumerate(self.graph.inputs) if node.name}
         for key, value in named.items():
@@ -281,15 +285,16 @@ class CompiledFunction(Generic[R]):
             values[places[key]] = value
         missing = [slot.label for i, slot in enumerate(self._slots) if i not in values]
         if missing:
-            self._wrong_count(f"{len(args) + len(named)} arguments, without {', '.join(missing)}")
+            self._wrong_count(f"{_arguments(len(args) + len(named))}, without {', '.join(missing)}")
         return tuple(values[i] for i in range(self._arity))
 
     def _wrong_count(self, got: str) -> NoReturn:
-        wanted = ", ".join(f"{node.name or f'<argument {i}>'}: {node.type}" for i, node in enumerate(self.graph.inputs))
+        wanted = ", ".join(f"{node.name or f'argument {i}'}: {node.type}" for i, node in enumerate(self.graph.inputs))
         raise errors.ArgumentError(
-            f"{self.name} takes {self._arity} argument{'' if self._arity == 1 else 's'}",
+            f"{self.name} takes {_arguments(self._arity)}",
             got=got,
             expected=f"({wanted})",
+            fix="" if all(node.name for node in self.graph.inputs) else 'give inputs names, as in sj.vector("x")',
         )
 
     def _run(self, arrays: list[np.ndarray]) -> list[np.ndarray]:

@@ -46,6 +46,10 @@ def step_of_dict(x_t: sj.Node, s: dict[str, sj.Node]) -> dict[str, sj.Node]:
     return {"h": s["h"] + x_t}
 
 
+def step_of_dict_alone(s: dict[str, sj.Node]) -> dict[str, sj.Node]:
+    return {"h": s["h"] + 1}
+
+
 def ending(h: sj.Node) -> tuple[sj.Node, Any]:
     return h * 2, sj.until(h > 100)
 
@@ -61,8 +65,11 @@ by_lambda = sj.scan(lambda x_t, h: np.tanh(x_t + 0.5 * h), sequences=x[0], outpu
 cost = ((by_lambda - 1.0) ** 2).mean()
 assert_type(sj.map(lambda row: sj.exp(row), x).shape[0], Any)
 total = sj.reduce(step, x, h0)
-last = sj.while_loop(lambda s: s < 100.0, lambda s: s * 2.0, 1.0, max_steps=10)
-either = sj.ifelse(n > 0, x, -x)
+assert_type(sj.while_loop(lambda s: s < 100.0, lambda s: sj.exp(s), 1.0, max_steps=10), sj.Node)
+assert_type(sj.while_loop(lambda s: s["h"].sum() < 9, step_of_dict_alone, {"h": h0}), dict[str, sj.Node])
+assert_type(sj.ifelse(n > 0, x, -x), sj.Node)
+assert_type(sj.ifelse(n > 0, lambda: x + 1, 0.0), sj.Node)
+assert_type(sj.ifelse(n > 0, (x, h0), lambda: (-x, h0)), tuple[sj.Node, sj.Node])
 
 # ---- derivatives -----------------------------------------------------------------------------------------------------
 params = [sj.shared(np.zeros((3, 3)), "a"), sj.shared(0.5, "b")]
@@ -74,7 +81,12 @@ assert_type(sj.grad(loss, params), list[sj.Node])
 assert_type(sj.grad(cost=loss, wrt={"x": x}), dict[str, sj.Node])
 assert_type(sj.grad(loss, (x, params[0])), tuple[sj.Node, ...])
 assert_type(sj.hessian(loss, x), sj.Node)
-jacobian = sj.jacobian(x @ w, x)
+assert_type(sj.jacobian(x @ w, x, mode="reverse"), sj.Node)
+assert_type(sj.jacobian(x[0], wrt=[x]), list[sj.Node])
+assert_type(sj.vjp(outputs=x, wrt=x, cotangents=x), sj.Node)
+assert_type(sj.vjp(x @ params[0], {"a": params[0]}, x), dict[str, sj.Node])
+assert_type(sj.jvp(x * 2, x, x), sj.Node)
+assert_type(sj.jvp([x * 2, x.sum()], x, x), list[sj.Node])
 
 
 # ---- functions -------------------------------------------------------------------------------------------------------

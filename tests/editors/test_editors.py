@@ -69,18 +69,39 @@ def test_the_right_script_runs(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
 
 
+STEPS = """
+def step(x_t, h):
+    return x_t + h
+
+def two(x_t, h, c):
+    return h + x_t, c
+
+"""
+
+
 @pytest.mark.parametrize(
-    "expression",
+    "code",
     [
-        "sj.vector('v')",
-        "sj.grad(x.sum(), x)",
-        "sj.tanh(x @ x)",
-        "x.T.mean(axis=0)",
+        "y = sj.vector('v')",
+        "y = sj.grad(x.sum(), x)",
+        "y = sj.tanh(x @ x)",
+        "y = x.T.mean(axis=0)",
+        "y = sj.scan(step, sequences=x, outputs_info=0.0)",
+        "y = sj.scan(lambda x_t, h: np.tanh(x_t + h), x, 0.0)",
+        "y, z = sj.scan(two, x, [0.0, 0.0])",
+        "y = sj.scan(two, x, [0.0, 0.0])[0]",
+        "y = sj.map(lambda row: row * 2, x)",
+        "y = sj.reduce(step, x, 0.0)",
+        "y = sj.while_loop(lambda s: s < 9, lambda s: s + s, x)",
+        "y = sj.ifelse(x.sum() > 0, x, -x)",
+        "y = sj.ifelse(x.sum() > 0, lambda: x, 0.0)",
+        "y = sj.jacobian(x, x)",
+        "y = sj.vjp(x, x, x)",
+        "y = sj.jvp(x, x, x)",
     ],
 )
-def test_tensor_methods_are_completed(expression: str) -> None:
+def test_tensor_methods_are_completed(code: str) -> None:
     jedi = pytest.importorskip("jedi")
-    code = f"import scanjit as sj\nx = sj.matrix('x')\ny = {expression}\ny."
-    project = jedi.Project(ROOT)
-    names = {found.name for found in jedi.Script(code, project=project).complete()}
+    lines = f"import numpy as np\nimport scanjit as sj\nx = sj.matrix('x')\n{STEPS}{code}\ny."
+    names = {found.name for found in jedi.Script(lines, project=jedi.Project(ROOT)).complete()}
     assert names >= {"sum", "mean", "reshape", "astype", "dimshuffle", "T", "shape", "dtype"}

@@ -40,6 +40,11 @@ sj.grad(x.sum(), x).append(x)  # one gradient
 sj.grad(x.sum(), [x]).sum()  # a list of gradients
 sj.grad(x.sum())  # by what?
 sj.grad(x.sum(), x, disconnected="ignored")  # "ignore"
+sj.jacobian(x[0], [x]).sum()  # a list of derivatives
+sj.vjp(x, x, x).append(x)  # one derivative
+sj.jvp([x, x], x, x).sum()  # a list of rates
+sj.while_loop(lambda s: s < 9, lambda s: sj.exp(s), x).append(x)  # one tensor
+sj.ifelse(x.sum() > 0, x, w).append(x)  # one tensor
 
 f = sj.function([x], x.sum(), mode="numbas")  # no such mode
 f = sj.function(x, x.sum())  # inputs are a list

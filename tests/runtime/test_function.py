@@ -130,6 +130,10 @@ def test_wrong_arguments_are_named():
     with pytest.raises(TypeError) as error:
         f(1, a=3)
     says(error, "'a' by position and by name")
+    f = sj.function([a, sj.vector()], a, name="without_names", mode="reference")
+    with pytest.raises(sj.ArgumentError) as error:
+        f(1)
+    says(error, "got:      1 argument, without argument 1 of", "(a: float64(), argument 1: float64(", 'sj.vector("x")')
 
 
 def test_safe_conversions_of_arguments(mode):
