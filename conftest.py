@@ -25,6 +25,8 @@ settings.load_profile("scanjit")
 collect_ignore_glob = [] if find_spec("onnx") else ["scanjit/onnx/*"]
 if not (find_spec("narwhals") and find_spec("pandas")):
     collect_ignore_glob.append("scanjit/frames/*")
+if not find_spec("distributed"):
+    collect_ignore_glob.append("scanjit/parallel/cluster.py")
 if find_spec("matplotlib"):
     import matplotlib
 

@@ -111,6 +111,6 @@ else:
 
     def __getattr__(name: str) -> _Module:
         """These are imported when they are first used."""
-        if name in ("frames", "onnx", "optimize", "plot", "timeseries", "torch"):
+        if name in ("frames", "onnx", "optimize", "parallel", "plot", "timeseries", "torch"):
             return _importlib.import_module(f"scanjit.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -31,7 +31,7 @@ def test_every_public_name_stands_in_the_reference():
     assert not {name for name in names if ("scanjit", name) not in ALL} - {"config", "TensorLike"}
 
 
-@pytest.mark.parametrize("package", ["frames", "optimize", "timeseries"])
+@pytest.mark.parametrize("package", ["frames", "optimize", "parallel", "timeseries"])
 def test_every_name_of_a_package_stands_in_the_reference(package):
     assert not {name for name in getattr(sj, package).__all__ if ("scanjit", f"{package}.{name}") not in ALL}
 

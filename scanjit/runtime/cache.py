@@ -188,6 +188,8 @@ class Cache:
         self.directory = Path(os.path.abspath(directory)) if directory is not None else None
         self.limit = limit
         self._warned = False
+        self.used: dict[tuple[str, str], None] = {}
+        """The entries that this process has read or written, each with its kind; the newest are the last."""
         self._unchecked = limit  # bytes written since the size was last checked: the first write of a process checks
 
     def load(self, stem: str, kind: str = "o") -> Entry | None:
@@ -197,26 +199,36 @@ class Cache:
             return None
         entry = self.peek(stem, kind)
         if entry is not None:
+            self._use(stem, kind)
             with suppressed(OSError):
                 os.utime(self.directory / f"{stem}.{kind}")
         return entry
 
+    def has(self, stem: str, kind: str = "o") -> bool:
+        """Whether there is a file for an entry."""
+        return self.directory is not None and os.path.exists(self.directory / f"{stem}.{kind}")
+
     def peek(self, stem: str, kind: str = "o") -> Entry | None:
         """The entry that `load` returns, which is not marked as used."""
         data = None if self.directory is None else _read_own(self.directory / f"{stem}.{kind}")
-        return None if data is None else _decode(data)
+        return None if data is None else decode(data)
 
     def store(self, stem: str, entry: Entry, kind: str = "o") -> bool:
         """Write an entry, which replaces an older one with this stem. Then delete old entries if the limit is
         exceeded. Returns whether the entry could be written."""
-        data = _encode(entry)
+        data = encode(entry)
         if not self._write(f"{stem}.{kind}", data):
             return False
+        self._use(stem, kind)
         self._unchecked += len(data)
         # A scan costs milliseconds in a full cache: once per process, then once per sixteenth of the limit.
         if self._unchecked > self.limit // 16:
             self.prune(keep=stem)
         return True
+
+    def _use(self, stem: str, kind: str) -> None:
+        self.used.pop((stem, kind), None)
+        self.used[stem, kind] = None
 
     def source(self, stem: str, text: str) -> str | None:
         """The path of a file with this text. Writes it if it does not exist; None if it cannot be written."""
@@ -330,14 +342,20 @@ class Cache:
             return False
 
 
-def _encode(entry: Entry) -> bytes:
+def is_name(stem: str, kind: str) -> bool:
+    """Whether the file of an entry can be called so."""
+    return _ENTRY.fullmatch(f"{stem}.{kind}") is not None
+
+
+def encode(entry: Entry) -> bytes:
+    """The bytes of a file with this entry, and their digest."""
     metadata = json.dumps(entry.metadata, sort_keys=True).encode()
     body = struct.pack("<Q", len(metadata)) + metadata + entry.payload
     return _MAGIC + hashlib.sha256(body).digest() + body
 
 
-def _decode(data: bytes) -> Entry | None:
-    """The entry that `_encode` wrote; None if the bytes are something else."""
+def decode(data: bytes) -> Entry | None:
+    """The entry that `encode` made bytes of; None if these are others."""
     digest, body = data[8:40], data[40:]
     if data[:8] != _MAGIC or hashlib.sha256(body).digest() != digest:
         return None

@@ -116,7 +116,7 @@ def kernels(wanted: Sequence[Wanted]) -> list[Kernel]:
             "this machine cannot run what is made for another one", got=target.triple, expected=host.TRIPLE, where=""
         )
     if any((name, target.code) not in _kernels for _, name, _ in wanted):
-        undisturbed(functools.partial(_make_missing, wanted, target, waiting.current()))
+        undisturbed(functools.partial(_make_missing, wanted, target))
     for source, name, externals in wanted:
         found = _kernels[name, target.code]
         if found.source != source or found.externals != dict(externals):
@@ -200,12 +200,10 @@ def units(wanted: Sequence[Wanted], target: Target) -> dict[str, Unit]:
     return found
 
 
-def _make_missing(
-    wanted: Sequence[Wanted], target: Target, progress: Progress | None, abandoned: Callable[[], bool]
-) -> None:
+def _make_missing(wanted: Sequence[Wanted], target: Target, abandoned: Callable[[], bool]) -> None:
     with _lock:
         missing = [each for each in wanted if (each[1], target.code) not in _kernels]
-        _make(units(missing, target), target, progress or Progress(""), abandoned)
+        _make(units(missing, target), target, waiting.current() or Progress(""), abandoned)
 
 
 def _make(units: Mapping[str, Unit], target: Target, progress: Progress, abandoned: Callable[[], bool]) -> None:

@@ -11,15 +11,19 @@ A process that `multiprocessing` started shares the processors with the other ch
 A worker uses all that it is allowed if `OMP_NUM_THREADS` is set, or if its affinity is not its parent's. Systems other
 than Linux do not say how many children there are: there, each uses all processors.
 
+`sharing` says a number for the calls of one thread instead, where somebody knows better who shares the processors.
+
 Each of these is read again when it may have changed: a child of a pool may have other limits than its parent.
 """
 
+import contextlib
 import math
 import os
 import re
 import sys
 import time
 from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path, PurePosixPath
 
 from scanjit.config import MOST_THREADS, config
@@ -32,6 +36,7 @@ than a short call."""
 _environment = getattr(os.environ, "_data", os.environ)  # asking os.environ for a missing name takes 1 µs
 _key = os.environ.encodekey("OMP_NUM_THREADS") if _environment is not os.environ else "OMP_NUM_THREADS"
 _limit: int | None = None
+_given: ContextVar[int | None] = ContextVar("threads", default=None)
 _Known = tuple[float, int, int]
 _UNKNOWN: _Known = (-math.inf, MOST_THREADS, 1)
 _known: _Known = _UNKNOWN
@@ -58,6 +63,28 @@ def limit(threads: int) -> None:
 
 def available() -> int:
     """How many threads there may be if nobody limits them."""
+    given = _given.get()
+    if given is not None:
+        return given
+    found, sharing = _processors()
+    asked = _environment.get(_key)
+    number = None if asked is None else _first_number(os.fsdecode(asked))
+    return max(found // sharing, 1) if number is None else min(found, number)
+
+
+@contextlib.contextmanager
+def sharing(threads: int) -> Iterator[None]:
+    """While inside, a call uses one part of the processors, of which so many threads use one each: at least one, and
+    whatever `OMP_NUM_THREADS` says."""
+    token = _given.set(max(_processors()[0] // max(threads, 1), 1))
+    try:
+        yield
+    finally:
+        _given.reset(token)
+
+
+def _processors() -> tuple[int, int]:
+    """How many processors this process may use, and how many workers share them."""
     global _known
     try:
         found = len(os.sched_getaffinity(0))
@@ -69,10 +96,7 @@ def available() -> int:
     if now - _known[0] > KNOWN_SECONDS:
         _known = now, quota() or MOST_THREADS, workers()
     _, most, sharing = _known
-    found = min(found, most, MOST_THREADS)
-    asked = _environment.get(_key)
-    number = None if asked is None else _first_number(os.fsdecode(asked))
-    return max(found // sharing, 1) if number is None else min(found, number)
+    return min(found, most, MOST_THREADS), sharing
 
 
 def _first_number(text: str) -> int | None:

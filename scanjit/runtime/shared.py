@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
@@ -23,6 +25,8 @@ A = TypeVarTuple("A")
 R = TypeVar("R")
 _serial = itertools.count()
 _all: weakref.WeakValueDictionary[int, SharedVariable] = weakref.WeakValueDictionary()
+_fixed: ContextVar[int] = ContextVar("fixed", default=0)
+"""Variables with a lower serial number may not be set."""
 
 
 if TYPE_CHECKING:
@@ -317,7 +321,23 @@ def updating(variables: Sequence[SharedVariable], run: Callable[[*A], R], *args:
     replaces.
 
     The order of the variables must be the same everywhere: that of their serial numbers."""
+    if variables and variables[0].serial < _fixed.get():
+        raise errors.NotSupportedError(
+            f"{variables[0].label} must not change here: what runs in parallel has to be a pure function of its part",
+            fix="pass the value as an argument and return the new one, or make the variable inside of the function",
+            where=variables[0].where,
+        )
     return holding(list(map(_lock, variables)), run, *args)
+
+
+@contextlib.contextmanager
+def unchanged() -> Iterator[None]:
+    """While inside, this thread cannot set variables that were made before."""
+    token = _fixed.set(next(_serial))
+    try:
+        yield
+    finally:
+        _fixed.reset(token)
 
 
 def _after_fork() -> None:

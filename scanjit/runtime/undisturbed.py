@@ -9,6 +9,7 @@ from __future__ import annotations
 import _thread
 import os
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 R = TypeVar("R")
@@ -22,7 +23,8 @@ class Abandoned(Exception):
 
 
 def undisturbed(run: Callable[[Callable[[], bool]], R]) -> R:
-    """`run(abandoned)` in a thread of its own. What it raises is raised here, as if it had been called here.
+    """`run(abandoned)` in a thread of its own, with our context variables. What it raises is raised here, as if it had
+    been called here.
 
     An exception that comes while this waits (Ctrl-C) is raised at once: from then on `abandoned()` is true, and `run`
     is to end at the next place where nothing is half done.
@@ -30,12 +32,12 @@ def undisturbed(run: Callable[[Callable[[], bool]], R]) -> R:
     results: list[R] = []
     failures: list[BaseException] = []
     left: list[bool] = []
-    done, process = _thread.allocate_lock(), os.getpid()
+    done, process, context = _thread.allocate_lock(), os.getpid(), copy_context()
     done.acquire()
 
     def work() -> None:
         try:
-            results.append(run(lambda: bool(left)))
+            results.append(context.run(run, lambda: bool(left)))
         except BaseException as error:
             failures.append(error)
         finally:

@@ -134,7 +134,7 @@ def test_what_was_used_least_recently_goes_first(tmp_path: Path) -> None:
 
 
 def test_storing_keeps_the_cache_within_its_limit(tmp_path: Path) -> None:
-    size = len(cache._encode(ENTRY))
+    size = len(cache.encode(ENTRY))
     store = Cache(tmp_path, limit=6 * size)
     for number in range(30):
         store.store(stem(number), ENTRY)

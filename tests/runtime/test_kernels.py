@@ -251,7 +251,7 @@ def test_a_damaged_object_is_compiled_again(damage: bytes, monkeypatch: pytest.M
     start_afresh(monkeypatch)
     made = kernel(SCALE, "scale")
     assert made.compiled and compile_count() == before + 1 and apply(made, 5) == [15]
-    assert cache._decode(path.read_bytes()) is not None
+    assert cache.decode(path.read_bytes()) is not None
     start_afresh(monkeypatch)
     assert not kernel(SCALE, "scale").compiled
 

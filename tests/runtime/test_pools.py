@@ -1,19 +1,15 @@
 """Functions in pools: they pickle wherever they were made, and workers do not take each other's cores."""
 
-import os
 import pickle
-import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import scanjit as sj
 from scanjit.loops.wrappers import _found
-
-ROOT = Path(__file__).parent.parent.parent
+from tests.scripts import script
 
 
 def loss(a, xs):
@@ -111,22 +107,6 @@ def test_of_a_script(monkeypatch):
     assert _found("__main__", "no.such") is None
 
 
-def script(tmp_path, code):
-    """What a program prints whose functions are those of a script."""
-    (tmp_path / "script.py").write_text(textwrap.dedent(PROGRAM) + textwrap.dedent(code))
-    environment = {k: v for k, v in os.environ.items() if not k.endswith("NUM_THREADS")}
-    run = subprocess.run(
-        [sys.executable, "script.py"],
-        cwd=tmp_path,
-        env=environment | {"PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert not run.returncode, run.stdout + run.stderr
-    return run.stdout.split()
-
-
 PROGRAM = """
 import os
 import numpy as np
@@ -174,7 +154,7 @@ def test_processes_of_joblib(tmp_path):
     with parallel_config("loky", inner_max_num_threads=1):
         check(Parallel(n_jobs=2)(delayed(work)(a, fit) for a in (0.1, 0.2, 0.3, 0.4)), fit, 1)
     """
-    assert script(tmp_path, code) == ["fine"] * 3
+    assert script(tmp_path, PROGRAM, code) == ["fine"] * 3
 
 
 def test_processes_that_are_spawned(tmp_path):
@@ -185,7 +165,7 @@ def test_processes_that_are_spawned(tmp_path):
         with multiprocessing.get_context("spawn").Pool(2) as pool:
             check(pool.starmap(work, [(a, fit) for a in (0.1, 0.2, 0.3, 0.4)]), fit)
     """
-    assert script(tmp_path, code) == ["fine"]
+    assert script(tmp_path, PROGRAM, code) == ["fine"]
 
 
 def test_a_grid_search_of_scikit_learn(tmp_path):
@@ -214,7 +194,7 @@ def test_a_grid_search_of_scikit_learn(tmp_path):
     assert search.cv_results_["mean_test_score"].tolist() == alone.cv_results_["mean_test_score"].tolist()
     print("fine")
     """
-    assert script(tmp_path, code) == ["fine"]
+    assert script(tmp_path, PROGRAM, code) == ["fine"]
 
 
 def test_tokens_are_those_of_equal_functions(tmp_path):
@@ -231,7 +211,7 @@ def test_tokens_are_those_of_equal_functions(tmp_path):
     assert {base.tokenize(each) for each in [*same, sj.load(tmp_path / "f.sj")]} == {base.tokenize(f)}
     code = "import pickle, dask.base; print(dask.base.tokenize(pickle.load(open('f', 'rb'))))"
     (tmp_path / "f").write_bytes(pickle.dumps(f))
-    assert script(tmp_path, code) == [base.tokenize(f)]
+    assert script(tmp_path, PROGRAM, code) == [base.tokenize(f)]
     other = [made(factor=4.0), made(weight=1.0), made(name="g")]
     assert len({base.tokenize(each) for each in [f, *other]}) == 4
     f.shared[0].set_value(np.ones(3))
@@ -268,4 +248,4 @@ def test_workers_of_dask(tmp_path):
             assert client.submit(compiled, XS + 1).result() == compiled(XS + 1)
         print("fine")
     """
-    assert script(tmp_path, code)[-3:] == ["fine"] * 3
+    assert script(tmp_path, PROGRAM, code)[-3:] == ["fine"] * 3
