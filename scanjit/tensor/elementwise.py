@@ -337,7 +337,8 @@ def logical_not(x: TensorLike) -> Node:
 
 
 def logaddexp(x: TensorLike, y: TensorLike) -> Node:
-    """`log(exp(x) + exp(y))` without overflow. It has derivatives also where `x` and `y` are infinite.
+    """`log(exp(x) + exp(y))` without overflow. It has derivatives also where `x` and `y` are infinite: 0 where both are
+    -inf.
 
     Examples
     --------
@@ -346,7 +347,8 @@ def logaddexp(x: TensorLike, y: TensorLike) -> Node:
     array([1000.693147,    0.      ])
     """
     x, y = ops.DIV.prepare((x, y))
-    return apply(ops.MAXIMUM, x, y) + softplus(-apply(ops.ABS, where(x == y, 0, x - y)))
+    top = apply(ops.MAXIMUM, x, y)
+    return where(top == -np.inf, -np.inf, top) + softplus(-apply(ops.ABS, where(x == y, 0, x - y)))
 
 
 def trigamma(x: TensorLike) -> Node:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import DTypeLike
 
 from scanjit import errors, types
@@ -230,7 +231,7 @@ def std(x: TensorLike, axis: Axis = None, ddof: int = 0, keepdims: bool = False)
 
 
 def logsumexp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Node:
-    """`log(sum(exp(x)))` without overflow. Arguments as for `sum`.
+    """`log(sum(exp(x)))` without overflow. Arguments as for `sum`. Where all of `x` is -inf, its gradient is 0.
 
     Examples
     --------
@@ -242,7 +243,9 @@ def logsumexp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Node:
     axes = axes_of(axis, x.ndim)
     top = max(x, axes, keepdims=True)
     top = stop_gradient(where(isfinite(top), top, 0))
-    result = log(sum(exp(x - top), axes, keepdims=True)) + top
+    total = sum(exp(x - top), axes, keepdims=True)
+    nothing = total == 0  # its logarithm would have a gradient of 0 * inf
+    result = log(where(nothing, 1, total)) + where(nothing, -np.inf, top)
     return result if keepdims else _without(result, axes)
 
 

@@ -106,6 +106,18 @@ def test_softmax_and_logsumexp(axis: Any) -> None:
     np.testing.assert_allclose(slope, scipy.special.softmax(x), rtol=1e-12, atol=1e-300)
 
 
+def test_derivatives_of_logsumexp_with_infinities() -> None:
+    def derivatives(x: Node) -> list[Node]:
+        first = grad(sj.logsumexp(x, axis=1)[0], x)
+        return [first, grad((first * np.arange(2.0)).sum(), x)]
+
+    infinity = np.inf
+    for row, expected in (([-infinity, -infinity], [0, 0]), ([-infinity, 0], [0, 1]), ([1000, -infinity], [1, 0])):
+        first, second = run(derivatives, np.array([row], float))
+        np.testing.assert_array_equal(first, [expected])
+        np.testing.assert_array_equal(second, [[0, 0]])
+
+
 @pytest.mark.parametrize("ord", [None, 1, 2, 3, 0, np.inf, -np.inf, 2.5])
 def test_norms_of_vectors(ord: Any) -> None:
     x = RNG.normal(size=(3, 4))
