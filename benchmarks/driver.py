@@ -8,6 +8,7 @@
     python -m benchmarks tiles
     python -m benchmarks columns
     python -m benchmarks models
+    python -m benchmarks fits
 
 Every engine runs in a process of its own, and is stopped while others are timed. `kinds` measures ten recurrences,
 one of each kind; README has their picture. `environment` makes a virtual environment for each peer that is named, of
@@ -29,6 +30,7 @@ from benchmarks import columns, company, facts, memory, models, picture, remote,
 from benchmarks.case import Case, Task
 from benchmarks.cases import all_cases, find
 from benchmarks.engines import BY_HAND, PEERS, TITLES
+from benchmarks.fits import driver as fits
 from benchmarks.measure import Contender, Effort, measured
 from benchmarks.remote import Engine, EngineError
 from benchmarks.report import Report
@@ -57,13 +59,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for engine in words[1:]:
             remote.make_environment(engine)
         return 0
+    if words[:1] == ["fits"]:
+        return fits.main(words[1:])
     if words[:1] and words[0] in ALONE:
         return ALONE[words[0]]()
     options = _parser().parse_args(words)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that the workers are ended
     for word in options.words:
         if word not in WORDS:
-            others = ", ".join(["report", "environment", *ALONE])
+            others = ", ".join(["report", "environment", "fits", *ALONE])
             raise SystemExit(f"there is no {word!r}; there are {', '.join(WORDS)}, and {others}")
     result = _Run(options).run()
     if options.json:

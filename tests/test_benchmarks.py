@@ -3,6 +3,7 @@
 import functools
 import importlib.util
 import json
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from benchmarks.case import Task, check
 from benchmarks.cases import all_cases, find
 from benchmarks.driver import WORDS, main
 from benchmarks.engines import PACKAGES, PEERS
+from benchmarks.fits import driver as fits
 from benchmarks.measure import Row, Times, settle
 from benchmarks.memory import Memory
 from benchmarks.remote import Absent, Engine, EngineError, interpreter
@@ -358,3 +360,25 @@ def test_models_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     (row,) = models.measure()
     assert row[:3] == ("a model", "a peer", 0.5) and row.ours > 0 and row.theirs > 0
     assert turns == ["ours", "theirs", *(["ours"] * 4 + ["theirs"] * 4) * 2]
+
+
+def test_fits_take_turns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ours beside statsmodels where it is installed; an engine whose likelihoods are better than ours is a failure."""
+    assert main(["fits", "--only", "local", "--quick"]) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"scanjit  +20 .* 1\.0   0, 0\n  scanjit, one by one  +20 .*  0, 0", printed)
+    assert ("statsmodels, one by one is left out" in printed) == (importlib.util.find_spec("statsmodels") is None)
+
+    class Worker:
+        def __init__(self, python: str, case: str, title: str, count: int, folder: Path) -> None:
+            self.count, self.likelihoods = count, np.full(count, -100.0 if title == "scanjit" else -90.0)
+
+        def seconds(self) -> float:
+            return 0.5
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(fits, "_Worker", Worker)
+    assert main(["fits", "--only", "local", "--quick"]) == 1
+    assert "25.0000     1.0   0, 20" in capsys.readouterr().out

@@ -15,6 +15,7 @@ PACKAGES = {
     "numba": "numba",
     "numpy": "numpy",
     "lasagne_like": "lasagne_like",
+    **{name: name for name in ("jaxopt", "arch", "statsmodels", "statsforecast")},
 }
 """For each engine the package that it needs."""
 
@@ -39,6 +40,10 @@ REQUIREMENTS = {
     "tensorflow": ("tensorflow-cpu>=2.20",),
     "pytensor": ("pytensor",),
     "numba": ("numba",),
+    "jaxopt": ("jax>=0.11", "jaxopt>=0.8"),
+    "arch": ("arch>=8", "joblib"),
+    "statsmodels": ("statsmodels>=0.15",),
+    "statsforecast": ("statsforecast>=2.1",),
 }
 """For each engine what is installed in an environment of its own: what was new when these benchmarks were written."""
 

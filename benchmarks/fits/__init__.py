@@ -1,0 +1,1 @@
+"""Thousands of fits, beside what people fit one by one."""
