@@ -24,7 +24,7 @@ class Programs:
     """
 
     def __init__(self, loss: Callable[..., Any], method: Method, batched: bool) -> None:
-        self.method, self.batched = method, batched
+        self.batched = batched
 
         def each(of_one: Callable[..., Any]) -> Callable[..., Any]:
             """A function of one problem, for all of them."""

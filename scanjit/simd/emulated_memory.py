@@ -16,20 +16,7 @@ _I64 = KINDS["i64"]
 
 
 class MemoryFault(RuntimeError):
-    """An access that compiled code must never make.
-
-    Attributes
-    ----------
-    allocation : str or None
-        Name of the allocation meant, None for an address in none.
-    offset : int
-        Bytes from its start (or the address itself).
-    """
-
-    def __init__(self, message: str, allocation: str | None, offset: int):
-        super().__init__(message)
-        self.allocation = allocation
-        self.offset = offset
+    """An access that compiled code must never make."""
 
 
 class Allocation:
@@ -124,12 +111,8 @@ class Memory:
     def free(self, address: int) -> None:
         """End the life of the allocation that starts at `address`."""
         if self._allocations.get(address >> SPACING_BITS) is None:
-            raise MemoryFault(f"free of address {address:#x}, which is in no allocation", None, address)
+            raise MemoryFault(f"free of address {address:#x}, which is in no allocation")
         del self._allocations[address >> SPACING_BITS]
-
-    def bytes_of(self, address: int) -> npt.NDArray[np.uint8]:
-        """The bytes of the allocation that holds `address`, for looking at."""
-        return self._allocations[address >> SPACING_BITS].bytes
 
     def _insert(self, data: npt.NDArray[np.uint8], name: str | None, writable: bool, tracked: bool, keep: Any) -> int:
         index = self._next
@@ -143,10 +126,10 @@ class Memory:
     def _fault(self, problem: str, access: str, kind: Kind, lanes: int, address: int) -> MemoryFault:
         found = self._allocations.get(address >> SPACING_BITS)
         if found is None:
-            return MemoryFault(f"{access} of {kind.name}x{lanes} at {address:#x}: {problem}", None, address)
+            return MemoryFault(f"{access} of {kind.name}x{lanes} at {address:#x}: {problem}")
         offset = address - found.base
         place = f"byte {offset} of {found.name} ({found.size} bytes)"
-        return MemoryFault(f"{access} of {kind.name}x{lanes} at {place}: {problem}", found.name, offset)
+        return MemoryFault(f"{access} of {kind.name}x{lanes} at {place}: {problem}")
 
     def _range(
         self, access: str, kind: Kind, lanes: int, address: int, first: int, last: int

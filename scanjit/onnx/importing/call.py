@@ -14,7 +14,6 @@ from scanjit.tensor.variables import axis_of
 from scanjit.types import Dimension
 
 _REQUIRED: Any = object()
-_UNSET: Any = object()
 
 
 class Call:
