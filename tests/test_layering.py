@@ -8,8 +8,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ORDER = (
-    "version tracebacks errors config walks target signatures kinds types symbol ir tracing ops show tensor loops "
-    "autodiff batching derivatives rewrite schedule simd codegen runtime random export onnx optimize timeseries "
+    "version records tracebacks errors config walks target signatures kinds types symbol ir tracing ops show tensor "
+    "loops autodiff batching derivatives rewrite schedule simd codegen runtime random export onnx optimize timeseries "
     "frames torch plot parallel numba"
 ).split()
 COMPILED = {"simd", "runtime", "numba"}  # the only layers that may know LLVM; the last one knows Numba

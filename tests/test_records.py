@@ -34,11 +34,15 @@ def records() -> Iterator[Record]:
     for path in sorted((*ROOT.glob("scanjit/**/*.py"), *ROOT.glob("lasagne_like/**/*.py"))):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef) and (
-                written := [d for d in node.decorator_list if "dataclass" in ast.unparse(d)]
+                written := [d for d in node.decorator_list if re.match("record|dataclass", ast.unparse(d))]
             ):
                 methods = {item.name for item in node.body if isinstance(item, ast.FunctionDef)}
                 fields = [ast.unparse(item.annotation) for item in node.body if isinstance(item, ast.AnnAssign)]
-                compared = "eq=False" not in ast.unparse(written[0]) and "__eq__" not in methods
+                compared = (
+                    ast.unparse(written[0]) != "record"
+                    and "eq=False" not in ast.unparse(written[0])
+                    and "__eq__" not in methods
+                )
                 yield Record(path, node.name, compared, frozenset(re.findall(r"\w+", " ".join(fields))))
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from scanjit.codegen.names import imports
+from scanjit.records import record
 from scanjit.schedule.nests import Buffer, Names, Tile
 from scanjit.show.identifiers import identifier
 from scanjit.types import Dimension
@@ -45,7 +46,7 @@ class Source:
         return replace(self, addresses=addresses, numbers=numbers, tile=tile or Tile())
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Parameters:
     """The names of a function's parameters: addresses of positions in buffers, and numbers. A number may belong to
     something, as a buffer or loop: equal numbers of two of these are two parameters, so that the text is the same if

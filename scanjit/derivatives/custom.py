@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from scanjit.loops.wrappers import Wrapper
 from scanjit.ops.chain import carries_gradient, differentiable
 from scanjit.ops.custom import CUSTOM, DerivativeRule
 from scanjit.ops.stretch import full
+from scanjit.records import record
 
 Backward = Callable[..., Any]
 
@@ -154,7 +154,7 @@ def _is_operand(leaf: Any) -> bool:
     return is_symbol(leaf) or isinstance(leaf, np.ndarray | np.generic | list)
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class _Rule(DerivativeRule):
     """The derivative for one call: with the structure of its arguments, and those of them that are settings."""
 

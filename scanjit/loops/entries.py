@@ -1,7 +1,6 @@
 """The arguments of a scan, read and checked: sequences, outputs_info, non_sequences, taps, n_steps and the options."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,11 @@ from scanjit.ir import Node, as_dim, as_node, is_number, is_symbol
 from scanjit.kinds import holds_numbers
 from scanjit.loops.structure import Tree, describe, flatten, is_container
 from scanjit.ops.scan import MOST_UNROLLED
+from scanjit.records import record
 from scanjit.types import Dim, Dimension
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Leaf:
     """One tensor of an entry. `value` is a node, or a Python number: a weak scalar whose dtype the step decides."""
 
@@ -30,7 +30,7 @@ class Leaf:
         return f"{self.label} ({named!r})" if named else self.label
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Entry:
     """One entry of `sequences` or `outputs_info`: a structure of tensors that are read at the same taps.
 

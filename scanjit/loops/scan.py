@@ -16,7 +16,6 @@ no symbol of the step;
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -33,11 +32,12 @@ from scanjit.loops.updates import Update, entered
 from scanjit.ops.random import RANDOM_BITS
 from scanjit.ops.scan import Roles, scan_node
 from scanjit.ops.shape import IOTA, row, window
+from scanjit.records import record
 from scanjit.symbol import Tensor
 from scanjit.types import Dimension
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class BuiltScan:
     """A scan that was built: its node, and how its results divide into the outputs of the step."""
 
@@ -268,7 +268,7 @@ def build(
 # ---- tracing ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Traced:
     """A step that was called on symbols."""
 

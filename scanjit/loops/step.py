@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from scanjit.errors import ScanError, ScanjitError
@@ -11,6 +10,7 @@ from scanjit.loops.entries import Entry, symbol
 from scanjit.loops.frozen import warn_of_draws
 from scanjit.loops.structure import Mismatch, Tree, describe, flatten, is_container
 from scanjit.loops.updates import is_updates
+from scanjit.records import record
 
 
 class Until:
@@ -38,7 +38,7 @@ def until(condition: Any) -> Until:
     return Until(condition)
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Returned:
     """What a step returned: each output's structure and leaves (nodes, or Python numbers), a condition, and new values
     of shared variables."""

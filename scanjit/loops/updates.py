@@ -1,7 +1,6 @@
 """Updates of shared variables that a step returns, as in Theano: carries that begin with the variables' values."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,9 +8,10 @@ import numpy as np
 from scanjit.errors import ScanError
 from scanjit.ir import SHARED, Node, as_node, constant, is_symbol, new_input, replace
 from scanjit.ops.elementwise import cast
+from scanjit.records import record
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Update:
     """One shared variable in a loop: its value before the first step, its symbol in a step, and its value after the
     step."""

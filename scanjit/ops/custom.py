@@ -2,12 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from scanjit import errors
 from scanjit.ir import Node, Op, new_input, parts
 from scanjit.ops.batch import batch_graph
 from scanjit.ops.stretch import all_over_batch, or_zeros, over_batch
+from scanjit.records import record
 from scanjit.types import Dimension
 
 
@@ -21,7 +21,7 @@ class DerivativeRule(ABC):
         """One cotangent for each argument, of its type. Results that are not floats have None as their cotangent."""
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class _OverBatch(DerivativeRule):
     """The rule for a batch, made of the rule for one example. Every node has the axis of the batch in front."""
 

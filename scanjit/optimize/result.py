@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
+
+from scanjit.records import record
 
 RUNNING, CONVERGED, AT_BOUND, TOO_MANY, NOT_FINITE, NO_DESCENT, SINGULAR = -1, 0, 1, 2, 3, 4, 5
 
@@ -19,7 +21,7 @@ MESSAGES = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Result:
     """The minimum that was found, under SciPy's names. Of a batch, each has one entry a problem.
 

@@ -7,7 +7,7 @@ to operands.
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,10 +17,11 @@ from scanjit.ops.elementwise import MUL, WHERE
 from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.prod import PROD
 from scanjit.ops.view import DIMSHUFFLE
+from scanjit.records import record
 from scanjit.rewrite.match import is_zero, scalar, shows_all
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Mask:
     """A mask of a value. `node` is a bool node, `axes` names the axis of the value for each axis of the node. `holds`
     is the bool at which the mask counts as true. Masks with the same node (the same object), axes and `holds` are

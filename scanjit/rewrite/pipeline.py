@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from scanjit.ir import Node, replace, sizes_are_given
+from scanjit.records import record
 from scanjit.rewrite import algebra, algebra_linalg, algebra_shape, factor
 from scanjit.rewrite.branches import rules as branch_rules, share, sizes_outside
 from scanjit.rewrite.end import without_end
@@ -34,7 +34,7 @@ VERIFY = os.environ.get("SCANJIT_VERIFY", "0") not in ("", "0")
 """Whether every pass is followed by the verifier. The tests switch it on."""
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Rewritten:
     """Rewritten outputs, and what was done."""
 

@@ -1,11 +1,11 @@
 """What a compiled function computes, as a value: its graph, and what must hold of it."""
 
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 from scanjit import errors, ir, types
 from scanjit.ir import INPUT, SHARED, Node
 from scanjit.loops.structure import Tree
+from scanjit.records import record
 from scanjit.runtime.shared import SharedVariable
 
 Mode = Literal["numba", "emulate", "reference"]
@@ -13,7 +13,7 @@ Mode = Literal["numba", "emulate", "reference"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class FunctionGraph:
     """What a function computes: `outputs` (the leaves of `tree`; None returns nothing) and `updates` from `inputs`.
 

@@ -1,7 +1,6 @@
 """`check_grad` compares derivatives with finite differences."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from scanjit.ir import Node, constant, new_input, walk
 from scanjit.loops.structure import flatten
 from scanjit.ops.elementwise import cast
 from scanjit.ops.stretch import SUM
+from scanjit.records import record
 from scanjit.runtime.reference import Interpreter
 from scanjit.types import Type
 
@@ -78,7 +78,7 @@ def _by_reference(inputs: Sequence[Node], outputs: Sequence[Node]) -> Callable[.
     return lambda *arrays: program(dict(zip(inputs, arrays, strict=True)))
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class _Check:
     """The point at which derivatives are compared, and how."""
 

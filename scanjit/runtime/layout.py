@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scanjit.records import record
 from scanjit.runtime.table import Table
 from scanjit.schedule.nests import LapackCall, Program, jobs_of
 from scanjit.schedule.threads.sharing import Part, parts
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from scanjit.codegen.generate import Generated
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Layout:
     """What is the same in all calls.
 

@@ -7,12 +7,12 @@ these numbers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from scanjit import types
 from scanjit.errors import FormatError
 from scanjit.ir import SHARED, Node
+from scanjit.records import record
 from scanjit.runtime.layout import Layout
 from scanjit.runtime.stages import Stage
 from scanjit.types import Atom, Dimension
@@ -28,7 +28,7 @@ class Function(NamedTuple):
     calls: tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class StageRecipe:
     """How a stage is run.
 
@@ -48,7 +48,7 @@ class StageRecipe:
     functions: list[Function]
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Recipe:
     """How a computation is run.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from array import array
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from scanjit import errors, types
+from scanjit.records import record
 from scanjit.runtime.addresses import address
 from scanjit.runtime.layout import Layout
 from scanjit.runtime.table import STATUS_WORDS
@@ -27,7 +27,7 @@ class Result(NamedTuple):
     whole: bool
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Sized:
     """What is known of a call from its sizes alone.
 

@@ -1,14 +1,14 @@
 """Cuts a graph where a size depends on a computed value. The part before the cut runs first, and gives the size."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from scanjit import ir, types
 from scanjit.ir import Node
+from scanjit.records import record
 from scanjit.types import Atom
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Stage:
     """A part of a graph whose sizes are all known before it runs. `values` are scalar results that are sizes of later
     parts."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scanjit import types
 from scanjit.codegen.places import PREPARED, SCRATCH, STATUS, SYNC
+from scanjit.records import record
 from scanjit.schedule.nests import Buffer, Lifetime, Program
 from scanjit.schedule.threads.sharing import Part, decided
 from scanjit.types import Atom, Dim, Dimension
@@ -23,7 +23,7 @@ STATUS_WORDS = 8
 """The words of the status, which has a cache line of its own, behind the entries of a table."""
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Table:
     """Which entries of a program's table are what. There is one for each function that reads it.
 

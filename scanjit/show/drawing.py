@@ -2,12 +2,12 @@
 
 import html
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from scanjit import ir
 from scanjit.ir import CONSTANT, INPUT, PART, SHARED, SIZE, Node
 from scanjit.ops.scan import SCAN
+from scanjit.records import record
 from scanjit.show.identifiers import writable
 from scanjit.show.subject import number, origin_name, subject
 
@@ -112,7 +112,7 @@ def _box(node: Node, x: float, y: float, width: float) -> str:
     )
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class GraphDrawing:
     """The drawing of a graph, made when it is shown. `subject` is an expression or a function."""
 

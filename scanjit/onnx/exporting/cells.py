@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from scanjit.ops.elementwise import ADD, CLIP_GRADIENT, MUL, RELU, SIGMOID, STOP
 from scanjit.ops.linalg import CONTRACT, Labels, contract
 from scanjit.ops.scan import Roles
 from scanjit.ops.shape import SLICE
+from scanjit.records import record
 from scanjit.types import Dim, Type
 
 _ANALYTIC = {INPUT, SHARED, CONSTANT, SIZE, MUL, CONTRACT, SIGMOID, TANH, CLIP_GRADIENT, STOP_GRADIENT}
@@ -40,7 +40,7 @@ _BLOCK = 64
 """So many rows are looked at together: what is found out about them stays in the cache."""
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class RecurrentOp:
     """The arguments of an RNN, LSTM or GRU of ONNX: its weights, as it takes them. Those that are no matrices are
     without the axis of directions."""

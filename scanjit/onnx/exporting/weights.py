@@ -3,13 +3,13 @@
 import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from scanjit.onnx import tensors
 from scanjit.onnx.extra import package
+from scanjit.records import record
 
 _PIECE = 1 << 22
 """Bytes that are laid out at a time. With fewer, the columns that a piece takes of each row are less than a page, and
@@ -20,7 +20,7 @@ _GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
 """The numbers of fields of ModelProto, GraphProto and TensorProto."""
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Upright:
     """Matrices side by side, transposed, with an axis of size 1 in front."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from scanjit import errors
@@ -19,6 +18,7 @@ from scanjit.onnx.importing.shapes import turned
 from scanjit.ops.elementwise import cast, where
 from scanjit.ops.shape import IOTA
 from scanjit.ops.view import DIMSHUFFLE
+from scanjit.records import record
 from scanjit.types import Dimension
 
 Step = Callable[[Node, Sequence[Node]], Sequence[Node]]
@@ -31,7 +31,7 @@ Product = Callable[[Node], Node]
 """From rows to their products with a matrix of weights."""
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Weights:
     """The weights of one direction: products with the weights of inputs and of states, whose columns are those of the
     gates; biases; peepholes."""

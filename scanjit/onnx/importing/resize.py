@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -19,6 +18,7 @@ from scanjit.ops.elementwise import MAXIMUM, MINIMUM, cast, where
 from scanjit.ops.index import GATHER
 from scanjit.ops.shape import IOTA
 from scanjit.ops.view import along
+from scanjit.records import record
 from scanjit.tensor.variables import axis_of
 from scanjit.types import Dimension
 
@@ -38,7 +38,7 @@ _KERNELS: dict[str, tuple[int, Callable[[Node, float], Node]]] = {
 """For each mode: how far away an entry matters, and its weight as a function of the distance."""
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Axis:
     """How one axis is resized: its sizes before and after, the scale, and the part of it that is seen."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from scanjit.records import record
 from scanjit.schedule.fuse.order import Around, Order
 from scanjit.schedule.lower.places import LARGEST
 from scanjit.schedule.lower.region import Item, Region, Single, Task
@@ -37,7 +38,7 @@ MOST_REDUCTIONS = 6
 """More accumulators than this in one tile leave too few registers for rows."""
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class _Work:
     """What a task does: its values, the reductions among them, what its elementwise parts load, and what its reductions
     read."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from scanjit import ir, types
 from scanjit.errors import InternalError
 from scanjit.ir import Node, Op
 from scanjit.ops import View
+from scanjit.records import record
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.places import choose_stored
 from scanjit.schedule.lower.region import Context, Item, Region, Single, Task
@@ -34,7 +34,7 @@ class AssemblyRule(ArrayRule):
         """The operands that can be computed where they lie in the result, and where that is; the result is `whole`."""
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Rules:
     """The rules of all ops: of single ones, and of all ops of a kind. An op that users define is of a kind."""
 

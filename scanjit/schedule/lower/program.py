@@ -1,9 +1,10 @@
 """A whole graph as a region: the places of inputs and results, and what is computed between them."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from scanjit.ir import SHARED, Node
+from scanjit.records import record
 from scanjit.schedule.lower.lowering import Lowering
 from scanjit.schedule.lower.region import Context, Region, Single
 from scanjit.schedule.lower.table import RULES
@@ -11,7 +12,7 @@ from scanjit.schedule.nests import Buffer, Nest, Ref, TimeLoop
 from scanjit.types import Dimension
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Lowered:
     """A region that computes a graph, the buffers of its origins, and the place of each result. `given` maps each
     buffer that the caller will own to the output that takes its place."""

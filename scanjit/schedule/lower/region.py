@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Mapping, Sequence, Set as AbstractSet
-from dataclasses import dataclass
 
 from scanjit import ir
 from scanjit.ir import Node
+from scanjit.records import record
 from scanjit.schedule.nests import Buffer, NestLoop, Ref, Statement, Store, Value
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Item(ABC):
     """Something to be computed.
 
@@ -26,7 +26,7 @@ class Item(ABC):
     needs: Mapping[Item, bool]
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Task(Item):
     """A node that is computed at every point of a space and stored. `loads` are the values that read, at the point that
     is computed, what other tasks of the same space store; each comes with that task."""
@@ -37,7 +37,7 @@ class Task(Item):
     loads: Sequence[tuple[Value, Task]]
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Single(Item):
     """A statement that is no task: a scan, an ifelse, or a call of LAPACK. A loop over time and an `If` have no
     statements in them yet: these will be made of its `regions`, one of a loop, two of an `If`."""
@@ -46,7 +46,7 @@ class Single(Item):
     regions: Sequence[Region]
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Region:
     """What a graph, a step or a branch computes: `items`, in order. The results of those in `escaping` are read from
     memory; those of others may stay in registers."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from scanjit.records import record
 from scanjit.schedule.nests.buffers import Rebase, Ref
 from scanjit.schedule.nests.statement import Counters, Reference, Statement
 from scanjit.types import Dimension
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class If(Statement):
     """Run `then` if an int64 in memory is not 0, else `otherwise`."""
 
@@ -54,7 +55,7 @@ class If(Statement):
         return [({}, 1)]
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Beside(Statement):
     """Loops over time that do not depend on each other: `branches`, each of one statement.
 

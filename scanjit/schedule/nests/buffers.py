@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from scanjit import types
+from scanjit.records import record
 from scanjit.signatures import Array, DType
 from scanjit.types import Dimension
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Buffer:
     """Memory. `kind`: "input" (given by the caller), "output" (given to the caller), "constant" or "temporary".
 
@@ -52,7 +53,7 @@ Rebase = Callable[[Buffer, Dimension], tuple[Buffer, Dimension]]
 """Where an element lies that lay at an offset in a buffer: in which buffer, and at which offset there."""
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Ref:
     """A strided tensor inside a buffer: where a node's value lies. Offset and strides count elements."""
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from scanjit import types
+from scanjit.records import record
 from scanjit.schedule.nests.buffers import Rebase, Ref
 from scanjit.schedule.nests.statement import Job, Reference, Traffic
 from scanjit.types import Dimension
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class LapackCall(Job):
     """A routine of LAPACK, for each matrix of a batch. `written` says which of the `places` it writes, where it
     also finds its operands; `flags` are its options."""

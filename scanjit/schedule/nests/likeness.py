@@ -7,7 +7,7 @@ serves another one that is alike, under other names.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import singledispatch
 from operator import attrgetter
 from types import MappingProxyType
@@ -15,6 +15,7 @@ from types import MappingProxyType
 import numpy as np
 
 from scanjit import types
+from scanjit.records import record
 from scanjit.schedule.nests.buffers import Buffer
 from scanjit.schedule.nests.loops import NestLoop
 from scanjit.schedule.nests.nest import Nest
@@ -23,7 +24,7 @@ from scanjit.schedule.nests.values import Value, walk_values
 from scanjit.types import Atom, Dim, Dimension
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Names:
     """The names in one nest, each with the name of the same thing in another nest that is alike."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from scanjit import types
 from scanjit.kinds import kind_of
+from scanjit.records import record
 from scanjit.schedule.nests.buffers import Buffer, Rebase
 from scanjit.schedule.nests.loops import NestLoop
 from scanjit.schedule.nests.plan import Plan
@@ -18,7 +19,7 @@ from scanjit.signatures import DType
 from scanjit.types import Dimension
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Store:
     """A value written at every point of a nest. With `indices`, at computed positions; with `add`, added there."""
 
@@ -34,7 +35,7 @@ def one_of(dtype: DType) -> int | float:
     return -1 if kind_of(dtype).integral else 1.0
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Linear:
     """A register that becomes `max(low, min(high, factor * register + term))` in a step.
 
@@ -50,7 +51,7 @@ class Linear:
     forgets: bool
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Lanewise:
     """The first `steps` of a nest with time are done as many at a time as a vector has lanes. Its registers are listed
     in an order in which each depends only on itself and those before it."""
@@ -65,7 +66,7 @@ class Lanewise:
         return [value for part in parts for value in part if value is not None]
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Nest(Job):
     """Loops (the last is the one that lanes run along, once the nest has its shape: `lane`, where that is decided
     before), and what is stored at every point.

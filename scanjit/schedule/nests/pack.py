@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from scanjit import types
+from scanjit.records import record
 from scanjit.schedule.nests.buffers import Buffer, Rebase, Ref
 from scanjit.schedule.nests.statement import Job, Reference, Traffic
 from scanjit.types import Dimension
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Pack(Job):
     """Copy right operands `source[k, n]` (one Ref a group) into panels `[n block][k][group][lane]`, padded by zeros; k
     may be several axes."""

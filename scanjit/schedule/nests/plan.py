@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from scanjit.ir import Node
 from scanjit.ops.scan import Roles
+from scanjit.records import record
 from scanjit.schedule.nests.buffers import Buffer, Rebase, Ref
 from scanjit.types import Dimension
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class CarryMemory:
     """Where a carry lies.
 
@@ -38,7 +39,7 @@ class CarryMemory:
         return self.store.row(start) if self.lag is None else self.store.window(0, start, self.lag)
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Plan:
     """Where the `carries` and the outputs (`ys`) of a scan lie, in the order of its `roles`.
 

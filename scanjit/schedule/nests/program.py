@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from scanjit.ir import Node
+from scanjit.records import record
 from scanjit.schedule.nests.buffers import Buffer, Ref
 from scanjit.schedule.nests.lifetime import Lifetime
 from scanjit.schedule.nests.nest import Nest
@@ -13,7 +14,7 @@ from scanjit.schedule.nests.statement import Job, Statement
 from scanjit.target import Target
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Program:
     """Statements, and what is known of them. Passes return a new program.
 

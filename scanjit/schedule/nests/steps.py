@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from scanjit import types
+from scanjit.records import record
 from scanjit.schedule.nests.buffers import Buffer, Rebase, Ref
 from scanjit.schedule.nests.plan import Plan
 from scanjit.schedule.nests.statement import Counters, Reference, Statement, at
@@ -25,7 +26,7 @@ class OwnRows:
     apart: Dimension
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class TimeLoop(Statement):
     """Run `suite` `length` times. `step` counts from `start`; `row` is the row read and written (of `total`; from the
     last to the first if `reverse`).
@@ -121,7 +122,7 @@ class TimeLoop(Statement):
         return [(at(self.step, 0) | at(self.row, 0) | at(self.ran, 0), self.length)]
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Blocks(Statement):
     """Run `suite` for stretches of at most `size` of `total` steps: from `first` on, `count` of them; the last stretch
     first if `backwards`."""

@@ -16,6 +16,7 @@ import numpy as np
 from scanjit.ir import Op
 from scanjit.ops import Elementwise, Reduction
 from scanjit.ops.elementwise import ADD
+from scanjit.records import record
 from scanjit.schedule.nests.buffers import Buffer
 from scanjit.schedule.nests.loops import NestLoop
 from scanjit.signatures import DType
@@ -26,7 +27,7 @@ POSITIONS = Buffer(np.dtype("int64"), (), "temporary", "positions")
 """Stands for the buffer of a `Position`, whose offset and strides are changed as those of an access."""
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Access:
     """Elements of a buffer, one at each point of some loops: `offset + sum(stride * counter)`.
 
@@ -50,7 +51,7 @@ class Changes:
     loop: Callable[[NestLoop], NestLoop]
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Value(ABC):
     """An expression, at every point of the loops that it depends on."""
 
@@ -81,7 +82,7 @@ class Value(ABC):
         """The same value with changed parts: itself, where none of them changed."""
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Literal(Value):
     """A number known now."""
 
@@ -92,7 +93,7 @@ class Literal(Value):
         return self
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Position(Value):
     """An integer that is affine in loop counters: `offset + sum(stride * counter)`."""
 
@@ -116,7 +117,7 @@ class Position(Value):
         return self if moved is old else Position(self.dtype, moved.offset, moved.strides)
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Load(Value):
     """What a buffer holds; or zero, where `when` is 0 (it is 0 or 1)."""
 
@@ -144,7 +145,7 @@ class Load(Value):
         return self if access is self.access else Load(self.dtype, access, self.when)
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Index:
     """An index computed at run time: `value * stride` is added to an address; `0 <= value < size` is checked."""
 
@@ -153,7 +154,7 @@ class Index:
     size: Dimension
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Fetch(Value):
     """A load at computed indices. Out of bounds it reads nothing, gives zero, and reports `code`. There are indices at
     every point of the loops `over`, and none where one of these is empty."""
@@ -190,7 +191,7 @@ class Fetch(Value):
         return Fetch(self.dtype, changes.access(self.access), indices, self.code, over)
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Apply(Value):
     """An elementwise op."""
 
@@ -214,7 +215,7 @@ class Apply(Value):
         return self if args == self.args else Apply(self.dtype, self.op, args, self.params)
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Reduce(Value):
     """`term` combined over `loops` by a reduction op. For argmax and argmin the value is the position in `loops`.
 
@@ -256,7 +257,7 @@ class Reduce(Value):
         return term if isinstance(self.op, Reduction) else Literal(self.dtype, 0)
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Register(Value):
     """A value that a nest with a time loop carries from step to step."""
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from scanjit import types
+from scanjit.records import record
 from scanjit.schedule.cost import rates
 from scanjit.schedule.cost.statements import Cost, Price, costs, prices
 from scanjit.schedule.nests import Beside, OwnRows, Program
@@ -18,7 +19,7 @@ from scanjit.schedule.threads.times import Work
 from scanjit.types import Atom, Dimension, Numbers
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Part:
     """What the sharing of a statement depends on: what each of its `branches` costs. Only a `Beside` has several; its
     `apart`, `first` and `many` are dimensions whose values are decided here."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Set as AbstractSet
 from dataclasses import dataclass, field, replace as changed
 from functools import cached_property
 
+from scanjit.records import record
 from scanjit.schedule.nests import Access, Buffer, Nest, Statement
 from scanjit.schedule.nests.plan import CarryMemory, Plan
 from scanjit.schedule.time.flow import Flow, can_be_cut, plan_of, scans_of
@@ -15,7 +16,7 @@ from scanjit.schedule.time.sums import only_sums, summed, sums_over_time
 from scanjit.target import Target
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Chain:
     """A scan and what goes along with it.
 

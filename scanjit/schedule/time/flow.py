@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
-from dataclasses import dataclass, field, replace as changed
+from dataclasses import field, replace as changed
 from functools import cached_property
 
+from scanjit.records import record
 from scanjit.schedule.fuse.order import Order
 from scanjit.schedule.nests import Buffer, Nest, Statement, TimeLoop
 from scanjit.schedule.nests.plan import Plan
@@ -14,7 +15,7 @@ Scan = Nest | TimeLoop
 """A statement that has a plan: all steps of a scan."""
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Flow:
     """The statements of a suite, in order, and how data flows between them.
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from scanjit import ir, types
 from scanjit.errors import NotSupportedError
 from scanjit.ir import Node
 from scanjit.ops.elementwise import cast
 from scanjit.ops.scan import Roles
+from scanjit.records import record
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Step:
     """A step of a scan: it computes the `new` carries, the outputs `ys`, and whether to `stop`, from the `carries`
     before it, from `rows` of the sequences, and from constants."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace as changed
 from functools import cached_property
 from typing import NamedTuple
 
+from scanjit.records import record
 from scanjit.schedule.nests import Buffer, Nest, Statement
 from scanjit.schedule.nests.plan import Plan
 from scanjit.schedule.time.chains import Chain
@@ -39,7 +40,7 @@ class Phase:
         return self.loops[-1]
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Candidate:
     """Loops that may be a family, and what is known of them so far.
 

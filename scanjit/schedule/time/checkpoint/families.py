@@ -1,11 +1,12 @@
 """The families of a suite: which loops share their stretches, and which carries are saved."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace as changed
+from dataclasses import replace as changed
 
 from scanjit import ir, types
 from scanjit.ir import Node
 from scanjit.ops.scan import SCAN
+from scanjit.records import record
 from scanjit.schedule.lower.region import name_of
 from scanjit.schedule.nests import Buffer, Nest, Statement
 from scanjit.schedule.time.chains import Chain
@@ -30,7 +31,7 @@ STEPS: Sequence[Callable[[Candidate], Candidate | Refusal]] = (
 """What a candidate goes through, in order. After a refusal the narrower candidate begins again."""
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Family:
     """Loops that share their stretches, with memory for all that goes along.
 
