@@ -36,8 +36,8 @@ class Config:
         made of them; arguments and shared variables may not. "nan" looks for NaN only. False by default.
     progress : whether compiling, or a call, that takes more than a second says how far it is, on stderr if that is a
         terminal, or in the notebook's cell: as a bar if tqdm is installed. A call shows the steps that its loop over
-        time has made, as `train: step 1,200 of 50,000, 6 s`; of loops in loops, those of the outermost one. True by
-        default.
+        time has made, as `train: step 1,200 of 50,000, 6 s`; of loops in loops, those of the outermost one. A batch
+        of `sj.optimize.minimize` shows how many of its problems have ended. True by default.
 
     Examples
     --------

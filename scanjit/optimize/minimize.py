@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from scanjit.optimize.newton import GaussNewton, Newton
 from scanjit.optimize.programs import Programs
 from scanjit.optimize.result import RUNNING, SINGULAR, TOO_MANY, Result
 from scanjit.optimize.trust import Trust
+from scanjit.runtime import bars
 from scanjit.runtime.jit import value_and_grad
 
 METHODS: Mapping[str, Method] = {
@@ -27,6 +29,10 @@ METHODS: Mapping[str, Method] = {
 
 SMALLEST = 16
 """A batch is made no smaller than so many problems: those that have ended fill it up."""
+
+
+FIRST_STEPS = 4
+"""Who is told how many problems have ended learns of it after so many steps, and then several times a second."""
 
 
 def minimize(
@@ -71,7 +77,8 @@ def minimize(
     max_steps : int, optional
         How often the loss may be computed: by default 200 to 2,000 times, as fits the method.
     progress : callable, optional
-        Called with the number of problems that have ended, and that of all, whenever some more have ended.
+        Called with the number of problems that have ended, and that of all, whenever some more have ended. Without it,
+        a batch that takes more than a second shows these numbers as a bar (see `config.progress`).
 
     Returns
     -------
@@ -112,7 +119,9 @@ def minimize(
         raise errors.ArgumentError("the tolerance is a number that is not negative", got=tolerance)
     limit = chosen.steps if max_steps is None else int(max_steps)
     programs = _programs(loss, chosen, batched)
-    state, inverse = _run(programs, x, box(bounds, x), arrays, tuple(common), tolerance, limit, progress)
+    with bars.Count(f"minimize {getattr(loss, '__name__', '')}".strip(), len(x), "problems") as count:
+        told = progress or ((lambda ended, all: count.tell(ended)) if batched and bars.seen() else None)
+        state, inverse = _run(programs, x, box(bounds, x), arrays, tuple(common), tolerance, limit, told)
     return _result(state, inverse)
 
 
@@ -138,7 +147,7 @@ def _run(
         count = 2
         x, sides, args = _rows_of((x, sides, args), np.zeros(count, int))
     state = programs.start(x, sides, args, common, tolerance)
-    taken = 1
+    taken, pace = 1, limit if progress is None else FIRST_STEPS
     while True:
         running = np.flatnonzero(state.status == RUNNING)
         if progress is not None:
@@ -148,9 +157,12 @@ def _run(
         rows = _rows(running, count) if len(running) < count else ...
         part = [_rows_of(value, rows) for value in (state, sides, args)]
         enough = len(running) // 2 if count > SMALLEST else 0
-        steps, part = programs.go_on(*part, common, tolerance, enough, limit - taken)
+        before = time.perf_counter()
+        steps, part = programs.go_on(*part, common, tolerance, enough, min(pace, limit - taken))
         state = part if rows is ... else _with_rows(state, rows, part)
         taken += int(steps)
+        if pace < limit:
+            pace = max(1, min(2 * pace, int(pace * bars.OFTEN / (time.perf_counter() - before))))
     found = state, programs.end(state, sides, args, common)
     return found if asked == count else _rows_of(found, np.zeros(asked, int))
 

@@ -10,9 +10,11 @@ import importlib
 import os
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable
-from typing import Any, Protocol, TextIO
+from contextvars import ContextVar
+from typing import Any, Protocol, Self, TextIO
 
 from scanjit.config import config
 
@@ -26,6 +28,10 @@ _BROKEN = (OSError, ValueError, AttributeError)
 """What a stream raises that is closed, full, or of another encoding."""
 
 
+_counting: ContextVar[bool] = ContextVar("counting", default=False)
+"""Whether a `Count` is shown for what this thread does."""
+
+
 class Shown(Protocol):
     """What a bar shows. When `ended` is set, the bar is taken away."""
 
@@ -36,9 +42,10 @@ class Shown(Protocol):
 
 
 def seen() -> TextIO | None:
-    """Where somebody sees a bar. None if nobody does: stderr is a file, or `config.progress` is False."""
+    """Where somebody sees a bar. None if nobody does: stderr is a file, or `config.progress` is False; or if this is
+    part of what a `Count` shows already."""
     stream = sys.stderr
-    if not config.progress:
+    if not config.progress or _counting.get():
         return None
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     with contextlib.suppress(AttributeError, ValueError):  # replaced by something else, or closed
@@ -62,6 +69,41 @@ class Drawing:
     def wait(self) -> None:
         """Wait until the bar is taken away, but not for long."""
         self._gone.acquire(timeout=PATIENCE)
+
+
+class Count:
+    """Shows how many of many things are done, once they take more than a second: `fit: 20 of 1,000 problems, 3 s`.
+
+    While it is shown, what runs inside shows no bars of its own."""
+
+    def __init__(self, name: str, total: int, things: str) -> None:
+        self.ended = threading.Event()
+        self._name, self._total, self._things = name, total, things
+        self._done, self._begun = -1, time.monotonic()
+        self._drawing: Drawing | None = None
+
+    def tell(self, done: int) -> None:
+        """So many are done. What comes before the second time may be compiling, which shows itself."""
+        again, self._done = self._done >= 0, done
+        if again and self._drawing is None and time.monotonic() - self._begun >= SILENT:
+            if (stream := seen()) is not None:
+                self._drawing = Drawing(self, stream)
+                _counting.set(True)
+
+    def state(self) -> tuple[str, int, int] | None:
+        """What a bar shows of it."""
+        counts = f"{self._done:,} of {self._total:,} {self._things}"
+        return f"{self._name}: {counts}, {time.monotonic() - self._begun:.0f} s", self._done, self._total
+
+    def __enter__(self) -> Self:
+        self._token = _counting.set(_counting.get())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _counting.reset(self._token)
+        self.ended.set()
+        if self._drawing is not None:
+            self._drawing.wait()
 
 
 def _draw(reference: weakref.ref[Shown], stream: TextIO, gone: Callable[[], None]) -> None:

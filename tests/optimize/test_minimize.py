@@ -1,9 +1,14 @@
 """`minimize` beside SciPy, by all methods; batches, bounds, and problems that go wrong."""
 
+import re
+import time
+
 import numpy as np
 import pytest
 
 import scanjit as sj
+from scanjit.runtime import bars
+from tests.terminals import Terminal, without_tqdm
 
 METHODS = ["newton", "lbfgs", "trust"]
 
@@ -90,6 +95,40 @@ def test_problems_do_not_see_their_neighbours(method, series):
             np.testing.assert_array_equal(getattr(part, name), getattr(whole, name)[rows], err_msg=name)
     alone = sj.optimize.minimize(decay, start[5], [array[5] for array in series], method=method)
     np.testing.assert_allclose(alone.x, whole.x[5], rtol=1e-6)
+
+
+def test_a_bar_counts_problems_that_have_ended(series, monkeypatch):
+    """Loops inside show no bars beside it, and results are as without it."""
+    monkeypatch.setattr(bars, "SILENT", 0.0)
+    monkeypatch.setattr(bars, "OFTEN", 1e-3)
+    without_tqdm(monkeypatch)
+    start, drawn = np.full((40, 2), 0.7), []
+    quiet = sj.optimize.minimize(decay, start, series, method="lbfgs", batched=True)
+    terminal = Terminal.instead_of_stderr(monkeypatch)
+    monkeypatch.setattr(bars.Bar, "draw", lambda bar, *shown: drawn.append(shown))
+    seen, tell = [], bars.Count.tell
+
+    def told(count, done):
+        tell(count, done)
+        seen.append((done, bars.seen()))
+        deadline = time.perf_counter() + 20
+        while len(seen) > 1 and not (drawn and drawn[-1][1] == done) and time.perf_counter() < deadline:
+            time.sleep(1e-3)
+
+    monkeypatch.setattr(bars.Count, "tell", told)
+    found = sj.optimize.minimize(decay, start, series, method="lbfgs", batched=True)
+    for name in ("x", "fun", "nit", "nfev", "status"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(quiet, name), err_msg=name)
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen) and seen[-1][0] == 40
+    assert seen[0][1] is terminal and {stream for _, stream in seen[1:]} == {None}
+    assert bars.seen() is terminal  # others are shown again
+    texts, counts, totals = zip(*drawn, strict=True)
+    assert {*counts} == {done for done, _ in seen[1:]} and {*totals} == {40}
+    assert re.fullmatch(r"minimize decay: 40 of 40 problems, \d s", texts[-1])
+    count = len(seen)
+    monkeypatch.setattr(sj.config, "progress", False)
+    sj.optimize.minimize(decay, start, series, method="lbfgs", batched=True)
+    assert len(seen) == count
 
 
 @pytest.mark.parametrize("method", METHODS)
