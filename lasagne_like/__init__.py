@@ -34,6 +34,7 @@ True
 
 from lasagne_like import (
     cells as cells,
+    distributed as distributed,
     exporters as exporters,
     importers as importers,
     init as init,

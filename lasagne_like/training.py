@@ -50,6 +50,7 @@ import numpy as np
 
 import scanjit as sj
 from lasagne_like import layers, random
+from lasagne_like.distributed import DataParallel
 from lasagne_like.history import History
 from lasagne_like.utils import fits, known_sizes
 
@@ -277,7 +278,7 @@ class Checkpoint:
     ----------
     path : str or path
         The file, as `numpy.load` reads it.
-    *things : compiled functions, layers, streams of random numbers, shared variables, or updates
+    *things : compiled functions, `DataParallel`, layers, streams of random numbers, shared variables, or updates
         The shared variables of these things are saved. Of a compiled function: all that it reads or updates, such as
         parameters, the memory of update rules, and the states of random streams and layers. Of a layer: the parameters
         of all layers below it. Of a stream: its state. Of updates: the variables that they update. Usually the training
@@ -406,9 +407,8 @@ def _listed(names: Iterable[str | None]) -> str:
 def _variables_of(thing: Any) -> Iterable[sj.SharedVariable]:
     if isinstance(thing, sj.SharedVariable):
         return [thing]
-    if isinstance(thing, sj.CompiledFunction):
-        read = [node.params["variable"] for node in thing.graph.shared]
-        return read + [variable for variable, _ in thing.graph.updates]
+    if isinstance(thing, sj.CompiledFunction | DataParallel):
+        return thing.shared
     if isinstance(thing, sj.random.Stream):
         return [thing.state]
     if isinstance(thing, layers.Layer):

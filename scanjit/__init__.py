@@ -103,6 +103,7 @@ if _typing.TYPE_CHECKING:
         frames as frames,
         onnx as onnx,
         optimize as optimize,
+        parallel as parallel,
         plot as plot,
         timeseries as timeseries,
         torch as torch,

@@ -36,7 +36,7 @@ def test_every_name_of_a_package_stands_in_the_reference(package):
     assert not {name for name in getattr(sj, package).__all__ if ("scanjit", f"{package}.{name}") not in ALL}
 
 
-@pytest.mark.parametrize("module", ["cells", "layers", "objectives", "updates", "init", "training"])
+@pytest.mark.parametrize("module", ["cells", "layers", "objectives", "updates", "init", "training", "distributed"])
 def test_every_name_of_lasagne_like_stands_in_the_reference(module):
     place = f"lasagne_like.{module}"
     offered = vars(importlib.import_module(place))

@@ -20,7 +20,7 @@ MODULES = [m.name for m in pkgutil.walk_packages(lasagne_like.__path__, "lasagne
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_only_public_names_of_the_engine_are_used(path: Path) -> None:
     """`sj.name` must be in `scanjit.__all__`; imports are looked at by tests/test_layering.py."""
-    allowed = {*sj.__all__, "random", "show"}  # modules
+    allowed = {*sj.__all__, "parallel", "random", "show"}  # modules
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "sj":
             assert node.attr in allowed, f"{path}:{node.lineno} uses sj.{node.attr}"
