@@ -63,6 +63,11 @@ class Roles:
         ys = len(params["body"].outputs) - params["carries"] - params["until"]
         return cls(params["carries"], params["sequences"], ys, params["until"], dict(params["lags"]))
 
+    @property
+    def stacks(self) -> range:
+        """The numbers of the results that are stacked ys. The next number is that of the count of steps."""
+        return range(self.carries, self.carries + self.ys)
+
     def split(self, operands: Sequence[Item]) -> tuple[Sequence[Item], Sequence[Item], Sequence[Item]]:
         """Operands (or body inputs) as (carries, sequences, constants)."""
         end = self.carries + self.sequences
@@ -70,7 +75,7 @@ class Roles:
 
     def split_results(self, results: Sequence[Item]) -> tuple[Sequence[Item], Sequence[Item], Item | None]:
         """Results (or body outputs) as (carries, ys, count or stop: None without `until`)."""
-        end = self.carries + self.ys
+        end = self.stacks.stop
         return results[: self.carries], results[self.carries : end], results[end] if self.until else None
 
     def value_type(self, i: int, whole: Type) -> Type:

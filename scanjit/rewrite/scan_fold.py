@@ -118,8 +118,8 @@ class _Cone:
             node = node.operands[0]
         if node.op is not PART or node.args[0] is not self.scan:
             return None
-        index = node.params["index"] - roles.carries
-        return index if 0 <= index < roles.ys else None
+        index = node.params["index"]
+        return roles.stacks.index(index) if index in roles.stacks else None
 
     def row(self, loop: OpenScan) -> Node:
         """One row of the tensor, in the body."""

@@ -67,7 +67,7 @@ def _final(node: Node) -> Node | None:
         return None
     scan, index = part.args[0], part.params["index"]
     roles, outputs = Roles.of(scan), scan.params["body"].outputs
-    if roles.until or not roles.carries <= index < roles.carries + roles.ys:
+    if roles.until or index not in roles.stacks:
         return None
     last = 0 if scan.params["reverse"] else scan.params["length"] - 1
     (start, length, _), *rest = window_of(node)

@@ -120,8 +120,7 @@ def _correspondence(scan: Node, source: Node, rows: Rows) -> dict[Node, Node]:
 
 def _is_stack(part: Node) -> bool:
     """Whether a part of a scan is one of its ys."""
-    roles = Roles.of(part.args[0])
-    return roles.carries <= part.params["index"] < roles.carries + roles.ys
+    return part.params["index"] in Roles.of(part.args[0]).stacks
 
 
 class _Choice:

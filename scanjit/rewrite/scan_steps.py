@@ -218,7 +218,7 @@ class _Level:
             params, operands = without_lags(scan.params, scan.operands)
             scan = scan.op(*operands, **params)
         roles, length = Roles.of(scan), scan.params["length"]
-        stacks = [i for i in used if roles.carries <= i < roles.carries + roles.ys]
+        stacks = [i for i in used if i in roles.stacks]
         most = self.most(length) if stacks else _NO_LIMIT
         sources = {x: self._source(x) for x in roles.split(scan.operands)[1]}
         if most is None or any(source is None for source in sources.values()):
@@ -249,7 +249,7 @@ class _Level:
     def _results(self, scan: Node, counting: Node, parts: dict[int, Node], total: Node) -> dict[int, Node]:
         """The results of the counting loop, in a branch that is taken if the loop has a step."""
         roles, length = Roles.of(scan), scan.params["length"]
-        end = roles.carries + roles.ys
+        end = roles.stacks.stop
         idle = {
             i: scan.operands[i] if i < roles.carries else full(0, part.type.shape, part.dtype)
             for i, part in parts.items()
@@ -260,7 +260,7 @@ class _Level:
         if end in found and limit is not None:
             self.limits[found[end]] = limit
         for i in found:
-            if roles.carries <= i < end:
+            if i in roles.stacks:
                 start, step = (length - 1, -1) if scan.params["reverse"] else (0, 1)
                 found[i] = window(found[i], 0, start, length, step)
         return found

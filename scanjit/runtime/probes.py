@@ -202,14 +202,13 @@ class _Level:
 
     def _count(self, scan: Node) -> int:
         """The index of the result that says how many steps ran."""
-        roles = Roles.of(scan)
-        return roles.carries + roles.ys
+        return Roles.of(scan).stacks.stop
 
     def _steps(self, node: Node, new: Node) -> Node:
         body, roles = new.params["body"], Roles.of(new)
         inner = _Level(self.first + len(self.values))
         outputs = inner.outputs(body.outputs)
-        end = roles.carries + roles.ys
+        end = roles.stacks.stop
         graph = Graph.of(body.inputs, [*outputs[:end], *inner.values, *outputs[end:]])
         made = with_params(new, body=graph)
         self.values += [PART(made, index=end + k) for k in range(len(inner.values))]

@@ -324,10 +324,7 @@ def _scan(
     inits, xs, consts = roles.split(operands)
     rings = {i: deque(np.array(inits[i])) for i in roles.lags}
     carries = list(inits)
-    start, end = roles.carries, roles.carries + roles.ys
-    stacks = [
-        np.zeros(shape, type_.dtype) for shape, type_ in zip(shapes[start:end], step.types[start:end], strict=True)
-    ]
+    stacks = [np.zeros(shapes[i], step.types[i].dtype) for i in roles.stacks]
     outer = _outside(atoms)
     count = 0
     reverse = params["reverse"]

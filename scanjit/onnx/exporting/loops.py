@@ -58,7 +58,7 @@ def _stacked(w: Writer, node: Node, roles: Roles) -> list[Node]:
 
 
 def _ys(body: Graph, roles: Roles) -> list[tuple[int, Node]]:
-    return list(enumerate(body.outputs))[roles.carries : roles.carries + roles.ys]
+    return [(i, body.outputs[i]) for i in roles.stacks]
 
 
 def _each(body: Graph, roles: Roles, stacked: Sequence[Node], names: Sequence[str]) -> list[str]:
@@ -90,7 +90,7 @@ def _loop(w: Writer, node: Node, roles: Roles, operands: Sequence[str]) -> list[
     for bound, name in zip(rows, xs, strict=True):
         inner.define(bound, inner.op("Gather", name, at, axis=0))
     stacked = _stacked(w, node, roles)
-    results = inner.typed([*body.outputs[: roles.carries], *stacked, *body.outputs[roles.carries + roles.ys :]])
+    results = inner.typed([*body.outputs[: roles.carries], *stacked, *body.outputs[roles.stacks.stop :]])
     after, ys = results[: roles.carries], results[roles.carries : roles.carries + len(stacked)]
     count: list[tuple[str, Type]] = []
     if roles.until:
