@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from scanjit.tensor import from_sympy, protocol, variables
 from scanjit.tensor.convolution import *  # noqa: F403
 from scanjit.tensor.creation import *  # noqa: F403
+from scanjit.tensor.curves import *  # noqa: F403
 from scanjit.tensor.elementwise import *  # noqa: F403
 from scanjit.tensor.from_sympy import *  # noqa: F403
 from scanjit.tensor.indexing import *  # noqa: F403

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -349,6 +349,130 @@ def logaddexp(x: TensorLike, y: TensorLike) -> Node:
     x, y = ops.DIV.prepare((x, y))
     top = apply(ops.MAXIMUM, x, y)
     return where(top == -np.inf, -np.inf, top) + softplus(-apply(ops.ABS, where(x == y, 0, x - y)))
+
+
+def hypot(x: TensorLike, y: TensorLike) -> Node:
+    """`sqrt(x * x + y * y)`, without overflow between.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.hypot([3.0, 3e200], [4.0, 4e200]), mode="reference")()
+    array([5.e+000, 5.e+200])
+    """
+    x, y = ops.DIV.prepare((x, y))
+    x, y = apply(ops.ABS, x), apply(ops.ABS, y)
+    large, small = apply(ops.MAXIMUM, x, y), apply(ops.MINIMUM, x, y)
+    ratio = small / where((large == 0) | (large == math.inf), 1, large)
+    found = large * apply(ops.SQRT, 1 + ratio * ratio)
+    return where((x == math.inf) | (y == math.inf), math.inf, found)
+
+
+def heaviside(x: TensorLike, at_zero: TensorLike) -> Node:
+    """0 where `x` is negative, 1 where it is positive, `at_zero` where it is 0.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.heaviside([-1.5, 0.0, 2.0], 0.5), mode="reference")()
+    array([0. , 0.5, 1. ])
+    """
+    x, at_zero = ops.DIV.prepare((x, at_zero))
+    return where(x == 0, at_zero, where(x > 0, 1, where(x < 0, 0, x)))
+
+
+def nan_to_num(x: TensorLike, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Node:
+    """`x` with numbers in place of NaN and infinities; by default 0, and the largest and smallest finite number.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.nan_to_num([float("nan"), float("inf"), 2.0], posinf=9.0), mode="reference")()
+    array([0., 9., 2.])
+    """
+    x = as_tensor(x)
+    if not x.type.kind.floating:
+        return x
+    limits = np.finfo(x.dtype)
+    high, low = limits.max if posinf is None else posinf, limits.min if neginf is None else neginf
+    finite = where(x == math.inf, high, where(x == -math.inf, low, x))
+    return where(x == x, finite, nan)
+
+
+def isclose(a: TensorLike, b: TensorLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Node:
+    """Whether `a` and `b` differ by at most `atol + rtol * abs(b)`. See `numpy.isclose`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.isclose([1.0, 2.0], [1.0 + 1e-9, 2.1]), mode="reference")()
+    array([ True, False])
+    """
+    a, b = ops.DIV.prepare((a, b))
+    near = isfinite(b) & (apply(ops.ABS, a - b) <= atol + rtol * apply(ops.ABS, b))
+    same = (a == b) | near
+    return same | ((a != a) & (b != b)) if equal_nan else same
+
+
+def select(conditions: Sequence[TensorLike], choices: Sequence[TensorLike], default: TensorLike = 0) -> Node:
+    """The first of several values whose condition holds; `default` where none does. See `numpy.select`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> x = sj.vector("x")
+    >>> f = sj.function([x], sj.select([x < 0, x < 1], [-x, x * x], default=1.0), mode="reference")
+    >>> f([-2.0, 0.5, 3.0])
+    array([2.  , 0.25, 1.  ])
+    """
+    if len(conditions) != len(choices) or not len(choices):
+        raise errors.ArgumentError(
+            "select takes a choice for each condition", got=f"{len(conditions)} conditions, {len(choices)} choices"
+        )
+    found = default
+    for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
+        found = where(condition, choice, found)
+    return as_tensor(found)
+
+
+def xlogy(x: TensorLike, y: TensorLike) -> Node:
+    """`x * log(y)`, and 0 where `x` is 0.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.xlogy([0.0, 2.0], [0.0, 1.0]), mode="reference")()
+    array([0., 0.])
+    """
+    x, y = ops.DIV.prepare((x, y))
+    nothing = (x == 0) & (y == y)
+    return where(nothing, 0, x * apply(ops.LOG, where(nothing, 1, y)))
+
+
+def logit(x: TensorLike) -> Node:
+    """`log(x / (1 - x))`, which `sigmoid` turns back.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.sigmoid(sj.logit([0.25])), mode="reference")()
+    array([0.25])
+    """
+    x = _float(x)
+    return apply(ops.LOG, x) - apply(ops.LOG1P, -x)
+
+
+def betaln(a: TensorLike, b: TensorLike) -> Node:
+    """The logarithm of the beta function, for positive `a` and `b`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.exp(sj.betaln(2.0, 3.0)).round(6), mode="reference")()
+    array(0.083333)
+    """
+    a, b = ops.DIV.prepare((a, b))
+    return apply(ops.GAMMALN, a) + apply(ops.GAMMALN, b) - apply(ops.GAMMALN, a + b)
 
 
 def trigamma(x: TensorLike) -> Node:

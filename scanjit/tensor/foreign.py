@@ -49,15 +49,11 @@ METHODS = {
 """What to write instead of methods of NumPy's ufuncs."""
 
 CALLS = {
-    "betaln": "sj.gammaln(a) + sj.gammaln(b) - sj.gammaln(a + b)",
-    "convolve": "sj.conv1d, which takes (batch, channels, length)",
     "copyto": "x[...].set(value), which gives a new symbol",
     "empty_like": "sj.zeros_like(x)",
-    "logit": "sj.log(x) - sj.log1p(-x)",
     "ndtr": "0.5 * sj.erfc(-x / np.sqrt(2))",
     "nonzero": "sj.where(mask, x, other), or sj.filter(fn, x)",
     "xlog1py": "sj.where(x == 0, 0, x * sj.log1p(y))",
-    "xlogy": "sj.where(x == 0, 0, x * sj.log(sj.where(x == 0, 1, y)))",
 }
 """What to write for a function of NumPy or SciPy that is not here."""
 

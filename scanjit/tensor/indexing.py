@@ -21,7 +21,7 @@ from scanjit.symbol import TensorLike
 from scanjit.tensor.variables import as_tensor, axis_of, has_symbol
 from scanjit.types import Dimension, maximum, minimum, not_negative
 
-__all__ = ["dynamic_slice", "take", "take_along_axis"]
+__all__ = ["dynamic_slice", "ravel_multi_index", "take", "take_along_axis", "unravel_index"]
 
 
 class AxisSlice(NamedTuple):
@@ -398,6 +398,41 @@ def dynamic_slice(x: TensorLike, start: Any, size: Any) -> Node:
     ]
     found = _read(x, parts)
     found.base = x
+    return found
+
+
+def unravel_index(indices: TensorLike, shape: Sequence[Any]) -> tuple[Node, ...]:
+    """The index along each axis of a tensor of this shape, for positions in row-major order. (Positions outside of it
+    are not seen: the first axis goes on.)
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], list(sj.unravel_index([5, 7], (3, 4))), mode="reference")()
+    [array([1, 1]), array([1, 3])]
+    """
+    rest, found = cast(as_tensor(indices), "int64"), list[Node]()
+    for size in reversed(list(shape)[1:]):
+        size = ir.dim_node(ir.as_dim(size))
+        found.append(rest % size)
+        rest = rest // size
+    return (rest, *reversed(found)) if len(shape) else ()
+
+
+def ravel_multi_index(multi_index: Sequence[TensorLike], dims: Sequence[Any]) -> Node:
+    """The positions in row-major order of indices, one tensor an axis, in a tensor of these sizes.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.ravel_multi_index(([1, 1], [1, 3]), (3, 4)), mode="reference")()
+    array([5, 7])
+    """
+    if len(multi_index) != len(dims) or not len(dims):
+        raise errors.ArgumentError("an index has a tensor for each axis", got=f"{len(multi_index)} of {len(dims)}")
+    found = ir.constant(np.int64(0))
+    for index, size in zip(multi_index, dims, strict=True):
+        found = found * ir.dim_node(ir.as_dim(size)) + cast(as_tensor(index), "int64")
     return found
 
 

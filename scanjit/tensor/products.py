@@ -16,12 +16,25 @@ from scanjit.ops.view import DIMSHUFFLE
 from scanjit.symbol import TensorLike
 from scanjit.tensor.creation import eye
 from scanjit.tensor.reductions import sum as sum_
-from scanjit.tensor.shapes import pad, ravel
+from scanjit.tensor.shapes import pad, ravel, reshape, stack
 from scanjit.tensor.variables import as_tensor, axis_of, promoted
 
 Label = Any
 
-__all__ = ["diag", "diagonal", "dot", "einsum", "inner", "matmul", "outer", "tensordot", "trace", "vdot"]
+__all__ = [
+    "cross",
+    "diag",
+    "diagonal",
+    "dot",
+    "einsum",
+    "inner",
+    "kron",
+    "matmul",
+    "outer",
+    "tensordot",
+    "trace",
+    "vdot",
+]
 
 
 def dot(a: TensorLike, b: TensorLike) -> Node:
@@ -156,6 +169,40 @@ def tensordot(a: TensorLike, b: TensorLike, axes: Any = 2) -> Node:
         right[j] = left[i]
     free = [label for i, label in enumerate(left) if i not in of_a]
     return contract(a, b, left, right, free + [label for j, label in enumerate(right) if j not in of_b])
+
+
+def cross(a: TensorLike, b: TensorLike, axis: int = -1) -> Node:
+    """The cross product of vectors of 3 entries, which stand along an axis.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.cross([1, 2, 3], [4, 5, 6]), mode="reference")()
+    array([-3,  6, -3])
+    """
+    a, b = as_tensor(a), as_tensor(b)
+    for x in (a, b):
+        types.equate(x.type.shape[axis_of(axis, x.ndim)], 3, "the sizes of vectors of a cross product")
+    (a1, a2, a3), (b1, b2, b3) = ([x[(*[slice(None)] * axis_of(axis, x.ndim), i)] for i in range(3)] for x in (a, b))
+    return stack([a2 * b3 - a3 * b2, a3 * b1 - a1 * b3, a1 * b2 - a2 * b1], axis)
+
+
+def kron(a: TensorLike, b: TensorLike) -> Node:
+    """The Kronecker product: each element of `a` times all of `b`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.kron([1, 10], [1, 2]), mode="reference")()
+    array([ 1,  2, 10, 20])
+    """
+    a, b = as_tensor(a), as_tensor(b)
+    ndim = max(a.ndim, b.ndim)
+    left, right = (reshape(x, (*[1] * (ndim - x.ndim), *x.type.shape)) for x in (a, b))
+    apart = DIMSHUFFLE(left, order=tuple(i // 2 if i % 2 == 0 else None for i in range(2 * ndim)))
+    beside = DIMSHUFFLE(right, order=tuple(i // 2 if i % 2 else None for i in range(2 * ndim)))
+    shape = tuple(m * n for m, n in zip(left.type.shape, right.type.shape, strict=True))
+    return reshape(apart * beside, shape)
 
 
 def diagonal(x: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Node:

@@ -12,6 +12,7 @@ from scanjit.ops.scan import SCAN
 from scanjit.tensor import (
     convolution,
     creation,
+    curves,
     elementwise,
     foreign,
     indexing,
@@ -22,7 +23,17 @@ from scanjit.tensor import (
     sizes,
 )
 
-MODULES: tuple[ModuleType, ...] = (elementwise, reductions, shapes, creation, products, linalg, convolution, indexing)
+MODULES: tuple[ModuleType, ...] = (
+    elementwise,
+    reductions,
+    shapes,
+    creation,
+    products,
+    linalg,
+    convolution,
+    indexing,
+    curves,
+)
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: getattr(module, name) for module in MODULES for name in module.__all__
 }

@@ -15,10 +15,10 @@ from scanjit.ops.prod import PROD
 from scanjit.ops.reduction import Reduction
 from scanjit.ops.scan import scan_node
 from scanjit.ops.shape import RESHAPE
-from scanjit.ops.stretch import SUM, expand, full
+from scanjit.ops.stretch import SUM, broadcast_to, expand, full
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.symbol import Axis, TensorLike
-from scanjit.tensor.elementwise import exp, isfinite, log, power, sqrt, stop_gradient
+from scanjit.tensor.elementwise import exp, isclose, isfinite, log, power, sqrt, stop_gradient
 from scanjit.tensor.names import defined
 from scanjit.tensor.variables import as_tensor, axes_of, axis_of
 
@@ -228,6 +228,88 @@ def std(x: TensorLike, axis: Axis = None, ddof: int = 0, keepdims: bool = False)
     array(1.)
     """
     return sqrt(var(x, axis, ddof, keepdims))
+
+
+def count_nonzero(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Node:
+    """How many elements are not 0. Arguments as for `sum`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.count_nonzero([[1, 0], [2, 3]], axis=0), mode="reference")()
+    array([2, 1])
+    """
+    return sum(truth(as_tensor(x)), axis, keepdims=keepdims)
+
+
+def nansum(x: TensorLike, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False) -> Node:
+    """The sum of the elements that are not NaN. Arguments as for `sum`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.nansum([1.0, float("nan"), 2.0]), mode="reference")()
+    array(3.)
+    """
+    x = as_tensor(x)
+    return sum(where(x == x, x, 0) if x.type.kind.floating else x, axis, dtype, keepdims)
+
+
+def nanmean(x: TensorLike, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False) -> Node:
+    """The mean of the elements that are not NaN; NaN if all are. Arguments as for `sum`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.nanmean([1.0, float("nan"), 2.0]), mode="reference")()
+    array(1.5)
+    """
+    x = _float(x, dtype)
+    return nansum(x, axis, keepdims=keepdims) / cast(count_nonzero(x == x, axis, keepdims), x.dtype)
+
+
+def average(x: TensorLike, axis: Axis = None, weights: TensorLike | None = None, *, keepdims: bool = False) -> Node:
+    """The weighted mean over axes.
+
+    Parameters
+    ----------
+    x, axis, keepdims : as for `sum`
+    weights : tensor_like, optional
+        Of the shape of `x`, or with one axis, for the `axis`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.average([1.0, 4.0], weights=[2.0, 1.0]), mode="reference")()
+    array(2.)
+    """
+    x = _float(x)
+    if weights is None:
+        return mean(x, axis, keepdims=keepdims)
+    w = as_tensor(weights)
+    if w.ndim == 1 and x.ndim > 1 and isinstance(axis, int):
+        place = axis_of(axis, x.ndim)
+        w = DIMSHUFFLE(w, order=tuple(0 if a == place else None for a in range(x.ndim)))
+    elif w.ndim != x.ndim:
+        raise errors.ShapeError(
+            "weights have the axes of the tensor, or are those of the one axis of the average",
+            got=f"{w.type}, axis={axis}",
+            expected=f"the shape of {x.type}",
+        )
+    total = sum(x * w, axis, keepdims=keepdims)
+    return total / sum(broadcast_to(w, x.type.shape), axis, keepdims=keepdims)
+
+
+def allclose(a: TensorLike, b: TensorLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Node:
+    """Whether all elements of `a` and `b` are close. See `isclose`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.allclose([1.0, 2.0], [1.0, 2.0 + 1e-9]), mode="reference")()
+    array(True)
+    """
+    return all(isclose(a, b, rtol, atol, equal_nan))
 
 
 def logsumexp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Node:

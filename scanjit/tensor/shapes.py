@@ -474,6 +474,56 @@ def tile(x: TensorLike, reps: Any) -> Node:
     return RESHAPE(wide, shape=tuple(c * n for c, n in zip(counts, x.type.shape, strict=True)))
 
 
+def append(x: TensorLike, values: TensorLike, axis: int | None = None) -> Node:
+    """`x` with entries behind it along an axis (None: all elements of both, in row-major order).
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.append([1, 2], [[3], [4]]), mode="reference")()
+    array([1, 2, 3, 4])
+    """
+    if axis is None:
+        return concatenate([ravel(as_tensor(x)), ravel(as_tensor(values))])
+    return concatenate([x, values], axis)
+
+
+def column_stack(tensors: Sequence[TensorLike]) -> Node:
+    """Vectors and matrices side by side: each vector is a column.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.column_stack([[1, 2], [3, 4]]), mode="reference")()
+    array([[1, 3],
+           [2, 4]])
+    """
+    nodes = [as_tensor(x) for x in tensors]
+    return concatenate([x if x.ndim > 1 else expand_dims(ravel(x), 1) for x in nodes], 1)
+
+
+def meshgrid(*vectors: TensorLike, indexing: str = "xy") -> list[Node]:
+    """A tensor for each vector, which holds its entries along one axis. See `numpy.meshgrid`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.meshgrid([1, 2, 3], [4, 5]), mode="reference")()
+    [array([[1, 2, 3],
+           [1, 2, 3]]), array([[4, 4, 4],
+           [5, 5, 5]])]
+    """
+    if indexing not in ("xy", "ij"):
+        raise errors.ArgumentError("no such order of axes", got=repr(indexing), expected="'xy' or 'ij'")
+    nodes = [ravel(as_tensor(x)) for x in vectors]
+    places = list(range(len(nodes)))
+    if indexing == "xy" and len(nodes) > 1:
+        places[:2] = 1, 0
+    shape = tuple(nodes[places.index(a)].type.shape[0] for a in range(len(nodes)))
+    orders = [tuple(0 if a == place else None for a in range(len(nodes))) for place in places]
+    return [broadcast_to(_reordered(x, order), shape) for x, order in zip(nodes, orders, strict=True)]
+
+
 def repeat(x: TensorLike, repeats: Any, axis: int | None = None) -> Node:
     """`x` with each entry repeated along an axis (None: all elements in row-major order).
 

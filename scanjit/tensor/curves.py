@@ -1,0 +1,161 @@
+"""What NumPy offers for samples of curves along an axis: differences, integrals, polynomials, convolutions."""
+
+from scanjit import errors, types
+from scanjit.ir import Node
+from scanjit.ops.shape import window
+from scanjit.symbol import TensorLike
+from scanjit.tensor.convolution import conv1d
+from scanjit.tensor.reductions import sum as sum_
+from scanjit.tensor.shapes import broadcast_to, concatenate, expand_dims, flip
+from scanjit.tensor.variables import as_tensor, axis_of, promoted
+from scanjit.types import Dimension
+
+__all__ = ["convolve", "correlate", "diff", "polyval", "trapezoid"]
+
+
+def diff(
+    x: TensorLike, n: int = 1, axis: int = -1, prepend: TensorLike | None = None, append: TensorLike | None = None
+) -> Node:
+    """The differences of neighbours along an axis, `n` times.
+
+    Parameters
+    ----------
+    x : tensor_like
+    n, axis : int
+    prepend, append : tensor_like, optional
+        What is put before and after `x`; a scalar is one entry.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.diff([1, 2, 4, 8], prepend=0), mode="reference")()
+    array([1, 1, 2, 4])
+    """
+    x = as_tensor(x)
+    axis = axis_of(axis, x.ndim)
+    if n < 0:
+        raise errors.ArgumentError("diff takes differences a number of times", got=repr(n), expected="0, 1, 2, ...")
+    if prepend is not None or append is not None:
+        parts = [_entries(part, x, axis) for part in (prepend, x, append) if part is not None]
+        x = concatenate(parts, axis)
+    for _ in range(n):
+        if x.dtype == bool:
+            x = _neighbours(x, axis, 1) != _neighbours(x, axis, 0)
+        else:
+            x = _neighbours(x, axis, 1) - _neighbours(x, axis, 0)
+    return x
+
+
+def _entries(part: TensorLike, x: Node, axis: int) -> Node:
+    """What stands beside `x`; a scalar has the other sizes of `x`."""
+    node = as_tensor(part)
+    shape = (*x.type.shape[:axis], 1, *x.type.shape[axis + 1 :])
+    return node if node.ndim else broadcast_to(node, shape)
+
+
+def _neighbours(x: Node, axis: int, first: int) -> Node:
+    """All entries but the last (`first` = 0), or all but the first (1)."""
+    return x[(*[slice(None)] * axis, slice(first, None if first else -1))]
+
+
+def trapezoid(y: TensorLike, x: TensorLike | None = None, dx: TensorLike = 1.0, axis: int = -1) -> Node:
+    """The integral of samples along an axis, by straight lines between them.
+
+    Parameters
+    ----------
+    y : tensor_like
+    x : tensor_like, optional
+        Where the samples are: of the shape of `y`, or with one axis. By default they are `dx` apart.
+    dx : tensor_like
+    axis : int
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.trapezoid([0.0, 1.0, 4.0], x=[0.0, 1.0, 3.0]), mode="reference")()
+    array(5.5)
+    """
+    y = as_tensor(y)
+    axis = axis_of(axis, y.ndim)
+    width = as_tensor(dx)
+    if x is not None:
+        places = as_tensor(x)
+        if places.ndim == 1 and y.ndim > 1:
+            width = diff(places)[(..., *[None] * (y.ndim - 1 - axis))]
+        else:
+            width = diff(places, axis=axis)
+    return sum_(width * (_neighbours(y, axis, 1) + _neighbours(y, axis, 0)) / 2.0, axis)
+
+
+def polyval(p: TensorLike, x: TensorLike) -> Node:
+    """The value of a polynomial at `x`. Its coefficients stand along the first axis, the highest power first.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.polyval([3, 0, 1], 5), mode="reference")()
+    array(76)
+    """
+    p, x = as_tensor(p), as_tensor(x)
+    count = p.type.shape[0] if p.ndim else None
+    if not isinstance(count, int):
+        raise errors.NotSupportedError(
+            "the number of coefficients must be known", got=p.type, fix="sj.scan(lambda c, y: y * x + c, p, y0)[-1]"
+        )
+    found = x * 0
+    for i in range(count):
+        found = found * x + p[i]
+    return found
+
+
+def convolve(a: TensorLike, v: TensorLike, mode: str = "full") -> Node:
+    """The convolution of two vectors: wherever they touch ("full"), as many entries as the longer one has ("same"), or
+    only where the shorter one lies inside ("valid"). See `numpy.convolve`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.convolve([1.0, 2.0, 3.0], [0.0, 1.0, 0.5]), mode="reference")()
+    array([0. , 1. , 2.5, 4. , 1.5])
+    """
+    a, v = _two_vectors(a, v)
+    _, short = _lengths(a, v)
+    return _convolved(a, v, mode, (short - 1) // 2)
+
+
+def correlate(a: TensorLike, v: TensorLike, mode: str = "valid") -> Node:
+    """The correlation of two vectors: the convolution of `a` with `v` read backwards. See `numpy.correlate`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.correlate([1.0, 2.0, 3.0], [0.0, 1.0, 0.5]), mode="reference")()
+    array([3.5])
+    """
+    a, v = _two_vectors(a, v)
+    long, short = _lengths(a, v)
+    swapped = types.minimum(long - a.type.shape[0], 1)  # NumPy reads both backwards if `v` is the longer one
+    return _convolved(a, flip(v), mode, (short - 1 + swapped) // 2)
+
+
+def _two_vectors(a: TensorLike, v: TensorLike) -> tuple[Node, Node]:
+    a, v = promoted([as_tensor(a), as_tensor(v)])
+    if a.ndim != 1 or v.ndim != 1:
+        raise errors.ShapeError("a convolution here is of two vectors", got=f"{a.type}, {v.type}", fix="sj.conv1d")
+    return a, v
+
+
+def _lengths(a: Node, v: Node) -> tuple[Dimension, Dimension]:
+    """The larger and the smaller one."""
+    n, m = a.type.shape[0], v.type.shape[0]
+    return types.maximum(n, m), types.minimum(n, m)
+
+
+def _convolved(a: Node, v: Node, mode: str, same: Dimension) -> Node:
+    """The part of the convolution that a mode asks for; "same" begins at the entry `same`."""
+    long, short = _lengths(a, v)
+    parts = {"full": (0, long + short - 1), "same": (same, long), "valid": (short - 1, long - short + 1)}
+    if mode not in parts:
+        raise errors.ArgumentError("no such mode", got=repr(mode), expected="'full', 'same' or 'valid'")
+    start, count = parts[mode]
+    return window(conv1d(expand_dims(a, (0, 1)), expand_dims(v, (0, 1)), border_mode="full")[0, 0], 0, start, count)
