@@ -163,6 +163,12 @@ def _run(
         taken += int(steps)
         if pace < limit:
             pace = max(1, min(2 * pace, int(pace * bars.OFTEN / (time.perf_counter() - before))))
+    # A gradient that is zero at the start may be that of a loss of nothing: of a series without any data.
+    doubtful = (state.nit == 0) & Result.converged(state.status) & (state.best.jac == 0).all(axis=-1)
+    if doubtful.any():
+        beside = programs.start(x + np.maximum(abs(x), 1) / 8, sides, args, common, tolerance).best
+        flat = doubtful & (beside.fun == state.best.fun) & (beside.jac == 0).all(axis=-1)
+        state = state._replace(status=np.where(flat, SINGULAR, state.status))
     found = state, programs.end(state, sides, args, common)
     return found if asked == count else _rows_of(found, np.zeros(asked, int))
 

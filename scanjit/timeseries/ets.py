@@ -9,7 +9,7 @@ import numpy as np
 from scanjit import errors
 from scanjit.ir import Node
 from scanjit.loops import scan
-from scanjit.tensor import as_tensor, isnan, log, where
+from scanjit.tensor import as_tensor, isnan, log, where, zeros
 
 FORMS = ("add", "mul", None)
 
@@ -75,7 +75,7 @@ def ets(
     if error not in ("add", "mul"):
         raise errors.ArgumentError("error has no such form", got=repr(error), expected="'add' or 'mul'")
     series = as_tensor(series)
-    added, zero = season_form != "mul", 0 * series[0]
+    added, zero = season_form != "mul", zeros((), series.dtype)
     turning = as_tensor(season).astype(series.dtype) if season_form else zero
     if turning.type.shape == (1,):
         raise errors.ArgumentError("a season has a state for each step of a period", got="one", expected="at least two")

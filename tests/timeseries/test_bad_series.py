@@ -1,0 +1,90 @@
+"""Series without data, of one value, of infinity: their results say so, and the others do not change by a bit."""
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+
+STEPS = 30
+RANDOM = np.random.default_rng(0)
+GOOD = 10 + 0.3 * np.cumsum(RANDOM.normal(size=(2, STEPS)), axis=1)
+NAN = np.full(STEPS, np.nan)
+SERIES = {
+    "good": GOOD[0],
+    "absent": NAN,
+    "one value": np.r_[1.5, NAN[1:]],
+    "late": np.r_[NAN[:3], GOOD[1, 3:]],
+    "infinite": np.r_[GOOD[1, :5], np.inf, GOOD[1, 6:]],
+    "constant": np.full(STEPS, 2.0),
+    "zero": np.zeros(STEPS),
+    "other": GOOD[1],
+}
+ROWS = np.stack(list(SERIES.values()))
+HARMLESS = ["good", "other"]
+ONE = np.ones((1, 1))
+
+
+def walk(series, noise, form="covariance"):
+    model = sj.timeseries.StateSpace(ONE, ONE, sj.as_tensor([[noise]]), ONE, np.zeros(1), 100 * ONE)
+    return sj.timeseries.kalman_filter(series, model, form).log_likelihood.sum()
+
+
+LIKELIHOODS = {
+    "covariance": lambda y: walk(y, 0.1),
+    "square-root": lambda y: walk(y, 0.1, "square-root"),
+    "information": lambda y: walk(y, 0.1, "information"),
+    "ets": lambda y: sj.timeseries.ets(y, 10.0, 0.3).log_likelihood,
+    "arma": lambda y: sj.timeseries.arma(y, np.array([0.5]), np.array([0.2]), 1.0).log_likelihood.sum(),
+    "garch": lambda y: sj.timeseries.normal(y, sj.timeseries.garch(y, 0.1, 0.1, 0.8)).sum(),
+    "egarch": lambda y: sj.timeseries.normal(y, sj.timeseries.egarch(y, 0.1, 0.1, 0.8)).sum(),
+}
+NOT_FINITE = {
+    "ets": {"absent", "infinite"},
+    "garch": {"absent", "one value", "late", "infinite", "zero"},  # missing entries are not for them
+    "egarch": {"absent", "one value", "late", "infinite", "zero"},
+}
+
+
+@pytest.mark.parametrize("name", LIKELIHOODS)
+def test_likelihoods_of_bad_series(name):
+    f = sj.jit(lambda rows: sj.vmap(LIKELIHOODS[name])(rows))
+    found = dict(zip(SERIES, f(ROWS), strict=True))
+    assert {series for series, value in found.items() if not np.isfinite(value)} == NOT_FINITE.get(name, {"infinite"})
+    alone = f(np.stack([SERIES[series] for series in HARMLESS]))
+    np.testing.assert_array_equal(alone, [found[series] for series in HARMLESS])
+    if name not in ("garch", "egarch"):
+        shorter = f(np.stack([SERIES["late"][:20], SERIES["one value"][:20]]))
+        padded = f(np.stack([np.r_[SERIES["late"][:20], NAN[:7]], np.r_[SERIES["one value"][:20], NAN[:7]]]))
+        np.testing.assert_allclose(shorter, padded, rtol=1e-14)
+    empty = f(np.zeros((2, 0)))
+    assert np.isnan(empty).all() if name == "ets" else (empty == 0).all()
+
+
+@pytest.mark.parametrize("method", ["newton", "lbfgs"])
+def test_fits_of_bad_series(method):
+    def fit(names):
+        rows = np.stack([SERIES[name] for name in names])
+        walks = sj.optimize.minimize(lambda x, y: -walk(y, np.exp(x[0])), np.zeros((len(rows), 1)), [rows],
+                                     batched=True, method=method)  # fmt: skip
+        smooth = sj.optimize.minimize(lambda x, y: -sj.timeseries.ets(y, x[0], x[1]).log_likelihood,
+                                      np.tile([9.0, 0.3], (len(rows), 1)), [rows], batched=True, method=method,
+                                      bounds=[(None, None), (1e-4, 1)])  # fmt: skip
+        return walks, smooth
+
+    walks, smooth = fit(SERIES)
+    statuses = dict(zip(SERIES, walks.status.tolist(), strict=True))
+    assert [statuses[name] for name in ("good", "late", "other", "absent", "infinite")] == [0, 0, 0, 5, 3]
+    statuses = dict(zip(SERIES, smooth.status.tolist(), strict=True))
+    assert [statuses[name] for name in ("absent", "infinite")] == [3, 3]
+    assert all(statuses[name] in (0, 1) for name in ("good", "late", "other"))
+    assert statuses["constant"] not in (0, 1)  # its likelihood grows without end
+    for all_of_them, alone in zip((walks, smooth), fit(HARMLESS), strict=True):
+        places = [list(SERIES).index(name) for name in HARMLESS]
+        for name in ("x", "fun", "jac", "nit", "nfev", "status", "hess_inv"):
+            np.testing.assert_array_equal(getattr(all_of_them, name)[places], getattr(alone, name), err_msg=name)
+
+
+def test_a_smoother_without_steps_is_an_error():
+    model = sj.timeseries.StateSpace(ONE, ONE, ONE, ONE, np.zeros(1), ONE)
+    with pytest.raises(sj.ScanjitError, match="there are 0"):
+        sj.jit(lambda y: sj.timeseries.kalman_smoother(y, model).mean)(np.zeros(0))
