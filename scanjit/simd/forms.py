@@ -14,7 +14,7 @@ from llvmlite import ir
 from scanjit.kinds import KINDS
 
 from . import lapack, memory, table
-from .llvm_lanes import I32, I64, LlvmLanes, indices, join, splat_scalar
+from .llvm_lanes import I32, I64, LlvmLanes, indices, join, one_lane, splat_scalar
 from .operands import common, is_number, need, need_mask, need_vector, operand, splat
 from .types import BOOL, FLOAT, INT, NOTHING, Signature, SimdType, mask_type, simd_type
 
@@ -117,6 +117,8 @@ def _head(b: ir.IRBuilder, type_: SimdType, count: ir.Value) -> ir.Value:
     is made in 16 lanes at least, and the rest is cut off: LLVM takes the other bits of a mask register for zero.
     """
     kind, lanes, wide = KINDS["i8"], type_.lanes, max(type_.lanes, 16)
+    if lanes == 1:
+        return b.icmp_signed(">", count, I64(0))
     zero, top = ir.Constant(I64, 0), ir.Constant(I64, lanes)
     count = b.select(b.icmp_signed("<", count, zero), zero, count)
     count = b.select(b.icmp_signed(">", count, top), top, count)
@@ -140,11 +142,11 @@ def _store_strided(
 
 
 def _lane(b: ir.IRBuilder, type_: SimdType, x: LlvmLanes, k: ir.Value) -> ir.Value:
-    return splat_scalar(b, b.extract_element(x.value, b.trunc(k, I32)), 1)
+    return one_lane(b, x.value, b.trunc(k, I32))
 
 
 def _lane_i64(b: ir.IRBuilder, type_: SimdType, x: LlvmLanes, k: ir.Value) -> ir.Value:
-    scalar = b.extract_element(x.value, b.trunc(k, I32))
+    scalar = one_lane(b, x.value, b.trunc(k, I32))
     if scalar.type.width == 64:
         return scalar
     return (b.sext if x.kind.signed else b.zext)(scalar, I64)
@@ -152,7 +154,7 @@ def _lane_i64(b: ir.IRBuilder, type_: SimdType, x: LlvmLanes, k: ir.Value) -> ir
 
 def _first_in_all(b: ir.IRBuilder, x: LlvmLanes, lanes: int) -> ir.Value:
     """The first lane of a vector in every lane of another one."""
-    return splat_scalar(b, b.extract_element(x.value, ir.Constant(I32, 0)), lanes)
+    return splat_scalar(b, one_lane(b, x.value, I32(0)), lanes)
 
 
 def _slide(up: bool, count: int, b: ir.IRBuilder, type_: SimdType, x: LlvmLanes, other: LlvmLanes) -> ir.Value:

@@ -41,16 +41,17 @@ def element_type(kind: Kind) -> ir.Type:
 
 
 @functools.cache
-def vector_type(kind: Kind, lanes: int) -> ir.VectorType:
-    """LLVM type of a vector in a register."""
-    return ir.VectorType(element_type(kind), lanes)
+def vector_type(kind: Kind, lanes: int) -> ir.Type:
+    """LLVM type of a vector in a register. One lane is a scalar: LLVM knows more of scalars than of vectors of one
+    element. It chooses between branches and selections by what they cost, for example."""
+    return element_type(kind) if lanes == 1 else ir.VectorType(element_type(kind), lanes)
 
 
 @functools.cache
 def overload_suffix(kind: Kind, lanes: int) -> str:
     """How LLVM's intrinsics spell this type: ``v16f32``."""
     letter = "f" if kind.floating else "i"
-    return f"v{lanes}{letter}{kind.bits}"
+    return f"{f'v{lanes}' if lanes > 1 else ''}{letter}{kind.bits}"
 
 
 def _element_text(kind: Kind, number: Any) -> str:
@@ -75,6 +76,8 @@ class TextConstant(ir.Constant):
 
 def constant(kind: Kind, lanes: int, number: Any) -> ir.Value:
     """The number in every lane. The short spelling matters: constants are most of the text that LLVM parses."""
+    if lanes == 1:
+        return TextConstant(element_type(kind), _element_text(kind, number))
     item = f"{element_type(kind)} {_element_text(kind, number)}"
     text = f"splat ({item})" if _HAS_SPLAT_SYNTAX else "<" + ", ".join([item] * lanes) + ">"
     return TextConstant(vector_type(kind, lanes), text)
@@ -82,6 +85,8 @@ def constant(kind: Kind, lanes: int, number: Any) -> ir.Value:
 
 def constant_list(kind: Kind, numbers: Sequence[Any]) -> ir.Value:
     """A vector of these numbers."""
+    if len(numbers) == 1:
+        return constant(kind, 1, numbers[0])
     items = ", ".join(f"{element_type(kind)} {_element_text(kind, number)}" for number in numbers)
     return TextConstant(vector_type(kind, len(numbers)), f"<{items}>")
 
@@ -107,10 +112,26 @@ def call(builder: ir.IRBuilder, name: str, result: ir.Type, arguments: Sequence[
 
 def splat_scalar(builder: ir.IRBuilder, scalar: ir.Value, lanes: int) -> ir.Value:
     """A scalar in every lane."""
-    vt = ir.VectorType(scalar.type, lanes)
-    undefined = ir.Constant(vt, ir.Undefined)
+    if lanes == 1:
+        return scalar
+    undefined = ir.Constant(ir.VectorType(scalar.type, lanes), ir.Undefined)
     first = builder.insert_element(undefined, scalar, ir.Constant(I32, 0))
-    return first if lanes == 1 else builder.shuffle_vector(first, undefined, indices([0] * lanes))
+    return builder.shuffle_vector(first, undefined, indices([0] * lanes))
+
+
+def one_lane(builder: ir.IRBuilder, value: ir.Value, place: ir.Value) -> ir.Value:
+    """A lane of a vector as a scalar."""
+    return builder.extract_element(value, place) if isinstance(value.type, ir.VectorType) else value
+
+
+def from_lanes(builder: ir.IRBuilder, scalars: Sequence[ir.Value]) -> ir.Value:
+    """A vector of some scalars."""
+    if len(scalars) == 1:
+        return scalars[0]
+    result = ir.Constant(ir.VectorType(scalars[0].type, len(scalars)), ir.Undefined)
+    for k, scalar in enumerate(scalars):
+        result = builder.insert_element(result, scalar, I32(k))
+    return result
 
 
 def outlined(
@@ -294,6 +315,8 @@ class LlvmLanes(Lanes):
 
     def part(self, start: int, stop: int) -> LlvmLanes:
         """Lanes `start` to `stop`."""
+        if stop - start == 1:
+            return self._new(one_lane(self.builder, self.value, I32(start)), lanes=1)
         undefined = ir.Constant(self.value.type, ir.Undefined)
         return self._new(
             self.builder.shuffle_vector(self.value, undefined, indices(range(start, stop))), lanes=stop - start
@@ -322,13 +345,9 @@ class LlvmLanes(Lanes):
             found = ir.GlobalVariable(module, form, name)
             found.initializer = ir.Constant(form, list(words))
             found.linkage, found.global_constant = "internal", True
-        places = self & (len(words) - 1)
-        result = ir.Constant(self.value.type, ir.Undefined)
-        for k in range(self.lanes):
-            lane = ir.Constant(I32, k)
-            address = b.gep(found, [ir.Constant(element, 0), b.extract_element(places.value, lane)], inbounds=True)
-            result = b.insert_element(result, b.load(address), lane)
-        return self._new(result)
+        places = (self & (len(words) - 1)).value
+        indexed = ([ir.Constant(element, 0), one_lane(b, places, I32(k))] for k in range(self.lanes))
+        return self._new(from_lanes(b, [b.load(b.gep(found, index, inbounds=True)) for index in indexed]))
 
     def _permuted(self, words: Sequence[int]) -> LlvmLanes:
         """The words at these positions, modulo their number, from registers; this vector has 256 or 512 bits."""
@@ -366,7 +385,7 @@ class LlvmLanes(Lanes):
     def any(self) -> ir.Value:
         """Whether a lane of this mask is set, as i1."""
         if self.lanes == 1:
-            return self.builder.extract_element(self.value, ir.Constant(I32, 0))
+            return self.value
         return call(self.builder, f"llvm.vector.reduce.or.v{self.lanes}i1", I1, [self.value])
 
     def rescue(self, mask: LlvmLanes, slow: Callable[[], LlvmLanes]) -> LlvmLanes:
@@ -457,6 +476,10 @@ class LlvmLanes(Lanes):
 
 def join(parts: Sequence[LlvmLanes]) -> LlvmLanes:
     """Concatenate vectors of one type; their number is a power of two."""
+    if len(parts) == 1:
+        return parts[0]
+    if parts[0].lanes == 1:
+        return parts[0]._new(from_lanes(parts[0].builder, [part.value for part in parts]), lanes=len(parts))
     while len(parts) > 1:
         lanes = parts[0].lanes * 2
         parts = [
@@ -468,9 +491,5 @@ def join(parts: Sequence[LlvmLanes]) -> LlvmLanes:
 
 def _libm_lanes(symbol: str, *operands: LlvmLanes) -> LlvmLanes:
     b, first = operands[0].builder, operands[0]
-    result = ir.Constant(first.value.type, ir.Undefined)
-    for k in range(first.lanes):
-        position = ir.Constant(I32, k)
-        scalars = [b.extract_element(v.value, position) for v in operands]
-        result = b.insert_element(result, call(b, symbol, F64, scalars), position)
-    return first._new(result)
+    each = ([one_lane(b, v.value, I32(k)) for v in operands] for k in range(first.lanes))
+    return first._new(from_lanes(b, [call(b, symbol, F64, scalars) for scalars in each]))

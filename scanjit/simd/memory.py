@@ -55,6 +55,14 @@ def load(builder: ir.IRBuilder, kind: Kind, lanes: int, address: ir.Value) -> Ll
 def load_masked(builder: ir.IRBuilder, kind: Kind, lanes: int, address: ir.Value, mask: ir.Value) -> LlvmLanes:
     """Consecutive elements where the mask is set, else 0."""
     stored = _stored(kind)
+    if lanes == 1:
+        before = builder.block
+        with builder.if_then(mask):
+            value, inside = load(builder, stored, 1, address).value, builder.block
+        found = builder.phi(value.type)
+        found.add_incoming(constant(stored, 1, 0), before)
+        found.add_incoming(value, inside)
+        return _finish(builder, found, kind, lanes)
     place = pointer(builder, address, vector_type(stored, lanes))
     operands = [place, ir.Constant(I32, stored.size), mask, constant(stored, lanes, 0)]
     name = f"llvm.masked.load.{overload_suffix(stored, lanes)}.p0"
@@ -84,6 +92,8 @@ def gather(
     builder: ir.IRBuilder, kind: Kind, lanes: int, address: ir.Value, offsets: ir.Value, mask: ir.Value
 ) -> LlvmLanes:
     """Elements at ``address + offsets`` where the mask is set, else 0."""
+    if lanes == 1:
+        return load_masked(builder, kind, lanes, builder.add(address, offsets), mask)
     stored = _stored(kind)
     operands = [
         _pointers(builder, stored, lanes, address, offsets),
@@ -103,6 +113,10 @@ def store(builder: ir.IRBuilder, address: ir.Value, value: LlvmLanes) -> None:
 
 def store_masked(builder: ir.IRBuilder, address: ir.Value, value: LlvmLanes, mask: ir.Value) -> None:
     """Consecutive elements where the mask is set."""
+    if value.lanes == 1:
+        with builder.if_then(mask):
+            store(builder, address, value)
+        return
     value = _memory_form(value)
     operands = [value.value, pointer(builder, address, value.value.type), ir.Constant(I32, value.kind.size), mask]
     call(builder, f"llvm.masked.store.{overload_suffix(value.kind, value.lanes)}.p0", ir.VoidType(), operands)
@@ -110,6 +124,8 @@ def store_masked(builder: ir.IRBuilder, address: ir.Value, value: LlvmLanes, mas
 
 def scatter(builder: ir.IRBuilder, address: ir.Value, offsets: ir.Value, value: LlvmLanes, mask: ir.Value) -> None:
     """Elements to ``address + offsets`` in the order of lanes."""
+    if value.lanes == 1:
+        return store_masked(builder, builder.add(address, offsets), value, mask)
     value = _memory_form(value)
     pointers = _pointers(builder, value.kind, value.lanes, address, offsets)
     operands = [value.value, pointers, ir.Constant(I32, value.kind.size), mask]
