@@ -13,6 +13,9 @@ from scanjit.rewrite.split import is_small
 
 _LIGHT = 8
 """The ops together must cost less than this."""
+_LIGHT_NUMBER = 4
+"""The ops together must cost less than this if rows are numbers. Over time they would fill vectors, but a chain of
+operations on numbers leaves a processor time for them."""
 _ROUNDS = 4
 
 
@@ -70,11 +73,13 @@ class _Cone:
         self.fixed = [end for end in ends if not self._is_sequence(end)]
         stored = all(end.op in ORIGINS or end.op is PART for end in self.rows)
         narrow = all(self._is_fixed(end) for end in self.fixed)
-        self.fits = bool(self.rows) and stored and narrow and cost < _LIGHT and operand.ndim > 1 and not self._tiny()
+        self.fits = bool(self.rows) and stored and narrow and self._pays(cost)
 
-    def _tiny(self) -> bool:
-        first = self.operand
-        return is_small(first) or all(isinstance(d, int) and d <= 4 for d in first.type.shape[1:])
+    def _pays(self, cost: int) -> bool:
+        row = self.operand.type.shape[1:]
+        if not row:
+            return cost < _LIGHT_NUMBER
+        return cost < _LIGHT and not is_small(self.operand) and not all(isinstance(d, int) and d <= 4 for d in row)
 
     def _is_sequence(self, end: Node) -> bool:
         """Whether an end has a row for each step."""
