@@ -264,9 +264,9 @@ class Frame:
 
     def every(self, point: Point) -> str:
         """The mask of a vector's lanes that exist, in any case."""
-        return self.mask(point) or self.all_lanes(point)
+        return self.mask(point) or self.all_lanes(point.width)
 
-    def all_lanes(self, point: Point) -> str:
+    def all_lanes(self, width: int) -> str:
         """The mask of all lanes of a vector."""
-        text = f"splat_boolx{point.width}(True)"
+        text = f"splat_boolx{width}(True)"
         return self.remember(0, text, "every", text)

@@ -15,7 +15,13 @@ def fetch(frame: Frame, value_of: ValueOf, value: Fetch, point: Point) -> str:
     """The expression for a load at computed positions."""
     level = frame.level_of(frame.depends(value))
     address, step = frame.vector(value.access, point)
-    address, offsets, inside = _indexed(frame, value_of, address, value.indices, value.code, value.dtype, point, level)
+    once = step == 0 and all(frame.lane not in frame.depends(index.value) for index in value.indices)
+    address, offsets, inside = _indexed(
+        frame, value_of, address, value.indices, value.code, value.dtype, point, level, once
+    )
+    if once:
+        loaded = f"load_masked_{suffix(value.dtype, 1)}({address}, {inside})"
+        return loaded if point.width == 1 else f"spread_x{point.width}({loaded})"
     name = suffix(value.dtype, point.width)
     if offsets is not None:
         if step != 0:
@@ -54,20 +60,22 @@ def _indexed(
     dtype: DType,
     point: Point,
     level: int,
+    once: bool = False,
 ) -> tuple[str, str | None, str]:
     """An address moved by computed indices, the offsets of the lanes (None: the same for all), and the mask of what
-    lies inside. What does not is reported."""
+    lies inside: of one lane, if there is one place for all lanes and it is read `once`. What does not is reported."""
     long, scope = suffix(INT64, point.width), frame.scopes[level]
     varies = frame.lane is None or level >= frame.level.get(frame.lane, 0)
-    inside = frame.every(point) if varies else frame.all_lanes(point)  # outside the lanes' loop there is no tail
+    width = 1 if once else point.width
+    inside = frame.every(point) if varies and not once else frame.all_lanes(width)  # outside there is no tail
     offsets = None
     for index in indices:
         vector, ok = value_of(index.value, point), frame.fresh("ok")
         stride, size = frame.size(index.stride * dtype.itemsize), frame.size(index.size)
-        if point.width == 1 or frame.lane not in frame.depends(index.value):
+        if width == 1 or frame.lane not in frame.depends(index.value):
             k = frame.fresh("k")
             scope.add(f"{k} = lane_i64({vector}, 0)")
-            scope.add(f"{ok} = {inside} & splat_boolx{point.width}(0 <= {k} < {size})")
+            scope.add(f"{ok} = {inside} & splat_boolx{width}(0 <= {k} < {size})")
             address += f" + {k}*{stride}"
         else:
             scope.add(f"{ok} = {inside} & ({vector} >= splat_{long}(0)) & ({vector} < splat_{long}({size}))")

@@ -185,13 +185,14 @@ class Statements:
             name, buffer = self.draft.fresh("kept"), some.buffer
             lanes = common.program.target.lanes(buffer.dtype.itemsize)
             self.draft.add(at, f"{name} = stack({some.stack_bytes})", *some.cleared(name, lanes))
-            if some.slots > 1:
+            if some.carried:
                 first, last = (
                     common.address(buffer, step % some.slots * (some.nbytes // buffer.dtype.itemsize), at)
                     for step in (loop.start, loop.start + loop.length)
                 )
                 self.draft.add(at, *some.copied(name, first, lanes))
-                after_step += some.copied(name, f"{name} + {some.nbytes}", lanes)
+                if some.slots > 1:
+                    after_step += some.copied(name, f"{name} + {some.nbytes}", lanes)
                 after_loop += some.copied(last, name, lanes)
             common.local[buffer] = name, loop.step
         self._loop(loop, at, after_step)

@@ -32,12 +32,14 @@ LINE = 64
 class Local:
     """A buffer that lies on the stack while a loop runs.
 
-    That of a carry has two `slots`. In memory, steps use them in turn. On the stack, each step reads the first and
-    writes the second, which is copied into the first when the step ends. Other buffers have one slot.
+    What is `carried` from step to step may have two `slots`. In memory, steps use them in turn. On the stack, each step
+    reads the first and writes the second, which is copied into the first when the step ends. A carry that steps change
+    where it lies has one slot, and so has what is not carried.
     """
 
     buffer: Buffer
     slots: int
+    carried: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -109,13 +111,13 @@ def locals_of(loop: TimeLoop, program: Program, uses: Counter[Buffer]) -> list[L
             found.append(Local(buffer, 1))
         elif (
             buffer in loop.persistent
-            and buffer.shape[0] == 2
+            and buffer.shape[0] in (1, 2)
             and all(
                 isinstance(first := in_turn(offset, loop.step), int) and first == in_turn(offset, loop.step, 2)
                 for offset in offsets
             )
         ):
-            found.append(Local(buffer, 2))
+            found.append(Local(buffer, buffer.shape[0], carried=True))
     return found
 
 

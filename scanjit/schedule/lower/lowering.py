@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from scanjit import ir, types
@@ -24,6 +25,10 @@ class ArrayRule(ABC):
     @abstractmethod
     def lower(self, lowering: Lowering, node: Node) -> None:
         """Add the items that compute a node, and `put` it where its result lies."""
+
+
+class ChangeRule(ArrayRule):
+    """How to lower an op whose result is its first operand with some elements changed."""
 
 
 class AssemblyRule(ArrayRule):
@@ -81,6 +86,7 @@ class Lowering:
     makers : the items that compute a node.
     stored : the nodes that get a place in memory. All others are computed where they are read.
     destinations : the places into which nodes are to be computed; any other node gets a buffer of its own.
+    early : the nodes to compute before what lies in memory is changed there.
     nodes : all nodes that are needed and are not origins.
     items : what was added so far.
     """
@@ -93,6 +99,7 @@ class Lowering:
         self.makers: dict[Node, list[Item]] = {}
         self.stored: set[Node] = set()
         self.destinations: dict[Node, Ref] = {}
+        self.early: Sequence[Node] = ()
         self.nodes: set[Node] = set()
         self._spaces: dict[tuple[Dimension, ...], tuple[NestLoop, ...]] = {}
         self._builders: dict[tuple[NestLoop, ...], ValueBuilder] = {}
@@ -104,9 +111,10 @@ class Lowering:
 
     def run(self, outputs: Sequence[Node], targets: Sequence[Ref | None]) -> list[Ref]:
         """Compute `outputs`, into `targets` where these are given; returns where each lies."""
-        order = ir.walk(outputs, self.places, sizes=False)
+        wanted = [*self.early, *outputs]
+        order = ir.walk(wanted, self.places, sizes=False)
         self.nodes = set(order)
-        self.stored = choose_stored(order, outputs, self.places, self.rules.point)
+        self.stored = choose_stored(order, wanted, self.places, self.rules.point)
         self._choose_destinations(order, outputs, targets)
         for node in order:
             if node in self.stored and node not in self.places:
@@ -121,11 +129,15 @@ class Lowering:
                     self._compute(node)
         return [self._given(node, target) for node, target in zip(outputs, targets, strict=True)]
 
-    def inside(self, known: Mapping[Node, Ref], outputs: Sequence[Node], targets: Sequence[Ref]) -> Region:
-        """The region that computes `outputs` in a step of a loop, or in a branch."""
+    def inside(
+        self, known: Mapping[Node, Ref], outputs: Sequence[Node], targets: Sequence[Ref], early: Sequence[Node] = ()
+    ) -> Region:
+        """The region that computes `outputs` in a step of a loop, or in a branch; what is `early`, before it changes
+        anything."""
         # A node whose value is a size outside is the same node inside.
         sizes = {n: ref for n, ref in self.places.items() if n.dim_atom is not None and n not in self.makers}
         lowering = Lowering(self.rules, self.context, {**sizes, **known}, whole=False)
+        lowering.early = early
         lowering.run(outputs, targets)
         return lowering.region
 
@@ -135,10 +147,14 @@ class Lowering:
         self, order: Sequence[Node], outputs: Sequence[Node], targets: Sequence[Ref | None]
     ) -> None:
         """Decide which nodes are computed right into the place of an output, or of what they are a part of."""
+        changes = {node for node in order if isinstance(self.rules.of(node.op), ChangeRule)}
         for node, target in zip(outputs, targets, strict=True):
-            if target is not None and node in self.stored and node.op.goes_anywhere:
+            if target is not None and node in self.stored and (node.op.goes_anywhere or node in changes):
                 self.destinations.setdefault(node, target)
+        uses = Counter([*outputs, *(arg for node in order for arg in node.args)])
         for node in reversed(order):
+            if node in changes and (x := node.operands[0]) in changes and uses[x] == 1:
+                self.destinations[x] = self.destinations[node] = self.destination(node)
             rule = self.rules.of(node.op)
             if node in self.stored and isinstance(rule, AssemblyRule):
                 whole = self.destinations[node] = self.destination(node)
@@ -193,6 +209,13 @@ class Lowering:
         return items
 
     # ---- items ------------------------------------------------------------------------------------------------------
+
+    def held(self, node: Node, target: Ref) -> list[Item]:
+        """The items after which a place holds a node, and may be changed: if it does not lie there, that copies it."""
+        place = self.places.get(node)
+        if place is None or place.buffer is not target.buffer or place.offset != target.offset:
+            return [self.copy(node, target)]
+        return [item for each in (node, *self.early) for item in self.items_of(each)]
 
     def copy(self, node: Node, target: Ref, after: Iterable[Item] = ()) -> Task:
         """Compute a node (again) into a place, after some items. A reader outside of this region's nests reads it

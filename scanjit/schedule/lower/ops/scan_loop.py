@@ -6,6 +6,7 @@ from scanjit import types
 from scanjit.ir import Node
 from scanjit.ops.elementwise import cast
 from scanjit.schedule.lower.lowering import Lowering
+from scanjit.schedule.lower.ops.overwrite import overwritten
 from scanjit.schedule.lower.ops.step import Step
 from scanjit.schedule.lower.region import Region, name_of
 from scanjit.schedule.nests import Buffer, Ref, TimeLoop
@@ -31,7 +32,9 @@ def as_loop(
         stop, count = (Ref.whole(Buffer(number.dtype, (), "temporary", name)) for name in ("stop", "count"))
         results.append((number, stop))
     outputs, targets = zip(*results, strict=True) if results else ((), ())
-    region = lowering.inside({**consts, **known}, outputs, targets)
+    early = overwritten(step)
+    once = [node for i in own if plan.carries[i].slots == 1 for node in early[i]]
+    region = lowering.inside({**consts, **known}, outputs, targets, once)
     loop = TimeLoop(
         length=plan.length,
         step=plan.step,

@@ -9,6 +9,7 @@ from scanjit.ops.shape import SLICE
 from scanjit.ops.stretch import BROADCAST_TO
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.schedule.lower.lowering import Lowering, is_small
+from scanjit.schedule.lower.ops.overwrite import overwritten
 from scanjit.schedule.lower.ops.step import Step
 from scanjit.schedule.nests import Ref, with_room
 from scanjit.schedule.nests.plan import CarryMemory, Plan
@@ -24,13 +25,14 @@ def make_plan(lowering: Lowering, node: Node, step: Step, pointwise: bool) -> Pl
     """
     roles, length, reverse = Roles.of(node), node.params["length"], node.params["reverse"]
     carries: list[CarryMemory] = []
+    once = {} if pointwise or node.params["checkpoint"] is not None else overwritten(step)
     for i, (before, after) in enumerate(zip(step.carries, step.new, strict=True)):
         lag = roles.lags.get(i)
         trajectory = any(y is after or y is before for y in step.ys)
         if lag is not None:
             trajectory = trajectory or pointwise or ir.PART(node, index=i) in lowering.nodes
             trajectory = trajectory or node.params["checkpoint"] is not None
-        slots, reach = (2, 1) if lag is None else (lag + 1, lag)
+        slots, reach = (1 if i in once and not trajectory else 2, 1) if lag is None else (lag + 1, lag)
         rows = length + reach if trajectory else slots
         store = _shared(carries, node, step, i, reach) if trajectory else None
         if not trajectory and lag is None and not pointwise and is_small(before.type.shape):

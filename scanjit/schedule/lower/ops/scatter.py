@@ -1,25 +1,27 @@
 """`scatter`: an array with values written, or added, at computed indices."""
 
+from collections.abc import Sequence
+
 from scanjit.ir import Node
 from scanjit.schedule.lower import maps
-from scanjit.schedule.lower.lowering import ArrayRule, Lowering
-from scanjit.schedule.lower.region import Task
+from scanjit.schedule.lower.lowering import ChangeRule, Lowering
+from scanjit.schedule.lower.region import Item, Task
 from scanjit.schedule.nests import Index, Ref, Store
 
 
-class ScatterRule(ArrayRule):
+class ScatterRule(ChangeRule):
     """The rule of `scatter`."""
 
     def lower(self, lowering: Lowering, node: Node) -> None:
         """A copy of the operand, then the values, one after the other in the order of the indices."""
         whole = lowering.destination(node)
-        first = lowering.copy(node.operands[0], whole)
-        lowering.put(node, whole, [first, _values(lowering, node, whole, first)])
+        first = lowering.held(node.operands[0], whole)
+        lowering.put(node, whole, [*first, _values(lowering, node, whole, first)])
         lowering.read_by_others(node)
 
 
-def _values(lowering: Lowering, node: Node, target: Ref, first: Task) -> Task:
-    """The task that writes the values into `target`, where the `first` has put the operand."""
+def _values(lowering: Lowering, node: Node, target: Ref, first: Sequence[Item]) -> Task:
+    """The task that writes the values into `target`, after some items."""
     x, v, *indices = node.operands
     axis, count = node.params["axis"], len(indices)
     space = lowering.space(v.type.shape)
@@ -33,4 +35,4 @@ def _values(lowering: Lowering, node: Node, target: Ref, first: Task) -> Task:
     whole = (*at[:axis], *[maps.FIXED] * count, *at[axis + ndim :])
     value, code = builder.value(v, at), lowering.context.code(node)
     store = Store(maps.place(target, whole), value, tuple(found), node.params["add"], code)
-    return lowering.add(node, space, store, after=[first])
+    return lowering.add(node, space, store, after=first)

@@ -1,0 +1,64 @@
+"""Carries of which a step changes some elements, such as ratings of which a game changes two. They have one place in
+memory, and the step writes nothing else of them."""
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+
+from scanjit import ir
+from scanjit.ir import Node
+from scanjit.ops import View
+from scanjit.ops.index import SCATTER
+from scanjit.ops.shape import SET_SLICE
+from scanjit.schedule.lower.ops.step import Step
+
+_CHANGES = (SCATTER, SET_SLICE)
+"""The ops whose result is their first operand with some elements changed."""
+
+
+def overwritten(step: Step) -> dict[int, list[Node]]:
+    """The carries that a step can change where they lie, by number, each with what is to be computed before its first
+    change: all that reads the carry."""
+    users: dict[Node, list[Node]] = {}
+    for node in ir.walk(step.results):
+        for arg in node.args:
+            users.setdefault(arg, []).append(node)
+    found, results = {}, set(step.results)
+    for i, (before, after) in enumerate(zip(step.carries, step.new, strict=True)):
+        changes = list(_changes(before, after, users, results))
+        early = _early(before, changes, users, results) if changes else None
+        if early is not None:
+            found[i] = early
+    return found
+
+
+def _changes(
+    before: Node, after: Node, users: Mapping[Node, Sequence[Node]], results: Container[Node]
+) -> Iterator[Node]:
+    """The ops that turn a carry into the next one, the last one first; none if there are others among them, or if
+    somebody else reads what one of them gives to the next."""
+    chain, node = list[Node](), after
+    while node.op in _CHANGES and (node is after or (len(users[node]) == 1 and node not in results)):
+        chain.append(node)
+        node = node.operands[0]
+    if node is before:
+        yield from chain
+
+
+def _early(
+    before: Node, changes: Sequence[Node], users: Mapping[Node, Sequence[Node]], results: Container[Node]
+) -> list[Node] | None:
+    """What is computed before a carry is changed: its readers, and if there are several changes, what these write. None
+    if a reader needs the changed carry, or would find it changed."""
+    readers, stack = dict[Node, None](), [before]
+    while stack:
+        if (node := stack.pop()) in results:
+            return None
+        for user in users[node]:
+            if isinstance(user.op, View):
+                stack.append(user)
+            elif user is not changes[-1] or node is not before or before in set(user.operands[1:]):
+                readers[user] = None
+    inside = ir.walk(readers)
+    if any(node.several for node in inside) or not set(changes).isdisjoint(inside):
+        return None
+    written = [node for change in changes for node in change.operands[1:]] if len(changes) > 1 else []
+    return [*readers, *(node for node in written if node.op not in ir.ORIGINS and node not in readers)]

@@ -1,0 +1,137 @@
+"""Carries of which a step changes some elements: changed where they lie, if nobody reads the old ones after that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from scanjit.rewrite import run as rewrite
+from scanjit.runtime import host
+from scanjit.schedule.nests import TimeLoop
+from scanjit.schedule.pipeline import schedule
+
+I, J, X = (sj.tensor(("T",), dtype, name) for dtype, name in (("int64", "i"), ("int64", "j"), ("float64", "x")))
+P, Q = (sj.tensor(("n",), "float64", name) for name in "pq")
+INPUTS = [I, J, X, P, Q]
+
+
+def ratings(i: Any, j: Any, x: Any, p: Any, q: Any) -> Any:
+    """A game changes two ratings by what both were before it."""
+    change = 0.3 * (x - 1 / (1 + sj.exp(p[j] - p[i])))
+    return p[i].inc(change)[j].inc(-change), q
+
+
+def exchanged(i: Any, j: Any, x: Any, p: Any, q: Any) -> Any:
+    """Two elements change places; what both were together is stored."""
+    a, b = p[i], p[j]
+    return p[i].set(b)[j].set(a), q + x, a - b
+
+
+def between(i: Any, j: Any, x: Any, p: Any, q: Any) -> Any:
+    """Each carry is changed by what the other was; stored are an element before and one after the change."""
+    new = p[i].inc(0.1 * q[j])
+    return new, q[j].set(p[i] * x), p[j], new[i]
+
+
+def summed(i: Any, j: Any, x: Any, p: Any, q: Any) -> Any:
+    """The change needs all elements, and one at a known place."""
+    return p[i].set(0.1 * p.sum() + x), q[1].set(q[0] * 0.5 + q[2])
+
+
+def stopped(i: Any, j: Any, x: Any, p: Any, q: Any) -> Any:
+    """The loop may end early: all carries are stacked."""
+    return [p[i].inc(x), q[j].inc(p[j])], sj.until(p[i] > 3.0)
+
+
+def several(i: Any, j: Any, x: Any, p: Any, q: Any) -> Any:
+    """An array of indices, some of them equal."""
+    at = sj.stack([i, j, i])
+    return p[at].inc(0.1 * p[at] + x), q
+
+
+def chosen_later(i: Any, j: Any, x: Any, p: Any, q: Any) -> Any:
+    """Where the old carry is read depends on the new one."""
+    new = p[i].inc(x)
+    return new, q[j].inc(p[sj.where(new[j] > 0, 1, 0)])
+
+
+def passed_on(i: Any, j: Any, x: Any, p: Any, q: Any) -> Any:
+    """The old carry is the other one after the step."""
+    return p[i].inc(x + q[j]), p
+
+
+def shifted(i: Any, j: Any, x: Any, p: Any, q: Any) -> Any:
+    """What is written is a part of the carry."""
+    return p[1:].set(p[:-1])[0].set(x), q[i].set(q[j])
+
+
+def read_between(i: Any, j: Any, x: Any, p: Any, q: Any) -> Any:
+    """A value is read between two changes."""
+    first = p[i].inc(x)
+    return first[j].inc(first.sum()), q
+
+
+STEPS = {  # how many carries are changed where they lie
+    ratings: 1,
+    exchanged: 1,
+    between: 2,
+    summed: 2,
+    stopped: 0,
+    several: 1,
+    chosen_later: 1,
+    passed_on: 0,
+    shifted: 1,
+    read_between: 0,
+}
+
+
+def results(step: Any) -> list[sj.Node]:
+    """The last carries, and what is stacked."""
+    stacked = {exchanged: 1, between: 2}.get(step, 0)
+    made = sj.scan(step, sequences=[I, J, X], outputs_info=[P, Q, *[None] * stacked])
+    return [made[0][-1], made[1][-1], *made[2:]]
+
+
+def values(steps: int, size: int) -> list[np.ndarray[Any, Any]]:
+    """Values for `INPUTS`."""
+    rng = np.random.default_rng(steps + size)
+    indices = (rng.integers(-size, size, steps) for _ in range(2))
+    return [*indices, *(rng.standard_normal(n) for n in (steps, size, size))]
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.__name__)
+def test_changed_where_they_lie(step: Any) -> None:
+    made = results(step)
+    program = schedule(INPUTS, rewrite(made).outputs, host.target())
+    inside = (each for statement in program.suite for each in statement.every())
+    loop = next(each for each in inside if isinstance(each, TimeLoop))
+    once = [buffer for buffer in set(loop.persistent) if buffer.shape[0] == 1]
+    assert len(once) == STEPS[step]
+    exact, run = (sj.function(INPUTS, made, mode=mode) for mode in ("reference", "emulate"))
+    for steps, size in ((1, 3), (7, 5), (4, 300)):
+        given = values(steps, size)
+        for wanted, got in zip(exact(*given), run(*given), strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-12)
+        np.testing.assert_array_equal(given[3], values(steps, size)[3])
+
+
+def test_compiled_with_gradients() -> None:
+    made = [node for step in (ratings, between, summed) for node in results(step)]
+    total = sum((node**2).sum() for node in made)
+    wanted = [*made, *sj.grad(total, [X, P, Q])]
+    exact, run = (sj.function(INPUTS, wanted, mode=mode) for mode in ("reference", "numba"))
+    for steps, size in ((40, 6), (9, 300)):
+        given = values(steps, size)
+        for reference, got in zip(exact(*given), run(*given), strict=True):
+            np.testing.assert_allclose(got, reference, rtol=1e-9)
+
+
+def test_an_index_outside_is_an_error() -> None:
+    run = sj.function(INPUTS, results(ratings), mode="emulate")
+    given = values(5, 4)
+    given[1][3] = 4
+    with pytest.raises(sj.errors.OutOfBoundsError, match=r"index 4 .* in step 3"):
+        run(*given)
