@@ -358,7 +358,7 @@ SEQUENCES: dict[str, Callable[[], list[Node]]] = {
     "that cost more": lambda: [fn("tanh", x())],
     "of two": lambda: [x("a") * x("b")],
     "of which something else is made too": lambda: [(s := x() * 2.0), total(s)],
-    "of scalars": lambda: [total(symbol("v", 4)) * symbol("s", "T")],
+    "of numbers, by several ops": lambda: [((symbol("s", "T") * 2.0 + 1.0) * 3.0 + 1.0)],
 }
 
 
@@ -368,6 +368,14 @@ def test_other_sequences_stay(name: str) -> None:
     ys = scan(lambda r, p: fn("tanh", r + p), [sequence], [full(0.0, sequence.type.shape[1:])])
     new, notes = passed("sink", [ys, *more])
     assert not notes and body(one(new))["mul"] == 0
+
+
+def test_light_sequences_of_numbers_sink() -> None:
+    sequence = total(symbol("v", 4)) * symbol("s", "T") + 1.0
+    ys = scan(lambda r, p: fn("tanh", r + p), [sequence], [full(0.0, ())])
+    new, notes = passed("sink", [ys])
+    assert body(one(new))["mul"] == 1 and count(new)["mul"] == 0
+    assert notes == ["a sequence is made row by row in the loop that reads it: add, mul"]
 
 
 # ---- slices ----------------------------------------------------------------------------------------------------------
