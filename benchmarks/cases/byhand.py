@@ -72,6 +72,12 @@ def two_series(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
     return {name: Draw(rng, dtype).normal(sizes["T"]) for name in "xy"}
 
 
+def games(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
+    """Games of 200 players: who played, and whether the first of both won."""
+    i, j = rng.integers(0, 200, (2, sizes["T"]))
+    return {"i": i, "j": j, "won": rng.integers(0, 2, sizes["T"]).astype(dtype), "start": np.zeros(200, dtype)}
+
+
 # ---- states of a few numbers -----------------------------------------------------------------------------------------
 
 
@@ -302,6 +308,32 @@ def runs(x: Any) -> Any:
     return 1_000_000 * longest[-1] + count[-1]
 
 
+# ---- tables, of which a step changes some elements -------------------------------------------------------------------
+
+
+def ratings(i: Any, j: Any, won: Any, start: Any) -> Any:
+    """The ratings of players after some games."""
+    import scanjit as sj
+
+    def step(i: Any, j: Any, won: Any, r: Any) -> Any:
+        change = 0.1 * (won - sj.sigmoid(r[i] - r[j]))
+        return r[i].inc(change)[j].inc(-change)
+
+    return sj.scan(step, [i, j, won], start)[-1]
+
+
+def bandit(x: Any) -> Any:
+    """The mean rewards of five actions; the best is tried, or now and then another."""
+    import scanjit as sj
+
+    def step(x: Any, count: Any, mean: Any) -> Any:
+        action = sj.where(x > 1.0, sj.cast(x * 100.0, "int64") % 5, sj.argmax(mean))
+        count = count[action].inc(1.0)
+        return count, mean[action].inc((x - mean[action]) / count[action])
+
+    return sj.scan(step, x, [sj.zeros(5, x.dtype), sj.zeros(5, x.dtype)])[1][-1]
+
+
 # ---- small vectors and matrices --------------------------------------------------------------------------------------
 
 
@@ -519,6 +551,8 @@ CASES = [
     case("logistic map", logistic, partial(orbit, start=[0.3], p=[3.2]), {"T": {0: "T"}}, MANY, ("T",)),
     case("PID control", pid, partial(series, p=[2.0, 1.0, 0.01]), FREE, MANY, ("T",)),
     case("runs", runs, partial(words, names="x"), FREE, MANY),
+    case("ratings", ratings, games, {name: {0: "T"} for name in ("i", "j", "won")}, LONG),
+    case("bandit", bandit, series, FREE, LONG),
     case("regimes", switching, regimes, FREE, LONG),
     case("spiking network", spiking, partial(network, matrix="W", shift=0.3), FREE, {**LONG, "H": 8}, ("H",)),
     case("RNN, 4 units", rnn, partial(network, matrix="R"), FREE, {**LONG, "H": 4}, ("H",)),

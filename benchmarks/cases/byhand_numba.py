@@ -291,6 +291,37 @@ def runs(x):
     return np.array(1_000_000 * longest + count)
 
 
+# ---- tables, of which a step changes some elements -------------------------------------------------------------------
+
+
+@compiled
+def ratings(i, j, won, start):
+    """The ratings of players after some games."""
+    r = start.copy()
+    for t in range(i.shape[0]):
+        change = 0.1 * (won[t] - 1 / (1 + math.exp(r[j[t]] - r[i[t]])))
+        r[i[t]] += change
+        r[j[t]] -= change
+    return r
+
+
+@compiled
+def bandit(x):
+    """The mean rewards of five actions; the best is tried, or now and then another."""
+    count, mean = np.zeros(5), np.zeros(5)
+    for t in range(x.shape[0]):
+        action = 0
+        if x[t] > 1.0:
+            action = int(x[t] * 100.0) % 5
+        else:
+            for k in range(1, 5):
+                if mean[k] > mean[action]:
+                    action = k
+        count[action] += 1.0
+        mean[action] += (x[t] - mean[action]) / count[action]
+    return mean
+
+
 # ---- small vectors and matrices --------------------------------------------------------------------------------------
 
 
