@@ -111,3 +111,10 @@ def test_a_plot_says_what_it_needs(example, tmp_path, monkeypatch):
     plot = example("timeseries").__globals__["plot"]
     with pytest.raises(ImportError, match=r"pip install 'scanjit\[plot\]'"):
         plot(tmp_path / "forecast.png", [1, 2], [0.0, 1.0], [1.0])
+
+
+def test_many_series_dask(example, capsys):
+    pytest.importorskip("distributed")
+    theta, same = example("many_series_dask")(["--series", "small", "--parts", "3"])
+    assert same and theta.shape == (20, 3) and np.isfinite(theta).all(axis=1).sum() > 10
+    assert "20 fits in 3 parts, 2 worker threads" in capsys.readouterr().out

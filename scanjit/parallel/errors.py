@@ -44,7 +44,7 @@ def part_error(parts: Sequence[Any], errors: Mapping[int, BaseException], result
     listed = ", ".join([*others[:10], *(["..."] if len(others) > 10 else [])])
     text = str(errors[first]) or "without a text"
     return PartError(
-        f"part {first} of {len(parts)} failed" + (f", and {len(others)} others: {listed}" if others else ""),
+        f"part {first} of {len(parts)} failed" + (f", and {len(others)} more: {listed}" if others else ""),
         errors,
         results,
         got=f"{type(errors[first]).__name__}: {text}",

@@ -40,7 +40,7 @@ def failing(x):
 
 @pytest.mark.parametrize("combine", [None, operator.add])
 def test_an_error_names_the_part_and_has_the_other_results(combine):
-    with pytest.raises(sj.parallel.PartError, match="part 1 of 6 failed, and 1 others: 4") as caught:
+    with pytest.raises(sj.parallel.PartError, match="part 1 of 6 failed, and 1 more: 4") as caught:
         sj.parallel.map(failing, range(6), combine=combine)
     error = caught.value
     assert error.part == 1 and error.results == [0, None, 20, 30, None, 50]
