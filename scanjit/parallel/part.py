@@ -6,7 +6,7 @@ import contextlib
 import functools
 import importlib
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -27,16 +27,11 @@ def compute(function: Callable[..., Any], part: Any, common: Sequence[Any], thre
     means."""
     token = _running.set(True)
     try:
-        with shared.unchanged(), _sharing(threads):
+        share = contextlib.nullcontext() if threads is None else processors.sharing(threads)
+        with shared.unchanged(), share:
             return function(part, *common)
     finally:
         _running.reset(token)
-
-
-@contextlib.contextmanager
-def _sharing(threads: int | None) -> Iterator[None]:
-    with contextlib.nullcontext() if threads is None else processors.sharing(threads):
-        yield
 
 
 def sent(value: Any) -> bytes:
