@@ -11,12 +11,15 @@ from scanjit import types
 from scanjit.autodiff import grad
 from scanjit.ir import Node, apply, walk
 from scanjit.loops import scan, until
+from scanjit.ops import Reduction
 from scanjit.ops.elementwise import GREATER, LESS, WHERE, cast
 from scanjit.ops.index import GATHER
 from scanjit.ops.linalg import CONTRACT, CONTRACT_WHERE
+from scanjit.ops.prod import PROD
 from scanjit.ops.reduce import ARGMAX
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import IOTA
+from scanjit.ops.stretch import SUM
 from tests.rewrite.support import checked, cut, fn, mm, symbol, total, view
 
 B, T = types.size("B"), types.size("T")
@@ -175,6 +178,14 @@ def test_small_sums_and_bools_are_left_alone() -> None:
     assert products(checked([held(m, mm(x, w), 0)])[0]) == ["all"]
     a, b = symbol("a", "T", H, dtype="bool"), symbol("b", H, 5, dtype="bool")
     assert products(checked([apply(WHERE, view(m, 0, None), mm(a, b), False)])[0]) == ["all"]
+
+
+@pytest.mark.parametrize(("op", "found"), [(SUM, "terms"), (PROD, "all")])
+def test_a_row_of_zeros_may_be_empty(op: Reduction, found: str) -> None:
+    """The sum of a row of zeros is 0, but its product is 1 if the row is empty."""
+    x, w, m = symbol("x", "T", "B"), symbol("w", "T", H), symbol("m", "T", dtype="bool")
+    rows = op(apply(WHERE, view(m, 0, None), x, 0), axes=(1,))
+    assert products(checked([mm(view(rows, None, 0), w)])[0]) == [found]
 
 
 def test_masks_along_an_axis_of_the_sum() -> None:
