@@ -18,7 +18,8 @@ from scanjit.schedule.threads.split import Piece
 from scanjit.types import Atom, Dimension
 
 OWN_WORDS = frozenset(
-    "begin block column columns end even first high left line low n piece ran row rows runs step stopped tick".split()
+    "begin block column columns copy end even first high left line low n piece ran row rows runs step stopped "
+    "tick".split()
 ) | {""}
 """What the variables begin with that a function has of its own."""
 
@@ -69,6 +70,7 @@ class Common:
     counters : the variables of this function that count the steps and blocks of loops.
     named : whether the variables of entries are called like the buffers that they hold the addresses of. Else they are
         called alike in all functions: those that do the same with other buffers have the same text, and are one.
+    private : of buffers of which each thread has a copy, the counter that is the number of the copy.
     local : of buffers that lie on the stack, the variable that holds the address, and the step of the loop that they
         belong to.
     """
@@ -83,6 +85,7 @@ class Common:
     table: dict[tuple[str, Buffer | Dimension], str] = field(default_factory=dict)
     counters: dict[Atom, str] = field(default_factory=dict)
     named: bool = True
+    private: dict[Buffer, Dimension] = field(default_factory=dict)
     local: dict[Buffer, tuple[str, Dimension]] = field(default_factory=dict)
 
     @cached_property
@@ -122,7 +125,7 @@ class Common:
         base = self.entry("buffer", buffer)
         if buffer is SCRATCH:
             return f"{base} + {'worker' if at.team else 'thread'}*{SCRATCH_BYTES}"
-        offset = offset * buffer.dtype.itemsize
+        offset = offset * buffer.dtype.itemsize + self.private.get(buffer, 0) * buffer.nbytes
         return base if offset == 0 else f"{base} + {self.number(offset)}"
 
     def counter(self, dim: Dimension, name: str) -> str:

@@ -132,10 +132,17 @@ class Statements:
         block = first.replace("first", "block")  # a range whose step is no literal could raise: count blocks
         count = number((blocks.total + (blocks.size - 1)) // blocks.size)
         which = f"({count} - 1 - {block})" if blocks.backwards else block
-        scan, inside = None if at.counted else self._scan_of(blocks), at.inside
+        scan = None if at.counted else self._scan_of(blocks)
+        inside = replace(at.inside, rows=blocks.own_rows or at.rows)
         if scan is not None:
             self.jobs.begin_loop(at, blocks.total)
-        self.draft.add(at, f"for {block} in range({count}):")
+        bounds = count
+        if blocks.own_rows is not None:
+            kept, copy = self.jobs.sharing.step(inside), self.common.counter(blocks.copy, "copy")
+            bounds = f"{kept.low}, {kept.high}"
+            self.draft.add(at, f"{copy} = min(thread, {kept.low})")  # 1 of 2 threads has the only block: it has copy 0
+            self.common.private |= dict.fromkeys(blocks.private, blocks.copy)
+        self.draft.add(at, f"for {block} in range({bounds}):")
         self.draft.add(inside, f"{first} = {which}*{size}", f"{rows} = min({size}, {total} - {first})")
         if scan is not None:
             done = blocks.total - blocks.first - blocks.count if blocks.backwards else blocks.first
@@ -145,6 +152,8 @@ class Statements:
         self.jobs.look(inside)
         if scan is not None:
             self.draft.add(at, "end_loop(line)")
+        if blocks.own_rows is not None:
+            self.jobs.meet(at, everybody=True)
 
     def _scan_of(self, blocks: Blocks) -> Statement | None:
         """The scan of which blocks of time run some steps each: the last one, as the others are run again for it. None
@@ -232,7 +241,7 @@ class Statements:
         common, add = self.common, self.draft.add
         row = common.counter(loop.row, "row")
         add(at, f"{row} = {common.number(loop.total - 1)} - {step}" if loop.reverse else f"{row} = {step}")
-        self.write(loop.suite, replace(at, rows=loop.own_rows))
+        self.write(loop.suite, replace(at, rows=loop.own_rows or at.rows))
         if loop.count is not None and loop.stop is not None:
             stopped, ran = step.replace("step", "stopped"), common.counter(loop.ran, "ran")
             add(at, f"{ran} = {step} + 1", f"store_i64({common.address(loop.count.buffer, 0, at)}, {ran})")
@@ -246,7 +255,7 @@ class Statements:
         if loop.length == 0:
             self.draft.add(at, "pass")
             return
-        place = Place(team=at.team, counted=True)
+        place = Place(rows=at.rows, team=at.team, counted=True)
         write = lambda inner: inner._step(loop, step, place)
         name, table, counters = self._function("step", [loop], place, write, step)
 

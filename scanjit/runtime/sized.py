@@ -74,7 +74,7 @@ def sized(layout: Layout, number: Numbers, threads: int) -> Sized:
     for i, data in table.constants:
         entries[i] = address(data)
     offsets, total = assign(table.lives, number)
-    nbytes = [max(number(life.buffer.nbytes), 0) for life in table.lives]  # of a branch that must not run
+    nbytes = [max(number(life.nbytes), 0) for life in table.lives]  # of a branch that must not run
     lasting = list(zip(offsets, nbytes, strict=True))[: table.lasting]
     lasting += [(-1, number(dim)) for dim in layout.kept_sizes]
     shapes = [tuple(map(number, buffer.shape)) for buffer in table.out_buffers]

@@ -14,8 +14,10 @@ import scanjit as sj
 from scanjit import types
 from scanjit.rewrite import run as rewrite
 from scanjit.runtime import host
+from scanjit.schedule.cost import rates
 from scanjit.schedule.nests import Blocks
 from scanjit.schedule.pipeline import schedule
+from tests.fuzz.check import Config
 
 P, R = sj.tensor(("N", 3), name="p"), sj.tensor(("N", "T"), name="r")
 A, X, W = sj.tensor(("K",), name="a"), sj.tensor(("S", "K"), name="x"), sj.tensor(("S", "K"), name="w")
@@ -138,6 +140,32 @@ def test_results_do_not_depend_on_threads(compiled: Callable[..., list[Any]]) ->
             assert found == wanted
     finally:
         sj.config.threads = before
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("meeting", [-1e9, 1e9], ids=["shared", "kept"])
+def test_threads_keep_bands(shared: bool, meeting: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each thread has bands of its own, with temporaries in the memory that is planned for its copies: where threads
+    touch each other's places, that is a race, which is a fault."""
+    cases = {name: CASES[name] for name in ("likelihoods", "loss", "loss of rows", "two carries")}
+    for name in ("MEETING", "SMALLEST_PROGRAM", "SMALLEST_STRETCH"):
+        monkeypatch.setattr(rates, name, 0.0)
+    for sizes in ((200, 3, 1100, 3, 3), (1, 2, 9, 3, 17)):
+        args = arguments(*sizes)
+        expected = function(cases, "emulate")(*args)
+        with Config(threads=3, shared=shared).active():
+            rates.MEETING = meeting
+            f = function(cases, "emulate")
+            got = f(*args)
+        for value, other in zip(got, expected, strict=True):
+            np.testing.assert_array_equal(value, other)
+        (stage,) = f.executable.stages
+        (sized,) = stage.known.values()
+        kept = sized.sharing.rows_apart
+        assert len(kept) == 2 and set(kept.values()) == {meeting > 0}
+        copies = {sized.number(rows.copies) for rows in kept}
+        assert copies == {min(3, sized.number(rows.size)) if meeting > 0 else 1 for rows in kept}
+        assert f.explain().count("points of different bands never meet") == len(kept)
 
 
 @pytest.mark.parametrize("part", [slice(1, 9), slice(None, 8)])

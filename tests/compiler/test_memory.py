@@ -35,10 +35,10 @@ def test_what_lives_together_lies_apart(first: int) -> None:
         for stage in stages:
             if any(atom.kind == "value" for atom in stage.table.atoms):
                 continue
-            sizes = {atom: p.sizes.get(atom, 3) for life in stage.table.lives for d in life.buffer.shape
+            sizes = {atom: p.sizes.get(atom, 3) for life in stage.table.lives for d in (*life.buffer.shape, life.copies)
                      for atom in types.atoms(d)}  # fmt: skip
             offsets, total = assign(stage.table.lives, types.Numbers(sizes))
-            ends = [o + types.evaluate(x.buffer.nbytes, sizes) for o, x in zip(offsets, stage.table.lives, strict=True)]
+            ends = [o + types.evaluate(x.nbytes, sizes) for o, x in zip(offsets, stage.table.lives, strict=True)]
             assert all(o % ALIGNMENT == 0 for o in offsets) and max(ends, default=0) <= total
             for (a, i), (b, j) in itertools.combinations(
                 list(zip(stage.table.lives, range(len(ends)), strict=True)), 2
@@ -82,7 +82,7 @@ def test_compiled_with_and_without_sharing(monkeypatch: pytest.MonkeyPatch) -> N
     shared = sj.function([x, w], outputs)(*given)
 
     def apart(lives: list, number: types.Numbers) -> tuple[list[int], int]:
-        lengths = [(number(life.buffer.nbytes) // ALIGNMENT + 2) * ALIGNMENT for life in lives]
+        lengths = [(number(life.nbytes) // ALIGNMENT + 2) * ALIGNMENT for life in lives]
         ends = list(itertools.accumulate(lengths, initial=0))
         return ends[:-1], ends[-1]
 

@@ -16,6 +16,7 @@ from scanjit.ops.reduce import SUM
 from scanjit.runtime import host
 from scanjit.schedule.nests import (
     Beside,
+    Blocks,
     If,
     Literal,
     Nest,
@@ -95,6 +96,13 @@ def over_time() -> tuple[list[Any], list[Any]]:
     return [x], [sj.scan(lambda row, h: sj.sigmoid(h) * row, x, sj.zeros(300, "float32"))[-1]]
 
 
+def in_bands() -> tuple[list[Any], list[Any]]:
+    """The gradient of a scan, which needs all states: bands of points, and the states of a band."""
+    a, x = sj.tensor(("K",), "float64", "a"), sj.tensor(("T", "K"), "float64", "x")
+    states = sj.scan(lambda row, h: np.tanh(a * h + row), x, sj.zeros_like(a))
+    return [a, x], [sj.grad((states**2).sum(0).sum(), a)]
+
+
 def product() -> tuple[list[Any], list[Any]]:
     """A product of matrices: one nest with a register tile."""
     a, b = sj.tensor((64, 32), "float32", "a"), sj.tensor((32, 300), "float32", "b")
@@ -122,7 +130,7 @@ MADE = {
     f.__name__: f
     for f in (
         branch, stops, two_ways, weights_two_ways, branch_in_a_loop, sum_in_a_loop, over_time, product, weights,
-        two_weights,
+        two_weights, in_bands,
     )
 } | PROGRAMS  # fmt: skip
 
@@ -355,6 +363,7 @@ WRONG: dict[str, tuple[str, type[Statement], int, Change]] = {
         "lstm", TimeLoop, 0, lambda loop: loop.with_suites([access(strides={
             k: v if k is loop.suite[0].tile.own else 2 * v for k, v in loop.suite[0].stores[0].access.strides.items()
         })(loop.suite[0])])),
+    "all blocks write one place": ("in_bands", Blocks, 0, fields(private=lambda blocks: blocks.private[1:])),
     "which another one touches": (
         "two_ways", Beside, 0, fields(branches=lambda beside: [beside.branches[0]] * 2)),
 }  # fmt: skip

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from scanjit import types
-from scanjit.schedule.nests import Job, OwnRows, Statement, TimeLoop, Traffic
+from scanjit.schedule.nests import Blocks, Job, OwnRows, Statement, TimeLoop, Traffic
 from scanjit.schedule.nests.statement import Counters
 from scanjit.types import Dimension, Numbers
 
@@ -61,18 +61,19 @@ def _prices(suite: Sequence[Statement], at: Counters, runs: Dimension, rows: Own
         if isinstance(statement, Job):
             yield Price(statement.dtype, (_run(statement, at, runs, rows),), rows)
             continue
-        own = statement.own_rows if isinstance(statement, TimeLoop) else None
+        own = statement.own_rows if isinstance(statement, TimeLoop | Blocks) else None
         some = []
         for counters, times in statement.samples:
             inside = {**at, **{atom: types.substitute(dim, at) for atom, dim in counters.items()}}
-            some.append(_prices(statement.inner, inside, types.substitute(times, at) * runs, own))
+            some.append(_prices(statement.inner, inside, types.substitute(times, at) * runs, own or rows))
         for same in zip(*some, strict=True):
             samples = dict.fromkeys(run for price in same for run in price.samples)
             yield same[0]._replace(samples=tuple(samples))
 
 
 def _run(job: Job, at: Counters, runs: Dimension, rows: OwnRows | None) -> Run:
-    shared = () if rows is None else _traffic(job.traffic(True), at)
+    mine = rows is None or rows.copies != 1  # all that a band touches belongs to one thread
+    shared = () if mine else _traffic(job.traffic(True), at)
     operations, pieces = (types.substitute(dim, at) for dim in (job.operations, job.pieces))
     return Run(runs, operations, pieces, _traffic(job.traffic(), at), shared)
 

@@ -22,7 +22,7 @@ def assign(lives: Sequence[Lifetime], number: Numbers) -> tuple[list[int], int]:
     beside: list[tuple[int, int, Lifetime]] = []
     for i in sorted(range(len(lives)), key=lambda i: lives[i].first):
         life = lives[i]
-        nbytes = -(-max(number(life.buffer.nbytes), 1) // ALIGNMENT) * ALIGNMENT
+        nbytes = -(-max(number(life.nbytes), 1) // ALIGNMENT) * ALIGNMENT
         while ends and ends[0][0] < life.first:
             free.give(*heapq.heappop(ends)[2])
         taken = sorted((start, end) for start, end, other in beside if life.branches and life.meets(other))

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from scanjit.schedule.nests import Beside, Buffer, Lifetime, Program, Statement
+from scanjit.schedule.nests import Beside, Blocks, Buffer, Lifetime, Program, Statement
 from scanjit.types import Dimension
 
 
@@ -16,6 +16,7 @@ def find_lifetimes(program: Program) -> Program:
     first: dict[Buffer, int] = {}
     last: dict[Buffer, int] = {}
     branches: dict[Buffer, dict[Dimension, frozenset[int]]] = {}
+    copies: dict[Buffer, Dimension] = {}
     places: list[tuple[Dimension, int]] = []
     moment = 0
 
@@ -39,6 +40,8 @@ def find_lifetimes(program: Program) -> Program:
                 places.extend(within)
                 visit(inside)
                 del places[len(places) - len(within) :]
+            if isinstance(statement, Blocks) and statement.own_rows is not None:
+                copies.update(dict.fromkeys(statement.private, statement.own_rows.copies))
             if statement.repeats:
                 through = {b for b in first if b in known and last[b] >= begin} | statement.lasting
                 for buffer in through:
@@ -53,5 +56,5 @@ def find_lifetimes(program: Program) -> Program:
             if begin <= first[buffer] <= end < last[buffer]:
                 first[buffer] = begin
     found = [Lifetime(buffer, -1, sys.maxsize) for buffer in program.lasting]
-    found += [Lifetime(b, first[b], last[b], branches[b]) for b in first if b not in program.lasting]
+    found += [Lifetime(b, first[b], last[b], branches[b], copies.get(b, 1)) for b in first if b not in program.lasting]
     return replace(program, lifetimes=tuple(found))

@@ -18,12 +18,14 @@ class OwnRows:
     """Rows (the sequences of a batch, say) of which each thread may compute its own through all steps of a loop.
 
     There are `size` rows, and pieces of `unit` rows stay together. `apart` is a number that is decided for each call: 1
-    if each thread computes its own rows, 0 if all threads share every step.
+    if each thread computes its own rows, 0 if all threads share every step. `copies` is decided too: how many threads
+    need memory of their own at most.
     """
 
     size: Dimension
     unit: int
     apart: Dimension
+    copies: Dimension = 1
 
 
 @record
@@ -125,7 +127,11 @@ class TimeLoop(Statement):
 @record
 class Blocks(Statement):
     """Run `suite` for stretches of at most `size` of `total` steps: from `first` on, `count` of them; the last stretch
-    first if `backwards`."""
+    first if `backwards`.
+
+    With `own_rows`, stretches never meet: each thread may run stretches of its own. A thread then has a copy of each
+    buffer in `private`, and `copy` is the number of this copy.
+    """
 
     total: Dimension
     size: Dimension
@@ -133,6 +139,9 @@ class Blocks(Statement):
     count: Dimension
     suite: tuple[Statement, ...]
     backwards: bool = False
+    own_rows: OwnRows | None = None
+    copy: Dimension = 0
+    private: tuple[Buffer, ...] = ()
 
     @property
     def title(self) -> str:
@@ -151,8 +160,8 @@ class Blocks(Statement):
 
     @property
     def counters(self) -> tuple[Dimension, ...]:
-        """The first step of a block, and how many it has."""
-        return self.first, self.count
+        """The first step of a block, how many it has, and the number of the thread's copy of private buffers."""
+        return self.first, self.count, self.copy
 
     @property
     def dims(self) -> tuple[Dimension, ...]:
@@ -163,10 +172,20 @@ class Blocks(Statement):
         """None."""
         yield from ()
 
+    def rebased(self, place: Rebase) -> Blocks:
+        """The loop over blocks with elements at other places."""
+        suite = tuple(statement.rebased(place) for statement in self.suite)
+        return replace(self, suite=suite, private=tuple(place(buffer, 0)[0] for buffer in self.private))
+
     @property
     def repeats(self) -> bool:
         """Yes: a block is run many times."""
         return True
+
+    @property
+    def lasting(self) -> set[Buffer]:
+        """All that it touches, where threads may be at different blocks."""
+        return set() if self.own_rows is None else {buffer for buffer, _, _ in self.all_refs()}
 
     @property
     def samples(self) -> list[tuple[Counters, Dimension]]:

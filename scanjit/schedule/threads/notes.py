@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from scanjit.schedule.nests import Beside, Program
+from scanjit.schedule.nests import Beside, Blocks, Program, TimeLoop
 from scanjit.schedule.threads.rows import with_rows
 from scanjit.schedule.threads.sharing import Sharing
 from scanjit.schedule.threads.teams import Assignment
@@ -17,7 +17,7 @@ def notes(program: Program, sharing: Sharing | None) -> list[str]:
     beside = Counter(_beside(s, sharing, assigned) for s, assigned in zip(together, teams, strict=True))
     loops = with_rows(program.suite)
     decided = [False] * len(loops) if sharing is None else sharing.rows_apart.values()
-    rows = [f"{s.title}: its rows never meet; {_rows(sharing, apart)}" for s, apart in zip(loops, decided, strict=True)]
+    rows = [f"{_loop(s)} never meet; {_rows(sharing, apart)}" for s, apart in zip(loops, decided, strict=True)]
     return [*(note if times == 1 else f"{note} (so {times} times)" for note, times in beside.items()), *rows]
 
 
@@ -34,6 +34,10 @@ def _beside(beside: Beside, sharing: Sharing | None, assigned: Assignment | None
         return f"{text}; all {sharing.threads} threads share the steps of each ({costs})"
     numbers = [f"{t.first}" if t.many == 1 else f"{t.first}-{t.first + t.many - 1}" for t in teams]
     return f"{text}; on threads {', '.join(numbers)}, without waiting for each other ({costs})"
+
+
+def _loop(loop: TimeLoop | Blocks) -> str:
+    return f"{loop.title}: its rows" if isinstance(loop, TimeLoop) else "points of different bands"
 
 
 def _rows(sharing: Sharing | None, apart: bool) -> str:

@@ -6,12 +6,14 @@ from the first step to the last without waiting. It then reads all columns of th
 is decided when the sizes are known (`sharing`).
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from scanjit import types
 from scanjit.schedule.nests import (
     Access,
+    Blocks,
     Buffer,
     Fetch,
     Nest,
@@ -32,13 +34,36 @@ def own_rows(program: Program) -> Program:
     """The program in which each loop over time whose rows never meet says which rows these are (`TimeLoop.rows`), and
     each nest in it which loop goes over them (`Tile.own`)."""
     made: dict[Statement, Statement] = {}  # a statement may stand in a program twice
+    uses = _uses(program.suite)
+    for statement in (inside for outer in program.suite for inside in outer.every()):
+        if isinstance(statement, Blocks) and statement.own_rows is not None:
+            made[statement] = _with_private(statement, uses)
     return program.with_suite(_rebuilt(statement, frozenset(), made) for statement in program.suite)
 
 
-def with_rows(suite: Sequence[Statement]) -> list[TimeLoop]:
+def _uses(suite: Iterable[Statement]) -> Counter[Buffer]:
+    """How often statements refer to each buffer."""
+    return Counter(buffer for statement in suite for buffer, _, _ in statement.all_refs())
+
+
+def _with_private(blocks: Blocks, uses: Counter[Buffer]) -> Blocks:
+    """Blocks of which each thread may run its own, with the temporaries that nobody else uses as private ones. Threads
+    share each block if there is something else that all blocks write, or if a loop before them decides how many they
+    are."""
+    own = _uses([blocks])
+    private = tuple(buffer for buffer, times in own.items() if buffer.kind == "temporary" and uses[buffer] == times)
+    first = set(types.atoms(blocks.first))
+    written = [(buffer, offset) for buffer, offset, writes in blocks.all_refs() if writes]
+    known = not any(atom.kind == "counter" for atom in types.atoms(blocks.total))
+    if known and all(buffer in private or not first.isdisjoint(types.atoms(offset)) for buffer, offset in written):
+        return replace(blocks, private=private)
+    return replace(blocks, own_rows=None, copy=0)
+
+
+def with_rows(suite: Sequence[Statement]) -> list[TimeLoop | Blocks]:
     """The loops that say so."""
     every = (inside for statement in suite for inside in statement.every())
-    return [loop for loop in every if isinstance(loop, TimeLoop) and loop.own_rows is not None]
+    return [loop for loop in every if isinstance(loop, TimeLoop | Blocks) and loop.own_rows is not None]
 
 
 def _rebuilt(statement: Statement, counters: frozenset[Atom], made: dict[Statement, Statement]) -> Statement:

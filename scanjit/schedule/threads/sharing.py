@@ -65,7 +65,8 @@ def parts(program: Program) -> tuple[Part, ...]:
 
 def decided(parts: Iterable[Part]) -> list[Dimension]:
     """The dimensions of a program whose values `Sharing.numbers` has."""
-    return [dim for part in parts for dim in (part.apart, *part.first, *part.many, *(r.apart for r in _rows(part)))]
+    of_rows = [dim for part in parts for rows in _rows(part) for dim in (rows.apart, rows.copies)]
+    return [dim for part in parts for dim in (part.apart, *part.first, *part.many)] + of_rows
 
 
 def _rows(part: Part) -> list[OwnRows]:
@@ -86,7 +87,9 @@ def sharing(parts: Sequence[Part], number: Numbers, threads: int, near_bytes: in
             found |= _numbers(part.first, [0 if team is None else team.first for team in running])
             found |= _numbers(part.many, [0 if team is None else team.many for team in running])
     rows = rows_apart(shared, threads)
-    found |= _numbers([own.apart for own in rows], [int(apart) for apart in rows.values()])
+    for kept, apart in rows.items():
+        copies = min(threads, number(kept.size)) if apart else 1
+        found |= _numbers([kept.apart, kept.copies], [int(apart), copies])
     operations = float(sum(work.operations for own in works for work in own))
     return Sharing(threads, teams, rows, worth(shared, rows), max(operations, 1.0), found)
 

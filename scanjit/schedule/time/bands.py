@@ -31,6 +31,7 @@ from scanjit.schedule.nests import (
     Load,
     Nest,
     NestLoop,
+    OwnRows,
     Program,
     Ref,
     Statement,
@@ -147,7 +148,10 @@ class _Group:
         first, count = types.counter("first"), types.counter("points")
         bands = _Band(self.size, self.steps, short, band, first, count)
         inside = tuple(bands.nest(nest, loop) for nest, loop in self.members.items())
-        return [*before, Blocks(self.size, types.maximum(band, 1), first, count, inside), *after]
+        size = types.maximum(band, 1)
+        rows = OwnRows(-(-self.size // size), 1, types.counter("apart"), types.anonymous_size("copies"))
+        blocks = Blocks(self.size, size, first, count, inside, own_rows=rows, copy=types.counter("copy"))
+        return [*before, blocks, *after]
 
 
 @dataclass(frozen=True)

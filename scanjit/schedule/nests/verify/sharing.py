@@ -9,7 +9,7 @@ from scanjit.schedule.nests.loops import NestLoop
 from scanjit.schedule.nests.nest import Nest
 from scanjit.schedule.nests.program import Program
 from scanjit.schedule.nests.statement import Statement
-from scanjit.schedule.nests.steps import TimeLoop
+from scanjit.schedule.nests.steps import Blocks, TimeLoop
 from scanjit.schedule.nests.values import Access
 from scanjit.schedule.nests.verify.walk import Problem, nests, with_outer
 from scanjit.types import Dimension
@@ -52,8 +52,14 @@ def _steps(access: Access, loop: NestLoop) -> list[Dimension]:
 
 def own_rows_apart(program: Program) -> Iterator[Problem]:
     """In a loop whose threads keep rows, all that is touched of what the loop writes is touched row by row, and rows of
-    a buffer are as far apart in all nests: a thread then meets its own rows alone."""
+    a buffer are as far apart in all nests: a thread then meets its own rows alone. Of blocks that threads keep, each
+    writes places of its own, or buffers of which the thread has a copy."""
     for statement, _ in with_outer(program.suite):
+        if isinstance(statement, Blocks) and statement.own_rows is not None and statement.private:
+            for buffer, offset, writes in statement.all_refs():
+                moves = not set(types.atoms(statement.first)).isdisjoint(types.atoms(offset))
+                if writes and not moves and buffer not in statement.private:
+                    yield statement, f"all blocks write one place in {buffer.name!r}, though threads keep theirs"
         if isinstance(statement, TimeLoop) and statement.own_rows is not None:
             yield from _meeting(statement)
 
