@@ -1,5 +1,6 @@
 """The examples run, small."""
 
+import importlib.util
 import re
 import runpy
 import sys
@@ -118,3 +119,17 @@ def test_many_series_dask(example, capsys):
     theta, same = example("many_series_dask")(["--series", "small", "--parts", "3"])
     assert same and theta.shape == (20, 3) and np.isfinite(theta).all(axis=1).sum() > 10
     assert "20 fits in 3 parts, 2 worker threads" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_many_series(library, example, capsys, monkeypatch, tmp_path):
+    """From a frame of either kind to a plot; simulated where arch is not installed."""
+    pytest.importorskip("narwhals")
+    pytest.importorskip(library)
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pandas" != library else real(name))
+    plot = str(tmp_path / "lives.png")
+    example("many_series")(["--series", "small", *(["--plot", plot] if real("matplotlib") else [])])
+    printed = capsys.readouterr().out
+    assert printed.startswith("30 series, ") and "converged" in printed and "half of a shock" in printed
+    assert ("shape:" in printed) == (library == "polars")
