@@ -27,6 +27,8 @@ if not (find_spec("narwhals") and find_spec("pandas")):
     collect_ignore_glob.append("scanjit/frames/*")
 if not find_spec("distributed"):
     collect_ignore_glob.append("scanjit/parallel/cluster.py")
+if not find_spec("sklearn"):
+    collect_ignore_glob.append("lasagne_like/estimators/*")
 if find_spec("matplotlib"):
     import matplotlib
 

@@ -16,7 +16,7 @@ _SHOWN = 20
 
 class History(Mapping[str, list[float]]):
     """The losses and other scores of a training run. It is a mapping from the name of each score to its values, one an
-    epoch. Notebooks show it as a table; `scanjit.plot.history` draws it.
+    epoch. Notebooks show it as a table; `plot` draws it.
 
     Parameters
     ----------
@@ -71,6 +71,16 @@ class History(Mapping[str, list[float]]):
     def epochs(self) -> int:
         """How many epochs there were."""
         return len(next(iter(self._scores.values()), ()))
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw it with matplotlib: `scanjit.plot.history(self, ax)`.
+
+        Examples
+        --------
+        >>> from lasagne_like.training import History
+        >>> ax = History({"loss": [0.9, 0.5]}).plot()  # doctest: +SKIP
+        """
+        return sj.plot.history(self, ax)
 
     def __getitem__(self, name: str) -> list[float]:
         return self._scores[name]

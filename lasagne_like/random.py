@@ -4,17 +4,22 @@ By default it is NumPy's global one, so `numpy.random.seed` makes a script repro
 of its own in its place.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
-__all__ = ["get_rng", "new_seed", "set_rng"]
+__all__ = ["get_rng", "new_seed", "set_rng", "using"]
 
 _rng: Any = np.random
+_rng_here: ContextVar[Any] = ContextVar("rng", default=None)
+"""The generator of the `with` block that this thread is in, if it is in one."""
 
 
 def get_rng() -> Any:
-    """The generator in use: the last one given to `set_rng`, or the module `numpy.random`.
+    """The generator in use: that of the `with using(rng)` around, the last one given to `set_rng`, or `numpy.random`.
 
     Returns
     -------
@@ -27,7 +32,7 @@ def get_rng() -> Any:
     >>> get_rng().uniform(size=(2, 3)).shape
     (2, 3)
     """
-    return _rng
+    return _rng if _rng_here.get() is None else _rng_here.get()
 
 
 def set_rng(new_rng: Any) -> None:
@@ -48,13 +53,39 @@ def set_rng(new_rng: Any) -> None:
     True
     >>> lasagne.random.set_rng(np.random)
     """
-    if not all(callable(getattr(new_rng, name, None)) for name in ("normal", "uniform", "permutation")):
-        raise TypeError(
-            f"set_rng takes a generator of NumPy (numpy.random.default_rng(seed), numpy.random.RandomState(seed) or "
-            f"numpy.random), got {new_rng!r}"
-        )
+    _check(new_rng, "set_rng")
     global _rng
     _rng = new_rng
+
+
+@contextmanager
+def using(rng: Any) -> Iterator[None]:
+    """Use another generator within a `with` block. Other threads, and code outside of the block, do not see it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import lasagne_like as lasagne
+    >>> with lasagne.random.using(np.random.default_rng(1)):
+    ...     first = lasagne.init.Normal().sample((2, 3))
+    >>> with lasagne.random.using(np.random.default_rng(1)):
+    ...     bool((lasagne.init.Normal().sample((2, 3)) == first).all())
+    True
+    """
+    _check(rng, "using")
+    token = _rng_here.set(rng)
+    try:
+        yield
+    finally:
+        _rng_here.reset(token)
+
+
+def _check(new_rng: Any, what: str) -> None:
+    if not all(callable(getattr(new_rng, name, None)) for name in ("normal", "uniform", "permutation")):
+        raise TypeError(
+            f"{what} takes a generator of NumPy (numpy.random.default_rng(seed), numpy.random.RandomState(seed) or "
+            f"numpy.random), got {new_rng!r}"
+        )
 
 
 def new_seed() -> int:
@@ -66,5 +97,6 @@ def new_seed() -> int:
     >>> 0 < new_seed() < 2**31
     True
     """
-    draw = _rng.integers if hasattr(_rng, "integers") else _rng.randint
+    rng = get_rng()
+    draw = rng.integers if hasattr(rng, "integers") else rng.randint
     return int(draw(1, 2147462579))

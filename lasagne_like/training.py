@@ -37,7 +37,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
-import math
 import os
 import secrets
 import sys
@@ -51,10 +50,12 @@ import numpy as np
 import scanjit as sj
 from lasagne_like import layers, random
 from lasagne_like.distributed import DataParallel
+from lasagne_like.fitting import fit
 from lasagne_like.history import History
+from lasagne_like.stopping import EarlyStopping
 from lasagne_like.utils import fits, known_sizes
 
-__all__ = ["Checkpoint", "EarlyStopping", "History", "minibatches", "progress"]
+__all__ = ["Checkpoint", "EarlyStopping", "History", "fit", "minibatches", "progress", "variables_of"]
 
 _POOL = 20
 """Sequences are sorted by length within this many batches. So there is little padding, and batches still vary."""
@@ -166,58 +167,6 @@ def _padded(arrays: Sequence[np.ndarray], length: int | None) -> np.ndarray:
     return result
 
 
-class EarlyStopping:
-    """Tells when to stop training: after a number of scores without improvement. Call it with each new score.
-
-    Parameters
-    ----------
-    patience : int
-        The number of scores in a row without improvement after which to stop.
-    min_delta : float
-        Only a change of more than this is an improvement.
-    larger_is_better : bool
-        True for accuracies, False for losses. NaN is never better.
-
-    Attributes
-    ----------
-    best : the best score so far.
-    improved : whether the last score was the best: the time to save the parameters.
-    waited : the number of scores since the best one.
-
-    Examples
-    --------
-    >>> from lasagne_like.training import EarlyStopping
-    >>> stopping = EarlyStopping(patience=2)
-    >>> [stopping(loss) for loss in (3.0, 2.0, 2.5, 2.1)], stopping.best
-    ([False, False, False, True], 2.0)
-    """
-
-    def __init__(self, patience: int, min_delta: float = 0.0, larger_is_better: bool = False) -> None:
-        if patience < 1 or min_delta < 0:
-            raise ValueError(f"patience must be at least 1 and min_delta not negative, got {patience} and {min_delta}")
-        self.patience, self.min_delta, self.larger_is_better = patience, min_delta, larger_is_better
-        self.best = -math.inf if larger_is_better else math.inf
-        self.improved, self.waited = False, 0
-
-    def __call__(self, score: Any) -> bool:
-        score = float(score)
-        gain = score - self.best if self.larger_is_better else self.best - score
-        self.improved = gain > self.min_delta
-        if self.improved:
-            self.best, self.waited = score, 0
-        else:
-            self.waited += 1
-        return self.waited >= self.patience
-
-    def get_state(self) -> dict[str, Any]:
-        """Its state, for `Checkpoint.save(stopping=stopping.get_state())`."""
-        return {"best": self.best, "improved": self.improved, "waited": self.waited}
-
-    def set_state(self, state: Mapping[str, Any]) -> None:
-        """Set the state that `get_state` returned."""
-        self.best, self.improved, self.waited = state["best"], state["improved"], state["waited"]
-
-
 def progress(
     iterable: Iterable[Any], describe: str | Callable[[], str] | None = None, *, show: bool | None = None
 ) -> Iterator[Any]:
@@ -313,8 +262,7 @@ class Checkpoint:
 
     def __init__(self, path: str | os.PathLike[str], *things: Any, rng: Any = None) -> None:
         self.path, self.rng = Path(path), rng
-        found = {variable.serial: variable for thing in things for variable in _variables_of(thing)}
-        self.variables: list[sj.SharedVariable] = [found[serial] for serial in sorted(found)]
+        self.variables = variables_of(things)
         if rng is not None:
             _state_of(rng)  # raise an error now, not after hours of training
 
@@ -402,6 +350,25 @@ def _rename(temporary: Path, path: Path) -> None:
 
 def _listed(names: Iterable[str | None]) -> str:
     return ", ".join(name or "unnamed" for name in names)
+
+
+def variables_of(things: Iterable[Any]) -> list[sj.SharedVariable]:
+    """The shared variables of compiled functions, layers, streams and updates, in the order in which they were made.
+
+    Parameters
+    ----------
+    things : iterable
+        As for `Checkpoint`.
+
+    Examples
+    --------
+    >>> import lasagne_like as lasagne
+    >>> from lasagne_like.training import variables_of
+    >>> variables_of([lasagne.layers.DenseLayer((None, 3), 2)])
+    [<shared W: float64(3, 2)>, <shared b: float64(2)>]
+    """
+    found = {variable.serial: variable for thing in things for variable in _variables_of(thing)}
+    return [found[serial] for serial in sorted(found)]
 
 
 def _variables_of(thing: Any) -> Iterable[sj.SharedVariable]:

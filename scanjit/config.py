@@ -1,6 +1,9 @@
 """Settings of the whole process."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from scanjit import errors
@@ -16,6 +19,9 @@ _FIELDS: dict[str, tuple[type | tuple[type, ...], tuple[Any, ...]]] = {
     "progress": (bool, ()),
 }
 """Each setting's type, and the values it may have (none listed: any of that type)."""
+
+_floatX_here: ContextVar[str | None] = ContextVar("floatX", default=None)
+"""The `floatX` of the `with` block that this thread is in, if it is in one."""
 
 
 class Config:
@@ -53,7 +59,6 @@ class Config:
       ...
     """
 
-    floatX: str = "float64"
     threads: int = 0
     profile: bool = False
     check_finite: bool | str = False
@@ -62,16 +67,49 @@ class Config:
     def __repr__(self) -> str:
         return f"Config({', '.join(f'{name}={getattr(self, name)!r}' for name in _FIELDS)})"
 
+    @property
+    def floatX(self) -> str:
+        """The dtype of symbols that are made without one."""
+        return _floatX_here.get() or self.__dict__.get("floatX", "float64")
+
+    @floatX.setter
+    def floatX(self, value: str) -> None:
+        self.__dict__["floatX"] = value
+
+    @contextmanager
+    def using(self, *, floatX: str) -> Iterator[None]:
+        """Another `floatX` within a `with` block. Other threads, and code outside of the block, do not see it.
+
+        Examples
+        --------
+        >>> import scanjit as sj
+        >>> with sj.config.using(floatX="float32"):
+        ...     inside = sj.vector("x")
+        >>> inside.dtype, sj.vector("x").dtype
+        (dtype('float32'), dtype('float64'))
+        """
+        _check("floatX", floatX)
+        token = _floatX_here.set(floatX)
+        try:
+            yield
+        finally:
+            _floatX_here.reset(token)
+
     def __setattr__(self, name: str, value: Any) -> None:
-        if name not in _FIELDS:
-            raise errors.ArgumentError("there is no such setting", got=name, expected=", ".join(_FIELDS))
-        kind, allowed = _FIELDS[name]
-        wrong = not isinstance(value, kind) or (kind is int and isinstance(value, bool))
-        if wrong or (allowed and value not in allowed):
-            listed = allowed if len(allowed) < 10 else (*allowed[:2], "...", allowed[-1])
-            expected = "one of " + ", ".join(map(str if kind is int else repr, listed))
-            raise errors.ArgumentError(f"config.{name} cannot have this value", got=repr(value), expected=expected)
+        _check(name, value)
         object.__setattr__(self, name, value)
+
+
+def _check(name: str, value: Any) -> None:
+    """Raise an error if a setting cannot have a value."""
+    if name not in _FIELDS:
+        raise errors.ArgumentError("there is no such setting", got=name, expected=", ".join(_FIELDS))
+    kind, allowed = _FIELDS[name]
+    wrong = not isinstance(value, kind) or (kind is int and isinstance(value, bool))
+    if wrong or (allowed and value not in allowed):
+        listed = allowed if len(allowed) < 10 else (*allowed[:2], "...", allowed[-1])
+        expected = "one of " + ", ".join(map(str if kind is int else repr, listed))
+        raise errors.ArgumentError(f"config.{name} cannot have this value", got=repr(value), expected=expected)
 
 
 def _from_environment() -> int:

@@ -107,6 +107,12 @@ def test_an_example_learns_something(name, example):
     example(name)(["--steps", "small"])  # asserts itself that it does
 
 
+def test_grid_search(example, capsys):
+    pytest.importorskip("sklearn")
+    example("grid_search")(["--steps", "small", "--processes", "1"])  # asserts itself that it learns
+    assert "best: {'units': 8}" in capsys.readouterr().out
+
+
 def test_a_plot_says_what_it_needs(example, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     plot = example("timeseries").__globals__["plot"]

@@ -36,7 +36,9 @@ def test_every_name_of_a_package_stands_in_the_reference(package):
     assert not {name for name in getattr(sj, package).__all__ if ("scanjit", f"{package}.{name}") not in ALL}
 
 
-@pytest.mark.parametrize("module", ["cells", "layers", "objectives", "updates", "init", "training", "distributed"])
+@pytest.mark.parametrize(
+    "module", ["cells", "layers", "objectives", "updates", "init", "training", "metrics", "schedules", "distributed"]
+)
 def test_every_name_of_lasagne_like_stands_in_the_reference(module):
     place = f"lasagne_like.{module}"
     offered = vars(importlib.import_module(place))
@@ -47,5 +49,5 @@ def test_every_name_of_lasagne_like_stands_in_the_reference(module):
 
 def test_what_the_reference_lists_exists():
     for module, name in ALL:
-        if not name.startswith(("onnx.", "torch.")):  # they need packages of their own
+        if not name.startswith(("onnx.", "torch.", "estimators.")):  # they need packages of their own
             assert reduce(getattr, name.split("."), importlib.import_module(module)) is not None

@@ -1,0 +1,107 @@
+"""What estimators of classes share: labels and their numbers, and the weights of classes."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.class_weight import compute_class_weight
+
+from lasagne_like.estimators.base import Recurrent
+
+
+class Labelling(Recurrent, ABC):
+    """The base of estimators whose targets are labels."""
+
+    _classes = True
+    _kept = ("classes_",)
+
+    def __init__(
+        self,
+        cell: Any = "lstm",
+        units: int = 32,
+        layers: int = 1,
+        bidirectional: bool = False,
+        dropout: float = 0.0,
+        optimizer: Any = "adam",
+        learning_rate: Any = 0.003,
+        alpha: float = 0.0,
+        max_norm: float | None = None,
+        batch_size: int = 32,
+        epochs: int = 50,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        patience: int = 5,
+        warm_start: bool = False,
+        random_state: Any = None,
+        dtype: str = "float32",
+        verbose: bool = False,
+        class_weight: Any = None,
+    ) -> None:
+        super().__init__(
+            cell, units, layers, bidirectional, dropout, optimizer, learning_rate, alpha, max_norm, batch_size, epochs,
+            early_stopping, validation_fraction, patience, warm_start, random_state, dtype, verbose,
+        )  # fmt: skip
+        self.class_weight = class_weight
+
+    def _outputs(self, learned: dict[str, Any]) -> int:
+        return len(learned["classes_"])
+
+    def _balanced(self, targets: list[np.ndarray], learned: dict[str, Any]) -> list[Any]:
+        if self.class_weight is None:
+            return [1.0] * len(targets)
+        classes = learned["classes_"]
+        if isinstance(self.class_weight, Mapping) and (unknown := set(self.class_weight) - set(classes.tolist())):
+            raise ValueError(f"class_weight names {sorted(unknown, key=str)}, but the classes are {classes.tolist()}")
+        present, numbers = np.unique(np.concatenate([np.atleast_1d(t) for t in targets]), return_inverse=True)
+        factors = np.ones(len(classes))
+        factors[present] = compute_class_weight(
+            self.class_weight, classes=classes[present], y=classes[present][numbers]
+        )
+        return [factors[target] for target in targets]
+
+    def _partial_fit_labels(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
+        if isinstance(self.class_weight, str):
+            raise ValueError(
+                f"class_weight={self.class_weight!r} needs all data at once: pass partial_fit a dictionary of weights"
+            )
+        if classes is not None:
+            classes = known_classes(np.unique(classes), type(self).__name__)
+            if hasattr(self, "classes_") and not np.array_equal(classes, self.classes_):
+                raise ValueError(
+                    f"classes={classes.tolist()} are not those of the first call: {self.classes_.tolist()}"
+                )
+        return self._partial_fit(
+            X, y, lambda lengths: self._learned(y, lengths) if classes is None else {"classes_": classes}, sample_weight
+        )
+
+
+def known_classes(classes: np.ndarray, owner: str) -> np.ndarray:
+    """The classes, if there are at least two."""
+    if len(classes) < 2:
+        raise ValueError(
+            f"{owner} needs at least two classes, but y has only one class: {classes.tolist()}. To begin partial_fit "
+            "with a part of the data, name all of them: classes=[...]"
+        )
+    return classes
+
+
+def numbers_of(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """The place of each label among the sorted classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lasagne_like.estimators.labels import numbers_of
+    >>> numbers_of(np.array(["b", "a"]), np.array(["a", "b"]))
+    array([1, 0])
+    """
+    unseen = ~np.isin(labels, classes)
+    if unseen.any():
+        raise ValueError(
+            f"y has the label {labels[unseen][0]!r}, which is none of the classes {classes.tolist()}: name all of them "
+            "in the first call of partial_fit (classes=[...])"
+        )
+    return np.searchsorted(classes, labels)

@@ -1,0 +1,166 @@
+"""`fit`: the loop over epochs and batches, with what most loops need beside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import scanjit as sj
+from lasagne_like.history import History
+from lasagne_like.schedules import Schedule
+from lasagne_like.stopping import EarlyStopping
+
+__all__ = ["fit"]
+
+
+def fit(
+    train: Callable[..., Any],
+    batches: Callable[[], Iterable[Sequence[Any]]] | Sequence[Sequence[Any]],
+    epochs: int,
+    *,
+    validate: Callable[[], Any] | None = None,
+    stopping: EarlyStopping | None = None,
+    restore: Iterable[sj.SharedVariable] = (),
+    schedule: Schedule | None = None,
+    schedule_batches: bool = False,
+    history: History | None = None,
+    after_epoch: Callable[[History], Any] | None = None,
+    verbose: bool = False,
+) -> History:
+    """Train for some epochs: call a function with each batch, and note the mean of the losses that it returns.
+
+    Parameters
+    ----------
+    train : callable
+        It takes the arrays of a batch and returns the loss of the batch; or a list, whose first entry that is. A
+        compiled function with `updates`, for example.
+    batches : callable or list
+        A function without arguments that returns the batches of one epoch: `lambda: minibatches(x, y, 32)`. Or a list
+        of batches, which every epoch goes through. A batch is a tuple of arrays. In the mean, each batch counts by the
+        length of its first array.
+    epochs : int
+        How many to train at most.
+    validate : callable, optional
+        Called without arguments after each epoch. It returns a number, "validation" in the history; or a dictionary of
+        several scores.
+    stopping : EarlyStopping, optional
+        Called after each epoch with the first score of `validate`; without `validate`, with the loss.
+    restore : iterable of shared variables
+        With `stopping`: they have the values of the best epoch at the end. Pass
+        `get_all_params(network)`.
+    schedule : lasagne_like.schedules.Schedule, optional
+        The learning rate: `updates.adam(loss, params, schedule.rate)`. It goes a step after each epoch.
+    schedule_batches : bool
+        The schedule goes a step after each batch instead.
+    history : History, optional
+        That of an earlier run, to go on with. By default a new one.
+    after_epoch : callable, optional
+        Called with the history after each epoch: to save a checkpoint, for example.
+    verbose : bool
+        Print a line after each epoch.
+
+    Returns
+    -------
+    History
+        One row an epoch: "loss", and the scores of `validate`.
+
+    Raises
+    ------
+    ValueError
+        If an epoch has no batch.
+    FloatingPointError
+        If the loss of an epoch is NaN or infinite, and there is no `stopping` that could restore a better epoch.
+
+    Notes
+    -----
+    If Ctrl-C or another exception ends the training, the variables in `restore` get the values of the best epoch (if
+    one has ended), and the exception goes on to the caller. A history that you pass has all epochs until then.
+
+    Examples
+    --------
+    >>> import numpy as np, scanjit as sj
+    >>> import lasagne_like as lasagne
+    >>> from lasagne_like.training import fit, minibatches
+    >>> x, y, w = sj.vector("x"), sj.vector("y"), sj.shared(0.0, "w")
+    >>> loss = lasagne.objectives.squared_error(w * x, y).mean()
+    >>> train = sj.function([x, y], loss, updates=lasagne.updates.sgd(loss, [w], 0.1), mode="reference")
+    >>> data = np.array([1.0, 2.0]), np.array([3.0, 6.0])
+    >>> history = fit(train, [data], epochs=20)
+    >>> history["loss"][0], round(float(w.get_value()), 4)
+    (22.5, 3.0)
+    """
+    if epochs < 0:
+        raise ValueError(f"epochs must not be negative, got {epochs}")
+    history = History() if history is None else history
+    kept = _Best(restore) if stopping is not None else None
+    try:
+        for epoch in range(epochs):
+            loss = _epoch(train, batches() if callable(batches) else batches, schedule if schedule_batches else None)
+            scores = _scores(validate)
+            history.add(loss=loss, **scores)
+            score = next(iter(scores.values()), loss)
+            if verbose:
+                shown = ", ".join(f"{name} {value:.4g}" for name, value in {"loss": loss, **scores}.items())
+                print(f"epoch {epoch + 1} of {epochs}: {shown}", flush=True)
+            if schedule is not None and not schedule_batches:
+                schedule.step(score)
+            if after_epoch is not None:
+                after_epoch(history)
+            if stopping is None or kept is None:
+                if not math.isfinite(loss):
+                    raise FloatingPointError(
+                        f"the loss of epoch {epoch + 1} is {loss}: try a smaller learning rate, clip the gradients "
+                        "(updates.total_norm_constraint), or scale the inputs"
+                    )
+                continue
+            stop = stopping(score)
+            if stopping.improved:
+                kept.keep()
+            if stop:
+                break
+    finally:
+        if kept is not None:
+            kept.restore()
+    return history
+
+
+def _epoch(train: Callable[..., Any], batches: Iterable[Sequence[Any]], schedule: Schedule | None) -> float:
+    """Train with each batch once. Returns the mean loss of the items."""
+    total, items = 0.0, 0
+    for batch in batches:
+        found = train(*batch)
+        loss = float(np.asarray(found[0] if isinstance(found, list | tuple) else found))
+        total, items = total + loss * len(batch[0]), items + len(batch[0])
+        if schedule is not None:
+            schedule.step(loss)
+    if not items:
+        raise ValueError(
+            "there was no batch in this epoch: pass a function that returns new batches for each epoch "
+            "(lambda: minibatches(...)); an iterator is empty after the first one"
+        )
+    return total / items
+
+
+def _scores(validate: Callable[[], Any] | None) -> dict[str, float]:
+    if validate is None:
+        return {}
+    found = validate()
+    named = found if isinstance(found, Mapping) else {"validation": found}
+    return {str(name): float(value) for name, value in named.items()}
+
+
+class _Best:
+    """The values that shared variables had at the end of the best epoch."""
+
+    def __init__(self, variables: Iterable[sj.SharedVariable]) -> None:
+        self._variables = list(variables)
+        self._values: dict[sj.SharedVariable, np.ndarray] = {}
+
+    def keep(self) -> None:
+        self._values = {variable: variable.get_value() for variable in self._variables}
+
+    def restore(self) -> None:
+        sj.set_values(self._values)

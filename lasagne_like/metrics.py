@@ -1,0 +1,358 @@
+"""Scores of predictions: numbers from arrays, scalar expressions from symbols.
+
+Predictions come first, then targets, as in `lasagne_like.objectives` (scikit-learn has the targets first). Each takes a
+`mask` with ones where an item counts: for sequences that are padded, pass the mask of the batch.
+
+Examples
+--------
+>>> import numpy as np, scanjit as sj
+>>> from lasagne_like import metrics
+>>> probabilities = np.array([[0.7, 0.3], [0.4, 0.6], [0.9, 0.1]])
+>>> float(metrics.accuracy(probabilities, [0, 1, 1], mask=[1, 1, 0]))
+1.0
+>>> p, t = sj.matrix("p"), sj.lvector("t")
+>>> sj.function([p, t], metrics.accuracy(p, t), mode="reference")(probabilities, [0, 1, 0])
+array(1.)
+"""
+
+from types import SimpleNamespace
+from typing import Any, Literal
+
+import numpy as np
+
+import scanjit as sj
+from lasagne_like.utils import is_expression
+
+__all__ = [
+    "accuracy",
+    "auc",
+    "f1",
+    "mean_absolute_error",
+    "mean_squared_error",
+    "perplexity",
+    "precision",
+    "r2",
+    "recall",
+    "top_k_accuracy",
+]
+
+Average = Literal["macro", "micro", "weighted"] | None
+
+
+def _namespace(*values: Any) -> Any:
+    """The functions to compute with: those of `sj` if one of the values is an expression, else NumPy's."""
+    return sj if any(map(is_expression, values)) else np
+
+
+def _read(predictions: Any, targets: Any, mask: Any) -> SimpleNamespace:
+    """Predictions, targets and weights, as arrays or as expressions, with the module that computes with them."""
+    x = _namespace(predictions, targets, mask)
+    read = sj.as_tensor if x is sj else np.asarray
+    p, t = read(predictions), read(targets)
+    return SimpleNamespace(x=x, p=p, t=t, mask=None if mask is None else read(mask))
+
+
+def _mean(x: Any, values: Any, mask: Any) -> Any:
+    """The mean of the items that count, in float64."""
+    values = _float(x, values)
+    if mask is None:
+        return x.mean(values)
+    weights = _float(x, mask)
+    while weights.ndim < values.ndim:
+        weights = weights[..., None]
+    weights = weights + x.zeros_like(values)
+    counted = x.where(weights != 0, values, 0.0)  # an item that does not count may be NaN or infinite
+    return x.sum(counted * weights) / x.sum(weights)
+
+
+def _float(x: Any, values: Any) -> Any:
+    return sj.cast(values, "float64") if x is sj else np.asarray(values, "float64")
+
+
+def _chosen(p: Any, t: Any, x: Any) -> Any:
+    """The class that is predicted for each item. Predictions may be numbers of classes already."""
+    if p.ndim == t.ndim + 1:
+        return x.argmax(p, axis=-1)
+    if p.ndim != t.ndim:
+        raise ValueError(
+            f"predictions must have the axes of the targets, or one more for classes; got {p.ndim} and {t.ndim} axes"
+        )
+    return p
+
+
+def accuracy(predictions: Any, targets: Any, mask: Any = None) -> Any:
+    """The share of items whose class is predicted.
+
+    Parameters
+    ----------
+    predictions : array or expression
+        Numbers of classes; or probabilities, with the classes along a last axis.
+    targets : array or expression
+        Numbers of classes.
+    mask : array or expression, optional
+        Of the shape of the targets: how much each item counts.
+
+    Examples
+    --------
+    >>> from lasagne_like.metrics import accuracy
+    >>> float(accuracy([[0.9, 0.1], [0.6, 0.4]], [0, 1]))
+    0.5
+    """
+    given = _read(predictions, targets, mask)
+    return _mean(given.x, _chosen(given.p, given.t, given.x) == given.t, given.mask)
+
+
+def top_k_accuracy(predictions: Any, targets: Any, k: int = 5, mask: Any = None) -> Any:
+    """The share of items whose class is among the `k` most probable ones. Of equally probable classes, the first one
+    counts as the most probable.
+
+    Parameters
+    ----------
+    predictions : array or expression
+        Probabilities, classes along the last axis.
+    targets : array or expression
+        Numbers of classes.
+    k : int
+    mask : array or expression, optional
+        Of the shape of the targets: how much each item counts.
+
+    Examples
+    --------
+    >>> from lasagne_like.metrics import top_k_accuracy
+    >>> float(top_k_accuracy([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]], [1, 0], k=2))
+    0.5
+    """
+    given = _read(predictions, targets, mask)
+    x, p, t = given.x, given.p, given.t
+    own, places = x.take_along_axis(p, t[..., None], axis=-1), x.arange(p.shape[-1])
+    before = (p > own) | ((p == own) & (places < t[..., None]))
+    return _mean(x, x.sum(before, axis=-1) < k, given.mask)
+
+
+def _counts(predictions: Any, targets: Any, mask: Any, classes: int | None) -> tuple[Any, Any, Any, Any]:
+    """For each class, how many items are found, predicted and there; and the module that computes with them."""
+    given = _read(predictions, targets, mask)
+    x, p, t = given.x, given.p, given.t
+    chosen = _chosen(p, t, x)
+    if classes is None:
+        if p.ndim == t.ndim + 1:
+            classes = p.shape[-1]
+        elif x is sj:
+            raise TypeError("with symbols the number of classes must be given: classes=2")
+        else:
+            classes = int(max(chosen.max(initial=1), t.max(initial=1))) + 1
+    places = x.arange(classes)
+    predicted, there = (_float(x, part[..., None] == places) for part in (chosen, t))
+    weights = 1.0 if given.mask is None else _float(x, given.mask)[..., None]
+    axes = tuple(range(t.ndim))
+    return x, *(x.sum(part * weights, axis=axes) for part in (predicted * there, predicted, there))
+
+
+def _ratio(x: Any, above: Any, below: Any) -> Any:
+    """A quotient; 0 where the divisor is."""
+    return x.where(below > 0, above / x.where(below > 0, below, 1.0), 0.0)
+
+
+def _averaged(x: Any, above: Any, below: Any, there: Any, average: Any) -> Any:
+    """The quotient of each class, or one for all."""
+    if average == "micro":
+        return _ratio(x, x.sum(above), x.sum(below))
+    each = _ratio(x, above, below)
+    if average is None:
+        return each
+    if average == "macro":
+        return x.mean(each)
+    if average == "weighted":
+        return x.sum(each * there) / x.sum(there)
+    raise ValueError(f"average must be 'macro', 'micro', 'weighted' or None, got {average!r}")
+
+
+def precision(
+    predictions: Any, targets: Any, mask: Any = None, *, average: Average = "macro", classes: int | None = None
+) -> Any:
+    """Of the items for which a class is predicted, the share that has it; 0 for a class that is never predicted.
+
+    Parameters
+    ----------
+    predictions : array or expression
+        Numbers of classes; or probabilities, with the classes along a last axis.
+    targets : array or expression
+        Numbers of classes.
+    mask : array or expression, optional
+        Of the shape of the targets: how much each item counts.
+    average : "macro", "micro", "weighted" or None
+        The mean over classes; all items counted together; the mean in which a class counts as often as it is there; or
+        an array with the value of each class: of two classes, `[1]` is that of class 1.
+    classes : int, optional
+        How many there are. By default the last axis of probabilities, or the largest number and one more.
+
+    Examples
+    --------
+    >>> from lasagne_like.metrics import precision
+    >>> precision([1, 1, 0, 0], [1, 0, 0, 0], average=None)
+    array([1. , 0.5])
+    """
+    x, found, predicted, there = _counts(predictions, targets, mask, classes)
+    return _averaged(x, found, predicted, there, average)
+
+
+def recall(
+    predictions: Any, targets: Any, mask: Any = None, *, average: Average = "macro", classes: int | None = None
+) -> Any:
+    """Of the items that have a class, the share for which it is predicted; 0 for a class that no item has.
+
+    Parameters
+    ----------
+    predictions, targets, mask, average, classes : see `precision`
+
+    Examples
+    --------
+    >>> from lasagne_like.metrics import recall
+    >>> recall([1, 1, 0, 0], [1, 0, 0, 0], average=None).round(3)
+    array([0.667, 1.   ])
+    """
+    x, found, _, there = _counts(predictions, targets, mask, classes)
+    return _averaged(x, found, there, there, average)
+
+
+def f1(
+    predictions: Any, targets: Any, mask: Any = None, *, average: Average = "macro", classes: int | None = None
+) -> Any:
+    """The harmonic mean of precision and recall.
+
+    Parameters
+    ----------
+    predictions, targets, mask, average, classes : see `precision`
+
+    Examples
+    --------
+    >>> from lasagne_like.metrics import f1
+    >>> f1([1, 1, 0, 0], [1, 0, 0, 0], average=None).round(3)
+    array([0.8  , 0.667])
+    """
+    x, found, predicted, there = _counts(predictions, targets, mask, classes)
+    return _averaged(x, 2 * found, predicted + there, there, average)
+
+
+def auc(scores: Any, targets: Any, mask: Any = None) -> float:
+    """The area under the ROC curve: how probable it is that an item of class 1 has a larger score than one of class 0.
+
+    Parameters
+    ----------
+    scores : array
+        Larger ones for class 1. They need no particular scale.
+    targets : array
+        0 or 1.
+    mask : array, optional
+        How much each item counts.
+
+    Examples
+    --------
+    >>> from lasagne_like.metrics import auc
+    >>> auc([0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1])
+    0.75
+    """
+    if _namespace(scores, targets, mask) is sj:
+        raise TypeError("auc sorts all scores of a data set: it takes arrays, not symbols")
+    values, labels = np.asarray(scores, "float64").ravel(), np.asarray(targets).ravel() > 0
+    weights = np.ones(len(values)) if mask is None else np.asarray(mask, "float64").ravel()
+    counting = weights > 0
+    values, labels, weights = values[counting], labels[counting], weights[counting]
+    ones, zeros = weights[labels].sum(), weights[~labels].sum()
+    if not ones or not zeros:
+        raise ValueError(f"auc needs items of both classes, got {int(labels.sum())} of class 1 of {len(labels)}")
+    found, places = np.unique(values, return_inverse=True)
+    below = np.bincount(places[~labels], weights[~labels], len(found))
+    smaller = np.cumsum(below) - below / 2  # of equal scores, half count
+    return float((smaller[places[labels]] * weights[labels]).sum() / (ones * zeros))
+
+
+def perplexity(predictions: Any, targets: Any, mask: Any = None) -> Any:
+    """`exp` of the mean of `-log(p)`, where p is the probability of the class of an item.
+
+    Parameters
+    ----------
+    predictions : array or expression
+        Probabilities, classes along the last axis.
+    targets : array or expression
+        Numbers of classes.
+    mask : array or expression, optional
+        Of the shape of the targets: how much each item counts.
+
+    Examples
+    --------
+    >>> from lasagne_like.metrics import perplexity
+    >>> float(perplexity([[0.5, 0.5], [0.5, 0.5]], [0, 1]))
+    2.0
+    """
+    given = _read(predictions, targets, mask)
+    own = given.x.take_along_axis(given.p, given.t[..., None], axis=-1)[..., 0]
+    with np.errstate(divide="ignore"):  # an item of probability 0 may be masked
+        losses = -given.x.log(_float(given.x, own))
+    return given.x.exp(_mean(given.x, losses, given.mask))
+
+
+def _error(predictions: Any, targets: Any, mask: Any) -> SimpleNamespace:
+    given = _read(predictions, targets, mask)
+    if given.p.ndim != given.t.ndim:
+        raise ValueError(
+            f"predictions and targets must have the same axes, got {given.p.ndim} and {given.t.ndim} of them"
+        )
+    return given
+
+
+def mean_squared_error(predictions: Any, targets: Any, mask: Any = None) -> Any:
+    """The mean of `(p - t)**2`.
+
+    Parameters
+    ----------
+    predictions, targets : arrays or expressions
+        Of one shape.
+    mask : array or expression, optional
+        How much each item counts; it may lack the last axes.
+
+    Examples
+    --------
+    >>> from lasagne_like.metrics import mean_squared_error
+    >>> float(mean_squared_error([1.0, 5.0], [1.0, 2.0]))
+    4.5
+    """
+    given = _error(predictions, targets, mask)
+    return _mean(given.x, given.x.square(_float(given.x, given.p) - given.t), given.mask)
+
+
+def mean_absolute_error(predictions: Any, targets: Any, mask: Any = None) -> Any:
+    """The mean of `|p - t|`.
+
+    Parameters
+    ----------
+    predictions, targets, mask : see `mean_squared_error`
+
+    Examples
+    --------
+    >>> from lasagne_like.metrics import mean_absolute_error
+    >>> float(mean_absolute_error([1.0, 5.0], [1.0, 2.0]))
+    1.5
+    """
+    given = _error(predictions, targets, mask)
+    return _mean(given.x, abs(_float(given.x, given.p) - given.t), given.mask)
+
+
+def r2(predictions: Any, targets: Any, mask: Any = None) -> Any:
+    """The share of the variance of the targets that the predictions explain: 1 for perfect ones, 0 for the mean.
+
+    Parameters
+    ----------
+    predictions, targets, mask : see `mean_squared_error`
+        All items are taken together, also those of several targets.
+
+    Examples
+    --------
+    >>> from lasagne_like.metrics import r2
+    >>> float(r2([1.0, 2.0, 4.0], [1.0, 2.0, 3.0]))
+    0.5
+    """
+    given = _error(predictions, targets, mask)
+    x, t = given.x, _float(given.x, given.t)
+    middle = _mean(x, t, given.mask)
+    return 1 - _mean(x, x.square(given.p - t), given.mask) / _mean(x, x.square(t - middle), given.mask)
