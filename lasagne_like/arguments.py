@@ -5,6 +5,32 @@ from abc import ABC
 from typing import Any, Self
 
 
+HINTS = {
+    "activation": "write nonlinearity=",
+    "bias_initializer": "write b=",
+    "dropout": "write RNNLayer(x, cells.DropoutWrapper(cell, input=...))",
+    "filters": "write num_filters=",
+    "go_backwards": "write backwards=True",
+    "input_dim": "write input_size=",
+    "kernel_initializer": "write W=",
+    "mask": "write mask_input=",
+    "merge_mode": "write merge=",
+    "output_dim": "write output_size=",
+    "rate": "write p=",
+    "recurrent_dropout": "write RNNLayer(x, cells.DropoutWrapper(cell, state=...))",
+    "return_sequences": "all steps are returned, or with only_return_final=True the last one",
+    "units": "write num_units=",
+    "use_bias": "write b=None for no bias",
+}
+"""What to write instead of Keras's arguments."""
+
+
+def unexpected(cls: type, name: str) -> TypeError:
+    """The error about an argument that a class does not take."""
+    hint = f": {HINTS[name]}" if name in HINTS else ""
+    return TypeError(f"{cls.__name__} got an unexpected keyword argument {name!r}{hint}")
+
+
 class Captured(ABC):
     """The base of objects that remember the arguments with which they were made. Subclasses need not pass them on.
 
@@ -20,6 +46,10 @@ class Captured(ABC):
     _arguments: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        for name in HINTS.keys() & kwargs.keys():
+            taken = inspect.signature(cls.__init__).parameters
+            if name not in taken and inspect.Parameter.VAR_KEYWORD not in [one.kind for one in taken.values()]:
+                raise unexpected(cls, name)
         self = super().__new__(cls)
         self._arguments = (args, kwargs)
         return self

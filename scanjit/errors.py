@@ -19,8 +19,8 @@ _inherited: contextvars.ContextVar[tuple[str | None, FrameType] | None] = contex
 
 
 def user_location() -> str:
-    """`file:line` of the innermost frame outside this package, NumPy and SciPy: the line that the user wrote. In a
-    notebook, `Cell In[n], line k`.
+    """`file:line` of the innermost frame outside this package, Python's own library, NumPy and their like: the line that
+    the user wrote. In a notebook, `Cell In[n], line k`.
 
     Inside `located(...)` it is the location given there: nodes made by a rewrite belong to the line of the node that
     they replace.
@@ -41,8 +41,9 @@ def user_location() -> str:
 
 @functools.cache
 def _is_in_package(filename: str) -> bool:
-    """Whether a file belongs to this package, NumPy or SciPy. Every new node asks it of many frames."""
-    return filename.startswith(tracebacks.PACKAGES)
+    """Whether a file belongs to this package, to Python, or to a library that users give symbols, such as NumPy. Every
+    new node asks it of many frames."""
+    return filename.startswith(tracebacks.PACKAGES) or tracebacks.is_standard(filename)
 
 
 class located:

@@ -46,6 +46,11 @@ def is_ours(frame: FrameType) -> bool:
     )
 
 
+def is_standard(filename: str) -> bool:
+    """Whether a file is of Python's own library."""
+    return filename.startswith(_STANDARD) and not any(part in filename for part in _INSTALLED)
+
+
 def line(filename: str, number: int) -> str:
     """`file:line`, or `Cell In[n], line k` for the code of a notebook's cell, which IPython gives a file of its own."""
     shell = _shell() if "IPython" in sys.modules else None
@@ -132,8 +137,7 @@ def _brief(trace: TracebackType | None) -> TracebackType | None:
 def _is_library(frame: FrameType) -> bool:
     """Whether a frame beneath one of ours is there because we called a library, and not the user's function."""
     filename = frame.f_code.co_filename
-    standard = filename.startswith(_STANDARD) and not any(part in filename for part in _INSTALLED)
-    return standard or filename.startswith(_BENEATH) or is_ours(frame)
+    return is_standard(filename) or filename.startswith(_BENEATH) or is_ours(frame)
 
 
 def install() -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack
 
 import scanjit as sj
 from lasagne_like import init, nonlinearities
+from lasagne_like.arguments import unexpected
 from lasagne_like.cells import GRU, LSTM, Cell, Gate
 from lasagne_like.descriptions import completed
 from lasagne_like.layers import helper
@@ -94,17 +95,6 @@ class LoopArguments(TypedDict, total=False):
     name: str | None
 
 
-_HINTS = {
-    "dropout": "write RNNLayer(x, cells.DropoutWrapper(cell, input=...))",
-    "go_backwards": "write backwards=True",
-    "mask": "write mask_input=",
-    "recurrent_dropout": "write RNNLayer(x, cells.DropoutWrapper(cell, state=...))",
-    "return_sequences": "all steps are returned, or with only_return_final=True the last one",
-    "units": "write num_units=",
-}
-"""What to write instead of Keras's arguments."""
-
-
 def _with_options(cls: type[L]) -> type[L]:
     """A decorator: the layer takes each of the `LoopOptions` as an argument of its own, and its docstring describes
     them.
@@ -137,8 +127,7 @@ def _with_options(cls: type[L]) -> type[L]:
         more = given.pop(keywords.name)
         for name in more:
             if name not in LoopArguments.__annotations__:
-                hint = _HINTS.get(name, "")
-                raise TypeError(f"{cls.__name__} got an unexpected keyword argument {name!r}" + (hint and f": {hint}"))
+                raise unexpected(cls, name)
         make(**given, options=LoopOptions(**{one.name: given.pop(one.name) for one in options}, more=more))
 
     __init__.__signature__ = signature  # type: ignore[attr-defined]

@@ -30,6 +30,8 @@ def variables(given: Any, batched: bool) -> np.ndarray:
 
 def checked_args(args: Any, x: np.ndarray, batched: bool) -> tuple[np.ndarray, ...]:
     """The data as arrays, one entry a problem."""
+    if isinstance(args, str) or (np.ndim(args) and not isinstance(args, list | tuple)):
+        raise errors.ArgumentError("args is no list of arrays", got=type(args).__name__, fix="write [data]")
     arrays = tuple(_array(arg, f"args[{i}]") for i, arg in enumerate(args))
     for i, array in enumerate(arrays):
         if batched and array.shape[:1] != x.shape[:1]:
@@ -37,9 +39,7 @@ def checked_args(args: Any, x: np.ndarray, batched: bool) -> tuple[np.ndarray, .
                 f"args[{i}] needs one entry a problem in its first axis",
                 got=f"shape {array.shape}",
                 expected=f"{len(x)} problems, as the variables have",
-                fix="args is a list: write [data]"
-                if isinstance(args, np.ndarray)
-                else "give what all problems share in `common`",
+                fix="give what all problems share in `common`",
             )
     return arrays
 

@@ -90,7 +90,13 @@ def _array(self: Node, *_: Any, **__: Any) -> Any:
 
 
 def _number(self: Node) -> Any:
-    return _array(self)
+    if self.ndim or self.type.kind.integral:
+        return _array(self)
+    raise errors.ArgumentError(
+        "a symbol has no value while a function is built",
+        got=repr(self),
+        fix="write np.exp(x) for math.exp(x), and no float(x) or int(x); for the value, " + foreign.NO_VALUE,
+    )
 
 
 def _length(self: Node) -> int:

@@ -14,9 +14,11 @@ from lasagne_like import init, nonlinearities
 from lasagne_like.layers import (
     CustomRecurrentLayer,
     DenseLayer,
+    DropoutLayer,
     Gate,
     GRULayer,
     InputLayer,
+    Layer,
     LSTMLayer,
     RecurrentLayer,
     get_all_layers,
@@ -533,6 +535,21 @@ def test_arguments_of_keras() -> None:
         LSTMLayer(l_in, 3, nothing=True)
     with pytest.raises(TypeError, match=r"GRULayer: .*'num_units'; the first argument is the layer below"):
         GRULayer(24)
+    with pytest.raises(TypeError, match=r"DenseLayer got an unexpected .* 'activation': write nonlinearity="):
+        DenseLayer(l_in, 3, activation="relu")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"DropoutLayer got an unexpected .* 'rate': write p="):
+        DropoutLayer(l_in, rate=0.2)  # type: ignore[call-arg]
+
+
+def test_the_words_of_keras_are_free_for_classes_that_take_them() -> None:
+    class Scale(Layer):
+        def __init__(self, incoming: Layer, rate: float, **more: Any) -> None:
+            super().__init__(incoming, name=more.pop("mask"))
+            self.rate = rate
+
+    assert Scale(InputLayer((None, 3)), rate=2.0, mask="m").name == "m"
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'nothing'$"):
+        DenseLayer(InputLayer((None, 3)), 3, nothing=1)  # type: ignore[call-arg]
 
 
 def test_gates_and_units_of_another_kind() -> None:

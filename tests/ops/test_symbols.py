@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any
 
 import numpy as np
@@ -178,6 +179,8 @@ def test_symbols_have_no_values() -> None:
     for convert in (float, int, complex, np.asarray, np.array, lambda x: [1, 2][x], lambda x: range(x)):
         with pytest.raises(errors.ArgumentError, match="no value while a function is built"):
             convert(x)  # type: ignore[operator]
+    with pytest.raises(errors.ArgumentError, match=r"no value while(.|\n)*np\.exp\(x\) for math\.exp"):
+        math.exp(x)
     with pytest.raises(errors.ArgumentError, match="truth value"):
         bool(x)
     with pytest.raises(errors.ArgumentError, match=r"sj\.print_"):

@@ -212,6 +212,7 @@ def test_many_variables():
         ({"start": np.zeros((0, 2)), "batched": True}, "no problem"),
         ({"start": np.zeros((2, 2)), "args": [np.zeros(3)], "batched": True}, "give what all problems share"),
         ({"start": np.zeros((2, 2)), "args": np.zeros((2, 3)), "batched": True}, r"write \[data\]"),
+        ({"args": np.zeros(3)}, r"write \[data\]"),
         ({"start": np.zeros((2, 2)), "args": [[np.zeros(3), np.zeros(4)]], "batched": True}, "different lengths"),
         ({"start": np.zeros(2), "batched": True}, "give each problem its start"),
         ({"bounds": [(0, 1)]}, "one pair"),
