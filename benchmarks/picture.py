@@ -13,7 +13,7 @@ from scanjit.plot import library
 
 KINDS = {
     "LSTM": "LSTM",
-    "LSTM, ragged": "LSTM, sequences of any length",
+    "LSTM, ragged": "LSTM, mixed lengths",
     "layer-norm LSTM": "LSTM with layer norm",
     "selective scan (S6)": "selective scan (Mamba)",
     "neural ODE (RK4)": "neural ODE, Runge-Kutta",
@@ -77,7 +77,8 @@ def _pairs(rows: list[Row]) -> dict[str, list[Row]]:
 
 def _bar(axes: Any, y: float, kind: str, value: float, start: float, unit: str, letters: float) -> None:
     axes.barh(y, value - start, left=start, height=0.36, color=_COLOURS[kind])
-    axes.text(max(value, start), y, f" {value:.2f}{unit}", fontsize=letters, va="center")
+    place = {"xy": (max(value, start), y), "xytext": (3, 0), "textcoords": "offset points"}
+    axes.annotate(f"{value:.2f}{unit}", **place, fontsize=letters, va="center")
 
 
 def _finish_speeds(axes: Any, labels: Sequence[str], letters: float) -> None:

@@ -2,8 +2,8 @@
 
 import inspect
 from abc import ABC
+from collections.abc import Iterable
 from typing import Any, Self
-
 
 HINTS = {
     "activation": "write nonlinearity=",
@@ -23,6 +23,14 @@ HINTS = {
     "use_bias": "write b=None for no bias",
 }
 """What to write instead of Keras's arguments."""
+
+
+def check_words(cls: type, names: Iterable[str]) -> None:
+    """Raise an error if a class takes no argument of these names, and one is Keras's: the error says what to write."""
+    for name in sorted(HINTS.keys() & set(names)):
+        taken = inspect.signature(cls.__init__).parameters
+        if name not in taken and inspect.Parameter.VAR_KEYWORD not in [one.kind for one in taken.values()]:
+            raise unexpected(cls, name)
 
 
 def unexpected(cls: type, name: str) -> TypeError:
@@ -46,10 +54,6 @@ class Captured(ABC):
     _arguments: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        for name in HINTS.keys() & kwargs.keys():
-            taken = inspect.signature(cls.__init__).parameters
-            if name not in taken and inspect.Parameter.VAR_KEYWORD not in [one.kind for one in taken.values()]:
-                raise unexpected(cls, name)
         self = super().__new__(cls)
         self._arguments = (args, kwargs)
         return self

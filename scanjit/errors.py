@@ -19,8 +19,8 @@ _inherited: contextvars.ContextVar[tuple[str | None, FrameType] | None] = contex
 
 
 def user_location() -> str:
-    """`file:line` of the innermost frame outside this package, Python's own library, NumPy and their like: the line that
-    the user wrote. In a notebook, `Cell In[n], line k`.
+    """`file:line` of the innermost frame outside this package, Python's own library, NumPy and their like: the line
+    that the user wrote. In a notebook, `Cell In[n], line k`.
 
     Inside `located(...)` it is the location given there: nodes made by a rewrite belong to the line of the node that
     they replace.

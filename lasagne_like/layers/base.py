@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import scanjit as sj
 from lasagne_like import utils
+from lasagne_like.arguments import check_words
 from lasagne_like.parameters import Parametrized
 from lasagne_like.utils import Shape
 
@@ -57,6 +58,11 @@ class Layer(Parametrized):
     input_layer: Layer | None
     input_shape: Shape
     takes_structures: bool = False
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        check_words(cls, kwargs)
+        made: Any = super().__new__
+        return cast("Self", made(cls) if made is object.__new__ else made(cls, *args, **kwargs))
 
     def __init__(self, incoming: Incoming, name: str | None = None) -> None:
         self.input_shape = shape_of(incoming)

@@ -30,7 +30,7 @@ def variables(given: Any, batched: bool) -> np.ndarray:
 
 def checked_args(args: Any, x: np.ndarray, batched: bool) -> tuple[np.ndarray, ...]:
     """The data as arrays, one entry a problem."""
-    if isinstance(args, str) or (np.ndim(args) and not isinstance(args, list | tuple)):
+    if not isinstance(args, list | tuple):
         raise errors.ArgumentError("args is no list of arrays", got=type(args).__name__, fix="write [data]")
     arrays = tuple(_array(arg, f"args[{i}]") for i, arg in enumerate(args))
     for i, array in enumerate(arrays):
