@@ -28,7 +28,7 @@ HINTS = {
 def check_words(cls: type, names: Iterable[str]) -> None:
     """Raise an error if a class takes no argument of these names, and one is Keras's: the error says what to write."""
     for name in sorted(HINTS.keys() & set(names)):
-        taken = inspect.signature(cls.__init__).parameters
+        taken = inspect.signature(cls.__init__).parameters  # type: ignore[misc]
         if name not in taken and inspect.Parameter.VAR_KEYWORD not in [one.kind for one in taken.values()]:
             raise unexpected(cls, name)
 
