@@ -4,6 +4,9 @@ Rows are the sequences of a batch, for example. Threads that share every nest of
 nest. In an RNN, what is written for a sequence is read for that sequence alone. So a thread can compute its sequences
 from the first step to the last without waiting. It then reads all columns of the weights, not some. Whether that pays
 is decided when the sizes are known (`sharing`).
+
+Bands of points (`time.bands`) never meet either. A thread that computes bands of its own needs a copy of every buffer
+that holds one band: the states of the band, for example.
 """
 
 from collections import Counter
@@ -50,11 +53,12 @@ def _with_private(blocks: Blocks, uses: Counter[Buffer]) -> Blocks:
     """Blocks of which each thread may run its own, with the temporaries that nobody else uses as private ones. Threads
     share each block if there is something else that all blocks write, or if a loop before them decides how many they
     are."""
+    assert blocks.own_rows is not None
     own = _uses([blocks])
     private = tuple(buffer for buffer, times in own.items() if buffer.kind == "temporary" and uses[buffer] == times)
     first = set(types.atoms(blocks.first))
     written = [(buffer, offset) for buffer, offset, writes in blocks.all_refs() if writes]
-    known = not any(atom.kind == "counter" for atom in types.atoms(blocks.total))
+    known = not any(atom.kind == "counter" for atom in types.atoms(blocks.own_rows.size))
     if known and all(buffer in private or not first.isdisjoint(types.atoms(offset)) for buffer, offset in written):
         return replace(blocks, private=private)
     return replace(blocks, own_rows=None, copy=0)

@@ -13,7 +13,8 @@ No statement reads or writes anything of one series while it computes another. I
         loss[first:first+64] = ...
         da[first:first+64] = ...
 
-and `h` has 64 columns, which stay in the cache, instead of 2,000.
+and `h` has 64 columns, which stay in the cache, instead of 2,000. Several threads take bands of their own,
+each with a copy of `h`.
 """
 
 from __future__ import annotations
