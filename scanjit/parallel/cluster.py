@@ -37,14 +37,14 @@ class Cluster:
         send_kernels(client)
         self.functions = self._kept(parts_.sent((function, combine)))
 
-    def _kept(self, value: Any) -> Any:
-        """A value that the workers get. The scheduler has it too: it is not lost with a worker."""
+    def _kept(self, *values: Any) -> Any:
+        """A tuple that the workers get. The scheduler has the values too: they are not lost with a worker."""
         with _large_graphs():
-            return self.client.submit(_itself, value, pure=False, key=f"common-{uuid.uuid4().hex}")
+            return self.client.submit(_together, *values, pure=False, key=f"common-{uuid.uuid4().hex}")
 
     def _computed(self, parts: Sequence[Any], common: tuple[Any, ...]) -> list[Any]:
         """A future for each part."""
-        given = self._kept(common) if common else ()
+        given = self._kept(*common) if common else ()
         with _large_graphs():
             found = self.client.map(_part, parts, key=self.name, pure=False, functions=self.functions, common=given)
         return list(found)
@@ -128,17 +128,18 @@ def send_kernels(client: Any) -> None:
 # ---- on the workers --------------------------------------------------------------------------------------------------
 
 
-def _itself(value: Any) -> Any:
-    return value
+def _together(*values: Any) -> tuple[Any, ...]:
+    """Older versions of Dask call what stands first in a tuple, if it is a function: so values come one by one."""
+    return values
 
 
-def _part(part: Any, functions: bytes, common: Sequence[Any]) -> Any:
-    function, _ = parts_.received(functions)
+def _part(part: Any, functions: tuple[bytes], common: Sequence[Any]) -> Any:
+    function, _ = parts_.received(*functions)
     return parts_.compute(function, part, common, _threads_here())
 
 
-def _pair(a: Any, b: Any, functions: bytes) -> Any:
-    _, combine = parts_.received(functions)
+def _pair(a: Any, b: Any, functions: tuple[bytes]) -> Any:
+    _, combine = parts_.received(*functions)
     return combine(a, b)
 
 

@@ -269,7 +269,7 @@ def test_a_worker_that_is_killed_is_no_loss(tmp_path):
 
     if __name__ == "__main__":
         with LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
-            killer = threading.Thread(target=kill)
+            killer = threading.Thread(target=kill, daemon=True)
             killer.start()
             found = sj.parallel.map(told, PARTS, common=[minimized])
             killer.join()
