@@ -31,6 +31,8 @@ SMALLEST = 16
 """A batch is made no smaller than so many problems: those that have ended fill it up."""
 
 
+FEWEST, GROUP_BYTES = 64, 1 << 19
+"""A large batch is fitted in groups of problems that have so many bytes of data together, but no fewer problems."""
 FIRST_STEPS = 4
 """Who is told how many problems have ended learns of it after so many steps, and then several times a second."""
 
@@ -121,8 +123,20 @@ def minimize(
     programs = _programs(loss, chosen, batched)
     with bars.Count(f"minimize {getattr(loss, '__name__', '')}".strip(), len(x), "problems") as count:
         told = progress or ((lambda ended, all: count.tell(ended)) if batched and bars.seen() else None)
-        state, inverse = _run(programs, x, box(bounds, x), arrays, tuple(common), tolerance, limit, told)
+        problems, found = (x, box(bounds, x), arrays), []
+        for first, last in _groups(arrays, len(x)) if batched else [(0, 0)]:
+            own, sides, data = _rows_of(problems, slice(first, last)) if batched else problems
+            tell = (lambda ended, _, first=first: told(first + ended, len(x))) if told and batched else told
+            found.append(_run(programs, own, sides, data, tuple(common), tolerance, limit, tell))
+    state, inverse = found[0] if len(found) == 1 else mapped(lambda *parts: np.concatenate(parts), *found)
     return _result(state, inverse)
+
+
+def _groups(args: tuple[np.ndarray, ...], count: int) -> list[tuple[int, int]]:
+    """The first and the last problem, exclusive, of each part of a batch. The data of a part fit into a cache."""
+    each = sum(arg.nbytes for arg in args) // count
+    parts = -(-count // max(FEWEST, GROUP_BYTES // max(each, 1)))
+    return [(count * i // parts, count * (i + 1) // parts) for i in range(parts)]
 
 
 @functools.lru_cache(maxsize=64)

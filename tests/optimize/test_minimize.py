@@ -1,6 +1,7 @@
 """`minimize` beside SciPy, by all methods; batches, bounds, and problems that go wrong."""
 
 import re
+import sys
 import time
 
 import numpy as np
@@ -81,7 +82,7 @@ def series():
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_problems_do_not_see_their_neighbours(method, series):
+def test_problems_do_not_see_their_neighbours(method, series, monkeypatch):
     start = np.full((40, 2), 0.7)
     told = []
     whole = sj.optimize.minimize(
@@ -93,6 +94,15 @@ def test_problems_do_not_see_their_neighbours(method, series):
         part = sj.optimize.minimize(decay, start[rows], [array[rows] for array in series], method=method, batched=True)
         for name in ("x", "fun", "jac", "nit", "nfev", "status"):
             np.testing.assert_array_equal(getattr(part, name), getattr(whole, name)[rows], err_msg=name)
+    monkeypatch.setattr(sys.modules["scanjit.optimize.minimize"], "FEWEST", 7)
+    monkeypatch.setattr(sys.modules["scanjit.optimize.minimize"], "GROUP_BYTES", 1)
+    told.clear()
+    parts = sj.optimize.minimize(
+        decay, start, series, method=method, batched=True, progress=lambda *counts: told.append(counts)
+    )
+    assert told[0] == (0, 40) and told[-1] == (40, 40) and sorted(told) == told
+    for name in ("x", "fun", "jac", "nit", "nfev", "status"):
+        np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name), err_msg=name)
     alone = sj.optimize.minimize(decay, start[5], [array[5] for array in series], method=method)
     np.testing.assert_allclose(alone.x, whole.x[5], rtol=1e-6)
 
