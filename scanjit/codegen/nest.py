@@ -9,7 +9,7 @@ from scanjit.codegen.space import Space
 from scanjit.codegen.stores import store_tile
 from scanjit.codegen.strips import write_strips
 from scanjit.codegen.time import TimeInside
-from scanjit.codegen.transposed import crossed, write_transposed
+from scanjit.codegen.transposed import crossed, in_blocks, write_transposed
 from scanjit.codegen.values import Values
 from scanjit.schedule.nests import Likeness, Nest
 
@@ -42,13 +42,14 @@ class NestSources:
 
 def nest_source(nest: Nest) -> Source:
     """The source of a nest. Equal nests of different programs give the same text, and so the same kernel."""
-    frame = Frame(nest)
+    down = crossed(nest)
+    frame = Frame(nest if down is None else in_blocks(nest))
     values, tile = Values(frame, reduction), frame.tile
     if nest.time is not None and tile.strips:
         write_strips(frame, values, nest.time)
     elif nest.time is not None:
         Space(frame, TimeInside(frame, values, nest.time).write).write(values)
-    elif (down := crossed(nest)) is not None:
+    elif down is not None:
         write_transposed(frame, values, down)
     else:
         Space(frame, lambda: store_tile(frame, values)).write(values)

@@ -2,6 +2,7 @@
 blocks are loaded by rows and stored by columns."""
 
 from collections.abc import Iterator
+from dataclasses import replace as changed
 
 from scanjit.codegen.frame import Frame, Point
 from scanjit.codegen.memory import write
@@ -30,6 +31,12 @@ def _crossed(target: Access, value: object, nest: Nest) -> NestLoop | None:
     if target.strides.get(lane, 0) != 1 or value.access.strides.get(lane, 0) in (0, 1):
         return None
     return next((loop for loop in outer if value.access.strides.get(loop, 0) == 1 and loop in target.strides), None)
+
+
+def in_blocks(nest: Nest) -> Nest:
+    """The nest with a tile of one vector: a block has as many rows as that has lanes."""
+    assert nest.tile is not None
+    return changed(nest, tile=changed(nest.tile, vectors=1))
 
 
 def write_transposed(frame: Frame, values: Values, down: NestLoop) -> None:

@@ -111,8 +111,7 @@ class _Level:
             chosen = self.guard(node) if node.op is CONTRACT and not node.type.kind.is_mask else None
             if chosen is not None:
                 mask, labels = chosen
-                bare = mask.node if mask.holds else apply(INVERT, mask.node)
-                found[node] = (bare if within is None else within.inside(bare)), labels
+                found[node] = (_bare(mask) if within is None else within.inside(mask)), labels
                 self.notes.append(Note("guards", node.where, _words(node, labels)))
             elif node.op is CONTRACT and node in self.wants and within is not None and within.masks:
                 user = self.wants[node]
@@ -149,6 +148,11 @@ def _among(nodes: Sequence[Node], done: dict[Node, Node]) -> list[Node]:
     """Nodes over those that were replaced as nodes over the replacements."""
     met = [node for node in walk(nodes, done) if node in done]
     return ir.replace(nodes, {node: done[node] for node in met})
+
+
+def _bare(mask: Mask) -> Node:
+    """The bool node that is true where a mask counts as true."""
+    return mask.node if mask.holds else apply(INVERT, mask.node)
 
 
 def _words(node: Node, labels: Sequence[int]) -> str:
@@ -239,14 +243,15 @@ class _Body:
                 facts = NOWHERE
             self.outer.use(x, facts, self.scan)
 
-    def inside(self, mask: Node) -> Node:
-        """A mask that a step computes from rows alone, as a row of a mask that is computed before the loop."""
-        loop = self.loop
-        if mask in self.carried or mask in {*loop.xs.values(), *loop.consts.values()}:
-            return mask
-        lifted = self._lifted(Mask(mask, tuple(range(mask.ndim))))
-        if lifted is None or lifted.axes != tuple(range(mask.ndim + 1)):
-            return mask
+    def inside(self, mask: Mask) -> Node:
+        """The bool node of a mask. One that a step computes from rows alone is a row of what is computed before the
+        loop."""
+        loop, bare = self.loop, _bare(mask)
+        if mask.node in self.carried or bare in {*loop.xs.values(), *loop.consts.values()}:
+            return bare
+        lifted = self._lifted(Mask(bare, tuple(range(bare.ndim))))
+        if lifted is None or lifted.axes != tuple(range(bare.ndim + 1)):
+            return bare
         return loop.x(lifted.node)
 
     def rewritten(self) -> dict[int, Node] | None:

@@ -22,6 +22,8 @@ FOUND = {
     936000329: "a loop that was changed for all that are alike had a size computed by one of them",
     937004739: "sizes that an operand of a branch is made of were moved out of the branch again and again",
     964000181: "a carry was saved that another band of points begins",
+    964002408: "the opposite of a mask that depends on a carry was computed before the loop",
+    964002561: "a copy in square blocks had a tile of several vectors",
     920000598: "with other sizes than planned, a value has 390,625 elements",
 }
 
