@@ -32,7 +32,14 @@ def test_any_number_of_steps(capsys):
 def test_the_code_of_the_readme():
     blocks = re.findall(r"```python\n(.*?)```", (EXAMPLES.parent / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     assert blocks
-    names = {}
+    data = np.array([[1.0, 2.0, 3.0], [2.0, 2.0, 5.0]])  # what the reader of the last block has
+    names = {
+        "sj": sj,
+        "misfit": lambda level, y: ((y - level[0]) ** 2).sum(),
+        "starts": np.zeros((2, 1)),
+        "series": data,
+    }
+    names |= {"f": sj.jit(lambda y: y.sum()), "parts": list(data), "client": None}
     for block in blocks:
         exec(block, names)
     h, total, carried = 0.0, 0.0, 0.0
@@ -42,6 +49,8 @@ def test_the_code_of_the_readme():
         h = new
         total += 2 * h * carried / 100_000
     np.testing.assert_allclose(names["slope"], total)
+    np.testing.assert_allclose(names["fits"].x[:, 0], data.mean(axis=1))
+    assert names["results"] == [6.0, 9.0]
 
 
 @pytest.fixture

@@ -104,7 +104,9 @@ def _states(
     name: str, first: Any, groups: Sequence[Any], known: Mapping[Any, dict[str, Any]], columns: Sequence[np.ndarray]
 ) -> np.ndarray:
     """The states of all groups: of one output, before their first row here."""
-    floats = [column.dtype for column in columns if column.dtype.kind == "f"] or [np.dtype(config.floatX)]
+    floats = [column.dtype for column in columns if np.issubdtype(column.dtype, np.floating)] or [
+        np.dtype(config.floatX)
+    ]
     start = np.asarray(first, np.result_type(*floats) if isinstance(first, float) else None)
     carried = [known[group][name] if group in known else start for group in groups]
     return np.stack(carried) if carried else np.empty((0, *start.shape), start.dtype)

@@ -204,7 +204,7 @@ def _longest(rows: Rows) -> int:
 
 
 def _padded(column: np.ndarray, rows: Rows, pad: float) -> np.ndarray:
-    floats = column.dtype.kind == "f"
+    floats = np.issubdtype(column.dtype, np.floating)
     dtype = column.dtype if floats or not np.isnan(pad) else np.dtype(config.floatX)
     steps = _longest(rows)
     there = np.arange(steps) < rows.lengths[:, None]

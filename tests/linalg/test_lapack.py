@@ -7,6 +7,7 @@ import itertools
 import os
 import subprocess
 import sys
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -148,8 +149,10 @@ def while_running() -> Looking:
     def looking(look: Callable[[], object]) -> None:
         inner = call(lambda *_: look())
         inner_address = ctypes.cast(inner, ctypes.c_void_p).value
-        outer = call(lambda *_: run(inner_address or 0, 0, 1, silent))
-        run(ctypes.cast(outer, ctypes.c_void_p).value or 0, 0, 1, silent)
+        places = array("q", [0])
+        at = places.buffer_info()[0]
+        outer = call(lambda *_: run(inner_address or 0, 0, 1, silent, at, []))
+        run(ctypes.cast(outer, ctypes.c_void_p).value or 0, 0, 1, silent, at, [])
 
     return looking
 
