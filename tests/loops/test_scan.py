@@ -361,7 +361,7 @@ def test_options_are_parameters_of_the_node() -> None:
 
 
 def test_nodes_inside_know_the_line_of_the_step() -> None:
-    node = scan(lambda a: a * 3.0, symbol("x", "T")).operands[0]
+    node = scan(lambda a: a * 3.0625, symbol("x", "T")).operands[0]
     assert node.where.startswith(__file__)
     assert all(n.where.startswith(__file__) for n in node.params["body"].outputs)
 
