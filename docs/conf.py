@@ -79,3 +79,13 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
+
+
+def _skipped(app, what, name, member, skip, options):
+    """scikit-learn gives each estimator methods for its routing of metadata. Their texts link to its own manual."""
+    return True if name.endswith("_request") or name == "get_metadata_routing" else None
+
+
+def setup(app):
+    """Sphinx calls this."""
+    app.connect("autodoc-skip-member", _skipped)

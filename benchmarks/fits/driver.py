@@ -70,9 +70,12 @@ class _Worker:
         return float(self._answer())
 
     def close(self) -> None:
-        """End the process."""
+        """End the process. Processes of its own may still hold its output, so this does not wait for its end."""
+        assert self._process.stdin is not None and self._process.stdout is not None
         self._process.kill()
-        self._process.communicate()
+        self._process.wait()
+        self._process.stdin.close()
+        self._process.stdout.close()
 
 
 def measure(case: str, given: Mapping[str, str], quick: bool) -> Iterator[Row | str]:

@@ -148,8 +148,11 @@ def _threads_here() -> int:
     worker = distributed.get_worker()
     asked, count = _known.get(worker.address, (-_KNOWN_SECONDS, 1))
     if time.monotonic() - asked > _KNOWN_SECONDS:
-        workers = distributed.utils.sync(worker.loop, worker.scheduler.identity)["workers"]
-        own = workers.get(worker.address, {"host": None})
-        count = sum(other["nthreads"] for other in workers.values() if other["host"] == own["host"])
+        # A worker that is leaving may get no answer, or have no loop any more (RuntimeError).
+        with contextlib.suppress(OSError, TimeoutError, RuntimeError):
+            ask = worker.scheduler.identity
+            workers = distributed.utils.sync(worker.loop, ask, callback_timeout=_KNOWN_SECONDS)["workers"]
+            own = workers.get(worker.address, {"host": None})
+            count = sum(other["nthreads"] for other in workers.values() if other["host"] == own["host"])
         _known[worker.address] = time.monotonic(), max(count, worker.state.nthreads)
     return _known[worker.address][1]
