@@ -13,6 +13,8 @@ from lasagne_like.layers.input import *  # noqa: F403
 from lasagne_like.layers.merge import *  # noqa: F403
 from lasagne_like.layers.noise import *  # noqa: F403
 from lasagne_like.layers.normalization import *  # noqa: F403
+from lasagne_like.layers.pool import *  # noqa: F403
+from lasagne_like.layers.rectifiers import *  # noqa: F403
 from lasagne_like.layers.recurrent import *  # noqa: F403
 from lasagne_like.layers.reverse import *  # noqa: F403
 from lasagne_like.layers.rnn import *  # noqa: F403

@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 
-class _Noise(Layer, ABC):
+class RandomLayer(Layer, ABC):
     """A layer with a stream of random symbols of its own, seeded by the package's generator."""
 
     def __init__(self, incoming: Incoming, *, name: str | None = None) -> None:
@@ -27,16 +27,16 @@ class _Noise(Layer, ABC):
         self._seed = new_seed()
 
     @cached_property
-    def _srng(self) -> Any:
+    def stream(self) -> Any:
         return sj.random.Stream(self._seed)
 
 
-def _float_dtype(input: Any) -> Any:
+def float_dtype(input: Any) -> Any:
     """The dtype of noise for an input: that of the input, if it is a float."""
     return input.dtype if input.type.kind.floating else sj.config.floatX
 
 
-class DropoutLayer(_Noise):
+class DropoutLayer(RandomLayer):
     """Sets random values to zero, and scales up the others so that the mean stays the same.
 
     Parameters
@@ -85,9 +85,9 @@ class DropoutLayer(_Noise):
             return sj.zeros_like(input)
         shared = {axis % input.ndim for axis in self.shared_axes}
         shape = tuple(1 if axis in shared else size for axis, size in enumerate(input.shape))
-        dtype = _float_dtype(input)
+        dtype = float_dtype(input)
         p = number(self.p, dtype)
-        kept = self._srng.uniform(shape, dtype=dtype) >= p
+        kept = self.stream.uniform(shape, dtype=dtype) >= p
         return sj.where(kept, input / (1 - p) if self.rescale else input, 0)
 
 
@@ -136,7 +136,7 @@ def dropout_locations(incoming: Incoming, *args: Any, **kwargs: Any) -> DropoutL
     return DropoutLayer(incoming, *args, **kwargs)
 
 
-class GaussianNoiseLayer(_Noise):
+class GaussianNoiseLayer(RandomLayer):
     """Adds normally distributed noise of mean 0.
 
     Parameters
@@ -168,5 +168,5 @@ class GaussianNoiseLayer(_Noise):
     def get_output_for(self, input: Any, deterministic: bool = False, **kwargs: Any) -> Any:
         if deterministic or (isinstance(self.sigma, int | float) and self.sigma == 0):
             return input
-        dtype = _float_dtype(input)
-        return input + number(self.sigma, dtype) * self._srng.normal(input.shape, dtype=dtype)
+        dtype = float_dtype(input)
+        return input + number(self.sigma, dtype) * self.stream.normal(input.shape, dtype=dtype)

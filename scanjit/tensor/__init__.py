@@ -10,6 +10,7 @@ from scanjit.tensor.elementwise import *  # noqa: F403
 from scanjit.tensor.from_sympy import *  # noqa: F403
 from scanjit.tensor.indexing import *  # noqa: F403
 from scanjit.tensor.linalg import *  # noqa: F403
+from scanjit.tensor.pooling import *  # noqa: F403
 from scanjit.tensor.products import *  # noqa: F403
 from scanjit.tensor.reductions import *  # noqa: F403
 from scanjit.tensor.shapes import *  # noqa: F403

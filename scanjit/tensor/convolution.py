@@ -112,8 +112,9 @@ def _convolution(
     for node, what in ((x, "input"), (w, "filters")):
         if node.ndim != ndim + 2:
             raise errors.ShapeError(f"the {what} of {name} must have {ndim + 2} axes", got=node.type)
-    steps, dilations = _numbers(name, "subsample", step, ndim), _numbers(name, "filter_dilation", dilation, ndim)
-    (groups,) = _numbers(name, "num_groups", groups, 1)
+    steps = numbers_per_axis(name, "subsample", step, ndim)
+    dilations = numbers_per_axis(name, "filter_dilation", dilation, ndim)
+    (groups,) = numbers_per_axis(name, "num_groups", groups, 1)
     x, w = _agreeing(name, x, w, groups)
     if border == "same":  # an odd reach has a centre
         sizes = [k if d % 2 == 0 else k // 2 * 2 + 1 for k, d in zip(w.type.shape[2:], dilations, strict=True)]
@@ -169,7 +170,7 @@ def _product(x: Node, w: Node, steps: tuple[int, ...], dilations: tuple[int, ...
     return RESHAPE(y, shape=(n, groups * each, *sizes))
 
 
-def _numbers(name: str, what: str, given: Any, count: int) -> tuple[int, ...]:
+def numbers_per_axis(name: str, what: str, given: Any, count: int) -> tuple[int, ...]:
     """A positive int an axis."""
     found = tuple(given) if isinstance(given, tuple | list) else (given,) * count
     if len(found) != count or not all(_is_int(n) and n >= 1 for n in found):
@@ -186,17 +187,26 @@ def _zeros(name: str, border: Any, reach: Sequence[Dimension]) -> list[tuple[Dim
     """The number of zeros before and after each axis, for filters that cover so many entries."""
     if isinstance(border, str):
         return [(n, n) for n in (_named_zeros(name, border, r) for r in reach)]
-    each = list(border) if isinstance(border, tuple | list) else [border] * len(reach)
-    if len(reach) == 1 and len(each) == 2 and all(map(_is_int, each)):
+    return [*zeros_per_axis(name, "border_mode", border, len(reach), _NAMES)]
+
+
+def zeros_per_axis(name: str, what: str, given: Any, count: int, else_: str = "") -> list[tuple[int, int]]:
+    """The numbers of places before and after each axis: an int, or one or a pair an axis. `else_` says in errors what
+    else is allowed."""
+    each = list(given) if isinstance(given, tuple | list) else [given] * count
+    if count == 1 and len(each) == 2 and all(map(_is_int, each)):
         each = [tuple(each)]
     pairs = [tuple(n) if isinstance(n, tuple | list) else (n, n) for n in each]
-    if len(pairs) != len(reach) or not all(len(p) == 2 and all(_is_int(n) and n >= 0 for n in p) for p in pairs):
+    if len(pairs) != count or not all(len(p) == 2 and all(_is_int(n) and n >= 0 for n in p) for p in pairs):
         raise errors.ArgumentError(
-            f"border_mode of {name} does not say how many zeros there are",
-            got=repr(border),
-            expected='"valid", "full", "half", "same"; or ints >= 0: one, one an axis, or (before, after) an axis',
+            f"{what} of {name} does not say how many places are added",
+            got=repr(given),
+            expected=f"{else_}ints >= 0: one, one an axis, or (before, after) an axis",
         )
     return [(int(before), int(after)) for before, after in pairs]
+
+
+_NAMES = '"valid", "full", "half", "same"; or '
 
 
 def _named_zeros(name: str, border: str, reach: Dimension) -> Dimension:

@@ -17,6 +17,7 @@ from scanjit.tensor import (
     foreign,
     indexing,
     linalg,
+    pooling,
     products,
     reductions,
     shapes,
@@ -31,6 +32,7 @@ MODULES: tuple[ModuleType, ...] = (
     products,
     linalg,
     convolution,
+    pooling,
     indexing,
     curves,
 )

@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from scanjit import errors, ir, types
 from scanjit.ir import BOUND, INPUT, Node
 from scanjit.onnx import functions as tensor
@@ -16,7 +14,7 @@ from scanjit.ops import Reduction, reduce as ops
 from scanjit.ops.elementwise import ADD, cast
 from scanjit.ops.linalg import CONTRACT, contract
 from scanjit.ops.shape import IOTA, RESHAPE
-from scanjit.ops.stretch import SUM, expand, full
+from scanjit.ops.stretch import expand, full
 from scanjit.ops.view import DIMSHUFFLE, along
 from scanjit.ops.windows import WINDOWS, overlap_add
 from scanjit.tensor.variables import axes_of, axis_of
@@ -364,26 +362,13 @@ def pool(largest: bool) -> Callable[[Call], list[Node]]:
         x = call.input(0)
         sizes = tuple(call.integers("kernel_shape"))
         ndim = len(sizes)
-        if x.ndim != ndim + 2 or call.flag("ceil_mode") or call.integer("storage_order", 0):
-            raise call.refuse("with ceil_mode, storage_order, or another rank than its windows", got=x.type)
+        if x.ndim != ndim + 2 or call.integer("storage_order", 0):
+            raise call.refuse("with storage_order, or another rank than its windows", got=x.type)
         steps, dilations = (tuple(call.integers(name, [1] * ndim)) for name in ("strides", "dilations"))
         zeros = _padding(call, x.type.shape[2:], sizes, steps, dilations)
-        counted = call.flag("count_include_pad")
-        windows = lambda x, fill: WINDOWS(
-            tensor.pad(x, [(0, 0), (0, 0), *zeros], constant_values=fill) if any(map(any, zeros)) else x,
-            axes=tuple(range(2, x.ndim)),
-            size=sizes,
-            step=steps,
-            dilation=dilations,
-        )
-        axes = tuple(range(x.ndim, x.ndim + ndim))
-        if largest:
-            lowest = -np.inf if x.type.kind.floating else np.iinfo(x.dtype).min
-            return [ops.MAX(windows(x, lowest), axes=axes)]
-        total = SUM(windows(x, 0), axes=axes)
-        if counted or not any(map(any, zeros)):
-            return [total / like(math.prod(sizes), x)]
-        return [total / SUM(windows(tensor.ones_like(x), 0), axes=axes)]
+        mean = "average_inc_pad" if call.flag("count_include_pad") else "average_exc_pad"
+        mode, borders = "max" if largest else mean, not call.flag("ceil_mode")
+        return [tensor.pool(x, sizes, steps, zeros, borders, mode, dilations)]
 
     return rule
 

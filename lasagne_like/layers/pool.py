@@ -1,0 +1,562 @@
+"""Pooling: one number for each window of places, or for each group of channels; and the other way round, upscaling."""
+
+from abc import ABC
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar
+
+import scanjit as sj
+from lasagne_like.layers.base import Incoming, Layer
+from lasagne_like.utils import NamedFunction, Shape, as_tuple, int_types
+
+__all__ = [
+    "FeaturePoolLayer",
+    "FeatureWTALayer",
+    "GlobalPoolLayer",
+    "MaxPool1DLayer",
+    "MaxPool2DLayer",
+    "MaxPool3DLayer",
+    "Pool1DLayer",
+    "Pool2DLayer",
+    "Pool3DLayer",
+    "SpatialPyramidPoolingLayer",
+    "Upscale1DLayer",
+    "Upscale2DLayer",
+    "Upscale3DLayer",
+    "pool_output_length",
+]
+
+
+def pool_output_length(
+    input_length: int | None, pool_size: int | None, stride: int, pad: int = 0, ignore_border: bool = True
+) -> int | None:
+    """How many windows there are along one axis.
+
+    Parameters
+    ----------
+    input_length, pool_size : int or None
+    stride, pad : int
+    ignore_border : bool
+        See `Pool1DLayer`.
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import pool_output_length
+    >>> pool_output_length(7, 2, 2), pool_output_length(7, 2, 2, ignore_border=False), pool_output_length(None, 2, 2)
+    (3, 4, None)
+    """
+    if input_length is None or pool_size is None:
+        return None
+    if ignore_border:
+        return (input_length + 2 * pad - pool_size) // stride + 1
+    if stride >= pool_size:
+        return (input_length - 1) // stride + 1
+    return max(0, (input_length - pool_size + stride - 1) // stride) + 1
+
+
+def check_axes(layer: Layer, count: int) -> None:
+    """Raise an error if the input of a layer does not have so many axes after batch and channels."""
+    if len(layer.input_shape) != count + 2:
+        names = ("length",) if count == 1 else ("depth", "rows", "columns")[3 - count :]
+        raise ValueError(
+            f"{type(layer).__name__} takes an input of shape (batch, channels, {', '.join(names)}), got "
+            f"{layer.input_shape}"
+        )
+
+
+class _Pool(Layer, ABC):
+    """Pooling of windows over the last axes."""
+
+    count: ClassVar[int]
+
+    def __init__(
+        self,
+        incoming: Incoming,
+        pool_size: Any,
+        stride: Any = None,
+        pad: Any = 0,
+        ignore_border: bool = True,
+        mode: str = "max",
+        *,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(incoming, name=name)
+        check_axes(self, self.count)
+        self.pool_size = as_tuple(pool_size, self.count, int_types)
+        self.stride = self.pool_size if stride is None else as_tuple(stride, self.count, int_types)
+        self.pad = as_tuple(pad, self.count, int_types)
+        self.ignore_border, self.mode = ignore_border, mode
+        if min(*self.pool_size, *self.stride) < 1 or min(self.pad) < 0:
+            raise ValueError(
+                f"{self} needs windows and strides of 1 or more, and padding of 0 or more, got "
+                f"pool_size={pool_size!r}, stride={stride!r}, pad={pad!r}"
+            )
+        if any(p >= k for p, k in zip(self.pad, self.pool_size, strict=True)):
+            raise ValueError(f"{self} needs padding that is smaller than its windows, got {pad!r} for {pool_size!r}")
+        if any(self.pad) and not ignore_border:
+            raise ValueError(f"{self} pads only with ignore_border=True, got pad={pad!r}")
+        if mode not in ("max", "sum", "average_inc_pad", "average_exc_pad"):
+            raise ValueError(f"mode of {self} is 'max', 'sum', 'average_inc_pad' or 'average_exc_pad', got {mode!r}")
+        self._check_input(self.output_shape, "output_shape")
+
+    def get_output_shape_for(self, input_shape: Shape) -> Shape:
+        axes = zip(input_shape[2:], self.pool_size, self.stride, self.pad, strict=True)
+        return (*input_shape[:2], *(pool_output_length(*axis, self.ignore_border) for axis in axes))
+
+    def get_output_for(self, input: Any, **kwargs: Any) -> sj.Node:
+        return sj.pool(input, self.pool_size, self.stride, self.pad, self.ignore_border, self.mode)
+
+
+class Pool1DLayer(_Pool):
+    """The largest or the mean value of each window along the last axis.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+        Its output has shape (batch, channels, length).
+    pool_size : int, or a tuple of one
+        The length of windows.
+    stride : int, a tuple of one, or None
+        How far apart windows are; None for `pool_size`: side by side.
+    pad : int, or a tuple of one
+        How many places are added on both sides, fewer than a window has.
+    ignore_border : bool
+        Whether places at the end that do not fill a window are left out. If not, a last window holds those that there
+        are, and `pad` must be 0.
+    mode : "max", "sum", "average_inc_pad" or "average_exc_pad"
+        What is computed. Means count the places that were added (as zeros), or only the others.
+    name : str, optional
+
+    Notes
+    -----
+    In the gradient of a maximum, equal values share.
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import Pool1DLayer
+    >>> Pool1DLayer((None, 8, 21), 5, stride=2, pad=2, mode="average_exc_pad").output_shape
+    (None, 8, 11)
+    """
+
+    count = 1
+
+
+class Pool2DLayer(_Pool):
+    """The largest or the mean value of each window of the last two axes.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+        Its output has shape (batch, channels, rows, columns).
+    pool_size, stride, pad : int, or a tuple of two
+        For both axes, or for rows and columns. See `Pool1DLayer`.
+    ignore_border, mode : see `Pool1DLayer`
+    name : str, optional
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import Pool2DLayer
+    >>> Pool2DLayer((None, 8, 21, 30), (2, 3), ignore_border=False, mode="average_exc_pad").output_shape
+    (None, 8, 11, 10)
+    """
+
+    count = 2
+
+
+class Pool3DLayer(_Pool):
+    """The largest or the mean value of each window of the last three axes.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+        Its output has shape (batch, channels, depth, rows, columns).
+    pool_size, stride, pad : int, or a tuple of three
+        See `Pool1DLayer`.
+    ignore_border, mode : see `Pool1DLayer`
+    name : str, optional
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import Pool3DLayer
+    >>> Pool3DLayer((None, 8, 4, 20, 20), (1, 2, 2), mode="average_exc_pad").output_shape
+    (None, 8, 4, 10, 10)
+    """
+
+    count = 3
+
+
+class MaxPool1DLayer(Pool1DLayer):
+    """The largest value of each window along the last axis: `Pool1DLayer` with `mode="max"`.
+
+    Parameters
+    ----------
+    incoming, pool_size, stride, pad, ignore_border, name : see `Pool1DLayer`
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import MaxPool1DLayer
+    >>> MaxPool1DLayer((None, 8, 20), 2).output_shape
+    (None, 8, 10)
+    """
+
+    def __init__(
+        self,
+        incoming: Incoming,
+        pool_size: Any,
+        stride: Any = None,
+        pad: Any = 0,
+        ignore_border: bool = True,
+        *,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(incoming, pool_size, stride, pad, ignore_border, name=name)
+
+
+class MaxPool2DLayer(Pool2DLayer):
+    """The largest value of each window of the last two axes: `Pool2DLayer` with `mode="max"`.
+
+    Parameters
+    ----------
+    incoming, pool_size, stride, pad, ignore_border, name : see `Pool2DLayer`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import scanjit as sj
+    >>> from lasagne_like.layers import InputLayer, MaxPool2DLayer, get_output
+    >>> layer = MaxPool2DLayer(InputLayer((None, 1, None, None)), 2)
+    >>> sj.function([], get_output(layer, np.arange(8.0).reshape(1, 1, 2, 4)), mode="reference")()
+    array([[[[5., 7.]]]])
+    """
+
+    def __init__(
+        self,
+        incoming: Incoming,
+        pool_size: Any,
+        stride: Any = None,
+        pad: Any = (0, 0),
+        ignore_border: bool = True,
+        *,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(incoming, pool_size, stride, pad, ignore_border, name=name)
+
+
+class MaxPool3DLayer(Pool3DLayer):
+    """The largest value of each window of the last three axes: `Pool3DLayer` with `mode="max"`.
+
+    Parameters
+    ----------
+    incoming, pool_size, stride, pad, ignore_border, name : see `Pool3DLayer`
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import MaxPool3DLayer
+    >>> MaxPool3DLayer((None, 8, 4, 20, 20), 2).output_shape
+    (None, 8, 2, 10, 10)
+    """
+
+    def __init__(
+        self,
+        incoming: Incoming,
+        pool_size: Any,
+        stride: Any = None,
+        pad: Any = (0, 0, 0),
+        ignore_border: bool = True,
+        *,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(incoming, pool_size, stride, pad, ignore_border, name=name)
+
+
+class _Upscale(Layer, ABC):
+    """More places along the last axes."""
+
+    count: ClassVar[int]
+
+    def __init__(self, incoming: Incoming, scale_factor: Any, mode: str = "repeat", *, name: str | None = None) -> None:
+        super().__init__(incoming, name=name)
+        check_axes(self, self.count)
+        self.scale_factor = as_tuple(scale_factor, self.count, int_types)
+        if min(self.scale_factor) < 1:
+            raise ValueError(f"scale_factor of {self} must be 1 or more, got {scale_factor!r}")
+        if mode not in ("repeat", "dilate"):
+            raise ValueError(f"mode of {self} is 'repeat' or 'dilate', got {mode!r}")
+        self.mode = mode
+
+    def get_output_shape_for(self, input_shape: Shape) -> Shape:
+        axes = zip(input_shape[2:], self.scale_factor, strict=True)
+        return (*input_shape[:2], *(None if n is None else n * k for n, k in axes))
+
+    def get_output_for(self, input: Any, **kwargs: Any) -> sj.Node:
+        if self.mode == "repeat":
+            for axis, factor in enumerate(self.scale_factor, 2):
+                input = sj.repeat(input, factor, axis) if factor > 1 else input
+            return input
+        sizes = [n * k for n, k in zip(input.shape[2:], self.scale_factor, strict=True)]
+        places = tuple(slice(None, None, k) for k in (1, 1, *self.scale_factor))
+        return sj.zeros((*input.shape[:2], *sizes), input.dtype)[places].set(input)
+
+
+class Upscale1DLayer(_Upscale):
+    """Each value several times along the last axis, or once with zeros behind it.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+        Its output has shape (batch, channels, length).
+    scale_factor : int, or a tuple of one
+        How many times as long the output is.
+    mode : "repeat" or "dilate"
+        Whether values are repeated, or followed by zeros.
+    name : str, optional
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.layers import InputLayer, Upscale1DLayer, get_output
+    >>> layers = [Upscale1DLayer(InputLayer((1, 1, 2)), 2, mode) for mode in ("repeat", "dilate")]
+    >>> sj.function([], [get_output(layer, [[[1.0, 2.0]]]) for layer in layers], mode="reference")()
+    [array([[[1., 1., 2., 2.]]]), array([[[1., 0., 2., 0.]]])]
+    """
+
+    count = 1
+
+
+class Upscale2DLayer(_Upscale):
+    """Each value several times along the last two axes, or once with zeros around it.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+        Its output has shape (batch, channels, rows, columns).
+    scale_factor : int, or a tuple of two
+        For both axes, or for rows and columns.
+    mode : "repeat" or "dilate"
+        See `Upscale1DLayer`. "dilate" before a convolution is better written as `TransposedConv2DLayer`.
+    name : str, optional
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import Upscale2DLayer
+    >>> Upscale2DLayer((None, 3, 8, None), (2, 3)).output_shape
+    (None, 3, 16, None)
+    """
+
+    count = 2
+
+
+class Upscale3DLayer(_Upscale):
+    """Each value several times along the last three axes, or once with zeros around it.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+        Its output has shape (batch, channels, depth, rows, columns).
+    scale_factor : int, or a tuple of three
+    mode : "repeat" or "dilate"
+        See `Upscale1DLayer`.
+    name : str, optional
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import Upscale3DLayer
+    >>> Upscale3DLayer((None, 3, 2, 8, 8), 2, "dilate").output_shape
+    (None, 3, 4, 16, 16)
+    """
+
+    count = 3
+
+
+class _Groups(Layer, ABC):
+    """Groups of neighbouring features along one axis."""
+
+    def __init__(self, incoming: Incoming, pool_size: Any, axis: int = 1, *, name: str | None = None) -> None:
+        super().__init__(incoming, name=name)
+        ndim = len(self.input_shape)
+        if not -ndim <= axis < ndim:
+            raise ValueError(f"{self} groups along axis {axis}, but its input has shape {self.input_shape}")
+        self.pool_size, self.axis = pool_size, axis % ndim
+        size = self.input_shape[self.axis]
+        if not isinstance(pool_size, int_types) or pool_size < 1 or (size is not None and size % pool_size):
+            raise ValueError(f"pool_size of {self} must divide axis {axis} of {self.input_shape}, got {pool_size!r}")
+
+    def _grouped(self, input: Any) -> sj.Node:
+        """The input with each group along a new axis after that of the groups."""
+        shape, axis = input.shape, self.axis
+        return sj.reshape(input, (*shape[:axis], shape[axis] // self.pool_size, self.pool_size, *shape[axis + 1 :]))
+
+
+class FeaturePoolLayer(_Groups):
+    """The largest of each group of neighbouring features: maxout.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+    pool_size : int
+        How many features are a group. It divides their number.
+    axis : int
+        The axis of the features.
+    pool_function : callable
+        Reduces an axis: `pool_function(x, axis=...)`.
+    name : str, optional
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import DenseLayer, FeaturePoolLayer
+    >>> FeaturePoolLayer(DenseLayer((None, 5), 12), pool_size=3).output_shape
+    (None, 4)
+    """
+
+    def __init__(
+        self,
+        incoming: Incoming,
+        pool_size: int,
+        axis: int = 1,
+        pool_function: Callable[..., Any] = NamedFunction(sj.max),
+        *,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(incoming, pool_size, axis, name=name)
+        self.pool_function = pool_function
+
+    def get_output_shape_for(self, input_shape: Shape) -> Shape:
+        size = input_shape[self.axis]
+        pooled = None if size is None else size // self.pool_size
+        return (*input_shape[: self.axis], pooled, *input_shape[self.axis + 1 :])
+
+    def get_output_for(self, input: Any, **kwargs: Any) -> Any:
+        return self.pool_function(self._grouped(input), axis=self.axis + 1)
+
+
+class FeatureWTALayer(_Groups):
+    """Zero for all but the largest of each group of neighbouring features: the winner takes all.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+    pool_size : int
+        How many features are a group. It divides their number.
+    axis : int
+        The axis of the features.
+    name : str, optional
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.layers import FeatureWTALayer, InputLayer, get_output
+    >>> layer = FeatureWTALayer(InputLayer((None, 4)), pool_size=2)
+    >>> sj.function([], get_output(layer, [[3.0, 1.0, 2.0, 2.0]]), mode="reference")()
+    array([[3., 0., 2., 0.]])
+    """
+
+    def get_output_for(self, input: Any, **kwargs: Any) -> sj.Node:
+        groups = self._grouped(input)
+        axis = self.axis + 1
+        first = sj.expand_dims(sj.argmax(groups, axis=axis), axis)
+        members = sj.arange(self.pool_size).dimshuffle(0, *["x"] * (input.ndim - axis))
+        return sj.reshape(sj.where(members == first, groups, 0), input.shape)
+
+
+class GlobalPoolLayer(Layer):
+    """One number for each channel: the mean over all axes after the second.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+        Its output has shape (batch, channels, ...).
+    pool_function : callable
+        Reduces an axis: `pool_function(x, axis=...)`.
+    name : str, optional
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import GlobalPoolLayer
+    >>> GlobalPoolLayer((None, 16, None, 7)).output_shape
+    (None, 16)
+    """
+
+    def __init__(
+        self, incoming: Incoming, pool_function: Callable[..., Any] = NamedFunction(sj.mean), *, name: str | None = None
+    ) -> None:
+        super().__init__(incoming, name=name)
+        if len(self.input_shape) < 3:
+            raise ValueError(f"{self} takes an input of shape (batch, channels, ...), got {self.input_shape}")
+        self.pool_function = pool_function
+
+    def get_output_shape_for(self, input_shape: Shape) -> Shape:
+        return input_shape[:2]
+
+    def get_output_for(self, input: Any, **kwargs: Any) -> Any:
+        return self.pool_function(sj.flatten(input, 3), axis=2)
+
+
+class SpatialPyramidPoolingLayer(Layer):
+    """A fixed number of values for each channel of a picture of any size: those of grids of windows, from fine to
+    coarse.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+        Its output has shape (batch, channels, rows, columns).
+    pool_dims : sequence of ints
+        How many windows each grid has along both axes.
+    mode : "max", "average_inc_pad" or "average_exc_pad"
+        The largest value of each window, or the mean.
+    implementation : "fast" or "kaiming"
+        Where the windows of a grid of n lie along an axis of `size`: with "fast", all have `ceil(size / n)` places, and
+        begin `size // n` apart; with "kaiming", window i goes from `floor(i * size / n)` to `ceil((i + 1) * size / n)`.
+    name : str, optional
+
+    References
+    ----------
+    He et al., "Spatial pyramid pooling in deep convolutional networks for visual recognition", 2015.
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import SpatialPyramidPoolingLayer
+    >>> SpatialPyramidPoolingLayer((None, 8, None, None), pool_dims=[4, 2, 1]).output_shape
+    (None, 8, 21)
+    """
+
+    def __init__(
+        self,
+        incoming: Incoming,
+        pool_dims: Sequence[int] = (4, 2, 1),
+        mode: str = "max",
+        implementation: str = "fast",
+        *,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(incoming, name=name)
+        check_axes(self, 2)
+        if mode not in ("max", "average_inc_pad", "average_exc_pad"):
+            raise ValueError(f"mode of {self} is 'max', 'average_inc_pad' or 'average_exc_pad', got {mode!r}")
+        if implementation not in ("fast", "kaiming"):
+            raise ValueError(f"implementation of {self} is 'fast' or 'kaiming', got {implementation!r}")
+        self.pool_dims, self.mode, self.implementation = list(pool_dims), mode, implementation
+        if not self.pool_dims or min(self.pool_dims) < 1:
+            raise ValueError(f"pool_dims of {self} are ints of 1 or more, got {pool_dims!r}")
+
+    def get_output_shape_for(self, input_shape: Shape) -> Shape:
+        return (*input_shape[:2], sum(n * n for n in self.pool_dims))
+
+    def get_output_for(self, input: Any, **kwargs: Any) -> sj.Node:
+        return sj.concatenate([self._grid(input, n) for n in self.pool_dims], axis=2)
+
+    def _grid(self, input: Any, count: int) -> sj.Node:
+        """The values of one grid, (batch, channels, count * count)."""
+        columns = sj.stack([self._pooled(input[:, :, :, part]) for part in self._parts(input.shape[3], count)], 3)
+        turned = sj.swapaxes(columns, 2, 3)
+        rows = sj.stack([self._pooled(turned[:, :, :, part]) for part in self._parts(input.shape[2], count)], 2)
+        return sj.flatten(rows, 3)
+
+    def _pooled(self, window: Any) -> sj.Node:
+        return sj.max(window, axis=3) if self.mode == "max" else sj.mean(window, axis=3)
+
+    def _parts(self, size: Any, count: int) -> Iterator[slice]:
+        """The windows along an axis."""
+        for i in range(count):
+            if self.implementation == "fast":
+                yield slice(i * (size // count), i * (size // count) + (size + count - 1) // count)
+            else:
+                yield slice(i * size // count, ((i + 1) * size + count - 1) // count)

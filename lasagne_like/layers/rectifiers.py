@@ -1,0 +1,150 @@
+"""Rectifiers whose slope for negative input is learned, or random while a network is trained."""
+
+from typing import Any
+
+import scanjit as sj
+from lasagne_like import init, nonlinearities
+from lasagne_like.layers.base import Incoming, Layer
+from lasagne_like.layers.noise import RandomLayer, float_dtype
+from lasagne_like.layers.special import all_axes_but, sizes_besides, spread
+from lasagne_like.utils import Parameter, number
+
+__all__ = ["ParametricRectifierLayer", "RandomizedRectifierLayer", "prelu", "rrelu"]
+
+
+class ParametricRectifierLayer(Layer):
+    """`x` where it is positive, `alpha * x` elsewhere; alpha is learned.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+    alpha : initializer, array, shared variable or expression
+        Of the shape of the input without `shared_axes`.
+    shared_axes : "auto", "all", int or tuple of ints
+        The axes along which all entries have the same slope: "auto" is all but the second, "all" gives one number.
+    name : str, optional
+
+    References
+    ----------
+    He et al., "Delving deep into rectifiers", ICCV 2015.
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import ParametricRectifierLayer
+    >>> ParametricRectifierLayer((20, 3, 28, 28), shared_axes=(0, 3)).alpha.shape
+    (3, 28)
+    """
+
+    def __init__(
+        self,
+        incoming: Incoming,
+        alpha: Parameter = init.Constant(0.25),
+        shared_axes: Any = "auto",
+        *,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(incoming, name=name)
+        self.shared_axes = all_axes_but(len(self.input_shape), shared_axes)
+        self.alpha = self.add_param(alpha, sizes_besides(self, self.shared_axes), "alpha", regularizable=False)
+
+    def get_output_for(self, input: Any, **kwargs: Any) -> sj.Node:
+        return sj.where(input > 0, input, input * spread(self.alpha, self.shared_axes, input.ndim))
+
+
+def prelu(layer: Any, **kwargs: Any) -> ParametricRectifierLayer:
+    """A layer with a `ParametricRectifierLayer` in place of its nonlinearity.
+
+    The layer is changed: its nonlinearity becomes the identity. This is no nonlinearity to pass to a layer.
+
+    Parameters
+    ----------
+    layer : Layer
+    **kwargs
+        Passed on to `ParametricRectifierLayer`.
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import DenseLayer, prelu
+    >>> layer = prelu(DenseLayer((None, 5), 3))
+    >>> layer.input_layer.nonlinearity, layer.alpha.shape
+    (linear, (3,))
+    """
+    return ParametricRectifierLayer(_linear(layer), **kwargs)
+
+
+class RandomizedRectifierLayer(RandomLayer):
+    """`x` where it is positive, `slope * x` elsewhere. The slope is drawn anew in each call; with `deterministic=True`
+    it is the mean of its bounds.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+    lower, upper : float or scalar expression
+        Slopes lie between them.
+    shared_axes : "auto", "all", int or tuple of ints
+        The axes along which all entries have the same slope: "auto" is all but the second, "all" draws one number.
+    name : str, optional
+
+    References
+    ----------
+    Xu et al., "Empirical evaluation of rectified activations in convolutional network", 2015.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.layers import InputLayer, RandomizedRectifierLayer, get_output
+    >>> layer = RandomizedRectifierLayer(InputLayer((None, 2)), lower=0.25, upper=0.75)
+    >>> sj.function([], get_output(layer, [[-1.0, 1.0]], deterministic=True), mode="reference")()
+    array([[-0.5,  1. ]])
+    """
+
+    def __init__(
+        self,
+        incoming: Incoming,
+        lower: Any = 0.3,
+        upper: Any = 0.8,
+        shared_axes: Any = "auto",
+        *,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(incoming, name=name)
+        if isinstance(lower, int | float) and isinstance(upper, int | float) and lower > upper:
+            raise ValueError(f"{self} needs upper to be at least lower, got {lower} and {upper}")
+        self.lower, self.upper = lower, upper
+        self.shared_axes = all_axes_but(len(self.input_shape), shared_axes)
+
+    def get_output_for(self, input: Any, deterministic: bool = False, **kwargs: Any) -> sj.Node:
+        dtype = float_dtype(input)
+        lower, upper = number(self.lower, dtype), number(self.upper, dtype)
+        slope = (lower + upper) / 2
+        if not deterministic:
+            shape = tuple(1 if axis in self.shared_axes else size for axis, size in enumerate(input.shape))
+            slope = self.stream.uniform(shape, dtype=dtype) * (upper - lower) + lower
+        return sj.where(input > 0, input, input * slope)
+
+
+def rrelu(layer: Any, **kwargs: Any) -> RandomizedRectifierLayer:
+    """A layer with a `RandomizedRectifierLayer` in place of its nonlinearity.
+
+    The layer is changed: its nonlinearity becomes the identity. This is no nonlinearity to pass to a layer.
+
+    Parameters
+    ----------
+    layer : Layer
+    **kwargs
+        Passed on to `RandomizedRectifierLayer`.
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import DenseLayer, rrelu
+    >>> rrelu(DenseLayer((None, 5), 3)).output_shape
+    (None, 3)
+    """
+    return RandomizedRectifierLayer(_linear(layer), **kwargs)
+
+
+def _linear(layer: Any) -> Any:
+    """The layer itself, now without its nonlinearity."""
+    if getattr(layer, "nonlinearity", None) is not None:
+        layer.nonlinearity = nonlinearities.linear
+    return layer

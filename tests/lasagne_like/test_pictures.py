@@ -1,0 +1,344 @@
+"""Layers over places (pooling, convolutions, rectifiers...) beside PyTorch: values and gradients, for named sizes,
+known sizes and both dtypes; and Lasagne's peculiarities beside plain loops."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import lasagne_like as lasagne
+import scanjit as sj
+from lasagne_like import layers
+from lasagne_like.layers import InputLayer, get_output
+
+try:
+    import torch
+    from torch.nn import functional as F
+except ImportError:
+    torch = None
+try:
+    import onnxruntime
+except ImportError:
+    onnxruntime = None
+needs_onnxruntime = pytest.mark.skipif(onnxruntime is None, reason="ONNX Runtime is not installed")
+needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
+
+normal = lasagne.init.Normal(1.0)
+
+
+class Case(NamedTuple):
+    """A layer of one input, the shape that it is made for, the shape of an input, and what it computes: a function of
+    tensors of PyTorch, the input and the layer's parameters."""
+
+    make: Callable[[Any], Any]
+    declared: tuple[int | None, ...]
+    size: tuple[int, ...]
+    oracle: Callable[..., Any]
+
+
+LINE, PICTURE, VOLUME = (None, 2, None), (None, 2, None, None), (None, 2, None, None, None)
+POOLS = {
+    "maximum of a line": Case(lambda x: layers.MaxPool1DLayer(x, 3), LINE, (2, 2, 11), lambda x: F.max_pool1d(x, 3)),
+    "maximum of a line, overlapping, padded": Case(
+        lambda x: layers.MaxPool1DLayer(x, 3, stride=2, pad=1), LINE, (2, 2, 10), lambda x: F.max_pool1d(x, 3, 2, 1)
+    ),
+    "maximum of a line, to its end": Case(
+        lambda x: layers.MaxPool1DLayer(x, 3, stride=2, ignore_border=False),
+        (None, 2, 10),
+        (2, 2, 10),
+        lambda x: F.max_pool1d(x, 3, 2, ceil_mode=True),
+    ),
+    "mean of a line, with zeros": Case(
+        lambda x: layers.Pool1DLayer(x, 4, stride=3, pad=2, mode="average_inc_pad"),
+        LINE,
+        (2, 2, 10),
+        lambda x: F.avg_pool1d(x, 4, 3, 2),
+    ),
+    "sum of a line": Case(
+        lambda x: layers.Pool1DLayer(x, 4, mode="sum"), LINE, (2, 2, 300), lambda x: F.avg_pool1d(x, 4) * 4
+    ),
+    "maximum of a picture": Case(
+        lambda x: layers.MaxPool2DLayer(x, 2), (None, 2, 6, 8), (3, 2, 6, 8), lambda x: F.max_pool2d(x, 2)
+    ),
+    "maximum of a picture, named sizes": Case(
+        lambda x: layers.MaxPool2DLayer(x, (2, 3)), PICTURE, (3, 2, 7, 8), lambda x: F.max_pool2d(x, (2, 3))
+    ),
+    "maximum of a picture, overlapping": Case(
+        lambda x: layers.MaxPool2DLayer(x, 3, stride=(2, 1), pad=(1, 0)),
+        PICTURE,
+        (3, 2, 7, 8),
+        lambda x: F.max_pool2d(x, 3, (2, 1), (1, 0)),
+    ),
+    "maximum of a picture, far apart": Case(
+        lambda x: layers.MaxPool2DLayer(x, 2, stride=3, ignore_border=False),
+        PICTURE,
+        (1, 2, 7, 9),
+        lambda x: F.max_pool2d(x, 2, 3, ceil_mode=True),
+    ),
+    "mean of a picture": Case(
+        lambda x: layers.Pool2DLayer(x, 2, mode="average_inc_pad"), PICTURE, (2, 2, 5, 6), lambda x: F.avg_pool2d(x, 2)
+    ),
+    "mean of a picture, without zeros": Case(
+        lambda x: layers.Pool2DLayer(x, (3, 4), stride=2, pad=(1, 2), mode="average_exc_pad"),
+        PICTURE,
+        (2, 2, 5, 6),
+        lambda x: F.avg_pool2d(x, (3, 4), 2, (1, 2), count_include_pad=False),
+    ),
+    "mean of a picture, to its end": Case(
+        lambda x: layers.Pool2DLayer(x, 3, stride=2, ignore_border=False, mode="average_inc_pad"),
+        PICTURE,
+        (2, 2, 8, 6),
+        lambda x: F.avg_pool2d(x, 3, 2, ceil_mode=True),
+    ),
+    "maximum of a volume": Case(
+        lambda x: layers.MaxPool3DLayer(x, (1, 2, 2)), VOLUME, (2, 2, 3, 4, 5), lambda x: F.max_pool3d(x, (1, 2, 2))
+    ),
+    "mean of a volume": Case(
+        lambda x: layers.Pool3DLayer(x, 2, stride=1, pad=1, mode="average_exc_pad"),
+        VOLUME,
+        (2, 2, 3, 4, 2),
+        lambda x: F.avg_pool3d(x, 2, 1, 1, count_include_pad=False),
+    ),
+    "mean of channels": Case(layers.GlobalPoolLayer, PICTURE, (2, 2, 3, 5), lambda x: x.mean((2, 3))),
+    "maximum of channels": Case(
+        lambda x: layers.GlobalPoolLayer(x, sj.max), LINE, (2, 2, 7), lambda x: F.adaptive_max_pool1d(x, 1)[..., 0]
+    ),
+    "pyramid, rounded": Case(
+        lambda x: layers.SpatialPyramidPoolingLayer(x, [3, 2, 1], implementation="kaiming"),
+        PICTURE,
+        (2, 2, 7, 5),
+        lambda x: torch.cat([F.adaptive_max_pool2d(x, n).flatten(2) for n in (3, 2, 1)], 2),
+    ),
+    "pyramid of means, rounded": Case(
+        lambda x: layers.SpatialPyramidPoolingLayer(x, [3, 1], "average_exc_pad", "kaiming"),
+        (None, 2, 8, 5),
+        (2, 2, 8, 5),
+        lambda x: torch.cat([F.adaptive_avg_pool2d(x, n).flatten(2) for n in (3, 1)], 2),
+    ),
+    "pyramid, fast": Case(
+        lambda x: layers.SpatialPyramidPoolingLayer(x, [2, 1]),
+        PICTURE,
+        (2, 2, 6, 5),
+        lambda x: torch.cat([F.max_pool2d(x, (3, 3), (3, 2)).flatten(2), x.amax((2, 3))[..., None]], 2),
+    ),
+    "maxout": Case(
+        lambda x: layers.FeaturePoolLayer(x, 3), (None, 6), (4, 6), lambda x: x.reshape(len(x), 2, 3).amax(2)
+    ),
+    "sums of features, last axis": Case(
+        lambda x: layers.FeaturePoolLayer(x, 2, axis=-1, pool_function=sj.sum),
+        (None, None, 6),
+        (2, 3, 6),
+        lambda x: x.reshape(2, 3, 3, 2).sum(3),
+    ),
+    "the winner takes all": Case(
+        lambda x: layers.FeatureWTALayer(x, 3),
+        (None, 6, None),
+        (2, 6, 4),
+        lambda x: torch.where(
+            x.reshape(2, 2, 3, 4) == x.reshape(2, 2, 3, 4).amax(2, keepdim=True), x.reshape(2, 2, 3, 4), 0
+        ).reshape(2, 6, 4),
+    ),
+    "repeated line": Case(lambda x: layers.Upscale1DLayer(x, 3), LINE, (2, 2, 4), lambda x: x.repeat_interleave(3, 2)),
+    "repeated picture": Case(
+        lambda x: layers.Upscale2DLayer(x, (2, 3)),
+        PICTURE,
+        (2, 2, 4, 5),
+        lambda x: x.repeat_interleave(2, 2).repeat_interleave(3, 3),
+    ),
+    "spread picture": Case(
+        lambda x: layers.Upscale2DLayer(x, (1, 2), "dilate"),
+        PICTURE,
+        (2, 2, 4, 5),
+        lambda x: torch.stack([x, torch.zeros_like(x)], 4).flatten(3),
+    ),
+    "repeated volume": Case(
+        lambda x: layers.Upscale3DLayer(x, 2),
+        VOLUME,
+        (1, 2, 2, 3, 2),
+        lambda x: x.repeat_interleave(2, 2).repeat_interleave(2, 3).repeat_interleave(2, 4),
+    ),
+}
+RECTIFIERS = {
+    "parametric rectifier": Case(
+        lambda x: layers.ParametricRectifierLayer(x, normal), (None, 3, None), (2, 3, 4), lambda x, a: F.prelu(x, a)
+    ),
+    "one slope": Case(
+        lambda x: layers.ParametricRectifierLayer(x, normal, shared_axes="all"),
+        (None, 3),
+        (2, 3),
+        lambda x, a: F.prelu(x, a[None]),
+    ),
+    "a slope for each column": Case(
+        lambda x: layers.ParametricRectifierLayer(x, normal, shared_axes=(0, 1)),
+        (None, None, 3),
+        (2, 4, 3),
+        lambda x, a: torch.where(x > 0, x, x * a),
+    ),
+    "after a dense layer": Case(
+        lambda x: layers.prelu(layers.DenseLayer(x, 4, b=normal), alpha=normal),
+        (None, 3),
+        (2, 3),
+        lambda x, w, b, a: F.prelu(x @ w + b, a),
+    ),
+}
+CASES = POOLS | RECTIFIERS
+
+
+@needs_torch
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", CASES)
+def test_value_and_gradients(name: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sj.config, "floatX", dtype)
+    case = CASES[name]
+    x = sj.tensor(case.declared, dtype)
+    layer = case.make(InputLayer(case.declared, x))
+    params = layers.get_all_params(layer)
+    y = get_output(layer)
+    weight = sj.cos(sj.arange(y.size, dtype=dtype)).reshape(y.shape)
+    outputs = [y, *sj.grad((y * weight).sum(), [x, *params])]
+    f = sj.function([x], outputs, mode="emulate" if dtype == "float32" else "reference")
+    given = np.random.default_rng(3).normal(size=case.size).astype(dtype)
+    found = f(given)
+    inputs = [torch.from_numpy(value).requires_grad_() for value in (given, *(p.get_value() for p in params))]
+    wanted = case.oracle(*inputs)
+    (wanted * torch.cos(torch.arange(wanted.numel(), dtype=wanted.dtype)).reshape(wanted.shape)).sum().backward()
+    assert found[0].shape == wanted.shape
+    assert lasagne.utils.fits(layer.output_shape, found[0].shape)
+    assert layers.get_output_shape(layer, {layers.get_all_layers(layer)[0]: case.size}) == found[0].shape
+    close = {"rtol": 1e-9, "atol": 1e-11} if dtype == "float64" else {"rtol": 2e-4, "atol": 2e-5}
+    np.testing.assert_allclose(found[0], wanted.detach().numpy(), **close)
+    for own, theirs in zip(found[1:], inputs, strict=True):
+        assert own.dtype == dtype
+        np.testing.assert_allclose(own, theirs.grad.numpy(), **close)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_layers_are_shown_and_saved(name: str) -> None:
+    case = CASES[name]
+    layer = case.make(InputLayer(case.declared))
+    assert type(layer).__name__ in repr(layer)
+    assert type(layer).__name__ in str(layers.summary(layer))
+    f = sj.function([layers.get_all_layers(layer)[0].input_var], get_output(layer), mode="reference")
+    x = np.random.default_rng(3).normal(size=case.size)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(f))(x), f(x))
+
+
+@needs_onnxruntime
+@pytest.mark.parametrize("name", CASES)
+def test_layers_are_exported(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sj.config, "floatX", "float32")
+    case = CASES[name]
+    x = sj.tensor(case.declared, "float32")
+    y = get_output(case.make(InputLayer(case.declared, x)), deterministic=True)
+    session = onnxruntime.InferenceSession(sj.onnx.export(([x], [y])).SerializeToString())
+    given = np.random.default_rng(3).normal(size=case.size).astype("float32")
+    (found,) = session.run(None, {session.get_inputs()[0].name: given})
+    np.testing.assert_allclose(found, sj.function([x], y, mode="reference")(given), rtol=1e-4, atol=1e-5)
+
+
+def pooled_length(n: int, size: int, stride: int) -> int:
+    """The number of windows that begin inside of an axis, and only while the one before does not reach its end."""
+    count = 1
+    while (count - 1) * stride + size < n and count * stride < n:
+        count += 1
+    return count
+
+
+@pytest.mark.parametrize("size", range(1, 5))
+@pytest.mark.parametrize("stride", range(1, 6))
+def test_windows_to_the_end(size: int, stride: int) -> None:
+    x = sj.vector("x")
+    rows = layers.InputLayer((None, 1, None), x.dimshuffle("x", "x", 0))
+    pooled = get_output(layers.MaxPool1DLayer(rows, size, stride, ignore_border=False))
+    f = sj.function([x], pooled[0, 0], mode="reference")
+    for n in range(1, 14):
+        values = np.random.default_rng(n).normal(size=n)
+        count = pooled_length(n, size, stride)
+        assert layers.pool_output_length(n, size, stride, ignore_border=False) == count
+        np.testing.assert_array_equal(f(values), [values[i * stride :][:size].max() for i in range(count)])
+
+
+def test_integers_are_pooled() -> None:
+    x = np.array([[3, -7, 5, -9, -2]])
+    pools = [sj.pool(x, 2, 2, (1, 0), False, mode) for mode in ("max", "sum", "average_exc_pad")]
+    largest, total, mean = sj.function([], pools, mode="reference")()
+    assert largest.tolist() == [[3, 5, -2]] and largest.dtype == np.int64
+    assert total.tolist() == [[3, -2, -11]]
+    assert mean.tolist() == [[3, -1, -5.5]]
+
+
+def test_a_random_slope_lies_between_its_bounds() -> None:
+    l_in = InputLayer((None, 3, None))
+    layer = layers.rrelu(layers.NonlinearityLayer(l_in, sj.tanh), lower=0.2, upper=0.6, shared_axes=(0,))
+    x = -np.ones((2, 3, 50))
+    f = sj.function([l_in.input_var], get_output(layer), mode="reference")
+    slopes = -f(x)
+    assert 0.2 <= slopes.min() < 0.25 and 0.55 < slopes.max() <= 0.6
+    np.testing.assert_array_equal(slopes[0], slopes[1])
+    assert len(np.unique(slopes)) == 150
+    assert (f(x) != -slopes).any()
+    kept = sj.function([l_in.input_var], get_output(layer, deterministic=True), mode="reference")
+    np.testing.assert_allclose(kept(x), -0.4)
+    np.testing.assert_array_equal(kept(-x), 1)
+    one = layers.RandomizedRectifierLayer(l_in, shared_axes="all")
+    assert len(np.unique(sj.function([l_in.input_var], get_output(one), mode="reference")(x))) == 1
+
+
+def test_parameters_and_their_tags() -> None:
+    layer = layers.prelu(layers.DenseLayer((None, 3), 4, name="dense"), name="slopes")
+    assert [str(p.name) for p in layers.get_all_params(layer)] == ["dense.W", "dense.b", "slopes.alpha"]
+    assert layers.get_all_params(layer, regularizable=True) == [layer.input_layer.W]
+    assert layer.input_layer.nonlinearity is lasagne.nonlinearities.linear
+    assert layer.alpha.get_value().tolist() == [0.25] * 4
+
+
+@pytest.mark.parametrize(
+    "make, text",
+    [
+        (lambda: layers.MaxPool1DLayer((2, 3), 2), r"MaxPool1DLayer takes.*\(batch, channels, length\), got \(2, 3\)"),
+        (lambda: layers.Pool2DLayer((2, 3, 4), 2), r"Pool2DLayer takes.*\(batch, channels, rows, columns\)"),
+        (lambda: layers.Pool3DLayer((2, 3, 4, 5), 2), r"\(batch, channels, depth, rows, columns\)"),
+        (lambda: layers.Pool2DLayer((2, 3, 4, 5), (1, 2, 3)), "2 of them, got 3"),
+        (lambda: layers.Pool1DLayer((2, 3, 4), 0), "Pool1DLayer.*windows and strides of 1 or more.*pool_size=0"),
+        (lambda: layers.Pool1DLayer((2, 3, 4), 2, pad=2), "Pool1DLayer.*smaller than its windows, got 2 for 2"),
+        (lambda: layers.Pool1DLayer((2, 3, 4), 2, pad=1, ignore_border=False), "only with ignore_border=True"),
+        (lambda: layers.Pool1DLayer((2, 3, 4), 2, mode="mean"), "mode of.*Pool1DLayer.*got 'mean'"),
+        (lambda: layers.MaxPool2DLayer((2, 3, 4, 5), 6), r"output_shape=\(2, 3, 0, 0\)"),
+        (lambda: layers.Upscale1DLayer((2, 3, 4), 0), "scale_factor of.*Upscale1DLayer.*got 0"),
+        (lambda: layers.Upscale2DLayer((2, 3, 4, 5), 2, "linear"), "'repeat' or 'dilate', got 'linear'"),
+        (lambda: layers.FeaturePoolLayer((2, 5), 2), r"pool_size of.*FeaturePoolLayer.*axis 1 of \(2, 5\), got 2"),
+        (lambda: layers.FeatureWTALayer((2, 4), 2, axis=2), r"FeatureWTALayer.*axis 2.*\(2, 4\)"),
+        (lambda: layers.GlobalPoolLayer((2, 4)), r"GlobalPoolLayer.*\(2, 4\)"),
+        (lambda: layers.SpatialPyramidPoolingLayer((2, 4, 5)), "SpatialPyramidPoolingLayer takes"),
+        (lambda: layers.SpatialPyramidPoolingLayer((2, 4, 5, 5), [0]), r"pool_dims of.*got \[0\]"),
+        (lambda: layers.SpatialPyramidPoolingLayer((2, 4, 5, 5), implementation="slow"), "'fast' or 'kaiming'"),
+        (lambda: layers.SpatialPyramidPoolingLayer((2, 4, 5, 5), mode="sum"), "got 'sum'"),
+        (lambda: layers.ParametricRectifierLayer((2, None), shared_axes=0), r"ParametricRectifierLayer.*\(2, None\)"),
+        (lambda: layers.ParametricRectifierLayer((2, 3), shared_axes="both"), "'auto', 'all'.*'both'"),
+        (lambda: layers.RandomizedRectifierLayer((2, 3), 0.8, 0.3), "RandomizedRectifierLayer.*0.8 and 0.3"),
+    ],
+)
+def test_wrong_arguments(make: Callable[[], Any], text: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=text):
+        make()
+
+
+@pytest.mark.parametrize(
+    "call, text",
+    [
+        (lambda x: sj.pool(x, (2, 2, 2)), "have 3 axes, its input has 2"),
+        (lambda x: sj.pool(x, 2, mode="mean"), "no mode 'mean' of pool"),
+        (lambda x: sj.pool(x, 0), "size of pool is a positive int"),
+        (lambda x: sj.pool(x, (2, 2), stride=(1, 2, 3)), "stride of pool"),
+        (lambda x: sj.pool(x, 2, pad=-1), "pad of pool does not say"),
+        (lambda x: sj.pool(x, 2, pad=2), "fewer places than a window covers"),
+        (lambda x: sj.pool(x, 9), "reaches over 9 entries"),
+    ],
+)
+def test_wrong_pools(call: Callable[[Any], Any], text: str) -> None:
+    with pytest.raises(sj.ScanjitError, match=text):
+        call(sj.tensor((3, 8)))
