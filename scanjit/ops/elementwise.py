@@ -280,7 +280,8 @@ MUL = Elementwise(
 
 
 def _div_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
-    share = g / b
+    known = constant_value(a)
+    share = g * y if known is not None and known.ndim == 0 and known == 1 else g / b  # 1 / b is divided once
     return share, -(share * y)
 
 

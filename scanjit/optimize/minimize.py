@@ -123,9 +123,10 @@ def minimize(
     programs = _programs(loss, chosen, batched)
     with bars.Count(f"minimize {getattr(loss, '__name__', '')}".strip(), len(x), "problems") as count:
         told = progress or ((lambda ended, all: count.tell(ended)) if batched and bars.seen() else None)
-        problems, found = (x, box(bounds, x), arrays), []
+        starts, found = (x, box(bounds, x)), []
         for first, last in _groups(arrays, len(x)) if batched else [(0, 0)]:
-            own, sides, data = _rows_of(problems, slice(first, last)) if batched else problems
+            own, sides = _rows_of(starts, slice(first, last)) if batched else starts
+            data = tuple(_last_axis(array[first:last]) for array in arrays) if batched else arrays
             tell = (lambda ended, _, first=first: told(first + ended, len(x))) if told and batched else told
             found.append(_run(programs, own, sides, data, tuple(common), tolerance, limit, tell))
     state, inverse = found[0] if len(found) == 1 else mapped(lambda *parts: np.concatenate(parts), *found)
@@ -159,7 +160,8 @@ def _run(
     asked = count = len(x) if programs.batched else 1
     if programs.batched and asked == 1:  # two, because what is compiled for one problem rounds otherwise
         count = 2
-        x, sides, args = _rows_of((x, sides, args), np.zeros(count, int))
+        both = np.zeros(count, int)
+        (x, sides), args = _rows_of((x, sides), both), _columns_of(args, both)
     state = programs.start(x, sides, args, common, tolerance)
     taken, pace = 1, limit if progress is None else FIRST_STEPS
     while True:
@@ -168,12 +170,12 @@ def _run(
             progress(asked - int((running < asked).sum()), asked)
         if not len(running) or taken >= limit:
             break
-        rows = _rows(running, count) if len(running) < count else ...
-        part = [_rows_of(value, rows) for value in (state, sides, args)]
+        rows = _rows(running, count) if len(running) < count else None
+        part = (state, sides, args) if rows is None else (*_rows_of((state, sides), rows), _columns_of(args, rows))
         enough = len(running) // 2 if count > SMALLEST else 0
         before = time.perf_counter()
         steps, part = programs.go_on(*part, common, tolerance, enough, min(pace, limit - taken))
-        state = part if rows is ... else _with_rows(state, rows, part)
+        state = part if rows is None else _with_rows(state, rows, part)
         taken += int(steps)
         if pace < limit:
             pace = max(1, min(2 * pace, int(pace * bars.OFTEN / (time.perf_counter() - before))))
@@ -191,13 +193,24 @@ def _rows(running: np.ndarray, count: int) -> np.ndarray:
     """The problems of the next batch: those that run, and others if these are few."""
     if len(running) >= min(SMALLEST, count):
         return running
-    others = np.setdiff1d(np.arange(count), running)[: min(SMALLEST, count) - len(running)]
-    return np.union1d(running, others)
+    ended = np.ones(count, bool)
+    ended[running] = False
+    return np.sort(np.concatenate([running, np.flatnonzero(ended)[: min(SMALLEST, count) - len(running)]]))
 
 
 def _rows_of(value: Any, rows: Any) -> Any:
     """Some rows of each array of a nested tuple."""
     return mapped(lambda array: array[rows], value)
+
+
+def _last_axis(array: np.ndarray) -> np.ndarray:
+    """A copy of an array whose first axis is the last one."""
+    return np.ascontiguousarray(np.moveaxis(array, 0, -1))
+
+
+def _columns_of(args: tuple[np.ndarray, ...], columns: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Some problems of the data, which have their axis last."""
+    return tuple(array[..., columns] for array in args)
 
 
 def _with_rows(whole: Any, rows: Any, part: Any) -> Any:

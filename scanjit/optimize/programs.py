@@ -15,7 +15,8 @@ from scanjit.tensor import cast
 
 
 class Programs:
-    """Three compiled functions. Their first arguments are of one problem, or with `batched` of all:
+    """Three compiled functions. Their first arguments are of one problem, or with `batched` of all. Then the problems
+    are the last axis of `args`, so that the numbers of one step of many series lie side by side:
 
     - `start(x, box, args, common, tolerance)`: the first state;
     - `go_on(state, box, args, common, tolerance, enough, limit)`: how many steps were taken until at most `enough`
@@ -33,7 +34,7 @@ class Programs:
                 def one(first: Any, box: Any, args: Any) -> Any:
                     return of_one(lambda x: loss(x, *args, *common), first, Box(*box), *rest)
 
-                return vmap(one)(first, box, args) if batched else one(first, box, args)
+                return vmap(one, in_axes=(0, 0, -1))(first, box, args) if batched else one(first, box, args)
 
             return of_all
 

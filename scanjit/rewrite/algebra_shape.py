@@ -448,16 +448,28 @@ def gather_of_a_known_entry(node: Node) -> Node | None:
 
 @rules.rule()
 def elementwise_of_dimshuffles(node: Node) -> Node | None:
-    """f(dimshuffle(x, p), dimshuffle(y, p), numbers) -> dimshuffle(f(x, y), p): the op is done before the view"""
+    """f(dimshuffle(x, p), dimshuffle(y, p), narrow, number) -> dimshuffle(f(x, y, dimshuffle(narrow, p^-1), number), p)
+
+    The op is done before the transpose. `narrow` has fewer axes or one of size 1, such as the mean of each series.
+    """
     if not is_elementwise(node):
         return None
-    views = [arg for arg in node.operands if arg.ndim]
-    if not views or any(v.op is not DIMSHUFFLE for v in views):
+
+    def is_wide(arg: Node) -> bool:
+        return 0 < arg.ndim == node.ndim and 1 not in arg.type.shape
+
+    wide = [arg for arg in node.operands if is_wide(arg)]
+    if not wide or any(view.op is not DIMSHUFFLE for view in wide):
         return None
-    order = views[0].params["order"]
-    if any(v.params["order"] != order for v in views) or len({v.operands[0].ndim for v in views}) > 1:
-        return None
-    if None in order or len(order) != views[0].operands[0].ndim:
+    order = wide[0].params["order"]
+    if None in order or len(order) != wide[0].operands[0].ndim or any(v.params["order"] != order for v in wide):
         return None  # only transposes: others change how operands broadcast
-    bare = [arg.operands[0] if arg.ndim else arg for arg in node.operands]
-    return DIMSHUFFLE(node.op(*bare, **node.params), order=order)
+
+    def before(arg: Node) -> Node:
+        if is_wide(arg):
+            return arg.operands[0]
+        lead = node.ndim - arg.ndim
+        axes = (order.index(axis) - lead for axis in range(node.ndim))
+        return DIMSHUFFLE(arg, order=tuple(None if axis < 0 else axis for axis in axes)) if arg.ndim else arg
+
+    return DIMSHUFFLE(node.op(*map(before, node.operands), **node.params), order=order)

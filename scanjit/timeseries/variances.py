@@ -8,7 +8,7 @@ import numpy as np
 
 from scanjit.ir import Node
 from scanjit.loops import scan
-from scanjit.tensor import as_tensor, exp, log
+from scanjit.tensor import as_tensor, exp, log, zeros_like
 
 
 def garch(errors: Any, constant: Any, reaction: Any, memory: Any, asymmetry: Any = 0.0, first: Any = None) -> Node:
@@ -38,8 +38,9 @@ def garch(errors: Any, constant: Any, reaction: Any, memory: Any, asymmetry: Any
     array([1. , 0.8, 0.7])
     """
     errors = as_tensor(errors)
-    squares = errors**2 * (reaction + asymmetry * (errors < 0))
-    begin = (errors**2).mean(axis=0) if first is None else 0 * errors[0] + first
+    reactions = reaction if isinstance(asymmetry, float | int) and asymmetry == 0 else reaction + asymmetry * (errors < 0)
+    squares = errors**2 * reactions
+    begin = (errors**2).mean(axis=0) if first is None else zeros_like(errors[0]) + first
 
     def step(square: Node, variance: Node) -> tuple[Node, Node]:
         return constant + square + memory * variance, variance
@@ -74,7 +75,7 @@ def egarch(errors: Any, constant: Any, size: Any, memory: Any, asymmetry: Any = 
     array([1.   , 1.041, 1.058])
     """
     errors = as_tensor(errors)
-    begin = (errors**2).mean(axis=0) if first is None else 0 * errors[0] + first
+    begin = (errors**2).mean(axis=0) if first is None else zeros_like(errors[0]) + first
 
     def step(error: Node, logarithm: Node) -> tuple[Node, Node]:
         z = error * exp(-logarithm / 2)

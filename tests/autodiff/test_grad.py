@@ -446,3 +446,10 @@ def test_check_grad_takes_what_runs_a_graph() -> None:
 
     check_grad(lambda x: [x * x, total(x)], np.arange(3.0), mode=mode)
     assert used
+
+
+def test_the_derivatives_of_a_reciprocal_divide_once() -> None:
+    x = sj.vector("x")
+    first = sj.grad((1 / x).sum(), x)
+    nodes = ir.walk(run([1 / x, first, sj.grad(first.sum(), x)]).outputs)
+    assert sum(node.op.name == "div" for node in nodes) == 1

@@ -108,6 +108,18 @@ CASES: dict[str, Case] = {
     ),
     "reshape with ones": (lambda x, y: RESHAPE(x, shape=(B, 1, 6, 1)), lambda x, y: V(x, 0, None, 1, None)),
     "transposes of both": (lambda x, y: V(x, 1, 0) * V(y, 1, 0) + 1.0, lambda x, y: V(x * y + 1.0, 1, 0)),
+    "a transpose and what is narrow": (
+        lambda x, y: V(x, 1, 0) * V(y, 1, 0) + V(cut(x, 2, 3), 1, 0),
+        lambda x, y: V(x * y + cut(x, 2, 3), 1, 0),
+    ),
+    "a transpose and a number a row": (
+        lambda x, y: V(x, 1, 0) / V(total(y, 1), None, 0),
+        lambda x, y: V(x / V(total(y, 1), 0, None), 1, 0),
+    ),
+    "a transpose and fewer axes": (
+        lambda x, y: V(x, 1, 0) - total(y, 1),
+        lambda x, y: V(x - V(total(y, 1), 0, None), 1, 0),
+    ),
     "gather of an entry": (
         lambda x, y: GATHER(x, constant(np.int64(2)), axis=1),
         lambda x, y: V(cut(x, 2, 3), 0),
