@@ -38,8 +38,8 @@ def garch(errors: Any, constant: Any, reaction: Any, memory: Any, asymmetry: Any
     array([1. , 0.8, 0.7])
     """
     errors = as_tensor(errors)
-    reactions = reaction if isinstance(asymmetry, float | int) and asymmetry == 0 else reaction + asymmetry * (errors < 0)
-    squares = errors**2 * reactions
+    symmetric = isinstance(asymmetry, float | int) and asymmetry == 0
+    squares = errors**2 * (reaction if symmetric else reaction + asymmetry * (errors < 0))
     begin = (errors**2).mean(axis=0) if first is None else zeros_like(errors[0]) + first
 
     def step(square: Node, variance: Node) -> tuple[Node, Node]:
