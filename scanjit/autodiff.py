@@ -102,7 +102,9 @@ def grad(
     >>> grad(x * x * x, x).type
     float64()
     """
-    known = {as_node(node): _like(g, as_node(node), "a known gradient") for node, g in dict(known_grads or {}).items()}
+    given = dict(known_grads or {})
+    slopes = _leaves(flatten(list(given))[1], list(given.values()), "known gradients", "their variables")
+    known = {node: _like(g, node, "a known gradient") for node, g in zip(nodes_of(given), slopes, strict=True)}
     outputs, cotangents = list(known), list(known.values())
     if cost is not None:
         node = _scalar(cost)
@@ -180,7 +182,7 @@ def jvp(outputs: Any, wrt: Any, tangents: Any, consider_constant: Iterable[Any] 
         node = float_node(variable, "wrt")
         change = _like(tangent, node, "a tangent")
         changes[node] = changes[node] + change if node in changes else change
-    constants = [as_node(node) for node in consider_constant]
+    constants = nodes_of(consider_constant)
     roots, known, constants = _out_of_branches(nodes, list(changes), constants)
     found = pushforward(roots, {**dict(zip(known, changes.values(), strict=True)), **dict.fromkeys(constants)})
     return tree.unflatten([or_zeros(tangent, node) for tangent, node in zip(found, nodes, strict=True)])
@@ -206,11 +208,11 @@ def _backward(
         )
     leaves, tree = flatten(wrt)
     variables = [float_node(leaf, "wrt") for leaf in leaves]
-    constants = [as_node(node) for node in consider_constant]
+    constants = nodes_of(consider_constant)
     outputs, variables, constants, known = _out_of_branches(outputs, variables, constants, list(fixed))
     fixed = dict(zip(known, fixed.values(), strict=True))
     if disconnected == "raise":
-        check_connected(outputs, variables, constants)
+        check_connected(outputs, variables, constants, tree)
     found = pullback(outputs, cotangents, variables, constant=constants, fixed=fixed)
     return tree.unflatten([or_zeros(g, variable) for g, variable in zip(found, variables, strict=True)])
 
@@ -226,12 +228,20 @@ def _out_of_branches(outputs: Sequence[Node], *chosen: Sequence[Node]) -> list[l
     return [[next(replaced) for _ in group] for group in groups]
 
 
-def check_connected(outputs: Sequence[Node], variables: Sequence[Node], constants: Collection[Node]) -> None:
-    """Raise an error unless the outputs depend on all variables, on a way that does not lead through the constants."""
+def check_connected(
+    outputs: Sequence[Node], variables: Sequence[Node], constants: Collection[Node], tree: Tree
+) -> None:
+    """Raise an error unless the outputs depend on all variables, on a way that does not lead through the constants.
+    `tree` is the structure of the variables: of complex numbers, one part suffices."""
     reached = connected(outputs, constants)
-    for variable in variables:
-        if variable not in reached:
-            raise _not_connected(variable, outputs)
+    for places in tree.tensors():
+        if not any(variables[i] in reached for i in places):
+            raise _not_connected(variables[places[0]], outputs)
+
+
+def nodes_of(given: Iterable[Any]) -> list[Node]:
+    """The nodes of some symbols: of those of complex numbers, both parts."""
+    return [as_node(leaf) for leaf in flatten(list(given))[0]]
 
 
 def _not_connected(variable: Node, outputs: Sequence[Node]) -> errors.GradientError:
@@ -247,6 +257,12 @@ def _not_connected(variable: Node, outputs: Sequence[Node]) -> errors.GradientEr
 def float_node(value: Any, what: str) -> Node:
     """The node of a value, which must be one that has derivatives (a float)."""
     node = as_node(value)
+    if node.type.kind.is_complex:
+        raise errors.GradientError(
+            f"{what} must be real: derivatives are those of real numbers by the real and imaginary parts of others",
+            got=repr(node),
+            fix="take sj.real, sj.imag or sj.abs of it, as in sj.abs(z) ** 2",
+        )
     if not node.type.kind.floating:
         raise errors.GradientError(
             f"{what} must be of floats: {node.name or 'this'} is of {node.dtype}, which has no derivatives",

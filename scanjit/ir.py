@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from scanjit import errors, types
+from scanjit.kinds import kind_of
 from scanjit.signatures import Array, Attribute, DType, Parameter, Params, Reference, Rule, Samples, Value
 from scanjit.symbol import Symbol
 from scanjit.types import Atom, Dim, Dimension, Type
@@ -37,6 +38,7 @@ class Traits(TypedDict, total=False):
     moves_data: bool
     never_fails: bool
     is_linear: bool
+    by_parts: bool
     has_constant_slope: bool
     reads_memory: Literal["none", "first", "all"]
     goes_anywhere: bool
@@ -72,6 +74,8 @@ class Op:
         batch is a loop over the examples.
     samples : `samples(rng, dtype) -> iterable of (args, params)`: concrete arrays inside the op's domain, from which
         the tests are generated.
+    of_complex : `of_complex(*args, **params) -> Node`: the result for complex operands, made of their parts (see
+        `COMPLEX`). By default, ops that are linear or work `by_parts` are applied to both parts, and others refuse.
     dtypes : the dtypes that tests sample.
     doc : one line, for the generated documentation.
     **traits : what passes ask about the op, instead of comparing its name. A subclass gives the traits of its ops.
@@ -83,6 +87,8 @@ class Op:
         are stored in the node (a constant).
     never_fails : no values of its operands make it raise an error. False also where nobody has thought about it.
     is_linear : `f(a + b) = f(a) + f(b)`, where all operands are added at once.
+    by_parts : of complex operands, it does the same with the real and with the imaginary parts. The other operands (an
+        index, a condition) are the same for both.
     has_constant_slope : its derivatives do not depend on the values of its operands that have derivatives, as for
         `where`. Linear ops have constant slopes too.
     reads_memory : which operands it reads as arrays in memory, rather than as values next to it: "none", "first" (as
@@ -100,6 +106,7 @@ class Op:
     moves_data: bool = False
     never_fails: bool = False
     is_linear: bool = False
+    by_parts: bool = False
     has_constant_slope: bool = False
     reads_memory: Literal["none", "first", "all"] = "none"
     goes_anywhere: bool = False
@@ -120,6 +127,7 @@ class Op:
         batch: Rule[tuple[Node, bool] | list[tuple[Node, bool]]] | None = None,
         batch_params: Rule[Params] | None = None,
         samples: Callable[[np.random.Generator, str], Samples] | None = None,
+        of_complex: Rule[Node] | None = None,
         dtypes: Sequence[str] = ("float64", "float32"),
         doc: str = "",
         **traits: Unpack[Traits],
@@ -132,14 +140,35 @@ class Op:
             vjp = lambda g, y, *operands, **params: tuple(needs(y[0].args[0], g, [True] * len(operands)))
         self.vjp, self.selective_vjp, self.connected = vjp, selective_vjp, connected
         self.jvp, self.batch, self.batch_params = jvp, batch, batch_params
-        self.samples, self.dtypes, self.doc = samples, dtypes, doc
+        self.samples, self.dtypes, self.doc, self.of_complex = samples, dtypes, doc, of_complex
         vars(self).update(traits)
         OPS[name] = self
 
     def __call__(self, *args: Node, **params: Parameter) -> Node:
         """The node that applies this op to nodes. Dimensions in `params` may depend on values of nodes."""
+        if any([arg.op is COMPLEX for arg in args]):
+            return self._applied_to_complex(args, params)
         applied = Parametrized.of(self, params, len(args))
         return _intern(applied, applied.arguments(args))
+
+    def _applied_to_complex(self, args: tuple[Node, ...], params: Params) -> Node:
+        self.check_takes_complex(args)
+        if self.of_complex is not None:
+            return self.of_complex(*args, **params)
+        if self.is_linear and not all(arg.op is COMPLEX for arg in args):
+            raise errors.InternalError(f"{self.name} takes operands of one dtype", got=args)
+        real, imaginary = ([arg.args[i] if arg.op is COMPLEX else arg for arg in args] for i in (0, 1))
+        return COMPLEX(self(*real, **params), self(*imaginary, **params))
+
+    def check_takes_complex(self, got: object) -> None:
+        """Raise an error unless this op is defined for complex numbers."""
+        if self.of_complex is None and not (self.is_linear or self.by_parts):
+            raise errors.DtypeError(
+                f"{self.name} is not defined for complex numbers",
+                got=got,
+                expected="real numbers",
+                fix="take sj.abs, sj.angle, sj.real or sj.imag of them; complex numbers have no order",
+            )
 
     def prepare(self, values: Sequence[object]) -> Sequence[Node]:
         """The values that a user gave, as nodes."""
@@ -267,9 +296,9 @@ def is_symbol(value: object) -> TypeGuard[Attribute]:
     return isinstance(value, Node) or hasattr(value, "__scanjit_node__")
 
 
-def is_number(value: object) -> TypeGuard[bool | int | float]:
+def is_number(value: object) -> TypeGuard[bool | int | float | complex]:
     """Whether a value is a Python scalar. Python scalars are weak: `x * 2` has the dtype of `x`."""
-    return isinstance(value, bool | int | float) and not isinstance(value, np.generic)
+    return isinstance(value, bool | int | float | complex) and not isinstance(value, np.generic)
 
 
 def as_node(value: object) -> Node:
@@ -401,8 +430,8 @@ def _leaf(name: str, infer: Rule[Type], doc: str) -> Op:
     return Op(name, infer=infer, reference=reference, doc=doc)
 
 
-INPUT = _leaf("input", lambda *, type, **_: type, "a value that a function is called with")
-SHARED = _leaf("shared", lambda *, variable, name: variable.type, "the value of a shared variable")
+INPUT = _leaf("input", lambda *, type, **_: type.in_memory, "a value that a function is called with")
+SHARED = _leaf("shared", lambda *, variable, name: variable.type.in_memory, "the value of a shared variable")
 BOUND = _leaf("bound", lambda *, type, **_: type, "an input of the graph inside a scan, known by its position")
 ORIGINS = (INPUT, SHARED, BOUND)
 CONSTANT = Op(
@@ -419,6 +448,23 @@ PART = Op(
     reference=lambda whole, *, index: whole[index],
     doc="one result of an op that has several",
 )
+
+
+def _complex_infer(real: Type, imaginary: Type, **_: Parameter) -> Type:
+    if real is not imaginary or not real.kind.floating:
+        raise errors.InternalError("the parts of complex numbers are floats of one type", got=(real, imaginary))
+    return Type(np.result_type(real.dtype, np.complex64), real.shape)
+
+
+COMPLEX = Op(
+    "complex",
+    infer=_complex_infer,
+    reference=lambda real, imaginary, **_: real + 1j * imaginary,
+    doc="complex numbers, from their real and imaginary parts",
+)
+"""A symbol of complex numbers is this op on its two parts. No node has it as an argument: an op that is applied to it
+is applied to the parts (`Op.of_complex`), and loops, branches and functions see a structure of two tensors. So all that
+works on graphs knows real numbers alone. The parameter `name` is that of an input or a shared variable."""
 
 
 class Data:
@@ -448,13 +494,19 @@ class Data:
 def constant(value: object, dtype: DTypeLike | None = None) -> Node:
     """A node that holds an array."""
     array = np.asarray(value, dtype=None if dtype is None else np.dtype(dtype))
-    types.dtype_of(array.dtype)
+    if kind_of(types.dtype_of(array.dtype)).is_complex:
+        return COMPLEX(constant(array.real), constant(array.imag))
     return CONSTANT(data=Data(array))
 
 
 def new_input(type_: Type, name: str | None = None) -> Node:
-    """A new input, different from all others."""
+    """A new input, different from all others. One of complex numbers is the array of floats that holds them."""
     return INPUT(type=type_, name=name, serial=next(_serial))
+
+
+def declared(origin: Node) -> Type:
+    """The type that an input or a shared variable has for users: its own, or one of complex numbers."""
+    return origin.params["variable"].type if origin.op is SHARED else origin.params["type"]
 
 
 def parts(node: Node) -> tuple[Node, ...]:

@@ -17,7 +17,8 @@ class Kind(NamedTuple):
     Attributes
     ----------
     name : its name in generated code: "f32"; "bool" is a mask.
-    family : "f" for floats, "i" for integers with a sign, "u" for those without, "b" for masks.
+    family : "f" for floats, "i" for integers with a sign, "u" for those without, "b" for masks; "c" for complex
+        numbers, which no lane holds: they are computed as two floats.
     bits : the bits of a lane; 1 of a mask.
     dtype : the NumPy dtype of arrays whose elements are computed in it.
     moved : the name of the kind that loads and stores move: "u8" for masks, else its own.
@@ -38,6 +39,16 @@ class Kind(NamedTuple):
     def floating(self) -> bool:
         """Whether it has fractions, infinities and NaN."""
         return self.family == "f"
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether it is a pair of floats."""
+        return self.family == "c"
+
+    @property
+    def inexact(self) -> bool:
+        """Whether it has fractions: floats and complex numbers."""
+        return self.family in ("f", "c")
 
     @property
     def integral(self) -> bool:
@@ -61,8 +72,9 @@ class Kind(NamedTuple):
 
     @property
     def order(self) -> int:
-        """Where it stands in the order of masks, integers, floats. A value of an earlier one can become a later one."""
-        return "biuf".index(self.family) - (self.family in "uf")
+        """Where it stands in the order of masks, integers, floats, complex numbers. A value of an earlier one can
+        become a later one."""
+        return {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}[self.family]
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -85,8 +97,13 @@ KINDS: dict[str, Kind] = {
         ("float64", "f64", 64, "f64"),
     )
 }
-"""The table, by name."""
-_OF_DTYPE = {kind.dtype: kind for kind in KINDS.values()}
+"""The table of what a lane holds, by name."""
+COMPLEX = tuple(
+    Kind(np.dtype(name).str[1:], "c", 8 * np.dtype(name).itemsize, np.dtype(name), part)
+    for name, part in (("complex64", "f32"), ("complex128", "f64"))
+)
+"""Complex numbers: `moved` names the kind of each of the two floats that one is made of."""
+_OF_DTYPE = {kind.dtype: kind for kind in (*KINDS.values(), *COMPLEX)}
 
 
 def kind_of(dtype: np.dtype | type | str | Kind) -> Kind:
@@ -107,7 +124,7 @@ def kind_of(dtype: np.dtype | type | str | Kind) -> Kind:
         return KINDS[dtype]
     found = _OF_DTYPE.get(dtype if isinstance(dtype, np.dtype) else np.dtype(dtype))
     if found is None:
-        raise ValueError(f"no SIMD element kind for {dtype!r}; known: {', '.join(KINDS)}")
+        raise ValueError(f"no element kind for {dtype!r}; known: {', '.join(KINDS)}")
     return found
 
 
@@ -124,4 +141,4 @@ def holds_numbers(dtype: np.dtype) -> bool:
     >>> holds_numbers(np.dtype("float16")), holds_numbers(np.dtype("datetime64"))
     (True, False)
     """
-    return dtype.kind in "biuf"
+    return dtype.kind in "biufc"

@@ -262,7 +262,7 @@ def _units(states: Any) -> np.ndarray:
         values = np.asarray(states)
     except ValueError:  # a list of lists of different lengths
         values = np.asarray(None)
-    if not holds_numbers(values.dtype) or values.ndim not in (1, 2) or not values.size:
+    if not holds_numbers(values.dtype) or np.iscomplexobj(values) or values.ndim not in (1, 2) or not values.size:
         raise errors.ArgumentError(
             "the states of one sequence are drawn, as numbers of shape (steps, units)",
             got=f"{values.dtype}{values.shape}",

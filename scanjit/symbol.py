@@ -75,6 +75,12 @@ class Symbol(Generic[N]):
             """`x` kept within bounds; `None` is no bound. The gradient passes where `min <= x <= max`. See
             `scanjit.clip`."""
 
+        def conj(self) -> N:
+            """The complex conjugate: the imaginary part with the other sign. See `scanjit.conj`."""
+
+        def conjugate(self) -> N:
+            """The complex conjugate: the imaginary part with the other sign. See `scanjit.conj`."""
+
         def copy(self) -> N:
             """The symbol itself: symbols never change, so it needs no copy."""
 
@@ -101,6 +107,10 @@ class Symbol(Generic[N]):
             """All elements as a vector; or with `ndim` axes, of which the last one joins all that are too many. See
             `scanjit.flatten`."""
 
+        @property
+        def imag(self) -> N:
+            """The imaginary part of complex numbers; zeros for what is real. See `scanjit.imag`."""
+
         def inc(self, value: TensorLike) -> N:
             """`x[key].inc(v)`: `x`, with `v` added to the entries that `key` selects; several times, if an index
             names an entry several times. See `set`."""
@@ -125,6 +135,10 @@ class Symbol(Generic[N]):
 
         def ravel(self) -> N:
             """All elements in row-major order, as a vector. See `scanjit.ravel`."""
+
+        @property
+        def real(self) -> N:
+            """The real part of complex numbers. What is real already stays as it is. See `scanjit.real`."""
 
         def repeat(self, repeats: Any, axis: int | None = None) -> N:
             """`x` with each entry repeated along an axis (None: all elements in row-major order). See
@@ -181,7 +195,7 @@ class SupportsArray(Protocol):
     def __array__(self) -> NDArray[Any]: ...
 
 
-Tensor = Symbol[Any] | SupportsArray | float
+Tensor = Symbol[Any] | SupportsArray | complex
 """A symbol, an array or a number."""
 TensorLike = Tensor | list[Any] | tuple[Any, ...]
 """What functions take as a tensor: a symbol, an array, a number, or lists of them."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Collection, Sequence
+from itertools import starmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from scanjit.ops.view import View
 from scanjit.runtime.function import CompiledFunction, function
 from scanjit.runtime.function_graph import Mode, check_mode
 from scanjit.tensor import tensor
+from scanjit.types import Type
 
 __all__ = ["TorchFunction", "as_function"]
 
@@ -84,7 +86,7 @@ class TorchFunction:
             raise errors.ArgumentError("a function for PyTorch is made of a function", got=repr(f))
         self.f, self.mode = f, mode
         self.__name__ = getattr(f, "__name__", "function")
-        self._programs: dict[tuple[Any, ...], tuple[_Program, Tree | None]] = {}
+        self._programs: dict[tuple[Any, ...], _Made] = {}
         self._lock = threading.Lock()
         if isinstance(f, CompiledFunction):
             self.mode = f.mode
@@ -96,13 +98,14 @@ class TorchFunction:
     def __call__(self, *args: Any, **named: Any) -> Any:
         if isinstance(self.f, CompiledFunction):
             args = self.f.by_position(args, named)
-            program, tree = self._programs[()]
+            made = self._programs[()]
         else:
-            program, tree = self._traced(args, named)
-        outputs = program(*(_as_tensor(value, slot) for value, slot in zip(args, program.inputs, strict=True)))
-        return None if tree is None else tree.unflatten(outputs)
+            made = self._traced(args, named)
+        slots = zip(args, made.program.inputs, made.types, strict=True)
+        outputs = zip(made.program(*starmap(_as_tensor, slots)), made.tree.stored(), strict=True)
+        return made.tree.whole().unflatten([_torch().view_as_complex(x) if pairs else x for x, pairs in outputs])
 
-    def _traced(self, args: Sequence[Any], named: dict[str, Any]) -> tuple[_Program, Tree | None]:
+    def _traced(self, args: Sequence[Any], named: dict[str, Any]) -> _Made:
         """The program for tensors of these ranks and dtypes."""
         if named:
             raise errors.ArgumentError(
@@ -120,7 +123,17 @@ class TorchFunction:
         return f"<scanjit.torch: {self.f!r}>"
 
 
-def _of_compiled(f: CompiledFunction[Any]) -> tuple[_Program, Tree | None]:
+class _Made(NamedTuple):
+    """The program of a function, the structure of what it returns, and the types that its inputs have for users.
+
+    The program knows complex tensors as tensors of floats, whose last axis holds the two parts."""
+
+    program: _Program
+    tree: Tree
+    types: list[Type]
+
+
+def _of_compiled(f: CompiledFunction[Any]) -> _Made:
     if f.graph.updates:
         updated = ", ".join(variable.name or "unnamed" for variable, _ in f.graph.updates)
         raise errors.ArgumentError(
@@ -128,9 +141,14 @@ def _of_compiled(f: CompiledFunction[Any]) -> tuple[_Program, Tree | None]:
             got=updated,
             fix="return the new values as outputs, and give the old ones as inputs",
         )
-    if f.graph.tree is None:
+    graph, declared = f.graph, list(map(ir.declared, f.graph.inputs))
+    if graph.tree is None:
         raise errors.ArgumentError(f"{f.name} gives nothing", fix="give it outputs")
-    return _Program(f.graph.inputs, f.graph.outputs, f.name, f.mode, f), f.graph.tree
+    if any(graph.tree.stored()) or any(type_.kind.is_complex for type_ in declared):
+        stored = [new_input(node.type, node.name) for node in graph.inputs]
+        outputs = ir.replace(graph.outputs, dict(zip(graph.inputs, stored, strict=True)))
+        return _Made(_Program(stored, outputs, f.name, f.mode), graph.tree, declared)
+    return _Made(_Program(graph.inputs, graph.outputs, f.name, f.mode, f), graph.tree, declared)
 
 
 # ---- tensors and arrays ----------------------------------------------------------------------------------------------
@@ -154,13 +172,16 @@ def _kind(value: Any, label: str) -> tuple[int, str]:
     return value.ndim, str(_as_array(value, label).dtype)
 
 
-def _as_tensor(value: Any, node: Node) -> Any:
-    """What was given for an input, as a tensor."""
+def _as_tensor(value: Any, node: Node, type_: Type) -> Any:
+    """What was given for an input that a user declared as one of this type, as a tensor as it lies in memory."""
     if isinstance(value, _torch().Tensor):
-        return value
-    weak = isinstance(value, bool | int | float | list | tuple)
+        if not type_.kind.is_complex:
+            return value
+        return _torch().view_as_real((value if value.is_complex() else value + 0j).resolve_conj())
+    weak = isinstance(value, bool | int | float | complex | list | tuple)
     try:
-        return _torch().from_numpy(np.array(value, node.dtype if weak else None))
+        array = np.array(value, type_.dtype if weak or type_.kind.is_complex else None)
+        return _as_tensor(_torch().from_numpy(array), node, type_)
     except (TypeError, ValueError) as error:
         raise errors.ArgumentError(
             f"the value for {node!r} is neither a tensor nor an array", got=repr(value), expected=str(error)

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from scanjit import errors
-from scanjit.kinds import KINDS, Kind, kind_of
+from scanjit.kinds import COMPLEX, KINDS, Kind, kind_of
 from scanjit.signatures import DType, NodeBelow
 from scanjit.walks import bottom_up
 
@@ -659,6 +659,13 @@ class Type:
         """What its elements are computed in. Asked whether these are floats, integers, or true and false."""
         return kind_of(self.dtype)
 
+    @property
+    def in_memory(self) -> Type:
+        """The type of the array that holds values of this type. Complex numbers lie in an array of floats with one more
+        axis of size 2, the last one, for their two parts."""
+        kind = self.kind
+        return Type(kind_of(kind.moved).dtype, (*self.shape, 2)) if kind.is_complex else self
+
     def with_shape(self, shape: Sequence[Dimension]) -> Type:
         """The same dtype with another shape."""
         return Type(self.dtype, tuple(shape))
@@ -691,6 +698,7 @@ def check_memory(nbytes: int, type_: Type, where: str | None = None) -> None:
 
 
 DTYPES = tuple(kind.dtype for kind in KINDS.values())
+"""The dtypes of arrays in memory. Those of complex numbers lie there as pairs of floats."""
 
 
 def dtype_of(name: object) -> DType:
@@ -699,9 +707,10 @@ def dtype_of(name: object) -> DType:
         dtype = np.dtype(cast(DTypeLike, name))
     except TypeError:
         dtype = None
-    if dtype not in DTYPES:
+    known = (*DTYPES, *(kind.dtype for kind in COMPLEX))
+    if dtype not in known:
         raise errors.DtypeError(
-            "this dtype is not supported", got=repr(name), expected="one of " + ", ".join(map(str, DTYPES))
+            "this dtype is not supported", got=repr(name), expected="one of " + ", ".join(map(str, known))
         )
     return dtype
 
@@ -750,13 +759,19 @@ def broadcast(shapes: Sequence[tuple[Dimension, ...]], what: str = "operands") -
     return tuple(result)
 
 
-def promote(dtypes: Sequence[DType], scalars: Sequence[bool | int | float] = ()) -> DType:
+_SCALARS = {"b": bool | np.bool_, "i": int, "f": float, "c": complex}
+"""The kinds of Python's numbers. A bool is an int too."""
+
+
+def promote(dtypes: Sequence[DType], scalars: Sequence[bool | int | float | complex] = ()) -> DType:
     """The dtype of an operation, as NumPy 2 finds it: Python scalars are weak. Floats stay within float64."""
-    kinds = "".join("b" if isinstance(s, bool | np.bool_) else "i" if isinstance(s, int) else "f" for s in scalars)
+    kinds = {next(k for k, t in _SCALARS.items() if isinstance(s, t)) for s in scalars}
+    if "c" in kinds:
+        return np.result_type(promote(dtypes, [0.0]) if dtypes else np.float64, np.complex64)
     if not dtypes:
         return np.dtype("float64" if "f" in kinds else "int64" if "i" in kinds else "bool")
     dtype = dtypes[0] if len(set(dtypes)) == 1 else np.result_type(*dtypes)
-    if "f" in kinds and not kind_of(dtype).floating:
+    if "f" in kinds and not kind_of(dtype).inexact:
         return np.dtype("float64")
     if "i" in kinds and kind_of(dtype).is_mask:
         return np.dtype("int64")

@@ -11,7 +11,7 @@ import pytest
 
 from scanjit import types
 from scanjit.codegen.names import suffix
-from scanjit.kinds import KINDS, Kind, integer_of, kind_of
+from scanjit.kinds import COMPLEX, KINDS, Kind, integer_of, kind_of
 from tests.simd.support import run_compiled, run_emulated, source_of
 
 ROOT = Path(__file__).parent.parent / "scanjit"
@@ -27,8 +27,15 @@ def test_a_row_is_found_by_its_dtype_and_its_name() -> None:
         assert suffix(kind.dtype, 4) == f"{name}x4"
     assert integer_of(64) is KINDS["i64"]
     assert {kind.dtype for kind in KINDS.values()} == set(types.DTYPES)
-    with pytest.raises(ValueError, match=r"no SIMD element kind for 'complex64'; known: bool, i8"):
-        kind_of("complex64")
+    with pytest.raises(ValueError, match=r"no element kind for 'float16'; known: bool, i8"):
+        kind_of("float16")
+
+
+def test_complex_numbers_are_pairs_of_floats() -> None:
+    for kind in COMPLEX:
+        assert kind_of(kind.dtype) is kind and kind.is_complex and kind.inexact and not kind.floating
+        assert KINDS[kind.moved].floating and 2 * KINDS[kind.moved].bits == kind.bits == 8 * kind.size
+        assert kind.order > KINDS[kind.moved].order and kind.dtype not in types.DTYPES
 
 
 @pytest.mark.parametrize("run", [run_emulated, run_compiled])

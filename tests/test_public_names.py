@@ -34,7 +34,7 @@ def documented() -> Iterator[tuple[str, Any]]:
             yield from ((f"{name}.{key}", method) for key, method in methods.items() if not key.startswith("_"))
 
 
-INTERNAL = {"SharedVariable.converted", "SharedVariable.check_shape"}
+INTERNAL = {"SharedVariable.converted", "SharedVariable.check_shape", "SharedVariable.as_declared"}
 """Methods that users do not call, but other layers do."""
 
 

@@ -5,8 +5,18 @@ from itertools import accumulate
 from typing import Any, Literal
 
 from scanjit import errors, types
-from scanjit.autodiff import Disconnected, by_variables, check_connected, float_node, grad, jvp, of_outputs, vjp
-from scanjit.ir import Node, apply, as_node, dim_node, new_input
+from scanjit.autodiff import (
+    Disconnected,
+    by_variables,
+    check_connected,
+    float_node,
+    grad,
+    jvp,
+    nodes_of,
+    of_outputs,
+    vjp,
+)
+from scanjit.ir import Node, apply, dim_node, new_input
 from scanjit.loops.ifelse import ifelse
 from scanjit.loops.structure import flatten
 from scanjit.ops.batch import batch_graph
@@ -65,12 +75,12 @@ def jacobian(
     node = float_node(outputs, "the output")
     leaves, tree = flatten(wrt)
     variables = [float_node(leaf, "wrt") for leaf in leaves]
-    constants = [as_node(value) for value in consider_constant]
+    constants = nodes_of(consider_constant)
     if disconnected == "raise":
-        check_connected([node], variables, constants)
+        check_connected([node], variables, constants, tree)
     makers: dict[str, Callable[[], list[Node]]] = {
         "forward": lambda: _forward([node], variables, constants)[0],
-        "reverse": lambda: _reverse(node, variables, constants, disconnected),
+        "reverse": lambda: _reverse(node, variables, constants, "zero"),
     }
     rows, columns = types.product(node.type.shape), _entries(variables)
     mode = mode or _shorter(rows, columns)
@@ -202,10 +212,16 @@ def hessian(
     >>> sj.function([a, x], blocks["x"]["a"], mode="reference")(3.0, [1.0, 2.0])
     array([2., 4.])
     """
-    constants = tuple(consider_constant)
+    constants = nodes_of(consider_constant)
     variables, tree = flatten(wrt)
+    if len(tree.tensors()) < len(variables):
+        raise errors.GradientError(
+            "the second derivatives by complex numbers are no complex numbers",
+            got=wrt,
+            fix="write the cost as a function of two real symbols x and y, with x + 1j * y in it; or use sj.hvp",
+        )
     rows = grad(cost, variables, None, constants, disconnected)
-    nodes, fixed = [float_node(variable, "wrt") for variable in variables], [*map(as_node, constants)]
+    nodes, fixed = [float_node(variable, "wrt") for variable in variables], constants
     try:  # what forward derivatives share is computed once
         pairs = zip(rows, nodes, strict=True)
         blocks = _forward(rows, nodes, fixed) if mixed else [_forward([row], [node], fixed)[0] for row, node in pairs]

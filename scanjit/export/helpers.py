@@ -11,16 +11,26 @@ def argument(value: Any, dtype: Any, shape: Any, name: str) -> np.ndarray:
 
     `shape` says which sizes are known; the others are None.
     """
-    weak = isinstance(value, (bool, int, float, list, tuple))
+    weak = isinstance(value, (bool, int, float, complex, list, tuple))
     array = np.asarray(value)
-    if array.dtype.kind not in "biuf":
+    if array.dtype.kind not in "biufc":
         raise TypeError(f"{name} must be an array of {np.dtype(dtype)}, got {array.dtype}")
     lossless = np.can_cast(array.dtype, dtype, "same_kind" if weak else "safe")
-    if not lossless and not (array.dtype.kind in "iu" and np.dtype(dtype).kind == "f"):
+    if not lossless and not (array.dtype.kind in "iu" and np.dtype(dtype).kind in "fc"):
         raise TypeError(f"{name} must be an array of {np.dtype(dtype)}, got {array.dtype}: convert it with astype")
     if len(shape) != array.ndim or any(a is not None and a != b for a, b in zip(shape, array.shape)):  # noqa: B905
         raise ValueError(f"{name} must have the shape {shape} (None: any size), got {array.shape}")
     return array.astype(dtype)
+
+
+def stored(z: np.ndarray) -> np.ndarray:
+    """The array of floats that holds complex numbers: its last axis has their two parts."""
+    return np.array(z, order="C").reshape((*z.shape, 1)).view(z.real.dtype)
+
+
+def complex_numbers(x: np.ndarray) -> np.ndarray:
+    """The complex numbers that an array of floats holds."""
+    return np.array(x, order="C").view(np.result_type(x.dtype, np.complex64))[..., 0]
 
 
 def equal(left: int, right: int, what: str) -> None:

@@ -12,7 +12,7 @@ from scanjit import errors, types
 from scanjit.export.draft import Draft, names_of_sizes
 from scanjit.export.expressions import dtype_text
 from scanjit.export.harvest import Harvest
-from scanjit.ir import Graph, Node
+from scanjit.ir import Graph, Node, declared
 from scanjit.loops.structure import Tree
 from scanjit.runtime import sizes
 from scanjit.runtime.function import CompiledFunction
@@ -57,7 +57,7 @@ class Module:
 
     def variable(self, variable: SharedVariable) -> str:
         """The text of the value of a shared variable."""
-        return f"variables[{self._key(variable, writable(variable.name or 'unnamed'), variable.get_value)!r}]"
+        return f"variables[{self._key(variable, writable(variable.name or 'unnamed'), lambda: variable.stored)!r}]"
 
     def constant(self, array: np.ndarray) -> str:
         """The text of a constant that is too large to be written out."""
@@ -123,8 +123,11 @@ class Module:
         given = {node: self.unused(node.name or "x", names) for node in graph.inputs}
         draft = Draft(self, given)
         for node, name in given.items():
-            known = tuple(dim if isinstance(dim, int) else None for dim in node.type.shape)
-            checked = f"{self.helper('argument')}({name}, {dtype_text(node.dtype)}, {known}, {name!r})"
+            taken = declared(node)
+            known = tuple(dim if isinstance(dim, int) else None for dim in taken.shape)
+            checked = f"{self.helper('argument')}({name}, {dtype_text(taken.dtype)}, {known}, {name!r})"
+            if taken is not node.type:
+                checked = f"{self.helper('stored')}({checked})"
             draft.lines.append(f"{name} = {checked}")
         shared = [(node, self.variable(node.params["variable"])) for node in graph.shared]
         rest = names_of_sizes(draft, [*given.items(), *shared])
@@ -157,22 +160,26 @@ class Module:
         """The statements of a draft, then those that update variables, then the `return`."""
         graph = self.called.graph
         count = len(graph.outputs)
-        new = [f"np.array({text})" for text in results[:count]]
+        flags = [] if graph.tree is None else graph.tree.stored()
+        new = [
+            f"{self.helper('complex_numbers')}({text})" if pairs else f"np.array({text})"
+            for text, pairs in zip(results[:count], flags, strict=True)
+        ]
         lines = list(draft.lines)
         if graph.updates:
             updated = [self.variable(variable) for variable, _ in graph.updates]
             values = [draft.name("new") for _ in updated]
             lines += [f"{name} = np.array({text})" for name, text in zip(values, results[count:], strict=True)]
             result = draft.name("result")
-            lines.append(f"{result} = {_nested(graph.tree, new)}")
+            lines.append(f"{result} = {_nested(graph.tree and graph.tree.whole(), new)}")
             lines += [f"{place} = {name}" for place, name in zip(updated, values, strict=True)]
             return [*lines, f"return {result}"]
-        return [*lines, f"return {_nested(graph.tree, new)}"]
+        return [*lines, f"return {_nested(graph.tree and graph.tree.whole(), new)}"]
 
     def _summary(self, given: list[tuple[Node, str]]) -> str:
         """One sentence about the arguments and results of the function."""
-        takes = ", ".join(f"{name}: {node.type}" for node, name in given) or "nothing"
-        gives = ", ".join(str(node.type) for node in self.called.graph.outputs) or "nothing"
+        takes = ", ".join(f"{name}: {declared(node)}" for node, name in given) or "nothing"
+        gives = ", ".join(map(str, self.called.graph.returns)) or "nothing"
         return writable(f"From {takes}; to {gives}.").replace("\\", r"\\").replace('"', r"\"")
 
 

@@ -71,6 +71,11 @@ class Feedback:
         return is_number(self.leaf.value)
 
     @property
+    def tensor(self) -> tuple[int, tuple[int, ...]]:
+        """Which tensor of the outputs it belongs to: one of complex numbers has two leaves."""
+        return self.output, next(places for places in self.entry.tree.tensors() if self.place in places)
+
+    @property
     def type(self) -> Type:
         """The type that every value has."""
         return self.symbols[0].type
@@ -179,6 +184,10 @@ class Carries:
         """
         weak = [item for item in self.items if item.weak]
         met = _dtypes_met([item.symbols for item in weak], [results[item.output][item.place] for item in weak])
+        shared: dict[Any, set[np.dtype]] = {}  # the two parts of a complex number have one dtype
+        for item, dtypes in zip(weak, met, strict=True):
+            shared.setdefault(item.tensor, set()).update(dtypes)
+        met = [shared[item.tensor] for item in weak]
         changed = {}
         for item, entering in zip(weak, met, strict=True):
             result = results[item.output][item.place]

@@ -261,7 +261,7 @@ def build(
         checkpoint=checkpoint if checkpoint is None or isinstance(checkpoint, str) else int(checkpoint),
         name=name,
     )
-    updates = {update.variable: ir.parts(node)[i] for i, update in enumerate(traced.updates, at)}
+    updates = {update.variable: update.declared(ir.parts(node)[i]) for i, update in enumerate(traced.updates, at)}
     return BuiltScan(node, traced.trees, tuple(traced.carries.finals(len(traced.trees))), updates)
 
 

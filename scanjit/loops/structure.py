@@ -1,21 +1,28 @@
-"""Nested values: tuples, lists, dicts, named tuples and dataclasses, taken apart into leaves and put together again."""
+"""Nested values: tuples, lists, dicts, named tuples and dataclasses, taken apart into leaves and put together again.
+
+Complex numbers are a structure of two: their real and their imaginary part.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from scanjit import errors, tracebacks
-from scanjit.ir import Node, is_symbol
+from scanjit.ir import COMPLEX, Node, as_node, is_number, is_symbol
+from scanjit.kinds import COMPLEX as COMPLEX_KINDS
+from scanjit.types import DtypeName
 
 
 @dataclass(frozen=True)
 class Tree:
     """The structure of a nested value: a leaf (`kind` is None) or a container of named children.
+
+    The kind `complex` has two children, or one: the array of floats that holds both parts.
 
     Examples
     --------
@@ -46,6 +53,8 @@ class Tree:
         if self.kind is None:
             return next(leaves)
         values = [child._build(leaves) for child in self.children]
+        if self.kind is complex:
+            return _complex(*values)
         if self.kind in (tuple, list):
             return self.kind(values)
         if self.kind is dict:
@@ -53,6 +62,38 @@ class Tree:
         if issubclass(self.kind, tuple):
             return self.kind(*values)
         return self.kind(**dict(zip(map(str, self.names), values, strict=True)))
+
+    def with_leaves(self, trees: Iterable[Tree]) -> Tree:
+        """The same structure with other structures in place of its leaves."""
+        remaining = iter(trees)
+        return self._with(remaining)
+
+    def _with(self, trees: Iterator[Tree]) -> Tree:
+        if self.kind is None:
+            return next(trees)
+        return Tree(self.kind, self.names, tuple(child._with(trees) for child in self.children))
+
+    def tensors(self, first: int = 0) -> list[tuple[int, ...]]:
+        """The positions of the leaves of each tensor: of one of complex numbers, two."""
+        if self.kind in (None, complex):
+            return [tuple(range(first, first + self.size))]
+        found: list[tuple[int, ...]] = []
+        for child in self.children:
+            found += child.tensors(first)
+            first += child.size
+        return found
+
+    def whole(self) -> Tree:
+        """The same structure with a leaf in place of each tensor of complex numbers."""
+        if self.kind is complex:
+            return Tree()
+        return Tree(self.kind, self.names, tuple(child.whole() for child in self.children))
+
+    def stored(self) -> list[bool]:
+        """For each leaf, whether it holds complex numbers."""
+        if self.kind is None or self == STORED:
+            return [self == STORED]
+        return [flag for child in self.children for flag in child.stored()]
 
     def paths(self) -> list[str]:
         """The path to each leaf, as Python writes it: `['c'][0]`."""
@@ -78,8 +119,10 @@ class Tree:
         """
         if self.kind is None:
             if is_container(value):
-                raise Mismatch(path, describe(value), "a tensor")
+                raise Mismatch(path, describe(value), "a tensor" + " of real numbers" * (_kind(value) is complex))
             return [value]
+        if self.kind is complex and is_number(value):
+            value = complex(value)
         found = dict(_items(value)) if is_container(value) and _kind(value) is self.kind else None
         if found is None or found.keys() != set(self.names):
             raise Mismatch(path, describe(value), str(self))
@@ -100,9 +143,15 @@ class Tree:
     def __str__(self) -> str:
         if self.kind is None:
             return "a tensor"
+        if self.kind is complex:
+            return "a tensor of complex numbers"
         if self.kind in (tuple, list):
             return f"a {self.kind.__name__} of {len(self.children)}"
         return f"a {self.kind.__name__} of " + ", ".join(map(str, self.names))
+
+
+STORED = Tree(complex, ("stored",), (Tree(),))
+"""The structure of an array of complex numbers, whose leaf is the array of floats that holds them."""
 
 
 class Mismatch(Exception):
@@ -115,10 +164,10 @@ class Mismatch(Exception):
 
 def describe(value: Any) -> str:
     """A value in a few words, for an error."""
-    if is_container(value):
-        return str(flatten(value)[1]) if value else f"an empty {_kind(value).__name__}"
     if isinstance(value, Node):
         return repr(value)
+    if is_container(value):
+        return str(flatten(value)[1]) if _items(value) else f"an empty {_kind(value).__name__}"
     text = repr(value)
     return f"{text if len(text) < 60 else text[:57] + '...'} ({type(value).__name__})"
 
@@ -127,11 +176,40 @@ def _is_array_text(value: Any) -> bool:
     """Whether a value is a (nested) list of numbers, which is how people write an array."""
     if isinstance(value, list):
         return bool(value) and all(map(_is_array_text, value))
-    return isinstance(value, bool | int | float | np.generic)
+    return isinstance(value, bool | int | float | complex | np.generic)
+
+
+def _is_complex(value: Any) -> bool:
+    """Whether a value is a tensor of complex numbers: a symbol, an array, a number or a list of numbers."""
+    if isinstance(value, list):
+        return _is_array_text(value) and np.iscomplexobj(value)
+    dtype = getattr(value, "dtype", None)
+    known = isinstance(dtype, np.dtype | DtypeName) and any(dtype == kind.dtype for kind in COMPLEX_KINDS)
+    return known or isinstance(value, complex)
+
+
+def _parts(value: Any) -> tuple[Any, Any]:
+    """The real and the imaginary part of complex numbers."""
+    if is_number(value):
+        return value.real, value.imag
+    if not is_symbol(value):
+        return np.real(value), np.imag(value)
+    real, imaginary = as_node(value).args
+    return real, imaginary
+
+
+def _complex(*parts: Any) -> Any:
+    """Complex numbers, of their parts or of the array of floats that holds both."""
+    if len(parts) == 1:
+        (pairs,) = parts
+        return pairs.view(np.result_type(pairs.dtype, np.complex64))[..., 0]
+    return complex(*parts) if all(map(is_number, parts)) else COMPLEX(*map(as_node, parts))
 
 
 def is_container(value: Any) -> bool:
     """Whether a value is a structure of others, and not a leaf."""
+    if _is_complex(value):
+        return True
     if is_symbol(value) or isinstance(value, type):
         return False
     if isinstance(value, list):
@@ -141,10 +219,14 @@ def is_container(value: Any) -> bool:
 
 def _kind(value: Any) -> type:
     """The class of a container, by which structures are compared and built. Subclasses of dict count as dict."""
+    if _is_complex(value):
+        return complex
     return dict if isinstance(value, dict) else type(value)
 
 
 def _items(value: Any) -> list[tuple[Any, Any]]:
+    if _is_complex(value):
+        return list(zip(("real", "imag"), _parts(value), strict=True))
     if isinstance(value, dict):
         return list(value.items())
     if isinstance(value, tuple | list):
@@ -152,13 +234,13 @@ def _items(value: Any) -> list[tuple[Any, Any]]:
     return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value) if field.init]
 
 
-def flatten(value: Any) -> tuple[list[Any], Tree]:
-    """The leaves of a nested value, and its structure."""
-    if not is_container(value):
+def flatten(value: Any, whole: bool = False) -> tuple[list[Any], Tree]:
+    """The leaves of a nested value, and its structure. With `whole`, tensors of complex numbers are leaves."""
+    if not is_container(value) or (whole and _is_complex(value)):
         return [value], Tree()
     names, leaves, children = [], [], []
     for name, item in _items(value):
-        inner, child = flatten(item)
+        inner, child = flatten(item, whole)
         names.append(name)
         leaves += inner
         children.append(child)

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from scanjit.errors import ScanError
-from scanjit.ir import SHARED, Node, as_node, constant, is_symbol, new_input, replace
+from scanjit.ir import SHARED, Node, as_node, declared, is_symbol, new_input, replace
 from scanjit.ops.elementwise import cast
+from scanjit.ops.parts import as_stored, of_stored
 from scanjit.records import record
 
 
@@ -24,6 +25,10 @@ class Update:
     def variable(self) -> Any:
         """The shared variable."""
         return self.initial.params["variable"]
+
+    def declared(self, value: Node) -> Node:
+        """A value of the carry, of the type that the variable has for users."""
+        return of_stored(value) if self.variable.type.kind.is_complex else value
 
 
 def is_updates(value: Any) -> bool:
@@ -42,7 +47,7 @@ def entered(given: Mapping[Any, Any], results: Sequence[Node], where: str) -> tu
 
 def _shared(variable: Any, where: str) -> Node:
     """The node that reads a shared variable."""
-    node = as_node(variable)
+    node = as_stored(as_node(variable))
     if node.op is not SHARED:
         raise ScanError(
             "the step returned an update of something that is no shared variable",
@@ -56,8 +61,8 @@ def _shared(variable: Any, where: str) -> Node:
 
 def _fitting(old: Node, value: Any, where: str) -> Node:
     """The new value of a variable, in the variable's dtype."""
-    variable, kind = old.params["variable"], old.type
-    node = as_node(value) if is_symbol(value) else constant(variable.converted(value))
+    variable, kind = old.params["variable"], declared(old)
+    node = as_node(value if is_symbol(value) else variable.as_declared(value))
     known = zip(node.type.shape, kind.shape, strict=False)
     differ = node.ndim != kind.ndim or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in known)
     if differ or not np.can_cast(node.dtype, kind.dtype, "safe"):
@@ -68,4 +73,4 @@ def _fitting(old: Node, value: Any, where: str) -> Node:
             fix="cast it with .astype(...), or give it the variable's shape",
             where=where,
         )
-    return cast(node, kind.dtype)
+    return as_stored(cast(node, kind.dtype))

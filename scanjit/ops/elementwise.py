@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from scanjit import errors, types
-from scanjit.ir import CONSTANT, Node, Op, apply, as_node, constant, is_number
+from scanjit.ir import COMPLEX, CONSTANT, Node, Op, apply, as_node, constant, is_number
 from scanjit.kinds import kind_of
 from scanjit.ops import special
+from scanjit.ops.parts import Part, is_complex, joined, minus, parts, plus, times
 from scanjit.ops.samples import FLOATS, INTS, sample
 from scanjit.ops.stretch import broadcast_to, constant_value, full, zeros_like
 from scanjit.ops.view import DIMSHUFFLE
@@ -87,7 +88,9 @@ class Elementwise(Op):
         scalars = [v for v in given if not isinstance(v, Node)]
         dtype = types.promote([v.dtype for v in given if isinstance(v, Node)], scalars)
         kind = kind_of(dtype)
-        if kind.is_mask and "b" not in self.takes and "i" in self.takes:
+        if kind.is_complex:
+            self.check_takes_complex(given)
+        elif kind.is_mask and "b" not in self.takes and "i" in self.takes:
             if not self.bools:
                 raise errors.DtypeError(f"{self.name} is not defined for bool", fix="use logical operators: ~ & | ^")
             dtype = np.dtype("int8")
@@ -163,9 +166,25 @@ def cast(x: Node, dtype: DTypeLike) -> Node:
     dtype = types.dtype_of(dtype)
     if x.dtype == dtype:
         return x
+    if is_complex(x) or kind_of(dtype).is_complex:
+        return _complex_cast(x, Type(dtype))
     if x.op is CONSTANT:
         return constant(_cast_reference(x.params["data"].array, dtype=dtype))
     return CAST(x, dtype=dtype)
+
+
+def _complex_cast(x: Node, wanted: Type) -> Node:
+    if wanted.kind.is_mask:
+        return NOT_EQUAL(x, zeros_like(x))
+    if not wanted.kind.is_complex:
+        raise errors.DtypeError(
+            "complex numbers are given where real ones are wanted",
+            got=repr(x),
+            expected=wanted.dtype,
+            fix="take sj.real, sj.imag, sj.abs or sj.angle of them",
+        )
+    real, imaginary = x.args if is_complex(x) else (x, zeros_like(x))
+    return COMPLEX(cast(real, wanted.in_memory.dtype), cast(imaginary, wanted.in_memory.dtype))
 
 
 def truth(x: Node) -> Node:
@@ -217,6 +236,7 @@ STOP_GRADIENT = Elementwise(
     "stop_gradient",
     lower="{0}",
     reference=lambda x: x,
+    by_parts=True,
     has_constant_slope=True,
     doc="the same value, a constant to differentiation",
 )
@@ -239,16 +259,29 @@ WHERE = Elementwise(
     vjp=lambda g, y, c, a, b: (None, where(c, g, 0), where(c, 0, g)),
     domain=(*_TWO, (-3, 3)),
     stays_finite=(1, 2),
+    by_parts=True,
     has_constant_slope=True,
     doc="the second operand where the first holds, else the third",
 )
 
 # ---- arithmetic ------------------------------------------------------------------------------------------------------
 
+
+def _complex_add(a: Node, b: Node) -> Node:
+    (x, y), (u, v) = parts(a), parts(b)
+    return joined(plus(x, u), plus(y, v), a, b)
+
+
+def _complex_sub(a: Node, b: Node) -> Node:
+    (x, y), (u, v) = parts(a), parts(b)
+    return joined(minus(x, u), minus(y, v), a, b)
+
+
 ADD = Elementwise(
     "add",
     lower=_bool_or("{0} | {1}", "{0} + {1}"),
     reference=np.add,
+    of_complex=_complex_add,
     vjp=lambda g, y, a, b: (g, g),
     formula="x + y",
     domain=_TWO,
@@ -261,16 +294,25 @@ SUB = Elementwise(
     takes="if",
     bools=False,
     reference=np.subtract,
+    of_complex=_complex_sub,
     vjp=lambda g, y, a, b: (g, -g),
     formula="x - y",
     domain=_TWO,
     is_linear=True,
     of_dims=lambda a, b: a - b,
 )
+
+
+def _complex_mul(a: Node, b: Node) -> Node:
+    (x, y), (u, v) = parts(a), parts(b)
+    return joined(minus(times(x, u), times(y, v)), plus(times(x, v), times(y, u)), a, b)
+
+
 MUL = Elementwise(
     "mul",
     lower=_bool_or("{0} & {1}", "{0} * {1}"),
     reference=np.multiply,
+    of_complex=_complex_mul,
     vjp=lambda g, y, a, b: (g * b, g * a),
     formula="x * y",
     domain=_TWO,
@@ -285,11 +327,30 @@ def _div_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
     return share, -(share * y)
 
 
+def _complex_div(a: Node, b: Node) -> Node:
+    (x, y), (u, v) = parts(a), parts(b)
+    if u is None and v is not None:  # (x + iy) / (iv) = (y - ix) / v
+        x, y, u, v = y, minus(None, x), v, None
+    if u is None or v is None:
+        by = b.args[0] if u is None else u
+        return joined(_share(x, by), _share(y, by), a, b)
+    # The quotient does not depend on the scale, which keeps squares from overflowing.
+    scale = STOP_GRADIENT(1 / MAXIMUM(ABS(u), ABS(v)))
+    p, q = u * scale, v * scale
+    size = u * p + v * q
+    return joined(_share(plus(times(x, p), times(y, q)), size), _share(minus(times(y, p), times(x, q)), size), a, b)
+
+
+def _share(part: Part, divisor: Node) -> Part:
+    return None if part is None else part / divisor
+
+
 DIV = Elementwise(
     "div",
     lower="{0} / {1}",
     takes="f",
     reference=np.divide,
+    of_complex=_complex_div,
     vjp=_div_vjp,
     formula="x / y",
     cost=8,
@@ -337,11 +398,18 @@ def _pow_vjp(g: Node, y: Node, x: Node, e: Node) -> tuple[Node, Node]:
     return g * by_base, g * by_exponent
 
 
+def _complex_pow(x: Node, e: Node) -> Node:
+    nothing = EQUAL(x, zeros_like(x))
+    found = EXP(e * LOG(where(nothing, 1, x)))
+    return where(nothing, where(e == 0, 1, zeros_like(x)), found)
+
+
 POW = Elementwise(
     "pow",
     lower="pow({0}, {1})",
     takes="if",
     reference=_pow_reference,
+    of_complex=_complex_pow,
     vjp=_pow_vjp,
     formula="x ** y",
     cost=60,
@@ -359,8 +427,9 @@ def power(x: TensorLike, exponent: TensorLike) -> Node:
     array([1., 4., 9.])
     """
     x, exponent = POW.prepare((x, exponent))
-    known = constant_value(exponent)
-    if known is None or exponent.ndim:
+    real, imaginary = parts(exponent)
+    known = np.zeros(()) if real is None else constant_value(real)
+    if known is None or imaginary is not None or exponent.ndim:
         return POW(x, exponent)
     if known < 0 and x.type.kind.integral:
         raise errors.ArgumentError("integers have no negative powers", got=f"exponent {known}", fix="cast to a float")
@@ -372,6 +441,23 @@ def power(x: TensorLike, exponent: TensorLike) -> Node:
     if known in (-1, -2):
         return 1 / power(x, -known)
     return SQRT(x) if known == 0.5 else POW(x, exponent)
+
+
+def hypot(x: TensorLike, y: TensorLike) -> Node:
+    """`sqrt(x * x + y * y)`, without overflow between.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.hypot([3.0, 3e200], [4.0, 4e200]), mode="reference")()
+    array([5.e+000, 5.e+200])
+    """
+    x, y = DIV.prepare((x, y))
+    x, y = apply(ABS, x), apply(ABS, y)
+    large, small = apply(MAXIMUM, x, y), apply(MINIMUM, x, y)
+    ratio = small / where((large == 0) | (large == math.inf), 1, large)
+    found = large * apply(SQRT, 1 + ratio * ratio)
+    return where((x == math.inf) | (y == math.inf), math.inf, found)
 
 
 NEG = Elementwise(
@@ -390,6 +476,7 @@ ABS = Elementwise(
     lower=_bool_or("{0}", "abs({0})"),
     reference=np.abs,
     vjp=lambda g, y, x: (g * SIGN(x),),
+    of_complex=lambda z: hypot(*z.args),
     formula="Abs(x)",
 )
 SIGN: Elementwise = Elementwise(
@@ -399,6 +486,7 @@ SIGN: Elementwise = Elementwise(
     bools=False,
     reference=np.sign,
     vjp=lambda g, y, x: (zeros_like(x),),
+    of_complex=lambda z: z / where(z == 0, 1, ABS(z)),
 )
 
 
@@ -446,27 +534,108 @@ CLIP: Elementwise = Elementwise(
 # ---- comparisons and logic -------------------------------------------------------------------------------------------
 
 
-def _comparison(name: str, sign: str, of_bools: str, reference: Rule[Parameter]) -> Elementwise:
+def _comparison(
+    name: str, sign: str, of_bools: str, reference: Rule[Parameter], of_complex: Rule[Node] | None = None
+) -> Elementwise:
     return Elementwise(
-        name, lower=_bool_or(of_bools, f"{{0}} {sign} {{1}}"), result="bool", reference=reference, domain=_TWO
+        name,
+        lower=_bool_or(of_bools, f"{{0}} {sign} {{1}}"),
+        result="bool",
+        reference=reference,
+        of_complex=of_complex,
+        domain=_TWO,
     )
+
+
+def _of_each(op: Elementwise, join: Elementwise) -> Rule[Node]:
+    """An op on complex numbers that compares or asks: its answers for both parts, joined."""
+    return lambda *operands: join(*(op(*(z.args[i] for z in operands)) for i in (0, 1)))
 
 
 LESS = _comparison("less", "<", "~{0} & {1}", np.less)
 LESS_EQUAL = _comparison("less_equal", "<=", "~{0} | {1}", np.less_equal)
 GREATER = _comparison("greater", ">", "{0} & ~{1}", np.greater)
 GREATER_EQUAL = _comparison("greater_equal", ">=", "{0} | ~{1}", np.greater_equal)
-EQUAL = _comparison("equal", "==", "~({0} ^ {1})", np.equal)
-NOT_EQUAL = _comparison("not_equal", "!=", "{0} ^ {1}", np.not_equal)
-AND = Elementwise("and", lower="{0} & {1}", takes="bi", reference=np.bitwise_and, domain=_TWO, zero_with=(0, 1))
-OR = Elementwise("or", lower="{0} | {1}", takes="bi", reference=np.bitwise_or, domain=_TWO)
+EQUAL: Elementwise = _comparison("equal", "==", "~({0} ^ {1})", np.equal, lambda a, b: _of_each(EQUAL, AND)(a, b))
+NOT_EQUAL: Elementwise = _comparison(
+    "not_equal", "!=", "{0} ^ {1}", np.not_equal, lambda a, b: _of_each(NOT_EQUAL, OR)(a, b)
+)
+AND: Elementwise = Elementwise(
+    "and", lower="{0} & {1}", takes="bi", reference=np.bitwise_and, domain=_TWO, zero_with=(0, 1)
+)
+OR: Elementwise = Elementwise("or", lower="{0} | {1}", takes="bi", reference=np.bitwise_or, domain=_TWO)
 XOR = Elementwise("xor", lower="{0} ^ {1}", takes="bi", reference=np.bitwise_xor, domain=_TWO)
 INVERT = Elementwise("invert", lower="~{0}", takes="bi", reference=np.invert)
-ISNAN = Elementwise("isnan", lower="isnan({0})", takes="f", result="bool", reference=np.isnan)
-ISINF = Elementwise("isinf", lower="isinf({0})", takes="f", result="bool", reference=np.isinf)
+
+
+def _question(name: str, reference: Rule[Parameter]) -> Elementwise:
+    """Whether a number is something; a complex number is if one of its parts is."""
+    op: Elementwise = Elementwise(
+        name,
+        lower=name + "({0})",
+        takes="f",
+        result="bool",
+        reference=reference,
+        of_complex=lambda z: _of_each(op, OR)(z),
+    )
+    return op
+
+
+ISNAN = _question("isnan", np.isnan)
+ISINF = _question("isinf", np.isinf)
 
 
 # ---- functions of one number -----------------------------------------------------------------------------------------
+
+
+def _complex_sqrt(z: Node) -> Node:
+    x, y = z.args
+    far = SQRT((ABS(x) + hypot(x, y)) * 0.5)  # the part that is further from zero
+    near = ABS(y) / (2 * where(far == 0, 1, far))
+    imaginary = where(x < 0, far, near)
+    return COMPLEX(where(x < 0, near, far), where(y < 0, -imaginary, imaginary))
+
+
+def _complex_exp(z: Node) -> Node:
+    real, imaginary = parts(z)
+    size, angle = 1 if real is None else EXP(real), z.args[1] if imaginary is None else imaginary
+    return joined(size * COS(angle), size * SIN(angle))
+
+
+def _complex_tanh(z: Node) -> Node:
+    x, y = CLIP(*CLIP.prepare((z.args[0], -20.0, 20.0))), z.args[1]  # outside, `tanh` is 1, and squares overflow
+    sinh, cos = SINH(x), COS(y)
+    size = sinh * sinh + cos * cos
+    return COMPLEX(sinh * COSH(x) / size, SIN(y) * cos / size)
+
+
+def _expm1_cos(x: Node, y: Node) -> Node:
+    """`exp(x) * cos(y) - 1`, also near 0."""
+    half = SIN(y / 2)
+    return EXPM1(x) * COS(y) - 2 * (half * half)
+
+
+_OF_COMPLEX: dict[str, Rule[Node]] = {
+    "sqrt": _complex_sqrt,
+    "exp": _complex_exp,
+    "exp2": lambda z: EXP(z * math.log(2)),
+    "expm1": lambda z: COMPLEX(_expm1_cos(*z.args), EXP(z.args[0]) * SIN(z.args[1])),
+    "log": lambda z: COMPLEX(LOG(ABS(z)), ARCTAN2(z.args[1], z.args[0])),
+    "log2": lambda z: LOG(z) * (1 / math.log(2)),
+    "log10": lambda z: LOG(z) * (1 / math.log(10)),
+    "log1p": lambda z: COMPLEX(0.5 * LOG1P(z.args[0] * (2 + z.args[0]) + z.args[1] * z.args[1]), LOG(1 + z).args[1]),
+    "sin": lambda z: COMPLEX(SIN(z.args[0]) * COSH(z.args[1]), COS(z.args[0]) * SINH(z.args[1])),
+    "cos": lambda z: COMPLEX(COS(z.args[0]) * COSH(z.args[1]), -(SIN(z.args[0]) * SINH(z.args[1]))),
+    "tan": lambda z: -1j * TANH(1j * z),
+    "arcsin": lambda z: -1j * LOG(1j * z + SQRT(1 - z) * SQRT(1 + z)),
+    "arccos": lambda z: math.pi / 2 - ARCSIN(z),
+    "arctan": lambda z: 0.5j * (LOG(1 - 1j * z) - LOG(1 + 1j * z)),
+    "sinh": lambda z: COMPLEX(SINH(z.args[0]) * COS(z.args[1]), COSH(z.args[0]) * SIN(z.args[1])),
+    "cosh": lambda z: COMPLEX(COSH(z.args[0]) * COS(z.args[1]), SINH(z.args[0]) * SIN(z.args[1])),
+    "tanh": _complex_tanh,
+    "sigmoid": lambda z: 1 / (1 + EXP(-z)),
+}
+"""The functions of one number that have a value for complex ones, by their names."""
 
 
 def _function(
@@ -488,30 +657,31 @@ def _function(
         reference=reference,
         vjp=lambda g, y, x: (g * derivative(x, y),),
         formula=formula,
+        of_complex=_OF_COMPLEX.get(name),
         domain=(domain or (-3.0, 3.0),),  # type: ignore[arg-type]
         cost=cost,
         doc=doc,
     )
 
 
-SQRT = _function("sqrt", np.sqrt, lambda x, y: 0.5 / y, "sqrt(x)", 0.1, 3, cost=8)
+SQRT: Elementwise = _function("sqrt", np.sqrt, lambda x, y: 0.5 / y, "sqrt(x)", 0.1, 3, cost=8)
 CBRT = _function("cbrt", np.cbrt, lambda x, y: 1 / (3 * y * y), "sign(x) * Abs(x) ** Rational(1, 3)", 0.2, 3)
-EXP = _function("exp", np.exp, lambda x, y: y, "exp(x)")
+EXP: Elementwise = _function("exp", np.exp, lambda x, y: y, "exp(x)")
 EXP2 = _function("exp2", np.exp2, lambda x, y: y * math.log(2), "2 ** x")
-EXPM1 = _function("expm1", np.expm1, lambda x, y: y + 1, "exp(x) - 1")
-LOG = _function("log", np.log, lambda x, y: 1 / x, "log(x)", 0.1, 3)
+EXPM1: Elementwise = _function("expm1", np.expm1, lambda x, y: y + 1, "exp(x) - 1")
+LOG: Elementwise = _function("log", np.log, lambda x, y: 1 / x, "log(x)", 0.1, 3)
 LOG2 = _function("log2", np.log2, lambda x, y: 1 / (x * math.log(2)), "log(x, 2)", 0.1, 3)
 LOG10 = _function("log10", np.log10, lambda x, y: 1 / (x * math.log(10)), "log(x, 10)", 0.1, 3)
-LOG1P = _function("log1p", np.log1p, lambda x, y: 1 / (1 + x), "log(1 + x)", -0.8, 3)
-SIN = _function("sin", np.sin, lambda x, y: COS(x), "sin(x)")
+LOG1P: Elementwise = _function("log1p", np.log1p, lambda x, y: 1 / (1 + x), "log(1 + x)", -0.8, 3)
+SIN: Elementwise = _function("sin", np.sin, lambda x, y: COS(x), "sin(x)")
 COS: Elementwise = _function("cos", np.cos, lambda x, y: -SIN(x), "cos(x)")
 TAN = _function("tan", np.tan, lambda x, y: 1 + y * y, "tan(x)", -1.2, 1.2, cost=40)
-ARCSIN = _function("arcsin", np.arcsin, lambda x, y: 1 / SQRT((1 - x) * (1 + x)), "asin(x)", -0.9, 0.9)
+ARCSIN: Elementwise = _function("arcsin", np.arcsin, lambda x, y: 1 / SQRT((1 - x) * (1 + x)), "asin(x)", -0.9, 0.9)
 ARCCOS = _function("arccos", np.arccos, lambda x, y: -1 / SQRT((1 - x) * (1 + x)), "acos(x)", -0.9, 0.9)
 ARCTAN = _function("arctan", np.arctan, lambda x, y: 1 / (1 + x * x), "atan(x)")
-SINH = _function("sinh", np.sinh, lambda x, y: COSH(x), "sinh(x)")
+SINH: Elementwise = _function("sinh", np.sinh, lambda x, y: COSH(x), "sinh(x)")
 COSH: Elementwise = _function("cosh", np.cosh, lambda x, y: SINH(x), "cosh(x)")
-TANH = _function("tanh", np.tanh, lambda x, y: 1 - y * y, "tanh(x)")
+TANH: Elementwise = _function("tanh", np.tanh, lambda x, y: 1 - y * y, "tanh(x)")
 SIGMOID = _function("sigmoid", special.sigmoid, lambda x, y: y * (1 - y), "1 / (1 + exp(-x))", doc="1 / (1 + exp(-x))")
 SOFTPLUS = _function(
     "softplus", special.softplus, lambda x, y: SIGMOID(x), "log(1 + exp(x))", cost=40, doc="log(1 + exp(x))"
@@ -537,7 +707,7 @@ GAMMALN = _function(
 DIGAMMA: Elementwise = _function(
     "digamma", special.digamma, lambda x, y: trigamma(x), "digamma(x)", 0.2, 6, cost=200, doc="gammaln's derivative"
 )
-ARCTAN2 = Elementwise(
+ARCTAN2: Elementwise = Elementwise(
     "arctan2",
     lower="arctan2({0}, {1})",
     takes="f",

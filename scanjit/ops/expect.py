@@ -82,6 +82,7 @@ VIA = Op(
     reference=lambda x, y: x,
     vjp=lambda g, out, x, y: (None, g),
     batch_params=lambda size: {},
+    by_parts=True,
     has_constant_slope=True,
     doc="the first operand; the second is another computation of the same value, which is the one to differentiate",
 )

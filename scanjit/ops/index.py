@@ -101,6 +101,7 @@ GATHER: Op = Op(
     batch=_gather_batch,
     samples=_gather_samples,
     dtypes=ANY_DTYPE,
+    by_parts=True,
     reads_memory="first",
     goes_anywhere=True,
     doc="`x[..., i, j, ...]`: entries at int64 indices (never negative) of consecutive axes from `axis` on",
@@ -183,5 +184,6 @@ SCATTER: Op = Op(
     batch=_scatter_batch,
     samples=_scatter_samples,
     dtypes=ANY_DTYPE,
+    by_parts=True,
     doc="`x` with `v` added to (or, one after the other, put in place of) its entries at int64 indices",
 )

@@ -8,6 +8,7 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import Node, Op
+from scanjit.ops.parts import Part, joined, minus, parts, plus
 from scanjit.ops.samples import NUMBERS, sample
 from scanjit.signatures import Array, Params, Samples
 from scanjit.types import Dimension, Type
@@ -89,10 +90,25 @@ def _aligned(position: int, operand: Type, result: Type, *, left: Labels, right:
     return {axis: out.index(label) for axis, label in enumerate(labels) if label in out}
 
 
+def _of_complex(a: Node, b: Node, **labels: Labels) -> Node:
+    (x, y), (u, v) = parts(a), parts(b)
+
+    def product(a: Part, b: Part) -> Part:
+        return None if a is None or b is None else CONTRACT(a, b, **labels)
+
+    real, imaginary = minus(product(x, u), product(y, v)), plus(product(x, v), product(y, u))
+    return (
+        joined(real, imaginary)
+        if real is not None or imaginary is not None
+        else CONTRACT(a.args[0], b.args[0], **labels)
+    )
+
+
 CONTRACT = Contraction(
     "contract",
     infer=_infer,
     reference=_reference,
+    of_complex=_of_complex,
     vjp=lambda g, y, a, b, *, left, right, out: (contract(g, b, out, right, left), contract(g, a, out, left, right)),
     jvp=_jvp,
     batch=_batch,

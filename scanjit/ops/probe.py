@@ -8,18 +8,21 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from scanjit import errors
-from scanjit.ir import Graph, Node, Op, rebuilt, walk_inside, with_params
+from scanjit.ir import COMPLEX, Graph, Node, Op, rebuilt, walk_inside, with_params
 from scanjit.ops.stretch import over_batch
 from scanjit.signatures import Array, Samples
 from scanjit.types import Dimension, Type
 
-PRINT = Op(
+PRINT: Op = Op(
     "print_",
     infer=lambda x, *, message: x,
     reference=lambda x, *, message: x,
     vjp=lambda g, y, x, *, message: (g,),
     batch_params=lambda size, **params: params,
     samples=lambda rng, dtype: [((rng.normal(size=(3, 2)).astype(dtype),), {"message": "x"})],
+    of_complex=lambda z, *, message: COMPLEX(
+        *(PRINT(x, message=message and f"{message}.{which}") for x, which in zip(z.args, ("real", "imag"), strict=True))
+    ),
     doc="the operand itself, which is printed when a function runs",
 )
 
@@ -57,6 +60,7 @@ ASSERT = Op(
     vjp=_assert_vjp,
     batch=_assert_batch,
     samples=_assert_samples,
+    by_parts=True,
     doc="the first operand itself; that the second is not true everywhere is an error of the run",
 )
 """Parameters: `message` (what the error says), and if there is more to say than the formula of the condition, `got` and

@@ -11,13 +11,13 @@ import numpy as np
 
 from scanjit import errors
 from scanjit.ir import Node
-from scanjit.kinds import holds_numbers
+from scanjit.kinds import holds_numbers, kind_of
 from scanjit.types import Type
 
 READY = 0x101
 """The flags (C-contiguous, aligned) of an array that compiled code takes as it is."""
 
-_WEAK = (bool, int, float)
+_WEAK = (bool, int, float, complex)
 
 
 def _is_whole(dtype: np.dtype) -> bool:
@@ -33,16 +33,27 @@ class Slot:
     label : what to call it in errors: "input 'x' (the first of 'f')".
     type : the dtype and the shape of what it takes.
     declared : where the user made it.
+
+    Attributes
+    ----------
+    as_it_is : the dtype of arrays that need no conversion. None for complex numbers: compiled code takes a view of
+        their array.
     """
 
-    __slots__ = ("declared", "dtype", "kind", "label", "type")
+    __slots__ = ("as_it_is", "declared", "dtype", "kind", "label", "type")
 
     def __init__(self, label: str, type: Type, declared: str | None = None) -> None:
         self.label, self.type, self.declared = label, type, declared
         self.dtype, self.kind = type.dtype, type.kind
+        self.as_it_is = None if self.kind.is_complex else self.dtype
 
     def convert(self, value: Any) -> np.ndarray:
-        """The value as a C-contiguous, aligned array of the dtype, without a copy where it is one already."""
+        """The value as a C-contiguous, aligned array of the type in memory, without a copy where it is one already."""
+        array = self.as_declared(value)
+        return array if self.as_it_is else array.reshape((*array.shape, 1)).view(self.type.in_memory.dtype)
+
+    def as_declared(self, value: Any) -> np.ndarray:
+        """The value as a C-contiguous, aligned array of the dtype that the user declared."""
         kind = type(value)
         if kind in _WEAK:
             array = self._from_number(value)
@@ -53,8 +64,9 @@ class Slot:
         return array if array.flags.num & READY == READY else np.array(array, order="C")
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
-        """Raise an error if the rank or a known size differs."""
+        """Raise an error if the rank or a known size differs from those of an array in memory."""
         wanted = self.type.shape
+        shape = shape if self.as_it_is else shape[:-1]
         if len(shape) != len(wanted):
             raise errors.ShapeError(
                 f"{self.label} must have {len(wanted)} dimension{'' if len(wanted) == 1 else 's'}, not {len(shape)}",
@@ -80,9 +92,9 @@ class Slot:
         )
         return f"declare it with shape={shape} if that size may change"
 
-    def _from_number(self, value: bool | int | float) -> np.ndarray:
+    def _from_number(self, value: bool | int | float | complex) -> np.ndarray:
         kind = self.kind
-        if (isinstance(value, float) and not kind.floating) or (kind.is_mask and not isinstance(value, bool)):
+        if kind_of(type(value)).order > kind.order:
             raise self._lossy(f"the {type(value).__name__} {value!r}", "int" if kind.integral else "bool")
         try:
             return np.array(value, self.dtype)
@@ -94,7 +106,7 @@ class Slot:
         if given == dtype:
             return array if given.isnative else array.astype(dtype)
         whole = _is_whole(given)
-        if np.can_cast(given, dtype, "safe") or (whole and self.kind.floating):
+        if np.can_cast(given, dtype, "safe") or (whole and self.kind.inexact):
             return array.astype(dtype)
         if whole and self.kind.integral:
             return self._exactly(array, array)
@@ -145,7 +157,9 @@ class Slot:
             f"{self.label} does not take this: values could be lost",
             got=got,
             expected=self.expected(),
-            fix=f"convert it yourself: {cast}" + ("" if "." in cast else "(x)"),
+            fix="pass its .real, .imag or np.abs(...)"
+            if "complex" in got and not self.kind.is_complex
+            else f"convert it yourself: {cast}" + ("" if "." in cast else "(x)"),
         )
 
     def _not_an_array(self, value: Any, why: str) -> errors.ArgumentError:

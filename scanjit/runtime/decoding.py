@@ -11,6 +11,7 @@ import numpy as np
 
 from scanjit import errors, ir, types
 from scanjit.ir import INPUT, OPS, SHARED, Data, Graph, Node
+from scanjit.ops.parts import as_stored
 from scanjit.runtime.encoding import JSON, LONGEST_TEXT, Encoded
 from scanjit.types import Dim, Dimension, Type
 
@@ -64,7 +65,7 @@ class _Decoder:
         if op == INPUT.name:
             return ir.new_input(params["type"], params["name"])
         if op == SHARED.name:
-            return ir.as_node(params["variable"])  # it may have been given another name since
+            return as_stored(ir.as_node(params["variable"]))  # it may have been given another name since
         if op == "scan":
             params.setdefault("lags", ())  # it may have been written before there were any
         if op not in OPS:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from scanjit import errors, show
 from scanjit.config import config
-from scanjit.ir import Node
+from scanjit.ir import Node, declared
 from scanjit.loops.structure import Tree
 from scanjit.ops.probe import has_probes
 from scanjit.runtime import saving, sizes
@@ -210,7 +210,9 @@ class CompiledFunction(Generic[R]):
         self._profiled: Any = None
         self._profiled_calls = 0
         self._slots = [
-            Slot(f"argument {i}" + (f" ({node.name!r})" if node.name else "") + f" of {name}", node.type, node.where)
+            Slot(
+                f"argument {i}" + (f" ({node.name!r})" if node.name else "") + f" of {name}", declared(node), node.where
+            )
             for i, node in enumerate(graph.inputs)
         ]
         self._arity = len(self._slots)
@@ -220,7 +222,8 @@ class CompiledFunction(Generic[R]):
         self._unsure = [
             (variable, place[node])
             for variable, node in graph.updates
-            if node.type.shape != variable.type.shape or not all(isinstance(dim, int) for dim in node.type.shape)
+            if node.type.shape != variable.type.in_memory.shape
+            or not all(isinstance(dim, int) for dim in node.type.shape)
         ]
         """The variables whose new values may not fit, each with the number of its result."""
         self._returned = _returning(graph, place)
@@ -234,7 +237,7 @@ class CompiledFunction(Generic[R]):
             args = self.by_position(args, named)
         arrays = [
             value
-            if type(value) is _ndarray and value.dtype is slot.dtype and value.flags.num & READY == READY
+            if type(value) is _ndarray and value.dtype is slot.as_it_is and value.flags.num & READY == READY
             else slot.convert(value)
             for value, slot in zip(args, self._slots)  # noqa: B905 - this path is all that a small function costs
         ]
@@ -289,7 +292,9 @@ class CompiledFunction(Generic[R]):
         return tuple(values[i] for i in range(self._arity))
 
     def _wrong_count(self, got: str) -> NoReturn:
-        wanted = ", ".join(f"{node.name or f'argument {i}'}: {node.type}" for i, node in enumerate(self.graph.inputs))
+        wanted = ", ".join(
+            f"{node.name or f'argument {i}'}: {declared(node)}" for i, node in enumerate(self.graph.inputs)
+        )
         raise errors.ArgumentError(
             f"{self.name} takes {_arguments(self._arity)}",
             got=got,
@@ -442,8 +447,9 @@ class CompiledFunction(Generic[R]):
         return self.name
 
     def __repr__(self) -> str:
-        takes = ", ".join(f"{node.name}: {node.type}" if node.name else str(node.type) for node in self.graph.inputs)
-        gives = ", ".join(str(node.type) for node in self.graph.outputs) or "None"
+        types = ((node.name, str(declared(node))) for node in self.graph.inputs)
+        takes = ", ".join(f"{name}: {type_}" if name else type_ for name, type_ in types)
+        gives = ", ".join(map(str, self.graph.returns)) or "None"
         updates = ", ".join(variable.name or "unnamed" for variable in self._targets)
         return f"<{self.name}({takes}) -> {gives}{f', updates {updates}' if updates else ''}; mode={self.mode!r}>"
 

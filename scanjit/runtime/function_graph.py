@@ -2,11 +2,14 @@
 
 from typing import Literal, get_args
 
+import numpy as np
+
 from scanjit import errors, ir, types
 from scanjit.ir import INPUT, SHARED, Node
 from scanjit.loops.structure import Tree
 from scanjit.records import record
 from scanjit.runtime.shared import SharedVariable
+from scanjit.types import Type
 
 Mode = Literal["numba", "emulate", "reference"]
 """How a function runs: see `scanjit.function`."""
@@ -30,6 +33,15 @@ class FunctionGraph:
     def roots(self) -> list[Node]:
         """All nodes that are computed: the outputs, then the new values."""
         return [*self.outputs, *(node for _, node in self.updates)]
+
+    @property
+    def returns(self) -> list[Type]:
+        """The types of what a call returns."""
+        flags = [] if self.tree is None else self.tree.stored()
+        return [
+            Type(np.result_type(node.dtype, np.complex64), node.type.shape[:-1]) if flag else node.type
+            for node, flag in zip(self.outputs, flags, strict=True)
+        ]
 
     @property
     def shared(self) -> list[Node]:

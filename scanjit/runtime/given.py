@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors, ir
-from scanjit.ir import INPUT, SHARED, Node, is_symbol
-from scanjit.loops.structure import Tree, flatten
+from scanjit.ir import INPUT, SHARED, Node, declared, is_symbol
+from scanjit.loops.structure import STORED, Tree, flatten
 from scanjit.ops.elementwise import cast
+from scanjit.ops.parts import as_stored, is_complex, origin_of
 from scanjit.runtime.arguments import Slot
 from scanjit.runtime.function_graph import FunctionGraph
 from scanjit.runtime.shared import SharedVariable
@@ -32,6 +33,9 @@ def _inputs(given: Any) -> list[Node]:
     seen: dict[Node, int] = {}
     names: dict[str, int] = {}
     for i, node in enumerate(given):
+        if isinstance(node, Node) and is_complex(node):
+            stored = origin_of(node)
+            node = stored if stored is not None and stored.op is INPUT and declared(stored) == node.type else node
         if not isinstance(node, Node) or node.op is not INPUT:
             raise errors.ArgumentError(
                 f"input {i} is not a symbol that a function can take a value for",
@@ -66,14 +70,15 @@ def _no_input(value: Any) -> str:
 def _outputs(given: Any) -> tuple[list[Node], Tree | None]:
     if given is None:
         return [], None
-    leaves, tree = flatten(given)
+    leaves, tree = flatten(given, whole=True)
     nodes = []
     for path, leaf in zip(tree.paths(), leaves, strict=True):
         node = _node(leaf, f"output{path}")
         if node.several:
             raise errors.InternalError("an op with several results is no output: take its parts", got=repr(node))
         nodes.append(node)
-    return nodes, tree
+    tree = tree.with_leaves([STORED if is_complex(node) else Tree() for node in nodes])
+    return list(map(as_stored, nodes)), tree
 
 
 def _node(value: Any, label: str) -> Node:
@@ -100,14 +105,15 @@ def _updates(given: Any) -> dict[SharedVariable, Node]:
     """The new values as nodes. What is no symbol takes the variable's dtype as an argument would."""
     found: dict[SharedVariable, Node] = {}
     for key, value in _pairs(given, "updates"):
-        variable = key.params["variable"] if isinstance(key, Node) and key.op is SHARED else key
+        node = origin_of(key) if isinstance(key, Node) and is_complex(key) else key
+        variable = node.params["variable"] if isinstance(node, Node) and node.op is SHARED else key
         if not isinstance(variable, SharedVariable):
             raise errors.ArgumentError(
                 "only shared variables have updates", got=repr(key), fix="make it sj.shared(...)"
             )
         if variable in found:
             raise errors.ArgumentError(f"{variable.label} has two updates", got=repr(variable))
-        found[variable] = ir.as_node(value) if is_symbol(value) else ir.constant(variable.converted(value))
+        found[variable] = ir.as_node(value if is_symbol(value) else variable.as_declared(value))
     return dict(sorted(found.items(), key=lambda item: item[0].serial))
 
 
@@ -140,7 +146,7 @@ def _fitting(variable: SharedVariable, node: Node) -> Node:
         raise errors.ShapeError(
             f"the update of {variable.label} has a shape that does not fit it", got=new, expected=kind, where=node.where
         )
-    return cast(node, kind.dtype)
+    return as_stored(cast(node, kind.dtype))
 
 
 def _givens(given: Any) -> dict[Node, Node]:
@@ -149,17 +155,18 @@ def _givens(given: Any) -> dict[Node, Node]:
         if not is_symbol(key):
             raise errors.ArgumentError("givens replace symbols", got=repr(key), expected="a symbol as the key")
         old = ir.as_node(key)
-        if old in found:
+        if old in found or (is_complex(old) and old.args[0] in found):
             raise errors.ArgumentError("a symbol is replaced twice in givens", got=repr(old))
         if is_symbol(value):
             new = ir.as_node(value)
         else:
-            new = ir.constant(Slot(f"the replacement of {old!r}", old.type).convert(value))
+            new = ir.constant(Slot(f"the replacement of {old!r}", old.type).as_declared(value))
         if not np.can_cast(new.dtype, old.dtype, "safe") or new.ndim != old.ndim:
             raise errors.ArgumentError(
                 "the replacement of a symbol in givens has another type than it", got=repr(new), expected=repr(old)
             )
-        found[old] = cast(new, old.dtype)
+        new = cast(new, old.dtype)
+        found |= dict(zip(old.args, new.args, strict=True)) if is_complex(old) else {old: new}
     return found
 
 

@@ -60,9 +60,11 @@ def check_grad(
     >>> check_grad(lambda x: x * x * x, 2.0, order=3)
     """
     single = not isinstance(values, tuple | list)
-    arrays = [_as_point(value) for value in ([values] if single else values)]
+    taken = [flatten(value) for value in ([values] if single else values)]
+    arrays = [_as_point(leaf) for leaves, _ in taken for leaf in leaves]
     symbols = [new_input(Type(a.dtype, a.shape), f"argument {i}") for i, a in enumerate(arrays)]
-    leaves, _ = flatten(fn(*symbols))
+    remaining = iter(symbols)
+    leaves, _ = flatten(fn(*(tree.unflatten([next(remaining) for _ in each]) for each, tree in taken)))
     outputs = [leaf for leaf in leaves if leaf.type.kind.floating]
     _Check(symbols, arrays, np.random.default_rng(seed), step, tolerance, mode or _by_reference).run(outputs, 1, order)
 

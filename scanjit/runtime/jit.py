@@ -24,6 +24,7 @@ from scanjit.kinds import holds_numbers
 from scanjit.loops import frozen
 from scanjit.loops.structure import flatten
 from scanjit.loops.wrappers import Wrapper
+from scanjit.ops.parts import symbol
 from scanjit.runtime.function import Array, CompiledFunction, T, function
 from scanjit.runtime.function_graph import Mode, check_mode
 from scanjit.runtime.locks import holding
@@ -210,7 +211,7 @@ class _Call:
         self.static = {i % len(args): args[i] for i in jitted.static if -len(args) <= i < len(args)}
         self.given: dict[int | str, Any] = {i: arg for i, arg in enumerate(args) if i not in self.static}
         self.given |= sorted(named.items())
-        taken = [flatten(arg) for arg in self.given.values()]
+        taken = [flatten(arg, whole=True) for arg in self.given.values()]
         self.trees = [tree for _, tree in taken]
         self.leaves = [leaf for leaves, _ in taken for leaf in leaves]
         self.arrays = [leaf for leaf in self.leaves if leaf is not None]
@@ -240,17 +241,17 @@ class _Call:
         arrays = [_as_array(leaf) for leaf in self.arrays]
         self._check(arrays)
         weak = [
-            _is_weak(leaf) and np.issubdtype(array.dtype, np.floating)
+            _is_weak(leaf) and np.issubdtype(array.dtype, np.inexact)
             for leaf, array in zip(self.arrays, arrays, strict=True)
         ]
         floats = [
-            a.dtype
+            a.real.dtype
             for a, is_weak in zip(arrays, weak, strict=True)
-            if np.issubdtype(a.dtype, np.floating) and not is_weak
+            if np.issubdtype(a.dtype, np.inexact) and not is_weak
         ]
         common = np.result_type(*floats) if floats else np.dtype(config.floatX)
         return tuple(
-            (common if is_weak else array.dtype, tuple([n == 1 for n in array.shape]))
+            (_like(common, array) if is_weak else array.dtype, tuple([n == 1 for n in array.shape]))
             for array, is_weak in zip(arrays, weak, strict=True)
         )
 
@@ -307,7 +308,7 @@ class _Call:
                 lengths[axis] if one or (i, axis) in axes else types.axis_size(label, axis)
                 for axis, one in enumerate(ones)
             ]
-            found.append(ir.new_input(Type(types.dtype_of(dtype), tuple(shape)), label))
+            found.append(symbol(Type(types.dtype_of(dtype), tuple(shape)), label))
         return found
 
     def _traced(self, inputs: Sequence[Node]) -> Any:
@@ -333,9 +334,14 @@ def _as_array(value: Any) -> np.ndarray:
         return np.asarray(None)
 
 
+def _like(dtype: np.dtype, array: np.ndarray) -> np.dtype:
+    """A dtype of floats; for an array of complex numbers, that of numbers made of two such floats."""
+    return np.result_type(dtype, np.complex64) if np.iscomplexobj(array) else dtype
+
+
 def _is_weak(leaf: Any) -> bool:
     """Whether a value has no dtype of its own."""
-    return isinstance(leaf, bool | int | float | list) and not isinstance(leaf, np.generic)
+    return isinstance(leaf, bool | int | float | complex | list) and not isinstance(leaf, np.generic)
 
 
 def value_and_grad(

@@ -12,13 +12,13 @@ import numpy as np
 
 from scanjit import errors, ir, types
 from scanjit.ir import INPUT, ORIGINS, SHARED, Graph, Node
-from scanjit.loops.structure import Tree
+from scanjit.loops.structure import STORED, Tree
 from scanjit.runtime import sound
 from scanjit.runtime.decoding import decode, index, integer, listed, text
 from scanjit.runtime.encoding import JSON, Encoded, encode
 from scanjit.runtime.function import CompiledFunction
 from scanjit.runtime.function_graph import FunctionGraph, Mode, check_complete, check_mode
-from scanjit.runtime.saving import FORMAT, LEAF, VERSION
+from scanjit.runtime.saving import COMPLEX, FORMAT, LEAF, VERSION
 from scanjit.runtime.shared import SharedVariable
 from scanjit.types import Atom, Type
 
@@ -131,7 +131,7 @@ class _Loader:
         if place in self.values:  # which are copied: a file could ask for one array again and again
             raise errors.FormatError("two shared variables of a saved function have one array")
         self.values.add(place)
-        value = self.arrays[place]
+        value = STORED.unflatten([self.arrays[place]]) if data.get("complex") else self.arrays[place]
         sizes = [None if size is None else self.sizes[index(size, len(self.sizes))] for size in listed(data["sizes"])]
         shape = [n if atom is None else types.dim_of(atom) for n, atom in zip(value.shape, sizes, strict=True)]
         name = None if data["name"] is None else text(data["name"], "a name")
@@ -174,7 +174,8 @@ def _default_update(variable: SharedVariable, before: Node, after: Node) -> Call
 
 
 def _fits(node: Node, variable: SharedVariable) -> bool:
-    return node.dtype == variable.type.dtype and node.ndim == variable.type.ndim
+    type_ = variable.type.in_memory
+    return node.dtype == type_.dtype and node.ndim == type_.ndim
 
 
 def _check(graph: FunctionGraph, name: str, listed_nodes: int) -> None:
@@ -218,8 +219,8 @@ def _count(nodes: Iterable[Node], known: dict[Graph, int]) -> int:
 
 
 def _read_tree(data: JSON) -> Tree:
-    if data == LEAF:
-        return Tree()
+    if data in (LEAF, COMPLEX):
+        return Tree() if data == LEAF else STORED
     kind, children, *rest = listed(data)
     below = tuple(_read_tree(child) for child in listed(children))
     if kind in ("tuple", "list") and not rest:

@@ -59,10 +59,10 @@ def _declared(encoded: Encoded) -> JSON:
     names = [atom.name if types.is_named(atom) else None for atom in encoded.sizes]
     shapes = [
         [
-            variable.type.dtype.name,
-            *(dim if isinstance(dim, int) else [numbers[a] for a in types.atoms(dim)] for dim in variable.type.shape),
+            type_.dtype.name,
+            *(dim if isinstance(dim, int) else [numbers[a] for a in types.atoms(dim)] for dim in type_.shape),
         ]
-        for variable in encoded.variables
+        for type_ in (variable.type.in_memory for variable in encoded.variables)
     ]
     return [names, shapes]
 

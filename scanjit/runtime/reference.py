@@ -74,7 +74,7 @@ def _as_array(node: Node, value: Any) -> np.ndarray:
 
 
 def _shared_value(node: Node) -> Any:
-    return node.params["variable"].get_value()
+    return node.params["variable"].stored
 
 
 # ---- plans: what can be known before a run ---------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import numpy as np
 
 from scanjit import errors, ir, types
 from scanjit.ir import Graph
-from scanjit.loops.structure import Tree
+from scanjit.loops.structure import STORED, Tree
 from scanjit.runtime.encoding import JSON, LONGEST_TEXT, Encoded, encode
 from scanjit.runtime.function_graph import FunctionGraph
 from scanjit.runtime.shared import SharedVariable, snapshot
@@ -77,6 +77,7 @@ def _written(encoded: Encoded, number: int, has_update: bool) -> JSON:
     return {
         "name": _check_text(variable.name),
         "sizes": [None if atom is None else encoded.sizes.index(atom) for atom in atoms],
+        "complex": variable.type.kind.is_complex,
         "value": number,
         "place": variable.where,
         "default_update": has_update,
@@ -98,7 +99,7 @@ def _update_graph(variable: SharedVariable) -> Graph | None:
         ) from None
 
 
-LEAF = "value"
+LEAF, COMPLEX = "value", "complex"
 _CONTAINERS: dict[type, str] = {tuple: "tuple", list: "list", dict: "dict"}
 _KEYS = str | int | float | bool | None
 
@@ -106,6 +107,8 @@ _KEYS = str | int | float | bool | None
 def _written_tree(tree: Tree) -> JSON:
     if tree.kind is None:
         return LEAF
+    if tree == STORED:
+        return COMPLEX
     children = [_written_tree(child) for child in tree.children]
     if tree.kind in (tuple, list):
         return [_CONTAINERS[tree.kind], children]

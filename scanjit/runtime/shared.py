@@ -17,6 +17,8 @@ import numpy as np
 import scanjit.tensor  # noqa: F401 - installs the operators of Node, which are taken over below
 from scanjit import errors, types
 from scanjit.ir import SHARED, Node
+from scanjit.loops.structure import STORED
+from scanjit.ops.parts import of_origin
 from scanjit.runtime.arguments import Slot
 from scanjit.runtime.locks import drain, holding
 from scanjit.types import Dimension, DtypeName, Type
@@ -91,7 +93,8 @@ class SharedVariable(_Symbol):
         >>> sj.shared([1.0, 2.0]).get_value()
         array([1., 2.])
         """
-        return self._array if borrow else self._array.copy()
+        array = self._array if borrow else self._array.copy()
+        return STORED.unflatten([array]) if self._slot.kind.is_complex else array
 
     def set_value(self, value: Any, borrow: bool = False) -> None:
         """Set the value. Its dtype and rank stay; sizes may change where they were declared symbolic.
@@ -118,6 +121,11 @@ class SharedVariable(_Symbol):
         updating([self], commit, [self], [self._own(value, borrow)])
 
     @property
+    def stored(self) -> np.ndarray:
+        """The array that holds the value, which is not to be written to. Of complex numbers it is one of floats."""
+        return self._array
+
+    @property
     def type(self) -> Type:
         """The dtype and the shape that every value has."""
         return self._slot.type
@@ -128,8 +136,19 @@ class SharedVariable(_Symbol):
         return self._slot.label
 
     def converted(self, value: Any) -> np.ndarray:
-        """A value as an array of its dtype, as an argument of a function is converted."""
+        """A value as the array that holds it, as an argument of a function is converted."""
         return self._slot.convert(value)
+
+    def as_declared(self, value: Any) -> np.ndarray:
+        """A value as an array of its own dtype, which may be one of complex numbers.
+
+        Examples
+        --------
+        >>> import scanjit as sj
+        >>> sj.shared([1j, 2.0]).as_declared([3, 4])
+        array([3.+0.j, 4.+0.j])
+        """
+        return self._slot.as_declared(value)
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
         """An error if its values cannot have this shape."""
@@ -143,19 +162,21 @@ class SharedVariable(_Symbol):
     def _own(self, value: Any, borrow: bool = False) -> np.ndarray:
         """The value as an array of our own, which nobody else writes to."""
         array = self._checked(value)
-        new = type(value) in (bool, int, float, list, tuple) or (isinstance(value, np.ndarray) and array is not value)
+        new = type(value) in (bool, int, float, complex, list, tuple) or (
+            isinstance(value, np.ndarray) and array is not value
+        )
         return array if borrow or (new and array.base is None) else array.copy()
 
     def __scanjit_node__(self) -> Node:
         # Not kept: the interning table would then keep the variable, and its array, forever.
         with errors.located(self.where):
-            return SHARED(variable=self, name=self._first_name)  # renaming must not make another node
+            return of_origin(SHARED(variable=self, name=self._first_name))  # renaming must not make another node
 
     def __repr__(self) -> str:
         return f"<shared {self.name or ''}: {self.type}>".replace(" :", ":")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return SharedVariable, (self._array, self.type, self.name, self.where, self.default_update)
+        return SharedVariable, (self.get_value(borrow=True), self.type, self.name, self.where, self.default_update)
 
     @property
     def dtype(self) -> DtypeName:

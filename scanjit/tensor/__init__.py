@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from scanjit.tensor import from_sympy, protocol, variables
+from scanjit.tensor.complex_numbers import *  # noqa: F403
 from scanjit.tensor.convolution import *  # noqa: F403
 from scanjit.tensor.creation import *  # noqa: F403
 from scanjit.tensor.curves import *  # noqa: F403

@@ -5,7 +5,6 @@ from collections.abc import Collection
 from types import FrameType
 
 ALIASES = {
-    "conjugate": "positive",
     "expit": "sigmoid",
     "fabs": "abs",
     "log_expit": "log_sigmoid",

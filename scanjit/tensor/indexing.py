@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scanjit import errors, ir, tracing, types
-from scanjit.ir import Node
+from scanjit.ir import COMPLEX, Node
 from scanjit.ops.elementwise import cast, where
 from scanjit.ops.index import GATHER, SCATTER
+from scanjit.ops.parts import is_complex
 from scanjit.ops.shape import IOTA, RESHAPE, SET_SLICE, SLICE
 from scanjit.ops.stretch import BROADCAST_TO, constant_value
 from scanjit.ops.view import DIMSHUFFLE, along
@@ -220,6 +221,10 @@ def _of_array(item: Any, axis: int, n: Dimension) -> _Indexed:
 
 def getitem(x: Node, key: Any) -> Node:
     """`x[key]`."""
+    if is_complex(x):
+        found = COMPLEX(*(getitem(part, key) for part in x.args))
+        found.base = x
+        return found
     found = _read(x, _parts(x, key))
     if found.base is not None and found.base is not x:
         # The same node is what another index of another tensor gave. A slice of everything tells them apart.
@@ -316,6 +321,8 @@ def _value_for(view: Node, value: Any) -> Node:
 
 def _written(view: Node, value: Node, add: bool) -> Node:
     """The base of a view, with the view's part of it replaced (or added to)."""
+    if is_complex(view):
+        return COMPLEX(*(_written(part, new, add) for part, new in zip(view.args, value.args, strict=True)))
     base, node = view.base, view
     while node is not base:
         x, params = node.args[0], node.params

@@ -14,6 +14,7 @@ from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import SUM, broadcast_to
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.symbol import TensorLike
+from scanjit.tensor.complex_numbers import conj
 from scanjit.tensor.creation import eye
 from scanjit.tensor.reductions import sum as sum_
 from scanjit.tensor.shapes import pad, ravel, reshape, stack
@@ -128,7 +129,7 @@ def inner(a: TensorLike, b: TensorLike) -> Node:
 
 
 def vdot(a: TensorLike, b: TensorLike) -> Node:
-    """The sum of products of all elements.
+    """The sum of products of all elements; of complex ones, with the conjugates of those of `a`.
 
     Examples
     --------
@@ -137,7 +138,7 @@ def vdot(a: TensorLike, b: TensorLike) -> Node:
     array(11)
     """
     a, b = promoted((a, b))
-    return contract(ravel(a), ravel(b), [0], [0], [])
+    return contract(ravel(conj(a)), ravel(b), [0], [0], [])
 
 
 def tensordot(a: TensorLike, b: TensorLike, axes: Any = 2) -> Node:

@@ -10,6 +10,7 @@ from scanjit import errors
 from scanjit.ir import PART, Node
 from scanjit.ops.scan import SCAN
 from scanjit.tensor import (
+    complex_numbers,
     convolution,
     creation,
     curves,
@@ -26,6 +27,7 @@ from scanjit.tensor import (
 
 MODULES: tuple[ModuleType, ...] = (
     elementwise,
+    complex_numbers,
     reductions,
     shapes,
     creation,
@@ -42,8 +44,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 """Every public function by its name."""
 
 METHODS = (
-    "all any argmax argmin clip cumprod cumsum diagonal dimshuffle dot flatten max mean min norm prod ravel repeat "
-    "round squeeze std sum swapaxes take trace var"
+    "all any argmax argmin clip conj conjugate cumprod cumsum diagonal dimshuffle dot flatten max mean min norm prod "
+    "ravel repeat round squeeze std sum swapaxes take trace var"
 ).split()
 
 
@@ -211,6 +213,8 @@ GIVEN: dict[str, Any] = {name: FUNCTIONS[name] for name in METHODS} | {
     "__round__": lambda self, digits=None: elementwise.round(self, digits or 0),
     "astype": elementwise.cast,
     "copy": _copy,
+    "imag": property(complex_numbers.imag),
+    "real": property(complex_numbers.real),
     "inc": indexing.inc,
     "reshape": _reshape,
     "set": indexing.set_,

@@ -11,6 +11,7 @@ from scanjit import errors, types
 from scanjit.ir import Graph, Node, apply, dim_node, free_variables, new_input, parts
 from scanjit.ops import reduce as ops
 from scanjit.ops.elementwise import ABS, MAXIMUM, cast, truth, where
+from scanjit.ops.parts import size_squared
 from scanjit.ops.prod import PROD
 from scanjit.ops.reduction import Reduction
 from scanjit.ops.scan import scan_node
@@ -33,7 +34,7 @@ def _accumulated(x: Any, dtype: Any) -> Node:
     """Cast to the dtype in which sums and products are computed: int64 for bools and integers, else the tensor's
     own."""
     x = as_tensor(x)
-    return cast(x, dtype or (x.dtype if x.type.kind.floating else "int64"))
+    return cast(x, dtype or (x.dtype if x.type.kind.inexact else "int64"))
 
 
 def sum(x: TensorLike, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False) -> Node:
@@ -176,7 +177,7 @@ def _positions(op: ops.ArgReduction, x: Node, axis: int | None, keepdims: bool) 
 
 def _float(x: Any, dtype: DTypeLike | None = None) -> Node:
     x = as_tensor(x)
-    return cast(x, dtype or (x.dtype if x.type.kind.floating else "float64"))
+    return cast(x, dtype or (x.dtype if x.type.kind.inexact else "float64"))
 
 
 def _count(x: Node, axis: Any) -> Any:
@@ -215,7 +216,8 @@ def var(x: TensorLike, axis: Axis = None, ddof: int = 0, keepdims: bool = False)
     """
     x = _float(x)
     apart = x - mean(x, axis, keepdims=True)
-    return _reduced(SUM, apart * apart, axis, keepdims) / (_count(x, axis) - ddof)
+    squares = size_squared(apart)
+    return _reduced(SUM, squares, axis, keepdims) / (_count(squares, axis) - ddof)
 
 
 def std(x: TensorLike, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Node:
@@ -252,7 +254,7 @@ def nansum(x: TensorLike, axis: Axis = None, dtype: DTypeLike | None = None, kee
     array(3.)
     """
     x = as_tensor(x)
-    return sum(where(x == x, x, 0) if x.type.kind.floating else x, axis, dtype, keepdims)
+    return sum(where(x == x, x, 0) if x.type.kind.inexact else x, axis, dtype, keepdims)
 
 
 def nanmean(x: TensorLike, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False) -> Node:
@@ -386,7 +388,7 @@ def norm(x: TensorLike, ord: float | str | None = None, axis: Axis = None, keepd
     if isinstance(ord, int | float) and ord != 2 and len(axes_of(axis, x.ndim)) > 1:
         raise errors.NotSupportedError(f"the {ord}-norm of matrices", fix="give one axis, or flatten")
     if ord is None or ord == "fro" or ord == 2:
-        squares = sum(x * x, axis, keepdims=keepdims)
+        squares = sum(size_squared(x), axis, keepdims=keepdims)
         none = squares == 0
         return where(none, 0, sqrt(where(none, 1, squares)))
     sizes = apply(ABS, x)
@@ -395,7 +397,7 @@ def norm(x: TensorLike, ord: float | str | None = None, axis: Axis = None, keepd
     if ord == -math.inf:
         return min(sizes, axis, keepdims)
     if ord == 0:
-        return sum(cast(x != 0, x.dtype), axis, keepdims=keepdims)
+        return sum(cast(x != 0, sizes.dtype), axis, keepdims=keepdims)
     if ord == 1:
         return sum(sizes, axis, keepdims=keepdims)
     if not isinstance(ord, int | float) or ord < 0:

@@ -12,6 +12,7 @@ from scanjit import errors, ir, types
 from scanjit.config import config
 from scanjit.ir import Node
 from scanjit.ops.elementwise import cast
+from scanjit.ops.parts import symbol
 from scanjit.ops.shape import CONCATENATE
 from scanjit.ops.view import as_row
 from scanjit.symbol import TensorLike
@@ -42,7 +43,7 @@ def tensor(
         raise errors.ArgumentError("a name must be a string", got=repr(name))
     sizes = shape if isinstance(shape, tuple | list) else (shape,)
     dims = tuple(_dimension(size, name, axis) for axis, size in enumerate(sizes))
-    return ir.new_input(Type(types.dtype_of(dtype or config.floatX), dims), name)
+    return symbol(Type(types.dtype_of(dtype or config.floatX), dims), name)
 
 
 def _dimension(size: Any, tensor: str | None, axis: int) -> Dimension:

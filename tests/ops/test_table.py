@@ -22,7 +22,7 @@ from scanjit.ops.view import DIMSHUFFLE
 from scanjit.runtime.reference import Interpreter, evaluate
 from tests.ops.support import differences, inputs, same
 
-STRUCTURAL = {"input", "shared", "bound", "constant", "part", "size", "scan", "ifelse", "via", "custom"}
+STRUCTURAL = {"input", "shared", "bound", "constant", "part", "size", "scan", "ifelse", "via", "custom", "complex"}
 """Ops whose tests are elsewhere: leaves, loops, and branches."""
 
 SAMPLED = [op for op in OPS.values() if op.samples is not None]

@@ -311,7 +311,7 @@ def _values(outputs: Sequence[Node], given: Mapping[Node, np.ndarray]) -> list[n
         if node.op is INPUT:
             values[node] = given.get(node, np.zeros(types.as_ints(node.type.shape), node.dtype))
         elif node.op is SHARED:
-            values[node] = node.params["variable"].get_value(borrow=True)
+            values[node] = node.params["variable"].stored
         else:
             compute = _SHORT.get(node.op, node.op.reference)
             values[node] = compute(*(values[arg] for arg in node.operands), **node.params)

@@ -192,7 +192,7 @@ class _Exported:
         return self.writer.info(name, node.type, self._shape(node))
 
     def _initializer(self, i: int, node: Node) -> None:
-        name = self.writer.initializer(node.params["variable"].get_value(borrow=True), node.name or f"shared_{i}")
+        name = self.writer.initializer(node.params["variable"].stored, node.name or f"shared_{i}")
         self.writer.define(node, name)
         self._sizes(node, name)
 

@@ -1,0 +1,185 @@
+"""Each function of complex numbers beside NumPy's: values, dtypes, gradients, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from scanjit.ir import COMPLEX, OPS
+from tests.complex_numbers.support import sampled
+
+ELEMENTWISE: dict[str, Callable[..., Any]] = {
+    name: getattr(np, name)
+    for name in (
+        "negative positive absolute sign sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan "
+        "sinh cosh tanh square reciprocal conj conjugate isnan isinf isfinite logical_not real imag angle"
+    ).split()
+}
+PAIRS: dict[str, Callable[..., Any]] = {
+    name: getattr(np, name) for name in "add subtract multiply divide power equal not_equal".split()
+}
+SHAPED: dict[str, Callable[[Any, Any], Any]] = {
+    "sum": lambda a, b: np.sum(a, axis=0),
+    "mean": lambda a, b: np.mean(a, axis=1, keepdims=True),
+    "var": lambda a, b: np.var(a, axis=0),
+    "std": lambda a, b: np.std(a),
+    "prod of two": lambda a, b: a[0] * b[1],
+    "norm": lambda a, b: np.linalg.norm(a, axis=0),
+    "matmul": lambda a, b: a @ b.T,
+    "dot": lambda a, b: np.dot(a, b[0]),
+    "vdot": lambda a, b: np.vdot(a, b),
+    "outer": lambda a, b: np.outer(a[0], b[0]),
+    "inner": lambda a, b: np.inner(a, b),
+    "einsum": lambda a, b: np.einsum("ij,kj->ik", a, b),
+    "tensordot": lambda a, b: np.tensordot(a, b, 2),
+    "kron": lambda a, b: np.kron(a[0], b[0]),
+    "trace": lambda a, b: np.trace(a),
+    "transpose": lambda a, b: a.T,
+    "reshape": lambda a, b: np.reshape(a, (-1,)),
+    "concatenate": lambda a, b: np.concatenate([a, b], axis=1),
+    "stack": lambda a, b: np.stack([a, b.real]),
+    "where": lambda a, b: np.where(a.real > 0, a, b),
+    "where real": lambda a, b: np.where(a.real > 0, a, 1.0),
+    "flip": lambda a, b: np.flip(a, 1),
+    "roll": lambda a, b: np.roll(a, 2, axis=1),
+    "take": lambda a, b: np.take(a, np.array([2, 0]), axis=1),
+    "slice": lambda a, b: a[1:, ::-1],
+    "gather": lambda a, b: a[np.array([1, 0]), np.array([2, 2])],
+    "mixed": lambda a, b: 2 * a + b / 3 - 1j * a * b.real + (1 - 2j),
+    "from the left": lambda a, b: 1j / a + (2 - a) ** 2 + 2.0**a,
+    "tril": lambda a, b: np.tril(a),
+    "pad": lambda a, b: np.pad(a, 1),
+    "repeat": lambda a, b: np.repeat(a, 2, axis=0),
+    "zeros_like": lambda a, b: np.zeros_like(a) + np.ones_like(b),
+    "any": lambda a, b: np.any(a, axis=0),
+}
+
+
+def everything(a: Any, b: Any) -> dict[str, Any]:
+    found = {name: function(a) for name, function in ELEMENTWISE.items()}
+    found |= {name: function(a, b) for name, function in PAIRS.items()}
+    return found | {name: function(a, b) for name, function in SHAPED.items()}
+
+
+@pytest.mark.parametrize("dtype, close", [("complex128", 1e-12), ("complex64", 2e-5)])
+@pytest.mark.parametrize("mode", ["reference", "numba"])
+def test_functions_are_those_of_numpy(dtype: str, close: float, mode: Any) -> None:
+    rng = np.random.default_rng(0)
+    a, b = sampled(rng, (5, 7), dtype), sampled(rng, (5, 7), dtype)
+    b[0, :3] = a[0, :3]
+    symbols = [sj.tensor(("n", "m"), dtype, name) for name in "ab"]
+    found = sj.function(symbols, everything(*symbols), mode=mode)(a, b)
+    for name, expected in everything(a, b).items():
+        assert found[name].dtype == expected.dtype, name
+        np.testing.assert_allclose(found[name], expected, close, close, err_msg=name)
+
+
+def test_large_small_and_special_numbers() -> None:
+    """Nothing between overflows, and zeros, infinities and NaN are what they are in NumPy."""
+    z = np.array(
+        [1e200 + 1e200j, 1e-200 - 1e-200j, 3e300, 4e-320j, -1e200j, -2.0, 0.0, 800 + 1j, -800 - 1j, -0.25 + 0j]
+    )
+    names = ["absolute", "sqrt", "log", "angle", "reciprocal", "tanh", "sign"]
+    f = sj.jit(lambda z: {name: getattr(np, name)(z) for name in names}, mode="reference")
+    with np.errstate(all="ignore"):
+        for name, found in f(z).items():
+            expected = getattr(np, name)(z)
+            finite = np.isfinite(expected)
+            np.testing.assert_allclose(found[finite], expected[finite], 1e-12, err_msg=name)
+    odd = np.array([np.nan + 1j, 1 + 1j * np.nan, np.inf + 0j, 1 - 1j * np.inf])
+    g = sj.jit(lambda z: [np.isnan(z), np.isinf(z), np.isfinite(z), abs(z)], mode="reference")
+    for found, expected in zip(g(odd), (np.isnan(odd), np.isinf(odd), np.isfinite(odd), np.abs(odd)), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+DIFFERENTIABLE = [
+    *(name for name in ELEMENTWISE if name not in ("sign", "isnan", "isinf", "isfinite", "logical_not")),
+    *(name for name in PAIRS if "equal" not in name),
+    *(name for name in SHAPED if name not in ("zeros_like", "any")),
+]
+
+
+def test_gradients_of_all_functions_are_those_of_their_parts() -> None:
+    rng = np.random.default_rng(1)
+    a, b = sampled(rng, (2, 3)), sampled(rng, (2, 3))
+
+    def costs(a: Any, b: Any) -> Any:
+        found = everything(a, b)
+        return [found[name] for name in DIFFERENTIABLE]
+
+    sj.check_grad(costs, [a, b], order=1)
+    sj.check_grad(lambda a: [np.exp(a) / a, abs(a), np.log(a), np.sqrt(a), np.tanh(a)], [a], order=2)
+
+
+REFUSED: dict[str, Callable[[Any], Any]] = {
+    "less": lambda z: z < 1,
+    "greater_equal": lambda z: z >= z,
+    "maximum": lambda z: np.maximum(z, 0),
+    "max": lambda z: z.max(),
+    "argmax": lambda z: z.argmax(),
+    "clip": lambda z: z.clip(0, 1),
+    "floor": lambda z: np.floor(z),
+    "floordiv": lambda z: z // 2,
+    "mod": lambda z: z % 2,
+    "erf": lambda z: sj.erf(z),
+    "and": lambda z: z & 1,
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_no_meaning_for_complex_numbers_says_so(name: str) -> None:
+    with pytest.raises(sj.DtypeError, match=f"{name} is not defined for complex numbers") as found:
+        REFUSED[name](sj.vector("z", dtype="complex128"))
+    assert "sj.abs" in str(found.value)
+
+
+def test_complex_numbers_where_others_are_wanted() -> None:
+    z = sj.vector("z", dtype="complex64")
+    with pytest.raises(sj.DtypeError, match="complex numbers are given where real ones are wanted"):
+        z.astype("float32")
+    with pytest.raises(sj.DtypeError, match="does not fit the dtype"):
+        sj.zeros(3)[0].set(1j)
+    with pytest.raises(sj.ArgumentError, match="are indices"):
+        sj.vector("x")[z]
+    with pytest.raises(sj.ArgumentError, match="a size must be an integer"):
+        sj.zeros(z[0])
+    with pytest.raises(sj.DtypeError, match="not supported"):
+        sj.vector("z", dtype="complex256")
+    assert z.astype("bool").dtype == bool and z.astype("complex128").dtype == np.complex128
+    assert (z + np.float64(1)).dtype == np.complex64 or np.result_type(np.complex64, np.float64) == np.complex128
+
+
+def test_dtypes_promote_as_in_numpy() -> None:
+    for dtype in ("bool", "int8", "int64", "float32", "float64", "complex64", "complex128"):
+        for other in ("complex64", "complex128"):
+            x, z = sj.vector("x", dtype=dtype), sj.vector("z", dtype=other)
+            expected = (np.zeros(1, dtype) * np.zeros(1, other)).dtype
+            assert (x * z).dtype == (z * x).dtype == sj.stack([x, z]).dtype == expected
+        assert (sj.vector("x", dtype=dtype) * 1j).dtype == (np.zeros(1, dtype) * 1j).dtype
+
+
+def test_no_node_has_complex_numbers_as_an_argument() -> None:
+    """All that works on graphs sees real numbers alone."""
+    z = sj.matrix("z", dtype="complex128")
+    roots = [part for value in everything(z, z).values() for part in (value.args if value.op is COMPLEX else [value])]
+    assert all(node.op is not COMPLEX for node in sj.ir.walk(roots))
+
+
+def test_linear_ops_take_complex_numbers() -> None:
+    """An op that is linear needs no rule for them: it does the same with both parts."""
+    linear = [op for op in OPS.values() if op.is_linear and op.of_complex is None]
+    assert len(linear) > 8
+    for op in linear:
+        op.check_takes_complex(None)
+
+
+def test_products_with_what_is_known_to_be_real_cost_two_multiplications() -> None:
+    z, x = sj.vector("z", dtype="complex128"), sj.vector("x")
+    for product in (z * x, z * 2, 1j * z, z / x, x * z):
+        products = [node for node in sj.ir.walk(product.args) if node.op.name in ("mul", "div")]
+        assert len(products) <= 2, sj.pprint(product)
+    assert len([n for n in sj.ir.walk((z * z).args) if n.op.name == "mul"]) <= 4
