@@ -235,3 +235,13 @@ def check_single(shape: Any, layer: Layer) -> None:
 def check_positive(shape: Any, layer: Layer, what: str) -> None:
     if any(isinstance(size, utils.int_types) and size <= 0 for size in shape):
         raise ValueError(f"cannot create {layer}: {what}={shape} has a size that is not positive")
+
+
+def check_axes(layer: Layer, count: int) -> None:
+    """Raise an error if the input of a layer does not have so many axes after batch and channels."""
+    if len(layer.input_shape) != count + 2:
+        names = ("length",) if count == 1 else ("depth", "rows", "columns")[3 - count :]
+        raise ValueError(
+            f"{type(layer).__name__} takes an input of shape (batch, channels, {', '.join(names)}), got "
+            f"{layer.input_shape}"
+        )

@@ -1,13 +1,25 @@
 """Convolutions."""
 
-from typing import Any
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
 
 import scanjit as sj
 from lasagne_like import init, nonlinearities
-from lasagne_like.layers.base import Incoming, Layer
-from lasagne_like.utils import Nonlinearity, Parameter, Shape, as_tuple, int_types
+from lasagne_like.layers.base import Incoming, Layer, check_axes
+from lasagne_like.utils import Nonlinearity, Parameter, Shape, as_tuple, int_types, is_expression, known_sizes
 
-__all__ = ["Conv1DLayer", "conv_input_length", "conv_output_length"]
+__all__ = [
+    "Conv1DLayer",
+    "Conv2DLayer",
+    "Conv3DLayer",
+    "Deconv2DLayer",
+    "Deconv3DLayer",
+    "DilatedConv2DLayer",
+    "TransposedConv2DLayer",
+    "TransposedConv3DLayer",
+    "conv_input_length",
+    "conv_output_length",
+]
 
 
 def _padding(pad: Any, filter_size: int) -> int:
@@ -59,7 +71,98 @@ def conv_input_length(output_length: int | None, filter_size: int, stride: int, 
     return None if output_length is None else (output_length - 1) * stride - 2 * zeros + filter_size
 
 
-class Conv1DLayer(Layer):
+class _Conv(Layer, ABC):
+    """A convolution over the last axes, with filters, a bias and a nonlinearity."""
+
+    count: ClassVar[int]
+    """Over how many axes."""
+
+    def __init__(
+        self,
+        incoming: Incoming,
+        num_filters: int,
+        filter_size: Any,
+        stride: Any = 1,
+        pad: Any = 0,
+        untie_biases: bool = False,
+        W: Parameter = init.GlorotUniform(),
+        b: Parameter | None = init.Constant(0.0),
+        nonlinearity: Nonlinearity = nonlinearities.rectify,
+        flip_filters: bool = True,
+        num_groups: int = 1,
+        *,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(incoming, name=name)
+        check_axes(self, self.count)
+        channels = self.input_shape[1]
+        if channels is None:
+            raise ValueError(f"{self} needs a fixed number of channels (axis 1), got shape {self.input_shape}")
+        self.nonlinearity = nonlinearities.or_identity(nonlinearity)
+        self.num_filters, self.untie_biases, self.flip_filters = num_filters, untie_biases, flip_filters
+        self.filter_size = as_tuple(filter_size, self.count, int_types)
+        self.stride = as_tuple(stride, self.count, int_types)
+        if min(*self.filter_size, *self.stride) < 1:
+            raise ValueError(f"{self} needs filters and strides of 1 or more, got {filter_size!r} and {stride!r}")
+        self._set_padding(pad)
+        if num_groups <= 0 or num_filters % num_groups or channels % num_groups:
+            raise ValueError(
+                f"num_groups={num_groups} must be positive and divide both the channels of the input ({channels}) and "
+                f"of the output ({num_filters})"
+            )
+        self.num_groups = num_groups
+        self.W = self.add_param(W, self.get_W_shape(), name="W")
+        self._check_input(self.output_shape, "output_shape")
+        sizes = self.output_shape[2:] if untie_biases else ()
+        if b is not None and None in sizes:
+            raise ValueError(f"untied biases need fixed sizes from axis 2 on, got input shape {self.input_shape}")
+        self.b = None if b is None else self.add_param(b, (num_filters, *sizes), name="b", regularizable=False)
+
+    def _set_padding(self, pad: Any) -> None:
+        """Check and keep how many zeros are put around the input: "full" and "same", or ints."""
+        if pad == "same" and any(size % 2 == 0 for size in self.filter_size):
+            raise NotImplementedError(
+                f"pad='same' of {self} needs an odd filter_size, got {', '.join(map(str, self.filter_size))}"
+            )
+        if isinstance(pad, str) and pad not in ("valid", "full", "same"):
+            raise ValueError(f"pad of {self} is an int, {self.count} ints, 'valid', 'full' or 'same', got {pad!r}")
+        given = 0 if pad == "valid" else pad
+        self.pad = given if isinstance(given, str) else as_tuple(given, self.count, int_types)
+        if not isinstance(self.pad, str) and min(self.pad) < 0:
+            raise ValueError(f"{self} adds no fewer than 0 zeros, got {pad!r}")
+
+    def _zeros(self) -> tuple[int, ...]:
+        """How many zeros are put on both sides of each axis."""
+        each = (self.pad,) * self.count if isinstance(self.pad, str) else self.pad
+        return tuple(_padding(pad, size) for pad, size in zip(each, self.filter_size, strict=True))
+
+    def get_W_shape(self) -> tuple[int, ...]:
+        """The shape of the filters."""
+        return self.num_filters, _channels(self) // self.num_groups, *self.filter_size
+
+    def get_output_shape_for(self, input_shape: Shape) -> Shape:
+        axes = zip(input_shape[2:], self.filter_size, self.stride, self._zeros(), strict=True)
+        return (input_shape[0], self.num_filters, *(conv_output_length(*axis) for axis in axes))
+
+    @abstractmethod
+    def convolve(self, input: Any, **kwargs: Any) -> sj.Node:
+        """The convolution itself."""
+
+    def get_output_for(self, input: Any, **kwargs: Any) -> sj.Node:
+        activation = self.convolve(input, **kwargs)
+        if self.b is not None:
+            places = range(1, self.count + 1) if self.untie_biases else ["x"] * self.count
+            activation = activation + self.b.dimshuffle("x", 0, *places)
+        return self.nonlinearity(activation)
+
+
+def _channels(layer: Layer) -> int:
+    channels = layer.input_shape[1]
+    assert channels is not None
+    return channels
+
+
+class Conv1DLayer(_Conv):
     """A convolution over the last axis.
 
     Parameters
@@ -95,70 +198,286 @@ class Conv1DLayer(Layer):
     array([[[12., 23.]]])
     """
 
+    count = 1
+
+    def convolve(self, input: Any, **kwargs: Any) -> sj.Node:
+        """The convolution itself."""
+        return sj.conv1d(
+            input, self.W, self._zeros(), self.stride, filter_flip=self.flip_filters, num_groups=self.num_groups
+        )
+
+
+class Conv2DLayer(_Conv):
+    """A convolution over the last two axes.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+        Its output has shape (batch, channels, rows, columns).
+    num_filters : int
+        The number of channels of the output.
+    filter_size, stride : int, or a tuple of two
+        For both axes, or for rows and columns.
+    pad : int (or a tuple of two), "valid", "full" or "same"
+        See `Conv1DLayer`.
+    untie_biases : bool
+        Whether each place has a bias of its own.
+    W : initializer, array, shared variable or expression
+        Of shape (num_filters, channels / num_groups, filter rows, filter columns).
+    b : initializer, array, shared variable, expression or None
+        Of shape (num_filters,), or (num_filters, rows and columns of the output) for `untie_biases`.
+    nonlinearity : callable or None
+    flip_filters : bool
+        True is a convolution, False a correlation: what most other libraries compute.
+    num_groups : int
+        Channels are split into this many groups, each with filters of its own.
+    name : str, optional
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import Conv2DLayer
+    >>> layer = Conv2DLayer((None, 3, 32, None), 16, (5, 3), stride=(2, 1), pad="same")
+    >>> layer.W.shape, layer.output_shape
+    ((16, 3, 5, 3), (None, 16, 16, None))
+    """
+
+    count = 2
+
+    def convolve(self, input: Any, **kwargs: Any) -> sj.Node:
+        """The convolution itself."""
+        return sj.conv2d(
+            input, self.W, self._zeros(), self.stride, filter_flip=self.flip_filters, num_groups=self.num_groups
+        )
+
+
+class Conv3DLayer(_Conv):
+    """A convolution over the last three axes.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+        Its output has shape (batch, channels, depth, rows, columns).
+    num_filters : int
+        The number of channels of the output.
+    filter_size, stride : int, or a tuple of three
+    pad : int (or a tuple of three), "valid", "full" or "same"
+        See `Conv1DLayer`.
+    untie_biases, W, b, nonlinearity, flip_filters, num_groups, name : see `Conv2DLayer`, with one more axis
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import Conv3DLayer
+    >>> Conv3DLayer((None, 3, 8, 32, None), 16, (1, 3, 3), pad=(0, 1, 1)).output_shape
+    (None, 16, 8, 32, None)
+    """
+
+    count = 3
+
+    def convolve(self, input: Any, **kwargs: Any) -> sj.Node:
+        """The convolution itself."""
+        return sj.conv3d(
+            input, self.W, self._zeros(), self.stride, filter_flip=self.flip_filters, num_groups=self.num_groups
+        )
+
+
+class DilatedConv2DLayer(_Conv):
+    """A correlation with filters whose entries are apart.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+        Its output has shape (batch, channels, rows, columns).
+    num_filters : int
+    filter_size : int, or a tuple of two
+    dilation : int, or a tuple of two
+        How far apart the entries of filters are.
+    pad : 0, (0, 0) or "valid"
+        Other values are an error: put a `PadLayer` before.
+    untie_biases : bool
+    W : initializer, array, shared variable or expression
+        Of shape (channels, num_filters, filter rows, filter columns): as in Lasagne, the first two are swapped.
+    b, nonlinearity : see `Conv2DLayer`
+    flip_filters : bool
+        True is an error.
+    name : str, optional
+
+    References
+    ----------
+    Yu and Koltun, "Multi-scale context aggregation by dilated convolutions", ICLR 2016.
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import DilatedConv2DLayer
+    >>> layer = DilatedConv2DLayer((None, 3, 20, None), 8, 3, dilation=(2, 1))
+    >>> layer.W.shape, layer.output_shape
+    ((3, 8, 3, 3), (None, 8, 16, None))
+    """
+
+    count = 2
+
+    def __init__(
+        self,
+        incoming: Incoming,
+        num_filters: int,
+        filter_size: Any,
+        dilation: Any = (1, 1),
+        pad: Any = 0,
+        untie_biases: bool = False,
+        W: Parameter = init.GlorotUniform(),
+        b: Parameter | None = init.Constant(0.0),
+        nonlinearity: Nonlinearity = nonlinearities.rectify,
+        flip_filters: bool = False,
+        *,
+        name: str | None = None,
+    ) -> None:
+        self.dilation = as_tuple(dilation, 2, int_types)
+        if min(self.dilation) < 1:
+            raise ValueError(f"dilation of DilatedConv2DLayer must be 1 or more, got {dilation!r}")
+        if flip_filters:
+            raise NotImplementedError("DilatedConv2DLayer requires flip_filters=False")
+        super().__init__(
+            incoming, num_filters, filter_size, 1, pad, untie_biases, W, b, nonlinearity, flip_filters, name=name
+        )
+
+    def _set_padding(self, pad: Any) -> None:
+        super()._set_padding(pad)
+        if self.pad != (0, 0):
+            raise NotImplementedError(f"{self} requires pad=0, got {pad!r}: put a PadLayer before")
+
+    def get_W_shape(self) -> tuple[int, ...]:
+        """The shape of the filters."""
+        return _channels(self), self.num_filters, *self.filter_size
+
+    def get_output_shape_for(self, input_shape: Shape) -> Shape:
+        axes = zip(input_shape[2:], self.filter_size, self.dilation, strict=True)
+        return (input_shape[0], self.num_filters, *(conv_output_length(n, (k - 1) * d + 1, 1) for n, k, d in axes))
+
+    def convolve(self, input: Any, **kwargs: Any) -> sj.Node:
+        """The convolution itself."""
+        filters = sj.swapaxes(self.W, 0, 1)
+        return sj.conv2d(input, filters, filter_dilation=self.dilation, filter_flip=False)
+
+
+class _TransposedConv(_Conv, ABC):
+    """What the gradient of a convolution with respect to its input computes, with a bias and a nonlinearity."""
+
     def __init__(
         self,
         incoming: Incoming,
         num_filters: int,
         filter_size: Any,
         stride: Any = 1,
-        pad: Any = 0,
+        crop: Any = 0,
         untie_biases: bool = False,
         W: Parameter = init.GlorotUniform(),
         b: Parameter | None = init.Constant(0.0),
         nonlinearity: Nonlinearity = nonlinearities.rectify,
-        flip_filters: bool = True,
-        num_groups: int = 1,
+        flip_filters: bool = False,
+        output_size: Any = None,
         *,
         name: str | None = None,
     ) -> None:
-        super().__init__(incoming, name=name)
-        if len(self.input_shape) != 3 or self.input_shape[1] is None:
-            raise ValueError(
-                f"Conv1DLayer takes an input of shape (batch, channels, length) with fixed channels, got "
-                f"{self.input_shape}"
-            )
-        channels = self.input_shape[1]
-        self.nonlinearity = nonlinearities.or_identity(nonlinearity)
-        self.num_filters, self.untie_biases, self.flip_filters = num_filters, untie_biases, flip_filters
-        self.filter_size, self.stride = as_tuple(filter_size, 1, int_types), as_tuple(stride, 1, int_types)
-        self.pad = pad if isinstance(pad, str) else as_tuple(pad, 1, int_types)
-        _padding(pad if isinstance(pad, str) else self.pad[0], self.filter_size[0])
-        if pad == "same" and self.filter_size[0] % 2 == 0:
-            raise NotImplementedError(f"pad='same' needs an odd filter_size, got {filter_size}")
-        if num_groups <= 0 or num_filters % num_groups or channels % num_groups:
-            raise ValueError(
-                f"num_groups={num_groups} must be positive and divide both the channels of the input ({channels}) and "
-                f"of the output ({num_filters})"
-            )
-        self.num_groups = num_groups
-        self.W = self.add_param(W, self.get_W_shape(), name="W")
-        sizes = (self.output_shape[2],) if untie_biases else ()
-        if b is not None and None in sizes:
-            raise ValueError(f"untied biases need a fixed length, got input shape {self.input_shape}")
-        self.b = None if b is None else self.add_param(b, (num_filters, *sizes), name="b", regularizable=False)
-
-    def get_W_shape(self) -> tuple[int, int, int]:
-        """The shape of the filters."""
-        channels = self.input_shape[1]
-        assert channels is not None
-        return self.num_filters, channels // self.num_groups, self.filter_size[0]
-
-    def _pad(self) -> Any:
-        return self.pad if isinstance(self.pad, str) else self.pad[0]
-
-    def get_output_shape_for(self, input_shape: Shape) -> Shape:
-        length = conv_output_length(input_shape[2], self.filter_size[0], self.stride[0], self._pad())
-        return input_shape[0], self.num_filters, length
-
-    def convolve(self, input: Any, **kwargs: Any) -> sj.Node:
-        """The convolution itself."""
-        zeros = _padding(self._pad(), self.filter_size[0])
-        return sj.conv1d(
-            input, self.W, zeros, self.stride[0], filter_flip=self.flip_filters, num_groups=self.num_groups
+        self.output_size = output_size
+        if output_size is not None and not is_expression(output_size):
+            self.output_size = as_tuple(output_size, self.count)
+        super().__init__(
+            incoming, num_filters, filter_size, stride, crop, untie_biases, W, b, nonlinearity, flip_filters, name=name
         )
 
-    def get_output_for(self, input: Any, **kwargs: Any) -> sj.Node:
-        activation = self.convolve(input, **kwargs)
-        if self.b is not None:
-            activation = activation + self.b.dimshuffle("x", 0, 1 if self.untie_biases else "x")
-        return self.nonlinearity(activation)
+    @property
+    def crop(self) -> Any:
+        """How many places are cut off on both sides of each axis: "full" and "same", or ints."""
+        return self.pad
+
+    def get_W_shape(self) -> tuple[int, ...]:
+        """The shape of the filters."""
+        return _channels(self), self.num_filters, *self.filter_size
+
+    def get_output_shape_for(self, input_shape: Shape) -> Shape:
+        if self.output_size is None:
+            axes = zip(input_shape[2:], self.filter_size, self.stride, self._zeros(), strict=True)
+            return (input_shape[0], self.num_filters, *(conv_input_length(*axis) for axis in axes))
+        if is_expression(self.output_size):
+            return (input_shape[0], self.num_filters, *[None] * self.count)
+        return (input_shape[0], self.num_filters, *known_sizes(self.output_size))
+
+    def convolve(self, input: Any, **kwargs: Any) -> sj.Node:
+        """The transposed convolution itself."""
+        size = self.output_size
+        if is_expression(size):
+            size = tuple(size[axis] for axis in range(self.count))
+        flipped = not self.flip_filters
+        return sj.conv_transpose(input, self.W, self._zeros(), self.stride, filter_flip=flipped, output_size=size)
+
+
+class TransposedConv2DLayer(_TransposedConv):
+    """Each value of the input times the filters, added up where these overlap: what the gradient of a convolution over
+    two axes with respect to its input computes.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+        Its output has shape (batch, channels, rows, columns).
+    num_filters : int
+        The number of channels of the output.
+    filter_size : int, or a tuple of two
+    stride : int, or a tuple of two
+        How far apart the places of filters in the output are.
+    crop : int (or a tuple of two), "valid", "full" or "same"
+        How many places are cut off on both sides: as many as zeros are added by `pad` of the convolution.
+    untie_biases : bool
+    W : initializer, array, shared variable or expression
+        Of shape (channels, num_filters, filter rows, filter columns): that of the convolution.
+    b, nonlinearity : see `Conv2DLayer`
+    flip_filters : bool
+        The opposite of that of the convolution.
+    output_size : int, a tuple of two, or an integer vector, optional
+        The rows and columns of the output. With a stride several sizes are possible; by default the smallest.
+    name : str, optional
+
+    References
+    ----------
+    Dumoulin and Visin, "A guide to convolution arithmetic for deep learning", 2016.
+
+    Examples
+    --------
+    The transpose of a convolution, with its filters:
+
+    >>> from lasagne_like.layers import Conv2DLayer, TransposedConv2DLayer
+    >>> conv = Conv2DLayer((None, 1, 32, 32), 16, 3, stride=2, pad=2)
+    >>> deconv = TransposedConv2DLayer(
+    ...     conv, conv.input_shape[1], conv.filter_size, conv.stride, conv.pad, W=conv.W,
+    ...     flip_filters=not conv.flip_filters, output_size=conv.input_shape[2:],
+    ... )
+    >>> conv.output_shape, deconv.output_shape
+    ((None, 16, 17, 17), (None, 1, 32, 32))
+    """
+
+    count = 2
+
+
+Deconv2DLayer = TransposedConv2DLayer
+
+
+class TransposedConv3DLayer(_TransposedConv):
+    """What the gradient of a convolution over three axes with respect to its input computes.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+        Its output has shape (batch, channels, depth, rows, columns).
+    num_filters : int
+    filter_size, stride : int, or a tuple of three
+    crop, untie_biases, W, b, nonlinearity, flip_filters, output_size, name : see `TransposedConv2DLayer`
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import TransposedConv3DLayer
+    >>> TransposedConv3DLayer((None, 8, 4, 4, None), 3, 2, stride=2).output_shape
+    (None, 3, 8, 8, None)
+    """
+
+    count = 3
+
+
+Deconv3DLayer = TransposedConv3DLayer

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import scanjit as sj
-from lasagne_like.layers.base import Incoming, Layer
+from lasagne_like.layers.base import Incoming, Layer, check_axes
 from lasagne_like.utils import NamedFunction, Shape, as_tuple, int_types
 
 __all__ = [
@@ -51,16 +51,6 @@ def pool_output_length(
     if stride >= pool_size:
         return (input_length - 1) // stride + 1
     return max(0, (input_length - pool_size + stride - 1) // stride) + 1
-
-
-def check_axes(layer: Layer, count: int) -> None:
-    """Raise an error if the input of a layer does not have so many axes after batch and channels."""
-    if len(layer.input_shape) != count + 2:
-        names = ("length",) if count == 1 else ("depth", "rows", "columns")[3 - count :]
-        raise ValueError(
-            f"{type(layer).__name__} takes an input of shape (batch, channels, {', '.join(names)}), got "
-            f"{layer.input_shape}"
-        )
 
 
 class _Pool(Layer, ABC):

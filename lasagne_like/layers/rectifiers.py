@@ -44,7 +44,7 @@ class ParametricRectifierLayer(Layer):
         name: str | None = None,
     ) -> None:
         super().__init__(incoming, name=name)
-        self.shared_axes = all_axes_but(len(self.input_shape), shared_axes)
+        self.shared_axes = _shared(self, shared_axes)
         self.alpha = self.add_param(alpha, sizes_besides(self, self.shared_axes), "alpha", regularizable=False)
 
     def get_output_for(self, input: Any, **kwargs: Any) -> sj.Node:
@@ -111,7 +111,7 @@ class RandomizedRectifierLayer(RandomLayer):
         if isinstance(lower, int | float) and isinstance(upper, int | float) and lower > upper:
             raise ValueError(f"{self} needs upper to be at least lower, got {lower} and {upper}")
         self.lower, self.upper = lower, upper
-        self.shared_axes = all_axes_but(len(self.input_shape), shared_axes)
+        self.shared_axes = _shared(self, shared_axes)
 
     def get_output_for(self, input: Any, deterministic: bool = False, **kwargs: Any) -> sj.Node:
         dtype = float_dtype(input)
@@ -141,6 +141,12 @@ def rrelu(layer: Any, **kwargs: Any) -> RandomizedRectifierLayer:
     (None, 3)
     """
     return RandomizedRectifierLayer(_linear(layer), **kwargs)
+
+
+def _shared(layer: Layer, axes: Any) -> tuple[int, ...]:
+    """The axes along which slopes are the same."""
+    ndim = len(layer.input_shape)
+    return tuple(range(ndim)) if isinstance(axes, str) and axes == "all" else all_axes_but(ndim, axes)
 
 
 def _linear(layer: Any) -> Any:

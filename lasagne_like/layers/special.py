@@ -42,9 +42,9 @@ class NonlinearityLayer(Layer):
 def all_axes_but(ndim: int, axes: Any) -> tuple[int, ...]:
     """Axes that a user gave, counted from the front; "auto" is all but the second."""
     if isinstance(axes, str):
-        if axes not in ("auto", "all"):
-            raise ValueError(f"axes are 'auto', 'all', an int or a tuple of ints, got {axes!r}")
-        return tuple(axis for axis in range(ndim) if axes == "all" or axis != 1)
+        if axes != "auto":
+            raise ValueError(f"axes are 'auto', an int or a tuple of ints, got {axes!r}")
+        return (0, *range(2, ndim))
     given = (axes,) if isinstance(axes, int_types) else tuple(axes)
     if any(not -ndim <= axis < ndim for axis in given):
         raise ValueError(f"axes {given} are not all axes of an input of {ndim} dimensions")

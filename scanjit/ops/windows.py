@@ -5,6 +5,8 @@ adds the overlapping windows. In the gradient of a convolution the windows are a
 the place, the other one with the offset. The sum of such windows is computed as a convolution too.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from scanjit import errors, types
@@ -13,7 +15,7 @@ from scanjit.ops.elementwise import ADD
 from scanjit.ops.index import SCATTER
 from scanjit.ops.linalg import CONTRACT, contract
 from scanjit.ops.samples import ANY_DTYPE, sampled
-from scanjit.ops.shape import IOTA, SET_SLICE, flip
+from scanjit.ops.shape import IOTA, RESHAPE, SET_SLICE, SLICE, flip, row
 from scanjit.ops.stretch import full
 from scanjit.ops.view import DIMSHUFFLE, Access, View
 from scanjit.signatures import Array
@@ -121,25 +123,73 @@ def _apart(g: Node, ndim: int, axes: Ints) -> bool:
 
 
 def _convolved(g: Node, shape: Sizes, axes: Ints, step: Ints, dilation: Ints) -> Node:
-    """The sum of windows that are such a product. `padded` is the first factor spread by the step, with zeros between
-    and around:
-    `sum_k padded[place + dilation * (size - 1 - k)] * second[k]`."""
+    """The sum of windows that are such a product.
+
+    Along an axis, `total[i] = sum_k padded[i + dilation * (size - 1 - k)] * second[k]`: a convolution of the first
+    factor, spread by the step, with zeros between and around. Between neighbours that are `step` apart nearly all would
+    be zeros. So offsets are split, `k = step * q + r`, and so are places: `total[step * p + r]` is a convolution of the
+    first factor, as it is, with `second[step * q + r]` over q.
+    """
     (a, b), out = g.operands, g.params["out"]
     mine, other = g.params["left"], g.params["right"]
     if not set(out[len(shape) :]).isdisjoint(mine):
         a, b, mine, other = b, a, other, mine
     where = [mine.index(out[axis]) for axis in axes]
-    size = g.type.shape[len(shape) :]
+    total, size = list(shape), list(g.type.shape[len(shape) :])
+    fine: dict[int, int] = {}  # for an axis that is split, the label of r
     start: list[Dimension] = [0] * a.ndim
     apart, whole = [1] * a.ndim, list(a.type.shape)
-    for axis, at, k, s, d in zip(axes, where, size, step, dilation, strict=True):
-        reach = (k - 1) * d
-        start[at], apart[at], whole[at] = reach, s, shape[axis] + reach
-    padded = SET_SLICE(full(0, whole, a.dtype), a, start=tuple(start), step=tuple(apart))
-    seen = WINDOWS(padded, axes=tuple(where), size=size, step=(1,) * len(axes), dilation=dilation)
-    for label in out[len(shape) :]:
+    for k, (axis, at, s) in enumerate(zip(axes, where, step, strict=True)):
+        label = out[len(shape) + k]
+        if s > 1 and dilation[k] == 1 and isinstance(size[k], int):
+            b = _in_blocks(b, other.index(label), s)
+            fine[axis] = max(*mine, *other) + 1
+            other = (*other[: other.index(label) + 1], fine[axis], *other[other.index(label) + 1 :])
+            total[axis], size[k] = (shape[axis] + s - 1) // s, b.type.shape[other.index(label)]
+        else:
+            apart[at] = s
         b = flip(b, other.index(label))
-    return contract(seen, b, (*mine, *out[len(shape) :]), other, out[: len(shape)])
+        start[at] = (size[k] - 1) * dilation[k]
+        whole[at] = total[axis] + start[at]
+    padded = SET_SLICE(full(0, whole, a.dtype), a, start=tuple(start), step=tuple(apart))
+    seen = WINDOWS(padded, axes=tuple(where), size=tuple(size), step=(1,) * len(axes), dilation=tuple(dilation))
+    y = contract(seen, b, (*mine, *out[len(shape) :]), other, (*fine.values(), *out[: len(shape)]))
+    return _interleaved(y, {axis: step[axes.index(axis)] for axis in fine}, shape) if fine else y
+
+
+def _interleaved(y: Node, step: Mapping[int, int], shape: Sizes) -> Node:
+    """A tensor of `shape` from its parts, in which entries along some axes are `step` apart. The first axes of `y` say
+    which part, one for each of these axes."""
+    last = len(shape) - 1
+    count = len(step)
+    order: list[int] = [k for k, axis in enumerate(step) if axis == last]
+    for axis in range(len(shape)):
+        order += [count + axis, *(k for k, other in enumerate(step) if other == axis != last)]
+    sizes = [y.type.shape[count + axis] * (step.get(axis, 1) if axis != last else 1) for axis in range(len(shape))]
+    y = DIMSHUFFLE(y, order=tuple(order))
+    if last not in step:
+        return _first(RESHAPE(y, shape=tuple(sizes)), shape)
+    parts = RESHAPE(y, shape=(step[last], *sizes))
+    total = full(0, shape, y.dtype)
+    for k in range(step[last]):  # lanes run along the last axis: each part is made in one piece, then written apart
+        n = (shape[last] - k + step[last] - 1) // step[last]
+        part = _first(row(parts, k), (*shape[:last], n))
+        total = SET_SLICE(total, part, start=(*[0] * last, k), step=(*[1] * last, step[last]))
+    return total
+
+
+def _first(x: Node, shape: Sizes) -> Node:
+    """The first entries along each axis."""
+    return x if x.type.shape == shape else SLICE(x, start=(0,) * x.ndim, length=shape, step=(1,) * x.ndim)
+
+
+def _in_blocks(b: Node, axis: int, size: int) -> Node:
+    """An axis as two: blocks of entries, the last one filled up with zeros, and the places in them."""
+    before, n, after = b.type.shape[:axis], types.as_int(b.type.shape[axis]), b.type.shape[axis + 1 :]
+    blocks = -(-n // size)
+    if n % size:
+        b = SET_SLICE(full(0, (*before, blocks * size, *after), b.dtype), b, start=(0,) * b.ndim, step=(1,) * b.ndim)
+    return RESHAPE(b, shape=(*before, blocks, size, *after))
 
 
 def _scattered(g: Node, shape: Sizes, axes: Ints, step: Ints, dilation: Ints) -> Node:

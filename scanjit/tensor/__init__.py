@@ -15,6 +15,7 @@ from scanjit.tensor.pooling import *  # noqa: F403
 from scanjit.tensor.products import *  # noqa: F403
 from scanjit.tensor.reductions import *  # noqa: F403
 from scanjit.tensor.shapes import *  # noqa: F403
+from scanjit.tensor.transposed import *  # noqa: F403
 from scanjit.tensor.variables import *  # noqa: F403
 
 protocol.install()

@@ -1,4 +1,4 @@
-"""Convolutions over one and two axes: a `contract` of filters with the windows of the input."""
+"""Convolutions over one to three axes: a `contract` of filters with the windows of the input."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from scanjit.tensor.shapes import pad, specify_shape
 from scanjit.tensor.variables import promoted
 from scanjit.types import Dimension
 
-__all__ = ["conv1d", "conv2d"]
+__all__ = ["conv1d", "conv2d", "conv3d"]
 
 
 def conv1d(
@@ -105,6 +105,39 @@ def conv2d(
     return _convolution("conv2d", 2, input, filters, border_mode, subsample, filter_dilation, filter_flip, num_groups)
 
 
+def conv3d(
+    input: Any,
+    filters: Any,
+    border_mode: Any = "valid",
+    subsample: Any = (1, 1, 1),
+    filter_dilation: Any = (1, 1, 1),
+    filter_flip: bool = True,
+    num_groups: int = 1,
+) -> Node:
+    """The convolution of a batch of volumes with filters.
+
+    Parameters
+    ----------
+    input : tensor_like (batch, channels, depth, rows, columns)
+    filters : tensor_like (outputs, channels / num_groups, filter depth, filter rows, filter columns)
+    border_mode, subsample, filter_dilation
+        See `conv2d`, for three axes.
+    filter_flip, num_groups
+        See `conv1d`.
+
+    Returns
+    -------
+    Node (batch, outputs, depth, rows, columns)
+
+    Examples
+    --------
+    >>> from scanjit.tensor import conv3d, tensor
+    >>> conv3d(tensor(("B", 3, 8, 10, "n")), tensor((4, 3, 3, 5, 3)), (1, 0, 1))
+    <contract: float64(B, 4, 8, 6, n)>
+    """
+    return _convolution("conv3d", 3, input, filters, border_mode, subsample, filter_dilation, filter_flip, num_groups)
+
+
 def _convolution(
     name: str, ndim: int, input: Any, filters: Any, border: Any, step: Any, dilation: Any, flipped: bool, groups: Any
 ) -> Node:
@@ -116,10 +149,9 @@ def _convolution(
     dilations = numbers_per_axis(name, "filter_dilation", dilation, ndim)
     (groups,) = numbers_per_axis(name, "num_groups", groups, 1)
     x, w = _agreeing(name, x, w, groups)
-    if border == "same":  # an odd reach has a centre
-        sizes = [k if d % 2 == 0 else k // 2 * 2 + 1 for k, d in zip(w.type.shape[2:], dilations, strict=True)]
-        w = specify_shape(w, (*w.type.shape[:2], *sizes), f'the tensor of filters of {name} with border_mode="same"')
-    zeros = _zeros(name, border, [extent(k, d) for k, d in zip(w.type.shape[2:], dilations, strict=True)])
+    if border == "same":
+        w = with_centre(name, w, dilations)
+    zeros = zeros_around(name, border, [extent(k, d) for k, d in zip(w.type.shape[2:], dilations, strict=True)])
     if any(isinstance(n, types.Dim) or n != 0 for pair in zeros for n in pair):
         x = pad(x, ((0, 0), (0, 0), *zeros))
     for axis in range(2, ndim + 2) if flipped else ():
@@ -127,6 +159,12 @@ def _convolution(
     if groups > 1:
         x, w = _grouped(x, 1, groups), _grouped(w, 0, groups)
     return _product(x, w, steps, dilations)
+
+
+def with_centre(name: str, w: Node, dilations: tuple[int, ...]) -> Node:
+    """Check that filters reach over odd numbers of entries."""
+    sizes = [k if d % 2 == 0 else k // 2 * 2 + 1 for k, d in zip(w.type.shape[2:], dilations, strict=True)]
+    return specify_shape(w, (*w.type.shape[:2], *sizes), f'the tensor of filters of {name} with border_mode="same"')
 
 
 def _agreeing(name: str, x: Node, w: Node, groups: int) -> tuple[Node, Node]:
@@ -183,7 +221,7 @@ def _is_int(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def _zeros(name: str, border: Any, reach: Sequence[Dimension]) -> list[tuple[Dimension, Dimension]]:
+def zeros_around(name: str, border: Any, reach: Sequence[Dimension]) -> list[tuple[Dimension, Dimension]]:
     """The number of zeros before and after each axis, for filters that cover so many entries."""
     if isinstance(border, str):
         return [(n, n) for n in (_named_zeros(name, border, r) for r in reach)]

@@ -23,6 +23,7 @@ from scanjit.tensor import (
     reductions,
     shapes,
     sizes,
+    transposed,
 )
 
 MODULES: tuple[ModuleType, ...] = (
@@ -34,6 +35,7 @@ MODULES: tuple[ModuleType, ...] = (
     products,
     linalg,
     convolution,
+    transposed,
     pooling,
     indexing,
     curves,

@@ -185,7 +185,115 @@ RECTIFIERS = {
         lambda x, w, b, a: F.prelu(x @ w + b, a),
     ),
 }
-CASES = POOLS | RECTIFIERS
+CONVOLUTIONS = {
+    "correlation of a line": Case(
+        lambda x: layers.Conv1DLayer(x, 4, 3, stride=2, pad=1, b=normal, flip_filters=False, nonlinearity=None),
+        LINE,
+        (2, 2, 300),
+        lambda x, w, b: F.conv1d(x, w, b, 2, 1),
+    ),
+    "convolution of a picture": Case(
+        lambda x: layers.Conv2DLayer(x, 3, (3, 2), b=normal, nonlinearity=None),
+        PICTURE,
+        (2, 2, 6, 5),
+        lambda x, w, b: F.conv2d(x, w.flip(2, 3), b),
+    ),
+    "correlation of a picture": Case(
+        lambda x: layers.Conv2DLayer(x, 3, 3, pad="same", b=normal, flip_filters=False),
+        PICTURE,
+        (2, 2, 6, 5),
+        lambda x, w, b: F.conv2d(x, w, b, padding=1).relu(),
+    ),
+    "strided, full": Case(
+        lambda x: layers.Conv2DLayer(x, 3, (3, 4), stride=(2, 3), pad="full", b=None, flip_filters=False),
+        PICTURE,
+        (2, 2, 6, 8),
+        lambda x, w: F.conv2d(x, w, None, (2, 3), (2, 3)).relu(),
+    ),
+    "strided, known sizes": Case(
+        lambda x: layers.Conv2DLayer(x, 3, 5, stride=2, pad=(2, 1), b=None, flip_filters=False, nonlinearity=None),
+        (None, 2, 10, 9),
+        (2, 2, 10, 9),
+        lambda x, w: F.conv2d(x, w, None, 2, (2, 1)),
+    ),
+    "strided over less than the stride": Case(
+        lambda x: layers.Conv2DLayer(x, 3, (1, 2), stride=(2, 3), b=None, flip_filters=False, nonlinearity=None),
+        PICTURE,
+        (2, 2, 6, 9),
+        lambda x, w: F.conv2d(x, w, None, (2, 3)),
+    ),
+    "groups, untied": Case(
+        lambda x: layers.Conv2DLayer(
+            x, 4, 2, stride=2, untie_biases=True, b=normal, flip_filters=False, num_groups=2, nonlinearity=None
+        ),
+        (None, 6, 5, 4),
+        (2, 6, 5, 4),
+        lambda x, w, b: F.conv2d(x, w, None, 2, groups=2) + b,
+    ),
+    "correlation of a volume": Case(
+        lambda x: layers.Conv3DLayer(x, 3, 2, stride=(1, 2, 1), pad=(1, 0, 1), b=normal, flip_filters=False),
+        VOLUME,
+        (2, 2, 3, 4, 5),
+        lambda x, w, b: F.conv3d(x, w, b, (1, 2, 1), (1, 0, 1)).relu(),
+    ),
+    "dilated": Case(
+        lambda x: layers.DilatedConv2DLayer(x, 3, (3, 2), dilation=(2, 3), b=normal, nonlinearity=None),
+        PICTURE,
+        (2, 2, 8, 7),
+        lambda x, w, b: F.conv2d(x, w.swapaxes(0, 1), b, dilation=(2, 3)),
+    ),
+    "transposed": Case(
+        lambda x: layers.TransposedConv2DLayer(x, 3, (3, 2), b=normal, flip_filters=True, nonlinearity=None),
+        PICTURE,
+        (2, 2, 4, 5),
+        lambda x, w, b: F.conv_transpose2d(x, w, b),
+    ),
+    "transposed, flipped": Case(
+        lambda x: layers.Deconv2DLayer(x, 3, 3, stride=(2, 1), b=None),
+        PICTURE,
+        (2, 2, 4, 5),
+        lambda x, w: F.conv_transpose2d(x, w.flip(2, 3), None, (2, 1)).relu(),
+    ),
+    "transposed, cropped": Case(
+        lambda x: layers.TransposedConv2DLayer(x, 3, 5, stride=(3, 2), crop="same", b=normal, flip_filters=True),
+        (None, 2, 4, 3),
+        (2, 2, 4, 3),
+        lambda x, w, b: F.conv_transpose2d(x, w, b, (3, 2), 2).relu(),
+    ),
+    "transposed, full": Case(
+        lambda x: layers.TransposedConv2DLayer(x, 3, 3, crop="full", b=None, flip_filters=True, nonlinearity=None),
+        PICTURE,
+        (2, 2, 5, 6),
+        lambda x, w: F.conv_transpose2d(x, w, None, 1, 2),
+    ),
+    "transposed, of a size, untied": Case(
+        lambda x: layers.TransposedConv2DLayer(
+            x, 3, 3, stride=2, untie_biases=True, b=normal, flip_filters=True, output_size=(10, 9), nonlinearity=None
+        ),
+        PICTURE,
+        (2, 2, 4, 4),
+        lambda x, w, b: F.conv_transpose2d(x, w, None, 2, 0, (1, 0)) + b,
+    ),
+    "transposed, side by side": Case(
+        lambda x: layers.TransposedConv2DLayer(x, 3, 2, stride=2, b=None, flip_filters=True, nonlinearity=None),
+        PICTURE,
+        (2, 2, 4, 5),
+        lambda x, w: F.conv_transpose2d(x, w, None, 2),
+    ),
+    "transposed, less than the stride": Case(
+        lambda x: layers.TransposedConv2DLayer(x, 3, (1, 2), (2, 3), b=None, flip_filters=True, nonlinearity=None),
+        PICTURE,
+        (2, 2, 4, 5),
+        lambda x, w: F.conv_transpose2d(x, w, None, (2, 3)),
+    ),
+    "transposed, a volume": Case(
+        lambda x: layers.TransposedConv3DLayer(x, 3, 2, stride=(1, 2, 2), crop=(1, 0, 0), flip_filters=True),
+        VOLUME,
+        (2, 2, 3, 2, 3),
+        lambda x, w, b: F.conv_transpose3d(x, w, b, (1, 2, 2), (1, 0, 0)).relu(),
+    ),
+}
+CASES = POOLS | RECTIFIERS | CONVOLUTIONS
 
 
 @needs_torch
@@ -296,6 +404,18 @@ def test_parameters_and_their_tags() -> None:
     assert layer.alpha.get_value().tolist() == [0.25] * 4
 
 
+def test_the_size_of_a_transposed_convolution_may_be_computed() -> None:
+    picture, small = InputLayer((None, 1, None, None)), InputLayer((None, 4, None, None))
+    x, y = picture.input_var, small.input_var
+    for size in (x.shape[2:], sj.shape(x)[2:], sj.stack([sj.as_tensor(n) for n in x.shape[2:]])):
+        layer = layers.TransposedConv2DLayer(small, 1, 3, stride=2, crop=1, output_size=size)
+        assert layer.output_shape == (None, 1, None, None)
+        f = sj.function([x, y], get_output(layer), mode="reference")
+        assert f(np.ones((2, 1, 7, 8)), np.ones((2, 4, 4, 4))).shape == (2, 1, 7, 8)
+        with pytest.raises(sj.ShapeError, match="conv_transpose for this output_size"):
+            f(np.ones((2, 1, 7, 9)), np.ones((2, 4, 4, 4)))
+
+
 @pytest.mark.parametrize(
     "make, text",
     [
@@ -317,13 +437,26 @@ def test_parameters_and_their_tags() -> None:
         (lambda: layers.SpatialPyramidPoolingLayer((2, 4, 5, 5), [0]), r"pool_dims of.*got \[0\]"),
         (lambda: layers.SpatialPyramidPoolingLayer((2, 4, 5, 5), implementation="slow"), "'fast' or 'kaiming'"),
         (lambda: layers.SpatialPyramidPoolingLayer((2, 4, 5, 5), mode="sum"), "got 'sum'"),
+        (lambda: layers.Conv2DLayer((None, 3, None), 4, 3), r"Conv2DLayer takes.*got \(None, 3, None\)"),
+        (lambda: layers.Conv2DLayer((2, None, 5, 5), 4, 3), "Conv2DLayer.*fixed number of channels"),
+        (lambda: layers.Conv2DLayer((2, 3, 5, 5), 4, 0), "Conv2DLayer.*filters and strides of 1 or more"),
+        (lambda: layers.Conv2DLayer((2, 3, 5, 5), 4, 3, pad=-1), "Conv2DLayer.*got -1"),
+        (lambda: layers.Conv2DLayer((2, 3, 5, 5), 4, 3, pad="half"), "pad of.*Conv2DLayer.*'half'"),
+        (lambda: layers.Conv2DLayer((2, 3, 5, 5), 4, (3, 4), pad="same"), "Conv2DLayer.*odd filter_size, got 3, 4"),
+        (lambda: layers.Conv2DLayer((2, 3, 5, 5), 4, 7), r"Conv2DLayer.*output_shape=\(2, 4, -1, -1\)"),
+        (lambda: layers.Conv2DLayer((2, 3, None, 5), 4, 3, untie_biases=True), "untied biases need fixed sizes"),
+        (lambda: layers.DilatedConv2DLayer((2, 3, 5, 5), 4, 3, pad=1), "DilatedConv2DLayer.*pad=0, got 1"),
+        (lambda: layers.DilatedConv2DLayer((2, 3, 5, 5), 4, 3, flip_filters=True), "flip_filters=False"),
+        (lambda: layers.DilatedConv2DLayer((2, 3, 5, 5), 4, 3, dilation=0), "dilation of.*got 0"),
+        (lambda: layers.TransposedConv2DLayer((2, 3, 5, 5), 4, 3, output_size=(1, 2, 3)), "2 of them, got 3"),
+        (lambda: layers.TransposedConv2DLayer((2, 3, 5), 4, 3), "TransposedConv2DLayer takes"),
         (lambda: layers.ParametricRectifierLayer((2, None), shared_axes=0), r"ParametricRectifierLayer.*\(2, None\)"),
-        (lambda: layers.ParametricRectifierLayer((2, 3), shared_axes="both"), "'auto', 'all'.*'both'"),
+        (lambda: layers.ParametricRectifierLayer((2, 3), shared_axes="both"), "'auto'.*'both'"),
         (lambda: layers.RandomizedRectifierLayer((2, 3), 0.8, 0.3), "RandomizedRectifierLayer.*0.8 and 0.3"),
     ],
 )
 def test_wrong_arguments(make: Callable[[], Any], text: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=text):
+    with pytest.raises((NotImplementedError, TypeError, ValueError), match=text):
         make()
 
 
@@ -337,6 +470,12 @@ def test_wrong_arguments(make: Callable[[], Any], text: str) -> None:
         (lambda x: sj.pool(x, 2, pad=-1), "pad of pool does not say"),
         (lambda x: sj.pool(x, 2, pad=2), "fewer places than a window covers"),
         (lambda x: sj.pool(x, 9), "reaches over 9 entries"),
+        (lambda x: sj.conv_transpose(x, x), "conv_transpose takes images"),
+        (lambda x: sj.conv_transpose(x[None], x[None]), "the tensor of filters of conv_transpose"),
+        (lambda x: sj.conv_transpose(x[None], x[:, None], output_size=(9, 9)), "output_size of conv_transpose is 1"),
+        (lambda x: sj.conv_transpose(x[None], x[:, None], output_size=14), "conv_transpose for this output_size"),
+        (lambda x: sj.conv_transpose(x[None], x[:, None], output_size=16), "conv_transpose for this output_size"),
+        (lambda x: sj.conv_transpose(x[None], x[:, None], "same"), 'border_mode="same"'),
     ],
 )
 def test_wrong_pools(call: Callable[[Any], Any], text: str) -> None:

@@ -15,8 +15,9 @@ from scanjit.ops.elementwise import ADD, cast
 from scanjit.ops.linalg import CONTRACT, contract
 from scanjit.ops.shape import IOTA, RESHAPE
 from scanjit.ops.stretch import expand, full
-from scanjit.ops.view import DIMSHUFFLE, along
-from scanjit.ops.windows import WINDOWS, overlap_add
+from scanjit.ops.view import along
+from scanjit.ops.windows import WINDOWS
+from scanjit.tensor.transposed import spread
 from scanjit.tensor.variables import axes_of, axis_of
 from scanjit.types import Dimension
 
@@ -297,39 +298,10 @@ def conv_transpose(call: Call) -> Node:
     whole = [(n - 1) * s + r + m for n, s, r, m in zip(x.type.shape[2:], steps, reach, more, strict=True)]
     kept = _kept(call, x.type.shape[2:], whole, steps)
     whole = [types.maximum(n, last) for n, (_, last) in zip(whole, kept, strict=True)]
-    y = _spread(x, w, whole, steps, dilations, call.integer("group", 1))
+    y = spread(x, w, whole, steps, dilations, call.integer("group", 1))
     y = y[(slice(None), slice(None), *(slice(first, last) for first, last in kept))]
     bias = call.optional(2)
     return y if bias is None else y + channels(bias, y.ndim)
-
-
-def _spread(
-    x: Node, w: Node, whole: Sequence[Dimension], steps: Sequence[int], dilations: Sequence[int], groups: int
-) -> Node:
-    """Each entry of the input times the filters, added up at the places of the result that the filters cover."""
-    ndim, batch = len(whole), x.type.shape[0]
-    n, group, inside, out, *rest = range(4 + 2 * ndim)
-    places, offsets = rest[:ndim], rest[ndim:]
-    inputs, outputs = x.type.shape[1] // groups, w.type.shape[1]
-    x = tensor.reshape(x, (batch, groups, inputs, *x.type.shape[2:]))
-    w = tensor.reshape(w, (groups, inputs, *w.type.shape[1:]))
-    sides = (n, group, inside, *places), (group, inside, out, *offsets)
-    filters, counts = w.type.shape[3:], x.type.shape[3:]
-    axes = zip(filters, counts, whole, steps, dilations, strict=True)
-    if all(_same(k, s) and d == 1 and _same(size, m * s) for k, m, size, s, d in axes):  # filters lie side by side
-        terms = contract(x, w, *sides, (n, *places, group, out, *offsets))
-        beside = [axis for k in range(ndim) for axis in (1 + k, 3 + ndim + k)]
-        y = DIMSHUFFLE(terms, order=(0, 1 + ndim, 2 + ndim, *beside))
-    else:
-        terms = contract(x, w, *sides, (n, group, out, *places, *offsets))
-        last = tuple(range(3, 3 + ndim))
-        y = overlap_add(terms, (batch, groups, outputs, *whole), last, tuple(steps), tuple(dilations))
-    return tensor.reshape(y, (batch, groups * outputs, *whole))
-
-
-def _same(a: Dimension, b: Dimension) -> bool:
-    difference = a - b
-    return isinstance(difference, int) and difference == 0
 
 
 def _kept(
