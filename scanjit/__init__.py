@@ -18,6 +18,7 @@ from scanjit.errors import (
     AssertError,
     DtypeError,
     FormatError,
+    FunctionError,
     GradientError,
     InternalError,
     NonFiniteError,
@@ -29,6 +30,7 @@ from scanjit.errors import (
     from_signal_handler,
 )
 from scanjit.export import export_numpy
+from scanjit.guests import from_numba
 from scanjit.ir import Node
 from scanjit.loops import *  # noqa: F403
 from scanjit.loops import __all__ as _loops
@@ -56,6 +58,7 @@ __all__ = [
     "CustomVjp",
     "DtypeError",
     "FormatError",
+    "FunctionError",
     "GradientError",
     "InternalError",
     "Node",
@@ -73,6 +76,7 @@ __all__ = [
     "custom_vjp",
     "dprint",
     "export_numpy",
+    "from_numba",
     "from_signal_handler",
     "function",
     "grad",

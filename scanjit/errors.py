@@ -191,6 +191,10 @@ class FormatError(ScanjitError, ValueError):
     """A file is not what it should be: of another format or a newer version, cut, or changed."""
 
 
+class FunctionError(ScanjitError, RuntimeError):
+    """A function of the user's own, which compiled code calls (see `from_numba`), raised an error."""
+
+
 class AssertError(ScanjitError, AssertionError):
     """A condition given to `assert_` does not hold, or a `while_loop` does not end within its `max_steps`."""
 

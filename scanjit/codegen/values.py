@@ -8,6 +8,7 @@ from scanjit.codegen.frame import Frame, Point, ValueOf
 from scanjit.codegen.indexed import fetch, scatter
 from scanjit.codegen.memory import load, write
 from scanjit.codegen.names import number, suffix
+from scanjit.codegen.places import STATUS
 from scanjit.ir import Op
 from scanjit.kinds import kind_of
 from scanjit.ops.elementwise import ADD, AND, DIV, MUL, NEG, OR, SUB
@@ -102,9 +103,19 @@ class Values:
 
     def _apply(self, value: Apply, point: Point) -> str:
         text = _op_text(value).replace("{T}", suffix(value.dtype, point.width))
+        if value.reports:
+            operands = ", ".join(self.value(arg, point) for arg in value.args)
+            return text.replace("{report}", self._report(value, point)).replace("{operands}", operands)
         for i, (arg, plain) in enumerate(zip(value.args, self._plain(value), strict=True)):
             text = text.replace(f"{{{i}}}", plain or self.value(arg, point))
         return text
+
+    def _report(self, value: Apply, point: Point) -> str:
+        """Where an op reports which code, and the mask of the lanes for which it does."""
+        frame = self.frame
+        inside = frame.lane is None or frame.level_of(frame.depends(value)) >= frame.level.get(frame.lane, 0)
+        mask = frame.every(point) if inside else frame.all_lanes(point.width)  # outside there is no tail
+        return f"{frame.address(STATUS, 0)}, {value.code}, {mask}"
 
     def _plain(self, value: Apply) -> list[str | None]:
         """For each operand: a plain number, where an operator takes one; else None."""

@@ -13,7 +13,7 @@ from scanjit.loops.structure import Mismatch, Tree, flatten, function_location
 from scanjit.loops.wrappers import Wrapper
 from scanjit.ops.chain import carries_gradient, differentiable
 from scanjit.ops.custom import CUSTOM, DerivativeRule
-from scanjit.ops.stretch import full
+from scanjit.ops.stretch import broadcast_to, full
 from scanjit.records import record
 
 Backward = Callable[..., Any]
@@ -95,9 +95,10 @@ class CustomVjp(Wrapper):
         super().__init__(CustomVjp, fn)
         self.fn = fn
         self.backward: Backward | None = None
+        self.forward: Backward | None = None
 
     def _state(self) -> dict[str, Any]:
-        return {"backward": self.backward}
+        return {"backward": self.backward, "forward": self.forward}
 
     @property
     def name(self) -> str:
@@ -119,6 +120,28 @@ class CustomVjp(Wrapper):
             raise errors.ArgumentError("defvjp takes a function", got=repr(backward))
         self.backward = backward
         return backward
+
+    def defjvp(self, forward: Backward) -> Backward:
+        """Decorator: the derivative in forward mode, `forward(tangents, output, *arguments) -> tangent`.
+
+        `tangents` has one for each argument, in its structure; None where that is zero. Without this rule, the
+        derivative in forward mode is the transpose of `backward`.
+
+        Examples
+        --------
+        >>> import scanjit as sj
+        >>> cubed = sj.custom_vjp(lambda x: x * x * x)
+        >>> @cubed.defjvp
+        ... def cubed_forward(tangents, output, x):
+        ...     return 3 * x * x * tangents[0]
+        >>> x = sj.scalar("x")
+        >>> sj.function([x], sj.jvp(cubed(x), x, sj.ones(())), mode="reference")(2.0)
+        array(12.)
+        """
+        if not callable(forward):
+            raise errors.ArgumentError("defjvp takes a function", got=repr(forward))
+        self.forward = forward
+        return forward
 
     def __call__(self, *args: Any) -> Any:
         leaves, tree = flatten(args)
@@ -187,6 +210,44 @@ class _Rule(DerivativeRule):
             if i not in self.chosen and cotangent is not None:
                 raise self._error(backward, i, f"{leaf!r} is a setting, its cotangent is None", cotangent)
         return [self._fitted(backward, i, leaves[i], found[i]) for i in self.chosen]
+
+    def forward(
+        self, tangents: Sequence[Node | None], results: Sequence[Node], arguments: Sequence[Node]
+    ) -> list[Node | None] | None:
+        """The tangents of the results; None without a rule for them."""
+        forward = self.custom.forward
+        if forward is None:
+            return None
+        leaves: list[Any] = list(self.leaves)
+        given: list[Any] = [None] * len(leaves)
+        for i, node, tangent in zip(self.chosen, arguments, tangents, strict=True):
+            leaves[i], given[i] = node, tangent
+        args = self.tree.unflatten(leaves)
+        returned = forward(self.tree.unflatten(given), self.out_tree.unflatten(results), *args)
+        try:
+            found = self.out_tree.leaves_of(returned)
+        except Mismatch as error:
+            raise errors.GradientError(
+                f"the derivative of {self.custom.name} in forward mode has another structure than what it gives",
+                got=error.got,
+                expected=error.expected,
+                where=function_location(forward),
+            ) from None
+        return [self._tangent(forward, *pair) for pair in zip(results, found, strict=True)]
+
+    def _tangent(self, forward: Backward, result: Node, value: Any) -> Node | None:
+        """A tangent that has the type of its result."""
+        if value is None or not result.type.kind.floating:
+            return None
+        node = full(value, (), result.dtype) if is_number(value) else as_node(value)
+        if node.dtype != result.dtype or node.ndim > result.ndim:
+            raise errors.GradientError(
+                f"the derivative of {self.custom.name} in forward mode has another type than what it gives",
+                got=repr(node),
+                expected=result.type,
+                where=function_location(forward),
+            )
+        return broadcast_to(node, result.type.shape)
 
     def _leaves(self, backward: Backward, returned: Any) -> list[Any]:
         """The cotangent that `backward` returned for each leaf of the arguments."""

@@ -7,6 +7,7 @@ from scanjit.ops import (
     elementwise,
     expect,
     factor,
+    guest,
     index,
     linalg,
     probe,

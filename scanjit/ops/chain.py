@@ -205,7 +205,7 @@ def _tangents(node: Node, tangents: Tangents) -> Sequence[Node | None]:
             pairs = zip(tangents, node.operands, strict=True)
             found = node.op(*(or_zeros(tangent, operand) for tangent, operand in pairs), **node.params)
         elif node.op.vjp is not None:
-            found = _transposed(node, tangents)
+            found = transposed(node, tangents)
         else:
             found = None
     results = found if isinstance(found, tuple) else [found] * len(node.types)
@@ -217,7 +217,7 @@ def _tangents(node: Node, tangents: Tangents) -> Sequence[Node | None]:
     return results
 
 
-def _transposed(node: Node, tangents: Tangents) -> Derivative:
+def transposed(node: Node, tangents: Tangents) -> Derivative:
     """The tangent of a node whose op has a vjp but no jvp. The vjp is linear in the cotangent, and its transpose is the
     jvp."""
     several = node.several

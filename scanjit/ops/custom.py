@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from scanjit import errors
 from scanjit.ir import Node, Op, new_input, parts
 from scanjit.ops.batch import batch_graph
+from scanjit.ops.chain import transposed
 from scanjit.ops.stretch import all_over_batch, or_zeros, over_batch
 from scanjit.records import record
+from scanjit.signatures import Rule
 from scanjit.types import Dimension
 
 
@@ -20,6 +22,12 @@ class DerivativeRule(ABC):
     ) -> list[Node | None]:
         """One cotangent for each argument, of its type. Results that are not floats have None as their cotangent."""
 
+    def forward(
+        self, tangents: Sequence[Node | None], results: Sequence[Node], arguments: Sequence[Node]
+    ) -> Sequence[Node | None] | None:
+        """One tangent for each result. None if there is no such rule: then it follows from the other one."""
+        return None
+
 
 @record
 class _OverBatch(DerivativeRule):
@@ -30,14 +38,32 @@ class _OverBatch(DerivativeRule):
     def __call__(
         self, cotangents: Sequence[Node | None], results: Sequence[Node], arguments: Sequence[Node]
     ) -> list[Node | None]:
+        found = self._of_one(self.rule, cotangents, results, arguments)
+        assert found is not None
+        return found
+
+    def forward(
+        self, tangents: Sequence[Node | None], results: Sequence[Node], arguments: Sequence[Node]
+    ) -> Sequence[Node | None] | None:
+        return self._of_one(self.rule.forward, tangents, results, arguments)
+
+    def _of_one(
+        self,
+        rule: Rule[Sequence[Node | None] | None],
+        derivatives: Sequence[Node | None],
+        results: Sequence[Node],
+        arguments: Sequence[Node],
+    ) -> list[Node | None] | None:
         size = [*results, *arguments][0].type.shape[0]
-        wide = [node for node in (*cotangents, *results, *arguments) if node is not None]
+        wide = [node for node in (*derivatives, *results, *arguments) if node is not None]
         symbols = {node: new_input(node.type.with_shape(node.type.shape[1:])) for node in wide}
-        found = self.rule(
-            [None if node is None else symbols[node] for node in cotangents],
+        found = rule(
+            [None if node is None else symbols[node] for node in derivatives],
             [symbols[node] for node in results],
             [symbols[node] for node in arguments],
         )
+        if found is None:
+            return None
         given = [node for node in found if node is not None]
         batched = iter(batch_graph(given, {symbol: node for node, symbol in symbols.items()}, size))
         return [None if node is None else over_batch(*next(batched), size) for node in found]
@@ -57,6 +83,13 @@ def _vjp(
     return (*[None] * results, *rule(full, y, operands[results:]))
 
 
+def _jvp(
+    tangents: Sequence[Node | None], y: Sequence[Node], *operands: Node, results: int, rule: DerivativeRule | None
+) -> Node | tuple[Node | None, ...] | None:
+    found = None if rule is None else rule.forward(tangents[results:], y, operands[results:])
+    return transposed(y[0].args[0], tangents) if found is None else tuple(found)
+
+
 def _batch(
     args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, results: int, rule: DerivativeRule | None
 ) -> list[tuple[Node, bool]]:
@@ -71,6 +104,7 @@ CUSTOM: Op = Op(
     infer=lambda *operands, results, rule: tuple(operands[:results]),
     reference=lambda *arrays, results, rule: arrays[:results],
     vjp=_vjp,
+    jvp=_jvp,
     batch=_batch,
     doc="the first operands (`results` of them); their derivative by the others, their arguments, is that of `rule`",
 )

@@ -40,6 +40,7 @@ class Elementwise(Op):
         the gradient.
     domain : the range from which tests sample each operand: a pair (low, high) for each.
     mixed : whether the first operand is a condition.
+    own_dtypes : whether operands may have different dtypes.
     stays_finite : positions of operands. If only such an operand changes, from one finite value to another, a finite
         result stays finite. None: found out by computing a few values.
     """
@@ -58,12 +59,13 @@ class Elementwise(Op):
         cost: int = 1,
         domain: Sequence[tuple[float, float]] = ((-3.0, 3.0),),
         mixed: bool = False,
+        own_dtypes: bool = False,
         stays_finite: tuple[int, ...] | None = None,
         **rest: Parameter,
     ) -> None:
         def infer(*operands: Type, **params: Parameter) -> Type:
             dtypes = [t.dtype for t in operands]
-            if len(set(dtypes[mixed:])) > 1 or (mixed and dtypes[0] != np.bool_):
+            if not own_dtypes and (len(set(dtypes[mixed:])) > 1 or (mixed and dtypes[0] != np.bool_)):
                 raise errors.InternalError(f"{name} takes operands of one dtype", got=dtypes)
             dtype = result(*dtypes, **params) if callable(result) else dtypes[-1] if result == "same" else result
             return Type(np.dtype(dtype), types.broadcast([t.shape for t in operands], f"operands of {name}"))

@@ -46,7 +46,7 @@ def explained(
     """
     try:
         reference.evaluate(outputs, values, [_Limited()])
-    except (errors.OutOfBoundsError, errors.ShapeError, errors.ScanError) as found:
+    except (errors.OutOfBoundsError, errors.FunctionError, errors.ShapeError, errors.ScanError) as found:
         return found
     except (errors.ScanjitError, _Enough):  # of several errors, another one comes first there
         pass

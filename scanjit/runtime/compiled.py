@@ -159,6 +159,8 @@ class CompiledStage:
             code = self._call(sized, threads, choice, arrays + made)
         if code:
             node = self.program.codes[code - 1]
+            if "guest" in node.params:
+                raise node.params["guest"].failed(where=node.where)
             raise errors.OutOfBoundsError(
                 f"an index of {node.op.name} is out of bounds",
                 got=f"indexing {node.args[0]!r}",

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from scanjit.errors import ArgumentError, InternalError
+from scanjit.ops.guest import GUESTS, LINKED, PASSING
 from scanjit.runtime import cache, host, processors, waiting
 from scanjit.runtime.claims import Claims
 from scanjit.runtime.recipe import Function
@@ -238,7 +239,7 @@ def _unit(source: str, name: str, externals: Mapping[str, int], planned: Mapping
     facts = (cache.version(target), name, source, [(callee, *found) for callee, found in callees.items()])
     key = hashlib.sha256(repr(facts).encode()).hexdigest()[:20]
     stem = f"{name[:100]}_{key}"
-    path = cache.default().source(stem, source) or _in_memory(stem, source)
+    path = (PASSING not in source and cache.default().source(stem, source)) or _in_memory(stem, source)
     return Unit(name, source, path, f"scanjit_{name}_{key}", callees, stem)
 
 
@@ -319,7 +320,7 @@ def _compiled_once(unit: Unit, target: Target, progress: Progress) -> tuple[cach
         code, undefined = compiler.to_load(translated)
         entry = cache.Entry({"symbol": unit.symbol, "arity": translated.arity, "undefined": undefined}, code)
         spent = time.perf_counter() - start
-        kept = cache.default().store(unit.stem, entry)
+        kept = PASSING not in unit.source and cache.default().store(unit.stem, entry)
     progress.done += 1
     progress.kept += kept
     return entry, spent
@@ -361,6 +362,10 @@ def _load(unit: Unit, entry: cache.Entry) -> int:
 
         lapack.provide(missing)
         missing = _missing(missing)
+    for name in missing:
+        if (guest := GUESTS.get(name.removeprefix(LINKED))) is not None:
+            llvm.add_symbol(name, guest.address())
+    missing = _missing(missing)
     if missing:
         _find_more_symbols()
         missing = _missing(missing)

@@ -99,7 +99,7 @@ class Staged:
         """New arrays, one an output."""
         try:
             return self._results(arrays, sizes)
-        except (errors.OutOfBoundsError, _Unfit) as error:
+        except (errors.OutOfBoundsError, errors.FunctionError, _Unfit) as error:
             raise explained(error, self._asked, dict(zip(self.origins, arrays, strict=True))) from None
 
     def _results(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:

@@ -19,6 +19,7 @@ from scanjit import types
 from scanjit.errors import from_signal_handler
 from scanjit.ir import Node
 from scanjit.ops import BUILT_IN
+from scanjit.ops.guest import Guest
 from scanjit.runtime import cache, host
 from scanjit.runtime.cache import Entry
 from scanjit.runtime.encoding import JSON, Encoded, collect, encode
@@ -41,14 +42,18 @@ class Key(NamedTuple):
 
 
 def key_of(origins: Sequence[Node], outputs: Sequence[Node], name: str) -> Key | None:
-    """The key of what computes `outputs` from `origins`. None if ops or objects of the user's own are part of it: no
-    digest says what these do."""
+    """The key of what computes `outputs` from `origins`. None if ops or objects of the user's own are part of it, and
+    no digest says what these do."""
     roots = [*origins, *outputs]
     encoded = encode(roots)
-    if encoded.objects or not {node[0] for node in encoded.graph["nodes"]} <= BUILT_IN:
+    if (
+        any(not isinstance(each, Guest) or each.passes for each in encoded.objects)
+        or not {node[0] for node in encoded.graph["nodes"]} <= BUILT_IN
+    ):
         return None
     facts = (cache.version(host.target()), cache.source_digest(), platform.python_version(), np.__version__)
     content = [repr((facts, host.target())), name, len(origins), portable(encoded), _declared(encoded)]
+    content.append([guest.symbol for guest in encoded.objects])
     stem = f"{identifier(name, 'function')}_{digest(content, encoded.arrays)[:20]}"
     return Key(stem, len(origins), Known(encoded.sizes, encoded.arrays, functools.partial(_order, roots)))
 

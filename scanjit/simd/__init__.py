@@ -11,6 +11,8 @@ plain Python (`scanjit.simd.emulate`) never pays for it.
 import threading
 from typing import Any
 
+from scanjit.ops.guest import PREFIX
+
 from . import table
 from .names import parse
 
@@ -25,6 +27,8 @@ def is_public(name: str) -> bool:
         parsed = parse(name)
     except ValueError:
         return False
+    if parsed.base.startswith(PREFIX):
+        return (parsed.lanes is None) == (parsed.kind is None)
     if parsed.lanes is None:
         return False
     if parsed.kind is None:

@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 
 from scanjit.kinds import KINDS, Kind
+from scanjit.ops.guest import PREFIX
 
-from . import emulated_lapack, table
+from . import emulated_guest, emulated_lapack, table
 from .emulated_memory import Memory, MemoryFault
 from .lanes import Lanes, select
 from .names import parse
@@ -275,6 +276,8 @@ def resolve(name: str, memory: Memory) -> Emulated:
     if name in table.SLIDES:
         return lambda x, other: _slide(x, other, *table.SLIDES[name])
     parsed = parse(name)
+    if parsed.base.startswith(PREFIX):
+        return emulated_guest.resolve(parsed, memory)
     if parsed.lanes is not None:
         if parsed.base in table.SUFFIXED and parsed.kind is not None:
             return _suffixed(parsed.base, parsed.kind, parsed.lanes, memory)

@@ -9,8 +9,9 @@ from typing import Any
 from llvmlite import ir
 
 from scanjit.kinds import KINDS
+from scanjit.ops.guest import PREFIX
 
-from . import forms, table
+from . import forms, guest, table
 from .forms import Typing
 from .lanes import COMPARISONS, check_operator
 from .llvm_lanes import CONTRACT, LlvmLanes, outlined
@@ -118,6 +119,9 @@ def make(name: str) -> Intrinsic:
     if name == "select":
         return Intrinsic(name, forms.select_typing, forms.select_lowering)
     base, kind, lanes = parse(name)
+    if base.startswith(PREFIX):
+        result = None if kind is None or lanes is None else simd_type(kind, lanes)
+        return Intrinsic(name, guest.typing(result), guest.lowering(base, result))
     if lanes is None:
         if name not in table.PLAIN and name not in table.SLIDES:
             raise AttributeError(f"scanjit.simd has no {name!r}")

@@ -4,6 +4,7 @@ from scanjit import ir
 from scanjit.ops import Elementwise, Reduction, View
 from scanjit.ops.branch import IFELSE
 from scanjit.ops.factor import CHOLESKY, LU, TRIANGULAR_SOLVE
+from scanjit.ops.guest import CALL
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.linalg import Contraction
 from scanjit.ops.reduce import ArgReduction
@@ -13,6 +14,7 @@ from scanjit.schedule.lower.lowering import Rules
 from scanjit.schedule.lower.ops.concatenate import ConcatenateRule
 from scanjit.schedule.lower.ops.contraction import ContractionRule
 from scanjit.schedule.lower.ops.gather import GatherRule
+from scanjit.schedule.lower.ops.guest import GuestRule
 from scanjit.schedule.lower.ops.ifelse import IfElseRule
 from scanjit.schedule.lower.ops.lapack import CholeskyRule, LuRule, TriangularSolveRule
 from scanjit.schedule.lower.ops.pointwise import ElementwiseRule, KnownRule, ViewRule
@@ -39,6 +41,7 @@ RULES = Rules(
         RESHAPE: ReshapeRule(),
         SET_SLICE: SetSliceRule(),
         SCATTER: ScatterRule(),
+        CALL: GuestRule(),
         CHOLESKY: CholeskyRule(),
         LU: LuRule(),
         TRIANGULAR_SOLVE: TriangularSolveRule(),

@@ -14,7 +14,7 @@ from scanjit.schedule.nests.loops import NestLoop
 from scanjit.schedule.nests.plan import Plan
 from scanjit.schedule.nests.statement import Job, Reference, Traffic
 from scanjit.schedule.nests.tile import Tile
-from scanjit.schedule.nests.values import Access, Apply, Fetch, Index, Reduce, Register, Value, substitute, walk_values
+from scanjit.schedule.nests.values import Access, Apply, Index, Reduce, Register, Value, substitute, walk_values
 from scanjit.signatures import DType
 from scanjit.types import Dimension
 
@@ -194,9 +194,9 @@ class Nest(Job):
 
     @property
     def repeatable(self) -> bool:
-        """Whether it cannot report an index out of bounds."""
+        """Whether it cannot report an error."""
         indexed = any(store.indices for store in (*self.stores, *self.finals))
-        return not indexed and not any(isinstance(value, Fetch) for value in self.values)
+        return not indexed and not any(value.reports for value in self.values)
 
     # ---- cost -------------------------------------------------------------------------------------------------------
 

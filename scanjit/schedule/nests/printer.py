@@ -15,6 +15,7 @@ from scanjit.ir import Op
 from scanjit.ops.elementwise import ADD, CAST, DIV, MUL, SUB
 from scanjit.schedule.nests.branches import Beside, If
 from scanjit.schedule.nests.buffers import Buffer, Ref
+from scanjit.schedule.nests.guest import GuestCall
 from scanjit.schedule.nests.lapack import LapackCall
 from scanjit.schedule.nests.loops import NestLoop
 from scanjit.schedule.nests.nest import Nest, Store
@@ -153,6 +154,11 @@ class _Writer:
         ]
         flags = [name for name, value in call.flags.items() if value]
         return [f"call {call.routine} of {', '.join(places)}{' ' if flags else ''}{', '.join(flags)}"]
+
+    @lines.register
+    def _(self, call: GuestCall) -> list[str]:
+        arguments, results = (", ".join(map(self.ref, refs)) for refs in (call.arguments, call.results))
+        return [f"{results} = {call.title}({arguments})"]
 
     @lines.register
     def _(self, loop: TimeLoop) -> list[str]:

@@ -68,6 +68,11 @@ class Value(ABC):
         return ()
 
     @property
+    def reports(self) -> bool:
+        """Whether it may itself report an error while code runs."""
+        return False
+
+    @property
     def own_loops(self) -> Collection[NestLoop]:
         """The loops whose counters it uses itself; those of its operands do not count."""
         return ()
@@ -165,6 +170,11 @@ class Fetch(Value):
     over: tuple[NestLoop, ...] = ()
 
     @property
+    def reports(self) -> bool:
+        """Yes: an index out of bounds."""
+        return True
+
+    @property
     def operands(self) -> tuple[Value, ...]:
         """The indices."""
         return tuple(index.value for index in self.indices)
@@ -193,11 +203,17 @@ class Fetch(Value):
 
 @record
 class Apply(Value):
-    """An elementwise op."""
+    """An elementwise op. One that may fail reports `code`."""
 
     op: Op
     args: tuple[Value, ...]
     params: Mapping[str, object]
+    code: int = 0
+
+    @property
+    def reports(self) -> bool:
+        """Whether it has a code."""
+        return self.code > 0
 
     @property
     def operands(self) -> tuple[Value, ...]:
@@ -212,7 +228,7 @@ class Apply(Value):
     def rebuilt(self, changes: Changes) -> Value:
         """The op of changed arguments."""
         args = tuple(map(changes.value, self.args))
-        return self if args == self.args else Apply(self.dtype, self.op, args, self.params)
+        return self if args == self.args else Apply(self.dtype, self.op, args, self.params, self.code)
 
 
 @record

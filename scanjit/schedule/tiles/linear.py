@@ -17,7 +17,7 @@ from scanjit import types
 from scanjit.ir import Op
 from scanjit.kinds import kind_of
 from scanjit.ops.elementwise import ADD, CLIP, DIV, MAXIMUM, MINIMUM, MUL, NEG, SUB, WHERE
-from scanjit.schedule.nests import Apply, Fetch, Lanewise, Linear, Literal, Nest, Register, Value, one_of, walk_values
+from scanjit.schedule.nests import Apply, Lanewise, Linear, Literal, Nest, Register, Value, one_of, walk_values
 from scanjit.signatures import DType
 from scanjit.walks import fold
 
@@ -44,7 +44,7 @@ def linear(nest: Nest) -> list[Linear] | None:
         return None
     if not all(_counts(register.dtype) for register in nest.registers):
         return None
-    if any(isinstance(value, Fetch) for value in nest.values):
+    if any(value.reports for value in nest.values):
         return None
     left = dict(zip(nest.registers, nest.updates, strict=True))
     found: list[Linear] = []

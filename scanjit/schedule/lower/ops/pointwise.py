@@ -25,7 +25,8 @@ class ElementwiseRule(PointRule):
 
     def value(self, builder: ValueBuilder, node: Node, at: IndexMap, values: Sequence[Value]) -> Value:
         """The op, applied to the values of its operands."""
-        return Apply(node.dtype, node.op, tuple(values), node.params)
+        code = 0 if node.op.never_fails else builder.code(node)
+        return Apply(node.dtype, node.op, tuple(values), node.params, code)
 
 
 class ViewRule(PointRule):

@@ -1,0 +1,14 @@
+"""Calls of guests as Python source."""
+
+from scanjit.codegen.places import STATUS
+from scanjit.codegen.source import Parameters, Source
+from scanjit.schedule.nests import GuestCall
+
+
+def guest_source(call: GuestCall) -> Source:
+    """The source of a function that calls a guest once."""
+    parameters = Parameters()
+    given = [parameters.address(STATUS, 0), str(call.code)]
+    given += [parameters.address(ref.buffer, ref.offset) for ref in call.places]
+    given += [parameters.number(size) for ref in call.places for size in ref.shape]
+    return parameters.source(call.title, [f"    {call.guest.symbol}({', '.join(given)})"], [])

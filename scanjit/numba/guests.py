@@ -1,0 +1,180 @@
+"""Users' functions, as Numba compiles them for generated code: see `scanjit.ops.guest`."""
+
+from __future__ import annotations
+
+import hashlib
+import types as python
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core import types as _types
+from numba.core.ccallback import CFunc
+from numba.core.dispatcher import Dispatcher
+from numba.core.errors import NumbaError
+
+from scanjit.errors import ArgumentError
+from scanjit.signatures import DType
+
+types: Any = _types  # Numba's stubs lack half of it
+
+
+def is_jitted(function: object) -> bool:
+    """Whether a function is one that `numba.njit` made."""
+    return isinstance(function, Dispatcher)
+
+
+def is_callback(function: object) -> bool:
+    """Whether a function is one that `numba.cfunc` made."""
+    return isinstance(function, CFunc)
+
+
+def compiled(
+    function: Any, name: str, arguments: Sequence[DType], results: Sequence[DType], ranks: Sequence[int], which: int
+) -> Any:
+    """A function of C that calls a jitted function, as generated code calls guests. Numba's exceptions end in it.
+
+    Parameters
+    ----------
+    function, name : the function, and what to call it in errors.
+    arguments, results, ranks : as for `Guest`.
+    which : of a function of numbers that gives a tuple, the result that is wanted; -1 if it gives one number.
+    """
+    scalar = [numba.from_dtype(dtype) for dtype in (*arguments, *results)]
+    status = (types.CPointer(types.int64), types.int64)
+    if not ranks:
+        source = _of_numbers(len(arguments), which)
+        sig = scalar[-1](*status, *scalar[:-1])
+    else:
+        source = _of_arrays(len(arguments), ranks)
+        sig = types.void(*status, *map(types.CPointer, scalar), *[types.int64] * sum(ranks))
+    space: dict[str, Any] = {"f": function, "carray": numba.carray, "to": scalar[-1]}
+    exec(source, space)
+    try:
+        return numba.cfunc(sig)(space["called"])
+    except NumbaError as error:
+        given = ", ".join(
+            f"{dtype}({', '.join(':' * rank)})" if rank else str(dtype) for dtype, rank in _typed(arguments, ranks)
+        )
+        raise ArgumentError(
+            f"Numba cannot compile {name} for these arguments", got=given, expected=str(error).strip()
+        ) from error
+
+
+def _typed(arguments: Sequence[DType], ranks: Sequence[int]) -> Iterator[tuple[DType, int]]:
+    return zip(arguments, ranks or [0] * len(arguments), strict=False)
+
+
+def _of_numbers(count: int, which: int) -> str:
+    names = ", ".join(f"x{i}" for i in range(count))
+    part = "" if which < 0 else f"[{which}]"
+    return f"""
+def called(status, code, {names}):
+    result = to(0)
+    try:
+        result = to(f({names}){part})
+    except Exception:
+        carray(status, 1)[0] = code
+    return result
+"""
+
+
+def _of_arrays(count: int, ranks: Sequence[int]) -> str:
+    places = [f"p{i}" for i in range(len(ranks))]
+    shapes = [[f"n{i}_{axis}" for axis in range(rank)] for i, rank in enumerate(ranks)]
+    views = [
+        f"carray({place}, ({''.join(f'{size}, ' for size in shape)}))" if shape else f"carray({place}, 1)[0]"
+        for place, shape in zip(places, shapes, strict=True)
+    ]
+    lines = []
+    for k, (place, shape) in enumerate(zip(places[count:], shapes[count:], strict=True)):
+        lines.append(f"r{k} = found[{k}]" if len(ranks) - count > 1 else f"r{k} = found")
+        if shape:
+            lines += [
+                f"if r{k}.shape != ({''.join(f'{size}, ' for size in shape)}):",
+                "    carray(status, 1)[0] = code",
+                "else:",
+                f"    {views[count + k]}[...] = r{k}",
+            ]
+        else:
+            lines.append(f"carray({place}, 1)[0] = r{k}")
+    body = "\n".join(f"        {line}" for line in lines)
+    sizes = [size for shape in shapes for size in shape]
+    return f"""
+def called(status, code, {", ".join([*places, *sizes])}):
+    try:
+        found = f({", ".join(views[:count])})
+{body}
+    except Exception:
+        carray(status, 1)[0] = code
+"""
+
+
+# ---- what functions do -----------------------------------------------------------------------------------------------
+
+
+class _Unknown(Exception):
+    """Raised for what has no content that a digest could be made of."""
+
+
+def content(function: Any) -> str | None:
+    """A digest of what a function does: of its code, and of all that it uses. None if it uses something that cannot be
+    told by its content."""
+    try:
+        facts = [numba.__version__, *_facts(function, set())]
+    except _Unknown:
+        return None
+    return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+
+def _facts(value: Any, seen: set[int]) -> Iterator[object]:
+    if id(value) in seen:
+        yield "seen"
+        return
+    seen = seen | {id(value)}
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes):
+        yield repr(value)
+    elif isinstance(value, tuple | frozenset):
+        parts = [list(_facts(item, seen)) for item in value]
+        yield type(value).__name__, parts if isinstance(value, tuple) else sorted(map(repr, parts))
+    elif isinstance(value, np.ndarray | np.generic) and value.dtype != object:
+        yield str(value.dtype), value.shape, np.asarray(value).tobytes()
+    elif isinstance(value, Dispatcher):
+        lazy = getattr(value, "_can_compile", True)
+        yield sorted(value.targetoptions.items(), key=str), [] if lazy else sorted(map(str, value.overloads))
+        yield from _facts(value.py_func, seen)
+    elif isinstance(value, CFunc):
+        yield str(getattr(value, "_sig", ""))
+        yield from _facts(value.__wrapped__, seen)
+    elif isinstance(value, python.ModuleType):
+        yield value.__name__, getattr(value, "__version__", "")
+    elif isinstance(value, python.BuiltinFunctionType | np.ufunc | type) or getattr(value, "__module__", "").startswith(
+        ("numpy", "numba", "math")
+    ):
+        yield getattr(value, "__module__", ""), getattr(value, "__qualname__", repr(value))
+    elif isinstance(value, python.FunctionType):
+        yield from _code_facts(value.__code__, seen)
+        yield from _facts(value.__defaults__, seen)
+        for cell in value.__closure__ or ():
+            yield from _facts(cell.cell_contents, seen)
+        for name in _names(value.__code__):
+            if name in value.__globals__:
+                yield name
+                yield from _facts(value.__globals__[name], seen)
+    else:
+        raise _Unknown
+
+
+def _code_facts(code: python.CodeType, seen: set[int]) -> Iterator[object]:
+    yield code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
+    for constant in code.co_consts:
+        yield from _code_facts(constant, seen) if isinstance(constant, python.CodeType) else _facts(constant, seen)
+
+
+def _names(code: python.CodeType) -> Iterator[str]:
+    """The names that a function, and those defined in it, may look up in its module."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, python.CodeType):
+            yield from _names(constant)

@@ -1,0 +1,254 @@
+"""Functions of numbers that users compiled: values, derivatives, loops, batches, branches, errors, the cache."""
+
+import ctypes
+import ctypes.util
+import math
+import os
+import pickle
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+
+import scanjit as sj
+from scanjit.runtime import cache
+
+MODES = ("reference", "emulate", "numba")
+
+
+@numba.njit
+def kinked(x, w):
+    return math.sin(x) * w if x > 1 else x * w
+
+
+@numba.njit
+def kinked_vjp(g, y, x, w):
+    return (g * math.cos(x) * w, g * math.sin(x)) if x > 1 else (g * w, g * x)
+
+
+@numba.njit
+def kinked_jvp(dx, dw, y, x, w):
+    return (math.cos(x) * w * dx + math.sin(x) * dw) if x > 1 else w * dx + x * dw
+
+
+@numba.njit
+def checked(x):
+    if x > 3:
+        raise ValueError("too large")
+    return 2 * x
+
+
+KINKED = sj.from_numba(kinked, result="float64", vjp=kinked_vjp, jvp=kinked_jvp)
+CHECKED = sj.from_numba(checked, result="float64", vjp=numba.njit(lambda g, y, x: 2 * g))
+NUMBERS = np.linspace(-2, 5, 301)
+
+
+def like_formula(x: Any, w: Any) -> Any:
+    return sj.where(x > 1, sj.sin(x) * w, x * w)
+
+
+def both(build: Callable[..., Any], inputs: list[Any], values: list[Any], modes: tuple[str, ...] = MODES) -> None:
+    """What is built with the function and with the formula is the same, in each mode."""
+    wanted = sj.function(inputs, build(like_formula), mode="reference")(*values)
+    for mode in modes:
+        for got, want in zip(sj.function(inputs, build(KINKED), mode=mode)(*values), wanted, strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
+
+
+def test_values_and_derivatives_are_those_of_the_formula() -> None:
+    x, w = sj.vector("x"), sj.scalar("w")
+
+    def build(f: Any) -> list[Any]:
+        y = f(x, w)
+        return [y, *sj.grad((y * y).sum(), [x, w]), sj.jvp(y, [x, w], [sj.cos(x), sj.ones(())])]
+
+    both(build, [x, w], [NUMBERS, 0.7])
+
+
+def test_in_steps_of_loops() -> None:
+    x, w = sj.vector("x"), sj.scalar("w")
+
+    def build(f: Any) -> list[Any]:
+        h = sj.scan(lambda x, h: f(x + 0.3 * h, w), x, sj.zeros(()))
+        return [h, *sj.grad((h * h).sum(), [x, w])]
+
+    both(build, [x, w], [NUMBERS, 0.7])
+
+
+def test_of_batches_and_shapes_that_broadcast() -> None:
+    m, w = sj.matrix("m"), sj.vector("w")
+
+    def build(f: Any) -> list[Any]:
+        wide = f(m[:, None, :], w[:, None])
+        each = sj.vmap(lambda row, one: sj.scan(lambda x, h: f(x, one) + h, row, sj.zeros(())))(m, w)
+        return [wide, each, *sj.grad((wide * wide).sum() + each.sum(), [m, w])]
+
+    both(build, [m, w], [np.random.default_rng(0).normal(size=(5, 19)), np.linspace(0, 1, 5)])
+
+
+def test_in_branches_where_only_the_chosen_one_runs() -> None:
+    x = sj.vector("x")
+    chosen = sj.ifelse(x[0] > 3, lambda: x * 1.0, lambda: CHECKED(x))
+    for mode in MODES:
+        f = sj.function([x], [chosen, sj.grad(chosen.sum(), x)], mode=mode)
+        np.testing.assert_array_equal(f([4.0, 5.0]), [[4, 5], [1, 1]])
+        np.testing.assert_array_equal(f([1.0, 2.0]), [[2, 4], [2, 2]])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int8", "uint8", "bool"])
+def test_dtypes(dtype: str) -> None:
+    x, n = sj.tensor((None,), dtype), sj.tensor((None,), "int64")
+    f = sj.from_numba(numba.njit(lambda x, n: (x + n) > 0 if x else n > 3), result="bool")
+    g = sj.from_numba(numba.njit(lambda x, n: x * n + 1), result=dtype if dtype != "bool" else "int16")
+    values = np.arange(-3, 6).astype(dtype), np.arange(9)
+    results = [sj.function([x, n], [f(x, n), g(x, n)], mode=mode)(*values) for mode in MODES]
+    for got in results[1:]:
+        for a, b in zip(got, results[0], strict=True):
+            assert a.dtype == b.dtype
+            np.testing.assert_array_equal(a, b)
+
+
+def test_numbers_have_the_dtype_of_the_floats_beside_them() -> None:
+    f = sj.from_numba(numba.njit(lambda x, a, n: x * a + n), result="float32")
+    x = sj.vector("x", "float32")
+    np.testing.assert_allclose(sj.function([x], f(x, 0.5, 3))(np.ones(3, "float32")), 3.5)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_exception_is_an_error_that_says_what_was_raised(mode: str) -> None:
+    x = sj.vector("x")
+    f = sj.function([x], sj.scan(lambda x, h: CHECKED(x) + h, x, sj.zeros(())), mode=mode)
+    with pytest.raises(sj.FunctionError, match=r"checked(.*)failed, in step 215(.|\n)*ValueError: too large"):
+        f(NUMBERS)
+    assert f(NUMBERS[:40])[-1] == pytest.approx(2 * NUMBERS[:40].sum())
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 9, 300])
+def test_lanes_behind_the_end_are_not_computed(size: int) -> None:
+    @numba.njit
+    def inverse(x):
+        if x == 0:
+            raise ZeroDivisionError("zero")
+        return 1 / x
+
+    x = sj.vector("x")
+    f = sj.function([x], sj.from_numba(inverse, result="float64")(x + 1) + 1)
+    np.testing.assert_allclose(f(np.ones(size)), 1.5)
+    with pytest.raises(sj.FunctionError, match="zero"):
+        f(np.r_[np.ones(size), -1.0])
+
+
+def test_a_function_of_c_and_a_callback() -> None:
+    libm = ctypes.CDLL(ctypes.util.find_library("m"))
+    root = libm.cbrt
+    root.argtypes, root.restype = [ctypes.c_double], ctypes.c_double
+    slope = numba.cfunc("float64(float64, float64, float64)")(lambda g, y, x: g / (3 * y * y))
+    f = sj.from_numba(root, result="float64", vjp=slope)
+    product = numba.cfunc("float64(float64, float64)")(lambda x, y: x * y)
+    four = numba.cfunc("float64(float64, float64, float64, float64)")
+    sides = [four(lambda g, z, x, y: g * y), four(lambda g, z, x, y: g * x)]
+    times = sj.from_numba(product, result="float64", vjp=sides)
+    x = sj.vector("x")
+    for mode in MODES:
+        y = times(f(x), x)
+        got, slope_of = sj.function([x], [y, sj.grad(y.sum(), x)], mode=mode)(NUMBERS[:20])
+        np.testing.assert_allclose(got, np.cbrt(NUMBERS[:20]) * NUMBERS[:20])
+        np.testing.assert_allclose(slope_of, 4 / 3 * np.cbrt(NUMBERS[:20]))
+
+
+def test_threads_give_the_same_bits() -> None:
+    m, w = sj.matrix("m"), sj.scalar("w")
+    f = sj.function([m, w], sj.vmap(lambda r: sj.scan(lambda x, h: KINKED(x, w) + 0.5 * h, r, sj.zeros(())))(m))
+    values = np.random.default_rng(0).normal(size=(64, 200))
+    sj.config.threads = 1
+    alone = f(values, 0.3)
+    sj.config.threads = 0
+    found: list[Any] = []
+    threads = [threading.Thread(target=lambda: found.append(f(values, 0.3))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(np.array_equal(alone, other) for other in found)
+
+
+def test_a_compiled_function_with_it_pickles() -> None:
+    x, w = sj.vector("x"), sj.scalar("w")
+    f = sj.function([x, w], KINKED(x, w))
+    again = pickle.loads(pickle.dumps(f))
+    np.testing.assert_array_equal(again(NUMBERS, 0.7), f(NUMBERS, 0.7))
+    assert pickle.loads(pickle.dumps(KINKED)).fn.f.py_func(2.0, 1.0) == math.sin(2.0)
+    with pytest.raises(sj.NotSupportedError, match="cannot be saved"):
+        f.save(os.devnull)
+
+
+PROGRAM = """
+import sys, numba, ctypes, numpy as np, scanjit as sj
+from scanjit.runtime.kernels import compile_count
+SCALE = float(sys.argv[1])
+@numba.njit
+def helper(x): return x * SCALE
+@numba.njit
+def outer(x): return helper(x) + 1
+x = sj.vector("x")
+f = sj.function([x], sj.from_numba(outer, result="float64")(x))
+print(f([2.0])[0], compile_count())
+"""
+
+
+def test_kernels_are_kept_by_the_content_of_the_function(tmp_path: Any) -> None:
+    def run(scale: str) -> list[str]:
+        environment = {**os.environ, "SCANJIT_CACHE_DIR": str(tmp_path)}
+        return subprocess.run(
+            [sys.executable, "-c", PROGRAM, scale], env=environment, capture_output=True, text=True, check=True
+        ).stdout.split()
+
+    first, again, other = run("3"), run("3"), run("4")
+    assert first[0] == again[0] == "7.0" and other[0] == "9.0"
+    assert int(first[1]) > 0 and again[1] == "0" and int(other[1]) > 0
+    assert list(tmp_path.rglob("*.recipe"))
+
+
+def test_a_function_without_content_leaves_nothing_on_disk() -> None:
+    libm = ctypes.CDLL(ctypes.util.find_library("m"))
+    libm.exp2.argtypes, libm.exp2.restype = [ctypes.c_double], ctypes.c_double
+    x = sj.vector("x")
+    f = sj.function([x], sj.from_numba(libm.exp2, result="float64")(x) * 3)
+    assert f([2.0])[0] == 12
+    name = re.search(r"guest_c_\d+_here", f.source)
+    assert name is not None
+    directory = cache.default().directory
+    assert directory is not None and not [p for p in directory.glob("*.py") if name[0] in p.read_text()]
+
+
+def test_errors() -> None:
+    x = sj.vector("x")
+    with pytest.raises(sj.ArgumentError, match=r"takes a compiled function(.|\n)*numba.njit"):
+        sj.from_numba(lambda x: x, result="float64")  # type: ignore[arg-type]
+    with pytest.raises(sj.ArgumentError, match="Numba cannot compile"):
+        sj.from_numba(numba.njit(lambda x: x.nothing), result="float64")(x)
+    with pytest.raises(sj.ArgumentError, match="needs an argument"):
+        sj.from_numba(checked, result="float64")()
+    with pytest.raises(sj.DtypeError):
+        sj.from_numba(checked, result="complex256")
+    with pytest.raises(sj.GradientError, match=r"has no derivative\n(.|\n)*vjp="):
+        sj.grad(sj.from_numba(checked, result="float64")(x).sum(), x)
+    with pytest.raises(sj.GradientError, match=r"forward mode(.|\n)*jvp="):
+        sj.jvp(CHECKED(x), x, x)
+    with pytest.raises(sj.GradientError, match="has no derivative"):
+        sj.grad(sj.grad(CHECKED(x).sum(), x).sum(), x)
+    with pytest.raises(sj.ArgumentError, match="argtypes"):
+        sj.from_numba(ctypes.CDLL(ctypes.util.find_library("m")).sin, result="float64")
+    single = numba.cfunc("float64(float32)")(lambda x: x)
+    with pytest.raises(sj.DtypeError, match="gives something else"):
+        sj.from_numba(single, result="float32")
+    with pytest.raises(sj.ArgumentError, match="takes 1 arguments"):
+        sj.from_numba(single, result="float64")(x, x)
+    with pytest.raises(sj.DtypeError, match="takes int32"):
+        sj.from_numba(numba.cfunc("float64(int32)")(lambda x: x), result="float64")(x)
