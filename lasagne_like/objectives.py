@@ -10,23 +10,39 @@ import numpy as np
 
 import scanjit as sj
 from lasagne_like import stable
+from lasagne_like.ctc import ctc_loss
 from lasagne_like.utils import number
 
 __all__ = [
     "aggregate",
+    "align_targets",
     "binary_accuracy",
     "binary_crossentropy",
     "binary_hinge_loss",
     "categorical_accuracy",
     "categorical_crossentropy",
+    "ctc_loss",
     "huber_loss",
     "multiclass_hinge_loss",
     "squared_error",
 ]
 
 
-def _aligned(predictions: Any, targets: Any) -> tuple[sj.Node, sj.Node]:
-    """Both as expressions. If the predictions are a column, a vector of targets becomes one, too."""
+def align_targets(predictions: Any, targets: Any) -> tuple[sj.Node, sj.Node]:
+    """Both as expressions. If the predictions are a column, a vector of targets becomes one, too.
+
+    Parameters
+    ----------
+    predictions, targets : expressions or arrays
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.objectives import align_targets
+    >>> p, t = align_targets(sj.tensor(("B", 1)), sj.tensor(("B",)))
+    >>> t
+    <dimshuffle: float64(B, 1)>
+    """
     p, t = sj.as_tensor(predictions), sj.as_tensor(targets)
     if p.ndim == 2 and t.ndim == 1 and isinstance(p.shape[1], int) and p.shape[1] == 1:
         t = t.dimshuffle(0, "x")
@@ -76,7 +92,7 @@ def binary_crossentropy(predictions: Any, targets: Any) -> sj.Node:
     >>> sj.function([], binary_crossentropy([0.5, 0.25], [1, 0]), mode="reference")().round(3)
     array([0.693, 0.288])
     """
-    p, t = _aligned(predictions, targets)
+    p, t = align_targets(predictions, targets)
     if p.type.kind.floating:
         t = sj.cast(t, p.dtype)
     return -t * stable.log(p) - (1 - t) * stable.log1m(p)
@@ -128,7 +144,7 @@ def squared_error(a: Any, b: Any) -> sj.Node:
     >>> sj.function([], squared_error([1.0, 2.0], [1.0, 4.0]), mode="reference")()
     array([0., 4.])
     """
-    a, b = _aligned(a, b)
+    a, b = align_targets(a, b)
     return sj.square(a - b)
 
 
@@ -197,7 +213,7 @@ def binary_hinge_loss(
     >>> sj.function([], binary_hinge_loss([2.0, 0.5], [1, 0], log_odds=True), mode="reference")()
     array([0. , 1.5])
     """
-    p, t = _aligned(predictions, targets)
+    p, t = align_targets(predictions, targets)
     if log_odds is not None and not log_odds:
         p = stable.log_odds(p)
     t = sj.cast(t, p.dtype if p.type.kind.floating else "float64")
@@ -254,7 +270,7 @@ def huber_loss(predictions: Any, targets: Any, delta: Any = 1) -> sj.Node:
     >>> sj.function([], huber_loss([0.5, 3.0], [0.0, 0.0]), mode="reference")()
     array([0.125, 2.5  ])
     """
-    p, t = _aligned(predictions, targets)
+    p, t = align_targets(predictions, targets)
     apart, delta = abs(t - p), number(delta, p.dtype)
     return sj.where(apart <= delta, 0.5 * sj.square(t - p), delta * (apart - delta / 2))
 
@@ -277,7 +293,7 @@ def binary_accuracy(predictions: Any, targets: Any, threshold: Any = 0.5) -> sj.
     >>> sj.function([], binary_accuracy([0.9, 0.4, 0.5], [1, 1, 1]), mode="reference")()
     array([ True, False,  True])
     """
-    p, t = _aligned(predictions, targets)
+    p, t = align_targets(predictions, targets)
     return sj.cast(p >= threshold, "int8") == t
 
 
