@@ -14,7 +14,7 @@ import numpy as np
 
 from scanjit import errors, tracebacks
 from scanjit.ir import COMPLEX, Node, as_node, is_number, is_symbol
-from scanjit.kinds import COMPLEX as COMPLEX_KINDS
+from scanjit.kinds import COMPLEX as COMPLEX_KINDS, kind_of
 from scanjit.types import DtypeName
 
 
@@ -198,11 +198,14 @@ def _parts(value: Any) -> tuple[Any, Any]:
     return real, imaginary
 
 
+_OF_FLOATS = {kind_of(kind.moved).dtype: kind.dtype for kind in COMPLEX_KINDS}
+
+
 def _complex(*parts: Any) -> Any:
     """Complex numbers, of their parts or of the array of floats that holds both."""
     if len(parts) == 1:
         (pairs,) = parts
-        return pairs.view(np.result_type(pairs.dtype, np.complex64))[..., 0]
+        return pairs.view(_OF_FLOATS[pairs.dtype])[..., 0]
     return complex(*parts) if all(map(is_number, parts)) else COMPLEX(*map(as_node, parts))
 
 

@@ -40,17 +40,19 @@ class Slot:
         their array.
     """
 
-    __slots__ = ("as_it_is", "declared", "dtype", "kind", "label", "type")
+    __slots__ = ("_stored", "as_it_is", "declared", "dtype", "kind", "label", "type")
 
     def __init__(self, label: str, type: Type, declared: str | None = None) -> None:
         self.label, self.type, self.declared = label, type, declared
         self.dtype, self.kind = type.dtype, type.kind
         self.as_it_is = None if self.kind.is_complex else self.dtype
+        self._stored = type.in_memory.dtype
 
     def convert(self, value: Any) -> np.ndarray:
         """The value as a C-contiguous, aligned array of the type in memory, without a copy where it is one already."""
-        array = self.as_declared(value)
-        return array if self.as_it_is else array.reshape((*array.shape, 1)).view(self.type.in_memory.dtype)
+        ready = type(value) is np.ndarray and value.dtype is self.dtype and value.flags.num & READY == READY
+        array = value if ready else self.as_declared(value)
+        return array if self.as_it_is else array.reshape((*array.shape, 1)).view(self._stored)
 
     def as_declared(self, value: Any) -> np.ndarray:
         """The value as a C-contiguous, aligned array of the dtype that the user declared."""

@@ -16,6 +16,7 @@ from scanjit.tensor import (
     curves,
     elementwise,
     foreign,
+    fourier,
     indexing,
     linalg,
     pooling,
@@ -39,6 +40,7 @@ MODULES: tuple[ModuleType, ...] = (
     pooling,
     indexing,
     curves,
+    fourier,
 )
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: getattr(module, name) for module in MODULES for name in module.__all__
@@ -68,7 +70,7 @@ def _array_ufunc(self: Node, ufunc: Any, method: str, *inputs: Any, **kwargs: An
 def _array_function(self: Node, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
     name = func.__name__
     function = FUNCTIONS.get(name)
-    module = np.linalg if name in ("norm", *linalg.__all__) else np
+    module = np.linalg if name in ("norm", *linalg.__all__) else np.fft if name in fourier.__all__ else np
     if function is None or func is not getattr(module, name, None):
         fix = foreign.called_library_function(FUNCTIONS) or foreign.call(name, FUNCTIONS)
         raise errors.NotSupportedError(f"{func.__module__}.{name} is not defined for symbols", got=repr(self), fix=fix)

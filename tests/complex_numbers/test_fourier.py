@@ -1,0 +1,115 @@
+"""Fourier transforms beside NumPy's, their derivatives, and in loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from tests.complex_numbers.support import sampled, slope
+
+LENGTHS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 16, 24, 27, 30, 49, 64, 67, 77, 97, 121, 134, 210, 256, 262]
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+def test_lengths_with_all_kinds_of_factors(n: int) -> None:
+    rng = np.random.default_rng(n)
+    z, x = sampled(rng, (2, n)), rng.normal(size=(2, n))
+    a, b = sj.tensor((2, n), "complex128"), sj.tensor((2, n))
+    f = sj.function([a, b], [sj.fft(a), sj.ifft(a), sj.fft(b), sj.rfft(b), sj.irfft(a, n)], mode="reference")
+    expected = [np.fft.fft(z), np.fft.ifft(z), np.fft.fft(x), np.fft.rfft(x), np.fft.irfft(z, n)]
+    for found, wanted in zip(f(z, x), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, 1e-10, 1e-10)
+
+
+@pytest.mark.parametrize("dtype, close", [("complex128", 1e-10), ("complex64", 1e-4)])
+@pytest.mark.parametrize("n", [60, 512, 551])
+def test_compiled(n: int, dtype: str, close: float) -> None:
+    rng = np.random.default_rng(n)
+    z = sampled(rng, (3, n), dtype)
+    given = sj.tensor(("b", n), dtype)
+    f = sj.function([given], [sj.fft(given), sj.ifft(given), sj.rfft(given.real), sj.irfft(given)])
+    expected = [np.fft.fft(z), np.fft.ifft(z), np.fft.rfft(z.real), np.fft.irfft(z)]
+    for found, wanted in zip(f(z), expected, strict=True):
+        assert found.dtype == wanted.astype(found.dtype).dtype and found.dtype.itemsize in (z.itemsize, z.itemsize // 2)
+        np.testing.assert_allclose(found, wanted, close, close)
+
+
+def test_arguments() -> None:
+    """NumPy's own functions, with a length, an axis and a norm; sizes that `jit` finds."""
+    rng = np.random.default_rng(0)
+    z, x = sampled(rng, (4, 6, 3)), rng.normal(size=(4, 6, 3))
+
+    def all_of(z: Any, x: Any) -> list[Any]:
+        found = [np.fft.fft(z, axis=1), np.fft.fft(z, 9, 0), np.fft.ifft(z, 2, 1, "ortho"), np.fft.rfft(x, axis=0)]
+        found += [np.fft.rfft(x, 5, -2, "forward"), np.fft.irfft(z, axis=1), np.fft.irfft(z, 8, 1, norm="ortho")]
+        return [*found, np.fft.fft(x[0, :, 0].astype("float32"), norm="forward"), np.fft.irfft(x, 3, 1)]
+
+    for found, wanted in zip(sj.jit(all_of, mode="reference")(z, x), all_of(z, x), strict=True):
+        np.testing.assert_allclose(found, wanted, 1e-6, 1e-6)
+    assert sj.fft(np.arange(4)).dtype == np.complex128 and sj.fft(np.zeros(4, np.float32)).dtype == np.complex64
+
+
+@pytest.mark.parametrize("n", [6, 7, 11, 67])
+def test_derivatives(n: int) -> None:
+    rng = np.random.default_rng(n)
+    z, x = sampled(rng, (n,)), rng.normal(size=n)
+    w = sampled(rng, (n,))
+
+    def cost(z: Any) -> Any:
+        return (abs(np.fft.fft(z) * w) ** 2).sum() + np.real(np.fft.ifft(z * z) * w).sum()
+
+    def of_real(x: Any) -> Any:
+        return (abs(np.fft.rfft(x)) ** 3).sum() + (np.fft.irfft(np.fft.rfft(x) * w[: n // 2 + 1], n) ** 2).sum()
+
+    value, found = sj.value_and_grad(cost, mode="reference")(z)
+    np.testing.assert_allclose(value, cost(z), 1e-10)
+    np.testing.assert_allclose(found, slope(cost, z), 1e-4, 1e-4)
+    np.testing.assert_allclose(sj.value_and_grad(of_real, mode="reference")(x)[0], of_real(x), 1e-9)
+    if n < 10:
+        sj.check_grad(lambda z: [abs(np.fft.fft(z)), np.fft.ifft(z) ** 2], z, order=2)
+        sj.check_grad(lambda x: [np.fft.rfft(x) ** 2, np.fft.irfft(np.fft.rfft(x) * 1j, n)], x, order=2)
+
+
+def test_in_steps_and_batches() -> None:
+    """A convolution of each state with a filter, by transforms; the same of all examples of a batch."""
+    rng = np.random.default_rng(1)
+    kernel, rows = rng.normal(size=16) / 4, rng.normal(size=(5, 16))
+
+    def states(kernel: Any, rows: Any) -> Any:
+        spectrum = np.fft.rfft(kernel)
+        return sj.scan(lambda row, h: np.tanh(np.fft.irfft(np.fft.rfft(h) * spectrum, 16)) + row, rows, np.zeros(16))
+
+    symbols = [sj.tensor((16,), name="kernel"), sj.tensor(("steps", 16), name="rows")]
+    found = sj.function(symbols, [states(*symbols), sj.grad(states(*symbols).sum(), symbols[0])])(kernel, rows)
+    state, expected = np.zeros(16), []
+    for row in rows:
+        state = np.tanh(np.fft.irfft(np.fft.rfft(state) * np.fft.rfft(kernel), 16)) + row
+        expected.append(state)
+    np.testing.assert_allclose(found[0], expected, 1e-10, 1e-10)
+    run = sj.function(symbols, states(*symbols).sum(), mode="reference")
+    for i in (0, 7):
+        step = 1e-6 * np.eye(16)[i]
+        np.testing.assert_allclose(found[1][i], (run(kernel + step, rows) - run(kernel - step, rows)) / 2e-6, 1e-5)
+    many = sj.vmap(lambda row: sj.grad(abs(sj.fft(row) ** 2).sum(), row))(symbols[1])
+    each = sj.function([symbols[1]], many, mode="reference")(rows)
+    np.testing.assert_allclose(each, 2 * 16 * rows, 1e-10)
+
+
+def test_wrong_transforms() -> None:
+    with pytest.raises(sj.NotSupportedError, match="length of a Fourier transform must be known"):
+        sj.fft(sj.vector("x"))
+    x = sj.tensor(4, name="x")
+    with pytest.raises(sj.ArgumentError, match="there is no such norm"):
+        sj.fft(x, norm="none")  # type: ignore[arg-type]
+    for n in (0, -1, 2.5, True):
+        with pytest.raises(sj.ArgumentError, match="at least 1"):
+            sj.fft(x, n)  # type: ignore[arg-type]
+    with pytest.raises(sj.DtypeError, match="rfft takes real numbers"):
+        sj.rfft(x * 1j)
+    with pytest.raises(sj.ShapeError, match="axis 1 is out of bounds"):
+        sj.fft(x, axis=1)
+    with pytest.raises(sj.NotSupportedError, match="not defined for symbols"):
+        np.fft.hfft(x)
