@@ -202,6 +202,25 @@ RESHAPE: Op = Op(
 )
 
 
+# ---- copy: memory of its own -----------------------------------------------------------------------------------------
+
+COPY: Op = Op(
+    "copy",
+    infer=lambda x, *, shape: x.with_shape(shape),
+    reference=lambda x, *, shape: np.array(x),
+    vjp=lambda g, y, x, *, shape: (COPY(g, shape=x.type.shape),),
+    batch_params=lambda size, *, shape: {"shape": (size, *shape)},
+    samples=sampled(((2, 3), {"shape": (2, 3)}), ((), {"shape": ()}), ((0, 3), {"shape": (0, 3)})),
+    dtypes=ANY_DTYPE,
+    moves_data=True,
+    never_fails=True,
+    is_linear=True,
+    reads_memory="first",
+    aligned=lambda position, operand, result, *, shape: {axis: axis for axis in range(result.ndim)},
+    doc="the same elements, in memory of their own, in row-major order; `shape` gives the sizes by other names",
+)
+
+
 # ---- concatenate -----------------------------------------------------------------------------------------------------
 
 

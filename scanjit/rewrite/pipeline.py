@@ -22,6 +22,7 @@ from scanjit.rewrite.scan_reuse import reuse
 from scanjit.rewrite.scan_save import save
 from scanjit.rewrite.scan_sink import sink
 from scanjit.rewrite.scan_steps import all_own_lengths, own_lengths
+from scanjit.rewrite.transposes import in_order_of_loops
 from scanjit.rewrite.verify import verify
 from scanjit.rewrite.windows import push_slices
 
@@ -84,6 +85,8 @@ LOOPS: tuple[tuple[str, Pass], ...] = (
     ("last_rows", last_rows),
     ("sink", sink),  # sequences that are cheaper to make in the loop
     ("prune", prune),
+    ("in_order_of_loops", in_order_of_loops),  # after all that adds or takes what loops read and store
+    ("simplify", simplify),
     ("by_entries", by_entries),  # last: all others treat a vector as one value
     ("simplify", simplify),
     ("prune", prune),

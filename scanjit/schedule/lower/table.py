@@ -9,7 +9,7 @@ from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.linalg import Contraction
 from scanjit.ops.reduce import ArgReduction
 from scanjit.ops.scan import SCAN
-from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE
+from scanjit.ops.shape import CONCATENATE, COPY, IOTA, RESHAPE, SET_SLICE
 from scanjit.schedule.lower.lowering import Rules
 from scanjit.schedule.lower.ops.concatenate import ConcatenateRule
 from scanjit.schedule.lower.ops.contraction import ContractionRule
@@ -19,7 +19,7 @@ from scanjit.schedule.lower.ops.ifelse import IfElseRule
 from scanjit.schedule.lower.ops.lapack import CholeskyRule, LuRule, TriangularSolveRule
 from scanjit.schedule.lower.ops.pointwise import ElementwiseRule, KnownRule, ViewRule
 from scanjit.schedule.lower.ops.reduction import ReductionRule
-from scanjit.schedule.lower.ops.reshape import ReshapeRule
+from scanjit.schedule.lower.ops.reshape import CopyRule, ReshapeRule
 from scanjit.schedule.lower.ops.scan import ScanRule
 from scanjit.schedule.lower.ops.scatter import ScatterRule
 from scanjit.schedule.lower.ops.set_slice import SetSliceRule
@@ -39,6 +39,7 @@ RULES = Rules(
         GATHER: GatherRule(),
         CONCATENATE: ConcatenateRule(),
         RESHAPE: ReshapeRule(),
+        COPY: CopyRule(),
         SET_SLICE: SetSliceRule(),
         SCATTER: ScatterRule(),
         CALL: GuestRule(),

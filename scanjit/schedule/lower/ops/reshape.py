@@ -1,11 +1,12 @@
-"""`reshape`: the same elements under another shape."""
+"""`reshape`: the same elements under another shape. `copy`: in memory of their own."""
 
 from collections.abc import Iterable
 
 from scanjit.ir import Node
 from scanjit.schedule.lower import maps
-from scanjit.schedule.lower.lowering import AssemblyRule, Lowering
-from scanjit.schedule.nests import Ref, row_major
+from scanjit.schedule.lower.lowering import ArrayRule, AssemblyRule, Lowering
+from scanjit.schedule.lower.region import Item
+from scanjit.schedule.nests import Load, Nest, NestLoop, Ref, Store, row_major
 
 
 class ReshapeRule(AssemblyRule):
@@ -27,6 +28,24 @@ class ReshapeRule(AssemblyRule):
         if not whole.contiguous:
             whole = lowering.new_place(node)
         lowering.put(node, whole, [lowering.copy(x, _under(whole, x))])
+
+
+class CopyRule(ArrayRule):
+    """The rule of `copy`."""
+
+    def lower(self, lowering: Lowering, node: Node) -> None:
+        """Copy the operand, wherever it lies."""
+        (x,) = node.operands
+        whole = lowering.new_place(node)
+        lowering.put(node, whole, [copied(lowering, x, whole)])
+
+
+def copied(lowering: Lowering, x: Node, whole: Ref) -> Item:
+    """Copy a tensor, in a nest over the sizes of its new place: nests that go over the same sizes can be joined."""
+    space = tuple(map(NestLoop, whole.shape))
+    source, target = (maps.place(ref, maps.identity(space)) for ref in (lowering.place_of(x), whole))
+    nest = Nest(space, (Store(target, Load(x.dtype, source)),), "rows")
+    return lowering.add_statement(nest, lowering.read_by_others(x))
 
 
 def _under(place: Ref, node: Node) -> Ref:

@@ -10,6 +10,7 @@ from scanjit.ops.elementwise import Elementwise
 from scanjit.ops.stretch import full
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering
+from scanjit.schedule.lower.ops.reshape import copied
 from scanjit.schedule.lower.ops.scan_loop import as_loop
 from scanjit.schedule.lower.ops.scan_nest import as_nest, points
 from scanjit.schedule.lower.ops.scan_plan import make_plan
@@ -73,7 +74,7 @@ def _paired(step: Step, shape: tuple[Dimension, ...] | None) -> set[Node]:
 def _by_rows(lowering: Lowering, x: Node, points: tuple[Dimension, ...] | None) -> Ref:
     """Where a sequence lies. If the elements of a row lie apart and the rows side by side, as those of `vmap` over the
     rows of a matrix, it is copied to where a step finds its row in one piece: with the sizes of the `points` of the
-    loop, if these are given, as nests that go over the same sizes can be joined."""
+    loop, if these are given."""
     place = lowering.place_of(x)
     apart = x.ndim > 1 and place.strides[0] == 1 and place.strides[-1] not in (0, 1)
     row = types.product(x.type.shape[1:])
@@ -81,10 +82,7 @@ def _by_rows(lowering: Lowering, x: Node, points: tuple[Dimension, ...] | None) 
         return place
     shape = x.type.shape if points is None else (x.type.shape[0], *points)
     rows = Ref.whole(Buffer(x.dtype, shape, "temporary", "rows"))
-    space = tuple(map(NestLoop, shape))
-    source, target = (maps.place(ref, maps.identity(space)) for ref in (place, rows))
-    copy = Nest(space, (Store(target, Load(x.dtype, source)),), "rows")
-    lowering.add_statement(copy, lowering.read_by_others(x))
+    copied(lowering, x, rows)
     return rows
 
 

@@ -1,0 +1,130 @@
+"""Elementwise ops before, between and after loops are done with axes in the order in which the loops store them.
+
+`vmap` over the rows of a matrix computes with arrays (series, steps), but a loop reads and writes (steps, series):
+
+    e = y - mean                        (series, steps)
+    v = scan(..., e.T)                  (steps, series)
+    loss = (log(v.T) + e ** 2 / v.T).sum()
+
+Every step would read numbers that lie far apart. With one copy of `y` all is (steps, series): `e = copy(y.T) - mean.T`,
+`scan(..., e)`, `log(v)`, and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from scanjit.ir import Node, rebuilt
+from scanjit.ops import Reduction
+from scanjit.ops.shape import COPY
+from scanjit.ops.stretch import BROADCAST_TO
+from scanjit.ops.view import DIMSHUFFLE
+from scanjit.rewrite.engine import Note, in_bodies, uses
+from scanjit.rewrite.match import is_elementwise
+from scanjit.types import Dimension
+
+Order = tuple[int, ...]
+"""That of a dimshuffle which adds and drops no axis."""
+
+SHORT_ROW = 8
+"""If the last axis is known to be shorter than this, it stays what it is: it would not fill a vector."""
+
+
+def in_order_of_loops(outputs: list[Node], notes: list[Note]) -> list[Node]:
+    """Do elementwise ops in the order of axes in which most of what they read and make lies already. What lies in
+    another order is copied."""
+    outputs = in_bodies(outputs, lambda inner: in_order_of_loops(inner, notes))
+    users = uses(outputs)
+    orders: dict[Node, Order] = {}
+    for group in _groups(users):
+        order = _wanted(group, users)
+        if order is not None:
+            orders |= dict.fromkeys(group, order)
+            notes.append(Note("transposes", group[0].where, f"{len(group)} ops are done in the order of a loop's axes"))
+    if not orders:
+        return outputs
+
+    def reordered(old: Node, new: Node) -> Node | None:
+        order = orders.get(old)
+        if order is None:
+            return None
+        args = [
+            _before(arg, new.type.shape, order, was in orders)
+            for was, arg in zip(old.operands, new.operands, strict=True)
+        ]
+        return DIMSHUFFLE(new.op(*args, **new.params), order=order)
+
+    return rebuilt(outputs, reordered)
+
+
+def _groups(users: Mapping[Node, Sequence[Node]]) -> Iterator[list[Node]]:
+    """Elementwise ops of large tensors that use each other's results."""
+    left = {node: None for node in users if is_elementwise(node) and _is_wide(node, node.ndim)}
+    while left:
+        group = [next(iter(left))]
+        del left[group[0]]
+        for node in group:  # it grows meanwhile
+            for other in (*node.operands, *users[node]):
+                if other in left:
+                    del left[other]
+                    group.append(other)
+        yield group
+
+
+def _is_wide(node: Node, ndim: int) -> bool:
+    return node.ndim == ndim > 1 and 1 not in node.type.shape
+
+
+def _wanted(group: Sequence[Node], users: Mapping[Node, Sequence[Node]]) -> Order | None:
+    """The order of a transpose through which a group reads and is read most; None if it is not worth it."""
+    inside, shape = set(group), group[0].type.shape
+    found: dict[Order, set[Node]] = {}
+    for node in group:
+        for arg in node.operands:
+            if arg not in inside and _is_wide(arg, node.ndim) and arg.op is not BROADCAST_TO:
+                found.setdefault(_order(arg, node.ndim), set()).add(arg)
+        for user in users[node]:
+            order = _order(user, node.ndim)
+            last = users[user] if user is not node and order != tuple(range(node.ndim)) else [user]
+            # Elementwise ops that read a transpose of this group come to it, and not it to them.
+            if any(
+                reader is node or not (is_elementwise(reader) or isinstance(reader.op, Reduction)) for reader in last
+            ):
+                found.setdefault(_inverse(order), set()).add(node)
+    straight = len(found.pop(tuple(range(len(shape))), ()))
+    best = max(found, key=lambda order: len(found[order]), default=None)
+    if best is None or len(found[best]) <= straight or best[-1] == len(best) - 1:
+        return None
+    row = shape[best.index(len(best) - 1)]
+    return None if isinstance(row, int) and row < SHORT_ROW else best
+
+
+def _is_flexible(reader: Node) -> bool:
+    """Whether the order of axes does not matter to a reader."""
+    return is_elementwise(reader) or isinstance(reader.op, Reduction)
+
+
+def _order(node: Node, ndim: int) -> Order:
+    """The order of a transpose; of any other node, that which changes nothing."""
+    if node.op is DIMSHUFFLE and set(node.params["order"]) == set(range(ndim)) and node.operands[0].ndim == ndim:
+        return tuple(node.params["order"])
+    return tuple(range(ndim))
+
+
+def _inverse(order: Order) -> Order:
+    return tuple(order.index(axis) for axis in range(len(order)))
+
+
+def _before(arg: Node, shape: tuple[Dimension, ...], order: Order, is_reordered: bool) -> Node:
+    """An operand of an op with a result of this shape, as it is before the transpose."""
+    if not arg.ndim:
+        return arg
+    wide = _is_wide(arg, len(order))
+    if is_reordered or (wide and _order(arg, len(order)) == order):
+        return arg.operands[0]
+    lead = len(order) - arg.ndim
+    axes = (axis - lead for axis in _inverse(order))
+    new = DIMSHUFFLE(arg, order=tuple(None if axis < 0 else axis for axis in axes))
+    return (
+        COPY(new, shape=tuple(shape[axis] for axis in _inverse(order))) if wide and arg.op is not BROADCAST_TO else new
+    )
