@@ -9,7 +9,7 @@ import scanjit as sj
 from scanjit.ir import Node
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.rewrite import run
-from tests.rewrite.support import count, scans
+from tests.rewrite.support import checked, count, fn, scans, symbol, total, view
 
 
 def likelihood(mean: Node, series: Node) -> Node:
@@ -72,3 +72,32 @@ def test_what_stays() -> None:
     assert not count(rewritten(states, mean, series)[0])["copy"]
     assert not count(rewritten(likelihood, sj.tensor((5,), "float64", "m"), few)[0])["copy"]
     assert not count(rewritten(wide, features)[0])["copy"]
+
+
+def graph(rng: np.random.Generator) -> list[Node]:
+    """A random graph of arrays (B, T), and of loops that read and write them as (T, B)."""
+    rows = [symbol("a", "B", "T"), *(view(symbol(name, "T", "B"), 1, 0) for name in "bc")]
+    narrow = [view(symbol("d", "B"), 0, None), view(symbol("e", "T"), None, 0), symbol("f"), symbol("g", "T")]
+    outputs = []
+
+    def some(pool: list[Node]) -> Node:
+        return pool[-min(rng.geometric(0.3), len(pool))]
+
+    for _ in range(rng.integers(4, 20)):
+        kind = rng.integers(9)
+        if kind < 2:
+            turned = view(some(rows), 1, 0)
+            steps = sj.scan(lambda x, h: sj.tanh(0.5 * h + x), sequences=turned, outputs_info=0 * turned[0])
+            rows.append(view(steps, 1, 0))
+        elif kind == 2:
+            narrow.append(view(total(some(rows), 1), 0, None))
+        elif kind == 3:
+            outputs.append(some([view(some(rows), 1, 0), total(some(rows), 0), total(some(rows))]))
+        else:
+            rows.append([fn("tanh", some(rows)), some(rows) * some(narrow), some(rows) - some(rows)][kind % 3])
+    return [*outputs, total(rows[-1] * rows[-2] + rows[-3], 0)]
+
+
+def test_random_graphs() -> None:
+    notes = [note.text for seed in range(80) for note in checked(graph(np.random.default_rng(seed)))[1]]
+    assert sum("the order of a loop's axes" in text for text in notes) >= 20
