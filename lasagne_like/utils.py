@@ -30,6 +30,7 @@ __all__ = [
     "one_hot",
     "shared_empty",
     "unique",
+    "unroll_scan",
 ]
 
 Shape = tuple[int | None, ...]
@@ -437,3 +438,48 @@ def create_param(spec: Any, shape: Iterable[int | None], name: str | None = None
     if isinstance(spec, sj.SharedVariable) and not spec.name:
         spec.name = name
     return spec
+
+
+def unroll_scan(
+    fn: Callable[..., Any],
+    sequences: Any,
+    outputs_info: Sequence[Any],
+    non_sequences: Sequence[Any],
+    n_steps: int,
+    go_backwards: bool = False,
+) -> list[sj.Node]:
+    """A loop over a known number of steps, which is written out: `sj.scan` with `unroll=True`.
+
+    Parameters
+    ----------
+    fn : callable
+        Gets an entry of each sequence, the states, and `non_sequences`. Returns the new states.
+    sequences : expression or list of expressions
+        Read along the first axis.
+    outputs_info : list of expressions
+        The states before the first step.
+    non_sequences : list of expressions
+    n_steps : int
+    go_backwards : bool
+        Whether the first `n_steps` entries are read from the last to the first.
+
+    Returns
+    -------
+    list of expressions
+        For each state its values after all steps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import scanjit as sj
+    >>> from lasagne_like.utils import unroll_scan
+    >>> (sums,) = unroll_scan(lambda x, total, k: total + k * x, np.arange(1.0, 5.0), [0.0], [10.0], n_steps=3)
+    >>> sj.function([], sums, mode="reference")()
+    array([10., 30., 60.])
+    """
+    listed = list(sequences) if isinstance(sequences, list | tuple) else [sequences]
+    read = [as_expression(sequence)[:n_steps] for sequence in listed]
+    found = sj.scan(
+        fn, read, list(outputs_info), list(non_sequences), n_steps=n_steps, go_backwards=go_backwards, unroll=True
+    )
+    return list(found) if isinstance(found, list | tuple) else [found]

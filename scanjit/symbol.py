@@ -126,6 +126,10 @@ class Symbol(Generic[N]):
             """The smallest over axes, NaN if there is one. Equal ones share the gradient. Arguments as for `sum`.
             See `scanjit.min`."""
 
+        def nonzero(self, size: Any = None, fill_value: Any = 0) -> tuple[Any, ...]:
+            """Where a tensor is not zero: for each axis the indices of these elements, in row-major order. See
+            `scanjit.nonzero`."""
+
         def norm(self, ord: float | str | None = None, axis: Axis = None, keepdims: bool = False) -> N:
             """The norm of vectors: the root of the sum of squares, or the `ord`-norm. See `scanjit.norm`."""
 
@@ -144,7 +148,7 @@ class Symbol(Generic[N]):
             """`x` with each entry repeated along an axis (None: all elements in row-major order). See
             `scanjit.repeat`."""
 
-        def reshape(self, *shape: Any) -> N:
+        def reshape(self, *shape: Any, ndim: int | None = None) -> N:
             """The same elements in another shape, given as one argument or as several. See `scanjit.reshape`."""
 
         def round(self, decimals: int = 0) -> N:

@@ -10,6 +10,7 @@ from lasagne_like.layers.dense import *  # noqa: F403
 from lasagne_like.layers.embedding import *  # noqa: F403
 from lasagne_like.layers.helper import *  # noqa: F403
 from lasagne_like.layers.input import *  # noqa: F403
+from lasagne_like.layers.local import *  # noqa: F403
 from lasagne_like.layers.merge import *  # noqa: F403
 from lasagne_like.layers.noise import *  # noqa: F403
 from lasagne_like.layers.normalization import *  # noqa: F403
@@ -22,3 +23,4 @@ from lasagne_like.layers.sequencer import *  # noqa: F403
 from lasagne_like.layers.shape import *  # noqa: F403
 from lasagne_like.layers.special import *  # noqa: F403
 from lasagne_like.layers.summaries import *  # noqa: F403
+from lasagne_like.layers.transformer import *  # noqa: F403

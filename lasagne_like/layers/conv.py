@@ -71,7 +71,7 @@ def conv_input_length(output_length: int | None, filter_size: int, stride: int, 
     return None if output_length is None else (output_length - 1) * stride - 2 * zeros + filter_size
 
 
-class _Conv(Layer, ABC):
+class BaseConvLayer(Layer, ABC):
     """A convolution over the last axes, with filters, a bias and a nonlinearity."""
 
     count: ClassVar[int]
@@ -162,7 +162,7 @@ def _channels(layer: Layer) -> int:
     return channels
 
 
-class Conv1DLayer(_Conv):
+class Conv1DLayer(BaseConvLayer):
     """A convolution over the last axis.
 
     Parameters
@@ -207,7 +207,7 @@ class Conv1DLayer(_Conv):
         )
 
 
-class Conv2DLayer(_Conv):
+class Conv2DLayer(BaseConvLayer):
     """A convolution over the last two axes.
 
     Parameters
@@ -250,7 +250,7 @@ class Conv2DLayer(_Conv):
         )
 
 
-class Conv3DLayer(_Conv):
+class Conv3DLayer(BaseConvLayer):
     """A convolution over the last three axes.
 
     Parameters
@@ -280,7 +280,7 @@ class Conv3DLayer(_Conv):
         )
 
 
-class DilatedConv2DLayer(_Conv):
+class DilatedConv2DLayer(BaseConvLayer):
     """A correlation with filters whose entries are apart.
 
     Parameters
@@ -358,7 +358,7 @@ class DilatedConv2DLayer(_Conv):
         return sj.conv2d(input, filters, filter_dilation=self.dilation, filter_flip=False)
 
 
-class _TransposedConv(_Conv, ABC):
+class _TransposedConv(BaseConvLayer, ABC):
     """What the gradient of a convolution with respect to its input computes, with a bias and a nonlinearity."""
 
     def __init__(

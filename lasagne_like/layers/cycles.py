@@ -12,13 +12,13 @@ from typing import Any
 import scanjit as sj
 from lasagne_like.layers.base import Layer, MergeLayer
 from lasagne_like.layers.bidirectional import Bidirectional
-from lasagne_like.layers.conv import Conv1DLayer
+from lasagne_like.layers.conv import BaseConvLayer
 from lasagne_like.layers.cudnn import CudnnGRULayer, CudnnLSTMLayer
 from lasagne_like.layers.delay import DelayLayer
 from lasagne_like.layers.reverse import ReverseLayer
 from lasagne_like.layers.rnn import RNNLayer
 
-_OVER_TIME = (RNNLayer, Bidirectional, CudnnLSTMLayer, CudnnGRULayer, ReverseLayer, Conv1DLayer)
+_OVER_TIME = (RNNLayer, Bidirectional, CudnnLSTMLayer, CudnnGRULayer, ReverseLayer, BaseConvLayer)
 """Layers whose output at a step depends on other steps: they cannot be in a loop."""
 
 

@@ -4,11 +4,18 @@ from typing import Any
 
 import scanjit as sj
 from lasagne_like import init, nonlinearities
-from lasagne_like.layers.base import Incoming, Layer
+from lasagne_like.layers.base import Incoming, Layer, check_axes
 from lasagne_like.layers.special import BiasLayer, NonlinearityLayer, ScaleLayer, all_axes_but, sizes_besides, spread
 from lasagne_like.utils import Parameter, number
 
-__all__ = ["BatchNormLayer", "StandardizationLayer", "batch_norm", "instance_norm", "layer_norm"]
+__all__ = [
+    "BatchNormLayer",
+    "LocalResponseNormalization2DLayer",
+    "StandardizationLayer",
+    "batch_norm",
+    "instance_norm",
+    "layer_norm",
+]
 
 
 class BatchNormLayer(Layer):
@@ -141,6 +148,52 @@ class StandardizationLayer(Layer):
         mean = sj.mean(input, axis=self.axes, keepdims=True)
         variance = sj.var(input, axis=self.axes, keepdims=True)
         return (input - mean) / sj.sqrt(variance + number(self.epsilon, variance.dtype))
+
+
+class LocalResponseNormalization2DLayer(Layer):
+    """Each value of a picture divided by `(k + alpha * sum(x**2)) ** beta`, summed over neighbouring channels.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+        Its output has shape (batch, channels, rows, columns).
+    alpha, k, beta : float or scalar expression
+    n : int
+        Over how many channels the sum goes; odd.
+    name : str, optional
+
+    References
+    ----------
+    Krizhevsky et al., "ImageNet classification with deep convolutional neural networks", NIPS 2012.
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import LocalResponseNormalization2DLayer
+    >>> LocalResponseNormalization2DLayer((None, 16, 8, 8)).output_shape
+    (None, 16, 8, 8)
+    """
+
+    def __init__(
+        self,
+        incoming: Incoming,
+        alpha: Any = 1e-4,
+        k: Any = 2,
+        beta: Any = 0.75,
+        n: int = 5,
+        *,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(incoming, name=name)
+        check_axes(self, 2)
+        if n % 2 == 0 or n < 1:
+            raise NotImplementedError(f"{self} needs an odd number of channels n, got {n}")
+        self.alpha, self.k, self.beta, self.n = alpha, k, beta, n
+
+    def get_output_for(self, input: Any, **kwargs: Any) -> sj.Node:
+        squares = sj.moveaxis(input * input, 1, -1)
+        total = sj.moveaxis(sj.pool(squares, self.n, stride=1, pad=self.n // 2, mode="sum"), -1, 1)
+        alpha, k, beta = (number(value, input.dtype) for value in (self.alpha, self.k, self.beta))
+        return input / (k + alpha * total) ** beta
 
 
 def _taken_apart(layer: Any, name: str | None, suffix: str) -> tuple[Any, str | None]:

@@ -5,10 +5,10 @@ from typing import Any
 
 import scanjit as sj
 from lasagne_like import init, nonlinearities
-from lasagne_like.layers.base import Incoming, Layer
-from lasagne_like.utils import Nonlinearity, Parameter, Shape, floatX, int_types, is_expression, known_sizes
+from lasagne_like.layers.base import Incoming, Layer, MergeLayer
+from lasagne_like.utils import Nonlinearity, Parameter, Shape, fits, floatX, int_types, is_expression, known_sizes
 
-__all__ = ["BiasLayer", "ExpressionLayer", "NonlinearityLayer", "ScaleLayer", "standardize"]
+__all__ = ["BiasLayer", "ExpressionLayer", "InverseLayer", "NonlinearityLayer", "ScaleLayer", "standardize"]
 
 
 class NonlinearityLayer(Layer):
@@ -218,3 +218,46 @@ class ExpressionLayer(Layer):
 
     def get_output_for(self, input: Any, **kwargs: Any) -> Any:
         return self.function(input)
+
+
+class InverseLayer(MergeLayer):
+    """Runs a layer backwards: the input times the derivative of that layer with respect to its own input.
+
+    For a dense layer without bias and nonlinearity this is a product with its transposed weights, for a convolution a
+    transposed convolution, and for pooling by maxima a picture with values where the maxima were. The derivative of a
+    nonlinearity takes part.
+
+    Parameters
+    ----------
+    incoming : Layer or tuple
+        Its output has the shape of the output of `layer`.
+    layer : Layer
+        It has one input.
+    name : str, optional
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import Conv2DLayer, InverseLayer, MaxPool2DLayer
+    >>> conv = Conv2DLayer((None, 3, 28, 28), 16, 5)
+    >>> pooled = MaxPool2DLayer(conv, 2)
+    >>> InverseLayer(InverseLayer(pooled, pooled), conv).output_shape
+    (None, 3, 28, 28)
+    """
+
+    def __init__(self, incoming: Incoming, layer: Layer, *, name: str | None = None) -> None:
+        if not isinstance(layer, Layer) or not hasattr(layer, "input_layer"):
+            raise TypeError(f"InverseLayer runs a layer with one input backwards, got {layer!r}")
+        source: Layer | None = layer.input_layer
+        super().__init__([incoming, layer, layer.input_shape if source is None else source], name)
+        if not fits(self.input_shapes[0], self.input_shapes[1]):
+            raise ValueError(
+                f"the input of {self} has shape {self.input_shapes[0]}, the output of {layer!r} is "
+                f"{self.input_shapes[1]}"
+            )
+
+    def get_output_shape_for(self, input_shapes: Any) -> Shape:
+        return input_shapes[2]
+
+    def get_output_for(self, inputs: Any, **kwargs: Any) -> sj.Node:
+        input, output, source = inputs
+        return sj.vjp(output, source, sj.cast(input, output.dtype), disconnected="ignore")

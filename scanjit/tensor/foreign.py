@@ -23,7 +23,6 @@ ATTRIBUTES = {
     "get_value": "sj.function([inputs], x)(values): only shared variables have values",
     "item": "sj.function([inputs], x)(values)",
     "matmul": "x @ y",
-    "nonzero": "sj.where(mask, x, other), or sj.filter(fn, x)",
     "numpy": "sj.function([inputs], x)(values)",
     "permute": "x.transpose(1, 0, 2)",
     "set_value": "sj.shared(value): only shared variables have values",
@@ -51,7 +50,6 @@ CALLS = {
     "copyto": "x[...].set(value), which gives a new symbol",
     "empty_like": "sj.zeros_like(x)",
     "ndtr": "0.5 * sj.erfc(-x / np.sqrt(2))",
-    "nonzero": "sj.where(mask, x, other), or sj.filter(fn, x)",
     "xlog1py": "sj.where(x == 0, 0, x * sj.log1p(y))",
 }
 """What to write for a function of NumPy or SciPy that is not here."""

@@ -16,13 +16,14 @@ from scanjit.ops.elementwise import cast, where
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.parts import is_complex
 from scanjit.ops.shape import IOTA, RESHAPE, SET_SLICE, SLICE
-from scanjit.ops.stretch import BROADCAST_TO, constant_value
+from scanjit.ops.stretch import BROADCAST_TO, constant_value, full
 from scanjit.ops.view import DIMSHUFFLE, along
 from scanjit.symbol import TensorLike
-from scanjit.tensor.variables import as_tensor, axis_of, has_symbol
+from scanjit.tensor.reductions import cumsum
+from scanjit.tensor.variables import as_tensor, axis_of, dimensions, has_symbol
 from scanjit.types import Dimension, maximum, minimum, not_negative
 
-__all__ = ["dynamic_slice", "ravel_multi_index", "take", "take_along_axis", "unravel_index"]
+__all__ = ["dynamic_slice", "nonzero", "ravel_multi_index", "take", "take_along_axis", "unravel_index"]
 
 
 class AxisSlice(NamedTuple):
@@ -406,6 +407,52 @@ def dynamic_slice(x: TensorLike, start: Any, size: Any) -> Node:
     found = _read(x, parts)
     found.base = x
     return found
+
+
+def nonzero(x: TensorLike, size: Any = None, fill_value: Any = 0) -> tuple[Any, ...]:
+    """Where a tensor is not zero: for each axis the indices of these elements, in row-major order.
+
+    Parameters
+    ----------
+    x : tensor_like
+    size : int or integer scalar
+        How many indices there are, since the size of a result does not depend on values: of more elements the first
+        ones are taken. It may be left out for a tensor that is known.
+    fill_value : int
+        The index that stands where there are fewer elements.
+
+    Returns
+    -------
+    tuple of Nodes (size,), int64
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> rows, columns = sj.nonzero([[0, 3], [4, 0]], size=3, fill_value=-1)
+    >>> sj.function([], [rows, columns], mode="reference")()
+    [array([ 0,  1, -1]), array([ 1,  0, -1])]
+    """
+    x = as_tensor(x)
+    if size is None:
+        known = constant_value(x)
+        if known is None:
+            raise errors.NotSupportedError(
+                "the number of elements that are not zero is not known",
+                got=repr(x),
+                fix="say how many there are at most, nonzero(size=n); or use sj.where(mask, x, other)",
+            )
+        return tuple(as_tensor(index) for index in np.nonzero(known))
+    if not x.ndim:
+        raise errors.ShapeError("nonzero takes tensors of one axis or more", got=x.type)
+    (count,) = dimensions(size)
+    found = RESHAPE(x, shape=(types.product(x.type.shape),)) != 0
+    places = IOTA(length=found.type.shape[0])
+    rank = cumsum(cast(found, "int64")) - 1
+    room = ir.dim_node(count)
+    rank = where(found & (rank < room), rank, room)  # what does not count goes behind the others
+    first = full(-1, (count + 1,), "int64")[rank].set(places)[:count]
+    filled = first < 0
+    return tuple(where(filled, fill_value, index) for index in unravel_index(first, x.type.shape))
 
 
 def unravel_index(indices: TensorLike, shape: Sequence[Any]) -> tuple[Node, ...]:

@@ -48,8 +48,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 """Every public function by its name."""
 
 METHODS = (
-    "all any argmax argmin clip conj conjugate cumprod cumsum diagonal dimshuffle dot flatten max mean min norm prod "
-    "ravel repeat round squeeze std sum swapaxes take trace var"
+    "all any argmax argmin clip conj conjugate cumprod cumsum diagonal dimshuffle dot flatten max mean min nonzero "
+    "norm prod ravel repeat round squeeze std sum swapaxes take trace var"
 ).split()
 
 
@@ -171,7 +171,7 @@ def _copy(self: Node) -> Node:
     return self
 
 
-def _reshape(self: Node, *shape: Any) -> Node:
+def _reshape(self: Node, *shape: Any, ndim: int | None = None) -> Node:
     """The same elements in another shape, given as one argument or as several. See `scanjit.reshape`.
 
     Examples
@@ -180,7 +180,7 @@ def _reshape(self: Node, *shape: Any) -> Node:
     >>> tensor(("T", 2, 3)).reshape(-1, 3)
     <reshape: float64(2*T, 3)>
     """
-    return shapes.reshape(self, _one_argument(shape))
+    return shapes.reshape(self, _one_argument(shape), ndim)
 
 
 def _transpose(self: Node, *axes: Any) -> Node:

@@ -58,14 +58,16 @@ def ndim(x: TensorLike) -> int:
     return as_tensor(x).ndim
 
 
-def reshape(x: TensorLike, shape: Any) -> Node:
+def reshape(x: TensorLike, shape: Any, ndim: int | None = None) -> Node:
     """The same elements, in row-major order, in another shape.
 
     Parameters
     ----------
     x : tensor_like
-    shape : int, integer scalar or a sequence of them
-        One size may be -1: it becomes what the number of elements asks for.
+    shape : int, integer scalar, a sequence of them, or an integer vector
+        One size may be -1: it becomes what the number of elements asks for. No element of a vector may be.
+    ndim : int, optional
+        How many sizes there are: needed for a vector whose length is not known.
 
     Examples
     --------
@@ -74,6 +76,7 @@ def reshape(x: TensorLike, shape: Any) -> Node:
     <reshape: float64(2*T, 3)>
     """
     x = as_tensor(x)
+    shape = _listed(shape, ndim)
     sizes = list(shape) if isinstance(shape, tuple | list) else shape
     listed = sizes if isinstance(sizes, list) else [sizes]
     unknown = [i for i, size in enumerate(listed) if isinstance(size, int | np.integer) and size == -1]
@@ -85,6 +88,19 @@ def reshape(x: TensorLike, shape: Any) -> Node:
         known = dimensions(tuple(size for i, size in enumerate(listed) if i != unknown[0]))
         new = (*known[: unknown[0]], _missing(x.type.shape, known), *known[unknown[0] :])
     return x if new == x.type.shape else RESHAPE(x, shape=new)
+
+
+def _listed(shape: Any, ndim: int | None) -> Any:
+    """The sizes of a shape; those of a vector of `ndim` elements one by one."""
+    if ndim is None:
+        return shape
+    if isinstance(shape, Node) and shape.ndim == 1:
+        vector = specify_shape(shape, (ndim,), "the shape that reshape gets")
+        return tuple(vector[k] for k in range(ndim))
+    count = len(shape) if isinstance(shape, tuple | list) else 1
+    if count != ndim:
+        raise errors.ArgumentError("ndim of reshape is the number of sizes", got=f"ndim={ndim} for {shape!r}")
+    return shape
 
 
 def _missing(whole: Sequence[Dimension], known: Sequence[Dimension]) -> Dimension:

@@ -30,6 +30,10 @@ needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed
 normal = lasagne.init.Normal(1.0)
 
 
+def inverse(layer: Any) -> Any:
+    return layers.InverseLayer(layer, layer)
+
+
 class Case(NamedTuple):
     """A layer of one input, the shape that it is made for, the shape of an input, and what it computes: a function of
     tensors of PyTorch, the input and the layer's parameters."""
@@ -293,7 +297,67 @@ CONVOLUTIONS = {
         lambda x, w, b: F.conv_transpose3d(x, w, b, (1, 2, 2), (1, 0, 0)).relu(),
     ),
 }
-CASES = POOLS | RECTIFIERS | CONVOLUTIONS
+
+
+def local(x: Any, w: Any) -> Any:
+    """Filters that differ from place to place: a sum over the entries of windows."""
+    seen = F.unfold(x, 3, padding=1).reshape(*x.shape[:2], 3, 3, *x.shape[2:])
+    return torch.einsum("bckluv,ockluv->bouv", seen, w)
+
+
+OTHERS = {
+    "local response normalization": Case(
+        lambda x: layers.LocalResponseNormalization2DLayer(x, alpha=0.1, k=1.5, n=3),
+        (None, 6, None, None),
+        (2, 6, 3, 4),
+        lambda x: F.local_response_norm(x, 3, alpha=0.3, beta=0.75, k=1.5),
+    ),
+    "more neighbours than channels": Case(
+        layers.LocalResponseNormalization2DLayer,
+        PICTURE,
+        (2, 2, 3, 4),
+        lambda x: F.local_response_norm(x, 5, alpha=5e-4, beta=0.75, k=2.0),
+    ),
+    "locally connected": Case(
+        lambda x: layers.LocallyConnected2DLayer(x, 4, 3, W=normal, b=normal, flip_filters=False, untie_biases=True),
+        (None, 2, 5, 4),
+        (2, 2, 5, 4),
+        lambda x, w, b: (local(x, w) + b).relu(),
+    ),
+    "locally connected, flipped": Case(
+        lambda x: layers.LocallyConnected2DLayer(x, 4, 3, W=normal, b=None, nonlinearity=None),
+        (None, 2, 5, 4),
+        (2, 2, 5, 4),
+        lambda x, w: local(x, w.flip(2, 3)),
+    ),
+    "locally connected, channel by channel": Case(
+        lambda x: layers.LocallyConnected2DLayer(
+            x, 2, 3, W=normal, b=None, flip_filters=False, channelwise=True, nonlinearity=None
+        ),
+        (None, 2, 5, 4),
+        (2, 2, 5, 4),
+        lambda x, w: local(x, torch.eye(2, dtype=x.dtype)[:, :, None, None, None, None] * w[:, None]),
+    ),
+    "backwards through a convolution": Case(
+        lambda x: inverse(layers.Conv2DLayer(x, 3, 3, stride=2, b=None, flip_filters=False, nonlinearity=None)),
+        (None, 2, 7, 9),
+        (2, 2, 7, 9),
+        lambda x, w: F.conv_transpose2d(F.conv2d(x, w, None, 2), w, None, 2),
+    ),
+    "backwards through a dense layer": Case(
+        lambda x: inverse(layers.DenseLayer(x, 4, b=normal)),
+        (None, 3),
+        (2, 3),
+        lambda x, w, b: torch.where(x @ w + b > 0, x @ w + b, 0) @ w.T,
+    ),
+    "backwards through a maximum": Case(
+        lambda x: inverse(layers.MaxPool2DLayer(x, 2)),
+        PICTURE,
+        (2, 2, 4, 6),
+        lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2),
+    ),
+}
+CASES = POOLS | RECTIFIERS | CONVOLUTIONS | OTHERS
 
 
 @needs_torch
@@ -333,6 +397,73 @@ def test_layers_are_shown_and_saved(name: str) -> None:
     f = sj.function([layers.get_all_layers(layer)[0].input_var], get_output(layer), mode="reference")
     x = np.random.default_rng(3).normal(size=case.size)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(f))(x), f(x))
+
+
+@needs_torch
+@pytest.mark.parametrize("border_mode", ["nearest", "mirror"])
+@pytest.mark.parametrize("factor", [1, (2, 0.5)])
+@pytest.mark.parametrize("declared", [(None, 2, 6, 5), (None, 2, None, None)])
+def test_pictures_are_moved(border_mode: str, factor: Any, declared: tuple[int | None, ...]) -> None:
+    l_in, l_places = InputLayer(declared), InputLayer((None, 6))
+    layer = layers.TransformerLayer(l_in, l_places, factor, border_mode)
+    rng = np.random.default_rng(1)
+    x, places = rng.normal(size=(3, 2, 6, 5)), rng.normal(size=(3, 6)) + np.array([1.0, 0, 0, 0, 1, 0])
+    y = get_output(layer)
+    weight = sj.cos(sj.arange(y.size, dtype="float64")).reshape(y.shape)
+    slopes = sj.grad((y * weight).sum(), [l_in.input_var, l_places.input_var])
+    f = sj.function([l_in.input_var, l_places.input_var], [y, *slopes], mode="emulate" if factor == 1 else "reference")
+    found = f(x, places)
+    tx, tp = (torch.from_numpy(a).requires_grad_() for a in (x, places))
+    size = (3, 2, 6, 5) if factor == 1 else (3, 2, 3, 10)
+    padding = {"nearest": "border", "mirror": "reflection"}[border_mode]
+    grid = F.affine_grid(tp.reshape(3, 2, 3), size, align_corners=True)
+    wanted = F.grid_sample(tx, grid, padding_mode=padding, align_corners=True)
+    (wanted * torch.cos(torch.arange(wanted.numel(), dtype=wanted.dtype)).reshape(wanted.shape)).sum().backward()
+    for own, theirs in zip(found, (wanted.detach(), tx.grad, tp.grad), strict=True):
+        np.testing.assert_allclose(own, theirs.numpy(), rtol=1e-8, atol=1e-9)
+    assert lasagne.utils.fits(layer.output_shape, found[0].shape)
+
+
+def test_pictures_that_wrap() -> None:
+    x = np.arange(24.0).reshape(1, 1, 4, 6)
+    layer = layers.TransformerLayer(InputLayer((None, 1, 4, 6)), InputLayer((None, 6)), border_mode="wrap")
+    shift = np.array([[1.0, 0, 2 * 2 / 5, 0, 1, -2 / 3]])  # two columns on, one row back
+    y = sj.function([], get_output(layer, {layer.input_layers[0]: x, layer.input_layers[1]: shift}), mode="reference")()
+    np.testing.assert_allclose(y[0, 0], np.roll(x[0, 0], (1, -2), (0, 1)), atol=1e-9)
+
+
+def test_places_that_are_no_numbers_read_nothing_outside() -> None:
+    for mode in ("nearest", "mirror", "wrap"):
+        layer = layers.TransformerLayer(InputLayer((1, 1, 4, 6)), InputLayer((1, 6)), border_mode=mode)
+        variables = [one.input_var for one in layer.input_layers]
+        f = sj.function(variables, get_output(layer), mode="emulate")
+        for value in (np.nan, np.inf, -1e300, 1e19):
+            f(np.ones((1, 1, 4, 6)), np.full((1, 6), value))
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_pictures_are_deformed(known: bool) -> None:
+    """A spline that moves nothing gives the picture; one that moves all points alike shifts it; and the picture at a
+    control point comes from where that point goes."""
+    l_in = InputLayer((None, 1, 5, 5) if known else (None, 1, None, None))
+    l_moves = InputLayer((None, 18))
+    layer = layers.TPSTransformerLayer(l_in, l_moves, control_points=9)
+    assert layer.precompute_grid == known
+    f = sj.function([l_in.input_var, l_moves.input_var], get_output(layer), mode="reference")
+    x = np.random.default_rng(1).normal(size=(3, 1, 5, 5))
+    moves = np.zeros((3, 2, 9))
+    moves[1, 0] = 0.5  # one column on
+    moves[2, :, 4] = 0.5, -0.5  # the one in the middle: one column on, one row back
+    y = f(x, moves.reshape(3, 18))
+    np.testing.assert_allclose(y[0], x[0], atol=1e-9)
+    np.testing.assert_allclose(y[1, 0, :, :-1], x[1, 0, :, 1:], atol=1e-9)
+    np.testing.assert_allclose(y[2, 0, 2, 2], x[2, 0, 1, 3], atol=1e-9)
+    for corner in ((0, 0), (0, 4), (4, 2)):
+        np.testing.assert_allclose(y[2, 0][corner], x[2, 0][corner], atol=1e-9)
+    sj.check_grad(
+        lambda m: (sj.cos(sj.arange(25.0)).reshape((5, 5)) * get_output(layer, {l_in: x[:1], l_moves: m})).sum(),
+        [moves[2:].reshape(1, 18) + 0.013],
+    )
 
 
 @needs_onnxruntime
@@ -452,6 +583,21 @@ def test_the_size_of_a_transposed_convolution_may_be_computed() -> None:
         (lambda: layers.TransposedConv2DLayer((2, 3, 5), 4, 3), "TransposedConv2DLayer takes"),
         (lambda: layers.ParametricRectifierLayer((2, None), shared_axes=0), r"ParametricRectifierLayer.*\(2, None\)"),
         (lambda: layers.ParametricRectifierLayer((2, 3), shared_axes="both"), "'auto'.*'both'"),
+        (lambda: layers.LocallyConnected2DLayer((2, 3, None, 5), 4, 3), "LocallyConnected2DLayer.*fixed sizes"),
+        (lambda: layers.LocallyConnected2DLayer((2, 3, 5, 5), 4, 3, stride=2), "requires stride=1 and pad='same'"),
+        (lambda: layers.LocallyConnected2DLayer((2, 3, 5, 5), 4, 3, channelwise=True), "num_filters=4 must be 3"),
+        (lambda: layers.LocalResponseNormalization2DLayer((2, 3, 5, 5), n=4), "odd number of channels n, got 4"),
+        (lambda: layers.LocalResponseNormalization2DLayer((2, 3, 5)), "LocalResponseNormalization2DLayer takes"),
+        (lambda: layers.InverseLayer((2, 3), (2, 3)), r"a layer with one input backwards, got \(2, 3\)"),
+        (lambda: layers.InverseLayer((2, 3), layers.ConcatLayer([(2, 3), (2, 3)])), "a layer with one input"),
+        (lambda: layers.InverseLayer((2, 3), layers.DenseLayer((2, 3), 4)), r"InverseLayer.*\(2, 3\).*\(2, 4\)"),
+        (lambda: layers.TransformerLayer((2, 3, 4), (2, 6)), r"TransformerLayer.*\(2, 3, 4\)"),
+        (lambda: layers.TransformerLayer((2, 3, 4, 4), (2, 5)), r"must give \(batch, 6\), got \(2, 5\)"),
+        (lambda: layers.TransformerLayer((2, 3, 4, 4), (2, 6), 0), "downsample_factor of.*got 0"),
+        (lambda: layers.TransformerLayer((2, 3, 4, 4), (2, 6), border_mode="zero"), "'mirror' or 'wrap', got 'zero'"),
+        (lambda: layers.TPSTransformerLayer((2, 3, 4, 4), (2, 32), control_points=15), "square number >= 4, got 15"),
+        (lambda: layers.TPSTransformerLayer((2, 3, 4, 4), (2, 18)), r"must give \(batch, 32\)"),
+        (lambda: layers.TPSTransformerLayer((2, 3, None, 4), (2, 32), precompute_grid=True), "needs known rows"),
         (lambda: layers.RandomizedRectifierLayer((2, 3), 0.8, 0.3), "RandomizedRectifierLayer.*0.8 and 0.3"),
     ],
 )

@@ -83,3 +83,19 @@ def test_norms_that_are_not_defined() -> None:
         utils.compute_norms(np.zeros((1,) * 6))
     with pytest.raises(RuntimeError, match="list"):
         utils.compute_norms([1.0])
+
+
+@pytest.mark.parametrize("go_backwards", [False, True])
+def test_unrolled_scans(go_backwards: bool) -> None:
+    rows, k = sj.matrix("rows"), sj.shared(0.5, "k")
+    step = lambda row, total, last, k: (total + k * row, row - last)
+    found = utils.unroll_scan(step, rows, [sj.zeros(3), sj.ones(3)], [k], 4, go_backwards)
+    x = np.random.default_rng(1).normal(size=(6, 3))
+    total, last = sj.function([rows], found, mode="reference")(x)
+    read = x[:4][::-1] if go_backwards else x[:4]
+    np.testing.assert_allclose(total, 0.5 * np.cumsum(read, axis=0))
+    lasts = [np.ones(3)]
+    for row in read:
+        lasts.append(row - lasts[-1])
+    np.testing.assert_allclose(last, lasts[1:])
+    assert isinstance(utils.unroll_scan(lambda row, s: s + row, [rows], [sj.zeros(3)], [], 2), list)

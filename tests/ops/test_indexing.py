@@ -325,3 +325,29 @@ def test_scalars_as_indices_need_no_gather_where_sizes_say_enough() -> None:
         assert all(node.op is not GATHER for node in walk([y]))
     (index,) = inputs([np.array(0)], symbolic=False)
     assert any(node.op is GATHER for node in walk([x[index]]))
+
+
+@pytest.mark.parametrize("size", [0, 2, 5, 40])
+@pytest.mark.parametrize("shape", [(7,), (3, 4), (2, 3, 300), (0, 3)])
+def test_where_a_tensor_is_not_zero(shape: tuple[int, ...], size: int) -> None:
+    values = np.random.default_rng(1).integers(-1, 2, shape) * (np.arange(np.prod(shape)).reshape(shape) % 3 == 0)
+    x = sj.tensor((None,) * len(shape), "int64")
+    indices = x.nonzero(size=size, fill_value=-5)
+    for mode in ("reference", "emulate"):
+        found = sj.function([x], list(indices), mode=mode)(values)
+        for one, wanted in zip(found, np.nonzero(values), strict=True):
+            kept = wanted[:size]
+            assert one.tolist() == [*kept, *[-5] * (size - len(kept))]
+
+
+def test_elements_that_are_not_zero() -> None:
+    x, n = sj.vector("x"), sj.lscalar("n")
+    found = x[sj.nonzero(x > 1, size=n)]
+    f = sj.function([x, n], [found, sj.grad(found.sum(), x)], mode="reference")
+    value, slope = f([0.5, 2.0, 1.0, 3.0, 4.0], 2)
+    assert value.tolist() == [2.0, 3.0] and slope.tolist() == [0, 1, 0, 1, 0]
+    assert [index.type.shape for index in np.nonzero(sj.constant([[0, 1], [1, 1]]))] == [(3,), (3,)]
+    with pytest.raises(sj.NotSupportedError, match=r"nonzero\(size=n\)"):
+        x.nonzero()
+    with pytest.raises(sj.ShapeError, match="one axis or more"):
+        sj.nonzero(n, size=1)

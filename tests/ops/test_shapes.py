@@ -278,3 +278,14 @@ def test_errors_of_creation() -> None:
         sj.zeros((sj.scalar(),))
     with pytest.raises(errors.ShapeError, match="part of a matrix"):
         sj.tril(sj.vector())
+
+
+def test_a_shape_that_is_a_vector() -> None:
+    x, sizes = sj.vector("x"), sj.lvector("sizes")
+    f = sj.function([x, sizes], x.reshape(sizes, ndim=2), mode="reference")
+    assert f(np.arange(6.0), [2, 3]).tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert x.reshape((2, -1), ndim=2).ndim == 2 and sj.reshape(x, -1, ndim=1).ndim == 1
+    with pytest.raises(sj.ShapeError, match="the shape that reshape gets"):
+        f(np.arange(6.0), [1, 2, 3])
+    with pytest.raises(sj.ArgumentError, match="ndim of reshape is the number of sizes"):
+        x.reshape((2, 3), ndim=3)
