@@ -244,7 +244,7 @@ class InverseLayer(MergeLayer):
     (None, 3, 28, 28)
     """
 
-    def __init__(self, incoming: Incoming, layer: Layer, *, name: str | None = None) -> None:
+    def __init__(self, incoming: Incoming, layer: Any, *, name: str | None = None) -> None:
         if not isinstance(layer, Layer) or not hasattr(layer, "input_layer"):
             raise TypeError(f"InverseLayer runs a layer with one input backwards, got {layer!r}")
         source: Layer | None = layer.input_layer
