@@ -122,6 +122,15 @@ def test_grid_search(example, capsys):
     assert "best: {'units': 8}" in capsys.readouterr().out
 
 
+def test_digit_lines(example, capsys):
+    pytest.importorskip("sklearn")
+    program = example("digit_lines").__globals__
+    assert program["decoded"]([10, 1, 1, 10, 1, 2, 2, 10]) == [1, 1, 2]
+    assert program["distance"]([1, 2, 3], [2, 3, 4, 4]) == 3
+    program["main"](["--steps", "small"])  # asserts itself that it learns to read
+    assert "read" in capsys.readouterr().out
+
+
 def test_a_plot_says_what_it_needs(example, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     plot = example("timeseries").__globals__["plot"]
