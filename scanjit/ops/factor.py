@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from scanjit import errors, types
-from scanjit.ir import Node, Op
+from scanjit.ir import COMPLEX, Node, Op
 from scanjit.ops.elementwise import cast, where
 from scanjit.ops.linalg import contract
 from scanjit.ops.samples import FLOATS
-from scanjit.ops.shape import IOTA, RESHAPE
+from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, window
 from scanjit.ops.stretch import all_over_batch, broadcast_to
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.signatures import Array, Parameter, Rule, Samples
@@ -141,9 +141,19 @@ def _solve_samples(rng: np.random.Generator, dtype: str) -> Samples:
         yield (a[..., ::-1, :].copy() if k == 0 else a, b), {"trans": k % 2 == 1}
 
 
+def _solve_of_complex(a: Node, b: Node, *, trans: bool) -> Node:
+    """The real and the imaginary part of the solution are that of one real system, with twice as many rows."""
+    (p, q), (u, v) = (transposed(a) if trans else a).args, b.args
+    rows, n = p.ndim - 2, p.type.shape[-1]
+    system = [CONCATENATE(*half, axis=rows + 1) for half in ((p, -q), (q, p))]
+    found = SOLVE(CONCATENATE(*system, axis=rows), CONCATENATE(u, v, axis=rows), trans=False)
+    return COMPLEX(window(found, rows, 0, n), window(found, rows, n, n))
+
+
 SOLVE: Op = Op(
     "solve",
     never_fails=True,
+    of_complex=_solve_of_complex,
     infer=lambda a, b, *, trans: _system(a, b, "solve"),
     reference=_solve_reference,
     vjp=_solve_vjp,

@@ -129,7 +129,7 @@ def _as_given(x: Node, vector: bool) -> Node:
 
 def _floats(*values: Any) -> list[Node]:
     nodes = promoted(values)
-    return [node if node.type.kind.floating else cast(node, "float64") for node in nodes]
+    return [node if node.type.kind.inexact else cast(node, "float64") for node in nodes]
 
 
 def _matrix(a: Any, name: str) -> Node:

@@ -183,3 +183,22 @@ def test_products_with_what_is_known_to_be_real_cost_two_multiplications() -> No
         products = [node for node in sj.ir.walk(product.args) if node.op.name in ("mul", "div")]
         assert len(products) <= 2, sj.pprint(product)
     assert len([n for n in sj.ir.walk((z * z).args) if n.op.name == "mul"]) <= 4
+
+
+@pytest.mark.parametrize("mode", ["reference", "numba"])
+@pytest.mark.parametrize("n", [3, 12])
+def test_systems_of_equations(mode: Any, n: int) -> None:
+    rng = np.random.default_rng(n)
+    a, b = sampled(rng, (2, n, n)) + n * np.eye(n), sampled(rng, (2, n, 4))
+    symbols = [sj.tensor((2, n, n), "complex128"), sj.tensor((2, n, 4), "complex128")]
+
+    def found(a: Any, b: Any) -> list[Any]:
+        return [np.linalg.solve(a, b), np.linalg.solve(a[0], b[0, :, 0]), np.linalg.inv(a), np.linalg.solve(a.real, b)]
+
+    results = sj.function(symbols, found(*symbols), mode=mode)(a, b)
+    for result, expected in zip(results, found(a, b), strict=True):
+        np.testing.assert_allclose(result, expected, 1e-10, 1e-10)
+    if n == 3:
+        sj.check_grad(lambda a, b: np.linalg.solve(a, b), [a[0], b[0]])
+    with pytest.raises(sj.DtypeError, match="cholesky is not defined for complex numbers"):
+        np.linalg.cholesky(symbols[0])
