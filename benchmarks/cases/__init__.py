@@ -11,6 +11,7 @@ MODULES = (
     *(
         "markov",
         "ctc",
+        "spectral",
         "ragged",
         "stack",
         "layers",
