@@ -7,11 +7,12 @@ LAPACK's. Nothing is raised for the values of a matrix: what does not exist is N
 
 from __future__ import annotations
 
+import operator
 from typing import Any, NamedTuple
 
 from scanjit import errors, types
 from scanjit.ir import Node, Op
-from scanjit.ops.elementwise import cast
+from scanjit.ops.elementwise import cast, where
 from scanjit.ops.factor import (
     CHOLESKY,
     DET,
@@ -20,6 +21,7 @@ from scanjit.ops.factor import (
     SOLVE,
     TRIANGULAR_SOLVE,
     identity,
+    product,
     side_by_side,
     transposed,
 )
@@ -29,7 +31,17 @@ from scanjit.ops.view import DIMSHUFFLE
 from scanjit.symbol import TensorLike
 from scanjit.tensor.variables import promoted
 
-__all__ = ["cholesky", "det", "inv", "slogdet", "solve", "solve_triangular"]
+__all__ = [
+    "cho_solve",
+    "cholesky",
+    "det",
+    "inv",
+    "logdet",
+    "matrix_power",
+    "slogdet",
+    "solve",
+    "solve_triangular",
+]
 
 
 class Slogdet(NamedTuple):
@@ -100,6 +112,34 @@ def solve_triangular(
     return _solved(TRIANGULAR_SOLVE, a, b, "solve_triangular", **flags)
 
 
+def cho_solve(c_and_lower: tuple[TensorLike, bool], b: TensorLike) -> Node:
+    """x in `a @ x = b`, with the Cholesky factor of a, as in `scipy.linalg`.
+
+    Parameters
+    ----------
+    c_and_lower : tuple of a tensor_like of shape (..., n, n), and bool
+        The factor, and whether it is the lower one: `(sj.cholesky(a), True)`.
+    b : tensor_like of shape (n,), or (..., n, k)
+        As for `solve`.
+
+    Returns
+    -------
+    Node
+        As of `solve`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> a, b = sj.matrix("a"), sj.vector("b")
+    >>> f = sj.function([a, b], sj.cho_solve((sj.cholesky(a), True), b), mode="reference")
+    >>> f([[4.0, 0.0], [0.0, 1.0]], [2.0, 3.0])
+    array([0.5, 3. ])
+    """
+    c, lower = c_and_lower
+    inner = solve_triangular(c, b, lower=lower, trans=not lower)
+    return solve_triangular(c, inner, lower=lower, trans=bool(lower))
+
+
 def _solved(op: Op, a: Any, b: Any, name: str, **flags: bool) -> Node:
     """The solution by an op, of operands of one dtype and batch."""
     a, b = _floats(a, b)
@@ -132,7 +172,8 @@ def _floats(*values: Any) -> list[Node]:
     return [node if node.type.kind.inexact else cast(node, "float64") for node in nodes]
 
 
-def _matrix(a: Any, name: str) -> Node:
+def matrix(a: Any, name: str) -> Node:
+    """Square matrices of floats, for a function of this name."""
     (node,) = _floats(a)
     _need_square(node, name)
     return node
@@ -156,7 +197,7 @@ def inv(a: TensorLike) -> Node:
     array([[0.5 , 0.  ],
            [0.  , 0.25]])
     """
-    x = _matrix(a, "inv")
+    x = matrix(a, "inv")
     return SOLVE(x, identity(x), trans=False)
 
 
@@ -183,7 +224,7 @@ def cholesky(a: TensorLike, *, upper: bool = False) -> Node:
     array([[2., 0.],
            [1., 1.]])
     """
-    x = _matrix(a, "cholesky")
+    x = matrix(a, "cholesky")
     factor = CHOLESKY((x + transposed(x)) * 0.5)
     return transposed(factor) if upper else factor
 
@@ -203,7 +244,7 @@ def det(a: TensorLike) -> Node:
     >>> sj.function([a], sj.det(a), mode="reference")([[2.0, 1.0], [1.0, 3.0]])
     array(5.)
     """
-    x = _matrix(a, "det")
+    x = matrix(a, "det")
     n = x.type.shape[-1]
     return _expanded(x, n) if isinstance(n, int) and 1 <= n <= 3 else DET(x)
 
@@ -243,5 +284,55 @@ def slogdet(a: TensorLike) -> Slogdet:
     >>> sj.function([a], [sign, sj.exp(logabsdet)], mode="reference")([[0.0, 2.0], [3.0, 0.0]])
     [array(-1.), array(6.)]
     """
-    x = _matrix(a, "slogdet")
+    x = matrix(a, "slogdet")
     return Slogdet(DET_SIGN(x), LOGABSDET(x))
+
+
+def logdet(a: TensorLike) -> Node:
+    """The logarithms of the determinants of square matrices: -inf for a singular one, NaN for a negative determinant.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> a = sj.matrix("a")
+    >>> sj.function([a], sj.exp(sj.logdet(a)), mode="reference")([[2.0, 0.0], [0.0, 3.0]])
+    array(6.)
+    """
+    sign, logabsdet = slogdet(a)
+    return where(sign < 0, float("nan"), logabsdet)
+
+
+def matrix_power(a: TensorLike, n: int) -> Node:
+    """Square matrices times themselves: `a @ a @ a` for n = 3, the identity for 0, the power of the inverse below.
+
+    Parameters
+    ----------
+    a : tensor_like of shape (..., m, m)
+        Integers stay integers, unless n is negative.
+    n : a Python integer. The power is about `log2(n)` squares, and as many further products at most.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> a = sj.matrix("a")
+    >>> sj.function([a], sj.matrix_power(a, 3), mode="reference")([[1.0, 1.0], [0.0, 1.0]])
+    array([[1., 3.],
+           [0., 1.]])
+    """
+    try:
+        n = operator.index(n)
+    except TypeError:
+        raise errors.ArgumentError("the exponent of matrix_power is a Python integer", got=repr(n)) from None
+    (square,) = promoted([a])
+    _need_square(square, "matrix_power")
+    if n < 0:
+        square, n = inv(square), -n
+    power = None if n else identity(square)
+    while n:
+        if n & 1:
+            power = square if power is None else product(power, square)
+        n >>= 1
+        if n:
+            square = product(square, square)
+    assert power is not None
+    return power
