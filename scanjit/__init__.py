@@ -105,10 +105,12 @@ _tracebacks.install()
 if _typing.TYPE_CHECKING:
     from scanjit import (
         frames as frames,
+        jax as jax,
         onnx as onnx,
         optimize as optimize,
         parallel as parallel,
         plot as plot,
+        pytensor as pytensor,
         timeseries as timeseries,
         torch as torch,
     )
@@ -116,6 +118,6 @@ else:
 
     def __getattr__(name: str) -> _Module:
         """These are imported when they are first used."""
-        if name in ("frames", "onnx", "optimize", "parallel", "plot", "timeseries", "torch"):
+        if name in ("frames", "jax", "onnx", "optimize", "parallel", "plot", "pytensor", "timeseries", "torch"):
             return _importlib.import_module(f"scanjit.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

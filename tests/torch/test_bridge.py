@@ -70,10 +70,10 @@ def test_only_the_gradients_that_are_needed() -> None:
     rows, rest = f(x, w, h)
     rest["last"].sum().backward()
     assert w.grad is not None and x.grad is None and h.grad is None
-    (program, *_), *others = f._programs.values()
-    assert not others and not program._pullbacks
-    (((needed, given), gradient),) = program._keeping[(1,)]._pullbacks.items()
-    assert (needed, given) == ((1,), (1,)) and len(gradient.program.outputs) == 1
+    (made_once,) = f._programs.values()
+    assert list(made_once.program._derived) == [("keeping", (1,))]
+    (((kind, needed, given), gradient),) = made_once.program.keeping((1,))._derived.items()
+    assert (kind, needed, given) == ("pullback", (1,), (1,)) and len(gradient.program.outputs) == 1
     with torch.no_grad():
         assert not f(x, w, h)[0].requires_grad
     assert not f(x, w.detach(), h)[0].requires_grad
@@ -92,9 +92,8 @@ def test_the_forward_loop_is_not_run_again(checkpoint: Any, kept: bool) -> None:
     f = made(lambda x, w: sj.scan(lambda row, h: sj.tanh(row + h @ w), x, sj.zeros_like(x[0]), checkpoint=checkpoint))
     given = some(4, 2, 2), some(2, 2)
     f(*given).sum().backward()
-    (program, *_), *_ = f._programs.values()
-    program = program._keeping[(0, 1)]
-    (gradient,) = program._pullbacks.values()
+    program = next(iter(f._programs.values())).program.keeping((0, 1))
+    gradient = program.pullback((0, 1), (0,))
     assert bool(program.kept) == kept and loops(gradient.program.outputs) == (1 if kept else 2)
     expected = torch.autograd.grad(theirs(*given, torch.zeros(2, 2).double())[0].sum(), given)
     torch.testing.assert_close(tuple(x.grad for x in given), expected)
@@ -139,7 +138,7 @@ def test_nothing_is_copied() -> None:
     x = sj.matrix("x")
     compiled = sj.function([x], x + 1, mode=MODE)
     f = made(compiled)
-    program, *_ = f._programs[()]
+    program = f._programs[()].program
     program._compiled = lambda *arrays: seen.extend(arrays) or np.zeros(3)
     program._compiled.graph = compiled.graph
     given = some(2, 3)

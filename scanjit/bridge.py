@@ -1,0 +1,232 @@
+"""Programs for other libraries that differentiate: outputs as a function of inputs, and their derivatives, again as
+programs. Each is compiled when it is first run. PyTorch, JAX and PyTensor call them (`scanjit.torch`...)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from scanjit import errors, ir, types
+from scanjit.ir import Node, new_input
+from scanjit.loops.structure import Tree
+from scanjit.ops import Elementwise
+from scanjit.ops.batch import batch_or_loop
+from scanjit.ops.chain import carries_gradient, pullback, pushforward
+from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE
+from scanjit.ops.stretch import over_batch
+from scanjit.ops.view import View
+from scanjit.runtime.function import CompiledFunction, function
+from scanjit.runtime.function_graph import Mode
+from scanjit.tensor import tensor
+from scanjit.types import Type
+
+
+class Program:
+    """Outputs as a function of inputs; and its derivatives.
+
+    Parameters
+    ----------
+    inputs, outputs, name, mode : what it computes, and how.
+    compiled : the function, if there is one already.
+    kept : positions of outputs that pullbacks read, rather than compute them again.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[Node],
+        outputs: Sequence[Node],
+        name: str,
+        mode: Mode,
+        compiled: CompiledFunction[Any] | None = None,
+        kept: Sequence[int] = (),
+    ) -> None:
+        self.inputs, self.outputs, self.name, self.mode = list(inputs), list(outputs), name, mode
+        self.kept = list(kept)
+        self._compiled = compiled
+        self._derived: dict[tuple[Any, ...], Any] = {}
+        self._lock = threading.RLock()
+        self.floats = [carries_gradient(node) for node in self.outputs]
+        self.labels = [f"input {node.name or i!r} of {name}" for i, node in enumerate(self.inputs)]
+
+    def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """New arrays from arrays."""
+        with self._lock:
+            if self._compiled is None:
+                self._compiled = function(self.inputs, self.outputs, name=self.name, mode=self.mode)
+        found = self._compiled(*arrays)
+        leaves = found if self._compiled.graph.tree is None else self._compiled.graph.tree.leaves_of(found)
+        return [np.asarray(leaf) for leaf in leaves]
+
+    def _once(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+        """What is derived from the program under a key, made when it is first asked for."""
+        with self._lock:
+            if key not in self._derived:
+                self._derived[key] = make()
+            return self._derived[key]
+
+    def keeping(self, needed: tuple[int, ...]) -> Program:
+        """The program that also gives what its pullbacks for these inputs would else compute again."""
+        return self._once(("keeping", needed), lambda: self._keeping(needed))
+
+    def _keeping(self, needed: Sequence[int]) -> Program:
+        floats = [node for node, some in zip(self.outputs, self.floats, strict=True) if some]
+        found = pullback(floats, list(map(seed, floats)), [self.inputs[i] for i in needed])
+        kept = _worth_keeping([g for g in found if g is not None], self.inputs)
+        outputs = [*self.outputs, *(node for node in kept if node not in set(self.outputs))]
+        at = {node: i for i, node in enumerate(outputs)}
+        program = Program(self.inputs, outputs, self.name, self.mode, None, [at[node] for node in kept])
+        return program if kept else self
+
+    def pullback(self, needed: tuple[int, ...], given: tuple[int, ...]) -> Derivative:
+        """The gradients for the inputs `needed` from the cotangents of the outputs `given`. Its program takes the
+        inputs, what was kept, and the cotangents."""
+        return self._once(("pullback", needed, given), lambda: self._pullback(needed, given))
+
+    def _pullback(self, needed: Sequence[int], given: Sequence[int]) -> Derivative:
+        outputs = [self.outputs[i] for i in given]
+        seeds = list(map(seed, outputs))
+        found = pullback(outputs, seeds, [self.inputs[i] for i in needed])
+        return self._derivative("gradient", seeds, needed, found)
+
+    def tangent(self, needed: tuple[int, ...]) -> Derivative:
+        """The tangents of outputs from those of the inputs `needed`. Its program takes the inputs, what was kept, and
+        the tangents."""
+        return self._once(("tangent", needed), lambda: self._tangent(needed))
+
+    def _tangent(self, needed: Sequence[int]) -> Derivative:
+        seeds = [seed(self.inputs[i]) for i in needed]
+        tangents: dict[Node, Node | None] = dict.fromkeys(self.inputs)
+        found = pushforward(self.outputs, tangents | {self.inputs[i]: g for i, g in zip(needed, seeds, strict=True)})
+        return self._derivative("tangent", seeds, range(len(self.outputs)), found)
+
+    def _derivative(
+        self, name: str, seeds: Sequence[Node], positions: Sequence[int], found: Sequence[Node | None]
+    ) -> Derivative:
+        reached = [i for i, g in zip(positions, found, strict=True) if g is not None]
+        known = {self.outputs[i]: new_input(self.outputs[i].type) for i in self.kept}
+        wanted = ir.replace([g for g in found if g is not None], known)
+        return Derivative(
+            Program([*self.inputs, *known.values(), *seeds], wanted, f"{self.name}.{name}", self.mode), reached
+        )
+
+    def batched(self, over: tuple[bool, ...]) -> Program:
+        """The program over a batch, the first axis of all outputs, and of the inputs for which `over` says so."""
+        return self._once(("batched", over), lambda: self._batched(over))
+
+    def _batched(self, over: Sequence[bool]) -> Program:
+        size = types.size()
+        rows = {
+            x: new_input(x.type.with_shape((size, *x.type.shape)))
+            for x, some in zip(self.inputs, over, strict=True)
+            if some
+        }
+        found = [over_batch(*pair, size) for pair in batch_or_loop(self.outputs, rows, size)]
+        return Program([rows.get(x, x) for x in self.inputs], found, f"{self.name}.batch", self.mode)
+
+    def shapes(self, given: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        """The shapes of the outputs for inputs of these shapes."""
+        sizes = {}
+        for node, shape in zip(self.inputs, given, strict=True):
+            for dim, size in zip(node.type.shape, shape, strict=True):
+                atom = types.as_atom(dim)
+                if atom is not None:
+                    sizes[atom] = size
+        try:
+            return [tuple(types.evaluate(dim, sizes) for dim in node.type.shape) for node in self.outputs]
+        except KeyError:
+            raise errors.ShapeError(
+                f"a size of what {self.name} gives depends on values", fix="give arrays of a size that is known"
+            ) from None
+
+
+class Derivative(NamedTuple):
+    """A program that computes derivatives, and the positions of those that are not zero: those that it gives."""
+
+    program: Program
+    reached: list[int]
+
+
+class Made(NamedTuple):
+    """The program of a function, the structure of what it returns, and the types that its inputs have for users.
+
+    The program knows complex tensors as tensors of floats, whose last axis holds the two parts."""
+
+    program: Program
+    tree: Tree
+    types: list[Type]
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether it takes or gives complex numbers."""
+        return any(self.tree.stored()) or any(type_.kind.is_complex for type_ in self.types)
+
+
+def made_of(f: CompiledFunction[Any], library: str) -> Made:
+    """The program of a compiled function."""
+    if f.graph.updates:
+        updated = ", ".join(variable.name or "unnamed" for variable, _ in f.graph.updates)
+        raise errors.ArgumentError(
+            f"{f.name} updates shared variables, which a function for {library} cannot",
+            got=updated,
+            fix="return the new values as outputs, and give the old ones as inputs",
+        )
+    graph, declared = f.graph, list(map(ir.declared, f.graph.inputs))
+    if graph.tree is None:
+        raise errors.ArgumentError(f"{f.name} gives nothing", fix="give it outputs")
+    made = Made(Program(graph.inputs, graph.outputs, f.name, f.mode, f), graph.tree, declared)
+    if not made.is_complex:
+        return made
+    stored = [new_input(node.type, node.name) for node in graph.inputs]
+    outputs = ir.replace(graph.outputs, dict(zip(graph.inputs, stored, strict=True)))
+    return made._replace(program=Program(stored, outputs, f.name, f.mode))
+
+
+def traced(f: Callable[..., Any], kinds: Sequence[tuple[int, str]], name: str, mode: Mode, library: str) -> Made:
+    """The program of a function of symbols, for arguments of these ranks and dtypes."""
+    symbols = [tensor((None,) * ndim, dtype) for ndim, dtype in kinds]
+    return made_of(function(symbols, f(*symbols), name=name, mode=mode), library)
+
+
+def seed(node: Node) -> Node:
+    """A new input for the derivative of a node. Its sizes cannot be values that are computed, as those of others."""
+    return new_input(node.type.with_shape([types.size() if _is_computed(dim) else dim for dim in node.type.shape]))
+
+
+def _is_computed(dim: types.Dimension) -> bool:
+    return any(atom.kind == "value" for atom in types.atoms(dim))
+
+
+_CHEAP = (ir.CONSTANT, ir.SIZE, IOTA, RESHAPE, CONCATENATE)
+
+
+def _worth_keeping(gradients: Sequence[Node], inputs: Collection[Node]) -> list[Node]:
+    """Of what gradients need and the forward pass can compute, the results of loops, products and the like.
+
+    A value that is computed from these element by element is not kept: to compute it again is faster than to store it.
+    Nothing is kept if a loop asks for `checkpoint`: that would take the memory which the user wants to save.
+    """
+    nodes = ir.walk(gradients)
+    known, forward = set(inputs), set[Node]()
+    for node in nodes:  # arguments come first
+        if node in known or (node.op is not ir.INPUT and all(arg in forward for arg in node.args)):
+            forward.add(node)
+    if any(node.params.get("checkpoint") not in (None, "all") for node in nodes):
+        return []
+    edge = [arg for node in nodes if node not in forward for arg in node.args if arg in forward]
+    kept: dict[Node, None] = {}
+    seen: set[Node] = set()
+    while edge:
+        node = edge.pop()
+        if node in seen or node.op in ir.ORIGINS:
+            continue
+        seen.add(node)
+        single = not node.several
+        cheap = isinstance(node.op, Elementwise | View) or node.op in _CHEAP
+        if single and not cheap and not any(map(_is_computed, node.type.shape)):
+            kept[node] = None
+        else:
+            edge += node.args
+    return sorted(kept, key=lambda node: node.serial)

@@ -1,0 +1,381 @@
+"""The bridge to JAX: a compiled function as a function of JAX's arrays, in `jit`, `grad`, `vmap`, `lax.scan` and so on.
+
+XLA calls it through its interface for foreign functions, with the memory of its own arrays: arguments are not copied.
+Derivatives and batches are compiled functions of their own, made when JAX first asks for them. So there are derivatives
+of every order, forward and reverse. The results of loops and products are kept for the reverse on the way forward.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import threading
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from scanjit import errors
+from scanjit.bridge import Derivative, Made, Program, made_of, traced
+from scanjit.runtime.function import CompiledFunction
+from scanjit.runtime.function_graph import Mode, check_mode
+
+__all__ = ["JaxFunction", "as_function"]
+
+
+def as_function(f: Callable[..., Any], mode: Mode = "numba") -> JaxFunction:
+    """A function for JAX's arrays that JAX can transform.
+
+    Parameters
+    ----------
+    f : CompiledFunction, or a function of symbols
+        A compiled function is called as it is; its derivatives are compiled in its mode. A Python function is traced
+        when it is first called, and again for other ranks and dtypes (not for other sizes); arguments and results may
+        be nested. Shared variables are constants here: they have the values that they have at each call.
+    mode : str
+        For a function of symbols: see `scanjit.function`.
+
+    Returns
+    -------
+    JaxFunction
+        It takes arrays on the CPU, by position (or by the names of inputs of a compiled function), and gives new ones.
+
+    Raises
+    ------
+    ArgumentError
+        If the function updates shared variables: JAX could not see that.
+    ImportError
+        Without JAX: `pip install 'scanjit[jax]'`.
+
+    Notes
+    -----
+    It works in `jit`, `grad`, `jvp`, `vjp`, `linearize`, `vmap`, and in `lax.scan`, `cond` and `while_loop`. It is an
+    error if sizes of the results depend on values: JAX must know them. An error of a call becomes one of XLA's.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp  # doctest: +SKIP
+    >>> import scanjit as sj
+    >>> smooth = sj.jax.as_function(lambda x, w: sj.scan(lambda row, h: w * h + row, x, sj.zeros(())))  # doctest: +SKIP
+    >>> jax.grad(lambda w: smooth(jnp.ones(3), w).sum())(0.5)  # doctest: +SKIP
+    Array(3., dtype=float32, weak_type=True)
+    """
+    return JaxFunction(f, mode)
+
+
+class JaxFunction:
+    """A function of JAX's arrays, made by `as_function`.
+
+    Parameters
+    ----------
+    f, mode : see `as_function`.
+
+    Examples
+    --------
+    >>> from scanjit.jax import JaxFunction, as_function  # doctest: +SKIP
+    >>> isinstance(as_function(lambda x: x * x), JaxFunction)  # doctest: +SKIP
+    True
+    """
+
+    def __init__(self, f: Callable[..., Any], mode: Mode = "numba") -> None:
+        _primitive()
+        check_mode(mode)
+        if not callable(f):
+            raise errors.ArgumentError("a function for JAX is made of a function", got=repr(f))
+        self.f, self.mode = f, mode
+        self.__name__ = getattr(f, "__name__", "function")
+        self._made: dict[tuple[Any, ...], Made] = {}
+        self._lock = threading.Lock()
+        if isinstance(f, CompiledFunction):
+            self.mode = f.mode
+            self._made[()] = _real(made_of(f, "JAX"))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return JaxFunction, (self.f, self.mode)
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        jnp = _jax().numpy
+        if isinstance(self.f, CompiledFunction):
+            args = self.f.by_position(args, named)
+            made = self._made[()]
+            pairs = zip(args, made.program.inputs, strict=True)
+            arrays = [jnp.asarray(value, node.dtype if _is_weak(value) else None) for value, node in pairs]
+        else:
+            if named:
+                raise errors.ArgumentError(
+                    f"{self.__name__} is a function of symbols: it takes arrays by position", got=", ".join(named)
+                )
+            leaves, structure = _jax().tree_util.tree_flatten(args)
+            arrays = [jnp.asarray(leaf) for leaf in leaves]
+            made = self._traced(arrays, structure)
+        for array, node in zip(arrays, made.program.inputs, strict=True):
+            if array.dtype != node.dtype or array.ndim != node.ndim:
+                raise errors.ArgumentError(
+                    f"an argument of {self.__name__} has another type",
+                    got=f"{array.dtype}{array.shape}",
+                    expected=node.type,
+                    fix="JAX has 64 bits only with jax.config.update('jax_enable_x64', True)"
+                    if node.dtype.itemsize == 8
+                    else "",
+                )
+        return made.tree.unflatten(_bind(made.program, arrays))
+
+    def _traced(self, arrays: Sequence[Any], structure: Any) -> Made:
+        """The program for arrays of these ranks and dtypes."""
+        key = structure, tuple((array.ndim, str(array.dtype)) for array in arrays)
+
+        def build(*symbols: Any) -> Any:
+            return self.f(*_jax().tree_util.tree_unflatten(structure, symbols))
+
+        with self._lock:
+            if key not in self._made:
+                self._made[key] = _real(traced(build, key[1], self.__name__, self.mode, "JAX"))
+            return self._made[key]
+
+    def __repr__(self) -> str:
+        return f"<scanjit.jax: {self.f!r}>"
+
+
+def _is_weak(value: Any) -> bool:
+    return isinstance(value, bool | int | float | list | tuple)
+
+
+def _real(made: Made) -> Made:
+    if made.is_complex:
+        raise errors.NotSupportedError(
+            "a function for JAX takes and gives real numbers", fix="give it the real and the imaginary part"
+        )
+    return made
+
+
+# ---- the primitive ---------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _jax() -> Any:
+    """JAX, which is imported when it is first needed."""
+    try:
+        import jax
+        import jax.extend.core
+    except ImportError as error:
+        raise ImportError("scanjit.jax needs JAX: pip install 'scanjit[jax]'") from error
+    return jax
+
+
+def _bind(program: Program, arrays: Sequence[Any]) -> list[Any]:
+    """The outputs of a program, which JAX can transform."""
+    return _primitive().bind(*arrays, program=program, of=None, needed=())
+
+
+@functools.cache
+def _primitive() -> Any:
+    """JAX's primitive for all programs. The parameter `program` is what it computes. If it computes the tangents `of`
+    another program, the last operands are the tangents of the inputs `needed` of that: it is linear in them."""
+    jax = _jax()
+    from jax.interpreters import ad, batching, mlir
+
+    primitive = jax.extend.core.Primitive("scanjit")
+    primitive.multiple_results = True
+
+    @primitive.def_impl
+    def run(*arrays: Any, **params: Any) -> Any:
+        return _jitted(tuple(params.items()))(*arrays)
+
+    @functools.lru_cache(maxsize=1024)
+    def _jitted(params: Any) -> Any:
+        return jax.jit(lambda *arrays: primitive.bind(*arrays, **dict(params)))
+
+    @primitive.def_abstract_eval
+    def types_of(*avals: Any, program: Program, **_: Any) -> Any:
+        shapes = program.shapes([aval.shape for aval in avals])
+        return [jax.core.ShapedArray(shape, node.dtype) for shape, node in zip(shapes, program.outputs, strict=True)]
+
+    def lower(context: Any, *operands: Any, program: Program, **_: Any) -> Any:
+        return jax.ffi.ffi_lowering(_target(program))(context, *operands)
+
+    mlir.register_lowering(primitive, lower, platform="cpu")
+
+    def forward(primals: Any, tangents: Any, *, program: Program, **_: Any) -> Any:
+        needed = tuple(
+            i
+            for i, (g, node) in enumerate(zip(tangents, program.inputs, strict=True))
+            if type(g) is not ad.Zero and node.type.kind.floating
+        )
+        if not needed:
+            outputs = _bind(program, primals)
+            return outputs, list(map(_zero, outputs))
+        keeping = program.keeping(needed)
+        found = _bind(keeping, primals)
+        outputs = found[: len(program.outputs)]
+        tangent: Derivative = keeping.tangent(needed)
+        operands = [*primals, *(found[i] for i in keeping.kept), *(tangents[i] for i in needed)]
+        given = dict(
+            zip(
+                tangent.reached,
+                primitive.bind(*operands, program=tangent.program, of=keeping, needed=needed),
+                strict=True,
+            )
+        )
+        return outputs, [given[i] if i in given else _zero(out) for i, out in enumerate(outputs)]
+
+    type_of = getattr(jax, "typeof", None) or jax.core.get_aval
+
+    def _zero(value: Any) -> Any:
+        return ad.Zero(type_of(value).to_tangent_aval())
+
+    ad.primitive_jvps[primitive] = forward
+
+    def transpose(
+        cotangents: Any, *operands: Any, program: Program, of: Program | None, needed: tuple[int, ...]
+    ) -> Any:
+        if of is None:
+            raise errors.GradientError(f"{program.name} is not linear: JAX cannot transpose it")
+        reached = of.tangent(needed).reached
+        pairs = [(i, g) for i, g in zip(reached, cotangents, strict=True) if type(g) is not ad.Zero]
+        first = len(operands) - len(needed)
+        results: list[Any] = [None] * len(operands)
+        if pairs:
+            pullback = of.pullback(needed, tuple(i for i, _ in pairs))
+            found = _bind(pullback.program, [*operands[:first], *(g for _, g in pairs)])
+            for i, g in zip(pullback.reached, found, strict=True):
+                results[first + needed.index(i)] = g
+        return [
+            ad.Zero(x.aval.to_tangent_aval() if hasattr(x.aval, "to_tangent_aval") else x.aval)
+            if ad.is_undefined_primal(x) and g is None
+            else g
+            for x, g in zip(operands, results, strict=True)
+        ]
+
+    ad.primitive_transposes[primitive] = transpose
+
+    def batch(operands: Any, axes: Any, *, program: Program, **_: Any) -> Any:
+        over = tuple(isinstance(axis, int) for axis in axes)
+        moved = [
+            jax.numpy.moveaxis(value, axis, 0) if some else value
+            for value, axis, some in zip(operands, axes, over, strict=True)
+        ]
+        outputs = _bind(program.batched(over), moved)
+        return outputs, [0] * len(outputs)
+
+    batching.primitive_batchers[primitive] = batch
+    return primitive
+
+
+# ---- XLA's interface for foreign functions ---------------------------------------------------------------------------
+
+
+class _Version(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("next", ctypes.c_void_p), ("major", ctypes.c_int), ("minor", ctypes.c_int)]
+
+
+class _Api(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("next", ctypes.c_void_p),
+        ("version", _Version),
+        ("internal", ctypes.c_void_p),
+        ("new_error", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)),
+    ]
+
+
+class _Extension(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("type", ctypes.c_int),
+        ("next", ctypes.c_void_p),
+        ("metadata", ctypes.c_void_p),
+    ]
+
+
+class _Metadata(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("version", _Version)]
+
+
+class _Buffer(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("next", ctypes.c_void_p),
+        ("dtype", ctypes.c_int),
+        ("data", ctypes.c_void_p),
+        ("rank", ctypes.c_int64),
+        ("dims", ctypes.POINTER(ctypes.c_int64)),
+    ]
+
+
+class _Buffers(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("next", ctypes.c_void_p),
+        ("count", ctypes.c_int64),
+        ("types", ctypes.c_void_p),
+        ("buffers", ctypes.POINTER(ctypes.POINTER(_Buffer))),
+    ]
+
+
+class _Frame(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("extension", ctypes.POINTER(_Extension)),
+        ("api", ctypes.POINTER(_Api)),
+        ("context", ctypes.c_void_p),
+        ("stage", ctypes.c_int),
+        ("arguments", _Buffers),
+        ("results", _Buffers),
+    ]
+
+
+class _NewError(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("next", ctypes.c_void_p),
+        ("message", ctypes.c_char_p),
+        ("code", ctypes.c_int),
+    ]
+
+
+_HANDLER = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_Frame))
+_METADATA, _EXECUTE, _UNKNOWN = 1, 3, 2
+_targets: dict[Program, tuple[str, Any]] = {}
+_lock = threading.Lock()
+
+
+def _target(program: Program) -> str:
+    """The name under which XLA finds a program. No other process has the same, so that none finds it on disk."""
+    with _lock:
+        if program not in _targets:
+            name = f"scanjit_{uuid.uuid4().hex}"
+            handler = _HANDLER(functools.partial(_handle, program))
+            pointer = ctypes.cast(handler, ctypes.c_void_p)
+            _jax().ffi.register_ffi_target(name, _jax().ffi.pycapsule(pointer), platform="cpu")
+            _targets[program] = name, handler
+        return _targets[program][0]
+
+
+def _handle(program: Program, frame: Any) -> int | None:
+    """What XLA calls. Returns the address of an error, or None."""
+    call = frame.contents
+    if call.extension and call.extension.contents.type == _METADATA:
+        _Metadata.from_address(call.extension.contents.metadata).version = call.api.contents.version
+        return None
+    if call.stage != _EXECUTE:
+        return None
+    try:
+        inputs = [_array(call.arguments, i, node.dtype) for i, node in enumerate(program.inputs)]
+        for i, value in enumerate(program.run(inputs)):
+            _array(call.results, i, value.dtype)[...] = value
+        return None
+    except BaseException as error:
+        message = f"{type(error).__name__}: {error}".encode()
+        made = _NewError(ctypes.sizeof(_NewError), None, message, _UNKNOWN)
+        return call.api.contents.new_error(ctypes.addressof(made))
+
+
+def _array(buffers: _Buffers, number: int, dtype: np.dtype) -> np.ndarray:
+    """The array in a buffer of XLA's."""
+    buffer = buffers.buffers[number].contents
+    shape = tuple(buffer.dims[axis] for axis in range(buffer.rank))
+    nbytes = dtype.itemsize * int(np.prod(shape))
+    if not nbytes:
+        return np.zeros(shape, dtype)
+    return np.frombuffer((ctypes.c_char * nbytes).from_address(buffer.data), dtype).reshape(shape)
