@@ -31,6 +31,7 @@ class Symbol(Generic[N]):
         __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = __matmul__ = _of_two
         __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = __rmatmul__ = _of_two
         __and__ = __or__ = __xor__ = __rand__ = __ror__ = __rxor__ = _of_two
+        __lshift__ = __rshift__ = __rlshift__ = __rrshift__ = _of_two
         __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _of_two  # type: ignore[assignment]
 
         def __divmod__(self, other: TensorLike) -> tuple[N, N]: ...

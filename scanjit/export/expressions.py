@@ -335,7 +335,7 @@ _WRITERS: dict[str, Writer] = {
     **dict.fromkeys(("clip_gradient", "copy", "expect", "specify_shape", "stop_gradient", "via"), _same),
     **dict.fromkeys(("argmax", "argmin"), _position),
     **dict.fromkeys(("gather", "scatter"), _indexed),
-    **{name: _special(name) for name in ("digamma", "erf", "erfc", "gammaln")},
+    **{name: _special(name) for name in ("digamma", "erf", "erfc", "erfinv", "gammaln", "i0e", "i1e")},
     "assert_": _assert,
     "broadcast_to": _broadcast,
     "cast": _cast,

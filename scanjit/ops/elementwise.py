@@ -568,6 +568,9 @@ AND: Elementwise = Elementwise(
 OR: Elementwise = Elementwise("or", lower="{0} | {1}", takes="bi", reference=np.bitwise_or, domain=_TWO)
 XOR = Elementwise("xor", lower="{0} ^ {1}", takes="bi", reference=np.bitwise_xor, domain=_TWO)
 INVERT = Elementwise("invert", lower="~{0}", takes="bi", reference=np.invert)
+_SHIFTED = ((-9.0, 9.0), (0.0, 9.0))
+LEFT_SHIFT = Elementwise("left_shift", lower="{0} << {1}", takes="i", reference=np.left_shift, domain=_SHIFTED)
+RIGHT_SHIFT = Elementwise("right_shift", lower="{0} >> {1}", takes="i", reference=np.right_shift, domain=_SHIFTED)
 
 
 def _question(name: str, reference: Rule[Parameter]) -> Elementwise:
@@ -632,6 +635,9 @@ _OF_COMPLEX: dict[str, Rule[Node]] = {
     "arcsin": lambda z: -1j * LOG(1j * z + SQRT(1 - z) * SQRT(1 + z)),
     "arccos": lambda z: math.pi / 2 - ARCSIN(z),
     "arctan": lambda z: 0.5j * (LOG(1 - 1j * z) - LOG(1 + 1j * z)),
+    "arcsinh": lambda z: -1j * ARCSIN(1j * z),
+    "arccosh": lambda z: LOG(z + SQRT(z - 1) * SQRT(z + 1)),
+    "arctanh": lambda z: -1j * ARCTAN(1j * z),
     "sinh": lambda z: COMPLEX(SINH(z.args[0]) * COS(z.args[1]), COSH(z.args[0]) * SIN(z.args[1])),
     "cosh": lambda z: COMPLEX(COSH(z.args[0]) * COS(z.args[1]), SINH(z.args[0]) * SIN(z.args[1])),
     "tanh": _complex_tanh,
@@ -680,10 +686,13 @@ COS: Elementwise = _function("cos", np.cos, lambda x, y: -SIN(x), "cos(x)")
 TAN = _function("tan", np.tan, lambda x, y: 1 + y * y, "tan(x)", -1.2, 1.2, cost=40)
 ARCSIN: Elementwise = _function("arcsin", np.arcsin, lambda x, y: 1 / SQRT((1 - x) * (1 + x)), "asin(x)", -0.9, 0.9)
 ARCCOS = _function("arccos", np.arccos, lambda x, y: -1 / SQRT((1 - x) * (1 + x)), "acos(x)", -0.9, 0.9)
-ARCTAN = _function("arctan", np.arctan, lambda x, y: 1 / (1 + x * x), "atan(x)")
+ARCTAN: Elementwise = _function("arctan", np.arctan, lambda x, y: 1 / (1 + x * x), "atan(x)")
 SINH: Elementwise = _function("sinh", np.sinh, lambda x, y: COSH(x), "sinh(x)")
 COSH: Elementwise = _function("cosh", np.cosh, lambda x, y: SINH(x), "cosh(x)")
 TANH: Elementwise = _function("tanh", np.tanh, lambda x, y: 1 - y * y, "tanh(x)")
+ARCSINH = _function("arcsinh", np.arcsinh, lambda x, y: 1 / SQRT(1 + x * x), "asinh(x)", cost=40)
+ARCCOSH = _function("arccosh", np.arccosh, lambda x, y: 1 / (SQRT(x - 1) * SQRT(x + 1)), "acosh(x)", 1.1, 4.0, cost=40)
+ARCTANH = _function("arctanh", np.arctanh, lambda x, y: 1 / ((1 - x) * (1 + x)), "atanh(x)", -0.9, 0.9, cost=40)
 SIGMOID = _function("sigmoid", special.sigmoid, lambda x, y: y * (1 - y), "1 / (1 + exp(-x))", doc="1 / (1 + exp(-x))")
 SOFTPLUS = _function(
     "softplus", special.softplus, lambda x, y: SIGMOID(x), "log(1 + exp(x))", cost=40, doc="log(1 + exp(x))"
@@ -703,6 +712,32 @@ RELU = Elementwise(
 _SLOPE_OF_ERF = 2 / math.sqrt(math.pi)
 ERF = _function("erf", special.erf, lambda x, y: _SLOPE_OF_ERF * EXP(-(x * x)), "erf(x)", cost=40)
 ERFC = _function("erfc", special.erfc, lambda x, y: -_SLOPE_OF_ERF * EXP(-(x * x)), "1 - erf(x)", cost=60)
+ERFINV = _function(
+    "erfinv",
+    special.erfinv,
+    lambda x, y: EXP(y * y) / _SLOPE_OF_ERF,
+    "erfinv(x)",
+    -0.9,
+    0.9,
+    cost=60,
+    doc="erf's inverse",
+)
+I0E: Elementwise = _function(
+    "i0e",
+    special.i0e,
+    lambda x, y: I1E(x) - SIGN(x) * y,
+    "exp(-Abs(x)) * besseli(0, x)",
+    cost=60,
+    doc="exp(-abs(x)) times the modified Bessel function of order 0",
+)
+I1E: Elementwise = _function(
+    "i1e",
+    special.i1e,
+    lambda x, y: I0E(x) - where(x == 0, 0.5, y / where(x == 0, 1, x)) - SIGN(x) * y,
+    "exp(-Abs(x)) * besseli(1, x)",
+    cost=60,
+    doc="exp(-abs(x)) times the modified Bessel function of order 1",
+)
 GAMMALN = _function(
     "gammaln", special.gammaln, lambda x, y: DIGAMMA(x), "loggamma(x)", 0.2, 6, cost=200, doc="log(abs(gamma(x)))"
 )
@@ -766,7 +801,7 @@ def trigamma(x: Node) -> Node:
 # ---- Python's operators ----------------------------------------------------------------------------------------------
 
 _BINARY = {"add": ADD, "sub": SUB, "mul": MUL, "truediv": DIV, "floordiv": FLOORDIV, "mod": MOD, "pow": POW}
-_BINARY |= {"and": AND, "or": OR, "xor": XOR}
+_BINARY |= {"and": AND, "or": OR, "xor": XOR, "lshift": LEFT_SHIFT, "rshift": RIGHT_SHIFT}
 _COMPARISONS = {"lt": LESS, "le": LESS_EQUAL, "gt": GREATER, "ge": GREATER_EQUAL, "eq": EQUAL, "ne": NOT_EQUAL}
 for _name, _op in {"neg": NEG, "abs": ABS, "invert": INVERT}.items():
     setattr(Node, f"__{_name}__", lambda x, op=_op: apply(op, x))

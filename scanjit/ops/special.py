@@ -45,7 +45,35 @@ def _digamma(x: float) -> float:
     return math.fsum([*steps, math.log(x), -0.5 / x, -square * series]) if x < math.inf else x
 
 
+def _erfinv(x: float) -> float:
+    if not abs(x) < 1:
+        return math.copysign(math.inf, x) if abs(x) == 1 else math.nan
+    beyond = 1 - abs(x)
+    y = math.sqrt(-math.log(beyond * (2 - beyond)))  # at least the value, from where Newton's method falls
+    for _ in range(30):
+        off = math.erfc(y) - beyond if beyond < 0.5 else abs(x) - math.erf(y)
+        y += off * math.exp(y * y) * math.sqrt(math.pi) / 2
+    return math.copysign(y, x)
+
+
+def _bessel(order: int, x: float) -> float:
+    """`exp(-|x|)` times the modified Bessel function of order 0 or 1."""
+    size = abs(x)
+    if size > 30:  # the asymptotic series
+        terms = [1.0]
+        for k in range(1, 40):
+            terms.append(terms[-1] * ((2 * k - 1) ** 2 - 4 * order) / (8 * k * size))
+        return math.copysign(math.fsum(terms) / math.sqrt(2 * math.pi * size), x if order else 1)
+    terms = [(size / 2) ** order * math.exp(-size)]
+    for k in range(1, 120):
+        terms.append(terms[-1] * (size / 2) ** 2 / (k * (k + order)))
+    return math.copysign(math.fsum(terms), x if order else 1)
+
+
 erf = _in_doubles(math.erf)
+erfinv = _in_doubles(_erfinv)
+i0e = _in_doubles(lambda x: _bessel(0, x))
+i1e = _in_doubles(lambda x: _bessel(1, x))
 erfc = _in_doubles(math.erfc)
 gammaln = _in_doubles(_gammaln)
 digamma = _in_doubles(_digamma)

@@ -1,4 +1,4 @@
-"""Logarithms: log, log1p, log2, log10, softplus, log_sigmoid.
+"""Logarithms: log, log1p, log2, log10, softplus, log_sigmoid, and the inverses of sinh, cosh and tanh.
 
 ``x = 2**k * m``, m next to 1. A table of 16 intervals has a number next to ``1/m``, so that ``r = m*inverse - 1`` is
 small, and a short polynomial of r is enough: nothing is divided. The scheme is that of P. T. P. Tang, "Table-driven
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from scanjit.kinds import KINDS
 
-from .lanes import Lanes, abs_, bits, fma, format_of, polynomial, select
+from .lanes import Lanes, abs_, bits, fma, format_of, polynomial, select, sqrt
 from .math_exp import LN2_HIGH, LN2_LOW, exp_small, in_one_lane
 
 # fmt: off
@@ -177,6 +177,34 @@ def softplus(x: Lanes) -> Lanes:
 def log_sigmoid(x: Lanes) -> Lanes:
     """``log(sigmoid(x)) = -softplus(-x)``."""
     return -softplus(-x)
+
+
+HUGE = 1e18  # 1 is nothing beside it, and its square is no infinity
+
+
+def arcsinh(x: Lanes) -> Lanes:
+    """``log(|x| + sqrt(x*x + 1))`` without losing the bits of a small x."""
+    size = abs_(x)
+    square = size * size
+    return _log1p_or_doubled(size, size + square / (1.0 + sqrt(square + 1.0))).copysign(x)
+
+
+def arccosh(x: Lanes) -> Lanes:
+    """``log(x + sqrt(x*x - 1))`` without losing bits next to 1."""
+    above = x - 1.0
+    return select(x >= 1.0, _log1p_or_doubled(x, above + sqrt(above * (above + 2.0))), NAN)
+
+
+def arctanh(x: Lanes) -> Lanes:
+    """``log((1 + x) / (1 - x)) / 2`` without losing the bits of a small x."""
+    size = abs_(x)
+    return (log1p(2.0 * size / (1.0 - size)) * 0.5).copysign(x)
+
+
+def _log1p_or_doubled(x: Lanes, usual: Lanes) -> Lanes:
+    """``log1p(usual)``; ``log(2*x)`` where x is huge."""
+    huge = x > HUGE
+    return log1p(select(huge, x, usual)) + select(huge, x.splat(LN2_PAIR[0]), 0.0)
 
 
 # ---- logarithms to about twice the precision, for log2, log10 and pow ---------------------------------------------

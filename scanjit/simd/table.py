@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from . import arith, math_erf, math_exp, math_log, math_pow, math_random, math_rest, math_trig
+from . import arith, math_bessel, math_erf, math_exp, math_log, math_pow, math_random, math_rest, math_trig
 from .lanes import Lanes, fma, rint, sqrt
 
 
@@ -88,6 +88,12 @@ FUNCTIONS: dict[str, Function] = {
     "sin": Function(math_trig.sin),
     "cos": Function(math_trig.cos),
     "erf": Function(math_erf.erf),
+    "erfinv": Function(math_erf.erfinv),
+    "i0e": Function(math_bessel.i0e),
+    "i1e": Function(math_bessel.i1e),
+    "arcsinh": Function(math_log.arcsinh),
+    "arccosh": Function(math_log.arccosh),
+    "arctanh": Function(math_log.arctanh),
     "digamma": Function(math_rest.digamma),
     "erfc": Function(math_rest.from_libm("erfc")),
     "gammaln": Function(math_rest.from_libm("lgamma")),
@@ -124,6 +130,8 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "sin": (0.51, 1.0), "cos": (0.51, 1.0), "erf": (1.5, 1.5), "pow": (0.51, 1.5), "digamma": (0.75, 4.0),
     "erfc": (0.51, 2.0), "cbrt": (0.51, 4.0), "tan": (0.51, 1.0), "arcsin": (0.51, 1.0), "arccos": (0.51, 1.0),
     "arctan": (0.51, 1.0), "arctan2": (0.51, 1.0), "gammaln": (0.75, 4.0),
+    "erfinv": (4.0, 4.0), "i0e": (4.0, 4.0), "i1e": (4.0, 4.0), "arcsinh": (2.5, 2.5), "arccosh": (2.5, 2.5),
+    "arctanh": (2.5, 2.5),
 }
 # fmt: on
 

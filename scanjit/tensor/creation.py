@@ -223,6 +223,51 @@ def _triangle(x: Any, k: int, stays: Callable[[Node, Node], Node]) -> Node:
     return where(stays(column, on), x, full_like(x, 0))
 
 
+def diag_indices(n: Any, ndim: int = 2) -> tuple[Node, ...]:
+    """The indices of the diagonal of a tensor with `ndim` axes of size `n`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.zeros((2, 2))[sj.diag_indices(2)].set([1.0, 2.0]), mode="reference")()
+    array([[1., 0.],
+           [0., 2.]])
+    """
+    return (arange(n),) * ndim
+
+
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Node, ...]:
+    """The indices of what lies on and below the k-th diagonal of a matrix of known sizes, n by m.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], list(sj.tril_indices(2)), mode="reference")()
+    [array([0, 1, 1]), array([0, 0, 1])]
+    """
+    return _triangle_indices(np.tril_indices, n, k, m)
+
+
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Node, ...]:
+    """The indices of what lies on and above the k-th diagonal of a matrix of known sizes, n by m.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], list(sj.triu_indices(2)), mode="reference")()
+    [array([0, 0, 1]), array([0, 1, 1])]
+    """
+    return _triangle_indices(np.triu_indices, n, k, m)
+
+
+def _triangle_indices(indices: Callable[..., Any], n: Any, k: int, m: Any) -> tuple[Node, ...]:
+    if not isinstance(n, int | np.integer) or not isinstance(m, int | np.integer | None):
+        raise errors.NotSupportedError(
+            "the sizes of a triangle's matrix must be known", got=f"{n!r}, {m!r}", fix="sj.tril(x), sj.triu(x)"
+        )
+    return tuple(constant(index) for index in indices(n, k, m))
+
+
 def one_hot(x: TensorLike, num_classes: Any, dtype: DTypeLike | None = None) -> Node:
     """For each integer i a vector of `num_classes` zeros with a one at position i (only zeros, if there is no such
     position).

@@ -1,16 +1,21 @@
-"""What NumPy offers for samples of curves along an axis: differences, integrals, polynomials, convolutions."""
+"""What NumPy offers for samples: differences, integrals, polynomials, convolutions, curves through points, counts."""
+
+import numpy as np
 
 from scanjit import errors, types
-from scanjit.ir import Node
+from scanjit.ir import Node, dim_node
+from scanjit.ops.elementwise import DIV, FLOOR, cast, where
 from scanjit.ops.shape import window
 from scanjit.symbol import TensorLike
 from scanjit.tensor.convolution import conv1d
-from scanjit.tensor.reductions import sum as sum_
-from scanjit.tensor.shapes import broadcast_to, concatenate, expand_dims, flip
+from scanjit.tensor.creation import arange, zeros
+from scanjit.tensor.elementwise import clip
+from scanjit.tensor.reductions import max as max_, min as min_, sum as sum_
+from scanjit.tensor.shapes import broadcast_to, concatenate, expand_dims, flip, ravel
 from scanjit.tensor.variables import as_tensor, axis_of, promoted
 from scanjit.types import Dimension
 
-__all__ = ["convolve", "correlate", "diff", "polyval", "trapezoid"]
+__all__ = ["convolve", "correlate", "diff", "histogram", "interp", "polyval", "trapezoid"]
 
 
 def diff(
@@ -159,3 +164,108 @@ def _convolved(a: Node, v: Node, mode: str, same: Dimension) -> Node:
         raise errors.ArgumentError("no such mode", got=repr(mode), expected="'full', 'same' or 'valid'")
     start, count = parts[mode]
     return window(conv1d(expand_dims(a, (0, 1)), expand_dims(v, (0, 1)), border_mode="full")[0, 0], 0, start, count)
+
+
+def interp(
+    x: TensorLike, xp: TensorLike, fp: TensorLike, left: TensorLike | None = None, right: TensorLike | None = None
+) -> Node:
+    """The curve of straight lines through points, at `x`.
+
+    Parameters
+    ----------
+    x : tensor_like
+    xp, fp : tensor_like
+        The points; `xp` increases.
+    left, right : tensor_like, optional
+        The values before the first point and beyond the last one; by default the values there.
+
+    Notes
+    -----
+    Each `x` is compared with each of `xp`. The result is of the dtype of all that is given; NumPy's is always float64.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.interp([0.5, 2.0, 9.0], [0.0, 1.0, 3.0], [10.0, 20.0, 40.0]), mode="reference")()
+    array([15., 30., 40.])
+    """
+    x, xp, fp = DIV.prepare((x, xp, fp))
+    if xp.ndim != 1 or fp.ndim != 1:
+        raise errors.ShapeError("a curve goes through points of two vectors", got=f"xp: {xp.type}, fp: {fp.type}")
+    count = types.equate(xp.type.shape[0], fp.type.shape[0], "the number of points of a curve")
+    before = clip(_not_above(xp, x) - 1, 0, dim_node(types.maximum(count - 2, 0)))
+    after = clip(before + 1, None, dim_node(count - 1))
+    x0, x1, f0, f1 = xp[before], xp[after], fp[before], fp[after]
+    wide = x1 != x0
+    inside = where(wide, f0 + (f1 - f0) * ((x - x0) / where(wide, x1 - x0, 1)), f0)
+    undefined = inside != inside  # beside a point where the curve is infinite
+    exact = where(undefined & (x == x0), f0, where(undefined & (x == x1), f1, inside))
+    found = where(
+        x < xp[0], fp[0] if left is None else left, where(x > xp[-1], fp[-1] if right is None else right, exact)
+    )
+    return where(x == x, found, x)
+
+
+def _not_above(sorted_: Node, x: Node) -> Node:
+    """How many entries of a vector are at most `x`, for each element of `x`."""
+    return sum_(sorted_ <= x[..., None], -1)
+
+
+def histogram(
+    a: TensorLike,
+    bins: int | TensorLike = 10,
+    range: tuple[TensorLike, TensorLike] | None = None,
+    density: bool = False,
+    weights: TensorLike | None = None,
+) -> tuple[Node, Node]:
+    """How many elements lie in each bin, and the edges of the bins. See `numpy.histogram`.
+
+    Parameters
+    ----------
+    a : tensor_like
+    bins : int or tensor_like
+        How many bins of one width there are, or their edges, which increase.
+    range : pair of tensor_like, optional
+        Where the first bin begins and the last one ends, by default at the extremes of `a`. What is outside is not
+        counted.
+    density : bool
+        Whether the counts are divided by their sum and the width of their bin.
+    weights : tensor_like, optional
+        What an element counts, in the shape of `a`. The counts have a gradient by it.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> counts, edges = sj.histogram([0.0, 0.5, 0.6, 2.0], bins=2)
+    >>> sj.function([], [counts, edges], mode="reference")()
+    [array([3, 1]), array([0., 1., 2.])]
+    """
+    a = ravel(a)
+    a = a if a.type.kind.floating else cast(a, "float64")
+    edges = _edges(a, int(bins), range) if isinstance(bins, int | np.integer) else cast(as_tensor(bins), a.dtype)
+    if edges.ndim != 1:
+        raise errors.ShapeError("the edges of bins are a vector", got=edges.type)
+    inside = (a >= edges[0]) & (a <= edges[-1])
+    count = edges.type.shape[0] - 1
+    if isinstance(bins, int | np.integer):
+        width = (edges[-1] - edges[0]) / dim_node(count)
+        place = clip(cast(FLOOR(where(inside, (a - edges[0]) / width, 0)), "int64"), 0, dim_node(count - 1))
+        place = place - (a < edges[place])  # rounding may have moved it to a neighbour
+        place = place + (a >= edges[place + 1])
+    else:
+        place = _not_above(edges, a) - 1
+    place = clip(place, 0, dim_node(count - 1))  # the last edge belongs to the last bin
+    share = cast(inside, "int64") if weights is None else where(inside, ravel(weights), 0)
+    counts = zeros(dim_node(count), share.dtype)[place].inc(share)
+    return counts / sum_(counts) / diff(edges) if density else counts, edges
+
+
+def _edges(a: Node, bins: int, span: tuple[TensorLike, TensorLike] | None) -> Node:
+    """The edges of bins of one width; half a unit to both sides of a single value, as in NumPy."""
+    if bins < 1:
+        raise errors.ArgumentError("a histogram has bins", got=f"bins={bins}")
+    low, high = (cast(as_tensor(v), a.dtype) for v in ((min_(a), max_(a)) if span is None else span))
+    flat = low == high
+    low, high = where(flat, low - 0.5, low), where(flat, high + 0.5, high)
+    places = cast(arange(bins + 1), a.dtype)
+    return where(places == bins, high, low + places * ((high - low) / bins))

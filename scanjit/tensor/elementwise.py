@@ -59,8 +59,8 @@ def _described(function: Callable[..., Node], op: ops.Elementwise, name: str, op
     )
     function.__name__ = function.__qualname__ = name
     function.__module__ = __name__
-    values = [[1.0, 0.5], [0.5, 2.0]] if "f" in op.takes else [[1, 2], [3, 2]]
-    given = values[: len(operands.split(", "))]
+    values: list[list[float]] = [[1.0, 0.5], [0.5, 2.0]] if "f" in op.takes else [[1, 2], [3, 2]]
+    given = [[min(max(v, low), high) for v in row] for row, (low, high) in zip(values, op.domain, strict=False)]
     result = op.reference(*map(np.array, given))
     call = f"sj.{name}({', '.join(map(str, given))})" + (".round(4)" if kind_of(result.dtype).floating else "")
     function.__doc__ = f"""`{name}({operands})`, element by element{": " + what if what else ""}.
@@ -102,12 +102,19 @@ arctan = _unary(ops.ARCTAN)
 sinh = _unary(ops.SINH)
 cosh = _unary(ops.COSH)
 tanh = _unary(ops.TANH)
+arcsinh = _unary(ops.ARCSINH)
+arccosh = _unary(ops.ARCCOSH)
+arctanh = _unary(ops.ARCTANH)
 sigmoid = _unary(ops.SIGMOID)
+expit = _unary(ops.SIGMOID, "expit")
 softplus = _unary(ops.SOFTPLUS)
 log_sigmoid = _unary(ops.LOG_SIGMOID)
 relu = _unary(ops.RELU)
 erf = _unary(ops.ERF)
 erfc = _unary(ops.ERFC)
+erfinv = _unary(ops.ERFINV)
+i0e = _unary(ops.I0E)
+i1e = _unary(ops.I1E)
 gammaln = _unary(ops.GAMMALN)
 digamma = _unary(ops.DIGAMMA)
 floor = _unary(ops.FLOOR)
@@ -137,6 +144,8 @@ not_equal = _binary(ops.NOT_EQUAL)
 bitwise_and = _binary(ops.AND, "bitwise_and")
 bitwise_or = _binary(ops.OR, "bitwise_or")
 bitwise_xor = _binary(ops.XOR, "bitwise_xor")
+left_shift = _binary(ops.LEFT_SHIFT)
+right_shift = _binary(ops.RIGHT_SHIFT)
 pow = power
 
 
@@ -416,6 +425,48 @@ def select(conditions: Sequence[TensorLike], choices: Sequence[TensorLike], defa
     for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
         found = where(condition, choice, found)
     return as_tensor(found)
+
+
+def i0(x: TensorLike) -> Node:
+    """The modified Bessel function of order 0. It overflows where `i0e` does not.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.i0([0.0, 1.0]).round(6), mode="reference")()
+    array([1.      , 1.266066])
+    """
+    x = _float(x)
+    return apply(ops.I0E, x) * apply(ops.EXP, apply(ops.ABS, x))
+
+
+def signbit(x: TensorLike) -> Node:
+    """Whether a number is negative, -0.0 too. NaN is not.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.signbit([-2.0, -0.0, 0.0]), mode="reference")()
+    array([ True,  True, False])
+    """
+    x = as_tensor(x)
+    if not x.type.kind.floating:
+        return x < 0
+    return (x < 0) | ((x == 0) & (1 / x < 0))
+
+
+def copysign(x: TensorLike, y: TensorLike) -> Node:
+    """The size of `x` with the sign of `y`, which may be that of a zero.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.copysign([1.0, -2.0], [-0.0, 3.0]), mode="reference")()
+    array([-1.,  2.])
+    """
+    x, y = ops.DIV.prepare((x, y))
+    flips = signbit(x) != signbit(y)
+    return where(flips, -x, x)
 
 
 def xlogy(x: TensorLike, y: TensorLike) -> Node:

@@ -5,7 +5,6 @@ from collections.abc import Collection
 from types import FrameType
 
 ALIASES = {
-    "expit": "sigmoid",
     "fabs": "abs",
     "log_expit": "log_sigmoid",
     "psi": "digamma",
@@ -49,6 +48,7 @@ METHODS = {
 CALLS = {
     "copyto": "x[...].set(value), which gives a new symbol",
     "empty_like": "sj.zeros_like(x)",
+    "put_along_axis": "sj.put_along_axis, which gives a new symbol",
     "ndtr": "0.5 * sj.erfc(-x / np.sqrt(2))",
     "xlog1py": "sj.where(x == 0, 0, x * sj.log1p(y))",
 }

@@ -23,7 +23,15 @@ from scanjit.tensor.reductions import cumsum
 from scanjit.tensor.variables import as_tensor, axis_of, dimensions, has_symbol
 from scanjit.types import Dimension, maximum, minimum, not_negative
 
-__all__ = ["dynamic_slice", "nonzero", "ravel_multi_index", "take", "take_along_axis", "unravel_index"]
+__all__ = [
+    "dynamic_slice",
+    "nonzero",
+    "put_along_axis",
+    "ravel_multi_index",
+    "take",
+    "take_along_axis",
+    "unravel_index",
+]
 
 
 class AxisSlice(NamedTuple):
@@ -500,7 +508,32 @@ def take_along_axis(x: TensorLike, indices: Any, axis: int) -> Node:
     array([[20],
            [30]])
     """
-    x, index = as_tensor(x), as_tensor(indices)
+    x = as_tensor(x)
+    return GATHER(x, *_places_along(x, indices, axis), axis=0)
+
+
+def put_along_axis(x: TensorLike, indices: Any, values: TensorLike, axis: int) -> Node:
+    """`x` with values in place of its entries at indices along an axis, that differ between the other axes. (NumPy's
+    function of this name changes an array, which symbols do not.)
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> x = [[10, 20], [30, 40]]
+    >>> sj.function([], sj.put_along_axis(x, [[1], [0]], 7, axis=1), mode="reference")()
+    array([[10,  7],
+           [ 7, 40]])
+    """
+    x = as_tensor(x)
+    places = _places_along(x, indices, axis)
+    view = GATHER(x, *places, axis=0)
+    view.base = x
+    return set_(view, values)
+
+
+def _places_along(x: Node, indices: Any, axis: int) -> list[Node]:
+    """The index along each axis of entries of `x` at indices along one axis."""
+    index = as_tensor(indices)
     axis = axis_of(axis, x.ndim)
     if index.ndim != x.ndim or not index.type.kind.integral:
         raise errors.ArgumentError("indices must be integers, with the axes of the tensor", got=index.type)
@@ -514,4 +547,4 @@ def take_along_axis(x: TensorLike, indices: Any, axis: int) -> Node:
         else:
             n = types.equate(n, index.type.shape[a], f"dimension {a} of a tensor and of its indices")
             places.append(along(IOTA(length=n), a, x.ndim))
-    return GATHER(x, *places, axis=0)
+    return places

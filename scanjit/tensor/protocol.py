@@ -71,7 +71,7 @@ def _array_function(self: Node, func: Any, types: Any, args: Any, kwargs: Any) -
     name = func.__name__
     function = FUNCTIONS.get(name)
     module = np.linalg if name in ("norm", *linalg.__all__) else np.fft if name in fourier.__all__ else np
-    if function is None or func is not getattr(module, name, None):
+    if function is None or func is not getattr(module, name, None) or name in foreign.CALLS:
         fix = foreign.called_library_function(FUNCTIONS) or foreign.call(name, FUNCTIONS)
         raise errors.NotSupportedError(f"{func.__module__}.{name} is not defined for symbols", got=repr(self), fix=fix)
     dropped = {"out", "where", "initial", "order", "casting", "subok", "optimize"} & set(kwargs)

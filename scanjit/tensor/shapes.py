@@ -504,6 +504,81 @@ def append(x: TensorLike, values: TensorLike, axis: int | None = None) -> Node:
     return concatenate([x, values], axis)
 
 
+def block(arrays: Any) -> Node:
+    """Nested lists of tensors as one tensor: the innermost lists are joined along the last axis, those around them
+    along the axis before. See `numpy.block`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.block([[sj.eye(2), sj.zeros((2, 1))], [2 * sj.ones(2), 3.0]]), mode="reference")()
+    array([[1., 0., 0.],
+           [0., 1., 0.],
+           [2., 2., 3.]])
+    """
+    depth = _depth(arrays)
+    return _blocks(arrays, depth, max(depth, _largest_rank(arrays)))
+
+
+def _depth(arrays: Any) -> int:
+    """How deep lists are nested."""
+    if not isinstance(arrays, list):
+        return 0
+    depths = {_depth(part) for part in arrays}
+    if len(depths) != 1:
+        raise errors.ArgumentError("blocks are nested equally deep, in lists that are not empty", got=sorted(depths))
+    return 1 + depths.pop()
+
+
+def _largest_rank(arrays: Any) -> int:
+    return max(map(_largest_rank, arrays)) if isinstance(arrays, list) else as_tensor(arrays).ndim
+
+
+def _blocks(arrays: Any, depth: int, rank: int) -> Node:
+    if not isinstance(arrays, list):
+        x = as_tensor(arrays)
+        return expand_dims(x, tuple(range(rank - x.ndim)))
+    return concatenate([_blocks(part, depth - 1, rank) for part in arrays], axis=-depth)
+
+
+def broadcast_arrays(*arrays: TensorLike) -> list[Node]:
+    """Tensors in the shape to which they broadcast together.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> [a.type.shape for a in sj.broadcast_arrays([[1], [2]], [3, 4, 5])]
+    [(2, 3), (2, 3)]
+    """
+    nodes = [as_tensor(a) for a in arrays]
+    whole = types.broadcast([node.type.shape for node in nodes], "arrays")
+    return [node if node.type.shape == whole else BROADCAST_TO(node, shape=whole) for node in nodes]
+
+
+def unstack(x: TensorLike, axis: int = 0) -> tuple[Node, ...]:
+    """The entries along an axis, whose size is known.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], list(sj.unstack([[1, 2], [3, 4]], axis=1)), mode="reference")()
+    [array([1, 3]), array([2, 4])]
+    """
+    return tuple(moveaxis(x, axis, 0))
+
+
+def matrix_transpose(x: TensorLike) -> Node:
+    """Matrices with rows for columns: the last two axes exchanged.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.matrix_transpose(sj.tensor((5, 2, 3)))
+    <dimshuffle: float64(5, 3, 2)>
+    """
+    return swapaxes(x, -2, -1)
+
+
 def column_stack(tensors: Sequence[TensorLike]) -> Node:
     """Vectors and matrices side by side: each vector is a column.
 

@@ -48,11 +48,18 @@ CASES: dict[str, list[dict[sympy.Symbol, sympy.Expr]]] = {
     "gammaln": [{X: P}],
     **{name: [{X: P}] for name in ("sqrt", "log", "log2", "log10")},
     "log1p": [{X: P - 1}],
-    **{name: [{X: (P - 1) / (P + 1)}] for name in ("arcsin", "arccos")},  # all of the open interval from -1 to 1
+    "arccosh": [{X: P + 1}],
+    "i0e": [{X: P}, {X: -P}],
+    **{
+        name: [{X: (P - 1) / (P + 1)}] for name in ("arcsin", "arccos", "arctanh")
+    },  # all of the open interval from -1 to 1
 }
 """Where the formula has branches or is not real everywhere: all of its (open) domain, piece by piece."""
 
-UNPROVED = {"digamma": "the rule is the asymptotic series of the trigamma function, cut off: equal to rounding only"}
+UNPROVED = {
+    "digamma": "the rule is the asymptotic series of the trigamma function, cut off: equal to rounding only",
+    "i1e": "the derivative at 0 is a case of its own",
+}
 
 NUMBERS = {
     math.log(2): sympy.log(2),

@@ -66,6 +66,39 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "trapezoid dx": (lambda y: np.trapezoid(y, dx=0.1), (V,)),
     "polyval": (lambda p, x: np.polyval([p[0], p[1], p[2]], x), (W, X)),
     "polyval integers": (lambda x: np.polyval([1, 2, 3], x), (FEW,)),
+    "interp": (np.interp, (X, np.sort(V), np.arange(6.0) ** 2)),
+    "interp outside": (lambda x, a, b: np.interp(x, a, b, left=-1.0, right=np.nan), (ODD * 3, np.sort(V), V)),
+    "interp at points": (
+        np.interp,
+        (np.array([0.0, 1.0, 2.0]), np.array([0.0, 1.0, 2.0]), np.array([1.0, -1.0, np.inf])),
+    ),
+    "interp one point": (np.interp, (V, W[:1], W[1:2])),
+    "histogram": (lambda x: list(np.histogram(x)), (X,)),
+    "histogram range": (lambda x: list(np.histogram(x, 7, range=(-0.5, 1.0))), (X,)),
+    "histogram edges": (lambda x, e: list(np.histogram(x, e)), (X, np.array([-0.5, 0.0, 0.7, 0.8]))),
+    "histogram on edges": (lambda x: list(np.histogram(x, 3, range=(1, 7))), (FEW,)),
+    "histogram tenths": (lambda x: list(np.histogram(x, 10, range=(0, 1))), (np.arange(11) / 10,)),
+    "histogram of one value": (lambda x: list(np.histogram(x, 4)), (W[:1],)),
+    "histogram weights": (lambda x, y: list(np.histogram(x, 5, weights=y, density=True)), (X, np.abs(Y))),
+    "block": (lambda x, y: np.block([[x, y[:, :1]], [y[:1], x[:1, :1]]]), (X, Y)),
+    "block ranks": (lambda v, w: np.block([v, [w[0]], w] if isinstance(v, list) else [v, w, w[0]]), (V, W)),
+    "broadcast_arrays": (lambda x, v: list(np.broadcast_arrays(x[:, :3], v[:3])), (X, W)),
+    "unstack": (lambda x: list(np.unstack(x[:, :2], axis=1)), (X,)),
+    "matrix_transpose": (np.matrix_transpose, (X,)),
+    "arcsinh": (np.arcsinh, (ODD,)),
+    "arccosh": (np.acosh, (ODD,)),
+    "arctanh": (np.atanh, (ODD / 2,)),
+    "left_shift": (np.left_shift, (FEW, FEW)),
+    "right_shift": (np.bitwise_right_shift, (-100 * FEW, np.array([0, 1, 5, 70]))),
+    "shifts": (lambda i: (i << 3) + (-5 >> i), (FEW,)),
+    "copysign": (np.copysign, (ODD, ODD[::-1])),
+    "signbit": (np.signbit, (ODD[:-1],)),
+    "expit": (scipy.special.expit, (ODD,)),
+    "psi": (scipy.special.psi, (np.abs(X) + 0.1,)),
+    "erfinv": (scipy.special.erfinv, (np.array([0.0, -0.5, 0.999, 1.0, -1.0, 2.0, np.nan, 1e-300]),)),
+    "i0": (np.i0, (X * 9,)),
+    "i0e": (scipy.special.i0e, (np.concatenate([ODD, V * 9]),)),
+    "i1e": (scipy.special.i1e, (np.concatenate([ODD, V * 9]),)),
     "unravel_index": (lambda i: list(np.unravel_index(i, (2, 3, 4))), (FEW,)),
     "ravel_multi_index": (lambda i, j: np.ravel_multi_index((i, j), (8, 9)), (FEW, FEW)),
     "xlogy": (scipy.special.xlogy, (np.array([0.0, 0.0, 2.0, 0.0, np.nan]), np.array([0.0, 3.0, 0.5, np.nan, 0.0]))),
@@ -85,7 +118,7 @@ CASES |= {
     for mode in ("full", "same", "valid")
     for pair in VECTORS
 }
-KNOWN_SIZES = ("polyval",)
+KNOWN_SIZES = ("polyval", "unstack")
 """Of these, sizes must be known."""
 
 
@@ -96,8 +129,9 @@ def test_numpys_function(name: str) -> None:
         symbols = [sj.tensor(a.shape, a.dtype) for a in map(np.asarray, arrays)]
         got = sj.function(symbols, function(*symbols), mode="reference")(*arrays)
         expected = function(*arrays)
-        assert got.dtype == expected.dtype
-        np.testing.assert_allclose(got, expected, rtol=1e-12)
+        for ours, theirs in zip(got, expected, strict=True):
+            assert ours.dtype == theirs.dtype
+            np.testing.assert_allclose(ours, theirs, rtol=1e-12)
     else:
         with np.errstate(all="ignore"):
             agrees(function, function, *arrays, rtol=3e-12)
@@ -120,6 +154,12 @@ def test_compiled() -> None:
         lambda x, y: sj.average(x, axis=0, weights=y * y).prod(),
         lambda x, y: sj.xlogy(x * x, y * y).sum() + sj.betaln(x * x + 1, y * y + 1).sum(),
         lambda x, y: (sj.convolve(x[0], y[1]) ** 2).sum() + (sj.kron(x, y) ** 2).sum(),
+        lambda x, y: (sj.interp(x, sj.arange(5) + y[0, 0] ** 2, y[0] @ y.T @ sj.ones((2, 5))) ** 2).sum(),
+        lambda x, y: (sj.histogram(sj.stop_gradient(x), 3, weights=y * y)[0] ** 2).sum(),
+        lambda x, y: (sj.put_along_axis(x, [[0], [2]], y[:, :1] ** 2, axis=1) ** 3).sum(),
+        lambda x, y: (sj.i0(x) * sj.i1e(y) + sj.erfinv(sj.tanh(x)) + sj.arcsinh(x * y)).sum(),
+        lambda x, y: (sj.arccosh(x * x + 1.5) * sj.arctanh(sj.tanh(y)) * sj.copysign(x, y)).sum(),
+        lambda x, y: (sj.block([[x, y], [y, x]]) ** 3).sum(),
         lambda x, y: (sj.cross(x[:, :3], y[:, 1:]) ** 3).sum() + sj.nanmean(sj.select([x > 0], [y], x) ** 2),
     ],
 )
@@ -127,10 +167,26 @@ def test_derivatives(function: Callable[[Any, Any], Any]) -> None:
     sj.check_grad(function, [Y[:2], X[1:] + 0.5])
 
 
+def test_put_along_axis() -> None:
+    places = np.argmax(X, axis=1, keepdims=True)
+    changed = X.copy()
+    np.put_along_axis(changed, places, 7.0, axis=1)
+    agrees(lambda x, i: sj.put_along_axis(x, i, 7.0, axis=1), lambda x, i: changed, X, places)
+    agrees(lambda x, i: x[sj.tril_indices(3)].set(0.0), lambda x, i: np.triu(x, 1), X[:, :3], places)
+    agrees(lambda x, i: x[sj.triu_indices(3)].set(0.0), lambda x, i: np.tril(x, -1), X[:, :3], places)
+
+
 def test_errors() -> None:
     x, v = sj.matrix("x"), sj.vector("v")
     for call, words in (
         (lambda: sj.select([x > 0], [x, x]), "a choice for each condition"),
+        (lambda: sj.interp(v, x, v), "points of two vectors"),
+        (lambda: sj.histogram(v, 0), "a histogram has bins"),
+        (lambda: sj.histogram(v, x), "edges of bins are a vector"),
+        (lambda: sj.block([[v], v]), "nested equally deep"),
+        (lambda: sj.block([]), "nested equally deep"),
+        (lambda: sj.tril_indices(v.shape[0]), "sizes of a triangle's matrix must be known"),
+        (lambda: np.put_along_axis(v, v, v, 0), "put_along_axis is not defined"),
         (lambda: sj.diff(v, -1), "a number of times"),
         (lambda: sj.polyval(v, 2.0), "number of coefficients must be known"),
         (lambda: sj.convolve(x, x), "of two vectors"),

@@ -23,6 +23,10 @@ def _softplus(x: Any) -> Any:
     return max(x, 0) + mp.log1p(mp.exp(-abs(x)))
 
 
+def _bessel(order: int, x: Any) -> Any:
+    return mp.besseli(order, x) * mp.exp(-abs(x))
+
+
 def _many_digits(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(x: Any) -> Any:
         with mp.workdps(350):  # to reduce huge angles
@@ -64,6 +68,12 @@ ORACLES: dict[str, tuple[Callable[..., Any], tuple[float, float], Callable[[floa
     "arcsin": (mp.asin, (-1, 1), lambda x: abs(x) <= 1),
     "arccos": (mp.acos, (-1, 1), lambda x: abs(x) <= 1),
     "arctan": (mp.atan, (-10, 10), Everywhere),
+    "arcsinh": (mp.asinh, (-10, 10), Everywhere),
+    "arccosh": (mp.acosh, (1, 10), lambda x: x >= 1),
+    "arctanh": (mp.atanh, (-1, 1), lambda x: abs(x) < 1),
+    "erfinv": (mp.erfinv, (-1, 1), lambda x: abs(x) < 1),
+    "i0e": (lambda x: _bessel(0, x), (-30, 30), lambda x: abs(x) < 1e4),
+    "i1e": (lambda x: _bessel(1, x), (-30, 30), lambda x: abs(x) < 1e4),
 }
 UNARY = [*ORACLES]
 
@@ -167,7 +177,9 @@ SPECIAL = {  # values at -inf, -0, 0, inf
     "erf": (-1.0, -0.0, 0.0, 1.0), "erfc": (2.0, 1.0, 1.0, 0.0), "gammaln": (np.inf, np.inf, np.inf, np.inf),
     "digamma": (np.nan, np.inf, -np.inf, np.inf), "cbrt": (-np.inf, -0.0, 0.0, np.inf),
     "arcsin": (np.nan, -0.0, 0.0, np.nan), "arccos": (np.nan, np.pi / 2, np.pi / 2, np.nan),
-    "arctan": (-np.pi / 2, -0.0, 0.0, np.pi / 2),
+    "arcsinh": (-np.inf, -0.0, 0.0, np.inf), "arccosh": (np.nan, np.nan, np.nan, np.inf),
+    "arctanh": (np.nan, -0.0, 0.0, np.nan), "erfinv": (np.nan, -0.0, 0.0, np.nan), "i0e": (0.0, 1.0, 1.0, 0.0),
+    "i1e": (-0.0, -0.0, 0.0, 0.0), "arctan": (-np.pi / 2, -0.0, 0.0, np.pi / 2),
 }  # fmt: skip
 
 

@@ -32,8 +32,11 @@ TABLE: dict[str, Rule] = {
     "trunc": e.trunc,
     # functions
     "arccos": e.plain("Acos"),
+    "arccosh": e.plain("Acosh"),
     "arcsin": e.plain("Asin"),
+    "arcsinh": e.plain("Asinh"),
     "arctan": e.plain("Atan"),
+    "arctanh": e.plain("Atanh"),
     "erfc": e.formula(lambda w, k, x: w.op("Sub", k(1), w.op("Erf", x))),
     "exp2": e.formula(lambda w, k, x: w.op("Pow", k(2), x)),
     "expm1": e.formula(e.expm1),
