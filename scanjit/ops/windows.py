@@ -93,6 +93,11 @@ WINDOWS = View(
 
 def overlap_add(g: Node, shape: Sizes, axes: Ints, step: Ints, dilation: Ints) -> Node:
     """The tensor of `shape` that is the sum of the windows `g`, each added at its place."""
+    sizes = g.type.shape[len(shape) :]
+    if all(d == 1 for d in dilation) and all(
+        k == s and shape[axis] == g.type.shape[axis] * s for axis, k, s in zip(axes, sizes, step, strict=True)
+    ):
+        return _side_by_side(g, shape, axes)
     terms = _terms(g)
     if not all(_apart(term, len(shape), axes) for term in terms):
         return _scattered(g, shape, axes, step, dilation)
@@ -100,6 +105,20 @@ def overlap_add(g: Node, shape: Sizes, axes: Ints, step: Ints, dilation: Ints) -
     for term in terms[1:]:
         total = total + _convolved(term, shape, axes, step, dilation)
     return total
+
+
+def _side_by_side(g: Node, shape: Sizes, axes: Ints) -> Node:
+    """The tensor that consists of the windows `g`, which do not overlap."""
+    order = [k for axis in range(len(shape)) for k in (axis, *(len(shape) + axes.index(a) for a in axes if a == axis))]
+    if g.op is CONTRACT:  # lanes run along the labels of the second factor, which come last
+        out, inner = g.params["out"], set(g.params["left"])
+        if not inner.isdisjoint(out[len(shape) :]):
+            inner = set(g.params["right"])
+        labels = tuple(sorted(out, key=lambda label: label not in inner))
+        a, b = g.operands
+        g = contract(a, b, g.params["left"], g.params["right"], labels)
+        order = [labels.index(out[k]) for k in order]
+    return RESHAPE(DIMSHUFFLE(g, order=tuple(order)), shape=shape)
 
 
 def _terms(g: Node) -> list[Node]:

@@ -1,8 +1,13 @@
-"""Convolutions: a product of filters and windows of a tensor becomes Conv."""
+"""Convolutions and pooling: a product of filters and windows of a tensor becomes Conv, their maximum MaxPool, and their
+sum AveragePool."""
+
+import math
+from collections.abc import Sequence
 
 from scanjit import types
 from scanjit.ir import Node
-from scanjit.onnx.exporting.writer import Writer
+from scanjit.onnx.exporting.shapes import reduction
+from scanjit.onnx.exporting.writer import Rule, Writer
 from scanjit.ops.windows import WINDOWS
 
 
@@ -37,3 +42,35 @@ def conv(w: Writer, node: Node, filters: str) -> str | None:
     steps, dilations = list(seen.params["step"]), list(seen.params["dilation"])
     y = w.op("Conv", images, filters, strides=steps, dilations=dilations, group=groups)
     return w.op("Reshape", y, w.vector(node.type.shape)) if grouped else y
+
+
+def pooled(kind: str) -> Rule:
+    """A reduction: ReduceMax, or ReduceSum. Of windows it is a pool."""
+    otherwise = reduction(kind)
+
+    def rule(w: Writer, node: Node, x: str) -> str | Sequence[str]:
+        y = _pool(w, node, kind)
+        return otherwise(w, node, x) if y is None else y
+
+    return rule
+
+
+def _pool(w: Writer, node: Node, kind: str) -> str | None:
+    """A reduction written as a pool; None if it is not one of windows behind two axes."""
+    (seen,) = node.operands
+    if seen.op is not WINDOWS or not node.type.kind.floating:
+        return None
+    x, sizes, dilations = seen.operands[0], seen.params["size"], list(seen.params["dilation"])
+    count = len(sizes)
+    whole = node.params["axes"] == tuple(range(x.ndim, x.ndim + count)) and seen.params["axes"] == tuple(
+        range(2, x.ndim)
+    )
+    if not whole or count not in (1, 2, 3) or not all(isinstance(n, int) for n in sizes):
+        return None
+    shape, steps = [types.as_int(n) for n in sizes], list(seen.params["step"])
+    if kind == "ReduceMax":
+        return w.op("MaxPool", w.value(x), kernel_shape=shape, strides=steps, dilations=dilations)
+    if any(d > 1 for d in dilations):
+        return None
+    mean = w.op("AveragePool", w.value(x), kernel_shape=shape, strides=steps)
+    return w.op("Mul", mean, w.constant(math.prod(shape), node.dtype))

@@ -5,6 +5,7 @@ What is not here has no equivalent in ONNX: random numbers, factorizations, gamm
 """
 
 from scanjit.onnx.exporting import elementwise as e, loops, products, shapes as s
+from scanjit.onnx.exporting.convolutions import pooled
 from scanjit.onnx.exporting.writer import Rule
 
 _SAME = "cos cosh det div equal erf exp log neg pow sigmoid sign sin sinh softplus sqrt sub tan tanh".split()
@@ -15,7 +16,9 @@ _NOT_COMPUTED = "assert_ clip_gradient copy expect print_ specify_shape stop_gra
 TABLE: dict[str, Rule] = {
     **{name: e.plain(name.capitalize()) for name in _SAME},
     **dict.fromkeys(_NOT_COMPUTED, e.same),
-    **{name: s.reduction(f"Reduce{name.capitalize()}") for name in ("max", "min", "prod", "sum")},
+    **{name: s.reduction(f"Reduce{name.capitalize()}") for name in ("min", "prod")},
+    "max": pooled("ReduceMax"),
+    "sum": pooled("ReduceSum"),
     # arithmetic
     "abs": lambda w, node, x: x if node.type.kind.never_negative else w.op("Abs", x),
     "add": e.plain("Add", "Or"),
