@@ -26,8 +26,9 @@ from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import broadcast_to, constant_value
 from scanjit.ops.view import DIMSHUFFLE, along
 from scanjit.runtime.shared import SharedVariable, shared
+from scanjit.tensor.cumulative import cumsum
 from scanjit.tensor.elementwise import exp
-from scanjit.tensor.reductions import cumsum, max as largest, sum as total_of
+from scanjit.tensor.reductions import max as largest, sum as total_of
 from scanjit.tensor.shapes import reshape
 from scanjit.tensor.variables import as_tensor, dimensions
 from scanjit.types import Dimension

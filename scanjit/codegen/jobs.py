@@ -10,11 +10,12 @@ from scanjit import types
 from scanjit.codegen.call import call_source
 from scanjit.codegen.common import Common, Draft, Place
 from scanjit.codegen.guest import guest_source
+from scanjit.codegen.order import order_source
 from scanjit.codegen.pack import pack_source
 from scanjit.codegen.places import PREPARED, PROFILE, SYNC
 from scanjit.codegen.sharing import Sharing
 from scanjit.codegen.source import Source
-from scanjit.schedule.nests import GuestCall, Job, LapackCall, Nest, Pack
+from scanjit.schedule.nests import GuestCall, Job, LapackCall, Nest, Order, Pack
 from scanjit.schedule.threads.split import Piece
 from scanjit.types import Dimension
 
@@ -182,3 +183,4 @@ def source_of(job: Job) -> Source:
 
 source_of.register(GuestCall, guest_source)
 source_of.register(LapackCall, call_source)
+source_of.register(Order, order_source)

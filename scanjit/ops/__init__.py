@@ -10,6 +10,7 @@ from scanjit.ops import (
     guest,
     index,
     linalg,
+    order,
     probe,
     prod,
     random,

@@ -33,13 +33,19 @@ ATTRIBUTES = {
 }
 """What symbols do not have, and what to write instead."""
 
+RUNNING = {
+    "add": "cumsum",
+    "logaddexp": "logcumsumexp",
+    "maximum": "cummax",
+    "minimum": "cummin",
+    "multiply": "cumprod",
+}
+"""What NumPy's `ufunc.accumulate` is called here; that of others is `accumulate`."""
+
 METHODS = {
-    ("add", "accumulate"): "sj.cumsum(x)",
     ("add", "reduce"): "sj.sum(x)",
-    ("maximum", "accumulate"): "sj.cummax(x)",
     ("maximum", "reduce"): "sj.max(x)",
     ("minimum", "reduce"): "sj.min(x)",
-    ("multiply", "accumulate"): "sj.cumprod(x)",
     ("multiply", "outer"): "sj.outer(x, y)",
     ("multiply", "reduce"): "sj.prod(x)",
 }

@@ -19,7 +19,7 @@ from scanjit.ops.shape import IOTA, RESHAPE, SET_SLICE, SLICE
 from scanjit.ops.stretch import BROADCAST_TO, constant_value, full
 from scanjit.ops.view import DIMSHUFFLE, along
 from scanjit.symbol import TensorLike
-from scanjit.tensor.reductions import cumsum
+from scanjit.tensor.cumulative import cumsum
 from scanjit.tensor.variables import as_tensor, axis_of, dimensions, has_symbol
 from scanjit.types import Dimension, maximum, minimum, not_negative
 

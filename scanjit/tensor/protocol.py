@@ -13,14 +13,17 @@ from scanjit.tensor import (
     complex_numbers,
     convolution,
     creation,
+    cumulative,
     curves,
     elementwise,
     foreign,
     fourier,
     indexing,
     linalg,
+    order,
     pooling,
     products,
+    quantiles,
     reductions,
     shapes,
     sizes,
@@ -41,6 +44,9 @@ MODULES: tuple[ModuleType, ...] = (
     indexing,
     curves,
     fourier,
+    cumulative,
+    order,
+    quantiles,
 )
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: getattr(module, name) for module in MODULES for name in module.__all__
@@ -55,6 +61,8 @@ METHODS = (
 
 def _array_ufunc(self: Node, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
     function = FUNCTIONS.get(foreign.ALIASES.get(ufunc.__name__, ufunc.__name__))
+    if method == "accumulate" and function is not None and ufunc.nin == 2:
+        return _accumulate(ufunc.__name__, function, *inputs, **kwargs)
     if function is None or method != "__call__":
         module = "numpy" if getattr(np, ufunc.__name__, None) is ufunc else "scipy.special"
         name = f"{module}.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
@@ -65,6 +73,16 @@ def _array_ufunc(self: Node, ufunc: Any, method: str, *inputs: Any, **kwargs: An
         raise errors.NotSupportedError(f"{name} is not defined for symbols", got=repr(self), fix=fix)
     _no_more_than(ufunc.__name__, kwargs)
     return function(*inputs)
+
+
+def _accumulate(name: str, function: Any, x: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+    _no_more_than(f"{name}.accumulate", {"out": out})
+    running = foreign.RUNNING.get(name)
+    if running is None:
+        return cumulative.accumulate(function, elementwise.cast(x, dtype) if dtype else x, axis)
+    if name in ("add", "multiply"):
+        return FUNCTIONS[running](x, axis, dtype)
+    return FUNCTIONS[running](elementwise.cast(x, dtype) if dtype else x, axis)
 
 
 def _array_function(self: Node, func: Any, types: Any, args: Any, kwargs: Any) -> Any:

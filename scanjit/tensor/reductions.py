@@ -1,40 +1,31 @@
-"""Reductions over axes, and running ones along an axis, with NumPy's names and arguments."""
+"""Reductions over axes, with NumPy's names and arguments."""
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from scanjit import errors, types
-from scanjit.ir import Graph, Node, apply, dim_node, free_variables, new_input, parts
+from scanjit.ir import Node, apply, dim_node
 from scanjit.ops import reduce as ops
-from scanjit.ops.elementwise import ABS, MAXIMUM, cast, truth, where
+from scanjit.ops.elementwise import ABS, cast, truth, where
 from scanjit.ops.parts import size_squared
 from scanjit.ops.prod import PROD
 from scanjit.ops.reduction import Reduction
-from scanjit.ops.scan import scan_node
 from scanjit.ops.shape import RESHAPE
-from scanjit.ops.stretch import SUM, broadcast_to, expand, full
+from scanjit.ops.stretch import SUM, broadcast_to, expand
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.symbol import Axis, TensorLike
 from scanjit.tensor.elementwise import exp, isclose, isfinite, log, power, sqrt, stop_gradient
 from scanjit.tensor.names import defined
-from scanjit.tensor.variables import as_tensor, axes_of, axis_of
+from scanjit.tensor.variables import accumulated, as_tensor, axes_of, axis_of
 
 
 def _reduced(op: Reduction, x: Node, axis: Any, keepdims: bool) -> Node:
     axes = axes_of(axis, x.ndim)
     result = op(x, axes=axes) if axes else x
     return expand(result, axes) if keepdims else result
-
-
-def _accumulated(x: Any, dtype: Any) -> Node:
-    """Cast to the dtype in which sums and products are computed: int64 for bools and integers, else the tensor's
-    own."""
-    x = as_tensor(x)
-    return cast(x, dtype or (x.dtype if x.type.kind.inexact else "int64"))
 
 
 def sum(x: TensorLike, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False) -> Node:
@@ -56,7 +47,7 @@ def sum(x: TensorLike, axis: Axis = None, dtype: DTypeLike | None = None, keepdi
     >>> sum(tensor((3, "n")), axis=0)
     <sum: float64(n)>
     """
-    return _reduced(SUM, _accumulated(x, dtype), axis, keepdims)
+    return _reduced(SUM, accumulated(x, dtype), axis, keepdims)
 
 
 def prod(x: TensorLike, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False) -> Node:
@@ -68,7 +59,7 @@ def prod(x: TensorLike, axis: Axis = None, dtype: DTypeLike | None = None, keepd
     >>> sj.function([], sj.prod([[1, 2], [3, 4]], axis=0), mode="reference")()
     array([3, 8])
     """
-    return _reduced(PROD, _accumulated(x, dtype), axis, keepdims)
+    return _reduced(PROD, accumulated(x, dtype), axis, keepdims)
 
 
 def max(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Node:
@@ -403,62 +394,6 @@ def norm(x: TensorLike, ord: float | str | None = None, axis: Axis = None, keepd
     if not isinstance(ord, int | float) or ord < 0:
         raise errors.ArgumentError("there is no such norm", got=repr(ord))
     return power(sum(power(sizes, ord), axis, keepdims=keepdims), 1 / ord)
-
-
-# ---- running reductions ----------------------------------------------------------------------------------------------
-
-
-def cumsum(x: TensorLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Node:
-    """The sums of the elements up to each one, along an axis (None: of all in row-major order). It is a scan.
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> sj.function([], sj.cumsum([[1, 2], [3, 4]], axis=0), mode="reference")()
-    array([[1, 2],
-           [4, 6]])
-    """
-    return _running(_accumulated(x, dtype), axis, 0, lambda total, row: total + row)
-
-
-def cumprod(x: TensorLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Node:
-    """The products of the elements up to each one, along an axis. See `cumsum`.
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> sj.function([], sj.cumprod([1, 2, 3, 4]), mode="reference")()
-    array([ 1,  2,  6, 24])
-    """
-    return _running(_accumulated(x, dtype), axis, 1, lambda total, row: total * row)
-
-
-def cummax(x: TensorLike, axis: int | None = None) -> Node:
-    """The largest of the elements up to each one, along an axis. See `cumsum`.
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> sj.function([], sj.cummax([1, 3, 2, 4]), mode="reference")()
-    array([1, 3, 3, 4])
-    """
-    x = as_tensor(x)
-    return _running(x, axis, x.type.kind.limits[0], lambda total, row: apply(MAXIMUM, total, row))
-
-
-def _running(x: Node, axis: int | None, initial: Any, step: Callable[[Node, Node], Node]) -> Node:
-    if axis is None:
-        x, axis = RESHAPE(x, shape=(types.product(x.type.shape),)), 0
-    axis = axis_of(axis, x.ndim)
-    rest = [a for a in range(x.ndim) if a != axis]
-    rows = DIMSHUFFLE(x, order=(axis, *rest)) if axis else x
-    start = full(initial, rows.type.shape[1:], x.dtype)
-    total, row = new_input(start.type), new_input(start.type)
-    after = step(total, row)
-    sizes = free_variables([after], [total, row])  # what computed sizes are computed from
-    body = Graph.of([total, row, *sizes], [after, after])
-    result = parts(scan_node(body, [start], [rows], sizes, rows.type.shape[0]))[1]
-    return DIMSHUFFLE(result, order=(*range(1, axis + 1), 0, *range(axis + 1, x.ndim))) if axis else result
 
 
 if not TYPE_CHECKING:  # they cannot compute it

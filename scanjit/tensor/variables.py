@@ -149,6 +149,12 @@ def as_tensor(x: TensorLike, dtype: DTypeLike | None = None) -> Node:
     return node if dtype is None else cast(node, dtype)
 
 
+def accumulated(x: Any, dtype: Any) -> Node:
+    """A tensor, cast to the dtype of sums and products: int64 for bools and integers, else its own."""
+    x = as_tensor(x)
+    return cast(x, dtype or (x.dtype if x.type.kind.inexact else "int64"))
+
+
 def has_symbol(x: Any) -> bool:
     """Whether a value is a symbol, or a (nested) list with one in it."""
     return any(map(has_symbol, x)) if isinstance(x, tuple | list) else ir.is_symbol(x)

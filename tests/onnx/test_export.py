@@ -226,3 +226,15 @@ def test_names_of_outputs_are_kept_when_a_model_is_written_again():
             onnx.checker.check_model(again, full_check=True)
             assert [value.name for value in again.graph.output] == list(kept)
             assert sjo.load(again).output_names == tuple(kept)
+
+
+def test_orders():
+    y, i = sj.tensor(("n", 6), "float32", "y"), sj.tensor(("k",), "int8", "i")
+    outputs = [
+        sj.argsort(y, 0), sj.sort(y), sj.sort(y, descending=True), *sj.top_k(y, 2), sj.median(y, 1), sj.argsort(i),
+        sj.quantile(y, 0.3, axis=0), sj.searchsorted(sj.sort(y[0]), y), sj.bincount(i, length=5), sj.argsort(y > 0),
+    ]  # fmt: skip
+    values = normal(4, 6).round()
+    values[1, :3] = np.nan, np.inf, np.nan
+    values[2, 2:5] = 0.0, -0.0, 0.0
+    check([y, i], outputs, [values, np.array([3, 0, 3, 1], "int8")])

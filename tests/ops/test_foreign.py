@@ -50,7 +50,6 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "np.array": (lambda: np.array([S, S]), sj.ArgumentError, r"sj.stack\(\[a, b\]\)"),
     "math.exp": (lambda: math.exp(S), sj.ArgumentError, "functions of scanjit or NumPy"),
     "np.unwrap": (lambda: np.unwrap(X), sj.NotSupportedError, "compute it with NumPy before"),
-    "np.add.accumulate": (lambda: np.add.accumulate(X), sj.NotSupportedError, r"sj.cumsum\(x\)"),
     "np.subtract.reduce": (lambda: np.subtract.reduce(X), sj.NotSupportedError, "sj.scan"),
     "unpacking": (lambda: unpacked(X), sj.ArgumentError, r"x\[0\], x\[1\], \.\.\."),
 }

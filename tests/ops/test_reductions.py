@@ -48,25 +48,6 @@ def test_dtypes_of_accumulators(name: str, dtype: str) -> None:
     same(run(getattr(sj, name), x), expected)
 
 
-@pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax"])
-@pytest.mark.parametrize("shape", [(5,), (2, 3), (2, 3, 2), (0, 2), (2, 0)])
-def test_running(name: str, shape: tuple[int, ...]) -> None:
-    x = RNG.normal(size=shape)
-    numpy_fn = np.maximum.accumulate if name == "cummax" else getattr(np, name)
-    for axis in range(-1, len(shape)):
-        agrees(lambda x, a=axis: getattr(sj, name)(x, axis=a), lambda x, a=axis: numpy_fn(x, axis=a), x, rtol=1e-14)
-    agrees(lambda x: getattr(sj, name)(x), lambda x: numpy_fn(x.ravel()), x, rtol=1e-14)
-
-
-def test_derivative_of_running_sums() -> None:
-    x = RNG.normal(size=(3, 2))
-    weights = np.cos(np.arange(6.0)).reshape(3, 2)
-    for fn in (sj.cumsum, sj.cumprod, sj.cummax):
-        cost = lambda x, fn=fn: (fn(x, axis=0) * weights).sum()
-        got = run(lambda x, cost=cost: grad(cost(x), x), x)
-        np.testing.assert_allclose(got, differences(lambda x, cost=cost: run(cost, x), [x], 0), rtol=1e-6, atol=1e-8)
-
-
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 def test_positions(name: str) -> None:
     x = RNG.integers(-3, 3, (3, 4, 5)).astype("float64")

@@ -130,6 +130,24 @@ def _places(w: Writer, node: Node, shape: Sequence[Dimension], indices: Sequence
     return (w.op("Concat", *parts, axis=width) if len(parts) > 1 else parts[0]), width
 
 
+def order(w: Writer, node: Node, x: str) -> str:
+    """The places of the elements of rows, the smallest first. `TopK` says nothing about NaN: so infinities stand for
+    them, and then the places of numbers are put before those of NaN."""
+    (operand,), size = node.operands, w.vector(node.type.shape[-1:])
+    last = node.ndim - 1
+
+    def places(name: str) -> str:
+        return w.several("TopK", [name, size], 2, axis=last, largest=0, sorted=1)[1]
+
+    if not operand.type.kind.floating:
+        wide = x if operand.dtype in (np.int32, np.int64) else w.cast(x, np.dtype("int32"))
+        return places(wide)
+    bad = w.op("IsNaN", x)
+    found = places(w.where(bad, w.constant(np.inf, operand.dtype), x, operand.dtype))
+    flags = w.op("GatherElements", w.cast(bad, np.dtype("int32")), found, axis=last)
+    return w.op("GatherElements", found, places(flags), axis=last)
+
+
 def scatter(w: Writer, node: Node, x: str, v: str, *indices: str) -> str:
     """A tensor with entries at indices replaced, or added to."""
     axis, ndim, count = node.params["axis"], node.ndim, len(indices)

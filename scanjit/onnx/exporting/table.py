@@ -82,6 +82,7 @@ TABLE: dict[str, Rule] = {
     "any": s.any_,
     "argmax": s.position("ArgMax"),
     "argmin": s.position("ArgMin"),
+    "argsort": s.order,
     "contract": products.contract,
     # loops and branches
     "ifelse": loops.ifelse,

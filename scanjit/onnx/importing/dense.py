@@ -127,6 +127,19 @@ def hardmax(call: Call) -> Node:
     return cast(places == along(IOTA(length=x.type.shape[axis]), axis, x.ndim), x.dtype)
 
 
+def top_k(call: Call) -> list[Node]:
+    """The largest or smallest elements along an axis, and their places. They come in order, whether or not they have
+    to."""
+    x, axis = call.input(0), call.axis(call.input(0), -1)
+    sizes = call.dims("k", 1, None)
+    if sizes is None:
+        sizes = (call.integer("k", 0),)
+    call.integer("sorted", 1)
+    places = tensor.argsort(x, axis, descending=bool(call.integer("largest", 1)))
+    places = places[(*[slice(None)] * axis, slice(0, sizes[0]))]
+    return [tensor.take_along_axis(x, places, axis), places]
+
+
 def cumulative(function: Callable[..., Node], start: int) -> Callable[[Call], Node]:
     """Running sums or products along an axis."""
 

@@ -143,6 +143,7 @@ TABLE: dict[str, Callable[[Call], Node | Sequence[Node]]] = {
     "Slice": shapes.slice_,
     "SpaceToDepth": shapes.space_to_depth,
     "Split": shapes.split,
+    "TopK": dense.top_k,
     "Squeeze": shapes.squeeze,
     "Tile": shapes.tile,
     "Transpose": shapes.transpose,

@@ -7,6 +7,7 @@ from scanjit.ops.factor import CHOLESKY, LU, TRIANGULAR_SOLVE
 from scanjit.ops.guest import CALL
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.linalg import Contraction
+from scanjit.ops.order import ARGSORT
 from scanjit.ops.reduce import ArgReduction
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import CONCATENATE, COPY, IOTA, RESHAPE, SET_SLICE
@@ -17,6 +18,7 @@ from scanjit.schedule.lower.ops.gather import GatherRule
 from scanjit.schedule.lower.ops.guest import GuestRule
 from scanjit.schedule.lower.ops.ifelse import IfElseRule
 from scanjit.schedule.lower.ops.lapack import CholeskyRule, LuRule, TriangularSolveRule
+from scanjit.schedule.lower.ops.order import OrderRule
 from scanjit.schedule.lower.ops.pointwise import ElementwiseRule, KnownRule, ViewRule
 from scanjit.schedule.lower.ops.reduction import ReductionRule
 from scanjit.schedule.lower.ops.reshape import CopyRule, ReshapeRule
@@ -43,6 +45,7 @@ RULES = Rules(
         SET_SLICE: SetSliceRule(),
         SCATTER: ScatterRule(),
         CALL: GuestRule(),
+        ARGSORT: OrderRule(),
         CHOLESKY: CholeskyRule(),
         LU: LuRule(),
         TRIANGULAR_SOLVE: TriangularSolveRule(),

@@ -19,6 +19,7 @@ from scanjit.schedule.nests.guest import GuestCall
 from scanjit.schedule.nests.lapack import LapackCall
 from scanjit.schedule.nests.loops import NestLoop
 from scanjit.schedule.nests.nest import Nest, Store
+from scanjit.schedule.nests.order import Order
 from scanjit.schedule.nests.pack import Pack
 from scanjit.schedule.nests.program import Program
 from scanjit.schedule.nests.statement import Statement
@@ -159,6 +160,10 @@ class _Writer:
     def _(self, call: GuestCall) -> list[str]:
         arguments, results = (", ".join(map(self.ref, refs)) for refs in (call.arguments, call.results))
         return [f"{results} = {call.title}({arguments})"]
+
+    @lines.register
+    def _(self, found: Order) -> list[str]:
+        return [f"{self.ref(found.order)} = {found.title}({self.ref(found.values)})"]
 
     @lines.register
     def _(self, loop: TimeLoop) -> list[str]:

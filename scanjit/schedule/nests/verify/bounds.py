@@ -12,6 +12,7 @@ from scanjit.schedule.nests.buffers import Buffer
 from scanjit.schedule.nests.guest import GuestCall
 from scanjit.schedule.nests.lapack import LapackCall
 from scanjit.schedule.nests.nest import Nest
+from scanjit.schedule.nests.order import Order
 from scanjit.schedule.nests.pack import Pack
 from scanjit.schedule.nests.program import Program
 from scanjit.schedule.nests.statement import Statement
@@ -71,7 +72,7 @@ def _extents(statement: Statement) -> Iterator[tuple[Buffer, Dimension, Axes]]:
             for access, _ in statement.accesses():
                 if access.panel is None and access not in idle:
                     yield access.buffer, access.offset, tuple((k.size, step) for k, step in access.strides.items())
-    elif isinstance(statement, Pack | LapackCall | GuestCall):
+    elif isinstance(statement, Pack | LapackCall | GuestCall | Order):
         for ref in statement.sources if isinstance(statement, Pack) else statement.places:
             yield ref.buffer, ref.offset, tuple(zip(ref.shape, ref.strides, strict=True))
 

@@ -1,0 +1,178 @@
+"""Running reductions along an axis: each is a scan."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from scanjit import errors, types
+from scanjit.ir import Graph, Node, apply, free_variables, new_input, parts
+from scanjit.ops.elementwise import MAXIMUM, MINIMUM, cast, where
+from scanjit.ops.reduce import ANY
+from scanjit.ops.scan import scan_node
+from scanjit.ops.shape import CONCATENATE, RESHAPE, window
+from scanjit.ops.stretch import SUM, full
+from scanjit.ops.view import DIMSHUFFLE
+from scanjit.symbol import TensorLike
+from scanjit.tensor.elementwise import logaddexp
+from scanjit.tensor.variables import accumulated, as_tensor, axis_of
+
+__all__ = [
+    "accumulate", "cummax", "cummin", "cumprod", "cumsum", "logcumsumexp", "nancumprod", "nancumsum"
+]  # fmt: skip
+
+
+def cumsum(x: TensorLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Node:
+    """The sums of the elements up to each one, along an axis (None: of all in row-major order). It is a scan.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.cumsum([[1, 2], [3, 4]], axis=0), mode="reference")()
+    array([[1, 2],
+           [4, 6]])
+    """
+    return _running(accumulated(x, dtype), axis, 0, lambda total, row: total + row)
+
+
+def cumprod(x: TensorLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Node:
+    """The products of the elements up to each one, along an axis. See `cumsum`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.cumprod([1, 2, 3, 4]), mode="reference")()
+    array([ 1,  2,  6, 24])
+    """
+    return _running(accumulated(x, dtype), axis, 1, lambda total, row: total * row)
+
+
+def nancumsum(x: TensorLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Node:
+    """The running sums of the elements that are not NaN. See `cumsum`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.nancumsum([1.0, float("nan"), 2.0]), mode="reference")()
+    array([1., 1., 3.])
+    """
+    return cumsum(_without_nan(x, 0), axis, dtype)
+
+
+def nancumprod(x: TensorLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Node:
+    """The running products of the elements that are not NaN. See `cumsum`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.nancumprod([2.0, float("nan"), 3.0]), mode="reference")()
+    array([2., 2., 6.])
+    """
+    return cumprod(_without_nan(x, 1), axis, dtype)
+
+
+def cummax(x: TensorLike, axis: int | None = None) -> Node:
+    """The largest of the elements up to each one, along an axis; NaN from the first NaN on. See `cumsum`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.cummax([1, 3, 2, 4]), mode="reference")()
+    array([1, 3, 3, 4])
+    """
+    x = as_tensor(x)
+    return _running(x, axis, x.type.kind.limits[0], lambda best, row: apply(MAXIMUM, best, row))
+
+
+def cummin(x: TensorLike, axis: int | None = None) -> Node:
+    """The smallest of the elements up to each one, along an axis; NaN from the first NaN on. See `cumsum`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.cummin([3, 4, 1, 2]), mode="reference")()
+    array([3, 3, 1, 1])
+    """
+    x = as_tensor(x)
+    return _running(x, axis, x.type.kind.limits[1], lambda best, row: apply(MINIMUM, best, row))
+
+
+def logcumsumexp(x: TensorLike, axis: int | None = None) -> Node:
+    """The logarithms of the running sums of `exp(x)`, without overflow. See `cumsum`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.logcumsumexp([1000.0, 1000.0]).round(6), mode="reference")()
+    array([1000.      , 1000.693147])
+    """
+    x = as_tensor(x)
+    x = x if x.type.kind.inexact else cast(x, "float64")
+    return _running(x, axis, -np.inf, logaddexp)
+
+
+def accumulate(function: Callable[[Node, Node], Node], x: TensorLike, axis: int = 0) -> Node:
+    """What a function of two tensors gives for the first entries along an axis, one after the other: the first one,
+    `function(first, second)`, `function` of that and the third, and so on. NumPy's `ufunc.accumulate` of a symbol is
+    this.
+
+    Parameters
+    ----------
+    function : callable
+        Takes what it gave before and the next entry; gives a tensor of the shape and dtype of an entry.
+    x : tensor_like
+    axis : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import scanjit as sj
+    >>> x = sj.vector("x")
+    >>> sj.function([x], np.subtract.accumulate(x), mode="reference")([5.0, 1.0, 2.0])
+    array([5., 4., 2.])
+    """
+    x = as_tensor(x)
+    if x.ndim == 0:
+        raise errors.ShapeError("accumulate goes along an axis, and a scalar has none", got=x.type)
+    axis = axis_of(axis, x.ndim)
+    rows = _moved(x, axis, 0)
+    size = rows.type.shape[0]
+    some = types.minimum(size, 1)
+    first, rest = window(rows, 0, 0, some), window(rows, 0, some, size - some)
+    start = (ANY if x.type.kind.is_mask else SUM)(first, axes=(0,))  # there may be no first entry
+    return _moved(CONCATENATE(first, scanned(rest, start, function), axis=0), 0, axis)
+
+
+def _without_nan(x: TensorLike, instead: int) -> Node:
+    x = as_tensor(x)
+    return where(x == x, x, instead) if x.type.kind.inexact else x
+
+
+def _running(x: Node, axis: int | None, initial: Any, step: Callable[[Node, Node], Node]) -> Node:
+    if axis is None:
+        x, axis = RESHAPE(x, shape=(types.product(x.type.shape),)), 0
+    axis = axis_of(axis, x.ndim)
+    rows = _moved(x, axis, 0)
+    return _moved(scanned(rows, full(initial, rows.type.shape[1:], x.dtype), step), 0, axis)
+
+
+def _moved(x: Node, source: int, target: int) -> Node:
+    """`x` with one axis moved, the others in order."""
+    order = [a for a in range(x.ndim) if a != source]
+    order.insert(target, source)
+    return x if source == target else DIMSHUFFLE(x, order=tuple(order))
+
+
+def scanned(rows: Node, start: Node, step: Callable[..., Node], constants: Sequence[Node] = ()) -> Node:
+    """The states of a scan over rows. `step` takes the state, a row and the constants."""
+    row = rows.type.with_shape(rows.type.shape[1:])
+    given = [new_input(of) for of in (start.type, row, *(node.type for node in constants))]
+    after = step(*given)
+    if after.type != start.type:
+        raise errors.DtypeError(
+            "what is accumulated must stay of one type", got=after.type, expected=str(start.type), fix="cast x before"
+        )
+    sizes = free_variables([after], given)  # what computed sizes are computed from
+    body = Graph.of([*given, *sizes], [after, after])
+    return parts(scan_node(body, [start], [rows], [*constants, *sizes], rows.type.shape[0]))[1]

@@ -1,0 +1,371 @@
+"""Sorting, and what follows from an order: places in sorted vectors, distinct elements, counts.
+
+All of it is made of `argsort` and indexing, and has its derivatives from there: each element of a sorted tensor has the
+derivative of the element that it is.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from scanjit import errors, types
+from scanjit.ir import Node, constant, dim_node
+from scanjit.ops.elementwise import cast, where
+from scanjit.ops.index import GATHER, SCATTER
+from scanjit.ops.order import ARGSORT
+from scanjit.ops.shape import IOTA, SET_SLICE, flip, window
+from scanjit.ops.stretch import broadcast_to, constant_value, full
+from scanjit.ops.view import along
+from scanjit.symbol import TensorLike
+from scanjit.tensor.cumulative import cumsum, scanned
+from scanjit.tensor.indexing import take
+from scanjit.tensor.probes import assert_
+from scanjit.tensor.reductions import all as all_of
+from scanjit.tensor.shapes import moveaxis, ravel
+from scanjit.tensor.variables import as_tensor, axis_of, dimensions, promoted
+from scanjit.types import Dimension
+
+__all__ = [
+    "argpartition", "argsort", "bincount", "digitize", "partition", "searchsorted", "sort", "top_k", "unique"
+]  # fmt: skip
+
+FARTHEST = 48
+"""A vector of unknown length has at most two to the power of this elements."""
+
+
+# ---- sorting ---------------------------------------------------------------------------------------------------------
+
+
+def argsort(
+    x: TensorLike, axis: int | None = -1, kind: str | None = None, *, descending: bool = False, stable: bool = True
+) -> Node:
+    """The places (int64) of the elements along an axis, the smallest element first. NaN comes last.
+
+    Parameters
+    ----------
+    x : tensor_like
+    axis : int or None
+        None sorts all elements in row-major order.
+    kind : str, optional
+        What NumPy takes. Every order here is stable: equal elements stay in order.
+    descending : bool
+        Whether the largest element comes first; before it comes NaN.
+    stable : bool
+        As `kind`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.argsort([3.0, float("nan"), 1.0, 3.0]), mode="reference")()
+    array([2, 0, 3, 1])
+    """
+    x, axis = _along(x, axis)
+    return moveaxis(_order(moveaxis(x, axis, -1), descending), -1, axis)
+
+
+def sort(
+    x: TensorLike, axis: int | None = -1, kind: str | None = None, *, descending: bool = False, stable: bool = True
+) -> Node:
+    """The elements in order along an axis, NaN last. Arguments as for `argsort`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.sort([[3, 1, 2], [9, 7, 8]]), mode="reference")()
+    array([[1, 2, 3],
+           [7, 8, 9]])
+    """
+    x, axis = _along(x, axis)
+    rows = moveaxis(x, axis, -1)
+    return moveaxis(_picked(rows, _order(rows, descending)), -1, axis)
+
+
+def partition(x: TensorLike, kth: Any, axis: int | None = -1, kind: str | None = None) -> Node:
+    """The elements along an axis such that those at the places `kth` are where they are in the sorted tensor, smaller
+    ones before them and larger ones behind. Here, all are sorted.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.partition([4, 3, 1, 2], 1)[1], mode="reference")()
+    array(2)
+    """
+    x, axis = _along(x, axis)
+    _check_places(kth, x, axis)
+    return sort(x, axis)
+
+
+def argpartition(x: TensorLike, kth: Any, axis: int | None = -1, kind: str | None = None) -> Node:
+    """The places of what `partition` gives.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.argpartition([4, 3, 1, 2], 1)[1], mode="reference")()
+    array(3)
+    """
+    x, axis = _along(x, axis)
+    _check_places(kth, x, axis)
+    return argsort(x, axis)
+
+
+def top_k(x: TensorLike, k: Any, axis: int = -1) -> tuple[Node, Node]:
+    """The `k` largest elements along an axis, the largest first, and their places. NaN counts as larger than all. Of
+    equal elements, the first comes first.
+
+    Parameters
+    ----------
+    x : tensor_like
+    k : int or integer scalar
+        At most the size of the axis.
+    axis : int
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> values, places = sj.top_k([5.0, 1.0, 7.0], 2)
+    >>> sj.function([], [values, places], mode="reference")()
+    [array([7., 5.]), array([2, 0])]
+    """
+    x, axis = _along(x, axis)
+    (count,) = dimensions(k)
+    n = x.type.shape[axis]
+    if isinstance(count, int) and (count < 0 or (isinstance(n, int) and count > n)):
+        raise errors.ArgumentError("top_k gives some of the elements", got=f"k={count}", expected=f"0 to {n}")
+    rows = moveaxis(x, axis, -1)
+    order = window(_order(rows, descending=True), rows.ndim - 1, 0, count)
+    return moveaxis(_picked(rows, order), -1, axis), moveaxis(order, -1, axis)
+
+
+def _along(x: TensorLike, axis: int | None) -> tuple[Node, int]:
+    """A tensor and one of its axes; all elements in one axis, if that is None."""
+    x = as_tensor(x)
+    if axis is None:
+        return ravel(x), 0
+    if not x.ndim:
+        raise errors.ShapeError("a scalar has no order", got=x.type, expected="a tensor with an axis to sort along")
+    return x, axis_of(axis, x.ndim)
+
+
+def _order(rows: Node, descending: bool) -> Node:
+    """The places of the elements of rows. Backwards, the order of the flipped rows has equal elements in order."""
+    if not descending:
+        return ARGSORT(rows)
+    last = rows.ndim - 1
+    return dim_node(rows.type.shape[last] - 1) - flip(ARGSORT(flip(rows, last)), last)
+
+
+def _picked(rows: Node, places: Node) -> Node:
+    """The elements of rows at places that differ between rows."""
+    *batch, _ = rows.type.shape
+    before = [along(IOTA(length=n), a, rows.ndim) for a, n in enumerate(batch)]
+    return GATHER(rows, *before, places, axis=0)
+
+
+def _check_places(kth: Any, x: Node, axis: int) -> None:
+    n = x.type.shape[axis]
+    for place in np.ravel(kth):
+        if not isinstance(place, int | np.integer):
+            raise errors.ArgumentError("the places of a partition are known integers", got=repr(kth))
+        if isinstance(n, int) and not -n <= place < n:
+            raise errors.ArgumentError("a partition has no such place", got=f"kth={place}", expected=f"{-n} to {n - 1}")
+
+
+# ---- places in sorted vectors ----------------------------------------------------------------------------------------
+
+
+def searchsorted(a: TensorLike, v: TensorLike, side: str = "left", sorter: TensorLike | None = None) -> Node:
+    """Where elements would stand in a sorted vector: how many of its elements come before each of `v`.
+
+    Parameters
+    ----------
+    a : tensor_like
+        A sorted vector.
+    v : tensor_like
+        What to look for. NaN counts as larger than all.
+    side : "left" or "right"
+        Whether elements of `a` that are equal come behind, or before.
+    sorter : tensor_like, optional
+        The order of `a`, if it is not sorted.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.searchsorted([1.0, 2.0, 4.0], [2.0, 3.0, 9.0]), mode="reference")()
+    array([1, 2, 3])
+    """
+    if side not in ("left", "right"):
+        raise errors.ArgumentError("no such side", got=repr(side), expected="'left' or 'right'")
+    a, v = promoted([a, v])
+    if a.ndim != 1:
+        raise errors.ShapeError("searchsorted looks into a vector", got=a.type, fix="sj.vmap, for several vectors")
+    if a.type.kind.is_complex:
+        raise errors.DtypeError("complex numbers have no order", got=a.type)
+    if sorter is not None:
+        a = take(a, sorter, 0)
+    n = a.type.shape[0]
+    found = full(0, v.type.shape, "int64")
+    if isinstance(n, int) and n == 0:
+        return found
+    if isinstance(n, int):
+        for power in reversed(range(n.bit_length())):
+            found = _further(found, constant(1 << power), a, v, side)
+        return found
+    powers = constant(2 ** np.arange(FARTHEST - 1, -1, -1, dtype=np.int64))
+    return scanned(powers, found, lambda at, step, a, v: _further(at, step, a, v, side), [a, v])[-1]
+
+
+def _further(found: Node, step: Node, a: Node, v: Node, side: str) -> Node:
+    """The next step of a search: `step` elements further, if all of them come before those of `v`."""
+    further = found + step
+    inside = further <= dim_node(a.type.shape[0])
+    place = where(inside, further - 1, 0)
+    return where(inside & _comes_before(_entries(a, place), v, side), further, found)
+
+
+def _entries(a: Node, place: Node) -> Node:
+    """The elements of a vector at places. If it is empty, nobody looks at what this gives."""
+    n = a.type.shape[0]
+    if not types.not_negative(n - 1):
+        a = SET_SLICE(full(0, (types.maximum(n, 1),), a.dtype), a, start=(0,), step=(1,))
+    return GATHER(a, place, axis=0)
+
+
+def _comes_before(a: Node, v: Node, side: str) -> Node:
+    """Whether `a` comes before `v` in an order in which NaN is last."""
+    if side == "right":
+        return (a <= v) | (v != v) if a.type.kind.floating else a <= v
+    return (a < v) | ((v != v) & (a == a)) if a.type.kind.floating else a < v
+
+
+def digitize(x: TensorLike, bins: TensorLike, right: bool = False) -> Node:
+    """In which bin each element lies: how many edges it has reached. The edges rise or fall. See `numpy.digitize`.
+
+    Parameters
+    ----------
+    x : tensor_like
+    bins : tensor_like
+        The edges.
+    right : bool
+        Whether an edge belongs to the bin below it.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.digitize([0.2, 6.4, 3.0], [0.0, 1.0, 2.5, 4.0]), mode="reference")()
+    array([1, 4, 3])
+    """
+    x, edges = as_tensor(x), as_tensor(bins)
+    if edges.ndim != 1:
+        raise errors.ShapeError("the edges of bins are a vector", got=edges.type)
+    known = constant_value(edges)
+    if known is not None and not ((known[1:] >= known[:-1]).all() or (known[1:] <= known[:-1]).all()):
+        raise errors.ArgumentError("the edges of bins must rise or fall", got=known)
+    side, n = ("left" if right else "right"), edges.type.shape[0]
+    if isinstance(n, int) and n < 2:
+        return searchsorted(edges, x, side)
+    falls = window(edges, 0, 0, types.minimum(n, 1)) > window(edges, 0, types.maximum(n - 1, 0), types.minimum(n, 1))
+    falling = falls.any()
+    rising = where(falling, flip(edges, 0), edges)
+    found = searchsorted(rising, x, side)
+    return where(falling, dim_node(n) - found, found)
+
+
+# ---- counting --------------------------------------------------------------------------------------------------------
+
+
+def unique(
+    x: TensorLike,
+    size: Any = None,
+    fill_value: Any = None,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+) -> Any:
+    """The distinct elements in order, as a vector of a given size. All NaN count as one.
+
+    Parameters
+    ----------
+    x : tensor_like
+    size : int or integer scalar
+        How many elements the result has. It is an error if there are more distinct ones.
+    fill_value : number, optional
+        What stands behind the distinct elements; by default the first of them.
+    return_index, return_inverse, return_counts : bool
+        Whether to return the place where each first occurs, the place of each element in the result (of the shape of
+        `x`), and how often each occurs too. Where `fill_value` stands, the place is that of the first one, and the
+        count 0.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> values, counts = sj.unique([3, 1, 3], size=3, fill_value=-1, return_counts=True)
+    >>> sj.function([], [values, counts], mode="reference")()
+    [array([ 1,  3, -1]), array([1, 2, 0])]
+    """
+    if size is None:
+        raise errors.ArgumentError("the size of a result must be known before it is computed", fix="give size=")
+    x, (count,) = as_tensor(x), dimensions(size)
+    flat = ravel(x)
+    order = ARGSORT(flat)
+    found = GATHER(flat, order, axis=0)
+    n = flat.type.shape[0]
+    some = types.minimum(n, 1)
+    here, before = window(found, 0, some, n - some), window(found, 0, 0, n - some)
+    differs = (here != before) & ((here == here) | (before == before))
+    group = cumsum(SET_SLICE(full(0, (n,), "int64"), cast(differs, "int64"), start=(some,), step=(1,)))
+    fits = group < dim_node(count)
+    group = assert_(all_of(fits), where(fits, group, 0), "unique found more distinct elements than its size")
+    first = SCATTER(full(0, (count,), "int64"), flip(order, 0), flip(group, 0), axis=0, add=False)
+    counts = SCATTER(full(0, (count,), "int64"), full(1, (n,), "int64"), group, axis=0, add=True)
+    met = counts > 0
+    first = where(met, first, window(first, 0, 0, types.minimum(count, 1)))
+    values = _entries(flat, first)
+    if fill_value is not None:
+        values = where(met, values, cast(as_tensor(fill_value), x.dtype))
+    results = [values]
+    if return_index:
+        results.append(first)
+    if return_inverse:
+        results.append(SCATTER(full(0, (n,), "int64"), group, order, axis=0, add=False).reshape(x.type.shape))
+    if return_counts:
+        results.append(counts)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def bincount(x: TensorLike, weights: TensorLike | None = None, minlength: int = 0, *, length: Any = None) -> Node:
+    """How often each of the integers 0, 1... occurs in a vector; or the sum of the weights of those that are equal.
+
+    Parameters
+    ----------
+    x : tensor_like
+        Integers, each at least 0 and less than `length`; others are an error.
+    weights : tensor_like, optional
+        A vector of the same size.
+    minlength : int
+        `length` must be at least this.
+    length : int or integer scalar
+        The size of the result.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.bincount([0, 2, 2], length=4), mode="reference")()
+    array([1, 0, 2, 0])
+    """
+    x = as_tensor(x)
+    if not (x.type.kind.integral or x.type.kind.is_mask) or x.ndim != 1:
+        raise errors.ArgumentError("bincount takes a vector of integers", got=x.type)
+    if length is None:
+        raise errors.ArgumentError("the size of a result must be known before it is computed", fix="give length=")
+    (count,) = dimensions(length)
+    size: Dimension = types.maximum(count, minlength)
+    counted = full(1, x.type.shape, "int64")
+    if weights is not None:
+        w = as_tensor(weights)
+        w = w if w.type.kind.inexact else cast(w, "float64")
+        if w.ndim != 1:
+            raise errors.ShapeError("the weights of bincount are a vector", got=w.type)
+        types.equate(w.type.shape[0], x.type.shape[0], "the size of the weights of bincount")
+        counted = broadcast_to(w, x.type.shape)
+    return SCATTER(full(0, (size,), counted.dtype), counted, cast(x, "int64"), axis=0, add=True)

@@ -1,0 +1,156 @@
+"""Medians and quantiles: entries of sorted tensors."""
+
+import numpy as np
+
+from scanjit import errors, types
+from scanjit.ir import Node, dim_node, is_number
+from scanjit.ops.elementwise import cast, where
+from scanjit.ops.shape import window
+from scanjit.ops.stretch import constant_value, expand
+from scanjit.signatures import DType
+from scanjit.symbol import Axis, TensorLike
+from scanjit.tensor.elementwise import ceil, clip, floor, rint
+from scanjit.tensor.indexing import take
+from scanjit.tensor.order import sort
+from scanjit.tensor.probes import assert_
+from scanjit.tensor.shapes import moveaxis, reshape
+from scanjit.tensor.variables import as_tensor, axes_of
+from scanjit.types import Dimension
+
+__all__ = ["median", "percentile", "quantile"]
+
+CONTINUOUS = {
+    "linear": (1.0, 1.0),
+    "hazen": (0.5, 0.5),
+    "weibull": (0.0, 0.0),
+    "median_unbiased": (1 / 3, 1 / 3),
+    "normal_unbiased": (3 / 8, 3 / 8),
+    "interpolated_inverted_cdf": (0.0, 1.0),
+}
+"""The methods of NumPy that interpolate, with what Hyndman and Fan call alpha and beta."""
+STEPS = ("lower", "higher", "nearest", "midpoint")
+"""Those that take entries near the place of the method "linear"."""
+
+
+def median(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Node:
+    """The median over axes: the middle element, or the mean of the two in the middle; NaN if there is one.
+
+    Parameters
+    ----------
+    x : tensor_like
+    axis : int, tuple of ints or None
+        The axes to look along; None for all.
+    keepdims : bool
+        Whether the axes stay, with size 1.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.median([[1.0, 5.0, 2.0], [4.0, 3.0, 9.0]], axis=1), mode="reference")()
+    array([2., 4.])
+    """
+    axes, ordered, n = _sorted(as_tensor(x), None, axis, "median")
+    last = ordered.ndim - 1
+    below, above = (window(ordered, last, half, 1) for half in ((n - 1) // 2, n // 2))
+    found = _or_nan(where(below == above, below, (below + above) * 0.5), ordered, n)
+    found = reshape(found, found.shape[:-1])
+    return expand(found, axes) if keepdims else found
+
+
+def quantile(x: TensorLike, q: TensorLike, axis: Axis = None, method: str = "linear", keepdims: bool = False) -> Node:
+    """The value below which a share `q` of the elements lies, over axes; NaN if there is one.
+
+    Parameters
+    ----------
+    x : tensor_like
+    q : tensor_like
+        Shares from 0 to 1. Their axes are the first ones of the result.
+    axis : int, tuple of ints or None
+        The axes to look along; None for all.
+    method : str
+        As for `numpy.quantile`: "linear" and the others that interpolate, "lower", "higher", "nearest", "midpoint".
+    keepdims : bool
+        Whether the axes stay, with size 1.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.quantile([4.0, 1.0, 3.0], [0.0, 0.25, 1.0]), mode="reference")()
+    array([1., 2., 4.])
+    """
+    x, q = as_tensor(x), q if is_number(q) else as_tensor(q)
+    dtype = x.dtype if x.type.kind.floating else np.dtype("float64")
+    if isinstance(q, Node):
+        dtype = types.promote([dtype, q.dtype])
+    shares = cast(as_tensor(q), "float64")
+    known = constant_value(shares)
+    message = "the shares of quantiles are from 0 to 1"
+    if known is not None and not ((known >= 0) & (known <= 1)).all():
+        raise errors.ArgumentError(message, got=known)
+    if known is None:
+        shares = assert_(((shares >= 0) & (shares <= 1)).all(), shares, message)
+    axes, ordered, n = _sorted(x, dtype, axis, "quantile")
+    place = clip(_place(shares, dim_node(n), method), 0, dim_node(n - 1))
+    first, second = floor(place), ceil(place)
+    if method in STEPS:
+        first, second = {
+            "lower": (first, first),
+            "higher": (second, second),
+            "nearest": (rint(place),) * 2,
+            "midpoint": (first, second),
+        }[method]
+    below, above = (take(ordered, cast(at, "int64"), -1) for at in (first, second))
+    weight = cast(where(first == second, 0.0, 0.5) if method == "midpoint" else place - floor(place), dtype)
+    if method == "midpoint" or method in CONTINUOUS:
+        gap = above - below
+        near = where(weight < 0.5, below + gap * weight, above - gap * (1 - weight))
+        below = where(below == above, below, near)
+    ndim = ordered.ndim - 1
+    found = _or_nan(below, ordered, n, shares.ndim)
+    found = moveaxis(found, tuple(range(ndim, ndim + shares.ndim)), tuple(range(shares.ndim)))
+    return expand(found, [a + shares.ndim for a in axes]) if keepdims else found
+
+
+def percentile(x: TensorLike, q: TensorLike, axis: Axis = None, method: str = "linear", keepdims: bool = False) -> Node:
+    """The `quantile` for shares in percent.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.percentile([4.0, 1.0, 3.0], 50), mode="reference")()
+    array(3.)
+    """
+    return quantile(x, q / 100 if is_number(q) else as_tensor(q) / 100, axis, method, keepdims)
+
+
+def _sorted(x: Node, dtype: DType | None, axis: Axis, name: str) -> tuple[tuple[int, ...], Node, Dimension]:
+    """The axes to look along, the elements sorted along one last axis in place of them, and how many they are."""
+    if x.type.kind.is_complex:
+        raise errors.DtypeError("complex numbers have no order", got=x.type)
+    x = cast(x, dtype or (x.dtype if x.type.kind.floating else "float64"))
+    axes = axes_of(axis, x.ndim)
+    kept = [a for a in range(x.ndim) if a not in axes]
+    n = types.product(x.type.shape[a] for a in axes)
+    if isinstance(n, int) and n == 0:
+        raise errors.ShapeError(f"{name} of no elements", got=x.type, expected="at least one")
+    rows = reshape(x.transpose((*kept, *axes)) if x.ndim else x, (*(x.shape[a] for a in kept), dim_node(n)))
+    return axes, sort(rows), n
+
+
+def _place(shares: Node, n: Node, method: str) -> Node:
+    """Where quantiles lie between the entries of a sorted vector."""
+    if method not in CONTINUOUS and method not in STEPS:
+        raise errors.NotSupportedError(
+            "no such method for quantiles", got=repr(method), expected=", ".join([*CONTINUOUS, *STEPS])
+        )
+    if method in ("linear", *STEPS):
+        return (n - 1) * shares
+    alpha, beta = CONTINUOUS[method]
+    return n * shares + (alpha + shares * (1 - alpha - beta)) - 1
+
+
+def _or_nan(found: Node, ordered: Node, n: Dimension, more: int = 1) -> Node:
+    """NaN where the last of the sorted elements is NaN. `found` has `more` axes behind those of the rows."""
+    largest = window(ordered, ordered.ndim - 1, n - 1, 1)
+    largest = reshape(largest, (*largest.shape[:-1], *(1,) * more))
+    return where(largest == largest, found, largest)

@@ -1,0 +1,86 @@
+"""Running reductions beside NumPy, and their derivatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from tests.ops.support import agrees, run, same
+
+RNG = np.random.default_rng(0)
+IN_NUMPY = {
+    "cummax": np.maximum.accumulate,
+    "cummin": np.minimum.accumulate,
+    "cumprod": np.cumprod,
+    "cumsum": np.cumsum,
+    "logcumsumexp": np.logaddexp.accumulate,
+    "nancumprod": np.nancumprod,
+    "nancumsum": np.nancumsum,
+}
+
+
+@pytest.mark.parametrize("with_nan", [False, True])
+@pytest.mark.parametrize("name", IN_NUMPY)
+@pytest.mark.parametrize("shape", [(5,), (2, 3), (2, 300), (2, 3, 2), (0, 2), (2, 0)])
+def test_beside_numpy(name: str, shape: tuple[int, ...], with_nan: bool) -> None:
+    x, fn, numpy_fn = RNG.normal(size=shape), getattr(sj, name), IN_NUMPY[name]
+    if with_nan and x.size > 3:
+        x.flat[[1, -2]] = np.nan, -np.inf
+    for axis in range(-1, len(shape)):
+        agrees(lambda x, a=axis: fn(x, axis=a), lambda x, a=axis: numpy_fn(x, axis=a), x, rtol=1e-13)
+    agrees(fn, lambda x: numpy_fn(x.ravel()), x, rtol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "uint8", "int64", "bool"])
+def test_dtypes(dtype: str) -> None:
+    x = np.array([1, 0, 2, 1, 1]).astype(dtype)
+    for name in ("cummax", "cummin"):
+        agrees(getattr(sj, name), IN_NUMPY[name], x)
+    same(run(sj.logcumsumexp, x.astype("float32")), np.logaddexp.accumulate(x.astype("float32")), 1e-6)
+    assert run(sj.nancumsum, x).dtype == (np.float32 if dtype == "float32" else np.int64)
+
+
+UFUNCS = (np.add, np.multiply, np.maximum, np.minimum, np.logaddexp, np.subtract, np.divide, np.hypot, np.power)
+
+
+@pytest.mark.parametrize("ufunc", UFUNCS, ids=str)
+def test_accumulate_of_ufuncs(ufunc: Any) -> None:
+    for shape in ((5,), (2, 3), (3, 1), (1, 2), (0, 2), (2, 0)):
+        x = RNG.uniform(0.5, 2, shape)
+        for axis in range(-1, len(shape)):
+            agrees(lambda x, a=axis: ufunc.accumulate(x, a), lambda x, a=axis: ufunc.accumulate(x, a), x, rtol=1e-13)
+    agrees(lambda x: ufunc.accumulate(x, dtype="float64"), lambda x: ufunc.accumulate(x, dtype="float64"), x)
+
+
+def test_derivatives() -> None:
+    x = RNG.normal(size=(3, 4))
+    weights = np.cos(np.arange(12.0)).reshape(3, 4)
+    for fn in (sj.cumsum, sj.cumprod, sj.cummax, sj.cummin, sj.logcumsumexp, sj.nancumsum):
+        sj.check_grad(lambda x, fn=fn: fn(x, axis=1) * weights, [x])
+    sj.check_grad(lambda x: np.hypot.accumulate(x) * weights, [x])
+
+
+def test_no_gradient_where_nothing_has_a_weight() -> None:
+    x = sj.vector("x")
+    f = sj.function([x], sj.grad(sj.logcumsumexp(x)[-1], x), mode="reference")
+    assert f([-np.inf, -np.inf]).tolist() == [0, 0]
+    assert f([-np.inf, 3.0]).tolist() == [0, 1]
+
+
+def test_compiled() -> None:
+    x = sj.tensor(("a", "b"), name="x")
+    outputs = [fn(x, axis) for fn in (sj.cummin, sj.logcumsumexp, sj.nancumsum) for axis in (0, 1)]
+    outputs += [np.subtract.accumulate(x, 1), *(sj.grad((y**2).sum(), x) for y in outputs[:4])]
+    given = RNG.normal(size=(3, 300))
+    right = sj.function([x], outputs, mode="reference")(given)
+    for got, wanted in zip(sj.function([x], outputs)(given), right, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-12)
+
+
+def test_errors() -> None:
+    x = sj.vector("x")
+    with pytest.raises(sj.NotSupportedError, match="does not take out"):
+        np.add.accumulate(x, out=x)

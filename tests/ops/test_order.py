@@ -1,0 +1,278 @@
+"""Sorting and what follows from it, beside NumPy: NaN, ties, zeros of both signs, empty and long rows, all axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from scanjit.ops.order import ARGSORT
+from tests.ops.support import agrees, run, same
+
+RNG = np.random.default_rng(0)
+NAN = np.nan
+DTYPES = ("float64", "float32", "int64", "int32", "int16", "int8", "uint8", "bool")
+
+
+def numbers(shape: tuple[int, ...], dtype: str = "float64") -> np.ndarray:
+    """Numbers with ties; floats with NaN of both signs, infinities and zeros of both signs; all integers."""
+    if dtype == "bool":
+        return RNG.random(shape) < 0.5
+    if dtype[0] != "f":
+        limits = np.iinfo(dtype)
+        return RNG.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+    special = np.array([NAN, -NAN, np.inf, -np.inf, 0.0, -0.0])
+    x = np.where(RNG.random(shape) < 0.3, RNG.choice(special, shape), RNG.normal(size=shape).round(1))
+    return x.astype(dtype)
+
+
+def places(x: np.ndarray, axis: int | None = -1) -> np.ndarray:
+    return np.argsort(x, axis, kind="stable")
+
+
+# ---- argsort ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_order_of_rows_in_compiled_functions(dtype: str) -> None:
+    x, few = sj.tensor(("b", "n"), dtype, "x"), sj.tensor(("b", 7), dtype, "few")
+    many = sj.tensor(("b", 300), dtype, "many")
+    f = sj.function([x, few, many], [ARGSORT(x), ARGSORT(x.T), ARGSORT(x[:, ::-1]), ARGSORT(few), ARGSORT(many)])
+    for n in (0, 1, 2, 47, 48, 49, 300, 5000):
+        given = numbers((3, n), dtype), numbers((3, 7), dtype), numbers((3, 300), dtype)
+        wanted = [places(a) for a in (given[0], given[0].T, given[0][:, ::-1], *given[1:])]
+        for got, right in zip(f(*given), wanted, strict=True):
+            np.testing.assert_array_equal(got, right, strict=True)
+
+
+@pytest.mark.parametrize("values", [[NAN, NAN, NAN], [NAN, 1.0, NAN], [0.0, -0.0, 0.0, -0.0], [-np.inf, NAN, np.inf]])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_orders_are_permutations_whatever_is_compared(values: list[float], dtype: str) -> None:
+    x = sj.tensor(("n",), dtype, "x")
+    f = sj.function([x], [ARGSORT(x), sj.sort(x)], mode="emulate")
+    for times in (1, 20):
+        given = np.asarray(values * times, dtype)
+        order, found = f(given)
+        assert order.tolist() == places(given).tolist()
+        np.testing.assert_array_equal(found, np.sort(given))
+
+
+@pytest.mark.parametrize("shape", [(5,), (3, 4), (2, 3, 4), (0, 3), (3, 0), (1, 300)])
+def test_axes(shape: tuple[int, ...]) -> None:
+    x = numbers(shape)
+    for axis in (None, *range(-len(shape), len(shape))):
+        agrees(lambda x, a=axis: sj.argsort(x, a), lambda x, a=axis: places(x, a), x)
+        agrees(lambda x, a=axis: np.sort(x, a), lambda x, a=axis: np.sort(x, a, kind="stable"), x)
+
+
+def test_falling_order_is_stable_too() -> None:
+    x = np.array([2.0, NAN, 3.0, 2.0, NAN, 3.0])
+    assert run(lambda x: sj.argsort(x, descending=True), x).tolist() == [1, 4, 2, 5, 0, 3]
+    same(run(lambda x: sj.sort(x, descending=True), x), np.array([NAN, NAN, 3, 3, 2, 2]))
+    assert run(lambda x: sj.argsort(x, descending=True), np.array([-128, 127, 0], "int8")).tolist() == [1, 2, 0]
+
+
+def test_top_k() -> None:
+    x = numbers((3, 5, 4))
+    for axis in (0, 1, -1):
+        values, order = run(lambda x, a=axis: sj.top_k(x, 2, a), x)
+        same(values, np.take_along_axis(x, order, axis))
+        same(values, np.flip(np.sort(x, axis), axis).take([0, 1], axis))
+
+
+def test_partitions_are_sorted() -> None:
+    x = numbers((3, 6))
+    agrees(lambda x: np.partition(x, [1, -2], 0), lambda x: np.sort(x, 0), x)
+    agrees(lambda x: np.argpartition(x, 2), places, x)
+
+
+# ---- quantiles -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, (0, 2), (0, 1, 2)], ids=str)
+@pytest.mark.parametrize("with_nan", [False, True])
+def test_medians_and_quantiles(axis: Any, with_nan: bool) -> None:
+    x = RNG.normal(size=(3, 4, 2))
+    if with_nan:
+        x[1, 2, 1] = NAN
+    for keep in (False, True):
+        agrees(
+            lambda x, k=keep: np.median(x, axis, keepdims=k),
+            lambda x, k=keep: np.asarray(np.median(x, axis, keepdims=k)),
+            x,
+            rtol=1e-15,
+        )
+        for q in (0.3, [0.0, 0.5, 1.0], [[0.1], [0.9]]):
+            agrees(
+                lambda x, k=keep, q=q: np.quantile(x, q, axis, keepdims=k),
+                lambda x, k=keep, q=q: np.asarray(np.quantile(x, q, axis, keepdims=k)),
+                x,
+                rtol=1e-14,
+            )
+    agrees(lambda x: sj.percentile(x, 30, axis), lambda x: np.asarray(np.percentile(x, 30, axis)), x, rtol=1e-14)
+
+
+METHODS = "linear hazen weibull median_unbiased normal_unbiased interpolated_inverted_cdf lower higher nearest midpoint"
+
+
+@pytest.mark.parametrize("method", METHODS.split())
+def test_methods_of_quantiles(method: str) -> None:
+    q = [0.0, 0.1, 0.33, 0.5, 0.95, 1.0]
+    for n in (1, 2, 5, 300):
+        agrees(
+            lambda x: sj.quantile(x, q, method=method),
+            lambda x: np.quantile(x, q, method=method),
+            RNG.normal(size=n),
+            rtol=1e-13,
+        )
+
+
+def test_dtypes_of_quantiles() -> None:
+    for dtype in ("float32", "float64", "int32", "uint8"):
+        x = numbers((7,), "uint8").astype(dtype)
+        agrees(lambda x: np.median(x), lambda x: np.asarray(np.median(x)), x)
+        agrees(lambda x: np.quantile(x, 0.5), lambda x: np.asarray(np.quantile(x, 0.5)), x)
+
+
+# ---- places, counts --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 8, 300])
+def test_places_in_sorted_vectors(n: int, side: Any) -> None:
+    a, v = np.sort(numbers((n,))), numbers((4, 5))
+    agrees(lambda a, v: np.searchsorted(a, v, side=side), lambda a, v: np.searchsorted(a, v, side=side), a, v)
+    order = RNG.permutation(n)
+    agrees(
+        lambda a, v, s: sj.searchsorted(a, v, side, s),
+        lambda a, v, s: np.searchsorted(a, v, side, s),
+        a[np.argsort(order)],
+        v,
+        order,
+    )
+    integers, some = np.sort(numbers((n,), "int8")), numbers((5,), "int8")
+    agrees(lambda a, v: np.searchsorted(a, v, side), lambda a, v: np.searchsorted(a, v, side), integers, some)
+
+
+@pytest.mark.parametrize("right", [False, True])
+def test_bins(right: bool) -> None:
+    x = numbers((3, 4))
+    for edges in ([], [0.5], [-1.0, 0.0, 0.0, 2.0], [2.0, 0.0, -1.0], [1.0, 1.0]):
+        agrees(lambda x, b: np.digitize(x, b, right), lambda x, b: np.digitize(x, b, right), x, np.array(edges))
+
+
+def test_distinct_elements() -> None:
+    for x in (numbers((30,)), numbers((2, 15), "int8") % 5, numbers((6,), "bool"), np.array([NAN, NAN])):
+        wanted = np.unique(x, return_index=True, return_inverse=True, return_counts=True)
+        count = len(wanted[0])
+        for symbolic in (False, True):
+            found = run(lambda x, n=count + 2: sj.unique(x, n, None, True, True, True), x, symbolic=symbolic)
+            for got, right in zip(found, wanted, strict=True):
+                same(
+                    got if right is wanted[2] else got[:count],
+                    right.reshape(got.shape) if right is wanted[2] else right,
+                )
+            assert found[3][count:].tolist() == [0, 0]
+    same(run(lambda x: sj.unique(x, 3, -1), np.array([5, 5])), np.array([5, -1, -1]))
+    same(run(lambda x: sj.unique(x, 2), np.zeros(0)), np.zeros(2))
+
+
+def test_counts() -> None:
+    x, w = np.array([0, 3, 3, 1]), np.array([0.5, 1.0, 2.0, NAN])
+    agrees(lambda x: np.bincount(x, minlength=3) if isinstance(x, np.ndarray) else sj.bincount(x, length=5),
+           lambda x: np.bincount(x, minlength=5), x)  # fmt: skip
+    agrees(lambda x, w: sj.bincount(x, w, length=4), lambda x, w: np.bincount(x, w), x, w)
+    for dtype in ("uint8", "bool", "int8"):
+        agrees(lambda x: sj.bincount(x, length=4), lambda x: np.bincount(x, minlength=4), x.astype(dtype))
+
+
+# ---- derivatives, loops, batches -------------------------------------------------------------------------------------
+
+
+def test_derivatives() -> None:
+    x = RNG.permutation(24).reshape(4, 6) / 7.0
+    weights = np.cos(np.arange(24.0)).reshape(4, 6)
+    for fn in (
+        lambda x: sj.sort(x, 0) * weights,
+        lambda x: sj.sort(x, descending=True) ** 2 * weights,
+        lambda x: sj.top_k(x, 3)[0] * weights[:, :3],
+        lambda x: sj.median(x, 1) ** 2,
+        lambda x: sj.quantile(x, [0.2, 0.7], 0) ** 2,
+        lambda x: sj.unique(x.ravel(), 24) * weights.ravel(),
+        lambda x: sj.bincount(np.arange(6) % 4, x[0] ** 2, length=4) * weights[0, :4],
+    ):
+        sj.check_grad(fn, [x])
+    q = np.array([0.23, 0.61])
+    sj.check_grad(lambda q: sj.quantile(x, q, 1), [q])
+
+
+def test_in_steps_branches_and_batches() -> None:
+    x, h = sj.tensor(("T", 5), "float64", "x"), sj.tensor((5,), "float64", "h")
+
+    def step(row: Any, h: Any) -> Any:
+        middle = sj.ifelse(row[0] > 0, sj.median(h), h[sj.argsort(row)][2])
+        return sj.sort(0.5 * h + row) + middle * sj.cast(sj.searchsorted(sj.sort(row), h), "float64")
+
+    out = sj.scan(step, x, h)
+    batch = sj.vmap(lambda x: sj.searchsorted(sj.sort(x), x[:2]), in_axes=0)(x)
+    outputs = [out, *sj.grad((out**2).sum(), [x, h]), batch, sj.vmap(sj.sort, in_axes=1, out_axes=1)(x)]
+    given = RNG.normal(size=(6, 5)), RNG.normal(size=5)
+    right = sj.function([x, h], outputs, mode="reference")(*given)
+    for got, wanted in zip(sj.function([x, h], outputs)(*given), right, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-12)
+    assert right[3].tolist() == [np.searchsorted(np.sort(row), row[:2]).tolist() for row in given[0]]
+    np.testing.assert_array_equal(right[4], np.sort(given[0], axis=0))
+
+
+# ---- errors ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda x: sj.argsort(x[0, 0]), "a scalar has no order"),
+        (lambda x: ARGSORT(x[0, 0]), "a scalar has no order"),
+        (lambda x: sj.top_k(x, 4), "top_k gives some of the elements"),
+        (lambda x: sj.top_k(x, -1), "must not be negative"),
+        (lambda x: sj.partition(x, 3), "no such place"),
+        (lambda x: sj.partition(x, x[0, 0]), "known integers"),
+        (lambda x: sj.searchsorted(x, 1.0), "looks into a vector"),
+        (lambda x: sj.searchsorted(x[0], 1.0, "middle"), "no such side"),
+        (lambda x: sj.searchsorted(x[0] + 1j, 1.0), "complex numbers have no order"),
+        (lambda x: sj.sort(x + 1j), "argsort is not defined for complex numbers"),
+        (lambda x: sj.median(x + 1j), "complex numbers have no order"),
+        (lambda x: sj.digitize(x, x), "the edges of bins are a vector"),
+        (lambda x: sj.digitize(x, [1.0, 0.0, 2.0]), "must rise or fall"),
+        (lambda x: sj.unique(x), "give size="),
+        (lambda x: np.bincount(sj.cast(x[0], "int64")), "give length="),
+        (lambda x: sj.bincount(x, length=3), "takes a vector of integers"),
+        (lambda x: sj.bincount([1], x, length=3), "weights of bincount are a vector"),
+        (lambda x: sj.bincount([1, 2], x[0], length=3), "the size of the weights of bincount"),
+        (lambda x: sj.quantile(x, 1.5), "from 0 to 1"),
+        (lambda x: sj.quantile(x, 0.5, method="best"), "no such method"),
+        (lambda x: sj.median(x[:, :0]), "median of no elements"),
+        (lambda x: sj.accumulate(lambda a, b: a + b, x[0, 0]), "scalar has none"),
+        (lambda x: sj.accumulate(lambda a, b: a > b, x), "must stay of one type"),
+    ],
+)
+def test_errors(call: Any, words: str) -> None:
+    with pytest.raises(sj.ScanjitError, match=words):
+        call(sj.tensor((2, 3), name="x"))
+
+
+@pytest.mark.parametrize("mode", ["reference", "emulate"])
+def test_errors_of_values(mode: Any) -> None:
+    x, i, q = sj.vector("x"), sj.tensor(("n",), "int64", "i"), sj.scalar("q")
+    f = sj.function([x, i, q], [sj.unique(x, 2), sj.bincount(i, length=3), sj.quantile(x, q)], mode=mode)
+    f([1.0, 2.0, 1.0], [0, 2], 0.5)
+    for given, words in (
+        (([1.0, 2.0, 3.0], [0], 0.5), "more distinct elements"),
+        (([1.0], [3], 0.5), "out of bounds"),
+        (([1.0], [-1], 0.5), "out of bounds"),
+        (([1.0], [0], 1.5), "from 0 to 1"),
+        (([1.0], [0], NAN), "from 0 to 1"),
+    ):
+        with pytest.raises(sj.ScanjitError, match=words):
+            f(*given)
