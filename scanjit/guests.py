@@ -100,7 +100,7 @@ def from_numba(
 def _custom(function: _Function, vjp: Derivative | None = None, jvp: Callable[..., Any] | None = None) -> CustomVjp:
     made = CustomVjp(function)
     made.defvjp(_Backward(function, vjp))
-    if jvp is not None or vjp is None or not callable(vjp) or _kind(vjp):  # else it follows from the vjp
+    if jvp is not None or vjp is None or not callable(vjp) or _form(vjp):  # else it follows from the vjp
         made.defjvp(_Forward(function, jvp))
     return made
 
@@ -108,8 +108,8 @@ def _custom(function: _Function, vjp: Derivative | None = None, jvp: Callable[..
 # ---- guests ----------------------------------------------------------------------------------------------------------
 
 
-def _kind(f: Any) -> str:
-    """Of which kind a function is: "jitted", "c", or "" for none that can be called without Python."""
+def _form(f: Any) -> str:
+    """Of which form a function is: "jitted", "c", or "" for none that can be called without Python."""
     if isinstance(f, _C):
         return "c"
     if not type(f).__module__.startswith("numba."):
@@ -128,16 +128,16 @@ class _Compiled(Guest):
     def __init__(
         self, f: Any, arguments: Sequence[DType], dtypes: Sequence[DType], ranks: Sequence[int], which: int = -1
     ) -> None:
-        self.f, self.which, self.kind = f, which, _kind(f)
+        self.f, self.which, self.form = f, which, _form(f)
         name = getattr(f, "__name__", "a function")
         super().__init__(name, self._symbol(arguments, dtypes, ranks), arguments, dtypes, ranks)
-        if self.kind == "jitted":
+        if self.form == "jitted":
             self.address()  # what does not compile is an error now
 
     def _symbol(self, *types: Sequence[Any]) -> str:
         from scanjit.numba import guests
 
-        start = PREFIX if self.kind == "jitted" else UNCHECKED
+        start = PREFIX if self.form == "jitted" else UNCHECKED
         content = None if isinstance(self.f, _C) else guests.content((self.f, self.which, repr(types)))
         return f"{start}{next(_numbers)}{PASSING}" if content is None else f"{start}{content[:16]}"
 
@@ -149,7 +149,7 @@ class _Compiled(Guest):
         """The function of C."""
         from scanjit.numba import guests
 
-        if self.kind == "jitted":
+        if self.form == "jitted":
             return guests.compiled(self.f, self.name, self.arguments, self.dtypes, self.ranks, self.which).ctypes
         return self.f if isinstance(self.f, _C) else self.f.ctypes
 
@@ -157,7 +157,7 @@ class _Compiled(Guest):
         return ctypes.cast(self._function, ctypes.c_void_p).value or 0
 
     def results(self, arguments: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> Sequence[Any]:
-        if self.kind == "jitted":
+        if self.form == "jitted":
             found = self.f.py_func(*arguments)
             if self.ranks:
                 return found if len(shapes) > 1 else (found,)
@@ -178,9 +178,9 @@ class _Function:
     """A function of symbols that applies a function of the user's."""
 
     def __init__(self, f: Any, result: Any, which: int = -1) -> None:
-        self.f, self.result, self.which, self.kind = f, result, which, _kind(f)
+        self.f, self.result, self.which, self.form = f, result, which, _form(f)
         self.__name__ = getattr(f, "__name__", "function")
-        if not self.kind:
+        if not self.form:
             raise errors.ArgumentError(
                 "from_numba takes a compiled function",
                 got=repr(f),
@@ -190,7 +190,7 @@ class _Function:
         self.elementwise = isinstance(result, str | type | np.dtype)
         if self.elementwise:
             self.result = types.dtype_of(result)
-        if self.kind == "c":
+        if self.form == "c":
             self._check_c()
 
     @functools.cached_property
@@ -249,7 +249,7 @@ class _Function:
         floats = [node.dtype for node in given if isinstance(node, Node) and node.type.kind.floating]
         weak = {bool: "bool", int: "int64", float: np.result_type(*floats) if floats else config.floatX}
         nodes = [node if isinstance(node, Node) else constant(node, weak[type(node)]) for node in given]
-        if self.kind == "jitted":
+        if self.form == "jitted":
             return nodes
         kinds = self._c.argtypes
         if len(kinds) != len(nodes) and self.elementwise:
@@ -287,7 +287,7 @@ class _Backward:
                 f"{self.function.__name__} has no derivative", fix="give from_numba one: from_numba(f, result, vjp=...)"
             )
         given = (*_cotangents(cotangent, output), *flatten(output)[0], *arguments)
-        if callable(self.vjp) and not _kind(self.vjp):
+        if callable(self.vjp) and not _form(self.vjp):
             return self.vjp(cotangent, output, *arguments)
         wanted = [i for i, x in enumerate(arguments) if is_symbol(x) and as_node(x).type.kind.floating]
         if self.function.elementwise:
@@ -307,7 +307,7 @@ class _Backward:
         if not callable(self.vjp):
             return _custom(_Function(self.vjp[i], dtype))(*given)
         alone = len(given) == 3
-        if not alone and _kind(self.vjp) == "c":
+        if not alone and _form(self.vjp) == "c":
             raise errors.GradientError(
                 f"{self.__name__} gives one number, and there are several arguments",
                 fix="give a list of functions, one for each argument",
@@ -330,7 +330,7 @@ class _Forward:
             )
         given = [zeros_like(as_node(x)) if dx is None else dx for dx, x in zip(tangents, arguments, strict=True)]
         leaves = flatten(output)[0]
-        if not _kind(self.jvp):
+        if not _form(self.jvp):
             return self.jvp(*given, output, *arguments)
         result = leaves[0].dtype if self.function.elementwise else _types(output)
         return _custom(_Function(self.jvp, result))(*given, *leaves, *arguments)

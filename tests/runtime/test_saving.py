@@ -48,7 +48,8 @@ def test_every_op_of_the_table_comes_back(again):
     inner = {
         n.op.name for node in ir.walk(g.graph.roots) if node.op.name == "scan" for n in node.params["body"].nodes()
     }
-    assert used | inner | {"complex"} == set(OPS), "some op is not tested here"
+    here = {"complex", "guest", "guest_call"}  # complex numbers are saved in two parts, functions of users not at all
+    assert used | inner | here == set(OPS), "some op is not tested here"
     with np.errstate(all="ignore"):
         for got, expected in zip(g(*values), f(*values), strict=True):
             equal(got, expected)
