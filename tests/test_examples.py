@@ -157,3 +157,9 @@ def test_many_series(library, example, capsys, monkeypatch, tmp_path):
     printed = capsys.readouterr().out
     assert printed.startswith("30 series, ") and "converged" in printed and "half of a shock" in printed
     assert ("shape:" in printed) == (library == "polars")
+
+
+def test_jax_neuron(example, capsys):
+    pytest.importorskip("jax")
+    example("jax_neuron")(["--steps", "300"])  # asserts itself that both give the same
+    assert "with gradient" in capsys.readouterr().out

@@ -160,3 +160,9 @@ assert_type(l_out.output_shape, tuple[int | None, ...])
 train = sj.function([l_in.input_var, l_mask.input_var, target], error, updates=updates, mode="reference")
 values = ll.layers.get_all_param_values(l_out)
 ll.layers.set_all_param_values(l_out, values)
+
+
+def of_other_libraries() -> None:  # which need not be there: this is not called
+    assert_type(sj.from_numba(step, result="float64"), sj.CustomVjp)
+    assert_type(sj.jax.as_function(step), sj.jax.JaxFunction)
+    assert_type(sj.pytensor.as_op(step), sj.pytensor.PytensorFunction)

@@ -1,0 +1,136 @@
+"""Compiled functions as functions of PyTensor's variables: values, derivatives, shapes, errors; and PyMC samples."""
+
+import builtins
+import pickle
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from scanjit.pytensor import PytensorFunction, _pytensor
+
+try:
+    import pytensor
+    import pytensor.tensor as pt
+except ImportError:
+    pytensor = None
+needs_pytensor = pytest.mark.skipif(pytensor is None, reason="PyTensor is not installed")
+
+RETURNS = 0.5 * np.random.default_rng(0).normal(size=200)
+
+
+def garch(returns: Any, omega: Any, alpha: Any, beta: Any) -> Any:
+    """The log-likelihood of a GARCH(1, 1) model, but for a constant; and the variances."""
+    v = sj.scan(lambda r, v: omega + alpha * r * r + beta * v, returns, omega / (1 - alpha - beta))
+    return -0.5 * (sj.log(v[:-1]) + returns[1:] * returns[1:] / v[:-1]).sum(), v
+
+
+def theirs(returns: Any, omega: Any, alpha: Any, beta: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # versions differ in whether updates are returned
+        v, _ = pytensor.scan(
+            lambda r, v, o, a, b: o + a * r * r + b * v,
+            sequences=[pt.as_tensor(returns)],
+            outputs_info=[omega / (1 - alpha - beta)],
+            non_sequences=[omega, alpha, beta],
+        )
+    return -0.5 * (pt.log(v[:-1]) + returns[1:] * returns[1:] / v[:-1]).sum(), v
+
+
+def compiled(f: Callable[..., Any], build: Callable[..., Any]) -> list[np.ndarray]:
+    given = pt.dscalars("omega", "alpha", "beta")
+    outputs = build(*f(RETURNS, *given), *given)
+    return pytensor.function(list(given), outputs, mode="FAST_COMPILE")(0.1, 0.15, 0.7)
+
+
+@needs_pytensor
+@pytest.mark.parametrize("mode", ["reference", "numba"])
+def test_values_and_derivatives_of_two_orders_are_pytensors(mode: str) -> None:
+    f = sj.pytensor.as_op(garch, mode)
+
+    def build(y: Any, v: Any, *given: Any) -> list[Any]:
+        slopes = pt.grad(y + v[3], list(given))
+        return [y, v, *slopes, *pt.grad(slopes[1], list(given))]
+
+    for got, want in zip(compiled(f, build), compiled(theirs, build), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-8)
+
+
+@needs_pytensor
+def test_forward_mode_integers_and_shapes() -> None:
+    f = sj.pytensor.as_op(lambda x, n: {"y": x * n, "last": x[-1], "n": n + 1}, "reference")
+    x, n, dx = pt.dvector("x"), pt.lvector("n"), pt.dvector("dx")
+    found = f(x, n)
+    assert found["n"].dtype == "int64" and found["y"].type.shape == (None,)
+    run = pytensor.function([x, n], [found["y"], found["n"], found["y"].shape[0], pt.grad(found["y"].sum(), x)])
+    for got, want in zip(run([1.0, 2.0], [3, 4]), ([3, 8], [4, 5], 2, [3, 4]), strict=True):
+        np.testing.assert_array_equal(got, want)
+    tangent = found["last"].owner.op.pushforward([x, n], list(found["y"].owner.outputs), [dx, n.zeros_like()])
+    np.testing.assert_array_equal(tangent[0].eval({x: [1.0, 2.0], n: [3, 4], dx: [1.0, 10.0]}), [3, 40])
+
+
+@needs_pytensor
+def test_compiled_functions_names_and_pickles() -> None:
+    x, w = sj.vector("x"), sj.scalar("w")
+    f = sj.pytensor.as_op(sj.function([x, w], [x * w, w], mode="reference"))
+    np.testing.assert_array_equal(f(w=2.0, x=[1.0, 3.0])[0].eval(), [2, 6])
+    again = pickle.loads(pickle.dumps(f))
+    np.testing.assert_array_equal(again([1.0, 3.0], 2.0)[0].eval(), [2, 6])
+    assert isinstance(f, PytensorFunction) and "scanjit.pytensor" in repr(f)
+
+
+@needs_pytensor
+def test_errors() -> None:
+    with pytest.raises(sj.ArgumentError, match="made of a function"):
+        sj.pytensor.as_op(3)  # type: ignore[arg-type]
+    state = sj.shared(np.zeros(2))
+    with pytest.raises(sj.ArgumentError, match="updates shared variables, which a function for PyTensor cannot"):
+        sj.pytensor.as_op(sj.function([], state, updates={state: state + 1}, mode="reference"))
+    with pytest.raises(sj.ArgumentError, match="by position"):
+        sj.pytensor.as_op(garch)(returns=1.0)
+    x = sj.vector("x")
+    with pytest.raises(sj.ArgumentError, match="has another type"):
+        sj.pytensor.as_op(sj.function([x], x * 2, mode="reference"))(pt.fvector())
+    with pytest.raises(sj.NotSupportedError, match="real numbers"):
+        sj.pytensor.as_op(lambda x: x * 1j, "reference")(pt.dvector())
+    checked = sj.pytensor.as_op(lambda x: sj.assert_(x > 0, x, "positive"), "reference")
+    with pytest.raises(sj.AssertError, match="positive"):
+        pytensor.function([], checked(np.array([-1.0])), mode="FAST_COMPILE")()
+
+
+@needs_pytensor
+def test_pymc_samples_a_garch_model() -> None:
+    """NUTS takes the same steps with our loop and with PyTensor's: the draws are the same."""
+    pm = pytest.importorskip("pymc")
+
+    def draws(f: Callable[..., Any]) -> dict[str, np.ndarray]:
+        with pm.Model():
+            omega, alpha = pm.HalfNormal("omega", 1.0), pm.Beta("alpha", 2.0, 8.0)
+            beta = pm.Beta("beta", 5.0, 5.0)
+            pm.Potential("likelihood", f(RETURNS, omega, alpha * 0.5, beta * 0.9)[0])
+            options: Any = {"chains": 1, "cores": 1, "progressbar": False, "compute_convergence_checks": False}
+            trace = pm.sample(60, tune=60, random_seed=1, **options).posterior
+        return {name: trace[name].values for name in ("omega", "alpha", "beta")}
+
+    mine, other = draws(sj.pytensor.as_op(garch)), draws(theirs)
+    for name, values in mine.items():
+        assert values.std() > 0
+        np.testing.assert_allclose(values[0, :20], other[name][0, :20], rtol=1e-3)
+
+
+def test_without_pytensor_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *args: Any, **named: Any) -> Any:
+        if name.partition(".")[0] == "pytensor":
+            raise ImportError(name)
+        return real(name, *args, **named)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    _pytensor.cache_clear()
+    with pytest.raises(ImportError, match=r"pip install 'scanjit\[pytensor\]'"):
+        _pytensor()
+    _pytensor.cache_clear()
