@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from scanjit import errors
-from scanjit.ir import Node, apply
+from scanjit.ir import COMPLEX, Node, apply
 from scanjit.kinds import kind_of
 from scanjit.ops import elementwise as ops
 from scanjit.ops.elementwise import hypot as hypot, power as power
+from scanjit.ops.parts import is_complex
 from scanjit.symbol import TensorLike
 from scanjit.tensor.names import defined
 from scanjit.tensor.variables import as_tensor
@@ -383,6 +384,8 @@ def nan_to_num(x: TensorLike, nan: float = 0.0, posinf: float | None = None, neg
     array([0., 9., 2.])
     """
     x = as_tensor(x)
+    if is_complex(x):
+        return COMPLEX(*(nan_to_num(part, nan, posinf, neginf) for part in x.args))
     if not x.type.kind.floating:
         return x
     limits = np.finfo(x.dtype)

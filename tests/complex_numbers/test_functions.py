@@ -90,6 +90,9 @@ def test_large_small_and_special_numbers() -> None:
             expected = getattr(np, name)(z)
             finite = np.isfinite(expected)
             np.testing.assert_allclose(found[finite], expected[finite], 1e-12, err_msg=name)
+    with_nan = np.array([np.nan + 2j, 1 - 1j * np.inf, 3.0])
+    replaced = sj.jit(lambda z: np.nan_to_num(z, nan=7.0), mode="reference")(with_nan)
+    np.testing.assert_array_equal(replaced, np.nan_to_num(with_nan, nan=7.0))
     odd = np.array([np.nan + 1j, 1 + 1j * np.nan, np.inf + 0j, 1 - 1j * np.inf])
     g = sj.jit(lambda z: [np.isnan(z), np.isinf(z), np.isfinite(z), abs(z)], mode="reference")
     for found, expected in zip(g(odd), (np.isnan(odd), np.isinf(odd), np.isfinite(odd), np.abs(odd)), strict=True):
