@@ -5,6 +5,8 @@ NaN the largest one. So what comes out is always a permutation. Elements of less
 place: the key is its upper half, and the place its lower half. Others have their places beside them.
 """
 
+import numpy as np
+
 from scanjit.codegen.names import suffix
 from scanjit.codegen.source import Parameters, Source
 from scanjit.kinds import KINDS, kind_of
@@ -62,7 +64,7 @@ class _OrderWriter:
             lines = [f"word = lane_i64({value}, 0)"]
         else:
             most = 2 ** (kind.bits - 1) - 1
-            infinite = 0x7F800000 if kind.bits == 32 else 0x7FF0000000000000
+            infinite = int(np.array(np.inf, self.statement.values.buffer.dtype).view(f"i{size}"))
             lines = [
                 f"word = lane_i64(bitcast_i{kind.bits}x1({value}), 0)",
                 "if word < 0:",  # a sign and a magnitude become a negative number

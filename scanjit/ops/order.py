@@ -7,6 +7,7 @@ import numpy as np
 
 from scanjit import errors
 from scanjit.ir import Node, Op
+from scanjit.kinds import kind_of
 from scanjit.ops.samples import ANY_DTYPE, sample
 from scanjit.signatures import Array, Samples
 from scanjit.types import Dimension, Type
@@ -30,7 +31,7 @@ def _batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension) -> tu
 def _samples(rng: np.random.Generator, dtype: str) -> Samples:
     for shape in ((5,), (2, 3, 60), (3, 1), (2, 0), (0, 4), (300,)):
         x = sample(rng, shape, dtype)
-        if x.dtype.kind == "f" and x.size > 4:
+        if kind_of(x.dtype).floating and x.size > 4:
             x.flat[[1, 3]], x.flat[2], x.flat[4] = np.nan, -0.0, 0.0
         yield (x,), {}
 
