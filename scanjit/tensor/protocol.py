@@ -1,7 +1,7 @@
 """What makes symbols feel like arrays: methods, indexing, and NumPy's own functions on symbols."""
 
 from collections.abc import Callable, Iterator
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,9 @@ from scanjit.tensor import (
     reductions,
     shapes,
     sizes,
+    standard,
     transposed,
+    variables,
 )
 
 MODULES: tuple[ModuleType, ...] = (
@@ -52,6 +54,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: getattr(module, name) for module in MODULES for name in module.__all__
 }
 """Every public function by its name."""
+
+_STANDARD = standard.namespace(FUNCTIONS | {"as_tensor": variables.as_tensor})
 
 METHODS = (
     "all any argmax argmin clip conj conjugate cumprod cumsum diagonal dimshuffle dot flatten max mean min nonzero "
@@ -95,6 +99,15 @@ def _array_function(self: Node, func: Any, types: Any, args: Any, kwargs: Any) -
     dropped = {"out", "where", "initial", "order", "casting", "subok", "optimize"} & set(kwargs)
     _no_more_than(name, {key: kwargs[key] for key in dropped if (key, kwargs[key]) != ("order", "C")})
     return function(*args, **{key: value for key, value in kwargs.items() if key not in dropped})
+
+
+def _array_namespace(self: Node, /, *, api_version: str | None = None) -> SimpleNamespace:
+    """The functions of the Python array API standard that take symbols, by the standard's names."""
+    if api_version not in (None, *standard.VERSIONS):
+        raise errors.ArgumentError(
+            "no such version of the array API standard", got=api_version, expected=standard.VERSIONS
+        )
+    return _STANDARD
 
 
 def _no_more_than(name: str, options: dict[str, Any]) -> None:
@@ -217,6 +230,7 @@ GIVEN: dict[str, Any] = {name: FUNCTIONS[name] for name in METHODS} | {
     "__array_ufunc__": _array_ufunc,
     "__array_function__": _array_function,
     "__array__": _array,
+    "__array_namespace__": _array_namespace,
     "__float__": _number,
     "__int__": _number,
     "__index__": _number,
