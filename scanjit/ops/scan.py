@@ -19,7 +19,7 @@ from scanjit.ir import Graph, Node, Op
 from scanjit.ops.batch import Batched, batch_graph, loops_by
 from scanjit.ops.chain import carries_gradient, connected, differentiable, pullback, pushforward
 from scanjit.ops.chosen import batch_chosen, select
-from scanjit.ops.elementwise import WHERE
+from scanjit.ops.elementwise import MINIMUM, WHERE
 from scanjit.ops.expect import NEGATIVE
 from scanjit.ops.probe import PRINT, without_probes
 from scanjit.ops.reduce import ALL
@@ -593,7 +593,11 @@ class _Batch:
         finals = [_swapped(g) if i in active and i in roles.lags else g for i, g in enumerate(found[: roles.carries])]
         start = roles.carries + len(extra)
         stacks = [_swapped(y) if flag else y for y, flag in zip(found[start:], flags, strict=False)]
-        counts = [(found[roles.carries + 1], True) if self.masked else (found[-1], False)] if roles.until else []
+        counts: list[Batched] = []
+        if self.masked:  # the rewrites see from this that no example makes more steps than the loop
+            counts = [(ir.apply(MINIMUM, found[roles.carries + 1], ir.dim_node(self.params["length"])), True)]
+        elif roles.until:
+            counts = [(found[-1], False)]
         carried = [(final, i in active) for i, final in enumerate(finals)]
         return [*carried, *zip(stacks, flags, strict=True), *counts]
 

@@ -112,9 +112,21 @@ def whole_slice(node: Node) -> Node | None:
     return x if is_whole(window_of(node), x.type.shape) else None
 
 
+def _ends_inside(window: tuple[Dimension, Dimension, int], size: Dimension) -> bool:
+    """Whether a window of an axis ends inside of it, or a call knows its size and looks whether it does."""
+    start, count, step = window
+    return (
+        all(atom.kind != "value" for atom in types.atoms(size))
+        or types.not_negative(-step)
+        or at_most(start + step * (count - 1) + 1, size)
+    )
+
+
 @rules.nested(SLICE, of=[SLICE])
 def slice_of_slice(node: Node, inner: Node) -> Node | None:
     """x[a : : s][b : : r] -> x[a + s*b : : s*r]"""
+    if not all(map(_ends_inside, window_of(node), inner.type.shape)):
+        return None
     joined = tuple(
         (a + s * b, n, s * r) for (a, _, s), (b, n, r) in zip(window_of(inner), window_of(node), strict=True)
     )

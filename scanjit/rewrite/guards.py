@@ -189,7 +189,10 @@ class _Body:
         """A mask of a value in a step as a mask of the values of all steps, with time as the first axis."""
         if mask.node in self.carried:
             return None
-        (whole,) = self.over_time([mask.node], {})
+        try:
+            (whole,) = self.over_time([mask.node], {})
+        except errors.NotSupportedError:  # each step has a mask of its own size
+            return None
         found = mask_of(whole)
         if found is None:
             return None

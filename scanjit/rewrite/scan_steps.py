@@ -16,18 +16,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from scanjit import errors, ir, types
-from scanjit.ir import BOUND, CONSTANT, PART, SIZE, Graph, Node, apply, dim_node, rebuilt, replace, walk
+from scanjit.ir import BOUND, CONSTANT, PART, SIZE, Graph, Node, apply, rebuilt, replace, walk
 from scanjit.ops.branch import IFELSE, captured
-from scanjit.ops.elementwise import CAST, FLOORDIV, MAXIMUM, MINIMUM, MOD, WHERE, cast
+from scanjit.ops.elementwise import CAST, MAXIMUM, MINIMUM, WHERE
 from scanjit.ops.expect import EXPECT, SPECIFY_SHAPE
 from scanjit.ops.index import GATHER
 from scanjit.ops.scan import SCAN, Roles, without_lags
-from scanjit.ops.shape import IOTA, SLICE, window
+from scanjit.ops.shape import IOTA, SET_SLICE, SLICE, window
 from scanjit.ops.stretch import constant_value, full
-from scanjit.ops.view import as_row
+from scanjit.ops.view import View, as_row
 from scanjit.rewrite.engine import Note
 from scanjit.rewrite.loop import OpenCarry, OpenScan
 from scanjit.rewrite.match import is_whole, window_of
+from scanjit.rewrite.padded import Padded, number
 from scanjit.rewrite.scan_fold import folded
 from scanjit.rewrite.scan_merge import merge
 from scanjit.rewrite.scan_prune import prune
@@ -61,12 +62,13 @@ class _Level:
         self.moving, self.branch, self.last, self.notes = set(moving), branch, last, notes
         self.limits: dict[Node, Dimension] = {}
         """An upper bound for each number of steps that a loop has counted."""
+        self.padded = Padded(self.moves, self.most)
 
     def rewritten(self, outputs: list[Node]) -> list[Node]:
         """The outputs, with loops that count."""
         if self._is_concerned(outputs):
             outputs = self._with_last_rows(merge(outputs, self.notes))
-            outputs = folded(outputs, lambda scan: self.moves(scan.params["length"]), _number)
+            outputs = folded(outputs, lambda scan: self.moves(_ran(scan)), number)
             outputs = prune(merge(outputs, self.notes), self.notes)
         used = {(node.args[0], node.params["index"]) for node in walk(outputs) if node.op is PART}
         parts: dict[Node, dict[int, Node]] = {}
@@ -80,16 +82,28 @@ class _Level:
                     found = self._counting(new, [i for i in range(len(old.types)) if (old, i) in used])
                     if found is not None:
                         parts[old] = found
-                elif new.op is SLICE and (taken := self._taken(new)) is not None:
-                    return taken
                 elif new.op is SIZE and self.moves(new.params["dim"]):
-                    return _number(new.params["dim"])
+                    return number(new.params["dim"])
+                elif self._is_cut(new) and (read := self.padded.read(new)) is not None:
+                    return read
             return new
 
         return rebuilt(outputs, replaced)
 
     def _is_concerned(self, outputs: Sequence[Node]) -> bool:
-        return any(node.op is SCAN and self.moves(node.params["length"]) for node in walk(outputs))
+        return any(
+            any(self.moves(dim) for type_ in node.types for dim in type_.shape)
+            or (node.op is SCAN and self.moves(node.params["length"]))
+            for node in walk(outputs)
+        )
+
+    def _is_cut(self, node: Node) -> bool:
+        """Whether the node has sizes that are known before, and reads or makes rows whose number or place is not."""
+        moving = any(self.moves(dim) for arg in node.args for type_ in arg.types for dim in type_.shape)
+        places = node.params["start"] if node.op in (SLICE, SET_SLICE) else ()
+        return (moving or any(map(self.moves, places))) and not any(
+            self.moves(dim) for type_ in node.types for dim in type_.shape
+        )
 
     def _with_last_rows(self, outputs: list[Node]) -> list[Node]:
         """The outputs, in which the last rows of such loops' stacks are read from their final carries."""
@@ -110,7 +124,7 @@ class _Level:
         roles, new = Roles.of(scan), scan.params["body"].outputs
         if not self.moves(scan.params["length"]) or scan.params["reverse"] or count != 1:
             return None
-        ran = ir.as_dim(ir.parts(scan)[-1]) if roles.until else scan.params["length"]
+        ran = _ran(scan)
         carry = next((i for i in range(roles.carries) if new[i] is new[index]), None)
         if carry is None or first != ran - 1:
             return None
@@ -119,7 +133,7 @@ class _Level:
             row = window(final, 0, roles.lags[carry] - 1, 1)
         else:
             row = as_row(final)
-        return GATHER(row, apply(MINIMUM, _number(ran), 1) - 1 + IOTA(length=1), axis=0)
+        return GATHER(row, apply(MINIMUM, number(ran), 1) - 1 + IOTA(length=1), axis=0)
 
     def _with_body(self, node: Node) -> Node:
         """The node with its graph rewritten, if it has a graph."""
@@ -136,6 +150,12 @@ class _Level:
             inside = [inner for inner, operand in pairs if self._is_moving(operand)]
         level = _Level(inside, node.op is IFELSE, self.last, self.notes)
         level.inside = self.inside or node.op is SCAN
+        given = node.operands[len(node.operands) - len(body.inputs) :]
+        changing = roles.carries if roles is not None else 0
+        for inner, operand in list(zip(body.inputs, given, strict=True))[changing:]:
+            limit = self._most_of(operand) if inner.type.kind.integral else None
+            if limit is not None and all(atom.kind == "size" for atom in types.atoms(limit)):
+                level.limits[inner] = limit
         new = level.rewritten(list(body.outputs))
         if all(a is b for a, b in zip(new, body.outputs, strict=True)):
             return node
@@ -175,6 +195,9 @@ class _Level:
             return total
         if atom.kind == "value":
             return self._most_of(atom.node)
+        if atom.kind == "//":
+            limit, divisor = self.most(atom.args[0]), atom.args[1]
+            return limit // divisor if limit is not None and isinstance(divisor, int) and divisor > 0 else None
         if atom.kind not in ("min", "max"):
             return None
         found = [limit for arg in atom.args if (limit := self.most(arg)) is not None]
@@ -189,10 +212,10 @@ class _Level:
         return types.product(limits) if safe and len(limits) == len(atoms) else None
 
     def _most_of(self, node: Node) -> Dimension | None:
-        """Such an upper bound for the value of an integer scalar."""
+        """Such an upper bound for the values of an integer tensor."""
         known = constant_value(node)
-        if known is not None:
-            return self.most(int(known))
+        if known is not None and known.size:
+            return self.most(int(known.max()))
         if node in self.limits:
             return self.limits[node]
         if node.op in (SIZE, BOUND):
@@ -206,6 +229,8 @@ class _Level:
             if node.op is MINIMUM:
                 return known_ones[0] if known_ones else None
             return types.maximum(*known_ones) if len(known_ones) == 2 else None
+        if isinstance(node.op, View):
+            return self._most_of(node.operands[0])
         if node.op is CAST and node.operands[0].type.kind.integral:
             return self._most_of(node.operands[0])
         return None
@@ -223,7 +248,7 @@ class _Level:
         sources = {x: self._source(x) for x in roles.split(scan.operands)[1]}
         if most is None or any(source is None for source in sources.values()):
             return None
-        loop, total = OpenScan.of(scan), _number(length)
+        loop, total = OpenScan.of(scan), number(length)
         counter = OpenCarry(ir.constant(np.int64(0)), ir.new_input(total.type, "step"), total)
         counter.new = counter.inner + 1
         last = loop.const(total)
@@ -231,7 +256,7 @@ class _Level:
         rows = {}
         for x, inner in loop.xs.items():
             base, start, step = sources[x]  # type: ignore[misc]
-            index = apply(WHERE, counter.inner < last, loop.const(_number(start)) + row * step, 0)
+            index = apply(WHERE, counter.inner < last, loop.const(number(start)) + row * step, 0)
             rows[inner] = GATHER(loop.const(base), index, axis=0)  # what does not run may be computed, and reads row 0
         loop.xs = {}
         loop.carries.append(counter)
@@ -278,38 +303,11 @@ class _Level:
                 for axis, (low, count, every) in enumerate(rest, 1):
                     x = window(x, axis, low, count, every)
             else:
-                return None
+                whole = None if any(map(self.moves, x.type.shape[1:])) else self.padded.of(x)
+                return None if whole is None else (whole, start, step)
         return x, start, step
 
-    def _taken(self, node: Node) -> Node | None:
-        """A slice with a known number of rows that begins at a place computed here, as a gather."""
-        if node.ndim == 0 or any(map(self.moves, node.type.shape)) or not self.moves(node.params["start"][0]):
-            return None
-        source = self._source(node)
-        if source is None:
-            return None
-        base, start, step = source
-        return GATHER(base, _number(start) + IOTA(length=node.type.shape[0]) * step, axis=0)
 
-
-def _number(dim: Dimension) -> Node:
-    """A dimension as a node, computed from the values that it depends on."""
-    if isinstance(dim, int) or all(atom.kind == "size" for atom in types.atoms(dim)):
-        return dim_node(dim)
-    total: Node | None = None
-    for monomial, factor in dim.terms:
-        product = ir.constant(np.int64(factor))
-        for atom in monomial:
-            product = product * _number_of(atom)
-        total = product if total is None else total + product
-    assert total is not None
-    return total
-
-
-def _number_of(atom: types.Atom) -> Node:
-    if atom.kind == "value":
-        return cast(atom.node, "int64")
-    if atom.kind in ("min", "max", "//", "%"):
-        function = {"min": MINIMUM, "max": MAXIMUM, "//": FLOORDIV, "%": MOD}[atom.kind]
-        return apply(function, *map(_number, atom.args))
-    return dim_node(types.dim_of(atom))
+def _ran(scan: Node) -> Dimension:
+    """How many steps a scan makes."""
+    return ir.as_dim(ir.parts(scan)[-1]) if scan.params["until"] else scan.params["length"]

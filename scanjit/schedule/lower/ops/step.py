@@ -66,6 +66,5 @@ def _refuse_ragged_steps(inputs: Iterable[Node], outputs: Sequence[Node]) -> Non
                 got=", ".join(map(str, node.types)),
                 where=node.where,
                 fix="use a mask over the full size, or mode='reference'; for the gradient of a while_loop, give it "
-                "max_steps, and for that of a scan with until, write it as such a while_loop; a slice may move if its "
-                "size is known: x[t : t + 3]",
+                "max_steps; a slice may move if its size is known: x[t : t + 3]",
             )
