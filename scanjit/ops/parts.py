@@ -64,6 +64,19 @@ def size_squared(x: Node) -> Node:
     return x.args[0] * x.args[0] + x.args[1] * x.args[1] if is_complex(x) else x * x
 
 
+def pieces(*nodes: Node) -> list[Node]:
+    """The nodes, with both parts in place of complex numbers."""
+    return [piece for x in nodes for piece in (x.args if is_complex(x) else (x,))]
+
+
+def stand_in(type_: Type) -> Node:
+    """A symbol of a type for the step of a loop: of complex numbers, one whose parts are two inputs."""
+    if not type_.kind.is_complex:
+        return new_input(type_)
+    part = Type(type_.in_memory.dtype, type_.shape)
+    return COMPLEX(new_input(part), new_input(part))
+
+
 # ---- in memory -------------------------------------------------------------------------------------------------------
 
 

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from scanjit import errors, types
-from scanjit.ir import Graph, Node, apply, free_variables, new_input, parts
+from scanjit.ir import COMPLEX, Graph, Node, apply, free_variables, parts
 from scanjit.ops.elementwise import MAXIMUM, MINIMUM, cast, where
+from scanjit.ops.parts import pieces, stand_in
 from scanjit.ops.reduce import ANY
 from scanjit.ops.scan import scan_node
 from scanjit.ops.shape import CONCATENATE, RESHAPE, window
@@ -167,12 +168,14 @@ def _moved(x: Node, source: int, target: int) -> Node:
 def scanned(rows: Node, start: Node, step: Callable[..., Node], constants: Sequence[Node] = ()) -> Node:
     """The states of a scan over rows. `step` takes the state, a row and the constants."""
     row = rows.type.with_shape(rows.type.shape[1:])
-    given = [new_input(of) for of in (start.type, row, *(node.type for node in constants))]
+    given = [stand_in(of) for of in (start.type, row, *(node.type for node in constants))]
     after = step(*given)
     if after.type != start.type:
         raise errors.DtypeError(
             "what is accumulated must stay of one type", got=after.type, expected=str(start.type), fix="cast x before"
         )
-    sizes = free_variables([after], given)  # what computed sizes are computed from
-    body = Graph.of([*given, *sizes], [after, after])
-    return parts(scan_node(body, [start], [rows], [*constants, *sizes], rows.type.shape[0]))[1]
+    inner, ends, fixed = pieces(*given), pieces(after), pieces(*constants)
+    sizes = free_variables(ends, inner)  # what computed sizes are computed from
+    body = Graph.of([*inner, *sizes], [*ends, *ends])
+    found = parts(scan_node(body, pieces(start), pieces(rows), [*fixed, *sizes], rows.type.shape[0]))[len(ends) :]
+    return found[0] if len(ends) == 1 else COMPLEX(*found)

@@ -56,6 +56,8 @@ SHAPED: dict[str, Callable[[Any, Any], Any]] = {
     "repeat": lambda a, b: np.repeat(a, 2, axis=0),
     "zeros_like": lambda a, b: np.zeros_like(a) + np.ones_like(b),
     "any": lambda a, b: np.any(a, axis=0),
+    "cumsum": lambda a, b: np.cumsum(a, axis=1),
+    "cumprod": lambda a, b: np.cumprod(a, axis=0),
 }
 
 
@@ -123,6 +125,7 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
     "greater_equal": lambda z: z >= z,
     "maximum": lambda z: np.maximum(z, 0),
     "max": lambda z: z.max(),
+    "sort": lambda z: sj.sort(z),
     "argmax": lambda z: z.argmax(),
     "clip": lambda z: z.clip(0, 1),
     "floor": lambda z: np.floor(z),
