@@ -305,6 +305,10 @@ class _Backward:
     def _stretched(self, i: int, dtype: DType, given: Sequence[Any]) -> Node:
         assert self.vjp is not None
         if not callable(self.vjp):
+            if len(self.vjp) != len(given) - 2:
+                raise errors.GradientError(
+                    f"{self.__name__} needs one function for each argument", got=len(self.vjp), expected=len(given) - 2
+                )
             return _custom(_Function(self.vjp[i], dtype))(*given)
         alone = len(given) == 3
         if not alone and _form(self.vjp) == "c":

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from scanjit import ir, types
+from scanjit import errors, ir, types
 from scanjit.export.expressions import dtype_text, expression, scalar
 from scanjit.export.harvest import Harvest
 from scanjit.ir import CONSTANT, PART, SHARED, Graph, Node
@@ -110,6 +110,10 @@ class Draft:
         return self.uses[node] == 1 and node not in self._fixed and node not in self.given
 
     def _write(self, node: Node) -> None:
+        if "guest" in node.params:
+            raise errors.NotSupportedError(
+                "a function given to from_numba cannot be exported to NumPy", got=repr(node), where=node.where
+            )
         if node in self.texts or node.several:
             if node.op is SCAN:
                 self._scan(node)

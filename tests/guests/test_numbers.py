@@ -252,3 +252,16 @@ def test_errors() -> None:
         sj.from_numba(single, result="float64")(x, x)
     with pytest.raises(sj.DtypeError, match="takes int32"):
         sj.from_numba(numba.cfunc("float64(int32)")(lambda x: x), result="float64")(x)
+    with pytest.raises(sj.GradientError, match=r"one function for each argument(.|\n)*got: +0"):
+        sj.grad(sj.from_numba(checked, result="float64", vjp=[])(x).sum(), x)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_cannot_leave_the_process(whole: bool, tmp_path: Any) -> None:
+    twice = numba.njit(lambda x: x * 2)
+    x = sj.vector("x")
+    f = sj.function([x], sj.from_numba(twice, result=(lambda x: x) if whole else "float64")(x), mode="reference")
+    with pytest.raises(sj.NotSupportedError, match="cannot be exported to NumPy"):
+        sj.export_numpy(f, tmp_path / "package")
+    with pytest.raises(sj.NotSupportedError, match="cannot be saved"):
+        f.save(tmp_path / "file")
