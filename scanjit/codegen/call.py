@@ -208,9 +208,114 @@ class _CallWriter:
             f"            {self.stored(f'm1 + i*{row} + j*{self.size}', 'nan')}",
         ]
 
+    def unless_finite(self, rows: str, columns: str, step: str, address: str) -> list[str]:
+        """Look for entries that are not finite: `bad` is 1 if there is one."""
+        return [
+            "bad = 0",
+            f"for i in range({rows}):",
+            f"    for j in range({columns}):",
+            f"        entry = load_{self.kind}({address} + i*{step} + j*{self.size})",
+            "        if any_of(entry - entry != 0.0):",
+            "            bad = 1",
+        ]
+
+    def nothing(self, whole: Ref) -> list[str]:
+        """If `bad` is not 0, all of the result is NaN."""
+        rows, columns = (self.number(dim) for dim in whole.shape[-2:])
+        place = f"m0 + i*{self.number(whole.strides[-2] * self.size)} + j*{self.size}"
+        return [
+            "if bad != 0:",
+            f"    for i in range({rows}):",
+            f"        for j in range({columns}):",
+            f"            {self.stored(place, 'nan')}",
+        ]
+
+    def eigh(self) -> list[str]:
+        """The vectors as rows, and the values below. One call: it cannot be stopped."""
+        whole, work, integers = self.call.places
+        n, step = self.number(whole.shape[-1]), self.number(whole.strides[-2] * self.size)
+        size, count = (self.number(ref.shape[0]) for ref in (work, integers))
+        given = f"{n}, m0, {self.leading(whole)}, m0 + {n}*{step}, m1, {size}, m2, {count}"
+        return [
+            *self.unless_finite(n, n, step, "m0"),
+            "if bad == 0:",
+            f"    bad = syevd_{self.lapack}({given})",
+            *self.nothing(whole),
+        ]
+
+    def qr(self) -> list[str]:
+        """The copy at `m1` is factored by blocks of columns; then R is read from it, and the reflections in it are
+        applied to the columns of the identity, the last block first."""
+        whole, columns, work, _ = self.call.places
+        n, m = (self.number(dim) for dim in columns.shape[-2:])
+        count, size = self.number(whole.shape[-2]), self.number(work.shape[0])
+        step, across = (self.number(ref.strides[-2] * self.size) for ref in (whole, columns))
+        lead, high = self.leading(whole), self.leading(columns)
+        block = [
+            f"wide = min({BLOCK}, {count} - k)",
+            f"corner = m1 + k*{across} + k*{self.size}",
+            f"factors = m3 + k*{self.size}",
+        ]
+        reflected = f"{m} - k, some, wide, corner, {high}, factors"
+
+        def applied(trans: int, first: str, end: str, target: str) -> list[str]:
+            return [
+                f"for j in range({first}, {end}, {BLOCK}):",
+                *(f"    {line}" for line in ENDED),
+                f"    some = min({BLOCK}, {end} - j)",
+                f"    info = ormqr_{self.lapack}({trans}, {reflected}, {target}, m2, {size})",
+            ]
+
+        return [
+            *self.unless_finite(n, m, across, "m1"),
+            f"for k in range(0, {count}, {BLOCK}):",
+            *(f"    {line}" for line in (*ENDED, *block)),
+            f"    info = geqrf_{self.lapack}({m} - k, wide, corner, {high}, factors, m2, {size})",
+            *(f"    {line}" for line in applied(1, "k + wide", n, f"m1 + j*{across} + k*{self.size}, {high}")),
+            f"for i in range({count}):",
+            f"    for j in range({m}):",
+            f"        {self.stored(f'm0 + i*{step} + j*{self.size}', '0.0')}",
+            f"    {self.stored(f'm0 + i*{step} + i*{self.size}', '1.0')}",
+            f"    for j in range({n}):",
+            f"        place = m0 + i*{step} + ({m} + j)*{self.size}",
+            f"        {self.stored('place', '0.0')}",
+            "        if j >= i:",
+            f"            store(place, load_{self.kind}(m1 + j*{across} + i*{self.size}))",
+            f"for begin in range(0, {count}, {BLOCK}):",
+            *(f"    {line}" for line in ENDED),
+            f"    k = ({count} - 1)//{BLOCK}*{BLOCK} - begin",
+            *(f"    {line}" for line in block),
+            *(f"    {line}" for line in applied(0, "k", count, f"m0 + j*{step} + k*{self.size}, {lead}")),
+            *self.nothing(whole),
+        ]
+
+    def svd(self) -> list[str]:
+        """The left vectors go to the first columns as rows; right ones and values beside them. One call: it cannot be
+        stopped."""
+        whole, columns, work, *_ = self.call.places
+        n, m = (self.number(dim) for dim in columns.shape[-2:])
+        count, size = self.number(whole.shape[-2]), self.number(work.shape[0])
+        step, across = (self.number(ref.strides[-2] * self.size) for ref in (whole, columns))
+        given = f"{m}, {n}, m1, {self.leading(columns)}, m3, m0, {self.leading(whole)}, m4, max({count}, 1)"
+        return [
+            *self.unless_finite(n, m, across, "m1"),
+            "if bad == 0:",
+            f"    bad = gesdd_{self.lapack}({given}, m2, {size}, m5)",
+            "if bad == 0:",
+            f"    for i in range({count}):",
+            f"        right = m0 + i*{step} + {m}*{self.size}",
+            f"        for j in range({n}):",
+            f"            store(right + j*{self.size}, load_{self.kind}(m4 + (j*{count} + i)*{self.size}))",
+            f"        store(right + {n}*{self.size}, load_{self.kind}(m3 + i*{self.size}))",
+            *self.nothing(whole),
+        ]
+
 
 WRITERS: dict[str, Callable[[_CallWriter], list[str]]] = {
     "cholesky": _CallWriter.cholesky,
     "lu": _CallWriter.lu,
+    "eigh": _CallWriter.eigh,
+    "qr": _CallWriter.qr,
+    "svd": _CallWriter.svd,
     "triangular_solve": _CallWriter.triangular_solve,
 }

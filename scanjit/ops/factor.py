@@ -230,9 +230,7 @@ def _cholesky_samples(rng: np.random.Generator, dtype: str) -> Samples:
         yield (a,), {}
 
 
-def _of_matrices(
-    name: str, last: Callable[[Dimension], tuple[Dimension, ...]], what: str = "", **rest: Parameter
-) -> Op:
+def of_matrices(name: str, last: Callable[[Dimension], tuple[Dimension, ...]], what: str = "", **rest: Parameter) -> Op:
     """An op of square matrices. `last(n)` are the last sizes of its result, in place of n rows and n columns; `what`
     names it in errors, if not `name`."""
 
@@ -243,7 +241,7 @@ def _of_matrices(
     return Op(name, infer=infer, batch_params=lambda size: {}, dtypes=FLOATS, never_fails=True, **rest)
 
 
-CHOLESKY = _of_matrices(
+CHOLESKY = of_matrices(
     "cholesky",
     lambda n: (n, n),
     reference=_cholesky_reference,
@@ -279,7 +277,7 @@ def _lu_samples(rng: np.random.Generator, dtype: str) -> Samples:
         yield (a[..., ::-1].copy(),), {}
 
 
-LU = _of_matrices(
+LU = of_matrices(
     "lu",
     lambda n: (n + EXTRA, n),
     reference=_lu_reference,
@@ -307,7 +305,7 @@ def _det_samples(rng: np.random.Generator, dtype: str) -> Samples:
         yield ((a / 4 if k else -a[::-1]).astype(dtype),), {}
 
 
-DET = _of_matrices(
+DET = of_matrices(
     "det",
     lambda n: (),
     reference=lambda a: np.asarray(np.linalg.det(a), a.dtype),
@@ -315,7 +313,7 @@ DET = _of_matrices(
     samples=_det_samples,
     doc="the determinant; its derivative needs the inverse, and is NaN where there is none",
 )
-LOGABSDET = _of_matrices(
+LOGABSDET = of_matrices(
     "logabsdet",
     lambda n: (),
     "slogdet",
@@ -324,7 +322,7 @@ LOGABSDET = _of_matrices(
     samples=_det_samples,
     doc="the logarithm of the absolute value of the determinant; -inf for a singular matrix",
 )
-DET_SIGN = _of_matrices(
+DET_SIGN = of_matrices(
     "det_sign",
     lambda n: (),
     "slogdet",

@@ -104,7 +104,83 @@ def gemm(
     return 0
 
 
-FUNCTIONS: dict[str, Callable[..., int]] = {"potrf": potrf, "getrf": getrf, "trsm": trsm, "gemm": gemm}
+def geqrf(memory: Memory, kind: Kind, m: int, n: int, a: int, step: int, factors: int, work: int, size: int) -> int:
+    """QR factors, in place, by reflections `1 - factor * v * v.T`, each v with a first entry of 1."""
+    x = _columns(memory, kind, m, n, a, step)
+    for k in range(min(m, n)):
+        first, norm = x[k, k], np.linalg.norm(x[k:, k])
+        factor = np.zeros(1, kind.dtype)
+        if np.any(x[k + 1 :, k]):
+            whole = -np.copysign(norm, first)
+            factor[0] = (whole - first) / whole
+            v = np.concatenate([np.ones(1, kind.dtype), x[k + 1 :, k] / (first - whole)])
+            x[k:, k:] -= factor * np.outer(v, v @ x[k:, k:])
+            x[k + 1 :, k] = v[1:]
+        memory.store(kind, factors + k * kind.size, factor)
+    _put(memory, kind, x, a, step)
+    return 0
+
+
+def ormqr(
+    memory: Memory,
+    kind: Kind,
+    trans: int,
+    m: int,
+    n: int,
+    k: int,
+    a: int,
+    step: int,
+    factors: int,
+    c: int,
+    c_step: int,
+    work: int,
+    size: int,
+) -> int:
+    """Apply reflections, in place: the first one first if `trans`, else the last."""
+    x, reflections = _columns(memory, kind, m, n, c, c_step), _columns(memory, kind, m, k, a, step)
+    for i in range(k) if trans else reversed(range(k)):
+        v = np.concatenate([np.ones(1, kind.dtype), reflections[i + 1 :, i]])
+        x[i:] -= memory.load(kind, 1, factors + i * kind.size) * np.outer(v, v @ x[i:])
+    _put(memory, kind, x, c, c_step)
+    return 0
+
+
+def syevd(
+    memory: Memory, kind: Kind, n: int, a: int, step: int, values: int, work: int, size: int, integers: int, count: int
+) -> int:
+    """Eigenvectors and eigenvalues of a symmetric matrix, in place."""
+    found, vectors = np.linalg.eigh(_columns(memory, kind, n, n, a, step))
+    _put(memory, kind, vectors, a, step)
+    _put(memory, kind, found[:, None], values, n)
+    return 0
+
+
+def gesdd(
+    memory: Memory,
+    kind: Kind,
+    m: int,
+    n: int,
+    a: int,
+    step: int,
+    values: int,
+    u: int,
+    u_step: int,
+    v: int,
+    v_step: int,
+    work: int,
+    size: int,
+    integers: int,
+) -> int:
+    """Singular values and vectors."""
+    left, found, right = np.linalg.svd(_columns(memory, kind, m, n, a, step), full_matrices=False)
+    for x, at, row in ((left, u, u_step), (found[:, None], values, 1), (right, v, v_step)):
+        _put(memory, kind, x, at, row)
+    return 0
+
+
+FUNCTIONS: dict[str, Callable[..., int]] = {
+    function.__name__: function for function in (potrf, getrf, geqrf, ormqr, syevd, gesdd, trsm, gemm)
+}
 
 
 def resolve(name: str, kind: Kind, memory: Memory) -> Callable[..., int]:

@@ -145,7 +145,8 @@ PLAIN = frozenset(
     "interrupted interrupted_at begin_loop count_steps end_loop clock stack select any_of all_of lane lane0 lane_i64 "
     "concat_lanes opaque".split()
 )
-PLAIN |= {f"{routine}_{kind}" for routine in ("potrf", "getrf", "trsm", "gemm") for kind in ("f32", "f64")}
+LAPACK = ("potrf", "getrf", "geqrf", "ormqr", "syevd", "gesdd", "trsm", "gemm")
+PLAIN |= {f"{routine}_{kind}" for routine in LAPACK for kind in ("f32", "f64")}
 SLIDES = {f"slide_{way}{count}": (way == "up", count) for way in ("up", "down") for count in (1, 2, 4, 8)}
 """Functions of (x, other) that move the lanes of x by `count`. Up: lane 0 goes to lane `count`, and the last lanes of
 the other vector move in below; down: its first lanes move in above."""

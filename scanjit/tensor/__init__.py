@@ -8,6 +8,7 @@ from scanjit.tensor.convolution import *  # noqa: F403
 from scanjit.tensor.creation import *  # noqa: F403
 from scanjit.tensor.cumulative import *  # noqa: F403
 from scanjit.tensor.curves import *  # noqa: F403
+from scanjit.tensor.decompositions import *  # noqa: F403
 from scanjit.tensor.elementwise import *  # noqa: F403
 from scanjit.tensor.fourier import *  # noqa: F403
 from scanjit.tensor.from_sympy import *  # noqa: F403

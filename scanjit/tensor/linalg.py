@@ -142,7 +142,7 @@ def cho_solve(c_and_lower: tuple[TensorLike, bool], b: TensorLike) -> Node:
 
 def _solved(op: Op, a: Any, b: Any, name: str, **flags: bool) -> Node:
     """The solution by an op, of operands of one dtype and batch."""
-    a, b = _floats(a, b)
+    a, b = floats(a, b)
     _need_square(a, name)
     if b.ndim == 0:
         raise errors.ShapeError(f"the right side of {name} is a vector or matrices", got=b.type)
@@ -167,14 +167,15 @@ def _as_given(x: Node, vector: bool) -> Node:
     return DIMSHUFFLE(x, order=tuple(range(x.ndim - 1))) if vector else x
 
 
-def _floats(*values: Any) -> list[Node]:
+def floats(*values: Any) -> list[Node]:
+    """The values as tensors of one dtype of floats."""
     nodes = promoted(values)
     return [node if node.type.kind.inexact else cast(node, "float64") for node in nodes]
 
 
 def matrix(a: Any, name: str) -> Node:
     """Square matrices of floats, for a function of this name."""
-    (node,) = _floats(a)
+    (node,) = floats(a)
     _need_square(node, name)
     return node
 

@@ -15,6 +15,7 @@ from scanjit.tensor import (
     creation,
     cumulative,
     curves,
+    decompositions,
     elementwise,
     foreign,
     fourier,
@@ -40,6 +41,7 @@ MODULES: tuple[ModuleType, ...] = (
     creation,
     products,
     linalg,
+    decompositions,
     convolution,
     transposed,
     pooling,
@@ -92,7 +94,8 @@ def _accumulate(name: str, function: Any, x: Any, axis: int = 0, dtype: Any = No
 def _array_function(self: Node, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
     name = func.__name__
     function = FUNCTIONS.get(name)
-    module = np.linalg if name in ("norm", *linalg.__all__) else np.fft if name in fourier.__all__ else np
+    matrices = ("norm", *linalg.__all__, *decompositions.__all__)
+    module = np.linalg if name in matrices else np.fft if name in fourier.__all__ else np
     if function is None or func is not getattr(module, name, None) or name in foreign.CALLS:
         fix = foreign.called_library_function(FUNCTIONS) or foreign.call(name, FUNCTIONS)
         raise errors.NotSupportedError(f"{func.__module__}.{name} is not defined for symbols", got=repr(self), fix=fix)

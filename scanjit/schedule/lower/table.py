@@ -3,6 +3,7 @@
 from scanjit import ir
 from scanjit.ops import Elementwise, Reduction, View
 from scanjit.ops.branch import IFELSE
+from scanjit.ops.decompositions import EIGH, QR, SVD
 from scanjit.ops.factor import CHOLESKY, LU, TRIANGULAR_SOLVE
 from scanjit.ops.guest import CALL
 from scanjit.ops.index import GATHER, SCATTER
@@ -17,7 +18,7 @@ from scanjit.schedule.lower.ops.contraction import ContractionRule
 from scanjit.schedule.lower.ops.gather import GatherRule
 from scanjit.schedule.lower.ops.guest import GuestRule
 from scanjit.schedule.lower.ops.ifelse import IfElseRule
-from scanjit.schedule.lower.ops.lapack import CholeskyRule, LuRule, TriangularSolveRule
+from scanjit.schedule.lower.ops.lapack import CholeskyRule, EighRule, LuRule, QrRule, SvdRule, TriangularSolveRule
 from scanjit.schedule.lower.ops.order import OrderRule
 from scanjit.schedule.lower.ops.pointwise import ElementwiseRule, KnownRule, ViewRule
 from scanjit.schedule.lower.ops.reduction import ReductionRule
@@ -48,6 +49,9 @@ RULES = Rules(
         ARGSORT: OrderRule(),
         CHOLESKY: CholeskyRule(),
         LU: LuRule(),
+        EIGH: EighRule(),
+        QR: QrRule(),
+        SVD: SvdRule(),
         TRIANGULAR_SOLVE: TriangularSolveRule(),
         IFELSE: IfElseRule(),
         SCAN: ScanRule(),

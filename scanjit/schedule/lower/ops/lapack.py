@@ -5,11 +5,17 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from scanjit import types
 from scanjit.ir import Node
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering
 from scanjit.schedule.lower.region import Item
 from scanjit.schedule.nests import Buffer, LapackCall, Ref
+from scanjit.signatures import DType
+from scanjit.types import Dimension
+
+WORK = 64 * 256 + 65 * 64
+"""The memory that LAPACK's reflections need for blocks of 64 columns, applied to 256 columns at a time."""
 
 
 class LapackRule(ArrayRule):
@@ -46,6 +52,56 @@ class LuRule(LapackRule):
         copy = lowering.copy(a, whole.window(node.ndim - 2, 0, n))
         pivots = Ref.whole(Buffer(np.dtype("int64"), (2 * n,), "temporary", "pivots"))
         return LapackCall("lu", (whole, pivots), (True, True)), [copy]
+
+
+def _memory(dtype: DType, *sizes: Dimension) -> list[Ref]:
+    """Places for so many numbers each, which nobody else uses."""
+    return [Ref.whole(Buffer(dtype, (size,), "temporary", "work")) for size in sizes]
+
+
+class EighRule(LapackRule):
+    """The rule of `eigh`: the matrices are copied into the first rows of the result, where vectors replace them."""
+
+    def call(self, lowering: Lowering, node: Node, whole: Ref) -> tuple[LapackCall, Iterable[Item]]:
+        """Decompose a copy."""
+        (a,) = node.operands
+        n = a.type.shape[-1]
+        copy = lowering.copy(a, whole.window(node.ndim - 2, 0, n))
+        memory = [*_memory(a.dtype, 1 + 6 * n + 2 * n * n), *_memory(np.dtype("int64"), 3 + 5 * n)]
+        return LapackCall("eigh", (whole, *memory), (True, True, True)), [copy]
+
+
+def _columns(lowering: Lowering, a: Node) -> tuple[Ref, Item]:
+    """A copy of matrices, column after column: its place, and the item that makes it."""
+    m, n = a.type.shape[-2:]
+    place = Ref.whole(Buffer(a.dtype, (*a.type.shape[:-2], n, m), "temporary", "columns"))
+    turned = Ref(place.buffer, 0, a.type.shape, (*place.strides[:-2], 1, m))
+    return place, lowering.copy(a, turned)
+
+
+class QrRule(LapackRule):
+    """The rule of `qr`: the copy is factored, then R and Q are put side by side."""
+
+    def call(self, lowering: Lowering, node: Node, whole: Ref) -> tuple[LapackCall, Iterable[Item]]:
+        """Factor a copy."""
+        (a,) = node.operands
+        place, copy = _columns(lowering, a)
+        memory = _memory(a.dtype, WORK, types.minimum(*a.type.shape[-2:]))
+        return LapackCall("qr", (whole, place, *memory), (True,) * 4), [copy]
+
+
+class SvdRule(LapackRule):
+    """The rule of `svd`: left vectors go where they belong; right ones and values are put beside them."""
+
+    def call(self, lowering: Lowering, node: Node, whole: Ref) -> tuple[LapackCall, Iterable[Item]]:
+        """Decompose a copy."""
+        (a,) = node.operands
+        m, n = a.type.shape[-2:]
+        k = types.minimum(m, n)
+        place, copy = _columns(lowering, a)
+        numbers = _memory(a.dtype, 5 * k * k + 10 * k + 64 * (m + n) + 64, k, k * n)
+        memory = [*numbers, *_memory(np.dtype("int64"), 8 * k)]
+        return LapackCall("svd", (whole, place, *memory), (True,) * 6), [copy]
 
 
 class TriangularSolveRule(LapackRule):
