@@ -198,3 +198,20 @@ def test_errors() -> None:
     ):
         with pytest.raises(errors.ScanjitError, match=words):
             call()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_logarithms_of_nothing_have_derivatives_of_zero(dtype: str) -> None:
+    x, rows = sj.vector("x", dtype=dtype), sj.matrix("rows", dtype=dtype)
+    step = lambda row, total: sj.logaddexp(total, sj.logsumexp(row + total))
+    total = sj.scan(step, sequences=rows, outputs_info=[sj.full((), -np.inf, dtype)])[-1]
+    firsts = [
+        sj.grad(sj.logsumexp(x), x),
+        sj.grad(sj.logaddexp(x, x[::-1]).sum(), x),
+        sj.grad(total, rows),
+    ]
+    seconds = [sj.grad((g * g).sum() + g.sum(), v) for g, v in zip(firsts, (x, x, rows), strict=True)]
+    for mode in ("reference", "emulate"):
+        f = sj.function([x, rows], [*firsts, *seconds], mode=mode)
+        for found in f(np.full(3, -np.inf, dtype), np.full((2, 3), -np.inf, dtype)):
+            np.testing.assert_array_equal(found, 0)
