@@ -219,7 +219,7 @@ class _Level:
         if node in self.limits:
             return self.limits[node]
         if node.op in (SIZE, BOUND):
-            return None if node in self.moving else self.most(ir.as_dim(node))
+            return None if node in self.moving or node.ndim else self.most(ir.as_dim(node))
         if node.op is PART and node.args[0].op is SCAN and node.args[0].params["until"]:
             whole = node.args[0]
             return self.most(whole.params["length"]) if node.params["index"] == len(whole.types) - 1 else None
