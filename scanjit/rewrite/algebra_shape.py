@@ -6,10 +6,11 @@ Views have a normal order: slices innermost, then dimshuffles, broadcasts outerm
 from collections.abc import Iterator, Sequence
 
 from scanjit import types
-from scanjit.ir import SIZE, Node
+from scanjit.ir import SIZE, Node, walk
 from scanjit.ops.elementwise import ADD, MUL
 from scanjit.ops.expect import EXPECT, SPECIFY_SHAPE
 from scanjit.ops.index import GATHER
+from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, SLICE
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, full
 from scanjit.ops.view import DIMSHUFFLE
@@ -113,10 +114,11 @@ def whole_slice(node: Node) -> Node | None:
 
 
 def _ends_inside(window: tuple[Dimension, Dimension, int], size: Dimension) -> bool:
-    """Whether a window of an axis ends inside of it, or a call knows its size and looks whether it does."""
+    """Whether a window of an axis ends inside of it, or the size of the axis is not how many steps a loop has made."""
     start, count, step = window
+    values = [atom.node for atom in types.atoms(size) if atom.kind == "value"]
     return (
-        all(atom.kind != "value" for atom in types.atoms(size))
+        not any(node.op is SCAN for node in walk(values))
         or types.not_negative(-step)
         or at_most(start + step * (count - 1) + 1, size)
     )
@@ -124,7 +126,11 @@ def _ends_inside(window: tuple[Dimension, Dimension, int], size: Dimension) -> b
 
 @rules.nested(SLICE, of=[SLICE])
 def slice_of_slice(node: Node, inner: Node) -> Node | None:
-    """x[a : : s][b : : r] -> x[a + s*b : : s*r]"""
+    """x[a : : s][b : : r] -> x[a + s*b : : s*r]
+
+    The rows that a loop has made lie in memory for more of them: there an end is an error that the joined slice would
+    not see.
+    """
     if not all(map(_ends_inside, window_of(node), inner.type.shape)):
         return None
     joined = tuple(

@@ -83,8 +83,8 @@ def rfft(x: TensorLike, n: int | None = None, axis: int = -1, norm: Norm = None)
     Examples
     --------
     >>> import scanjit as sj
-    >>> sj.function([], sj.rfft([1.0, 2.0, 3.0, 4.0]), mode="reference")()
-    array([10.+0.j, -2.+2.j, -2.+0.j])
+    >>> abs(sj.function([], sj.rfft([1.0, 2.0, 3.0, 4.0]), mode="reference")()).round(3)
+    array([10.   ,  2.828,  2.   ])
     """
     x = _inexact(x)
     if is_complex(x):

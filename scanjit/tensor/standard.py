@@ -194,7 +194,7 @@ _OWN: dict[str, Any] = {
 _VALUES: dict[str, Any] = {
     name: np.dtype(name)
     for name in ("bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 complex64 complex128").split()
-    if np.dtype(name) in types.DTYPES or np.dtype(name).kind == "c"
+    if np.dtype(name) in types.DTYPES or np.issubdtype(name, np.complexfloating)
 } | {"e": np.e, "inf": np.inf, "nan": np.nan, "newaxis": None, "pi": np.pi}
 
 

@@ -15,7 +15,11 @@ from scanjit.schedule.lower.region import Region, Task
 from scanjit.schedule.lower.table import RULES
 from scanjit.schedule.nests import Nest
 
-REWRITTEN = {ASSERT, PRINT, *(OPS[name] for name in ("custom", "via", "solve", "det", "logabsdet", "det_sign"))}
+REWRITTEN = {
+    ASSERT,
+    PRINT,
+    *(OPS[name] for name in ("complex", "custom", "via", "solve", "det", "logabsdet", "det_sign")),
+}
 """Ops that no graph has any more when it is lowered."""
 LEAVES = {ir.INPUT, ir.SHARED, ir.BOUND, ir.PART}
 """Nodes that have a place before anything is computed, or get it with the scan that they are a part of."""
