@@ -15,11 +15,8 @@ from scanjit.schedule.lower.region import Region, Task
 from scanjit.schedule.lower.table import RULES
 from scanjit.schedule.nests import Nest
 
-REWRITTEN = {
-    ASSERT,
-    PRINT,
-    *(OPS[name] for name in ("complex", "custom", "via", "solve", "det", "logabsdet", "det_sign")),
-}
+_NAMES = "complex custom via solve det logabsdet det_sign".split()
+REWRITTEN = {ASSERT, PRINT, *(OPS[name] for name in _NAMES)}
 """Ops that no graph has any more when it is lowered."""
 LEAVES = {ir.INPUT, ir.SHARED, ir.BOUND, ir.PART}
 """Nodes that have a place before anything is computed, or get it with the scan that they are a part of."""
