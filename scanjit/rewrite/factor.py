@@ -24,6 +24,7 @@ from scanjit.ops.prod import PROD
 from scanjit.ops.shape import CONCATENATE, IOTA, window
 from scanjit.ops.stretch import SUM, full, zeros_like
 from scanjit.ops.view import DIMSHUFFLE
+from scanjit.records import record
 from scanjit.rewrite.engine import Rules
 
 SMALL = 8
@@ -80,29 +81,69 @@ def _reduced(entry: Node, found: Sequence[tuple[Node, Node]]) -> Node:
 # ---- straight-line code ----------------------------------------------------------------------------------------------
 
 
-def _eliminated(a: list[Row], b: list[Row]) -> tuple[list[Node], Node | None]:
-    """Make `a` upper triangular, in place, and apply the same steps to `b`. Returns the pivots, and the sign of the
-    exchanges (None if there were none)."""
-    n = len(a)
-    pivots, sign = [], None
+@record
+class _Step:
+    """A step of elimination: conditional exchanges of row `k` with later ones, then multiples of it are subtracted."""
+
+    k: int
+    exchanged: Sequence[tuple[int, Node]]
+    """Rows, and whether each is exchanged with row `k`, one after the other."""
+    factors: Sequence[tuple[int, Node]]
+    """Rows, and what multiple of row `k` is subtracted from each."""
+
+
+def _exchange(rows: list[Row], k: int, i: int, condition: Node, first: int = 0) -> None:
+    for j in range(first, len(rows[k])):
+        above, below = rows[k][j], rows[i][j]
+        rows[k][j], rows[i][j] = where(condition, below, above), where(condition, above, below)
+
+
+def _eliminated(a: list[Row]) -> list[_Step]:
+    """Make `a` upper triangular, in place. The steps do not depend on right sides: equal matrices share their nodes."""
+    n, steps = len(a), []
     for k in range(n):
+        exchanged = []
         for i in range(k + 1, n):
-            larger = abs(a[i][k]) > abs(a[k][k])
-            for rows, first in ((a, k), (b, 0)):
-                for j in range(first, len(rows[k]) if rows else 0):
-                    above, below = rows[k][j], rows[i][j]
-                    rows[k][j], rows[i][j] = where(larger, below, above), where(larger, above, below)
-            flipped = where(larger, *(full(s, a[i][k].type.shape, a[i][k].dtype) for s in (-1, 1)))
-            sign = flipped if sign is None else sign * flipped
-        pivots.append(a[k][k])
+            exchanged.append((i, abs(a[i][k]) > abs(a[k][k])))
+            _exchange(a, k, *exchanged[-1], first=k)
         divisor = where(a[k][k] == 0, 1, a[k][k])  # if the pivot is 0, all entries below it are 0
-        for i in range(k + 1, n):
-            factor = a[i][k] / divisor
+        factors = [(i, a[i][k] / divisor) for i in range(k + 1, n)]
+        for i, factor in factors:
             for j in range(k + 1, n):
                 a[i][j] = a[i][j] - factor * a[k][j]
-            if b:
-                b[i] = [x - factor * y for x, y in zip(b[i], b[k], strict=True)]
-    return pivots, sign
+        steps.append(_Step(k, exchanged, factors))
+    return steps
+
+
+def _applied(steps: Sequence[_Step], b: list[Row]) -> list[Row]:
+    """The right sides after the steps."""
+    b = [list(row) for row in b]
+    for step in steps:
+        for i, condition in step.exchanged:
+            _exchange(b, step.k, i, condition)
+        for i, factor in step.factors:
+            b[i] = [x - factor * y for x, y in zip(b[i], b[step.k], strict=True)]
+    return b
+
+
+def _applied_transposed(steps: Sequence[_Step], b: list[Row]) -> list[Row]:
+    """The right sides after the transposes of the steps, the last one first."""
+    b = [list(row) for row in b]
+    for step in reversed(steps):
+        b[step.k] = [_reduced(x, [(f, b[i][j]) for i, f in step.factors]) for j, x in enumerate(b[step.k])]
+        for i, condition in reversed(step.exchanged):
+            _exchange(b, step.k, i, condition)
+    return b
+
+
+def _exchanges_sign(steps: Sequence[_Step]) -> Node | None:
+    """-1 where the number of exchanges is odd, else 1; None if there are none."""
+    signs = [
+        where(c, *(full(s, c.type.shape, f.dtype) for s in (-1, 1)))
+        for step in steps
+        for (_, c), (_, f) in zip(step.exchanged, step.factors, strict=True)
+    ]
+    return functools.reduce(operator.mul, signs) if signs else None
 
 
 def _substituted(a: list[Row], b: list[Row], lower: bool, unit: bool) -> list[Row]:
@@ -128,16 +169,21 @@ def _any_zero(entries: Sequence[Node]) -> Node:
 
 @small.rule(SOLVE)
 def _solve_small(node: Node) -> Node | None:
-    """solve(a, b) -> elimination with partial pivoting, entry by entry"""
+    """solve(a, b) -> elimination with partial pivoting, entry by entry; of a.T by the same elimination"""
     a, b = node.operands
     n = _small_size(a)
     if n is None:
         return None
     if n == 0 or b.type.shape[-1] == 0:
         return zeros_like(b)
-    left, right = _entries(transposed(a) if node.params["trans"] else a, n, n), _right_sides(b, n)
-    pivots, _ = _eliminated(left, right)
-    return _assembled(_unless(_any_zero(pivots), _substituted(left, right, False, False)))
+    upper, right = _entries(a, n, n), _right_sides(b, n)
+    steps = _eliminated(upper)
+    if node.params["trans"]:  # a.T is the product of the transposed triangle and the inverses of the transposed steps
+        lower = [list(column) for column in zip(*upper, strict=True)]
+        found = _applied_transposed(steps, _substituted(lower, right, True, False))
+    else:
+        found = _substituted(upper, _applied(steps, right), False, False)
+    return _assembled(_unless(_any_zero([upper[k][k] for k in range(n)]), found))
 
 
 @small.rule(TRIANGULAR_SOLVE)
@@ -187,7 +233,9 @@ def _determinant_small(node: Node) -> Node | None:
     n = _small_size(a)
     if not n:
         return None
-    pivots, sign = _eliminated(_entries(a, n, n), [])
+    upper = _entries(a, n, n)
+    sign = _exchanges_sign(_eliminated(upper))
+    pivots = [upper[k][k] for k in range(n)]
     if node.op is LOGABSDET:
         return _number(functools.reduce(operator.add, [apply(LOG, abs(pivot)) for pivot in pivots]))
     factors = pivots if node.op is DET else [apply(SIGN, pivot) for pivot in pivots]
