@@ -175,6 +175,8 @@ EXTENSIONS: dict[str, Callable[..., Any]] = {
     "linalg.qr": lambda xp, a: xp.linalg.qr(a)[1],
     "linalg.svd": lambda xp, a: xp.linalg.svd(a, full_matrices=False)[1],
     "linalg.svdvals": lambda xp, a: xp.linalg.svdvals(a),
+    "linalg.pinv": lambda xp, a: xp.linalg.pinv(a),
+    "linalg.matrix_rank": lambda xp, a: xp.linalg.matrix_rank(a),
     "linalg.inv": lambda xp, a: xp.linalg.inv(a),
     "linalg.matmul": lambda xp, a: xp.linalg.matmul(a, a),
     "linalg.matrix_power": lambda xp, a: xp.linalg.matrix_power(a[0], 3),

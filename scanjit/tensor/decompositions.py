@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from scanjit import errors
+from scanjit import errors, types
 from scanjit.ir import Node
 from scanjit.ops.decompositions import EIGH, QR, SVD, left_right_values, orthogonal_and_upper, vectors_and_values
 from scanjit.ops.factor import transposed
 from scanjit.symbol import TensorLike
 from scanjit.tensor.linalg import floats, matrix
+from scanjit.types import Dimension
 
 __all__ = ["eigh", "eigvalsh", "qr", "svd", "svdvals"]
 
@@ -86,11 +87,18 @@ def eigvalsh(a: TensorLike) -> Node:
     return eigh(a).eigenvalues
 
 
-def _matrices(a: TensorLike, name: str) -> Node:
+def matrices(a: TensorLike, name: str) -> Node:
+    """Matrices of floats, of any sizes, for a function of this name."""
     (x,) = floats(a)
     if x.ndim < 2:
         raise errors.ShapeError(f"{name} takes matrices: the last two axes of a tensor", got=x.type)
     return x
+
+
+def _check_whole(rows: Dimension, columns: Dimension, x: Node, what: str, fix: str) -> None:
+    """Raise an error unless there are no more rows than columns."""
+    if types.minimum(rows, columns) != rows:
+        raise errors.NotSupportedError(what, got=x.type, fix=fix)
 
 
 def qr(a: TensorLike, mode: str = "reduced") -> Qr | Node:
@@ -99,7 +107,9 @@ def qr(a: TensorLike, mode: str = "reduced") -> Qr | Node:
     Parameters
     ----------
     a : tensor_like of shape (..., m, n)
-    mode : "reduced", or "r" for R alone.
+    mode : "reduced", "r" for R alone, or "complete".
+        "complete" is the same as "reduced" where there are at least as many columns as rows; where there are fewer, or
+        that is not known, it is an error: the further columns of Q are any basis of what is left, without a gradient.
 
     Returns
     -------
@@ -120,9 +130,11 @@ def qr(a: TensorLike, mode: str = "reduced") -> Qr | Node:
     array([[5. , 2.2],
            [0. , 0.4]])
     """
-    if mode not in ("reduced", "r"):
-        raise errors.ArgumentError("the mode of qr", got=repr(mode), expected="'reduced' or 'r'")
-    x = _matrices(a, "qr")
+    if mode not in ("reduced", "complete", "r"):
+        raise errors.ArgumentError("the mode of qr", got=repr(mode), expected="'reduced', 'complete' or 'r'")
+    x = matrices(a, "qr")
+    if mode == "complete":
+        _check_whole(*x.type.shape[-2:], x, "qr gives as many columns of Q as there are columns", 'mode="reduced"')
     q, r = orthogonal_and_upper(QR(x), *x.type.shape[-2:])
     return r if mode == "r" else Qr(q, r)
 
@@ -133,8 +145,9 @@ def svd(a: TensorLike, full_matrices: bool = False, compute_uv: bool = True) -> 
     Parameters
     ----------
     a : tensor_like of shape (..., m, n)
-    full_matrices : False: k vectors on each side, with k the smaller of m and n. Unlike in NumPy, that is the default,
-        and all there is.
+    full_matrices : False: k vectors on each side, with k the smaller of m and n. Unlike in NumPy, that is the default.
+        True is the same for square matrices. For others, or where that is not known, it is an error: the further
+        vectors are any basis of what is left, without a gradient.
     compute_uv : whether to give vectors, or the singular values alone.
 
     Returns
@@ -154,13 +167,11 @@ def svd(a: TensorLike, full_matrices: bool = False, compute_uv: bool = True) -> 
     >>> sj.function([a], sj.svd(a).S, mode="reference")([[3.0, 0.0], [0.0, -4.0], [0.0, 0.0]])
     array([4., 3.])
     """
+    x = matrices(a, "svd")
     if full_matrices:
-        raise errors.NotSupportedError(
-            "svd gives as many vectors as there are singular values",
-            got="full_matrices=True",
-            fix="full_matrices=False",
-        )
-    x = _matrices(a, "svd")
+        what = "svd gives as many vectors as there are singular values"
+        for sizes in (x.type.shape[-2:], x.type.shape[:-3:-1]):
+            _check_whole(*sizes, x, what, "full_matrices=False")
     left, right, values = left_right_values(SVD(x), *x.type.shape[-2:])
     return Svd(transposed(left), values, right) if compute_uv else values
 

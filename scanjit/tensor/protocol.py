@@ -20,6 +20,7 @@ from scanjit.tensor import (
     foreign,
     fourier,
     indexing,
+    least_squares,
     linalg,
     order,
     pooling,
@@ -42,6 +43,7 @@ MODULES: tuple[ModuleType, ...] = (
     products,
     linalg,
     decompositions,
+    least_squares,
     convolution,
     transposed,
     pooling,
@@ -94,7 +96,7 @@ def _accumulate(name: str, function: Any, x: Any, axis: int = 0, dtype: Any = No
 def _array_function(self: Node, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
     name = func.__name__
     function = FUNCTIONS.get(name)
-    matrices = ("norm", *linalg.__all__, *decompositions.__all__)
+    matrices = ("norm", *linalg.__all__, *decompositions.__all__, *least_squares.__all__)
     module = np.linalg if name in matrices else np.fft if name in fourier.__all__ else np
     if function is None or func is not getattr(module, name, None) or name in foreign.CALLS:
         fix = foreign.called_library_function(FUNCTIONS) or foreign.call(name, FUNCTIONS)

@@ -171,7 +171,7 @@ def test_wrong_input() -> None:
             function(sj.vector())
     a = sj.matrix("a")
     with pytest.raises(sj.ArgumentError, match="mode of qr"):
-        sj.qr(a, "complete")
+        sj.qr(a, "raw")
     with pytest.raises(sj.NotSupportedError, match="full_matrices"):
         sj.svd(a, full_matrices=True)
     assert sj.qr(sj.imatrix()).R.dtype == "float64" and np.linalg.qr(a, "r") is sj.qr(a)[1]
