@@ -34,6 +34,7 @@ from scanjit.guests import from_numba
 from scanjit.ir import Node
 from scanjit.loops import *  # noqa: F403
 from scanjit.loops import __all__ as _loops
+from scanjit.precision import mixed
 from scanjit.runtime import threadpool as _threadpool
 from scanjit.runtime.function import CompiledFunction, function
 from scanjit.runtime.gradcheck import check_grad
@@ -86,6 +87,7 @@ __all__ = [
     "jit",
     "jvp",
     "load",
+    "mixed",
     "pprint",
     "print_",
     "set_values",

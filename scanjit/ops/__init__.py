@@ -2,6 +2,7 @@
 
 from scanjit.ir import OPS
 from scanjit.ops import (
+    bfloat,
     branch,
     custom,
     elementwise,

@@ -8,15 +8,17 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import Node, Op
+from scanjit.ops.elementwise import MUL
 from scanjit.ops.parts import Part, joined, minus, parts, plus
 from scanjit.ops.samples import NUMBERS, sample
-from scanjit.signatures import Array, Params, Samples
+from scanjit.signatures import Array, Parameter, Params, Samples
 from scanjit.types import Dimension, Type
 
 Labels = tuple[int, ...]
 
 
-def _infer(a: Type, b: Type, *, left: Labels, right: Labels, out: Labels) -> Type:
+def contracted(a: Type, b: Type, *, left: Labels, right: Labels, out: Labels) -> Type:
+    """The type of a contraction of operands of these types."""
     if a.dtype != b.dtype:
         raise errors.InternalError("a contraction takes operands of one dtype", got=f"{a} and {b}")
     sizes: dict[int, Dimension] = {}
@@ -40,14 +42,15 @@ def _infer(a: Type, b: Type, *, left: Labels, right: Labels, out: Labels) -> Typ
     return Type(a.dtype, tuple(sizes[label] for label in out))
 
 
-def _letters(labels: Labels) -> str:
+def letters(labels: Labels) -> str:
+    """Labels as NumPy's einsum writes them."""
     return "".join(chr(97 + label) for label in labels)
 
 
 def _reference(a: Array, b: Array, *, left: Labels, right: Labels, out: Labels) -> Array:
     if a.dtype == bool:
-        return np.einsum(f"{_letters(left)},{_letters(right)}->{_letters(out)}", a.astype(int), b.astype(int)) > 0
-    return np.einsum(f"{_letters(left)},{_letters(right)}->{_letters(out)}", a, b)
+        return np.einsum(f"{letters(left)},{letters(right)}->{letters(out)}", a.astype(int), b.astype(int)) > 0
+    return np.einsum(f"{letters(left)},{letters(right)}->{letters(out)}", a, b)
 
 
 def _jvp(tangents: Sequence[Node | None], y: Node, a: Node, b: Node, **labels: Labels) -> Node | None:
@@ -79,10 +82,15 @@ def _batch(
 
 
 class Contraction(Op):
-    """A sum of products of two operands, with axes named by the labels `left`, `right` and `out`."""
+    """A sum of products of two operands, with axes named by the labels `left`, `right` and `out`. `product` multiplies
+    two elements."""
 
     reads_memory = "all"
     goes_anywhere = True
+
+    def __init__(self, name: str, product: Op = MUL, **rest: Parameter) -> None:
+        super().__init__(name, **rest)
+        self.product = product
 
 
 def _aligned(position: int, operand: Type, result: Type, *, left: Labels, right: Labels, out: Labels) -> dict[int, int]:
@@ -106,7 +114,7 @@ def _of_complex(a: Node, b: Node, **labels: Labels) -> Node:
 
 CONTRACT = Contraction(
     "contract",
-    infer=_infer,
+    infer=contracted,
     reference=_reference,
     of_complex=_of_complex,
     vjp=lambda g, y, a, b, *, left, right, out: (contract(g, b, out, right, left), contract(g, a, out, left, right)),
@@ -139,7 +147,7 @@ def contract(a: Node, b: Node, left: Sequence[int], right: Sequence[int], out: S
 def _guarded_infer(a: Type, b: Type, mask: Type, *, left: Labels, right: Labels, out: Labels, where: Labels) -> Type:
     if mask.dtype != np.bool_ or len(where) != mask.ndim or not set(where) <= set(left) | set(right):
         raise errors.InternalError("a guard is a mask along labels of its product", got=f"{mask} along {where}")
-    return _infer(a, b, left=left, right=right, out=out)
+    return contracted(a, b, left=left, right=right, out=out)
 
 
 def _guarded_reference(
@@ -147,11 +155,11 @@ def _guarded_reference(
 ) -> Array:
     """Leaves out all terms at which the mask is false."""
     union = (*left, *(label for label in right if label not in left))
-    terms = np.einsum(f"{_letters(left)},{_letters(right)}->{_letters(union)}", a, b)
-    kept = np.einsum(f"{_letters(where)}->{_letters(tuple(label for label in union if label in where))}", mask)
+    terms = np.einsum(f"{letters(left)},{letters(right)}->{letters(union)}", a, b)
+    kept = np.einsum(f"{letters(where)}->{letters(tuple(label for label in union if label in where))}", mask)
     kept = np.expand_dims(kept, tuple(axis for axis, label in enumerate(union) if label not in where))
     terms = np.where(kept, terms, np.zeros((), a.dtype))
-    return np.einsum(f"{_letters(union)}->{_letters(out)}", terms)
+    return np.einsum(f"{letters(union)}->{letters(out)}", terms)
 
 
 def _guarded_samples(rng: np.random.Generator, dtype: str) -> Samples:

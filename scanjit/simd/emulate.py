@@ -22,7 +22,7 @@ import numpy as np
 from scanjit.kinds import KINDS, Kind
 from scanjit.ops.guest import PREFIX
 
-from . import emulated_guest, emulated_lapack, table
+from . import emulated_guest, emulated_lapack, math_bfloat, table
 from .emulated_memory import Memory, MemoryFault
 from .lanes import Lanes, select
 from .names import parse
@@ -160,6 +160,13 @@ def _slide(x: Any, other: Any, up: bool, count: int) -> NumpyLanes:
     return NumpyLanes(np.concatenate(pair)[start : start + lanes], x.kind)
 
 
+def _dot_pairs(total: Any, left: Any, right: Any) -> Lanes:
+    lanes = len(_array(total, KINDS["f32"], _vector(total).lanes, "float32"))
+    for pairs in (left, right):
+        _array(pairs, KINDS["i32"], lanes, "pairs")
+    return math_bfloat.dot_bf16(total, left, right)
+
+
 def _barrier(address: int, thread: int, threads: int, line: int) -> None:
     if threads != 1:
         raise ValueError("the emulation runs one thread")
@@ -250,6 +257,7 @@ def _plain(name: str, memory: Memory) -> Emulated:
         "lane_i64": _lane_i64,
         "concat_lanes": _concat,
         "opaque": _vector,
+        "dot_bf16": _dot_pairs,
     }
     return functions[name]
 

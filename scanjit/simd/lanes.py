@@ -143,6 +143,10 @@ class Lanes(ABC):
         """``self * 2**floor(exponent)`` if the CPU has such an instruction, else None."""
         return None
 
+    def dot_pairs(self, left: Self, right: Self) -> Self | None:
+        """This float32, plus the products of two pairs of bfloat16, if the CPU has such an instruction; else None."""
+        return None
+
     # ---- what follows from it -------------------------------------------------------------------------------------
 
     @property

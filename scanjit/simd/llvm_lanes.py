@@ -20,6 +20,15 @@ I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
 F32, F64 = ir.FloatType(), ir.DoubleType()
 FLOATS = {16: ir.HalfType(), 32: F32, 64: F64}
 """By the number of bits."""
+
+
+class _BFloat(ir.Type):
+    """LLVM's type of bfloat16, which llvmlite has not."""
+
+    def _to_string(self) -> str:
+        return "bfloat"
+
+
 CONTRACT = ("contract",)  # a*b + c of the user's program may become one fma; nothing else may change
 INLINE_LIMIT = 150  # instructions: a longer function stays a call, which costs spills but not code
 _HAS_SPLAT_SYNTAX = llvmlite.binding.llvm_version_info[0] >= 19
@@ -463,6 +472,21 @@ class LlvmLanes(Lanes):
             parts = [self.part(k, k + step)._scalef(exponent.part(k, k + step)) for k in range(0, self.lanes, step)]
             return join(parts)
         return self._scalef(exponent)
+
+    def dot_pairs(self, left: LlvmLanes, right: LlvmLanes) -> LlvmLanes | None:
+        width = self.lanes * self.kind.bits
+        if not (self._target.has_avx512 and self._target.has("avx512bf16")):
+            return None
+        if width > 512:
+            halves = zip(self.halves(), left.halves(), right.halves(), strict=True)
+            return join([found for parts in halves if (found := parts[0].dot_pairs(*parts[1:])) is not None])
+        if width < 128:  # the smallest register: one lane is computed as all are
+            found = join([self, self]).dot_pairs(join([left, left]), join([right, right]))
+            return None if found is None else found.part(0, self.lanes)
+        b, form = self.builder, ir.VectorType(_BFloat(), 2 * self.lanes)
+        pairs = [b.bitcast(x.value, form) for x in (left, right)]
+        name = f"llvm.x86.avx512bf16.dpbf16ps.{width}"
+        return self._new(call(b, name, self.value.type, [self.value, *pairs]))
 
     def _scalef(self, exponent: LlvmLanes) -> LlvmLanes:
         width = self.lanes * self.kind.bits

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from scanjit.ir import Node
 from scanjit.kinds import kind_of
-from scanjit.ops.elementwise import AND, MUL
+from scanjit.ops.elementwise import AND
+from scanjit.ops.linalg import Contraction
 from scanjit.ops.reduce import ANY
 from scanjit.ops.stretch import SUM
 from scanjit.schedule.lower.maps import Axis, IndexMap
@@ -26,7 +27,8 @@ class ContractionRule(PointRule):
         """The sum of the products; of bools, whether any pair is true."""
         left, right, *guard = values
         over, boolean = tuple(_loops(builder, node).values()), kind_of(node.dtype).is_mask
-        product = Apply(node.dtype, AND if boolean else MUL, (left, right), {})
+        assert isinstance(node.op, Contraction)
+        product = Apply(node.dtype, AND if boolean else node.op.product, (left, right), {})
         return Reduce(node.dtype, ANY if boolean else SUM, over, product, guard=(*guard, None)[0]) if over else product
 
 
