@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypeVar, overload
 
 from scanjit import errors
 from scanjit.ir import Node, as_node, is_symbol
@@ -16,10 +16,11 @@ from scanjit.runtime.jit import Jitted, jit
 __all__ = ["mixed"]
 
 Weights = Literal["bfloat16"]
+R = TypeVar("R")
 
 
 @overload
-def mixed(f: CompiledFunction[Any], weights: Weights = ...) -> CompiledFunction[Any]: ...
+def mixed(f: CompiledFunction[R], weights: Weights = ...) -> CompiledFunction[R]: ...  # type: ignore[overload-overlap]
 @overload
 def mixed(f: Callable[..., Any], weights: Weights = ...) -> Jitted[..., Any]: ...
 def mixed(f: Callable[..., Any], weights: Weights = "bfloat16") -> CompiledFunction[Any] | Jitted[..., Any]:

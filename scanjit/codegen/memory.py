@@ -15,6 +15,8 @@ def load(frame: Frame, value: Load, point: Point) -> str:
         return _load_begun(frame, value, address, step, point)
     if step == 0:
         return f"broadcast_{name}({address})"
+    if step == 2 * value.dtype.itemsize:
+        return f"load_every_second_{name}({address}, {frame.every(point)})"
     if step != value.dtype.itemsize:
         return f"load_strided_{name}({address}, {frame.size(step)}, {frame.every(point)})"
     if mask is None or (value.access.panel is not None and point.vector == 0) or _has_room(frame, value.access, point):

@@ -18,6 +18,7 @@ from scanjit.signatures import Array, Samples
 from scanjit.types import Type
 
 _UPPER = np.uint32(0xFFFF0000)
+_TWO = ((-3.0, 3.0), (-3.0, 3.0))
 
 
 def rounded(x: Array) -> Array:
@@ -44,8 +45,10 @@ ROUND_BFLOAT16 = Elementwise(
     lower="round_bf16({0})",
     takes="f",
     reference=rounded,
-    vjp=None,
-    samples=lambda rng, dtype: [((sample(rng, (5,), dtype),), {})],
+    vjp=lambda g, y, x: (g,),  # as if it were not rounded: the true derivative is 0 almost everywhere
+    jvp=lambda tangents, y, x: tangents[0],
+    has_constant_slope=True,
+    samples=lambda rng, dtype: [((rounded(sample(rng, (5,), dtype)),), {})],
     dtypes=("float32",),
     cost=6,
     zero_with=(0,),
@@ -60,6 +63,7 @@ PAIR_BFLOAT16 = Elementwise(
     reference=_pair,
     samples=lambda rng, dtype: [((sample(rng, (5,), dtype), sample(rng, (5,), dtype)), {})],
     dtypes=("float32",),
+    domain=_TWO,
     cost=12,
     stays_finite=(),
     doc="two numbers, each rounded to bfloat16, in an int32: the first in its lower half",
@@ -83,6 +87,7 @@ MUL_PAIRS = Elementwise(
     reference=_products,
     samples=lambda rng, dtype: [(_pair_samples(rng, (5,), (5,)), {})],
     dtypes=("int32",),
+    domain=_TWO,
     cost=2,
     stays_finite=(),
     doc="the sum of the two products of pairs of bfloat16",

@@ -111,6 +111,7 @@ def _suffixed(base: str, kind: Kind, lanes: int, memory: Memory) -> Emulated:
         "load_masked": lambda address, mask: wrap(memory.load_masked(kind, lanes, address, _mask(mask, lanes))),
         "broadcast": lambda address: wrap(memory.load(kind, 1, address).repeat(lanes)),
         "load_strided": load_strided,
+        "load_every_second": lambda address, mask: load_strided(address, 2 * kind.size, mask),
         "gather": lambda address, offsets, mask: wrap(
             memory.gather(kind, lanes, address, _offsets(offsets, lanes), _mask(mask, lanes))
         ),

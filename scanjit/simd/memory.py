@@ -105,6 +105,23 @@ def gather(
     return _finish(builder, call(builder, name, vector_type(stored, lanes), operands), kind, lanes)
 
 
+def load_every_second(builder: ir.IRBuilder, kind: Kind, lanes: int, address: ir.Value, mask: ir.Value) -> LlvmLanes:
+    """Every second element where the mask is set, else 0. Where a processor masks parts of loads, two loads and a
+    shuffle are several times as fast as a gather."""
+    stored, target = _stored(kind), builder.module.target
+    if lanes == 1 or stored.bits < 32 or not (target.is_x86 and target.has("avx2")):
+        offsets = strided_offsets(builder, lanes, I64(2 * stored.size))
+        return gather(builder, kind, lanes, address, offsets, mask)
+    halves, off = [], ir.Constant(mask.type, None)
+    for half in range(2):
+        chosen = [half * lanes // 2 + k // 2 if k % 2 == 0 else lanes for k in range(lanes)]
+        place = builder.add(address, I64(half * lanes * stored.size))
+        halves.append(
+            load_masked(builder, stored, lanes, place, builder.shuffle_vector(mask, off, indices(chosen))).value
+        )
+    return _finish(builder, builder.shuffle_vector(*halves, indices(range(0, 2 * lanes, 2))), kind, lanes)
+
+
 def store(builder: ir.IRBuilder, address: ir.Value, value: LlvmLanes) -> None:
     """Consecutive elements."""
     value = _memory_form(value)

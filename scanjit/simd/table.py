@@ -137,9 +137,10 @@ BOUNDS: dict[str, tuple[float, float]] = {
 }
 # fmt: on
 
-# Names that each backend defines for itself: they involve memory, scalars, or a type in their name.
+# Names that each backend defines for itself: they involve memory, scalars, or a type in their name. Those in the
+# first list have a suffix that says kind and lanes.
 SUFFIXED = frozenset(
-    "load load_masked broadcast load_strided gather transpose splat iota cast bitcast".split()  # of one kind and lanes
+    "load load_masked broadcast load_strided load_every_second gather transpose splat iota cast bitcast".split()
 )
 LANES_ONLY = frozenset({"head", "spread"})
 PLAIN = frozenset(

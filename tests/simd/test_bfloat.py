@@ -1,0 +1,99 @@
+"""Rounding to bfloat16, and products of pairs: the same bits in vectors of every width, compiled and emulated."""
+
+import numpy as np
+import pytest
+
+from scanjit.kinds import KINDS
+from scanjit.ops.bfloat import PAIR_BFLOAT16, rounded
+from scanjit.runtime import host
+from scanjit.simd import emulate
+from scanjit.target import target_for
+
+from .support import compiled, run_emulated, source_of, special_values
+
+
+def nearest(x: np.ndarray) -> np.ndarray:
+    """The nearest bfloat16 of each number, found by comparing with both neighbours."""
+    down = (x.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+    up = (down.view(np.uint32) + np.uint32(0x10000)).view(np.float32)
+    wide, low, high = (value.astype(float) for value in (x, down, up))
+    largest = np.abs(low) == float(np.uint32(0x7F7F0000).view(np.float32))
+    high = np.where(largest, np.sign(low) * 2.0**128, high)  # where float32 ends, infinity follows
+    even = (down.view(np.uint32) >> 16) & 1 == 0
+    below, above = np.abs(wide - low), np.abs(high - wide)
+    return np.where((below < above) | ((below == above) & even), down, up)
+
+
+def points() -> np.ndarray:
+    rng = np.random.default_rng(3)
+    bits = rng.integers(0, 2**32, 4096, dtype=np.uint32)
+    ties = (bits & np.uint32(0xFFFF0000)) | np.uint32(0x8000)
+    x = np.concatenate([bits.view(np.float32), ties.view(np.float32), special_values("f32")])
+    return np.concatenate([x, np.ones(-len(x) % 64, np.float32)])
+
+
+def test_numbers_are_rounded_to_the_nearest() -> None:
+    x = points()
+    finite = np.isfinite(x)
+    got = rounded(x)
+    np.testing.assert_array_equal(got[finite], nearest(x[finite]))
+    assert np.isnan(got[np.isnan(x)]).all() and (got[np.isinf(x)] == x[np.isinf(x)]).all()
+    assert (got.view(np.uint32) & 0xFFFF == 0).all()
+    assert rounded(x[:6].reshape(2, 3)).shape == (2, 3)
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 8, 16, 32])
+def test_generated_code_rounds_as_numpy_does(lanes: int) -> None:
+    x = points()
+    n, y, pairs = len(x), np.empty_like(points()), np.empty(len(x), np.int32)
+    body = [f"for i in range(0, n * 4, {lanes * 4}):", f"    v = load_f32x{lanes}(x + i)"]
+    body += ["    store(y + i, round_bf16(v))", "    store(p + i, pair_bf16(v, v * -2.0))"]
+    source = source_of([f"load_f32x{lanes}", "store", "round_bf16", "pair_bf16"], ["x", "y", "p", "n"], body)
+    for run in (
+        lambda *args: compiled(source)(*[a if isinstance(a, int) else a.ctypes.data for a in args]),
+        lambda *args: run_emulated(source, args),
+    ):
+        y[:], pairs[:] = 0, 0
+        run(x, y, pairs, n)
+        np.testing.assert_array_equal(y.view(np.int32), rounded(x).view(np.int32))
+        with np.errstate(all="ignore"):
+            wanted = PAIR_BFLOAT16.reference(x, x * np.float32(-2))
+        ordinary = ~np.isnan(x)
+        np.testing.assert_array_equal(pairs[ordinary], wanted[ordinary])
+
+
+def sums(lanes: int, total: np.ndarray, a: np.ndarray, b: np.ndarray) -> list[np.ndarray]:
+    """`dot_bf16`, compiled and emulated."""
+    body = [f"for i in range(0, n * 4, {lanes * 4}):"]
+    body += [f"    store(y + i, dot_bf16(load_f32x{lanes}(t + i), load_i32x{lanes}(a + i), load_i32x{lanes}(b + i)))"]
+    names = [f"load_f32x{lanes}", f"load_i32x{lanes}", "store", "dot_bf16"]
+    source = source_of(names, ["t", "a", "b", "y", "n"], body)
+    found = [np.empty_like(total), np.empty_like(total)]
+    compiled(source)(*[x.ctypes.data for x in (total, a, b, found[0])], len(total))
+    run_emulated(source, [total, a, b, found[1], len(total)])
+    return found
+
+
+def test_products_of_pairs_are_rounded_alike_everywhere() -> None:
+    rng = np.random.default_rng(4)
+    n = 512
+    values = [(rng.normal(size=n) * 2.0 ** rng.integers(-30, 30, n)).astype(np.float32) for _ in range(5)]
+    a, b = PAIR_BFLOAT16.reference(*values[:2]), PAIR_BFLOAT16.reference(*values[2:4])
+    low, high = (rounded(x).astype(float) * rounded(y) for x, y in (values[::2][:2], values[1::2][:2]))
+    wanted = ((values[4] + high).astype(np.float32) + low).astype(np.float32)  # the second numbers first
+    for lanes in (1, 2, 4, 8, 16, 32):
+        for got in sums(lanes, values[4], a, b):
+            np.testing.assert_array_equal(got, wanted)
+    if host.target().is_x86 and host.target().has("avx2", "fma"):
+        with host.using(target_for(host.target().triple, features="+avx2,+fma")):  # without the instruction
+            np.testing.assert_array_equal(sums(8, values[4], a, b)[0], wanted)
+
+
+def test_wrong_operands_of_dot_bf16() -> None:
+    pairs, numbers = (emulate.NumpyLanes(np.zeros(4, KINDS[k].dtype), KINDS[k]) for k in ("i32", "f32"))
+    emulated = emulate.resolve("dot_bf16", emulate.Memory())
+    with pytest.raises(TypeError, match="expected pairs of 4 lanes"):
+        emulated(numbers, numbers, pairs)
+    body = ["store(x, dot_bf16(load_f32x4(x), load_f32x4(x), load_i32x4(x)))"]
+    with pytest.raises(Exception, match="expected simd_i32x4, got simd_f32x4"):
+        compiled(source_of(["load_f32x4", "load_i32x4", "store", "dot_bf16"], ["x"], body))
