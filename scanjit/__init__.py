@@ -43,6 +43,7 @@ from scanjit.runtime.loading import load
 from scanjit.runtime.printing import dprint
 from scanjit.runtime.shared import SharedVariable, set_values, shared
 from scanjit.show import pprint
+from scanjit.streaming import StepFunction, step_function
 from scanjit.symbol import TensorLike
 from scanjit.tensor import *  # noqa: F403
 from scanjit.tensor import (
@@ -70,6 +71,7 @@ __all__ = [
     "ScanjitError",
     "ShapeError",
     "SharedVariable",
+    "StepFunction",
     "TensorLike",
     "assert_",
     "check_grad",
@@ -92,6 +94,7 @@ __all__ = [
     "print_",
     "set_values",
     "shared",
+    "step_function",
     "tbptt",
     "value_and_grad",
     "vjp",

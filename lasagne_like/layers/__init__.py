@@ -22,5 +22,6 @@ from lasagne_like.layers.rnn import *  # noqa: F403
 from lasagne_like.layers.sequencer import *  # noqa: F403
 from lasagne_like.layers.shape import *  # noqa: F403
 from lasagne_like.layers.special import *  # noqa: F403
+from lasagne_like.layers.stepping import *  # noqa: F403
 from lasagne_like.layers.summaries import *  # noqa: F403
 from lasagne_like.layers.transformer import *  # noqa: F403

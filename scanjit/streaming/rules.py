@@ -1,0 +1,365 @@
+"""How each op is cut into steps. An op that is no entry of `RULES` is cut if the time axes of its operands and of its
+result are aligned (`Op.aligned`): then it does the same in a block of steps as in all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NoReturn
+
+import numpy as np
+
+from scanjit import errors, ir, types
+from scanjit.ir import Node
+from scanjit.ops.expect import EXPECT
+from scanjit.ops.index import GATHER
+from scanjit.ops.reduction import Reduction
+from scanjit.ops.scan import SCAN, Roles
+from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, SLICE, window
+from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, expand
+from scanjit.ops.windows import WINDOWS, extent
+from scanjit.streaming.values import Cut, Fixed, Last, Rows, Value
+
+Operands = Sequence[Value]
+Found = Value | list[Value | None]
+Rule = Callable[[Cut, Node, Operands], Found]
+
+
+def cut_node(cutter: Cut, node: Node, operands: Operands) -> Found:
+    """What a node is in the function of a block, given what its operands are. For an op with several results: what each
+    of them is, or None for one that a block does not know."""
+    rule = RULES.get(node.op)
+    if rule is not None:
+        return rule(cutter, node, operands)
+    if isinstance(node.op, Reduction):
+        return _reduction(cutter, node, operands)
+    return _aligned(cutter, node, operands)
+
+
+def refuse(node: Node, reason: str, fix: str = "") -> NoReturn:
+    """The error for a node that cannot be computed step by step."""
+    name = node.params.get("name")
+    raise errors.NotSupportedError(
+        f"a function that is cut into steps cannot have {reason}",
+        got=f"{node.op.name}{f' {name!r}' if name else ''}: {', '.join(map(str, node.types))}",
+        expected="a value at step t that depends on steps up to t",
+        fix=fix,
+        where=node.where,
+    )
+
+
+def _checked(node: Node, operands: Operands) -> list[Rows]:
+    """The operands that have a time axis. None of the others may be known only after the last step."""
+    if any(isinstance(operand, Last) for operand in operands):
+        refuse(node, "a value at each step that depends on the value after the last step")
+    return [operand for operand in operands if isinstance(operand, Rows)]
+
+
+def _some(node: Node, operands: Operands) -> list[Rows]:
+    """The operands that have a time axis, of an op that needs one."""
+    found = _checked(node, operands)
+    if not found:
+        refuse(node, f"{node.op.name} of a size that is the number of steps")
+    return found
+
+
+def _plain(node: Node, rows: Rows) -> Rows:
+    """Rows whose time axis has no entries of other axes."""
+    if rows.merged:
+        refuse(node, "an op that takes steps apart where the time axis was reshaped together with others")
+    return rows
+
+
+def _together(cutter: Cut, node: Node, operands: Operands) -> tuple[list[Value], int]:
+    """The operands with their rows delayed, so that all have the same lead; and that lead."""
+    leads = {rows.lead for rows in operands if isinstance(rows, Rows)}
+    lead = min(leads)
+    if len(leads) > 1:
+        operands = [_plain(node, item) if isinstance(item, Rows) else item for item in operands]
+    return [cutter.delayed(i, i.lead - lead) if isinstance(i, Rows) else i for i in operands], lead
+
+
+def _nodes(operands: Operands) -> list[Node]:
+    return [operand.node for operand in operands]
+
+
+def _befores(operands: Operands) -> list[Node]:
+    """The operands of the entries before the first step."""
+    return [o.entry(0, o.lead) if isinstance(o, Rows) and o.lead > 0 else o.node for o in operands]
+
+
+# ---- ops that do the same at each step -------------------------------------------------------------------------------
+
+
+def _aligned(cutter: Cut, node: Node, operands: Operands) -> Value:
+    given = _some(node, operands)
+    if node.op.aligned is None or node.several:
+        refuse(node, f"{node.op.name} of all steps at once")
+    axes = set()
+    for i, operand in enumerate(operands):
+        if isinstance(operand, Rows):
+            axes.add(node.op.aligned(i, node.operands[i].type, node.type, **node.params).get(operand.axis))
+    (axis, *others) = axes
+    if axis is None or others or sum(map(cutter.has_time, node.type.shape)) != 1:
+        refuse(node, f"{node.op.name} that uses several steps at once", _fixed_size(cutter, node, given))
+    return _same(cutter, node, operands, axis)
+
+
+def _fixed_size(cutter: Cut, node: Node, given: Sequence[Rows]) -> str:
+    if node.several or any(map(cutter.has_time, node.type.shape)):
+        return ""
+    return "give the time axis no fixed size: None in the shape of an InputLayer, a name in sj.tensor"
+
+
+def _same(cutter: Cut, node: Node, operands: Operands, axis: int) -> Rows:
+    """The op on the rows of a block; `axis` is the time axis of its result."""
+    together, lead = _together(cutter, node, operands)
+    first = next(rows for rows in together if isinstance(rows, Rows))
+    made = cutter.applied(node, _nodes(together), first.more)
+    before = cutter.applied(node, _befores(together), first.more, lead) if lead > 0 else None
+    return replace(first, node=made, axis=axis, before=before)
+
+
+def _gather(cutter: Cut, node: Node, operands: Operands) -> Value:
+    source, *indices = operands
+    axis = node.params["axis"]
+    rows = _some(node, operands)
+    ndim = max(index.node.ndim for index in indices)
+    if not isinstance(source, Rows):
+        places = {axis + ndim - i.node.ndim + i.axis for i in indices if isinstance(i, Rows)}
+        if len(places) != 1:
+            refuse(node, "indices of several steps at once")
+        return _same(cutter, node, operands, places.pop())
+    if len(rows) > 1 or axis <= source.axis < axis + len(indices):
+        refuse(node, "an index that chooses steps")
+    behind = source.axis >= axis + len(indices)
+    return _same(cutter, node, operands, source.axis + (ndim - len(indices)) * behind)
+
+
+def _reshape(cutter: Cut, node: Node, operands: Operands) -> Value:
+    (rows,) = _some(node, operands)
+    before, after = _sides(node.operands[0].type.shape, rows.axis)
+    before, after = before * rows.outer, rows.inner * after
+    shape = node.params["shape"]
+    places = [axis for axis, dim in enumerate(shape) if cutter.has_time(dim)]
+    if len(places) != 1:
+        refuse(node, "a reshape that spreads the steps over several axes")
+    (axis,) = places
+    left, right = _sides(shape, axis)
+    outer, inner = before // left, after // right
+    whole = outer * (cutter.steps + rows.more) * inner
+    if outer * left != before or inner * right != after or whole != shape[axis]:
+        refuse(node, "a reshape that mixes steps")
+    return replace(_same(cutter, node, operands, axis), outer=outer, inner=inner)
+
+
+def _sides(shape: Sequence[types.Dimension], axis: int) -> tuple[types.Dimension, types.Dimension]:
+    return types.product(shape[:axis]), types.product(shape[axis + 1 :])
+
+
+# ---- values of no step -----------------------------------------------------------------------------------------------
+
+
+def _iota(cutter: Cut, node: Node, operands: Operands) -> Value:
+    more = cutter.more(node.params["length"])
+    if more is None:
+        refuse(node, "numbers of which there are not as many as steps")
+    lead = max(more, 0)
+    numbers = IOTA(length=cutter.steps) + (cutter.counted() + lead)
+    return Rows(numbers, 0, lead, more, IOTA(length=lead) if lead else None)
+
+
+def _size(cutter: Cut, node: Node, operands: Operands) -> Value:
+    now = ir.as_dim(cutter.counted() + ir.SIZE(dim=cutter.steps))
+    return Last(ir.dim_node(types.substitute(node.params["dim"], {cutter.time: now})))
+
+
+def _broadcast(cutter: Cut, node: Node, operands: Operands) -> Value:
+    if _checked(node, operands):
+        return _aligned(cutter, node, operands)
+    places = [axis for axis, dim in enumerate(node.params["shape"]) if cutter.has_time(dim)]
+    more = cutter.more(node.params["shape"][places[0]])
+    if len(places) != 1 or more is None:
+        refuse(node, "an array whose size is not the number of steps")
+    lead = max(more, 0)
+    before = cutter.applied(node, _nodes(operands), more, lead) if lead else None
+    return Rows(cutter.applied(node, _nodes(operands), more), places[0], lead, more, before)
+
+
+def _expect(cutter: Cut, node: Node, operands: Operands) -> Value:
+    return operands[0]
+
+
+# ---- earlier steps ---------------------------------------------------------------------------------------------------
+
+
+def _slice(cutter: Cut, node: Node, operands: Operands) -> Value:
+    (rows,) = _some(node, operands)
+    axis = rows.axis
+    start, length, step = (node.params[key][axis] for key in ("start", "length", "step"))
+    if not cutter.has_time(start) and (start, step) == (0, 1) and length == node.operands[0].type.shape[axis]:
+        return _same(cutter, node, operands, axis)
+    _plain(node, rows)
+    if step != 1 and length != 1:
+        refuse(node, "steps in another order, or every other one", "reverse or pick steps outside of the function")
+    more, late = cutter.more(length), cutter.more(start)
+    rest = _others(node, rows.node, axis)
+    if isinstance(start, int) and more is not None:
+        lead = rows.lead - start
+        return Rows(rest, axis, lead, more, None if rows.before is None else _others(node, rows.before, axis))
+    if isinstance(start, int) and isinstance(length, int) and start + length <= rows.lead:
+        return Fixed(_others(node, rows.entry(start, start + length), axis))
+    if late is not None and isinstance(length, int):
+        count = max(rows.lead - late - 1, 0)
+        seen = _others(node, cutter.history(rows, count), axis)
+        return Last(window(seen, axis, cutter.steps + count - (rows.lead - late), length))
+    refuse(node, "the value of one step in all others", "give it to the function as an input of its own")
+
+
+def _others(node: Node, x: Node, axis: int) -> Node:
+    """The slices of the axes other than that of time."""
+    start, length, step = (list(node.params[key]) for key in ("start", "length", "step"))
+    start[axis], length[axis], step[axis] = 0, x.type.shape[axis], 1
+    if not any(start) and tuple(length) == x.type.shape and all(s == 1 for s in step):
+        return x
+    return SLICE(x, start=tuple(start), length=tuple(length), step=tuple(step))
+
+
+def _concatenate(cutter: Cut, node: Node, operands: Operands) -> Value:
+    axis, (rows, *others) = node.params["axis"], _some(node, operands)
+    if rows.axis != axis:
+        return _aligned(cutter, node, operands)
+    if others or not isinstance(operands[-1], Rows):
+        refuse(node, "rows behind the last step")
+    head = _nodes(operands[:-1])
+    return _padded(node, rows, head[0] if len(head) == 1 else CONCATENATE(*head, axis=axis))
+
+
+def _set_slice(cutter: Cut, node: Node, operands: Operands) -> Value:
+    whole, part = operands
+    axis = _some(node, operands)[0].axis
+    start, step = (node.params[key] for key in ("start", "step"))
+    alone = all(start[a] == 0 and step[a] == 1 for a in range(node.ndim) if a != axis)
+    if not isinstance(whole, Rows) or not isinstance(part, Rows) or whole.axis != part.axis:
+        refuse(node, "a part of the steps replaced")
+    if start[axis] == 0 and step[axis] == 1 and whole.more == part.more:
+        return _same(cutter, node, operands, axis)
+    shapes = zip(*(operand.type.shape for operand in node.operands), strict=True)
+    full = all(n == m for a, (n, m) in enumerate(shapes) if a != axis)
+    constant = node.operands[0].op is BROADCAST_TO
+    if not (alone and full and constant and isinstance(start[axis], int) and step[axis] == 1):
+        refuse(node, "a part of the steps replaced")
+    if start[axis] + part.more != whole.more:
+        refuse(node, "rows behind the last step", "pad in front of the first step only: as many rows as are read back")
+    padding = cutter.applied(node.operands[0], list(node.operands[0].operands), whole.more, start[axis])
+    return _padded(node, part, padding)
+
+
+def _padded(node: Node, rows: Rows, head: Node) -> Rows:
+    """Rows with others in front: the first of them are known before the first step."""
+    rows = _plain(node, rows)
+    count = types.as_int(head.type.shape[rows.axis])
+    if rows.lead < 0:
+        refuse(node, "rows in front of what needs a later step", "put them in front of the input of what needs it")
+    before = head if rows.lead == 0 else CONCATENATE(head, rows.entry(0, rows.lead), axis=rows.axis)
+    return replace(rows, lead=rows.lead + count, more=rows.more + count, before=before)
+
+
+def _windows(cutter: Cut, node: Node, operands: Operands) -> Value:
+    (rows,) = _some(node, operands)
+    axes = node.params["axes"]
+    if rows.axis not in axes:
+        return _aligned(cutter, node, operands)
+    _plain(node, rows)
+    k = axes.index(rows.axis)
+    size, step, dilation = (node.params[key][k] for key in ("size", "step", "dilation"))
+    if step != 1 or not isinstance(size, int):
+        refuse(node, "windows that are several steps apart")
+    reach = types.as_int(extent(size, dilation)) - 1
+    longer = cutter.history(rows, reach)
+    made = node.op(longer, **node.params)
+    before = node.op(rows.entry(0, rows.lead), **node.params) if rows.lead > reach else None
+    return Rows(made, rows.axis, rows.lead - reach, rows.more - reach, before)
+
+
+# ---- all steps up to now ---------------------------------------------------------------------------------------------
+
+
+def _reduction(cutter: Cut, node: Node, operands: Operands) -> Value:
+    (rows,) = _some(node, operands)
+    op = node.op
+    assert isinstance(op, Reduction)
+    if rows.axis not in node.params["axes"]:
+        return _aligned(cutter, node, operands)
+    if rows.lead != rows.more:
+        refuse(node, f"the {op.name} of some of the steps")
+    if rows.lead == 0:
+        identity = ir.constant(np.asarray(op.initial(node.dtype), node.dtype))
+        initial = BROADCAST_TO(identity, shape=node.type.shape)
+    else:
+        initial = op(rows.entry(0, rows.lead), **node.params)
+    state = cutter.state(op.name, initial)
+    if op.empty:
+        state.after = op.join(state.before, op(rows.node, **node.params))
+    else:  # a block may have no step
+        shape = list(rows.node.type.shape)
+        shape[rows.axis] = 1
+        until = broadcast_to(expand(state.before, node.params["axes"]), shape)
+        state.after = op(CONCATENATE(until, rows.node, axis=rows.axis), **node.params)
+    return Last(state.after)
+
+
+def _scan(cutter: Cut, node: Node, operands: Operands) -> list[Value | None]:
+    roles, params = Roles.of(node), node.params
+    inits, xs, consts = roles.split(operands)
+    if params["reverse"]:
+        refuse(node, "a loop from the last step to the first")
+    if roles.until:
+        refuse(node, "a loop over the steps that ends early")
+    more = cutter.more(params["length"])
+    if more is None or not all(isinstance(x, Rows) and x.axis == 0 and not x.merged for x in xs):
+        refuse(node, "a loop that does not go over the steps")
+    if not all(isinstance(value, Fixed) for value in (*inits, *consts)):
+        refuse(node, "a loop whose start or whose constants depend on the steps")
+    if any(atom is cutter.time for inner in params["body"].nodes() for atom in ir.atoms_of(inner)):
+        refuse(node, "a loop whose step uses the number of steps")
+    together, lead = _together(cutter, node, xs) if xs else ([], max(more, 0))
+    if lead < 0:
+        refuse(
+            node,
+            "a loop that reads the sequence ahead",
+            f"put {-lead} row{'s' * (lead < -1)} in front of the sequence, so that step t reads rows up to t",
+        )
+    begin = _nodes(inits)
+    rows_before: Sequence[Node | None] = [None] * len(node.types)
+    if lead > 0:
+        early = ir.parts(cutter.applied(node, [*begin, *_befores(together), *_nodes(consts)], more, lead))
+        begin, rows_before = list(early[: roles.carries]), early
+    label = params["name"] or "carry"
+    names = [f"{label}_{i}" if roles.carries > 1 else label for i in range(roles.carries)]
+    fed = [init in cutter.fed for init in node.operands[: roles.carries]]
+    fresh = zip(fed, names, begin, strict=True)
+    states = [None if is_fed else cutter.state(name, initial) for is_fed, name, initial in fresh]
+    before = [start if state is None else state.before for state, start in zip(states, begin, strict=True)]
+    results = ir.parts(cutter.applied(node, [*before, *_nodes(together), *_nodes(consts)], more))
+    for state, after in zip(states, results, strict=False):
+        if state is not None:
+            state.after = after
+    stacked = zip(results[roles.carries :], rows_before[roles.carries :], strict=True)
+    ended: list[Value | None] = [Last(result) if lead == more else None for result in results[: roles.carries]]
+    return [*ended, *(Rows(ys, 0, lead, more, early) for ys, early in stacked)]
+
+
+RULES: dict[ir.Op, Rule] = {
+    ir.SIZE: _size,
+    IOTA: _iota,
+    BROADCAST_TO: _broadcast,
+    EXPECT: _expect,
+    GATHER: _gather,
+    RESHAPE: _reshape,
+    SLICE: _slice,
+    CONCATENATE: _concatenate,
+    SET_SLICE: _set_slice,
+    WINDOWS: _windows,
+    SCAN: _scan,
+}
