@@ -60,7 +60,6 @@ class CompiledStage:
         self.layout, self.table = recipe.layout, recipe.layout.table
         self.steps = Steps(name)
         self.timer = None if timer is None else timer(self.code, self.layout)
-        self._shared = recipe.shared
         self._dtypes = [buffer.dtype for buffer in self.table.out_buffers]
         self._decides = any(types.as_atom(dim) for dim in decided(self.layout.parts))
         self.known: dict[tuple[int, ...], Sized] = {}
@@ -182,7 +181,7 @@ class CompiledStage:
             workspace.fill(sized, table)
         values = None
         if table.ready:
-            values = [arrays[i] for i in self._shared]
+            values = [arrays[i] for i in self.layout.kept_from]
             held = workspace.holds(values)
             for entry in table.ready:
                 workspace.entries[entry] = held

@@ -1,6 +1,6 @@
 """What a call of a function runs: compiled code, or the reference interpreter."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -57,12 +57,18 @@ class Interpreted:
 
 
 def executable_of(
-    origins: list[Node], outputs: list[Node], name: str, mode: str, watches: Sequence[Watch] = ()
+    origins: list[Node],
+    outputs: list[Node],
+    name: str,
+    mode: str,
+    watches: Sequence[Watch] = (),
+    changing: Collection[Node] = (),
 ) -> Executable:
-    """What computes `outputs` from `origins` in this mode. Compiled code has no watches."""
+    """What computes `outputs` from `origins` in this mode. Compiled code has no watches. Every call
+    gives the shared variables `changing` new values."""
     if mode == "reference":
         return Interpreted(origins, outputs, watches)
     with told(name):
         from scanjit.runtime.program import Staged  # imports llvmlite
 
-        return Staged(origins, outputs, name, mode)
+        return Staged(origins, outputs, name, mode, changing=changing)

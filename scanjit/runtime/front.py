@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from scanjit import types
@@ -47,21 +47,28 @@ class Front(NamedTuple):
         return recipe(origins, made, self.outputs, self.unfit, self.checked)
 
 
-def front(origins: list[Node], outputs: list[Node], conditions: list[Check], name: str, timed: bool) -> Front:
+def front(
+    origins: list[Node],
+    outputs: list[Node],
+    conditions: list[Check],
+    name: str,
+    timed: bool,
+    changing: Collection[Node],
+) -> Front:
     """What computes `outputs` from `origins`, and what `conditions` are about. With `timed`, the code takes the time of
-    its statements."""
+    its statements. The shared variables `changing` get new values in every call."""
     sized = _sized_by(conditions, origins)
     written, unfit = without_unfit(share([*outputs, *sized], []))
     rewritten = rewrite([*written, *unfit])
     lowered = lower(rewritten.outputs)
     found = [as_dim(node) for node in lowered[len(outputs) : len(written)]]
     checked = [(node.dim_atom, dim) for node, dim in zip(sized, found, strict=True) if node.dim_atom]
-    made = [_made(stage, name, timed) for stage in stages(origins, lowered)]
+    made = [_made(stage, name, timed, changing) for stage in stages(origins, lowered)]
     return Front(lowered[: len(outputs)], lowered[len(written) :], checked, list(map(str, rewritten.notes)), made)
 
 
-def _made(stage: Stage, name: str, timed: bool) -> Made:
-    program = schedule(stage.origins, stage.outputs, host.target())
+def _made(stage: Stage, name: str, timed: bool, changing: Collection[Node]) -> Made:
+    program = schedule(stage.origins, stage.outputs, host.target(), changing)
     _check_memory(stage, program)
     code = generate(program, name, profile=timed)
     return Made(stage, program, code, Layout.of(program, code))

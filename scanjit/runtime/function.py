@@ -205,7 +205,10 @@ class CompiledFunction(Generic[R]):
         self._looked_at = [index[node] for node in self._probes.values]
         self._conditions = sizes.conditions(computed)
         watches = [] if on_step is None else [OnStep(on_step)]
-        self.executable = executable_of(self._leaves, self._computed, name, mode, watches)
+        self._targets = [variable for variable, _ in graph.updates]
+        changed = set(self._targets)
+        self._changing = [node for node in shared if node.params["variable"] in changed]
+        self.executable = executable_of(self._leaves, self._computed, name, mode, watches, self._changing)
         self._slow: Executable | None = None
         self._profiled: Any = None
         self._profiled_calls = 0
@@ -217,7 +220,6 @@ class CompiledFunction(Generic[R]):
         ]
         self._arity = len(self._slots)
         self._shared = [node.params["variable"] for node in shared]
-        self._targets = [variable for variable, _ in graph.updates]
         self._assigned = [place[node] for _, node in graph.updates]
         self._unsure = [
             (variable, place[node])
@@ -330,7 +332,7 @@ class CompiledFunction(Generic[R]):
         from scanjit.runtime.profile import timed
 
         if self._profiled is None:
-            self._profiled = timed(self._leaves, self._computed, self.name)
+            self._profiled = timed(self._leaves, self._computed, self.name, self._changing)
         self._profiled_calls += 1
         return self._profiled
 

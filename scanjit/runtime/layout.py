@@ -26,7 +26,8 @@ class Layout:
     results : where each result lies: the number of a buffer for results, the offset there, and the shape.
     parts : the statements, as threads share them.
     pieces : how nests are computed a piece at a time.
-    kept_sizes : what the results of statements that run once depend on, beside the values that they read.
+    kept_from : the arguments that statements that run once read: the numbers of shared variables' values.
+    kept_sizes : what the results of these statements depend on, beside the values that they read.
     has_lapack : whether LAPACK is called.
     near_bytes : how large the second-level cache of a core is.
     """
@@ -35,6 +36,7 @@ class Layout:
     results: list[tuple[int, Dimension, tuple[Dimension, ...]]]
     parts: tuple[Part, ...]
     pieces: list[Piece]
+    kept_from: list[int]
     kept_sizes: list[Dimension]
     has_lapack: bool
     near_bytes: int
@@ -46,4 +48,7 @@ class Layout:
         table = Table.of(program, code, shared)
         results = [(table.out_buffers.index(ref.buffer), ref.offset, ref.shape) for ref in program.outputs]
         has_lapack = any(isinstance(job, LapackCall) for job in jobs_of(program.suite))
-        return cls(table, results, shared, code.pieces, code.kept_sizes, has_lapack, program.target.level2_bytes)
+        read = {buffer for statement in program.once for buffer, _, writes in statement.all_refs() if not writes}
+        kept_from = [i for i, buffer in enumerate(program.inputs) if buffer in read]
+        near_bytes = program.target.level2_bytes
+        return cls(table, results, shared, code.pieces, kept_from, code.kept_sizes, has_lapack, near_bytes)

@@ -4,7 +4,7 @@ import copy
 import ctypes
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from scanjit import errors
 from scanjit.codegen.generate import Generated
 from scanjit.codegen.places import PROFILE
+from scanjit.ir import Node
 from scanjit.runtime import limits
 from scanjit.runtime.addresses import address
 from scanjit.runtime.kernels import kernel
@@ -150,10 +151,10 @@ class StageTimer:
         self.lines, self.seconds, self.threads = lines, self.seconds + seconds, most
 
 
-def timed(origins: list[Any], outputs: list[Any], name: str) -> Staged:
+def timed(origins: list[Any], outputs: list[Any], name: str, changing: Collection[Node]) -> Staged:
     """The computation of `outputs`, with a clock around each statement."""
     with told(name):
-        return Staged(origins, outputs, name, "numba", StageTimer)
+        return Staged(origins, outputs, name, "numba", StageTimer, changing)
 
 
 def profile_of(executable: Staged | None, name: str, calls: int) -> Profile:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,7 +31,8 @@ class Staged:
     """A compiled computation. Safe to call from several threads at once.
 
     Where a size depends on a computed value, what comes before is a stage of its own: it runs before the sizes of the
-    next stage are known. With `timer`, each stage takes the time of its statements.
+    next stage are known. With `timer`, each stage takes the time of its statements. Every call gives the
+    shared variables `changing` new values: what is computed of them does not last.
     """
 
     def __init__(
@@ -41,10 +42,11 @@ class Staged:
         name: str,
         mode: str,
         timer: Callable[[Generated, Layout], Timer] | None = None,
+        changing: Collection[Node] = (),
     ) -> None:
         self.origins, self.name, self.mode, self._asked = origins, name, mode, outputs
         self._conditions = [c for c in runtime_sizes.conditions(outputs) if c.on_values]
-        self._timed = timer is not None
+        self._timed, self._changing = timer is not None, frozenset(changing)
         self._recipe, kernels = self._found() or self._compiled()
         self._simple = self._recipe.simple and not self._conditions
         self.stages = [
@@ -57,14 +59,16 @@ class Staged:
         """What the front end makes of the graph. Where the recipe was found in the cache, only who asks makes it."""
         from scanjit.runtime.front import front
 
-        return front(self.origins, self._asked, self._conditions, self.name, self._timed)
+        return front(self.origins, self._asked, self._conditions, self.name, self._timed, self._changing)
 
     def _made(self, number: int) -> Made:
         return self.front.stages[number]
 
     @functools.cached_property
     def _key(self) -> Key | None:
-        return key_of(self.origins, self._asked, self.name) if self.mode == "numba" and not self._timed else None
+        if self.mode != "numba" or self._timed:
+            return None
+        return key_of(self.origins, self._asked, self.name, self._changing)
 
     def _found(self) -> tuple[Recipe, list[list[Kernel]]] | None:
         """The recipe that an earlier process left in the cache, with its kernels."""

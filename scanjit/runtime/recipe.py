@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from scanjit import types
 from scanjit.errors import FormatError
-from scanjit.ir import SHARED, Node
+from scanjit.ir import Node
 from scanjit.records import record
 from scanjit.runtime.layout import Layout
 from scanjit.runtime.stages import Stage
@@ -35,14 +35,12 @@ class StageRecipe:
     Attributes
     ----------
     arguments : its arguments: the numbers of arrays.
-    shared : which of the arguments are the values of shared variables.
     layout : what else a call needs to know.
     sizes : the sizes that are known when it has run, each with the array of its value.
     functions : its code; the last one is called.
     """
 
     arguments: list[int]
-    shared: list[int]
     layout: Layout
     sizes: list[tuple[Atom, int]]
     functions: list[Function]
@@ -74,7 +72,7 @@ class Recipe:
         for stage in self.stages:
             table, results = stage.layout.table, stage.layout.results
             _within(count, stage.arguments)
-            _within(len(stage.arguments), [*stage.shared, *(number for _, number in table.inputs)])
+            _within(len(stage.arguments), [*stage.layout.kept_from, *(number for _, number in table.inputs)])
             pairs = [*table.inputs, *table.outputs, *table.temporaries]
             single = [*table.status, *table.sync, *table.ready, *(i for _, some in table.numbers for i in some)]
             _within(table.size, [*single, *(i for i, _ in pairs), *(i for i, _ in table.constants)])
@@ -110,12 +108,11 @@ def recipe(
     count = len(numbers)
     for stage, layout, functions in stages:
         arguments = [numbers[node] for node in stage.origins]
-        shared = [i for i, node in enumerate(stage.origins) if node.op is SHARED]
         new = {node: number for number, node in enumerate(stage.outputs, count)}
         count += len(stage.outputs)
         numbers |= new
         known = list(_sizes(new, [*stage.values, *asked]))
-        made.append(StageRecipe(arguments, shared, layout, known, functions))
+        made.append(StageRecipe(arguments, layout, known, functions))
     return Recipe(made, [numbers[node] for node in outputs], [numbers[node] for node in unfit], first, checked)
 
 

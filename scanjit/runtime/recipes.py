@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -41,9 +41,9 @@ class Key(NamedTuple):
     known: Known
 
 
-def key_of(origins: Sequence[Node], outputs: Sequence[Node], name: str) -> Key | None:
-    """The key of what computes `outputs` from `origins`. None if ops or objects of the user's own are part of it, and
-    no digest says what these do."""
+def key_of(origins: Sequence[Node], outputs: Sequence[Node], name: str, changing: Collection[Node] = ()) -> Key | None:
+    """The key of what computes `outputs` from `origins`. Every call gives those in `changing` new values. There is none
+    if ops or objects of the user's own are part of it, and no digest says what these do."""
     roots = [*origins, *outputs]
     encoded = encode(roots)
     if (
@@ -54,6 +54,7 @@ def key_of(origins: Sequence[Node], outputs: Sequence[Node], name: str) -> Key |
     facts = (cache.version(host.target()), cache.source_digest(), platform.python_version(), np.__version__)
     content = [repr((facts, host.target())), name, len(origins), portable(encoded), _declared(encoded)]
     content.append([guest.symbol for guest in encoded.objects])
+    content.append([i for i, origin in enumerate(origins) if origin in changing])
     stem = f"{identifier(name, 'function')}_{digest(content, encoded.arrays)[:20]}"
     return Key(stem, len(origins), Known(encoded.sizes, encoded.arrays, functools.partial(_order, roots)))
 

@@ -5,7 +5,7 @@
 3. `PASSES`: each takes a program and returns a new one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from scanjit.ir import Node
 from scanjit.schedule.fuse.groups import fuse
@@ -38,9 +38,12 @@ PASSES: tuple[tuple[str, Callable[[Program], Program]], ...] = (
 """The names and the passes that make a finished program of one whose tasks are fused."""
 
 
-def schedule(origins: Sequence[Node], outputs: Sequence[Node], target: Target) -> Program:
-    """The program that computes `outputs` from `origins` (inputs, and values that an earlier program computed)."""
-    program = fused_program(origins, outputs, target)
+def schedule(
+    origins: Sequence[Node], outputs: Sequence[Node], target: Target, changing: Collection[Node] = ()
+) -> Program:
+    """The program that computes `outputs` from `origins` (inputs, and values that an earlier program computed). The
+    shared variables `changing` have another value in every call."""
+    program = fused_program(origins, outputs, target, changing)
     if verifier.VERIFY:
         verifier.verify(program, "fuse")
     for name, function in PASSES:
@@ -50,10 +53,12 @@ def schedule(origins: Sequence[Node], outputs: Sequence[Node], target: Target) -
     return program
 
 
-def fused_program(origins: Sequence[Node], outputs: Sequence[Node], target: Target) -> Program:
+def fused_program(
+    origins: Sequence[Node], outputs: Sequence[Node], target: Target, changing: Collection[Node] = ()
+) -> Program:
     """The program as it is once tasks are fused: its nests have no tiles, and no loop is cut into blocks of time. It
     cannot be run."""
-    made = lower(origins, outputs)
+    made = lower(origins, outputs, changing)
     suite = tuple(statement.rebased(made.place) for statement in fuse(made.region))
     codes, notes = tuple(made.context.codes), tuple(made.context.notes)
     return Program(tuple(made.inputs), tuple(made.outputs), suite, codes, target, notes)

@@ -64,6 +64,61 @@ def test_updates() -> None:
         np.testing.assert_allclose(f(given), given @ (0.5**step * FIRST).T, rtol=1e-9)
 
 
+def test_weights_beside_a_state_that_each_call_updates() -> None:
+    """A cell that keeps its state packs its weights for the first call only."""
+    w, h = sj.shared(FIRST[:, :20], "w"), sj.shared(np.zeros((3, 20)), "h")
+    x = sj.matrix("x")
+    new = sj.tanh(x + h @ w.T)
+    f = sj.function([x], new, updates={h: new})
+    given = RNG.standard_normal((3, 20))
+    assert [runs_of_packs(f, given) for _ in range(4)] == [1, 0, 0, 0]
+    wanted = h.get_value()
+    for _ in range(3):
+        wanted = np.tanh(given + wanted @ FIRST[:, :20].T)
+        np.testing.assert_allclose(f(given), wanted, rtol=1e-9)
+
+
+def test_weights_beside_a_variable_that_somebody_else_sets() -> None:
+    """Only what was computed of the variable itself is computed again."""
+    w, scale, x = sj.shared(FIRST, "w"), sj.shared(1.0, "scale"), sj.matrix("x")
+    f = sj.function([x], scale * (x @ w.T))
+    given = RNG.standard_normal((3, 24))
+    runs = []
+    for value in (1.0, 2.0, 3.0):
+        scale.set_value(value)
+        np.testing.assert_allclose(f(given), value * (given @ FIRST.T), rtol=1e-9)
+        runs.append(runs_of_packs(f, given))
+    assert runs == [1, 0, 0]
+
+
+def test_what_is_computed_of_a_state_alone_is_computed_in_each_call() -> None:
+    """With and without an input, and where another function sets the state between calls."""
+    w, h = sj.shared(FIRST[:, :20], "w"), sj.shared(np.full((3, 20), 0.1), "h")
+    f = sj.function([], [h @ w.T, sj.exp(w).sum()], updates={h: sj.tanh(h @ w)})
+    state = h.get_value()
+    for step in range(4):
+        found, total = f()
+        np.testing.assert_allclose(found, state @ FIRST[:, :20].T, rtol=1e-9)
+        np.testing.assert_allclose(total, np.exp(FIRST[:, :20]).sum(), rtol=1e-9)
+        state = np.tanh(state @ FIRST[:, :20])
+        if step == 1:
+            state = 0.5 * state
+            h.set_value(state)
+
+
+def test_functions_that_differ_in_what_they_update_are_two() -> None:
+    """The results are the same, so that the recipe of one would fit the other."""
+    w, x = sj.shared(FIRST, "w"), sj.matrix("x")
+    y = x @ w.T
+    returns = sj.function([x], [y, 0.5 * w], name="both")
+    updates = sj.function([x], y, updates={w: 0.5 * w}, name="both")
+    given = RNG.standard_normal((3, 24))
+    for step in range(3):
+        scaled = 0.5**step * FIRST
+        np.testing.assert_allclose(returns(given)[0], given @ scaled.T, rtol=1e-9)
+        np.testing.assert_allclose(updates(given), given @ scaled.T, rtol=1e-9)
+
+
 def test_calls_at_the_same_time(program) -> None:
     """Each sees one value of the variable, whatever was packed for the others."""
     w, f = program

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from scanjit.ir import SHARED, Node
+from scanjit.ir import Node
 from scanjit.records import record
 from scanjit.schedule.lower.lowering import Lowering
 from scanjit.schedule.lower.region import Context, Region, Single
@@ -28,14 +28,16 @@ class Lowered:
         return self.given.get(buffer, buffer), offset
 
 
-def lower(origins: Sequence[Node], outputs: Sequence[Node]) -> Lowered:
-    """The region that computes `outputs` from `origins` (inputs, and values that an earlier program computed)."""
+def lower(origins: Sequence[Node], outputs: Sequence[Node], changing: Collection[Node] = ()) -> Lowered:
+    """The region that computes `outputs` from `origins` (inputs, and values that an earlier program computed). The
+    shared variables `changing` have another value in every call."""
+    context = Context(changing)
     inputs = [
-        Buffer(origin.dtype, origin.type.shape, "input", origin.name or f"input{i}", fixed=origin.op is SHARED)
+        Buffer(origin.dtype, origin.type.shape, "input", origin.name or f"input{i}", fixed=context.is_fixed(origin))
         for i, origin in enumerate(origins)
     ]
     known = {origin: Ref.whole(buffer) for origin, buffer in zip(origins, inputs, strict=True)}
-    lowering = Lowering(RULES, Context(), known)
+    lowering = Lowering(RULES, context, known)
     places = lowering.run(outputs, [None] * len(outputs))
     made = [item.statement for item in lowering.items if isinstance(item, Single)]
     plans = [statement.plan for statement in made if isinstance(statement, Nest | TimeLoop)]

@@ -7,7 +7,7 @@ space, and stores it. Tasks that can be computed together become one nest later 
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping, Sequence, Set as AbstractSet
+from collections.abc import Collection, Mapping, Sequence, Set as AbstractSet
 
 from scanjit import ir
 from scanjit.ir import Node
@@ -57,17 +57,18 @@ class Region:
 
 class Context:
     """What all lowerings of a program share: what `explain` says about it, the nodes that may report an index out of
-    bounds, and the places of constants."""
+    bounds, and the places of constants. The shared variables `changing` have another value in every call."""
 
-    def __init__(self) -> None:
+    def __init__(self, changing: Collection[Node] = ()) -> None:
         self.notes: list[str] = []
         self._codes: dict[Node, int] = {}
         self._constants: dict[Node, Ref] = {}
-        self._fixed: dict[Node, bool | None] = {}
+        self._fixed: dict[Node, bool | None] = dict.fromkeys(changing, False)
 
     def is_fixed(self, node: Node) -> bool:
-        """Whether a node is the same in all calls: it depends on shared variables and constant arrays, and on nothing
-        else but numbers. `w.T * 2` is fixed for a shared `w`, and `concatenate([w, x])` is not, for an input `x`.
+        """Whether a node is the same in all calls: it depends on constant arrays and shared variables that no call
+        changes, and on nothing else but numbers. `w.T * 2` is fixed for a shared `w`. For an input `x`,
+        `concatenate([w, x])` is not.
 
         In `_fixed`, None stands for what depends on numbers alone. A loop reads such an array from memory, where every
         call puts it: the loop is not fixed.

@@ -1,7 +1,8 @@
 """Which statements run once for each value of the shared variables: those that depend on these and on constants alone.
 
 Weights that do not change between calls are packed once: that is what this is for. What else is computed of them, such
-as a transposed copy, runs once as well. Several statements may write parts of one buffer, as for a concatenation.
+as a transposed copy, runs once as well. A variable that the function itself updates has another value in every call:
+what is computed of it does not run once. Several statements may write parts of one buffer, as for a concatenation.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
