@@ -32,6 +32,7 @@ from scanjit.errors import (
 from scanjit.export import export_numpy
 from scanjit.guests import from_numba
 from scanjit.ir import Node
+from scanjit.library import export_library
 from scanjit.loops import *  # noqa: F403
 from scanjit.loops import __all__ as _loops
 from scanjit.precision import mixed
@@ -78,6 +79,7 @@ __all__ = [
     "config",
     "custom_vjp",
     "dprint",
+    "export_library",
     "export_numpy",
     "from_numba",
     "from_signal_handler",

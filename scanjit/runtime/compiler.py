@@ -8,7 +8,8 @@ import contextlib
 import ctypes
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from llvmlite import binding as llvm
@@ -33,19 +34,52 @@ class Translated(NamedTuple):
     has_stack: bool
 
 
-def to_object(unit: Unit, target: Target) -> bytes:
+def to_object(units: Sequence[Unit], target: Target, data: Mapping[str, bytes] = MappingProxyType({})) -> bytes:
     """An object file that a linker takes: ELF, COFF, Mach-O or WebAssembly, as the target has it. Nothing is loaded, so
     the target may be another machine than this one.
 
-    It exports `unit.symbol`, a function of C's calling convention. Each of its arguments has 64 bits, also where an
-    address has 32; and so has each entry of the table that the main function of a program gets.
+    It holds some units, each after those that it calls, and `data` by name, each at a multiple of 64 bytes. Other files
+    see the last unit's `symbol`, a function of C's calling convention, and the names of the data. Each argument has 64
+    bits, also where an address has 32; and so has each entry of the table that the main function of a program gets.
 
     Raises
     ------
     ArgumentError : this LLVM makes no code for the target.
     InternalError : the source does not compile.
     """
-    return _emitted(translate(unit, target), loaded=False)
+    with _joined(units, target, data) as (module, machine):
+        return _object(machine, module)
+
+
+def to_text(units: Sequence[Unit], target: Target) -> str:
+    """The assembly of what `to_object` gives; raises as it does."""
+    with _joined(units, target, {}) as (module, machine):
+        return str(machine.emit_assembly(module))
+
+
+@contextlib.contextmanager
+def _joined(
+    units: Sequence[Unit], target: Target, data: Mapping[str, bytes]
+) -> Iterator[tuple[llvm.ModuleRef, llvm.TargetMachine]]:
+    """The module of several units, and the machine that makes object code of it."""
+    *inner, main = (unit.symbol for unit in units)
+    with _workshop() as workshop, llvm.parse_assembly(_holding(data, target), workshop.context) as whole:
+        for unit in units:
+            with _module(translate(unit, target), workshop, loaded=False) as module:
+                whole.link_in(module)
+        whole.get_function(main).visibility = "hidden"
+        for name in inner:
+            whole.get_function(name).linkage = "internal"
+        yield whole, workshop.machine(target, False, 3)
+
+
+def _holding(data: Mapping[str, bytes], target: Target) -> str:
+    """A module with data."""
+    lines = [f'target triple = "{target.triple}"', f'target datalayout = "{_data_layout(target)}"']
+    for name, held in data.items():
+        text = re.sub("..", r"\\\g<0>", held.hex())
+        lines.append(f'@{name} = hidden constant [{len(held)} x i8] c"{text}", align 64')
+    return "\n".join(lines)
 
 
 def translate(unit: Unit, target: Target) -> Translated:
@@ -64,19 +98,15 @@ def translate(unit: Unit, target: Target) -> Translated:
 
 def to_load(translated: Translated) -> tuple[bytes, list[str]]:
     """Object code for this process, and the symbols that have to be there when it is loaded."""
-    code = _emitted(translated, loaded=True)
+    with _optimised(translated) as (module, machine):
+        code = _object(machine, module)
     return code, undefined(code)
 
 
 def to_assembly(unit: Unit, target: Target) -> str:
     """The text of what `to_load` gives; raises as `translate` and `to_load` do."""
-    with _optimised(translate(unit, target), loaded=True) as (module, machine):
+    with _optimised(translate(unit, target)) as (module, machine):
         return str(machine.emit_assembly(module))
-
-
-def _emitted(translated: Translated, loaded: bool) -> bytes:
-    with _optimised(translated, loaded) as (module, machine):
-        return _object(machine, module)
 
 
 class _Workshop:
@@ -141,31 +171,42 @@ def _failed(unit: Unit, error: Exception) -> InternalError:
 
 
 @contextlib.contextmanager
-def _optimised(translated: Translated, loaded: bool) -> Iterator[tuple[llvm.ModuleRef, llvm.TargetMachine]]:
-    """The LLVM module of a kernel, as it will become object code, and the machine that makes it.
+def _optimised(translated: Translated) -> Iterator[tuple[llvm.ModuleRef, llvm.TargetMachine]]:
+    """The LLVM module of a kernel that this process will load, and the machine that makes object code of it.
 
     The module is closed at the end, also after an error, whose traceback may live long: to close it changes the
     context, in which another thread may work by then.
     """
-    with _workshop() as workshop:
-        text = translated.module
-        if loaded and "windows" in translated.target.triple:
-            # Else there were tables for exceptions, which LLVM loads only if memory is in a certain order.
-            text = re.sub(r"(?m)^(define .*\))", r"\1 nounwind", text)
+    with _workshop() as workshop, _module(translated, workshop, loaded=True) as module:
+        yield module, _machine_for(translated, workshop, loaded=True)
+
+
+def _machine_for(translated: Translated, workshop: _Workshop, loaded: bool) -> llvm.TargetMachine:
+    """Without vectors, a kernel takes longer to be optimised than it will ever run: that of a training function of
+    1,000 lines 0.3 s, instead of 0.03 s, to save some loads from the stack in each call."""
+    return workshop.machine(translated.target, loaded, 3 if translated.has_vectors else 0)
+
+
+@contextlib.contextmanager
+def _module(translated: Translated, workshop: _Workshop, loaded: bool) -> Iterator[llvm.ModuleRef]:
+    """The LLVM module of a kernel, optimised. It is closed at the end."""
+    text = translated.module
+    if not loaded or "windows" in translated.target.triple:
+        # Nothing in it raises. Else there were tables for exceptions: on Windows, LLVM loads them only if memory is in
+        # a certain order.
+        text = re.sub(r"(?m)^(define .*\))", r"\1 nounwind", text)
+    try:
+        module = llvm.parse_assembly(text, workshop.context)
+    except RuntimeError as error:
+        raise _failed(translated.unit, error) from error
+    with module:
         try:
-            module = llvm.parse_assembly(text, workshop.context)
+            module.verify()
         except RuntimeError as error:
             raise _failed(translated.unit, error) from error
-        with module:
-            try:
-                module.verify()
-            except RuntimeError as error:
-                raise _failed(translated.unit, error) from error
-            # Without vectors, a kernel takes longer to be optimised than it will ever run: that of a training function
-            # of 1,000 lines 0.3 s, instead of 0.03 s, to save some loads from the stack in each call.
-            machine = workshop.machine(translated.target, loaded, 3 if translated.has_vectors else 0)
-            _optimise(module, machine, translated.has_vectors, translated.has_stack)
-            yield module, machine
+        machine = _machine_for(translated, workshop, loaded)
+        _optimise(module, machine, translated.has_vectors, translated.has_stack)
+        yield module
 
 
 def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, thoroughly: bool, stack: bool) -> None:

@@ -174,7 +174,7 @@ def _after_fork() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
-_kernels: dict[tuple[str, tuple[str, str, str]], Kernel] = {}
+_kernels: dict[tuple[str, tuple[str, str, str, bool]], Kernel] = {}
 """By name, and by what object code depends on of the target."""
 _compilations = 0
 
@@ -191,7 +191,7 @@ def units(wanted: Sequence[Wanted], target: Target) -> dict[str, Unit]:
     >>> there = target_for("x86_64-pc-windows-msvc")
     >>> source = "from scanjit.simd import store_i64\\ndef answer_1(place): store_i64(place, 42)"
     >>> unit = units([(source, "answer_1", {})], there)["answer_1"]
-    >>> compiler.to_object(unit, there)[:2].hex()  # what a COFF file for x86-64 begins with
+    >>> compiler.to_object([unit], there)[:2].hex()  # what a COFF file for x86-64 begins with
     '6486'
     """
     found: dict[str, Unit] = {}

@@ -24,7 +24,7 @@ def undefined(code: bytes) -> list[str]:
     >>> for triple in ("aarch64-linux-gnu", "arm64-apple-darwin", "x86_64-pc-windows-msvc"):
     ...     target = target_for(triple)
     ...     (unit,) = kernels.units([(source, "f", {})], target).values()
-    ...     print(undefined(compiler.to_object(unit, target)))
+    ...     print(undefined(compiler.to_object([unit], target)))
     ['tan']
     ['tan']
     ['tan']

@@ -236,7 +236,11 @@ def interrupted(builder: ir.IRBuilder, line: ir.Value, *where: ir.Value) -> ir.V
     Nearly always it has that value, and all of this is three loads and a comparison.
 
     `where` tells how far a nest with time is: its step, and for which of how many elements it makes all steps (0 of 0
-    if it makes each step for all of them). Left out, it is step -1: nothing is told."""
+    if it makes each step for all of them). Left out, it is step -1: nothing is told.
+
+    Code for a target that is `alone` never looks, and tells nothing of its loops."""
+    if builder.module.target.alone:
+        return ir.Constant(ir.IntType(1), 0)
     where = where or (I64(-1), I64(0), I64(0))
     number = builder.inttoptr(load_i64(builder, line), I64.as_pointer())
     expected = load_i64(builder, builder.add(line, I64(8)))
@@ -260,6 +264,8 @@ has (0: none runs), whether it may end earlier, and how many steps it has made (
 
 def begin_loop(builder: ir.IRBuilder, line: ir.Value, steps: ir.Value, early: ir.Value) -> None:
     """Note in a line (see `interrupted`) that a loop over time begins."""
+    if builder.module.target.alone:
+        return
     loops = builder.add(line, _LOOPS)
     store_i64(builder, loops, builder.add(load_i64(builder, loops), I64(1)))
     for place, value in ((_TOTAL, steps), (_EARLY, early), (_DONE, I64(-1))):
@@ -268,12 +274,14 @@ def begin_loop(builder: ir.IRBuilder, line: ir.Value, steps: ir.Value, early: ir
 
 def count_steps(builder: ir.IRBuilder, line: ir.Value, steps: ir.Value) -> None:
     """Note in a line how many steps the loop has made."""
-    store_i64(builder, builder.add(line, _DONE), steps)
+    if not builder.module.target.alone:
+        store_i64(builder, builder.add(line, _DONE), steps)
 
 
 def end_loop(builder: ir.IRBuilder, line: ir.Value) -> None:
     """Note in a line that the loop has ended."""
-    store_i64(builder, builder.add(line, _TOTAL), I64(0))
+    if not builder.module.target.alone:
+        store_i64(builder, builder.add(line, _TOTAL), I64(0))
 
 
 _MET = I64(120)
@@ -291,7 +299,11 @@ def first_piece(builder: ir.IRBuilder, *operands: ir.Value) -> ir.Value:
     The operands are the address of a place (see `_share_function`), the number of this thread, how many threads there
     are, the bounds `low` and `high` of the loop's counter, how many of its turns stay together (`unit`), how many are
     one piece at most (`turns`; 0: a share is one piece), and a line. A thread looks before each piece whether to end,
-    except where a share is one piece."""
+    except where a share is one piece. One that is `alone` has one piece."""
+    if builder.module.target.alone:
+        low, high, line = operands[3], operands[4], operands[7]
+        store_i64(builder, builder.add(line, _REACHED), high)
+        return builder.select(builder.icmp_signed("<", low, high), low, I64(-1))
     return builder.call(_first_function(builder.module), operands)
 
 
@@ -303,6 +315,8 @@ def piece_end(builder: ir.IRBuilder, line: ir.Value) -> ir.Value:
 def next_piece(builder: ir.IRBuilder, line: ir.Value) -> ir.Value:
     """Where the next piece begins, in the same share or in one that a late thread has not begun. -1 if this thread is
     to end, or once all shares are computed."""
+    if builder.module.target.alone:
+        return I64(-1)
     return builder.call(_next_function(builder.module), [line, _NEXT])
 
 
@@ -310,6 +324,8 @@ def barrier(builder: ir.IRBuilder, *operands: ir.Value) -> None:
     """Wait until all threads have come here, or this thread is interrupted. A single thread does not wait. The operands
     are the address of a place (see `_share_function`), the number of this thread, how many there are, and a line."""
     address, thread, threads, line = operands
+    if builder.module.target.alone:
+        return
     with builder.if_then(builder.icmp_signed(">", threads, I64(1))):
         builder.call(_share_function(builder.module), [address, thread, threads, line, _MEET])
 

@@ -27,6 +27,7 @@ class Target:
     registers : how many vector registers there are.
     tiles : how fast register tiles of each shape are.
     level1_bytes, level2_bytes : how many bytes of the first and second cache for data a core has for itself.
+    alone : whether one thread runs all of a program: it meets no others, and nobody ends it early.
 
     Examples
     --------
@@ -43,6 +44,7 @@ class Target:
     tiles: Speeds = field(compare=False, repr=False)
     level1_bytes: int = LEVEL1_BYTES
     level2_bytes: int = LEVEL2_BYTES
+    alone: bool = False
 
     def has(self, *features: str) -> bool:
         """Whether code may use all these instructions: `target.has("avx2", "fma")`."""
@@ -83,9 +85,9 @@ class Target:
         return "sched_yield" if self.is_posix else "SwitchToThread" if "windows" in self.triple else None
 
     @property
-    def code(self) -> tuple[str, str, str]:
+    def code(self) -> tuple[str, str, str, bool]:
         """What object code depends on, beside the source of a kernel."""
-        return self.triple, self.name, self.features
+        return self.triple, self.name, self.features, self.alone
 
     @property
     def near_bytes(self) -> int:

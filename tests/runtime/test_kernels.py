@@ -433,7 +433,7 @@ def test_memory_of_the_compiler_is_given_back(monkeypatch: pytest.MonkeyPatch) -
     def compile_many(first: int) -> int:
         for i in range(first, first + 150):
             wanted = several("many", f"store_i64(a, b*{i}*{i})")
-            compiler.to_object(kernels.units(wanted, target)["many0"], target)
+            compiler.to_object([kernels.units(wanted, target)["many0"]], target)
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     before = compile_many(0)

@@ -76,7 +76,7 @@ def objects(name: str) -> dict[str, tuple[kernels.Unit, bytes]]:
     arity = {source.name: source.arity for source in code.functions}
     wanted = [(made.text, made.name, {callee: arity[callee] for callee in made.calls}) for made in code.functions]
     units = kernels.units(wanted, target)
-    return {unit.name: (unit, compiler.to_object(unit, target)) for unit in units.values()}
+    return {unit.name: (unit, compiler.to_object([unit], target)) for unit in units.values()}
 
 
 # ---- symbols of object files: defined ones, and those that are needed ------------------------------------------------
@@ -229,7 +229,7 @@ def test_a_target_that_llvm_does_not_know() -> None:
     target = target_for("abacus-unknown-none")
     (unit,) = kernels.units([("def nothing(p): pass", "nothing", {})], target).values()
     with pytest.raises(ArgumentError, match=r"makes no code for this target\n.*abacus"):
-        compiler.to_object(unit, target)
+        compiler.to_object([unit], target)
 
 
 def test_kernels_of_another_machine_are_not_loaded() -> None:

@@ -3,17 +3,17 @@
 import bisect
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from scanjit.errors import InternalError
 from scanjit.schedule.nests import Lifetime
-from scanjit.types import Numbers
+from scanjit.types import Dimension
 
 ALIGNMENT = 64
 """Every temporary begins at a multiple of so many bytes."""
 
 
-def assign(lives: Sequence[Lifetime], number: Numbers) -> tuple[list[int], int]:
+def assign(lives: Sequence[Lifetime], number: Callable[[Dimension], int]) -> tuple[list[int], int]:
     """The offset of each temporary in the workspace, and the size of that. Each gets the first gap that is large enough
     and that no temporary uses at the same time."""
     offsets = [0] * len(lives)

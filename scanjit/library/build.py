@@ -1,0 +1,112 @@
+"""What builds a library: a Makefile, a CMake file, and a C compiler called from here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from scanjit import errors
+from scanjit.target import Target
+
+MAKEFILE = """\
+# make: lib{name}.a and an example. make shared: lib{name}.so. CC and CFLAGS are yours to choose.
+CC = cc
+AR = ar
+CFLAGS = -std=c99 -O2 -Wall -Wextra -pedantic
+LIBS = {libs}
+
+all: lib{name}.a example
+
+lib{name}.a: {name}.o {objects}
+	$(AR) rcs $@ $^
+
+{name}.o: {name}.c {name}.h
+	$(CC) $(CFLAGS) -fPIC -c {name}.c -o $@
+
+shared: lib{name}.so
+
+lib{name}.so: {name}.o {objects}
+	$(CC) -shared -o $@ $^ $(LIBS)
+
+example: example.c lib{name}.a
+	$(CC) $(CFLAGS) -o $@ example.c lib{name}.a $(LIBS)
+
+clean:
+	rm -f {name}.o lib{name}.a lib{name}.so example
+
+.PHONY: all shared clean
+"""
+CMAKE = """\
+cmake_minimum_required(VERSION 3.10)
+project({name} C)
+
+# add_subdirectory(this folder); target_link_libraries(yours PRIVATE {name})
+add_library({name} {name}.c {objects})
+set_source_files_properties({objects} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
+set_target_properties({name} PROPERTIES C_STANDARD 99 POSITION_INDEPENDENT_CODE ON)
+target_include_directories({name} PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}})
+{libs}
+"""
+
+
+def compiler_for(target: Target, native: bool) -> list[str]:
+    """The command of a C compiler for a target: what `CC` names, the system's, or that of the package ziglang."""
+    if native:
+        for name in (os.environ.get("CC"), "cc", "gcc", "clang"):
+            if name and shutil.which(name.split()[0]):
+                return name.split()
+    if find_spec("ziglang") is not None:
+        return [sys.executable, "-m", "ziglang", "cc", *([] if native else ["-target", _zig(target)])]
+    raise errors.ArgumentError(
+        f"there is no C compiler for {target.triple}",
+        got="neither cc, gcc nor clang" if native else "this machine's compilers make code for itself",
+        fix="pip install ziglang, or pass kind='object', which needs no compiler",
+        where="",
+    )
+
+
+def _zig(target: Target) -> str:
+    """What zig calls a target."""
+    architecture, *rest = target.triple.split("-")
+    system = "-".join(rest)
+    if "windows" in system:
+        return f"{architecture}-windows-gnu"
+    if "darwin" in system or "macos" in system:
+        return f"{architecture.replace('arm64', 'aarch64')}-macos"
+    if "linux" in system:
+        return f"{architecture.replace('armv7', 'arm')}-linux-{'musleabihf' if 'eabihf' in system else 'musl'}"
+    return "wasm32-freestanding" if architecture.startswith("wasm") else target.triple
+
+
+def call(command: Sequence[str], folder: Path) -> None:
+    """Run a compiler; an error with what it says if it fails."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise errors.ArgumentError(
+            "the C compiler does not make the library", got=" ".join(command), fix=done.stderr[-2000:], where=""
+        )
+
+
+def library(command: Sequence[str], folder: Path, name: str, objects: Sequence[str], kind: str, target: Target) -> None:
+    """Build `libname.a` or the shared library."""
+    position = [] if "windows" in target.triple else ["-fPIC"]
+    call([*command, "-std=c99", "-O2", *position, "-c", f"{name}.c", "-o", f"{name}.o"], folder)
+    if kind == "static":
+        archiver = ["ar"] if "ziglang" not in command else [sys.executable, "-m", "ziglang", "ar"]
+        (folder / f"lib{name}.a").unlink(missing_ok=True)
+        call([*archiver, "rcs", f"lib{name}.a", f"{name}.o", *objects], folder)
+    else:
+        call([*command, "-shared", "-o", shared_name(name, target), f"{name}.o", *objects, "-lm"], folder)
+    (folder / f"{name}.o").unlink()
+
+
+def shared_name(name: str, target: Target) -> str:
+    """The file of a shared library."""
+    if "windows" in target.triple:
+        return f"{name}.dll"
+    return f"lib{name}.dylib" if "apple" in target.triple else f"lib{name}.so"

@@ -1,0 +1,134 @@
+"""Sizes in C: dimensions as variables of a function, computed with 64 bits, none of which overflows unnoticed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from scanjit import types
+from scanjit.types import Atom, Dimension
+
+FUNCTIONS = {"//": "quotient", "%": "rest", "min": "smaller", "max": "larger", "root": "root"}
+"""What functions of dimensions are called in C."""
+
+HELPERS = """\
+/* Arithmetic of sizes. What is beyond LARGEST sets *wide, and counts as 0. */
+
+#define LARGEST ((INT64_C(1) << 62) - 1)
+
+static int64_t sum(int64_t a, int64_t b, int *wide)
+{
+    int64_t both = a + b; /* no overflow: neither is beyond LARGEST */
+    if (both > LARGEST || both < -LARGEST) {
+        *wide = 1;
+        return 0;
+    }
+    return both;
+}
+
+static int64_t product(int64_t a, int64_t b, int *wide)
+{
+    int64_t x = a < 0 ? -a : a, y = b < 0 ? -b : b;
+    if ((x | y) >> 31 != 0 && x != 0 && y > LARGEST / x) {
+        *wide = 1;
+        return 0;
+    }
+    return a * b;
+}
+
+static int64_t quotient(int64_t a, int64_t b)
+{
+    int64_t found;
+    if (b == 0)
+        return 0;
+    found = a / b;
+    return found - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+static int64_t rest(int64_t a, int64_t b)
+{
+    return b == 0 ? 0 : a - quotient(a, b) * b;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The square root, rounded up. */
+static int64_t root(int64_t a, int64_t order)
+{
+    int64_t low = 0, high = INT64_C(1) << 31;
+    while (low < high) {
+        int64_t middle = (low + high) / 2;
+        if (middle * middle < a)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return a > 0 && order == 2 ? low : 0;
+}
+"""
+
+
+class Sizes:
+    """Writes the lines that compute dimensions from sizes, each once.
+
+    Parameters
+    ----------
+    known : what sizes are: an expression in C of at most `LARGEST`, or a number.
+    """
+
+    def __init__(self, known: Mapping[Atom, str | int]) -> None:
+        self.lines: list[str] = []
+        self._fixed = {atom: value for atom, value in known.items() if isinstance(value, int)}
+        self._names: dict[Atom, str] = {atom: text for atom, text in known.items() if isinstance(text, str)}
+        self._known: dict[Dimension, str] = {}
+
+    def fixed(self, dim: Dimension) -> int | None:
+        """The number that a dimension is in all calls; None if it depends on a size of the call."""
+        found = types.substitute(dim, self._fixed)
+        return found if isinstance(found, int) else None
+
+    def text(self, dim: Dimension) -> str:
+        """A dimension as a number or a variable."""
+        dim = types.substitute(dim, self._fixed)
+        if isinstance(dim, int):
+            return number(dim)
+        if dim not in self._known:
+            for atom in types.functions_in([dim]):
+                if atom not in self._names:
+                    left, right = (self.text(arg) for arg in atom.args)
+                    self._names[atom] = self._variable(f"{FUNCTIONS[atom.kind]}({left}, {right})")
+            terms = [self._term(factor, [self._names[atom] for atom in atoms]) for atoms, factor in types.terms(dim)]
+            total = terms[0]
+            for term in terms[1:]:
+                total = self._variable(f"sum({total}, {term}, &wide)")
+            self._known[dim] = total
+        return self._known[dim]
+
+    def _term(self, factor: int, names: list[str]) -> str:
+        if factor != 1 or not names:
+            names = [*names, number(factor)]
+        found = names[0]
+        for name in names[1:]:
+            found = self._variable(f"product({found}, {name}, &wide)")
+        return found
+
+    def _variable(self, text: str) -> str:
+        for line in self.lines:
+            if line.endswith(f" = {text};"):
+                return line.removeprefix("const int64_t ").partition(" ")[0]
+        name = f"d{len(self.lines)}"
+        self.lines.append(f"const int64_t {name} = {text};")
+        return name
+
+
+def number(value: int) -> str:
+    """An integer as C writes it."""
+    text = str(value) if abs(value) < 2**15 else f"INT64_C({value})"
+    return f"({text})" if value < 0 else text

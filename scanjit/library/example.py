@@ -1,0 +1,111 @@
+"""`example.c`: a program that calls the library once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scanjit import types
+from scanjit.kinds import kind_of
+from scanjit.library.header import c_type
+from scanjit.library.model import Array, Interface, Model
+from scanjit.types import Dimension
+
+_TEXT = """\
+/* Calls {name} once, with made-up arguments. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "{name}.h"
+
+/* Memory for so many elements, which hold 0. */
+static void *room(size_t count, size_t each)
+{{
+    void *found = calloc(count > 0 ? count : 1, each);
+    if (found == NULL)
+        exit(2);
+    return found;
+}}
+
+int main(void)
+{{
+{declared}
+    unsigned char *memory;
+    size_t bytes, i;
+    int status;
+
+{given}
+    /* The library allocates nothing: its memory is ours, at a multiple of {guard}_ALIGNMENT. */
+    bytes = {name}_workspace({sizes});
+    memory = (unsigned char *)room(bytes + {guard}_ALIGNMENT, 1);
+    memory += ({guard}_ALIGNMENT - (uintptr_t)memory % {guard}_ALIGNMENT) % {guard}_ALIGNMENT;
+    status = {name}_run({sizes}, {inputs}, {outputs}, {state}, memory, bytes);
+    if (status != 0) {{
+        fprintf(stderr, "%s\\n", {name}_error(status));
+        return 1;
+    }}
+
+{shown}
+    return 0;
+}}
+"""
+
+
+def example(model: Model) -> str:
+    """The text of the example."""
+    face, name = model.interface, model.interface.name
+    inputs = [each for each in face.inputs if each.atom is None]
+    structs: tuple[tuple[str, Sequence[object]], ...] = (
+        ("sizes", list(face.sizes)),
+        ("inputs", inputs),
+        ("outputs", face.outputs),
+    )
+    declared = [f"    {name}_{struct} {struct};" for struct, some in structs if some]
+    given = [f"    sizes.{made} = 4;" for made in face.sizes.values()]
+    for each in inputs:
+        kind = c_type(each)
+        declared.append(f"    {kind} *{each.name}_data;")
+        given.append(f"    inputs.{each.name} = {each.name}_data = {_room(face, each)};")
+        value = "0.01 * (double)(i % 100)" if kind_of(each.dtype).floating else "0"
+        given.append(f"    for (i = 0; i < {_elements(face, each.shape)}; i++)")
+        given.append(f"        {each.name}_data[i] = ({kind})({value});")
+    given += [f"    outputs.{each.name} = {_room(face, each)};" for each in face.outputs]
+    if face.state:
+        declared.append(f"    {name}_state *state = ({name}_state *)room(1, {name}_state_size());")
+        given.append(f"    {name}_state_init(state);")
+    shown = []
+    for each in face.outputs:
+        shown.append(f"    for (i = 0; i < {_elements(face, each.shape)} && i < 4; i++)")
+        shown.append(f'        printf("{each.name}[%lu]: %.9g\\n", (unsigned long)i, (double)outputs.{each.name}[i]);')
+    return _TEXT.format(
+        name=name,
+        guard=face.guard,
+        declared="\n".join(declared),
+        given="\n".join(given),
+        shown="\n".join(shown) or "    (void)i;",
+        state="state" if face.state else "NULL",
+        **{struct: f"&{struct}" if some else "NULL" for struct, some in structs},
+    )
+
+
+def _room(face: Interface, each: Array) -> str:
+    kind = c_type(each)
+    return f"({kind} *)room({_elements(face, each.shape)}, sizeof({kind}))"
+
+
+def _elements(face: Interface, shape: tuple[Dimension, ...]) -> str:
+    """How many elements there are, in C."""
+    return f"(size_t)({_number(face, types.substitute(types.product(shape), face.fixed))})"
+
+
+def _number(face: Interface, dim: Dimension) -> str:
+    terms = [" * ".join([*(_size(face, atom) for atom in atoms), str(factor)]) for atoms, factor in types.terms(dim)]
+    return " + ".join(terms) or "0"
+
+
+def _size(face: Interface, atom: types.Atom) -> str:
+    if atom in face.sizes:
+        return f"sizes.{face.sizes[atom]}"
+    left, right = (_number(face, types.substitute(arg, face.fixed)) for arg in atom.args)
+    if atom.kind in ("min", "max"):
+        return f"(({left}) {'<' if atom.kind == 'min' else '>'} ({right}) ? {left} : {right})"
+    return f"(({left}) {'/' if atom.kind == '//' else '%'} ({right}))"

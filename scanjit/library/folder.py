@@ -1,0 +1,51 @@
+"""The files of a library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from scanjit.library import build
+from scanjit.library.example import example
+from scanjit.library.header import header
+from scanjit.library.model import Model, interface, level
+from scanjit.library.readme import readme
+from scanjit.library.shim import shim
+from scanjit.runtime import compiler, host
+from scanjit.runtime.function_graph import FunctionGraph
+from scanjit.runtime.undefined import undefined
+from scanjit.target import Target
+
+SYSTEM = frozenset({"memcpy", "memset", "memmove", "bzero"})
+"""What all C libraries have."""
+
+
+def write(
+    graph: FunctionGraph, folder: Path, name: str, targets: Mapping[str, Target], sizes: Mapping[str, int], kind: str
+) -> None:
+    """Write a library. Each of the `targets` has a label, which is empty if there is one."""
+    threads = 1
+    native = all(target.triple == host.TRIPLE for target in targets.values())
+    command = [] if kind == "object" else build.compiler_for(next(iter(targets.values())), native)
+    face = interface(name, graph, sizes)
+    levels = [level(face, graph, label, target, threads) for label, target in targets.items()]
+    model = Model(face, graph, levels, threads)
+    texts = {f"{name}.c": shim(model), f"{name}.h": header(model), "example.c": example(model)}
+    data = {label: held for held, label in model.data.items()}
+    objects: dict[str, bytes] = {}
+    for each in levels:
+        objects[f"{name}_code{each.label and '_' + each.label}.o"] = compiler.to_object(each.units, each.target, data)
+        data = {}
+    needed = {symbol for code in objects.values() for symbol in undefined(code)} - SYSTEM
+    given = {"name": name, "objects": " ".join(objects), "libs": "-lm" if needed else ""}
+    texts["Makefile"] = build.MAKEFILE.format(**given)
+    linked = f"target_link_libraries({name} PUBLIC m)" if needed else ""
+    texts["README.md"] = readme(model, {file: len(code) for file, code in objects.items()}, sorted(needed))
+    texts["CMakeLists.txt"] = build.CMAKE.format(**{**given, "libs": linked})
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, text in texts.items():
+        (folder / file).write_text(text, encoding="ascii", errors="backslashreplace")
+    for file, code in objects.items():
+        (folder / file).write_bytes(code)
+    if kind != "object":
+        build.library(command, folder, name, list(objects), kind, next(iter(targets.values())))

@@ -1,0 +1,145 @@
+"""`model.h`: what C, C++ and others see."""
+
+from __future__ import annotations
+
+from scanjit.library.model import Array, Interface, Model
+from scanjit.library.status import FIRST_CHECK, STATUSES
+from scanjit.types import Dimension
+
+C_TYPES = {
+    "bool": "uint8_t",
+    "int8": "int8_t",
+    "int16": "int16_t",
+    "int32": "int32_t",
+    "int64": "int64_t",
+    "uint8": "uint8_t",
+    "float32": "float",
+    "float64": "double",
+}
+
+_HEADER = """\
+/* {name}: a function of Python's, exported by scanjit. Written by a program: export it again instead of editing it. */
+#ifndef {guard}_H
+#define {guard}_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {{
+#define {guard}_RESTRICT
+#else
+#define {guard}_RESTRICT restrict
+#endif
+
+/* What functions return: 0, or what is wrong. {name}_error says it in words. */
+{statuses}
+
+{structs}
+
+/* The bytes of memory that a call with these sizes needs, at an address that is a multiple of {guard}_ALIGNMENT.
+   0 if the sizes do not fit. */
+#define {guard}_ALIGNMENT 64
+size_t {name}_workspace(const {name}_sizes *sizes);
+
+/* Compute the outputs{and_state}. `workspace` has `bytes` bytes; what is in it does not matter, before and after.
+   Outputs may not overlap with anything. Calls may run side by side if each has outputs,{own_state} and a workspace of
+   its own. After an error, {after}. */
+int {name}_run(const {name}_sizes *sizes, const {name}_inputs *inputs, const {name}_outputs *outputs,
+    {name}_state *state, void *workspace, size_t bytes);
+{threads}
+{state}
+/* What a status means, in words. */
+const char *{name}_error(int status);
+
+#ifdef __cplusplus
+}}
+#endif
+
+#endif
+"""
+
+_STATE = """
+/* The bytes of a state: to save one, write them to a file; to restore it, read them back. */
+size_t {name}_state_size(void);
+
+/* Fill in the values that the variables had when the library was made. */
+int {name}_state_init({name}_state *state);
+"""
+
+THREADS = """
+/* Call `work(argument, thread)` for each `thread` from 0 to `threads - 1`, all of them AT THE SAME TIME (they wait for
+   each other), and return 0 when all have returned; another number if that cannot be. */
+typedef int (*{name}_parallel_for)(
+    void *context, int threads, void (*work)(void *argument, int thread), void *argument);
+
+/* As {name}_run, on `threads` threads, from 1 to {guard}_THREADS. */
+#define {guard}_THREADS {most}
+int {name}_run_parallel(const {name}_sizes *sizes, const {name}_inputs *inputs, const {name}_outputs *outputs,
+    {name}_state *state, void *workspace, size_t bytes,
+    int threads, {name}_parallel_for parallel_for, void *context);
+"""
+
+
+def header(model: Model) -> str:
+    """The text of the header."""
+    face, name = model.interface, model.interface.name
+    guard = name.upper()
+    width = max(len(word) for word, _, _ in STATUSES)
+    statuses = [f"#define {guard}_{word:{width}} ({number}) /* {text} */" for word, number, text in STATUSES]
+    more = f"/* From {FIRST_CHECK} down: a size that does not fit others. Above 0: an index out of bounds. */"
+    given = {"name": name, "guard": guard, "most": model.threads}
+    return _HEADER.format(
+        **given,
+        statuses="\n".join([*statuses, more]),
+        structs="\n\n".join(_structs(face, guard)),
+        and_state=", and the new state" if face.state else "",
+        own_state=" a state" if face.state else "",
+        after="the state is as it was, and the outputs hold anything" if face.state else "the outputs hold anything",
+        state=_STATE.format(**given) if face.state else "",
+        threads=THREADS.format(**given) if model.threads > 1 else "",
+    )
+
+
+def _structs(face: Interface, guard: str) -> list[str]:
+    found = []
+    sizes = [f"int64_t {made};" for made in face.sizes.values()]
+    found.append(_struct(f"{face.name}_sizes", sizes, "sizes of the arrays in a call", "there are none: pass NULL"))
+    inputs = [f"const {_pointer(each, guard)}" for each in face.inputs if each.atom is None]
+    found.append(_struct(f"{face.name}_inputs", inputs, "arguments, row by row", "there are none: pass NULL"))
+    outputs = [_pointer(each, guard) for each in face.outputs]
+    found.append(_struct(f"{face.name}_outputs", outputs, "results, row by row", "there are none: pass NULL"))
+    state = [
+        f"{c_type(each)} {each.name}[{max(variable.stored.size, 1)}]; /* {described(each)} */"
+        for each, variable in face.state
+    ]
+    found.append(_struct(f"{face.name}_state", state, "variables, which calls change", "there is none: pass NULL"))
+    return found
+
+
+def _struct(name: str, fields: list[str], what: str, none: str) -> str:
+    if not fields:
+        return f"/* The {what}: {none}. */\ntypedef struct {name} {name};"
+    lines = "\n".join(f"    {each}" for each in fields)
+    return f"/* The {what}. */\ntypedef struct {name} {{\n{lines}\n}} {name};"
+
+
+def _pointer(each: Array, guard: str) -> str:
+    return f"{c_type(each)} *{guard}_RESTRICT {each.name}; /* {described(each)} */"
+
+
+def c_type(each: Array) -> str:
+    """The type of its elements in C."""
+    return C_TYPES[each.dtype.name]
+
+
+def described(each: Array) -> str:
+    """Its dtype and shape, as a comment."""
+    return f"{each.dtype.name}{shape_text(each.shape)}{f': {each.label}' if each.label != each.name else ''}".replace(
+        "*/", "* /"
+    )
+
+
+def shape_text(shape: tuple[Dimension, ...]) -> str:
+    """A shape in brackets; nothing for a number."""
+    return f"[{', '.join(map(str, shape))}]" if shape else ""

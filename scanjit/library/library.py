@@ -1,0 +1,97 @@
+"""`export_library`: a function as a library for C."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from scanjit import errors
+from scanjit.runtime.function import CompiledFunction
+from scanjit.show.identifiers import identifier
+from scanjit.target import Target
+
+Form = Literal["static", "shared", "object"]
+"""What a library is."""
+
+
+def export_library(
+    f: CompiledFunction[Any],
+    path: str | os.PathLike[str],
+    name: str = "model",
+    target: str | Target = "host",
+    sizes: Mapping[str, int] | None = None,
+    kind: Form = "static",
+    overwrite: bool = False,
+) -> Path:
+    """Write a function as a library for C, which needs neither Python nor anything else of this package.
+
+    The folder has `name.h` (what C sees), `name.c` (C99: checks what it is given, and lays out memory), `name_code.o`
+    (the machine code and the constants), an example, a `Makefile`, a file for CMake and a README with sizes.
+
+    Parameters
+    ----------
+    f : CompiledFunction
+        Of any mode.
+    path : path
+        A folder, which is made.
+    name : str
+        What all names in C begin with: an identifier of ASCII letters.
+    target : str or Target
+        The machine that the code is for: "host" is this one.
+    sizes : dict, optional
+        Sizes that are the same in all calls, by the names that the types of the inputs give them. Others are arguments
+        of each call.
+    kind : str
+        "object" calls no compiler; "static" and "shared" also build `libname.a` or `libname.so`, by the C compiler that
+        the variable `CC` names, `cc`, or that of the package `ziglang`.
+    overwrite : bool
+        Whether to write over files of a library that is there.
+
+    Returns
+    -------
+    pathlib.Path
+        The folder.
+
+    Raises
+    ------
+    ArgumentError
+        If this is no compiled function, the name is no identifier, there is no such target or size, there is a library
+        already, or no compiler.
+    NotSupportedError
+        If the function calls Python, a guest of `from_numba` or LAPACK, or computes a size; with the user's line.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import scanjit as sj
+    >>> x, w = sj.vector("x"), sj.shared(0.5, "w")
+    >>> f = sj.function([x], sj.scan(lambda row, h: w * h + row, x, sj.constant(0.0)), mode="emulate")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = sj.export_library(f, folder, "smooth", kind="object")
+    ...     print(sorted(file.name for file in path.iterdir()))
+    ['CMakeLists.txt', 'Makefile', 'README.md', 'example.c', 'smooth.c', 'smooth.h', 'smooth_code.o']
+    """
+    if not isinstance(f, CompiledFunction):
+        raise errors.ArgumentError(
+            "what is exported is a compiled function", got=repr(f), fix="make it with sj.function"
+        )
+    if identifier(name, "") != name or name.startswith("_"):
+        raise errors.ArgumentError(
+            "the name of a library begins names in C",
+            got=repr(name),
+            expected="letters from a to z, digits and underscores, a letter first",
+        )
+    if kind not in get_args(Form):
+        raise errors.ArgumentError(
+            "there is no such kind of library", got=repr(kind), expected=f"one of {get_args(Form)}"
+        )
+    folder = Path(path)
+    if (folder / f"{name}.h").exists() and not overwrite:
+        raise errors.ArgumentError("there is a library already", got=str(folder), fix="pass overwrite=True")
+    from scanjit.library.folder import write  # imports llvmlite, which most programs need not wait for
+    from scanjit.library.targets import targets_of
+
+    write(f.graph, folder, name, targets_of(target), sizes or {}, kind)
+    return folder

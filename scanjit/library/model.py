@@ -1,0 +1,213 @@
+"""What is exported, as data: the interface that C sees, and a program for each target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field, replace
+
+import numpy as np
+
+from scanjit import errors, types
+from scanjit.codegen.places import SCRATCH, SCRATCH_BYTES
+from scanjit.ir import Node
+from scanjit.library.names import distinct
+from scanjit.library.refusals import check_front, check_graph
+from scanjit.records import record
+from scanjit.runtime import host, kernels, sizes as runtime_sizes
+from scanjit.runtime.front import front
+from scanjit.runtime.function_graph import FunctionGraph
+from scanjit.runtime.layout import Layout
+from scanjit.runtime.recipe import Recipe
+from scanjit.runtime.shared import SharedVariable
+from scanjit.runtime.sizes import Check
+from scanjit.runtime.unit import Unit
+from scanjit.schedule.nests import Lifetime
+from scanjit.schedule.threads.sharing import decided
+from scanjit.signatures import DType
+from scanjit.target import Target
+from scanjit.types import Atom, Dimension
+
+
+@record
+class Array:
+    """An array of the interface: its name in C, what the user calls it, its dtype and its shape. Of a size that the
+    caller gives as a number, `atom` is that size."""
+
+    name: str
+    label: str
+    dtype: DType
+    shape: tuple[Dimension, ...]
+    atom: Atom | None = None
+
+
+@record
+class Interface:
+    """What C sees.
+
+    Attributes
+    ----------
+    name : what all names in C begin with.
+    sizes : the sizes that a call gives, each with its name.
+    fixed : the sizes that are the same in all calls.
+    inputs, outputs : the arguments and the results, in the order of Python.
+    state : the shared variables that the function updates, whose values of now a new state has.
+    checks : conditions on sizes, each of which has a status.
+    """
+
+    name: str
+    sizes: Mapping[Atom, str]
+    fixed: Mapping[Atom, int]
+    inputs: list[Array]
+    outputs: list[Array]
+    state: list[tuple[Array, SharedVariable]]
+    checks: list[Check]
+
+    @property
+    def guard(self) -> str:
+        """What names of macros begin with."""
+        return self.name.upper()
+
+
+@record
+class Level:
+    """The program for one target.
+
+    Attributes
+    ----------
+    label : what names of this target end with; nothing where there is one.
+    target : what it is made for.
+    layout, recipe : how it is called.
+    decided : the numbers that Python decides in each call, as they are in all calls of the library.
+    codes : the nodes that may report an index out of bounds.
+    leaves : its arguments and shared variables.
+    units : its functions, the main one last.
+    """
+
+    label: str
+    target: Target
+    layout: Layout
+    recipe: Recipe
+    decided: Mapping[Atom, int]
+    codes: tuple[Node, ...]
+    leaves: list[Node]
+    units: list[Unit]
+
+    @property
+    def program(self) -> str:
+        """The symbol of its main function."""
+        return self.units[-1].symbol
+
+
+@record
+class Model:
+    """A function as a library: its interface, its levels (the best one last), and its data: the values of constants and
+    of shared variables that it does not update."""
+
+    interface: Interface
+    graph: FunctionGraph
+    levels: list[Level]
+    threads: int
+    data: dict[bytes, str] = field(default_factory=dict)
+
+    def datum(self, array: np.ndarray) -> str:
+        """The name of an array in the data. Equal bytes lie there once."""
+        held = array.tobytes()
+        return self.data.setdefault(held, f"{self.interface.name}_data_{len(self.data)}")
+
+
+def interface(name: str, graph: FunctionGraph, sizes: Mapping[str, int]) -> Interface:
+    """What C sees of a graph. `sizes` says what some sizes are in all calls."""
+    check_graph(graph)
+    variables = [node.params["variable"] for node in graph.shared]
+    fixed = runtime_sizes.bind(graph.shared, [variable.stored.shape for variable in variables]) | _given(graph, sizes)
+    asked = [atom for atom in _sizes_of(graph) if atom not in fixed]
+    named = dict(zip(asked, distinct(map(_label, asked), "size"), strict=True))
+    names = distinct([node.name for node in graph.inputs], "input")
+    inputs = [
+        Array(made, node.name or made, node.dtype, node.type.shape, node.dim_atom)
+        for node, made in zip(graph.inputs, names, strict=True)
+    ]
+    paths = [] if graph.tree is None else [path.strip("[]'.") for path in graph.tree.paths()]
+    names = distinct([path if len(paths) > 1 or path else "output" for path in paths], "output")
+    outputs = [Array(made, made, node.dtype, node.type.shape) for node, made in zip(graph.outputs, names, strict=True)]
+    updated = [variable for variable, _ in graph.updates]
+    state = [
+        (Array(made, variable.name or made, variable.stored.dtype, variable.stored.shape), variable)
+        for variable, made in zip(updated, distinct([each.name for each in updated], "variable"), strict=True)
+    ]
+    checks = [check for check in runtime_sizes.conditions(graph.roots) if check.body is None]
+    return Interface(name, named, fixed, inputs, outputs, state, [*checks, *_kept_shapes(graph)])
+
+
+def _sizes_of(graph: FunctionGraph) -> list[Atom]:
+    """The sizes of the arguments, and the arguments that are sizes."""
+    dims = [dim for node in graph.inputs for dim in node.type.shape]
+    found = [atom for dim in dims for atom in types.atoms(dim) if atom.kind == "size"]
+    return list(dict.fromkeys([*found, *(node.dim_atom for node in graph.inputs if node.dim_atom is not None)]))
+
+
+def _kept_shapes(graph: FunctionGraph) -> list[Check]:
+    """The new value of a variable has the shape of the old one."""
+    return [
+        Check("==", dim, size, f"dimension {axis} of {variable.label} and of its new value", node.where)
+        for variable, node in graph.updates
+        for axis, (dim, size) in enumerate(zip(node.type.shape, variable.stored.shape, strict=True))
+        if dim != size
+    ]
+
+
+def _label(atom: Atom) -> str:
+    return atom.node.name if atom.kind == "value" and atom.node.name else str(atom.name)
+
+
+def _given(graph: FunctionGraph, sizes: Mapping[str, int]) -> dict[Atom, int]:
+    """The sizes that the user fixes, by their names."""
+    known = {_label(atom): atom for atom in _sizes_of(graph)}
+    for name, value in sizes.items():
+        if name not in known:
+            raise errors.ArgumentError(
+                "the function has no such size", got=repr(name), expected=f"one of {sorted(known)}", where=""
+            )
+        if value < 0:
+            raise errors.ArgumentError("a size is a number, not below 0", got=f"{name}={value!r}", where="")
+    return {known[name]: int(value) for name, value in sizes.items()}
+
+
+def level(interface: Interface, graph: FunctionGraph, label: str, target: Target, threads: int) -> Level:
+    """The program of a graph for a target."""
+    target = replace(target, alone=threads == 1)
+    leaves = [*graph.inputs, *graph.shared]
+    on_values = [check for check in interface.checks if check.on_values]
+    with host.using(target):
+        made = front(leaves, list(dict.fromkeys(graph.roots)), on_values, interface.name, False)
+        check_front(made)
+        recipe = made.recipe(leaves, lambda made: [])
+        (stage,) = made.stages
+        functions = stage.code.functions
+        arity = {source.name: source.arity for source in functions}
+        wanted = [(each.text, each.name, {callee: arity[callee] for callee in each.calls}) for each in functions]
+        units = list(kernels.units(wanted, target).values())
+    units[-1] = units[-1]._replace(symbol=f"{interface.name}_program{f'_{label}' if label else ''}")
+    layout = _for_threads(stage.layout, threads)
+    return Level(label, target, layout, recipe, _decided(layout), stage.program.codes, leaves, units)
+
+
+def _for_threads(layout: Layout, threads: int) -> Layout:
+    """The layout with as much room for register tiles as so many threads need."""
+    lives = [
+        Lifetime(replace(life.buffer, shape=(threads * SCRATCH_BYTES,)), life.first, life.last)
+        if life.buffer is SCRATCH
+        else life
+        for life in layout.table.lives
+    ]
+    return replace(layout, table=replace(layout.table, lives=lives))
+
+
+def _decided(layout: Layout) -> dict[Atom, int]:
+    """The numbers that Python decides in each call, for a library: threads share all work, none keeps rows of its own,
+    and a share is one piece."""
+    found: dict[Dimension, int] = dict.fromkeys(decided(layout.parts), 0)
+    found |= {piece.turns: 0 for piece in layout.pieces}
+    for part in layout.parts:
+        found |= {price.rows.copies: 1 for some in part.branches for price in some if price.rows is not None}
+    return {atom: value for dim, value in found.items() if (atom := types.as_atom(dim)) is not None}

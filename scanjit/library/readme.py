@@ -1,0 +1,61 @@
+"""`README.md`: what is in the folder, how large it is, and what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from scanjit.library.header import described
+from scanjit.library.model import Model
+
+_TEXT = """\
+# {name}
+
+A function of Python's, exported by scanjit as a library for C. It needs neither Python nor scanjit.
+
+| file | what it is |
+| --- | --- |
+| `{name}.h` | what C, C++ and others see |
+| `{name}.c` | checks what a call gives, and lays out memory: C99, no malloc, no locks, no variables that last |
+{files}
+| `example.c` | a call |
+| `Makefile`, `CMakeLists.txt` | build `lib{name}.a`, `lib{name}.so` and the example |
+
+    make && ./example
+
+Add `{name}.c` and the `.o` files to your own program, or link what they build.
+
+## What a call takes and gives
+
+{interface}
+
+Sizes that the caller gives: {sizes}.
+
+## What it is made for
+
+{targets}
+
+Functions that the code needs of the C library, beside `memcpy`, `memmove` and `memset`: {needed}.
+
+Results have the same bits as those of the function in Python, on one thread, if Python compiles for the same
+instructions. With other instructions (fused multiply-adds or not, other widths of vectors) sums are rounded elsewhere:
+expect the differences that reordered sums have, some units in the last place for each value that is summed.
+
+Memory of a call: `{name}_workspace(sizes)` bytes, which the caller gives{workspace}.
+"""
+
+
+def readme(model: Model, objects: Mapping[str, int], needed: Sequence[str]) -> str:
+    """The text of the README."""
+    face = model.interface
+    rows = [f"| argument | `{each.name}` | {described(each)} |" for each in face.inputs]
+    rows += [f"| result | `{each.name}` | {described(each)} |" for each in face.outputs]
+    rows += [f"| state | `{each.name}` | {described(each)} |" for each, _ in face.state]
+    return _TEXT.format(
+        name=face.name,
+        files="\n".join(f"| `{file}` | machine code and constants, {size:,} bytes |" for file, size in objects.items()),
+        interface="\n".join(["| | name in C | type |", "| --- | --- | --- |", *rows]),
+        sizes=", ".join(f"`{made}`" for made in face.sizes.values()) or "none",
+        targets="\n".join(f"- {each.target.triple} {each.target.name}".rstrip() for each in model.levels),
+        needed=", ".join(f"`{each}`" for each in needed) or "none",
+        workspace="",
+    )

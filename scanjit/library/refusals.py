@@ -1,0 +1,46 @@
+"""What no library can hold: each with the reason, and the user's line."""
+
+from scanjit import ir
+from scanjit.errors import NotSupportedError
+from scanjit.ir import Node
+from scanjit.ops.decompositions import EIGH, QR, SVD
+from scanjit.ops.factor import CHOLESKY, LU, TRIANGULAR_SOLVE
+from scanjit.ops.probe import PROBES
+from scanjit.runtime.front import Front
+from scanjit.runtime.function_graph import FunctionGraph
+
+_OF_LAPACK = (CHOLESKY, LU, TRIANGULAR_SOLVE, EIGH, QR, SVD)
+
+
+def check_graph(graph: FunctionGraph) -> None:
+    """An error if a function calls what is in this process only."""
+    for node in ir.walk_inside(graph.roots):
+        if node.op in PROBES:
+            raise _refused(node, f"`{node.op.name}` calls Python, which the library runs without", "leave it out")
+        if "guest" in node.params:
+            raise _refused(
+                node,
+                f"it calls {node.params['guest']!r}, a function given to from_numba, whose code is in this process",
+                "write it with operations of scanjit",
+            )
+
+
+def check_front(made: Front) -> None:
+    """An error if a program needs what C cannot give it: LAPACK, or memory whose size is known in the middle of a call
+    only."""
+    for stage in made.stages:
+        if stage.layout.has_lapack:
+            nodes = ir.walk_inside(stage.stage.outputs)
+            node = next(node for node in nodes if node.op in _OF_LAPACK)
+            raise _refused(node, f"`{node.op.name}` of this size calls LAPACK, which the library does not have", "")
+    if len(made.stages) > 1:
+        node = next(iter(made.stages[0].stage.values.values()), made.outputs[0])
+        raise _refused(
+            node,
+            "it computes a size, so that nobody knows before a call how much memory it needs",
+            "make the size an argument, a number, or a size of an argument",
+        )
+
+
+def _refused(node: Node, why: str, fix: str) -> NotSupportedError:
+    return NotSupportedError(f"this function cannot be a library: {why}", got=repr(node), fix=fix, where=node.where)

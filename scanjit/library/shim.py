@@ -1,0 +1,174 @@
+"""`model.c`: what lays out memory, checks what the caller gives, and calls the program."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+
+from scanjit.library.call import level_text
+from scanjit.library.dims import HELPERS
+from scanjit.library.model import Level, Model
+from scanjit.library.status import FIRST_CHECK, STATUSES, failures, unmet
+
+_HEAD = """\
+/* {name}: memory, checks and the call of the program. Written by a program: export it again instead of editing it.
+   C99, without malloc, without variables that last, without locks. It needs memcpy and memset. */
+#include "{name}.h"
+
+#include <string.h>
+
+/* The program: it takes the address of its table, the number of this thread, how many there are, and the address of
+   what a thread knows. */
+{programs}
+{data}
+static int64_t address(const void *place)
+{{
+    return (int64_t)(uintptr_t)place;
+}}
+"""
+_WORKSPACE = """\
+size_t {name}_workspace(const {name}_sizes *sizes)
+{{
+{bodies}
+}}
+"""
+_RUN = """\
+int {name}_run(const {name}_sizes *sizes, const {name}_inputs *inputs, const {name}_outputs *outputs,
+    {name}_state *state, void *workspace, size_t bytes)
+{{
+{calls}
+}}
+"""
+_PARALLEL = """\
+int {name}_run_parallel(const {name}_sizes *sizes, const {name}_inputs *inputs, const {name}_outputs *outputs,
+    {name}_state *state, void *workspace, size_t bytes,
+    int threads, {name}_parallel_for parallel_for, void *context)
+{{
+    if (threads < 1 || threads > {guard}_THREADS || parallel_for == NULL)
+        return {guard}_TEAM;
+{calls}
+}}
+"""
+_SUPPORTS = """\
+/* Whether this processor has the instructions that a program needs. */
+#if defined(__GNUC__) || defined(__clang__)
+#define SUPPORTS(feature) __builtin_cpu_supports(feature)
+#else
+#define SUPPORTS(feature) 0
+#endif
+"""
+_STATE = """\
+size_t {name}_state_size(void)
+{{
+    return sizeof({name}_state);
+}}
+
+int {name}_state_init({name}_state *state)
+{{
+    if (state == NULL)
+        return {guard}_NULL;
+    memset(state, 0, sizeof({name}_state));
+{lines}
+    return 0;
+}}
+"""
+_ERROR = """\
+const char *{name}_error(int status)
+{{
+    switch (status) {{
+{cases}
+    default:
+        return "no status of this library";
+    }}
+}}
+"""
+_TESTED = {
+    "x86-64-v2": ("sse4.2", "popcnt"),
+    "x86-64-v3": ("avx2", "fma", "bmi2"),
+    "x86-64-v4": ("avx512f", "avx512bw", "avx512dq", "avx512vl"),
+}
+"""What is looked for of each level of x86-64."""
+
+
+def shim(model: Model) -> str:
+    """The text of the C file."""
+    face = model.interface
+    texts = [level_text(model, level) for level in model.levels]
+    if any(_tests(level) for level in model.levels):
+        texts.append(_SUPPORTS)
+    texts += [_public(model), _state(model), _error(model)]
+    programs = "\n".join(f"void {level.program}(int64_t, int64_t, int64_t, int64_t);" for level in model.levels)
+    data = "\n".join(f"extern const unsigned char {each}[];" for each in model.data.values())
+    head = _HEAD.format(name=face.name, programs=programs, data=f"\n/* Constants. */\n{data}\n" if data else "")
+    return "\n".join(part for part in (head, _used(HELPERS, "\n".join(texts)), *texts) if part)
+
+
+def _used(helpers: str, text: str) -> str:
+    """Those of the helpers that a text calls, and that these call."""
+    head, define, *functions = helpers.split("\n\n")
+    kept: list[str] = []
+    for function in reversed(functions):
+        word = function.partition("(")[0].rpartition(" ")[2]
+        if any(re.search(rf"\b{word}\(", other) for other in (text, *kept)):
+            kept.insert(0, function.rstrip())
+    return "\n\n".join([head, define, *kept]) + "\n" if kept or "LARGEST" in text else ""
+
+
+def _tests(level: Level) -> tuple[str, ...]:
+    return _TESTED.get(level.target.name, ()) if level.target.is_x86 else ()
+
+
+def _public(model: Model) -> str:
+    """The functions that others call: each calls that of the best level whose instructions this processor has."""
+    given = {"name": model.interface.name, "guard": model.interface.guard}
+    arguments = "sizes, inputs, outputs, state, workspace, bytes"
+    size = lambda end: f"layout{end} at;\n return lay_out{end}(sizes, &at) == 0 ? (size_t)at.bytes : 0;"
+    parts = [_WORKSPACE.format(**given, bodies=_chosen(model, size, "0"))]
+    none = f"{model.interface.guard}_TARGET"
+    parts.append(_RUN.format(**given, calls=_chosen(model, lambda end: f"return run{end}({arguments});", none)))
+    if model.threads > 1:
+        several = f"{arguments}, threads, parallel_for, context"
+        calls = _chosen(model, lambda end: f"return run_parallel{end}({several});", none)
+        parts.append(_PARALLEL.format(**given, calls=calls))
+    return "\n".join(parts)
+
+
+def _chosen(model: Model, body: Callable[[str], str], none: str) -> str:
+    """Lines that do what `body` says for the end of a level's names, for the best level that this processor has."""
+    lines: list[str] = []
+    for level in reversed(model.levels):
+        text = [line.strip() for line in body(f"_{level.label}" if level.label else "").splitlines()]
+        if not (tests := _tests(level)):
+            return "\n".join([*lines, *(f"    {line}" for line in text)])
+        condition = " && ".join(f'SUPPORTS("{feature}")' for feature in tests)
+        lines += [f"    if ({condition}) {{", *(f"        {line}" for line in text), "    }"]
+    return "\n".join([*lines, f"    return {none};"])
+
+
+def _state(model: Model) -> str:
+    """The functions of the state."""
+    face = model.interface
+    if not face.state:
+        return ""
+    copies = [
+        f"    memcpy(state->{each.name}, {model.datum(variable.stored)}, {variable.stored.nbytes});"
+        for each, variable in face.state
+        if variable.stored.nbytes
+    ]
+    return _STATE.format(name=face.name, guard=face.guard, lines="\n".join(copies))
+
+
+def _error(model: Model) -> str:
+    """The function that says what a status means."""
+    face = model.interface
+    meanings = [(f"{face.guard}_{word}", text) for word, _, text in STATUSES]
+    meanings += [(f"{FIRST_CHECK - i}", unmet(check)) for i, check in enumerate(face.checks)]
+    meanings += [(f"{i}", text) for i, text in enumerate(failures(model), 1)]
+    cases = "\n".join(f"    case {case}:\n        return {_quoted(text)};" for case, text in meanings)
+    return _ERROR.format(name=face.name, cases=cases)
+
+
+def _quoted(text: str) -> str:
+    """A text as C writes it."""
+    return json.dumps(text.encode("ascii", "replace").decode()).replace("\\u007f", "?").replace("??", "? ?")

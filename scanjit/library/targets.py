@@ -1,0 +1,56 @@
+"""The targets of a library, from what the user gives: one, or several levels of one processor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scanjit import errors
+from scanjit.runtime import host
+from scanjit.target import LEVELS, NAMES, Target, target_named
+
+
+def targets_of(given: str | Target | Sequence[str]) -> dict[str, Target]:
+    """Targets by the labels that names of theirs end with. One has none; levels of x86-64 have theirs, in order.
+
+    Examples
+    --------
+    >>> sorted(targets_of(["x86-64-v3", "x86-64-v2"]))
+    ['v2', 'v3']
+    """
+    if isinstance(given, str | Target):
+        return {"": _target(given)}
+    found = {_level(name): _target(name) for name in given}
+    if not found or len({target.triple for target in found.values()}) > 1:
+        raise errors.ArgumentError(
+            "several targets in one library are levels of x86-64, of one system",
+            got=repr(given),
+            expected='as ["x86-64-v2", "x86-64-v3"]',
+            where="",
+        )
+    return dict(sorted(found.items()))
+
+
+def _level(name: str) -> str:
+    level = name.rpartition("-")[2]
+    if level not in LEVELS:
+        raise errors.ArgumentError(
+            "a library of several targets has levels of x86-64", got=repr(name), expected='"x86-64-v2"', where=""
+        )
+    return level
+
+
+def _target(given: str | Target) -> Target:
+    if isinstance(given, Target):
+        return given
+    if given == "host":
+        return host.target()
+    system = "windows" if "windows" in host.TRIPLE else "macos" if "apple" in host.TRIPLE else "linux"
+    found = target_named(given, system)
+    if found is None:
+        raise errors.ArgumentError(
+            "there is no such target",
+            got=repr(given),
+            expected=f'"host", {", ".join(map(repr, NAMES))}, or a target of scanjit.target.target_for',
+            where="",
+        )
+    return found

@@ -1,0 +1,189 @@
+"""Builds exported libraries with a C compiler, and runs them as programs of their own, which have never met Python.
+
+`Built` writes a driver in C beside a library. The driver reads sizes and arrays from a file, calls the library, and
+writes the results and the state into another file. The same driver runs under emulators of other processors.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import scanjit as sj
+from scanjit.library.model import Array, Interface, interface
+from scanjit.runtime import sizes
+from scanjit.types import Numbers
+
+STRICT = ["-std=c99", "-O1", "-Wall", "-Wextra", "-pedantic", "-Werror"]
+_DRIVER = """\
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "{name}.h"
+
+static FILE *file;
+
+static void get(void *place, size_t bytes)
+{{
+    if (bytes > 0 && fread(place, 1, bytes, file) != bytes)
+        exit(3);
+}}
+
+/* An array of the file, behind its number of bytes. No more memory, so that checkers see what is beside. */
+static void *array(int64_t *bytes)
+{{
+    void *found;
+    get(bytes, sizeof(*bytes));
+    found = malloc(*bytes > 0 ? (size_t)*bytes : 1);
+    if (found == NULL)
+        exit(4);
+    return found;
+}}
+
+int main(int count, char **arguments)
+{{
+    int64_t calls, call, bytes;
+    int status = 0;
+    size_t room;
+    unsigned char *memory, *workspace;
+{declared}
+    if (count != 3)
+        return 5;
+    file = fopen(arguments[1], "rb");
+    if (file == NULL)
+        return 6;
+    get(&calls, sizeof(calls));
+{read}
+    fclose(file);
+    room = {name}_workspace({sizes});
+    memory = (unsigned char *)malloc(room + 64);
+    workspace = memory + (64 - (uintptr_t)memory % 64) % 64;
+    memset(workspace, 0xa5, room);
+    for (call = 0; call < calls && status == 0; call++)
+        status = {name}_run({sizes}, {inputs}, {outputs}, {state}, workspace, room);
+    if (status != 0)
+        fprintf(stderr, "%s\\n", {name}_error(status));
+    file = fopen(arguments[2], "wb");
+    if (file == NULL)
+        return 7;
+    bytes = status;
+    fwrite(&bytes, sizeof(bytes), 1, file);
+{written}
+    fclose(file);
+    free(memory);
+{freed}
+    return 0;
+}}
+"""
+
+
+def driver(face: Interface) -> str:
+    """The text of a driver."""
+    name = face.name
+    inputs = [each for each in face.inputs if each.atom is None]
+    declared, read, written, freed = [], [], [], []
+    for struct, some in (("sizes", face.sizes), ("inputs", inputs), ("outputs", face.outputs), ("state", face.state)):
+        if some:
+            declared.append(f"    {name}_{struct} {struct};")
+    read += [f"    get(&sizes.{made}, sizeof(sizes.{made}));" for made in face.sizes.values()]
+    for each in inputs:
+        declared.append(f"    unsigned char *in_{each.name};")
+        read += [f"    in_{each.name} = array(&bytes);", f"    get(in_{each.name}, (size_t)bytes);"]
+        read.append(f"    inputs.{each.name} = (void *)in_{each.name};")
+        freed.append(f"    free(in_{each.name});")
+    for each in face.outputs:
+        declared.append(f"    int64_t bytes_{each.name};")
+        read += [f"    outputs.{each.name} = array(&bytes_{each.name});"]
+        read.append(f"    memset(outputs.{each.name}, 0x5a, (size_t)bytes_{each.name});")
+        written.append(f"    fwrite(outputs.{each.name}, 1, (size_t)bytes_{each.name}, file);")
+        freed.append(f"    free(outputs.{each.name});")
+    if face.state:
+        read.append(f"    if ({name}_state_init(&state) != 0)\n        return 8;")
+        written += [f"    fwrite(state.{each.name}, 1, sizeof(state.{each.name}), file);" for each, _ in face.state]
+    given = {
+        key: f"&{key}" if some else "NULL"
+        for key, some in (("sizes", face.sizes), ("inputs", inputs), ("outputs", face.outputs), ("state", face.state))
+    }
+    return _DRIVER.format(
+        name=name, declared="\n".join(declared), read="\n".join(read), written="\n".join(written),
+        freed="\n".join(freed), **given,
+    )  # fmt: skip
+
+
+class Built:
+    """A library, exported and built together with its driver.
+
+    Parameters
+    ----------
+    f : the function.
+    folder : where it is exported to.
+    compiler : the command of a compiler for the target.
+    flags : what the compiler gets beside.
+    before : the command that runs a program for the target: `qemu-aarch64`.
+    **options : of `export_library`.
+    """
+
+    def __init__(
+        self,
+        f: Any,
+        folder: Path,
+        compiler: Sequence[str] = ("cc",),
+        flags: Sequence[str] = STRICT,
+        before: Sequence[str] = (),
+        **options: Any,
+    ) -> None:
+        self.f, self.folder, self.before = f, folder, list(before)
+        self.name = options.setdefault("name", "model")
+        options.setdefault("kind", "object")
+        sj.export_library(f, folder, **options)
+        self.face = interface(self.name, f.graph, options.get("sizes") or {})
+        (folder / "driver.c").write_text(driver(self.face))
+        objects = sorted(path.name for path in folder.glob("*_code*.o"))
+        command = [*compiler, *flags, "driver.c", f"{self.name}.c", *objects, "-lm", "-o", "driver"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"
+
+    def call(self, *args: Any, calls: int = 1) -> tuple[list[Any], list[Any]]:
+        """The results of the last of some calls with these arguments, and the state after it."""
+        nodes = self.f.graph.inputs
+        arrays = [np.array(a, n.dtype, order="C") for a, n in zip(args, nodes, strict=True)]
+        known = {**self.face.fixed, **sizes.bind(nodes, [array.shape for array in arrays])}
+        known |= {n.dim_atom: int(a) for n, a in zip(nodes, arrays, strict=True) if n.dim_atom is not None}
+        number = Numbers(known)
+        parts = [np.int64(calls).tobytes(), *(np.int64(known[atom]).tobytes() for atom in self.face.sizes)]
+        for array, each in zip(arrays, self.face.inputs, strict=True):
+            if each.atom is None:
+                parts += [np.int64(array.nbytes).tobytes(), array.tobytes()]
+        shapes = [(each, tuple(map(number, each.shape))) for each in self.face.outputs]
+        parts += [np.int64(_bytes(each, shape)).tobytes() for each, shape in shapes]
+        (self.folder / "given").write_bytes(b"".join(parts))
+        command = [*self.before, "./driver", "given", "found"]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
+        self.said = done.stderr
+        held = (self.folder / "found").read_bytes()
+        self.status = int(np.frombuffer(held[:8], np.int64)[0])
+        found, at = [], 8
+        shapes += [(each, tuple(map(int, each.shape))) for each, _ in self.face.state]
+        for each, shape in shapes:
+            size = _bytes(each, shape)
+            found.append(np.frombuffer(held[at : at + size], each.dtype).reshape(shape))
+            at += max(size, each.dtype.itemsize) if len(found) > len(self.face.outputs) else size
+        assert at == len(held)
+        return found[: len(self.face.outputs)], found[len(self.face.outputs) :]
+
+
+def _bytes(each: Array, shape: tuple[int, ...]) -> int:
+    return int(np.prod(shape)) * each.dtype.itemsize
+
+
+def same(found: Any, wanted: Any) -> None:
+    """Whether two arrays have the same bits."""
+    wanted = np.asarray(wanted)
+    assert found.shape == wanted.shape and found.dtype == wanted.dtype
+    assert found.tobytes() == wanted.tobytes(), f"{found}\n{wanted}"

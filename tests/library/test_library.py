@@ -1,0 +1,141 @@
+"""Exported libraries, built with a C compiler, beside the same functions in Python: bit by bit."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from tests.library.support import Built, same
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+
+
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sj.config, "threads", 1)
+
+
+def lstm(units: int = 12) -> Any:
+    x = sj.tensor(("T", "B", 5), "float32", "x")
+    w, r = sj.tensor((5, 4 * units), "float32", "W"), sj.tensor((units, 4 * units), "float32", "R")
+
+    def step(row, h, c):
+        z = row @ w + h @ r
+        i, f, g, o = (z[:, units * k : units * (k + 1)] for k in range(4))
+        c = sj.sigmoid(f) * c + sj.sigmoid(i) * sj.tanh(g)
+        return sj.sigmoid(o) * sj.tanh(c), c
+
+    zero = sj.zeros((x.shape[1], units), dtype="float32")
+    h, _ = sj.scan(step, x, [zero, zero])
+    return sj.function([x, w, r], [h, h[-1], *sj.grad((h * h).sum(), [w, r])])
+
+
+def arrays(*shapes: tuple[int, ...], dtype: str = "float32") -> list[np.ndarray]:
+    random = np.random.default_rng(0)
+    return [random.normal(size=shape).astype(dtype) for shape in shapes]
+
+
+def test_an_lstm_and_its_gradient(tmp_path: Path) -> None:
+    f = lstm()
+    built = Built(f, tmp_path)
+    for T, B in ((1, 1), (7, 3), (300, 2), (2, 300)):
+        given = arrays((T, B, 5), (5, 48), (12, 48))
+        found, _ = built.call(*given)
+        for one, other in zip(found, f(*given), strict=True):
+            same(one, other)
+
+
+def test_several_arguments_and_results(tmp_path: Path) -> None:
+    x, n = sj.tensor(("N", 3), "float64", "x"), sj.tensor(("N",), "int32", "for")
+    flag, scale = sj.tensor((), "bool", "flag"), sj.scalar("scale", "float64")
+    twice = x * scale
+    f = sj.function(
+        [x, n, flag, scale],
+        {
+            "a": twice,
+            "again": twice,
+            "given": x,
+            "row": twice[0],
+            "sum": n.sum(),
+            "int": sj.where(flag, n, -n),
+            "last": x[-1:],
+        },
+    )
+    built = Built(f, tmp_path)
+    for N in (1, 300):
+        given = [*arrays((N, 3), dtype="float64"), np.arange(N, dtype="int32"), np.array(N > 1), np.array(0.5)]
+        for one, other in zip(built.call(*given)[0], f(*given).values(), strict=True):
+            same(one, other)
+
+
+def test_sizes_may_be_fixed_zero_or_unfit(tmp_path: Path) -> None:
+    x, y = sj.matrix("x"), sj.tensor(("N", 2), name="y")
+    f = sj.function([x, y], [x @ y, y.sum(0)], name="product")
+    built = Built(f, tmp_path, sizes={"N": 4})
+    given = arrays((3, 4), (4, 2), dtype="float64")
+    for one, other in zip(built.call(*given)[0], f(*given), strict=True):
+        same(one, other)
+    same(built.call(np.zeros((0, 4)), given[1])[0][0], np.zeros((0, 2)))
+    built.call(np.zeros((3, 5)), given[1])
+    assert built.status <= -100 and "must be equal" in built.said and "test_library.py:" in built.said
+
+
+def test_an_index_out_of_bounds_is_a_status(tmp_path: Path) -> None:
+    x, i, total = sj.vector("x"), sj.tensor((None,), "int64", "i"), sj.shared(1.0, "total")
+    f = sj.function([x, i], x[i], updates={total: total + x[i].sum()})
+    built = Built(f, tmp_path)
+    found, state = built.call(np.arange(5.0), [4, 0])
+    same(found[0], np.array([4.0, 0.0]))
+    same(state[0], np.array(5.0))
+    _, state = built.call(np.arange(5.0), [4, 5], calls=3)
+    assert built.status > 0 and "out of bounds (test_library.py:" in built.said
+    same(state[0], np.array(1.0))
+
+
+def test_training_with_an_optimizer_and_random_numbers(tmp_path: Path) -> None:
+    import lasagne_like as lasagne
+
+    random = np.random.default_rng(1)
+    x, y = sj.matrix("x", "float32"), sj.matrix("y", "float32")
+    w = sj.shared(random.normal(size=(3, 2)).astype("float32"), "w")
+    stream = sj.random.Stream(3)
+    noise = stream.normal(x.shape, dtype="float32")
+    loss = (((x + 0.1 * noise) @ w - y) ** 2).mean()
+    updates = lasagne.updates.adam(loss, [w], 0.01)
+    f = sj.function([x, y], loss, updates=updates)
+    before = {variable: variable.get_value() for variable in f.graph.variables}
+    built = Built(f, tmp_path)
+    given = arrays((20, 3), (20, 2))
+    found, state = built.call(*given, calls=5)
+    for _ in range(5):
+        wanted = f(*given)
+    same(found[0], wanted)
+    names = [each.label for each, _ in built.face.state]
+    assert len(state) == len(f.graph.updates) == len(names) > 4
+    for one, (variable, _) in zip(state, sorted(f.graph.updates, key=lambda pair: pair[0].serial), strict=True):
+        same(one, variable.get_value())
+    sj.set_values(before)
+
+
+def test_an_argument_may_be_a_size(tmp_path: Path) -> None:
+    n, start = sj.scalar("n", "int64"), sj.scalar("start")
+    h = sj.scan(lambda h: 1.5 * h, outputs_info=start, n_steps=n)
+    f = sj.function([n, start], h)
+    built = Built(f, tmp_path)
+    for steps in (1, 300):
+        same(built.call(steps, 0.5)[0][0], f(steps, 0.5))
+
+
+def test_complex_numbers_are_pairs(tmp_path: Path) -> None:
+    z = sj.tensor(("N",), "complex128", "z")
+    f = sj.function([z], [z * z, abs(z)])
+    built = Built(f, tmp_path)
+    given = np.array([1 + 2j, -3j, 0.5])
+    found, _ = built.call(given.view("f8").reshape(-1, 2))
+    same(found[0].reshape(-1).view("c16"), f(given)[0])
+    same(found[1], f(given)[1])
