@@ -178,8 +178,10 @@ def level(interface: Interface, graph: FunctionGraph, label: str, target: Target
     target = replace(target, alone=threads == 1)
     leaves = [*graph.inputs, *graph.shared]
     on_values = [check for check in interface.checks if check.on_values]
+    updated = {variable for variable, _ in graph.updates}
+    changing = [node for node in graph.shared if node.params["variable"] in updated]
     with host.using(target):
-        made = front(leaves, list(dict.fromkeys(graph.roots)), on_values, interface.name, False)
+        made = front(leaves, list(dict.fromkeys(graph.roots)), on_values, interface.name, False, changing)
         check_front(made)
         recipe = made.recipe(leaves, lambda made: [])
         (stage,) = made.stages
