@@ -51,20 +51,27 @@ class Returned:
 
 def called(fn: Callable[..., Any], args: Sequence[Any], names: Sequence[str], where: str) -> Any:
     """Call the step with these arguments. If it takes another number of arguments, the error says so."""
+    check_takes(
+        fn,
+        args,
+        "the step does not take the arguments that the scan passes",
+        got=f"{len(args)} arguments: {', '.join(names)}",
+        fix="the step gets the rows of the sequences, then the previous outputs, then the non_sequences",
+        where=where,
+    )
+    warn_of_draws(fn)
+    return fn(*args)
+
+
+def check_takes(fn: Callable[..., Any], args: Sequence[Any], what: str, got: str, fix: str, where: str) -> None:
+    """Raise an error that says `what` is wrong if a function cannot be called with so many arguments."""
     try:
         inspect.signature(fn).bind(*args)
     except TypeError as error:
-        raise ScanError(
-            "the step does not take the arguments that the scan passes",
-            got=f"{len(args)} arguments: {', '.join(names)} ({error})",
-            expected=f"{getattr(fn, '__name__', fn)}{inspect.signature(fn)}",
-            fix="the step gets the rows of the sequences, then the previous outputs, then the non_sequences",
-            where=where,
-        ) from None
+        expected = f"{getattr(fn, '__name__', fn)}{inspect.signature(fn)}"
+        raise ScanError(what, got=f"{got} ({error})", expected=expected, fix=fix, where=where) from None
     except ValueError:  # a function written in C, which has no signature
         pass
-    warn_of_draws(fn)
-    return fn(*args)
 
 
 def read_result(returned: Any, infos: Sequence[Entry] | None, where: str) -> Returned:

@@ -13,7 +13,7 @@ from scanjit.errors import ScanError
 from scanjit.ir import Graph, Node, apply, constant, with_params
 from scanjit.loops import entries
 from scanjit.loops.scan import build
-from scanjit.loops.step import until
+from scanjit.loops.step import check_takes, until
 from scanjit.loops.structure import Mismatch, describe, function_location
 from scanjit.ops.elementwise import INVERT, WHERE
 from scanjit.ops.expect import VIA
@@ -86,6 +86,15 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
     """
     state = entries.state(init)
     where = function_location(cond)
+    for name, function in (("condition", cond), ("body", body)):
+        check_takes(
+            function,
+            [init],
+            f"the {name} of while_loop takes one argument, the whole state",
+            got=f"1 argument: {describe(init)}",
+            fix="a state of several tensors is one tuple: `def body(state): x, n = state; return x + 1, n + 1`",
+            where=function_location(function),
+        )
 
     def ends(leaves: Sequence[Any]) -> Node:
         return apply(INVERT, _condition(cond(state.tree.unflatten(leaves)), where))

@@ -149,8 +149,8 @@ class _Indexed(NamedTuple):
     places: Node | None = None  # of an array, or of a slice that moves
 
 
-def _items(key: Any, ndim: int) -> list[Any]:
-    """The items of an index: one for each axis, and one for each new axis."""
+def _items(key: Any, x: Node) -> list[Any]:
+    """The items of an index of a tensor: one for each axis, and one for each new axis."""
     items = list(key) if isinstance(key, tuple) else [key]
     known: list[Any] = []
     for item in items:
@@ -159,10 +159,14 @@ def _items(key: Any, ndim: int) -> list[Any]:
     if len(dots) > 1:
         raise errors.ArgumentError("an index can have one '...'", got=key)
     taken = len(known) - len(dots) - len([item for item in known if item is None])
-    if taken > ndim:
-        raise errors.OutOfBoundsError(f"too many indices: the tensor has {ndim} axes, {taken} were indexed")
+    if taken > x.ndim:
+        raise errors.OutOfBoundsError(
+            f"too many indices: the tensor has {x.ndim} axes, {taken} were indexed",
+            got=repr(x),
+            fix="in a step, first come the rows of the sequences, then the states" if tracing.active() else None,
+        )
     at = dots[0] if dots else len(known)
-    filled: list[Any] = [slice(None)] * (ndim - taken) or [Ellipsis] * len(
+    filled: list[Any] = [slice(None)] * (x.ndim - taken) or [Ellipsis] * len(
         dots
     )  # even where it stands for nothing, it keeps apart
     return [*known[:at], *filled, *known[at + 1 :]]
@@ -190,7 +194,7 @@ def _mask_indices(item: Any) -> list[np.ndarray]:
 def _parts(x: Node, key: Any) -> list[_Indexed]:
     parts: list[_Indexed] = []
     axis = 0
-    for item in _items(key, x.ndim):
+    for item in _items(key, x):
         if item is None or item is Ellipsis:
             parts.append(_Indexed("new" if item is None else "apart"))
             continue

@@ -138,7 +138,8 @@ def test_the_value_needs_no_second_run() -> None:
         (lambda s: s < 1, lambda s: s + np.ones(2), 1.0, r"the state changes its shape: initial has shape \(\)"),
         (lambda s: s < 1, lambda s: s * 0.5, constant(np.float32(1)) * 1.0 < 2, "the state changes its dtype"),
         (lambda s: s[0] < 1, lambda s: s[0], (1.0, 2.0), "has another structure than its initial value"),
-        (lambda s: s < 1, lambda s, t: s, 1.0, "does not take the arguments that the scan passes"),
+        (lambda s: s < 1, lambda s, t: s, 1.0, "the body of while_loop takes one argument, the whole state"),
+        (lambda s, t: s < 1, lambda s: s, (1.0, 2), "the condition of while_loop takes one argument, the whole state"),
         (lambda s: s < 1, lambda s: s, "no", "the state is not a tensor"),
     ],
 )

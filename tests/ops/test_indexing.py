@@ -283,6 +283,8 @@ def test_indices_out_of_bounds() -> None:
         x[3]
     with pytest.raises(errors.OutOfBoundsError, match="too many indices: the tensor has 2 axes, 3 were indexed"):
         x[0, 0, 0]
+    with pytest.raises(errors.OutOfBoundsError, match=r"got: +<dt\[t\]: [\s\S]*first come the rows of the sequences"):
+        sj.scan(lambda y, dt: y + dt * y[0], sj.vector("dt"), sj.zeros(2))
     with pytest.raises(errors.OutOfBoundsError, match=r"out of bounds for axis 0 with size [\s\S]*test_indexing.py"):
         run(lambda x: x[-1], np.zeros((0, 2)), symbolic=True)
     with pytest.raises(errors.OutOfBoundsError, match="index 5 is out of bounds for axis 0 with size 3"):
