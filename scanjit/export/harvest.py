@@ -12,7 +12,7 @@ from pathlib import Path
 from scanjit import errors
 from scanjit.runtime.parsing import parsed
 
-_ALLOWED = {"np": "import numpy as np", "math": "import math"}
+_ALLOWED = {"np": "import numpy as np", "math": "import math", "threading": "import threading"}
 
 
 @functools.cache

@@ -171,10 +171,10 @@ class Module:
             values = [draft.name("new") for _ in updated]
             lines += [f"{name} = np.array({text})" for name, text in zip(values, results[count:], strict=True)]
             result = draft.name("result")
-            lines.append(f"{result} = {_nested(graph.tree and graph.tree.whole(), new)}")
+            lines.append(f"{result} = {nested(graph.tree and graph.tree.whole(), new)}")
             lines += [f"{place} = {name}" for place, name in zip(updated, values, strict=True)]
             return [*lines, f"return {result}"]
-        return [*lines, f"return {_nested(graph.tree and graph.tree.whole(), new)}"]
+        return [*lines, f"return {nested(graph.tree and graph.tree.whole(), new)}"]
 
     def _summary(self, given: list[tuple[Node, str]]) -> str:
         """One sentence about the arguments and results of the function."""
@@ -183,7 +183,7 @@ class Module:
         return writable(f"From {takes}; to {gives}.").replace("\\", r"\\").replace('"', r"\"")
 
 
-def _nested(tree: Tree | None, leaves: list[str]) -> str:
+def nested(tree: Tree | None, leaves: list[str]) -> str:
     """The results in their structure, as Python writes it; named tuples are tuples, and dataclasses dicts."""
     if tree is None:
         return "None"

@@ -11,6 +11,7 @@ from scanjit.library.header import header
 from scanjit.library.model import Model, interface, level
 from scanjit.library.readme import readme
 from scanjit.library.shim import shim
+from scanjit.library.wheel import wheel
 from scanjit.runtime import compiler, host
 from scanjit.runtime.function_graph import FunctionGraph
 from scanjit.runtime.undefined import undefined
@@ -21,10 +22,15 @@ SYSTEM = frozenset({"memcpy", "memset", "memmove", "bzero"})
 
 
 def write(
-    graph: FunctionGraph, folder: Path, name: str, targets: Mapping[str, Target], sizes: Mapping[str, int], kind: str
+    graph: FunctionGraph,
+    folder: Path,
+    name: str,
+    targets: Mapping[str, Target],
+    sizes: Mapping[str, int],
+    kind: str,
+    threads: int,
 ) -> None:
     """Write a library. Each of the `targets` has a label, which is empty if there is one."""
-    threads = 1
     native = all(target.triple == host.TRIPLE for target in targets.values())
     command = [] if kind == "object" else build.compiler_for(next(iter(targets.values())), native)
     face = interface(name, graph, sizes)
@@ -48,4 +54,7 @@ def write(
     for file, code in objects.items():
         (folder / file).write_bytes(code)
     if kind != "object":
-        build.library(command, folder, name, list(objects), kind, next(iter(targets.values())))
+        best = levels[-1].target
+        build.library(command, folder, name, list(objects), kind, best)
+        if kind == "wheel":
+            wheel(model, folder / build.shared_name(name, best), name, best)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from scanjit import errors
+from scanjit.config import MOST_THREADS
 from scanjit.runtime.function import CompiledFunction
 from scanjit.show.identifiers import identifier
 from scanjit.target import Target
 
-Form = Literal["static", "shared", "object"]
+Form = Literal["static", "shared", "object", "wheel"]
 """What a library is."""
 
 
@@ -20,9 +21,10 @@ def export_library(
     f: CompiledFunction[Any],
     path: str | os.PathLike[str],
     name: str = "model",
-    target: str | Target = "host",
+    target: str | Target | Sequence[str] = "host",
     sizes: Mapping[str, int] | None = None,
     kind: Form = "static",
+    threads: int = 1,
     overwrite: bool = False,
 ) -> Path:
     """Write a function as a library for C, which needs neither Python nor anything else of this package.
@@ -39,13 +41,21 @@ def export_library(
     name : str
         What all names in C begin with: an identifier of ASCII letters.
     target : str or Target
-        The machine that the code is for: "host" is this one.
+        The machine that the code is for: "host" is this one; "x86-64-v2" and "x86-64-v3" (or v4) are levels of
+        instructions, on this system; "aarch64-linux", "armv7-linux", "riscv64-linux", "arm64-macos", "x86_64-windows",
+        "arm64-windows", "wasm32", "cortex-m4" and "cortex-m7" are other machines. A list of levels is a library that
+        takes the best one which the processor has.
     sizes : dict, optional
         Sizes that are the same in all calls, by the names that the types of the inputs give them. Others are arguments
         of each call.
     kind : str
         "object" calls no compiler; "static" and "shared" also build `libname.a` or `libname.so`, by the C compiler that
-        the variable `CC` names, `cc`, or that of the package `ziglang`.
+        the variable `CC` names, `cc`, or that of the package `ziglang`. "wheel" also makes a wheel of the shared
+        library: `pip install` it, and `from name import name` is the function, which takes and gives NumPy arrays and
+        needs NumPy alone. The state is in `name.variables`.
+    threads : int
+        At most so many threads of the caller compute a call together, in `name_run_parallel`. With 1, the code knows of
+        no threads, and is smaller.
     overwrite : bool
         Whether to write over files of a library that is there.
 
@@ -93,5 +103,12 @@ def export_library(
     from scanjit.library.folder import write  # imports llvmlite, which most programs need not wait for
     from scanjit.library.targets import targets_of
 
-    write(f.graph, folder, name, targets_of(target), sizes or {}, kind)
+    targets = targets_of(target)
+    if not 1 <= threads <= MOST_THREADS or (threads > 1 and any(each.gives_way is None for each in targets.values())):
+        raise errors.ArgumentError(
+            "so many threads cannot be",
+            got=f"threads={threads}",
+            expected=f"from 1 to {MOST_THREADS}; 1 on systems without threads",
+        )
+    write(f.graph, folder, name, targets, sizes or {}, kind, threads)
     return folder

@@ -3,7 +3,7 @@
 What LLVM's own module declares is not enough: instructions may become calls of the system's library. Windows wants
 `__chkstk` called by a function with a large stack, macOS has `bzero` for a `memset` of zeros.
 
-Each format has a reader for little-endian files of 64-bit machines. Names are those of C.
+Each format has a reader for little-endian files, ELF also for those of 32-bit machines. Names are those of C.
 """
 
 import struct
@@ -14,7 +14,7 @@ _NO_CODE = {"_fltused", "@feat.00"}
 
 
 def undefined(code: bytes) -> list[str]:
-    """The names, sorted, that an object file in the format ELF, Mach-O or COFF needs.
+    """The names, sorted, that an object file in the format ELF, Mach-O, COFF or WebAssembly needs.
 
     Examples
     --------
@@ -31,6 +31,8 @@ def undefined(code: bytes) -> list[str]:
     """
     if code[:4] == b"\x7fELF":
         found = _elf(code)
+    elif code[:4] == b"\0asm":
+        found = _wasm(code)
     elif code[:4] == b"\xcf\xfa\xed\xfe":
         found = _mach_o(code)
     else:
@@ -39,16 +41,57 @@ def undefined(code: bytes) -> list[str]:
 
 
 def _elf(code: bytes) -> Iterator[str]:
-    (headers,) = struct.unpack_from("<Q", code, 0x28)
-    size, count = struct.unpack_from("<HH", code, 0x3A)
-    sections = [struct.unpack_from("<IIQQQQIIQQ", code, headers + size * i) for i in range(count)]
+    wide = code[4] == 2  # of a machine of 64 bits; others have the same fields, but in other places
+    (headers,) = struct.unpack_from("<Q" if wide else "<I", code, 0x28 if wide else 0x20)
+    size, count = struct.unpack_from("<HH", code, 0x3A if wide else 0x2E)
+    sections = [struct.unpack_from("<IIQQQQIIQQ" if wide else "<10I", code, headers + size * i) for i in range(count)]
     for _, kind, _, _, offset, length, link, _, _, item in sections:
         if kind == 2:  # a symbol table
             names = sections[link][4]
             for at in range(offset + item, offset + length, item):  # the first is no symbol
-                name, _, _, section = struct.unpack_from("<IBBH", code, at)
+                name, section = struct.unpack_from("<I2xH" if wide else "<I10xH", code, at)
                 if section == 0:
                     yield _text(code, names + name)
+
+
+def _wasm(code: bytes) -> Iterator[str]:
+    """The functions that it imports. Memory, tables and the stack are the linker's to give."""
+    reader = _Reader(code, 8)
+    while reader.at < len(code):
+        kind, length = reader.number(), reader.number()
+        end = reader.at + length
+        for _ in range(reader.number() if kind == 2 else 0):  # imports, each with the name of a module first
+            _, name, what = reader.name(), reader.name(), reader.number()
+            if what == 0:
+                yield name
+            if what in (0, 3):  # a function's type; a global's
+                reader.at += 1 if what == 3 else 0
+                reader.number()
+            else:  # a table's type; how large it is or memory is, and how large it may become
+                reader.at += 1 if what == 1 else 0
+                for _ in range(1 + (reader.number() & 1)):
+                    reader.number()
+        reader.at = end
+
+
+class _Reader:
+    """Reads numbers and names of WebAssembly, one after the other."""
+
+    def __init__(self, code: bytes, at: int) -> None:
+        self.code, self.at = code, at
+
+    def number(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self.code[self.at]
+            self.at, value, shift = self.at + 1, value | (byte & 0x7F) << shift, shift + 7
+            if byte < 0x80:
+                return value
+
+    def name(self) -> str:
+        length = self.number()
+        self.at += length
+        return self.code[self.at - length : self.at].decode()
 
 
 def _mach_o(code: bytes) -> Iterator[str]:

@@ -19,12 +19,39 @@ from scanjit.runtime import sizes
 from scanjit.types import Numbers
 
 STRICT = ["-std=c99", "-O1", "-Wall", "-Wextra", "-pedantic", "-Werror"]
+GUARDED = [*STRICT, "-D_GNU_SOURCE", "-DGUARDED"]
+SANITIZED = [*STRICT, "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 _DRIVER = """\
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "{name}.h"
+
+#ifdef GUARDED /* memory that ends where a page begins that nobody may touch; another such page is in front */
+#include <sys/mman.h>
+
+static void *take(size_t bytes)
+{{
+    const size_t page = 4096, inside = (bytes + page - 1) / page * page;
+    char *found = mmap(NULL, inside + 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (found == (char *)MAP_FAILED)
+        exit(4);
+    if (mprotect(found, page, PROT_NONE) != 0 || mprotect(found + page + inside, page, PROT_NONE) != 0)
+        exit(4);
+    return found + page + inside - bytes;
+}}
+#define give_back(place) (void)(place)
+#else
+static void *take(size_t bytes)
+{{
+    void *found = malloc(bytes > 0 ? bytes : 1);
+    if (found == NULL)
+        exit(4);
+    return found;
+}}
+#define give_back(place) free(place)
+#endif
 
 static FILE *file;
 
@@ -34,15 +61,11 @@ static void get(void *place, size_t bytes)
         exit(3);
 }}
 
-/* An array of the file, behind its number of bytes. No more memory, so that checkers see what is beside. */
+/* Memory for an array, whose number of bytes is in the file. */
 static void *array(int64_t *bytes)
 {{
-    void *found;
     get(bytes, sizeof(*bytes));
-    found = malloc(*bytes > 0 ? (size_t)*bytes : 1);
-    if (found == NULL)
-        exit(4);
-    return found;
+    return take((size_t)*bytes);
 }}
 
 int main(int count, char **arguments)
@@ -61,8 +84,12 @@ int main(int count, char **arguments)
 {read}
     fclose(file);
     room = {name}_workspace({sizes});
-    memory = (unsigned char *)malloc(room + 64);
+#ifdef GUARDED
+    workspace = memory = take(room);
+#else
+    memory = take(room + 64);
     workspace = memory + (64 - (uintptr_t)memory % 64) % 64;
+#endif
     memset(workspace, 0xa5, room);
     for (call = 0; call < calls && status == 0; call++)
         status = {name}_run({sizes}, {inputs}, {outputs}, {state}, workspace, room);
@@ -75,7 +102,7 @@ int main(int count, char **arguments)
     fwrite(&bytes, sizeof(bytes), 1, file);
 {written}
     fclose(file);
-    free(memory);
+    give_back(memory);
 {freed}
     return 0;
 }}
@@ -95,13 +122,13 @@ def driver(face: Interface) -> str:
         declared.append(f"    unsigned char *in_{each.name};")
         read += [f"    in_{each.name} = array(&bytes);", f"    get(in_{each.name}, (size_t)bytes);"]
         read.append(f"    inputs.{each.name} = (void *)in_{each.name};")
-        freed.append(f"    free(in_{each.name});")
+        freed.append(f"    give_back(in_{each.name});")
     for each in face.outputs:
         declared.append(f"    int64_t bytes_{each.name};")
         read += [f"    outputs.{each.name} = array(&bytes_{each.name});"]
         read.append(f"    memset(outputs.{each.name}, 0x5a, (size_t)bytes_{each.name});")
         written.append(f"    fwrite(outputs.{each.name}, 1, (size_t)bytes_{each.name}, file);")
-        freed.append(f"    free(outputs.{each.name});")
+        freed.append(f"    give_back(outputs.{each.name});")
     if face.state:
         read.append(f"    if ({name}_state_init(&state) != 0)\n        return 8;")
         written += [f"    fwrite(state.{each.name}, 1, sizeof(state.{each.name}), file);" for each, _ in face.state]

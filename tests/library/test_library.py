@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from tests.library.support import Built, same
+from tests.library.support import GUARDED, SANITIZED, Built, same
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 
@@ -40,9 +40,11 @@ def arrays(*shapes: tuple[int, ...], dtype: str = "float32") -> list[np.ndarray]
     return [random.normal(size=shape).astype(dtype) for shape in shapes]
 
 
-def test_an_lstm_and_its_gradient(tmp_path: Path) -> None:
+@pytest.mark.parametrize("flags", [GUARDED, SANITIZED], ids=["guarded", "sanitized"])
+def test_an_lstm_and_its_gradient(tmp_path: Path, flags: list[str]) -> None:
+    """Nothing is read or written outside of arrays, and nothing is undefined in C."""
     f = lstm()
-    built = Built(f, tmp_path)
+    built = Built(f, tmp_path, flags=flags)
     for T, B in ((1, 1), (7, 3), (300, 2), (2, 300)):
         given = arrays((T, B, 5), (5, 48), (12, 48))
         found, _ = built.call(*given)

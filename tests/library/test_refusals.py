@@ -1,0 +1,75 @@
+"""What no library can hold is refused, with the reason and the user's line, before anything is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from scanjit.errors import ArgumentError, NotSupportedError
+
+
+def printing(x: Any) -> Any:
+    return sj.print_(x, "x") + 1
+
+
+def asserting(x: Any) -> Any:
+    return sj.assert_(x.sum() > 0, x, "not above 0")
+
+
+def in_a_step(x: Any) -> Any:
+    return sj.scan(lambda row, h: sj.print_(h + row, "h"), x, sj.constant(0.0))
+
+
+def factors(x: Any) -> Any:
+    return sj.cholesky(x[:, None] * x + 10 * sj.eye(x.shape[0]))
+
+
+def own_size(x: Any) -> Any:
+    return x[: sj.cast(x.sum(), "int64")]
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        (printing, "calls Python"),
+        (asserting, "calls Python"),
+        (in_a_step, "calls Python"),
+        (factors, "LAPACK"),
+        (own_size, "computes a size"),
+    ],
+)
+def test_refused_with_the_line(tmp_path: Path, made: Any, why: str) -> None:
+    x = sj.vector("x")
+    f = sj.function([x], made(x), mode="reference" if made is own_size else "emulate")
+    line = made.__code__.co_firstlineno + 1
+    with pytest.raises(NotSupportedError, match=why) as caught:
+        sj.export_library(f, tmp_path / "new", kind="object")
+    assert f"test_refusals.py:{line}" in str(caught.value)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_guest_is_refused(tmp_path: Path) -> None:
+    numba = pytest.importorskip("numba")
+    guest = sj.from_numba(numba.njit(lambda x: x + 1.0), result="float64")
+    x = sj.vector("x")
+    with pytest.raises(NotSupportedError, match="from_numba"):
+        sj.export_library(sj.function([x], guest(x), mode="reference"), tmp_path / "new", kind="object")
+
+
+def test_wrong_arguments(tmp_path: Path) -> None:
+    x = sj.tensor(("T", 2), name="x")
+    f = sj.function([x], x + np.ones(2), mode="emulate")
+    for given in ({"name": "a b"}, {"name": "_x"}, {"kind": "dll"}, {"sizes": {"B": 3}}, {"sizes": {"T": -1}}):
+        with pytest.raises(ArgumentError):
+            sj.export_library(f, tmp_path / "new", **{"kind": "object", **given})
+    with pytest.raises(ArgumentError, match="compiled function"):
+        sj.export_library(lambda x: x, tmp_path / "new")  # type: ignore[arg-type]
+    assert not (tmp_path / "new").exists()
+    sj.export_library(f, tmp_path, kind="object")
+    with pytest.raises(ArgumentError, match="overwrite"):
+        sj.export_library(f, tmp_path, kind="object")
+    sj.export_library(f, tmp_path, kind="object", overwrite=True)
