@@ -14,7 +14,6 @@ from scanjit.ops.decompositions import EIGH, QR, SVD, left_right_values, orthogo
 from scanjit.ops.factor import transposed
 from scanjit.symbol import TensorLike
 from scanjit.tensor.linalg import floats, matrix
-from scanjit.types import Dimension
 
 __all__ = ["eigh", "eigvalsh", "qr", "svd", "svdvals"]
 
@@ -95,9 +94,10 @@ def matrices(a: TensorLike, name: str) -> Node:
     return x
 
 
-def _check_whole(rows: Dimension, columns: Dimension, x: Node, what: str, fix: str) -> None:
-    """Raise an error unless there are no more rows than columns."""
-    if types.minimum(rows, columns) != rows:
+def _check_whole(x: Node, square: bool, what: str, fix: str) -> None:
+    """Raise an error unless the matrices have at least as many columns as rows, or are square."""
+    rows, columns = x.type.shape[-2:]
+    if types.minimum(rows, columns) != rows or (square and rows != columns):
         raise errors.NotSupportedError(what, got=x.type, fix=fix)
 
 
@@ -134,7 +134,7 @@ def qr(a: TensorLike, mode: str = "reduced") -> Qr | Node:
         raise errors.ArgumentError("the mode of qr", got=repr(mode), expected="'reduced', 'complete' or 'r'")
     x = matrices(a, "qr")
     if mode == "complete":
-        _check_whole(*x.type.shape[-2:], x, "qr gives as many columns of Q as there are columns", 'mode="reduced"')
+        _check_whole(x, False, "qr gives as many columns of Q as there are columns", 'mode="reduced"')
     q, r = orthogonal_and_upper(QR(x), *x.type.shape[-2:])
     return r if mode == "r" else Qr(q, r)
 
@@ -169,9 +169,7 @@ def svd(a: TensorLike, full_matrices: bool = False, compute_uv: bool = True) -> 
     """
     x = matrices(a, "svd")
     if full_matrices:
-        what = "svd gives as many vectors as there are singular values"
-        for sizes in (x.type.shape[-2:], x.type.shape[:-3:-1]):
-            _check_whole(*sizes, x, what, "full_matrices=False")
+        _check_whole(x, True, "svd gives as many vectors as there are singular values", "full_matrices=False")
     left, right, values = left_right_values(SVD(x), *x.type.shape[-2:])
     return Svd(transposed(left), values, right) if compute_uv else values
 

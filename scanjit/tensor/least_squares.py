@@ -143,7 +143,8 @@ def lstsq(a: TensorLike, b: TensorLike, rcond: TensorLike | None = None) -> Lsts
     array([-0.5,  2.5])
     """
     x, right = floats(a, b)
-    _real(x, "lstsq"), _real_dtype(right, "lstsq")
+    for node in (_real(x, "lstsq"), right):
+        _check_real(node, "lstsq")
     if right.ndim == 0:
         raise errors.ShapeError("the right side of lstsq is a vector or matrices", got=right.type)
     vector = right.ndim == 1
@@ -181,10 +182,10 @@ def matrix_rank(a: TensorLike, tol: TensorLike | None = None, *, rtol: TensorLik
 
 def _real(a: Any, name: str) -> Node:
     x = matrices(a, name)
-    _real_dtype(x, name)
+    _check_real(x, name)
     return x
 
 
-def _real_dtype(x: Node, name: str) -> None:
+def _check_real(x: Node, name: str) -> None:
     if is_complex(x):
         raise errors.NotSupportedError(f"{name} takes real matrices", got=x.type)
