@@ -9,13 +9,14 @@ from functools import singledispatch
 from scanjit import types
 from scanjit.codegen.call import call_source
 from scanjit.codegen.common import Common, Draft, Place
+from scanjit.codegen.fourier import fourier_source, roots_source
 from scanjit.codegen.guest import guest_source
 from scanjit.codegen.order import order_source
 from scanjit.codegen.pack import pack_source
 from scanjit.codegen.places import PREPARED, PROFILE, SYNC
 from scanjit.codegen.sharing import Sharing
 from scanjit.codegen.source import Source
-from scanjit.schedule.nests import GuestCall, Job, LapackCall, Nest, Order, Pack
+from scanjit.schedule.nests import Fourier, GuestCall, Job, LapackCall, Nest, Order, Pack, RootsOfUnity
 from scanjit.schedule.threads.split import Piece
 from scanjit.types import Dimension
 
@@ -63,7 +64,14 @@ class Jobs:
     def _written(self, job: Job, at: Place) -> Sequence[Source]:
         if isinstance(job, Nest):
             return self._nest(job, at)
-        return self._pack(job, at) if isinstance(job, Pack) else self._call([source_of(job)], at)
+        if isinstance(job, Pack):
+            return self._pack(job, at)
+        if isinstance(job, Fourier | RootsOfUnity):
+            part = job.result if isinstance(job, Fourier) else job.table
+            lanes = self.common.program.target.lanes(part.buffer.dtype.itemsize)
+            source = fourier_source(job, lanes) if isinstance(job, Fourier) else roots_source(job, lanes)
+            return self._call([source], at)
+        return self._call([source_of(job)], at)
 
     # ---- where threads meet, and end ---------------------------------------------------------------------------------
 

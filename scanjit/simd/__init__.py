@@ -21,7 +21,7 @@ _lock = threading.Lock()
 
 def is_public(name: str) -> bool:
     """Whether `name` is one of the package's functions. It does not import llvmlite."""
-    if name in table.FUNCTIONS or name in table.PLAIN or name in table.SLIDES:
+    if name in table.FUNCTIONS or name in table.PLAIN or name in table.SHUFFLES:
         return True
     try:
         parsed = parse(name)

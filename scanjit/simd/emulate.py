@@ -152,13 +152,12 @@ def _concat(a: Any, b: Any) -> NumpyLanes:
     return NumpyLanes(np.concatenate([_vector(a).array, a.like(_vector(b)).array]), a.kind)
 
 
-def _slide(x: Any, other: Any, up: bool, count: int) -> NumpyLanes:
+def _shuffle(name: str, x: Any, other: Any) -> NumpyLanes:
+    fewest, chosen = table.SHUFFLES[name]
     lanes = _vector(x).lanes
-    if lanes <= count:
-        raise TypeError(f"{x.type_name} has no {count} lanes to spare")
-    pair = (x.like(_vector(other)).array, x.array) if up else (x.array, x.like(_vector(other)).array)
-    start = lanes - count if up else count
-    return NumpyLanes(np.concatenate(pair)[start : start + lanes], x.kind)
+    if lanes < fewest:
+        raise TypeError(f"{x.type_name} has fewer than {fewest} lanes")
+    return NumpyLanes(np.concatenate([x.array, x.like(_vector(other)).array])[chosen(lanes)], x.kind)
 
 
 def _dot_pairs(total: Any, left: Any, right: Any) -> Lanes:
@@ -282,8 +281,8 @@ def resolve(name: str, memory: Memory) -> Emulated:
         return _table_function(name)
     if name in table.PLAIN:
         return _plain(name, memory)
-    if name in table.SLIDES:
-        return lambda x, other: _slide(x, other, *table.SLIDES[name])
+    if name in table.SHUFFLES:
+        return lambda x, other: _shuffle(name, x, other)
     parsed = parse(name)
     if parsed.base.startswith(PREFIX):
         return emulated_guest.resolve(parsed, memory)

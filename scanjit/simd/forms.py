@@ -158,10 +158,9 @@ def _first_in_all(b: ir.IRBuilder, x: LlvmLanes, lanes: int) -> ir.Value:
     return splat_scalar(b, one_lane(b, x.value, I32(0)), lanes)
 
 
-def _slide(up: bool, count: int, b: ir.IRBuilder, type_: SimdType, x: LlvmLanes, other: LlvmLanes) -> ir.Value:
-    first, second = (other, x) if up else (x, other)
-    start = type_.lanes - count if up else count
-    return b.shuffle_vector(first.value, second.value, indices(range(start, start + type_.lanes)))
+def _shuffle(lanes: Callable[[int], list[int]], b: ir.IRBuilder, type_: SimdType, *both: LlvmLanes) -> ir.Value:
+    chosen = lanes(type_.lanes)
+    return b.shuffle_vector(*(x.value for x in both), indices(chosen)) if len(chosen) > 1 else both[chosen[0]].value
 
 
 # ---- what goes together ----------------------------------------------------------------------------------------------
@@ -172,8 +171,8 @@ def _check_bitcast(type_: SimdType, x: SimdType) -> None:
     need(x.lanes == type_.lanes and x.kind.bits == type_.kind.bits, f"{x.name} has other lanes")
 
 
-def _check_slide(count: int, type_: SimdType, *_: SimdType) -> None:
-    need(type_.lanes > count, f"{type_.name} has no {count} lanes to spare")
+def _check_shuffle(fewest: int, type_: SimdType, *_: SimdType) -> None:
+    need(type_.lanes >= fewest, f"{type_.name} has fewer than {fewest} lanes")
 
 
 # ---- the table -------------------------------------------------------------------------------------------------------
@@ -245,8 +244,8 @@ FORMS |= {
     for kind in ("f32", "f64")
 }
 FORMS |= {
-    name: Form("vector same", "same", partial(_slide, *slide), partial(_check_slide, slide[1]))
-    for name, slide in table.SLIDES.items()
+    name: Form("vector same", "same", partial(_shuffle, lanes), partial(_check_shuffle, fewest))
+    for name, (fewest, lanes) in table.SHUFFLES.items()
 }
 
 

@@ -123,7 +123,7 @@ def make(name: str) -> Intrinsic:
         result = None if kind is None or lanes is None else simd_type(kind, lanes)
         return Intrinsic(name, guest.typing(result), guest.lowering(base, result))
     if lanes is None:
-        if name not in table.PLAIN and name not in table.SLIDES:
+        if name not in table.PLAIN and name not in table.SHUFFLES:
             raise AttributeError(f"scanjit.simd has no {name!r}")
         return _with_form(name, forms.FORMS[name], None)
     if base not in (table.LANES_ONLY if kind is None else table.SUFFIXED):

@@ -1,6 +1,7 @@
 """The public functions of vectors, once for both backends: definition, allowed kinds, result, error bound."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from . import arith, math_bessel, math_bfloat, math_erf, math_exp, math_log, math_pow, math_random, math_rest, math_trig
@@ -150,6 +151,24 @@ PLAIN = frozenset(
 )
 LAPACK = ("potrf", "getrf", "geqrf", "ormqr", "syevd", "gesdd", "trsm", "gemm")
 PLAIN |= {f"{routine}_{kind}" for routine in LAPACK for kind in ("f32", "f64")}
-SLIDES = {f"slide_{way}{count}": (way == "up", count) for way in ("up", "down") for count in (1, 2, 4, 8)}
-"""Functions of (x, other) that move the lanes of x by `count`. Up: lane 0 goes to lane `count`, and the last lanes of
-the other vector move in below; down: its first lanes move in above."""
+
+
+def _slid(up: bool, count: int, lanes: int) -> list[int]:
+    return [*range(2 * lanes - count, 2 * lanes), *range(lanes - count)] if up else [*range(count, count + lanes)]
+
+
+SHUFFLES: dict[str, tuple[int, Callable[[int], list[int]]]] = {
+    f"slide_{way}{count}": (2 * count, partial(_slid, way == "up", count))
+    for way in ("up", "down")
+    for count in (1, 2, 4, 8)
+}
+SHUFFLES |= {
+    "evens": (1, lambda lanes: [*range(0, 2 * lanes, 2)]),
+    "odds": (1, lambda lanes: [*range(1, 2 * lanes, 2)]),
+    "paired_low": (1, lambda lanes: [i // 2 + i % 2 * lanes for i in range(lanes)]),
+    "paired_high": (1, lambda lanes: [i // 2 + i % 2 * lanes for i in range(lanes, 2 * lanes)]),
+}
+"""Functions of (x, other), two vectors of one type: the fewest lanes that they take, and which lanes of both, one after
+the other, the result has, given how many there are. Slides move the lanes of x by `count`. Up: lane 0 goes to lane
+`count`, and the last lanes of the other vector move in below; down: its first lanes move in above. The others part
+pairs, and make pairs of two vectors: the first half of these, or the second."""

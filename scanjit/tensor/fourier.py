@@ -15,26 +15,24 @@ import numpy as np
 
 from scanjit import errors, ir, types
 from scanjit.ir import COMPLEX, Node
-from scanjit.ops.custom import CUSTOM, DerivativeRule
 from scanjit.ops.elementwise import cast
-from scanjit.ops.parts import as_stored, is_complex, joined, minus, of_stored, parts, plus, reshaped, times
+from scanjit.ops.fourier import FOURIER
+from scanjit.ops.parts import as_stored, is_complex, joined, minus, of_stored, parts, plus, times
+from scanjit.ops.passes import WRITTEN_OUT, factors, is_written_out
 from scanjit.ops.shape import CONCATENATE, RESHAPE, flip, window
-from scanjit.ops.stretch import full, or_zeros
+from scanjit.ops.stretch import full
 from scanjit.ops.view import DIMSHUFFLE
-from scanjit.records import record
 from scanjit.symbol import TensorLike
 from scanjit.tensor import sizes
 from scanjit.tensor.complex_numbers import conj, real
-from scanjit.tensor.products import einsum
 from scanjit.tensor.shapes import moveaxis, stack
 from scanjit.tensor.variables import as_tensor, axis_of
 
 __all__ = ["fft", "ifft", "irfft", "rfft"]
 
 Norm = Literal["backward", "ortho", "forward"] | None
-_RADICES = (8, 4, 2, 3, 5, 7)
-"""Factors whose transforms are written out. Larger ones would need more numbers at once than there are registers."""
-_LARGEST_MATRIX = 64
+_LARGEST = 64
+"""A length with a larger prime factor is a convolution."""
 
 
 def fft(x: TensorLike, n: int | None = None, axis: int = -1, norm: Norm = None) -> Node:
@@ -215,89 +213,20 @@ def _roots(powers: np.ndarray, n: int, sign: int, dtype: np.dtype) -> np.ndarray
 # ---- transforms of the last axis -------------------------------------------------------------------------------------
 
 
-@record
-class _Inverted(DerivativeRule):
-    """The derivative of a transform is the one with the other sign."""
-
-    sign: int
-
-    def __call__(
-        self, cotangents: Sequence[Node | None], results: Sequence[Node], arguments: Sequence[Node]
-    ) -> list[Node | None]:
-        given = [or_zeros(g, y) for g, y in zip(cotangents, results, strict=True)]
-        whole = _joined([COMPLEX(*given[i : i + 2]) for i in range(0, len(given), 2)])
-        return [*_dft(reshaped(whole, arguments[0].type.shape), -self.sign).args]
-
-
 def _dft(x: Node, sign: int) -> Node:
     """The transform of the last axis, without a factor. `sign` is that of the exponent."""
-    columns = _passed(x, sign)
-    results = [part for column in columns for part in column.args]
-    ruled = ir.parts(CUSTOM(*results, *x.args, results=len(results), rule=_Inverted(sign)))
-    return reshaped(_joined([COMPLEX(*ruled[i : i + 2]) for i in range(0, len(ruled), 2)]), x.type.shape)
-
-
-def _transform(x: Node, sign: int) -> Node:
-    """The transform of the last axis, made of operations that have derivatives themselves."""
-    return reshaped(_joined(_passed(x, sign)), x.type.shape)
-
-
-def _joined(columns: Sequence[Node]) -> Node:
-    return stack(columns, axis=-2) if len(columns) > 1 else columns[0]
-
-
-def _passed(x: Node, sign: int) -> list[Node]:
-    """The columns of the last of all passes: see `_pass`."""
-    lead, n = x.type.shape[:-1], _size(x)
-    left, done, columns = n, 1, [x]
-    for radix in _factors(n):
-        left //= radix
-        columns = _pass(reshaped(x, (*lead, radix, left, done)), sign)
-        done *= radix
-        if left > 1:
-            x = _joined(columns)
-    return columns
-
-
-def _factors(n: int) -> list[int]:
-    """Factors of a length: those whose transforms are written out, then primes."""
-    found = []
-    for radix in _RADICES:
-        while n % radix == 0:
-            found.append(radix)
-            n //= radix
-    radix = 11
-    while n > 1:
-        radix = n if radix * radix > n else radix
-        while n % radix == 0:
-            found.append(radix)
-            n //= radix
-        radix += 2
-    return found or [1]
-
-
-def _pass(x: Node, sign: int) -> list[Node]:
-    """One pass, from the shape (..., radix, left, done) to (..., left, radix, done). The result is one tensor, or its
-    columns along the axis of the radix."""
-    radix, left = _size(x, -3), _size(x, -2)
-    dtype = x.args[0].dtype
-    powers = _roots(np.outer(np.arange(left), np.arange(radix)), left * radix, sign, dtype)
-    if radix in _RADICES:
-        given = [COMPLEX(*(_entry(part, i) for part in x.args)) for i in range(radix)]
-        found = _short(given, sign)
-        return [y * powers[:, i, None] if i and left > 1 else y for i, y in enumerate(found)]
-    if radix <= _LARGEST_MATRIX:
-        matrix = _roots(np.outer(np.arange(radix), np.arange(radix)), radix, sign, dtype)
-        whole = einsum("...jms,jk->...mks", x, matrix)
-    else:
-        whole = moveaxis(_convolved(moveaxis(x, -3, -1), sign), -1, -2)
-    return [whole * powers[:, :, None] if left > 1 else whole]
+    n = x.type.shape[-1]
+    if not isinstance(n, int):
+        return of_stored(FOURIER(as_stored(x), sign=sign))
+    if is_written_out(n):  # elementwise, with a batch in the lanes of vectors
+        return stack(_short([_entry(x, i) for i in range(n)], sign), axis=-1)
+    return _convolved(x, n, sign) if max(factors(n)) > _LARGEST else of_stored(FOURIER(as_stored(x), sign=sign))
 
 
 def _entry(x: Node, i: int) -> Node:
-    """One entry along the last axis but two."""
-    axes = range(x.ndim)
-    return DIMSHUFFLE(window(x, x.ndim - 3, i, 1), order=tuple(a for a in axes if a != x.ndim - 3))
+    """One entry along the last axis."""
+    axes = tuple(range(x.ndim - 1))
+    return COMPLEX(*(DIMSHUFFLE(window(part, x.ndim - 1, i, 1), order=axes) for part in x.args))
 
 
 def _short(xs: Sequence[Node], sign: int) -> list[Node]:
@@ -340,10 +269,9 @@ def _turned(x: Node, power: int, n: int, sign: int) -> Node:
     return x * complex(math.cos(angle), math.sin(angle))
 
 
-def _convolved(x: Node, sign: int) -> Node:
+def _convolved(x: Node, n: int, sign: int) -> Node:
     """The transform of the last axis as a convolution with a chirp (Bluestein)."""
-    n = _size(x)
-    size = next(m for m in range(2 * n - 1, 4 * n) if max(_factors(m)) <= 8)
+    size = next(m for m in range(2 * n - 1, 4 * n) if max(factors(m)) <= max(WRITTEN_OUT))
     squares = np.arange(n) ** 2 % (2 * n)
     chirp = np.exp(1j * sign * math.pi / n * squares)
     around = np.zeros(size, complex)
@@ -352,5 +280,5 @@ def _convolved(x: Node, sign: int) -> Node:
     dtype = np.result_type(x.dtype)
     given = x * chirp.astype(dtype)
     given = CONCATENATE(given, full(0, (*x.type.shape[:-1], size - n), dtype), axis=x.ndim - 1)
-    spectrum = _transform(given, -1) * (np.fft.fft(around) / size).astype(dtype)
-    return _windowed(_transform(spectrum, 1), 0, n) * chirp.astype(dtype)
+    spectrum = _dft(given, -1) * (np.fft.fft(around) / size).astype(dtype)
+    return _windowed(_dft(spectrum, 1), 0, n) * chirp.astype(dtype)

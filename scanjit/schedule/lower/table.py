@@ -5,6 +5,7 @@ from scanjit.ops import Elementwise, Reduction, View
 from scanjit.ops.branch import IFELSE
 from scanjit.ops.decompositions import EIGH, QR, SVD
 from scanjit.ops.factor import CHOLESKY, LU, TRIANGULAR_SOLVE
+from scanjit.ops.fourier import FOURIER
 from scanjit.ops.guest import CALL
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.linalg import Contraction
@@ -15,6 +16,7 @@ from scanjit.ops.shape import CONCATENATE, COPY, IOTA, RESHAPE, SET_SLICE
 from scanjit.schedule.lower.lowering import Rules
 from scanjit.schedule.lower.ops.concatenate import ConcatenateRule
 from scanjit.schedule.lower.ops.contraction import ContractionRule
+from scanjit.schedule.lower.ops.fourier import FourierRule
 from scanjit.schedule.lower.ops.gather import GatherRule
 from scanjit.schedule.lower.ops.guest import GuestRule
 from scanjit.schedule.lower.ops.ifelse import IfElseRule
@@ -47,6 +49,7 @@ RULES = Rules(
         SCATTER: ScatterRule(),
         CALL: GuestRule(),
         ARGSORT: OrderRule(),
+        FOURIER: FourierRule(),
         CHOLESKY: CholeskyRule(),
         LU: LuRule(),
         EIGH: EighRule(),

@@ -15,6 +15,7 @@ from scanjit.ir import Op
 from scanjit.ops.elementwise import ADD, CAST, DIV, MUL, SUB
 from scanjit.schedule.nests.branches import Beside, If
 from scanjit.schedule.nests.buffers import Buffer, Ref
+from scanjit.schedule.nests.fourier import Fourier, RootsOfUnity
 from scanjit.schedule.nests.guest import GuestCall
 from scanjit.schedule.nests.lapack import LapackCall
 from scanjit.schedule.nests.loops import NestLoop
@@ -164,6 +165,14 @@ class _Writer:
     @lines.register
     def _(self, found: Order) -> list[str]:
         return [f"{self.ref(found.order)} = {found.title}({self.ref(found.values)})"]
+
+    @lines.register
+    def _(self, transform: Fourier) -> list[str]:
+        return [f"{self.ref(transform.result)} = {transform.title}({self.ref(transform.given)})"]
+
+    @lines.register
+    def _(self, powers: RootsOfUnity) -> list[str]:
+        return [f"{self.ref(powers.table)} = {powers.title}({self.dim(powers.length)})"]
 
     @lines.register
     def _(self, loop: TimeLoop) -> list[str]:

@@ -1,0 +1,441 @@
+"""Fourier transforms as Python source: passes over a row, one for each factor of its length.
+
+Before a pass, a row is an array of the shape (radix, left, done): along `done` lie the frequencies of transforms that
+are finished. The pass makes it (left, radix, done), which is (left, done) for the next one, with `done` larger by the
+factor `radix` (Stockham's order: nothing has to be sorted in the end). Each element is multiplied by a power of a root
+of unity. Then short transforms follow, in full vectors along `done`; in the first pass, along `left`.
+
+Between passes, a row is two planes: all real parts, then all imaginary parts. The first pass parts the pairs that lie
+in memory, the last one makes pairs. Rows alternate between `spare` and the memory of the result. All rows of a
+thread's piece use the same part of `spare`: it stays in the cache.
+
+Of a length that is known, each pass has its own code. Of others, factors are found when the function runs.
+
+What `table` has: see `scanjit.ops.passes`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from scanjit.codegen.names import suffix
+from scanjit.codegen.source import Parameters, Source
+from scanjit.kinds import kind_of
+from scanjit.ops.passes import FOUND, Number, factors, is_written_out
+from scanjit.schedule.nests import Fourier, NestLoop, RootsOfUnity, Tile
+from scanjit.signatures import DType
+from scanjit.types import product
+
+LOOK = ("if interrupted(line):", "    return")
+
+Pair = tuple[str, str]
+"""The names of a real and an imaginary part."""
+Given = Callable[[Number], Pair]
+Put = Callable[[Number, Pair], None]
+
+
+def fourier_source(job: Fourier, lanes: int) -> Source:
+    """The source of a function that transforms rows. Threads share the rows."""
+    return _Writer(job.result.buffer.dtype, lanes, job.sign).source(job)
+
+
+def roots_source(job: RootsOfUnity, lanes: int) -> Source:
+    """The source of a function that fills a table for rows of a length that is found when it runs."""
+    parameters = Parameters()
+    table, n = parameters.address(job.table.buffer, job.table.offset), parameters.number(job.length)
+    dtype = job.table.buffer.dtype
+    size, wide, kind = dtype.itemsize, max(min(lanes, 8), 1), kind_of(dtype)
+    turn = f"cast_f64x{wide}(iota_i64x{wide}(first)*j) / cast_f64x{wide}(splat_i64x{wide}(whole)) * 6.283185307179586"
+    value = "{}(angle)" if kind.name == "f64" else f"cast_{suffix(dtype, wide)}({{}}(angle))"
+
+    def row(count: str) -> list[str]:
+        return [
+            f"for first in range(0, {count}, {wide}):",
+            f"    angle = {turn}",
+            f"    mask = head_x{wide}({count} - first)",
+            f"    store_masked(place + first*{size}, {value.format('cos')}, mask)",
+            f"    store_masked(place + {count}*{size} + first*{size}, {value.format('sin')}, mask)",
+            f"place += 2*{count}*{size}",
+        ]
+
+    lines = [
+        f"place = {table}",
+        f"left = {n}",
+        "done = 1",
+        "while left > 1:",
+        *_inside(LOOK),
+        *_inside(_choose_radix()),
+        "    whole = radix*done",
+        "    if done > 1:",
+        "        for j in range(1, radix):",
+        *_inside(row("done"), 3),
+        f"    if radix > {max(FOUND)}:",
+        "        j = done",
+        *_inside(row("radix"), 2),
+        "    left = left // radix",
+        "    done = whole",
+    ]
+    return parameters.source(job.title, _inside(lines), ["line"])
+
+
+def _choose_radix() -> list[str]:
+    """Find the next factor of `left`."""
+    lines, word = [], "if"
+    for radix in FOUND:
+        lines += [f"{word} left % {radix} == 0:", f"    radix = {radix}"]
+        word = "elif"
+    return [
+        *lines,
+        "else:",
+        "    radix = 7",
+        "    while radix*radix <= left and left % radix != 0:",
+        "        radix += 2",
+        "    if radix*radix > left:",
+        "        radix = left",
+    ]
+
+
+class _Writer:
+    """Writes the lines of a transform."""
+
+    def __init__(self, dtype: DType, lanes: int, sign: int) -> None:
+        self.dtype, self.lanes, self.sign, self.size = dtype, lanes, sign, dtype.itemsize
+        self.parameters = Parameters()
+        self.n, self.known = "", False
+        self.lines: list[str] = []
+        self.depth = 1
+        self.names = 0
+
+    def add(self, *lines: str) -> None:
+        """Write lines."""
+        self.lines += ["    " * self.depth + line for line in lines]
+
+    def new(self, value: str) -> str:
+        """Give a value a name."""
+        self.names += 1
+        self.add(f"v{self.names} = {value}")
+        return f"v{self.names}"
+
+    def block(self, head: str, write: Callable[[], None]) -> None:
+        """Write a block."""
+        self.add(head)
+        self.depth += 1
+        write()
+        self.depth -= 1
+
+    def source(self, job: Fourier) -> Source:
+        """The loop over rows."""
+        number, size = self.parameters.number, self.size
+        given, result, spare, table = (self.parameters.address(ref.buffer, ref.offset) for ref in job.places)
+        length = job.result.shape[-2]
+        self.n = number(length)
+        self.known = isinstance(length, int)
+        if isinstance(length, int):
+            self.add(f"kept = stack({2 * 8 * 8 * size})")
+        else:
+            self.add("passes = 0", f"left = {self.n}")
+            self.block("while left > 1:", lambda: self.add(*_choose_radix(), "left = left // radix", "passes += 1"))
+
+        def row() -> None:
+            self.add(*LOOK)
+            self.add(f"given = {given} + row*{self.n}*{2 * size}", f"result = {result} + row*{self.n}*{2 * size}")
+            self.add(f"spare = {spare} + begin*{self.n}*{2 * size}", f"table = {table}")
+            if isinstance(length, int):
+                self._known(length)
+            else:
+                self._found()
+
+        self.block("for row in range(begin, end):", row)
+        tile = Tile(split=NestLoop(product(job.result.shape[:-2])))
+        return self.parameters.source(job.title, self.lines, ["begin", "end", "line"], tile=tile)
+
+    # ---- passes -----------------------------------------------------------------------------------------------------
+
+    def _known(self, n: int) -> None:
+        """The passes for a length that is known, one after the other."""
+        plan, done, here, offset = factors(n), 1, "given", 0
+        for i, radix in enumerate(plan):
+            last = i == len(plan) - 1
+            there = "result" if last or (len(plan) - i) % 2 else "spare"
+            self.add(*LOOK)
+            self._pass(radix, n // radix // done, done, offset, here, there, paired=(i == 0, last))
+            offset += (0 if done == 1 else 2 * (radix - 1) * done) + (0 if is_written_out(radix) else 2 * radix)
+            done, here = done * radix, there
+
+    def _found(self) -> None:
+        """Planes, a loop over the passes, and pairs. The last pass writes to `spare`, from which pairs are made."""
+        n, size, wide = self.n, self.size, self.lanes
+        self.add("here = spare", "there = result")
+        self.block("if passes % 2 == 1:", lambda: self.add("here = result", "there = spare"))
+
+        def parted(mask: str) -> None:
+            for name, value in zip(("0", n), self._paired_load("given", "i", wide, mask), strict=True):
+                self._store(f"here + ({name} + i)*{size}", value, mask)
+
+        self._vectors("i", n, wide, parted)
+        self.add("done = 1", f"left = {n}")
+
+        def one() -> None:
+            self.add(*LOOK, *_choose_radix(), "left = left // radix")
+            word = "if"
+            for radix in FOUND:
+                self.block(f"{word} radix == {radix}:", partial(self._either, radix))
+                word = "elif"
+            self.block("else:", lambda: self._either(0))
+            self.block("if done > 1:", lambda: self.add(f"table += 2*(radix - 1)*done*{size}"))
+            self.block(f"if radix > {max(FOUND)}:", lambda: self.add(f"table += 2*radix*{size}"))
+            self.add("done = done*radix", "other = here", "here = there", "there = other")
+
+        self.block("while left > 1:", one)
+
+        def paired(mask: str) -> None:
+            real, imaginary = (self.new(self._load(f"here + ({name} + i)*{size}", wide, mask)) for name in ("0", n))
+            self._paired_store("result", "i", (real, imaginary), wide, mask)
+
+        self._vectors("i", n, wide, paired)
+
+    def _either(self, radix: int) -> None:
+        """A pass of a row whose length is found: the first, or a later one."""
+        name: Number = radix or "radix"
+        self.block("if done == 1:", lambda: self._pass(name, "left", 1, 0, "here", "there", (False, False)))
+        self.block("else:", lambda: self._pass(name, "left", "done", 0, "here", "there", (False, False)))
+
+    def _pass(
+        self, radix: Number, left: Number, done: Number, offset: int, here: str, there: str, paired: tuple[bool, bool]
+    ) -> None:
+        """One pass from `here` to `there`; `paired` says whether pairs lie there. Its table begins at `offset`."""
+        if done == 1:
+            self._first_pass(radix, left, offset, here, there, paired)
+        else:
+            self._later_pass(radix, left, done, offset, here, there, paired[1])
+
+    def _first_pass(
+        self, radix: Number, left: Number, offset: int, here: str, there: str, paired: tuple[bool, bool]
+    ) -> None:
+        """Vectors along `left`. A square of elements is transposed, so that it is stored in whole vectors."""
+        wide = radix if isinstance(radix, int) and radix in (4, 8) and radix <= self.lanes else self.lanes
+        if isinstance(left, int):
+            wide = min(wide, 1 << (left - 1).bit_length())
+
+        def transforms(mask: str) -> None:
+            def given(r: Number) -> Pair:
+                return self._element(here, f"{r}*{left} + l", wide, mask, paired[0])
+
+            def put(k: Number, y: Pair) -> None:
+                self._column(there, radix, k, y, wide, mask, paired[1])
+
+            if not is_written_out(radix):
+                self._sums(radix, offset, wide, given, put)
+                return
+            ys = self._short([given(r) for r in range(int(radix))])
+            if wide == radix and self.known and not mask and not paired[1]:
+                self._transposed(ys, there, radix)
+            else:
+                for k, y in enumerate(ys):
+                    put(k, y)
+
+        self._vectors("l", left, wide, transforms)
+
+    def _later_pass(
+        self, radix: Number, left: Number, done: Number, offset: int, here: str, there: str, paired: bool
+    ) -> None:
+        """Vectors along `done`. The powers stay in registers for all of `left`."""
+        wide = self.lanes
+        while isinstance(done, int) and wide >= 2 * done:
+            wide //= 2
+
+        def columns(mask: str) -> None:
+            def power(r: Number) -> Pair:
+                place = f"table + ({offset} + 2*({r} - 1)*{done} + s)*{self.size}"
+                real = self.new(self._load(place, wide, mask))
+                return real, self.new(self._load(f"{place} + {done}*{self.size}", wide, mask))
+
+            def given(r: Number) -> Pair:
+                return self._element(here, f"({r}*{left} + l)*{done} + s", wide, mask, False)
+
+            def turned(r: Number) -> Pair:
+                return self._times(given(r), power(r)) if r else given(r)
+
+            def put(k: Number, y: Pair) -> None:
+                self._result(there, f"(l*{radix} + {k})*{done} + s", y, wide, mask, paired)
+
+            def written_out() -> None:
+                first, *rest = [given(r) for r in range(int(radix))]
+                for k, y in enumerate(self._short([first, *map(self._times, rest, powers)])):
+                    put(k, y)
+
+            every = f"for l in range({left}):"
+            if is_written_out(radix):
+                powers = [power(r) for r in range(1, int(radix))]
+                self.block(every, written_out)
+            else:
+                start = f"{offset} + 2*({radix} - 1)*{done}"
+                self.block(every, lambda: self._sums(radix, start, wide, turned, put))
+
+        self._vectors("s", done, wide, columns)
+
+    def _vectors(self, name: str, count: int | str, wide: int, body: Callable[[str], None]) -> None:
+        """A loop over so many elements in vectors. The last one has a mask, if elements are left for it."""
+        if isinstance(count, int):
+            whole = count // wide * wide
+            if whole:
+                self.block(f"for {name} in range(0, {whole}, {wide}):", lambda: body(""))
+            if count > whole:
+                self.add(f"{name} = {whole}", f"mask{wide} = head_x{wide}({count - whole})")
+                body(f"mask{wide}")
+            return
+        self.add(f"whole = {count} // {wide} * {wide}")
+        self.block(f"for {name} in range(0, whole, {wide}):", lambda: body(""))
+        if wide > 1:
+
+            def rest() -> None:
+                self.add(f"{name} = whole", f"mask{wide} = head_x{wide}({count} - whole)")
+                body(f"mask{wide}")
+
+            self.block(f"if whole < {count}:", rest)
+
+    # ---- memory -----------------------------------------------------------------------------------------------------
+
+    def _load(self, place: str, wide: int, mask: str) -> str:
+        kind = suffix(self.dtype, wide)
+        return f"load_masked_{kind}({place}, {mask})" if mask else f"load_{kind}({place})"
+
+    def _store(self, place: str, value: str, mask: str) -> None:
+        self.add(f"store_masked({place}, {value}, {mask})" if mask else f"store({place}, {value})")
+
+    def _halves(self, place: str, wide: int, mask: str) -> list[tuple[str, str]]:
+        """The places and masks of the two vectors that hold pairs."""
+        if mask:
+            self.add(f"low{wide} = paired_low({mask}, {mask})", f"high{wide} = paired_high({mask}, {mask})")
+        masks = (f"low{wide}", f"high{wide}") if mask else ("", "")
+        return list(zip((place, f"{place} + {wide * self.size}"), masks, strict=True))
+
+    def _paired_load(self, base: str, index: str, wide: int, mask: str) -> Pair:
+        halves = self._halves(f"{base} + ({index})*{2 * self.size}", wide, mask)
+        both = ", ".join([self.new(self._load(place, wide, half)) for place, half in halves])
+        return self.new(f"evens({both})"), self.new(f"odds({both})")
+
+    def _paired_store(self, base: str, index: str, pair: Pair, wide: int, mask: str) -> None:
+        halves = self._halves(f"{base} + ({index})*{2 * self.size}", wide, mask)
+        for (place, half), name in zip(halves, ("paired_low", "paired_high"), strict=True):
+            self._store(place, f"{name}({', '.join(pair)})", half)
+
+    def _element(self, base: str, index: str, wide: int, mask: str, paired: bool) -> Pair:
+        if paired:
+            return self._paired_load(base, index, wide, mask)
+        place = f"{base} + ({index})*{self.size}"
+        real = self.new(self._load(place, wide, mask))
+        return real, self.new(self._load(f"{place} + {self.n}*{self.size}", wide, mask))
+
+    def _result(self, base: str, index: str, pair: Pair, wide: int, mask: str, paired: bool) -> None:
+        if paired:
+            self._paired_store(base, index, pair, wide, mask)
+            return
+        place = f"{base} + ({index})*{self.size}"
+        for value, more in zip(pair, ("", f" + {self.n}*{self.size}"), strict=True):
+            self._store(place + more, value, mask)
+
+    def _column(
+        self, base: str, radix: int | str, k: int | str, pair: Pair, wide: int, mask: str, paired: bool
+    ) -> None:
+        """Store what the first pass makes of one frequency `k`: each lane belongs to another l."""
+        each, apart = (2 * self.size, str(self.size)) if paired else (self.size, f"{self.n}*{self.size}")
+        mask = mask or f"head_x{wide}({wide})"
+        place = f"{base} + (l*{radix} + {k})*{each}"
+        for value, more in zip(pair, ("", f" + {apart}"), strict=True):
+            self.add(f"store_strided({place}{more}, {radix}*{each}, {value}, {mask})")
+
+    def _transposed(self, ys: Sequence[Pair], there: str, radix: int) -> None:
+        """Store what the first pass makes of a square of elements."""
+        for part in (0, 1):
+            for k, y in enumerate(ys):
+                self.add(f"store(kept + {(part * 8 + k) * 8 * self.size}, {y[part]})")
+            place = f"{there} + l*{radix * self.size}" + (f" + {self.n}*{self.size}" if part else "")
+            operands = f"{place}, {radix * self.size}, kept + {part * 64 * self.size}, {8 * self.size}"
+            self.add(f"transpose_{suffix(self.dtype, radix)}({operands})")
+
+    # ---- arithmetic -------------------------------------------------------------------------------------------------
+
+    def _times(self, x: Pair, w: Pair) -> Pair:
+        """A product with a power from the table, which is for positive signs."""
+        (a, b), (c, d) = x, w
+        signs = "-+" if self.sign > 0 else "+-"
+        return self.new(f"{a}*{c} {signs[0]} {b}*{d}"), self.new(f"{b}*{c} {signs[1]} {a}*{d}")
+
+    def _plus(self, x: Pair, y: Pair, sign: str = "+") -> Pair:
+        return self.new(f"{x[0]} {sign} {y[0]}"), self.new(f"{x[1]} {sign} {y[1]}")
+
+    def _turned(self, x: Pair, power: int, n: int) -> Pair:
+        """`x` times a power of the n-th root of unity, n being 4 or 8: quarters of a turn are exchanges."""
+        quarters, rest = divmod(4 * (power % n), n)
+        if rest:
+            half = repr(math.sqrt(0.5))
+            minus, plus = (self.new(f"({x[0]} {sign} {x[1]})*{half}") for sign in "-+")
+            x = (minus, plus) if self.sign > 0 else (plus, self.new(f"({x[1]} - {x[0]})*{half}"))
+        for _ in range(quarters if self.sign > 0 else -quarters % 4):
+            x = (self.new(f"-{x[1]}"), x[0])
+        return x
+
+    def _short(self, xs: Sequence[Pair]) -> list[Pair]:
+        """The transform of a few numbers, written out."""
+        n = len(xs)
+        if n <= 2:
+            return list(xs) if n == 1 else [self._plus(*xs), self._plus(*xs, "-")]
+        if n % 2:
+            return self._odd(xs)
+        even, odd = self._short(xs[::2]), self._short(xs[1::2])
+        odd = [self._turned(y, k, n) for k, y in enumerate(odd)]
+        pairs = list(zip(even, odd, strict=True))
+        return [self._plus(*pair) for pair in pairs] + [self._plus(*pair, "-") for pair in pairs]
+
+    def _odd(self, xs: Sequence[Pair]) -> list[Pair]:
+        """Of an odd number: sums and differences of what stands at opposite places have real factors."""
+        n, first = len(xs), xs[0]
+        pairs = [(xs[j], xs[n - j]) for j in range(1, n // 2 + 1)]
+        sums, gaps = ([self._plus(*pair, sign) for pair in pairs] for sign in "+-")
+        total = first
+        for x in sums:
+            total = self._plus(total, x)
+        low, high = [total], []
+        for k in range(1, n // 2 + 1):
+            angles = [2 * math.pi * (j * k % n) / n for j in range(1, n // 2 + 1)]
+            even, odd = (
+                [start[p] + "".join(f" + {x[p]}*{f(a)!r}" for x, a in zip(given, angles, strict=True)) for p in (0, 1)]
+                for start, given, f in ((first, sums, math.cos), (("0.0", "0.0"), gaps, self._sine))
+            )
+            (a, b), (c, d) = ((self.new(part[0]), self.new(part[1])) for part in (even, odd))
+            low.append((self.new(f"{a} - {d}"), self.new(f"{b} + {c}")))
+            high.append((self.new(f"{a} + {d}"), self.new(f"{b} - {c}")))
+        return low + high[::-1]
+
+    def _sine(self, angle: float) -> float:
+        return self.sign * math.sin(angle)
+
+    def _sums(self, radix: int | str, start: int | str, wide: int, given: Given, put: Put) -> None:
+        """The transform of `radix` elements, each frequency as a sum. The powers of the root begin at `start`."""
+        real, imaginary = f"real{wide}", f"imaginary{wide}"
+        kind, signs = suffix(self.dtype, wide), "-+" if self.sign > 0 else "+-"
+
+        def term() -> None:
+            self.add("turn += k")
+            self.block(f"if turn >= {radix}:", lambda: self.add(f"turn -= {radix}"))
+            a, b = given("r")
+            place = f"table + ({start} + turn)*{self.size}"
+            c = self.new(f"broadcast_{kind}({place})")
+            d = self.new(f"broadcast_{kind}({place} + {radix}*{self.size})")
+            self.add(f"{real} = {real} + ({a}*{c} {signs[0]} {b}*{d})")
+            self.add(f"{imaginary} = {imaginary} + ({b}*{c} {signs[1]} {a}*{d})")
+
+        def frequency() -> None:
+            first = given(0)
+            self.add(f"{real} = {first[0]}", f"{imaginary} = {first[1]}", "turn = 0")
+            self.block(f"for r in range(1, {radix}):", term)
+            put("k", (real, imaginary))
+
+        self.block(f"for k in range({radix}):", frequency)
+
+
+def _inside(lines: Sequence[str], depth: int = 1) -> list[str]:
+    return ["    " * depth + line for line in lines]

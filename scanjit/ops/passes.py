@@ -1,0 +1,67 @@
+"""The passes of a Fourier transform: the factors of a length, and the powers of roots of unity that each pass needs.
+
+Before a pass, `done` is the product of the factors of those before it. Its powers are `exp(2 pi i j s / (radix done))`
+for j from 1 to radix - 1: for each j, the real parts for all s below `done`, then the imaginary parts. The first pass
+needs none. Behind those of a pass whose radix is not written out stand the powers of the root of that order: all real
+parts, then all imaginary parts.
+"""
+
+import math
+
+import numpy as np
+
+from scanjit.signatures import Array, DType
+from scanjit.types import Dimension
+
+WRITTEN_OUT = (8, 4, 2, 3, 5, 7)
+"""Factors whose transforms are written out: larger ones would need more numbers at once than there are registers."""
+FOUND = (4, 2, 3, 5)
+"""Those of them that are used for a length that is found when the function runs."""
+
+Number = int | str
+"""A number that is known, or its name in generated code."""
+
+
+def is_written_out(radix: Number) -> bool:
+    """Whether the code of a pass has no loop over its radix."""
+    return radix == 1 or radix in WRITTEN_OUT
+
+
+def factors(n: int) -> list[int]:
+    """The factors of a length, in the order of the passes."""
+    found: list[int] = []
+    for radix in WRITTEN_OUT:
+        while n % radix == 0:
+            found.append(radix)
+            n //= radix
+    if 8 in found and 2 in found:
+        found[found.index(8)] = 4
+        found[found.index(2)] = 4
+        found.sort(key=lambda radix: (radix not in (8, 4), -radix if radix in (8, 4) else 0))
+    radix = 11
+    while n > 1:
+        radix = n if radix * radix > n else radix
+        while n % radix == 0:
+            found.append(radix)
+            n //= radix
+        radix += 2
+    return found or [1]
+
+
+def table_of(n: int, dtype: DType) -> Array:
+    """The table for rows of n numbers."""
+    pieces, done = [np.zeros(0)], 1
+    for radix in factors(n):
+        if done > 1:
+            angles = np.outer(np.arange(1, radix), np.arange(done)) % (radix * done) * (2 * math.pi / (radix * done))
+            pieces.append(np.stack([np.cos(angles), np.sin(angles)], axis=1).ravel())
+        if not is_written_out(radix):
+            angles = np.arange(radix) * (2 * math.pi / radix)
+            pieces += [np.cos(angles), np.sin(angles)]
+        done *= radix
+    return np.concatenate(pieces).astype(dtype)
+
+
+def table_size(n: Dimension) -> Dimension:
+    """How many numbers the table has at most, for a length that is found when the function runs."""
+    return 4 * n
