@@ -23,7 +23,7 @@ from functools import partial
 from scanjit.codegen.names import suffix
 from scanjit.codegen.source import Parameters, Source
 from scanjit.kinds import kind_of
-from scanjit.ops.passes import FOUND, Number, factors, is_written_out
+from scanjit.ops.passes import FOUND, Number, factors, is_written_out, table_of
 from scanjit.schedule.nests import Fourier, NestLoop, RootsOfUnity, Tile
 from scanjit.signatures import DType
 from scanjit.types import product
@@ -129,7 +129,7 @@ class _Writer:
         """The loop over rows."""
         number, size = self.parameters.number, self.size
         given, result, spare, table = (self.parameters.address(ref.buffer, ref.offset) for ref in job.places)
-        length = job.result.shape[-2]
+        length = job.length
         self.n = number(length)
         self.known = isinstance(length, int)
         if isinstance(length, int):
@@ -140,29 +140,93 @@ class _Writer:
 
         def row() -> None:
             self.add(*LOOK)
-            self.add(f"given = {given} + row*{self.n}*{2 * size}", f"result = {result} + row*{self.n}*{2 * size}")
+            for name, place, longer in (
+                ("given", given, job.half and job.sign > 0),
+                ("result", result, job.half and job.sign < 0),
+            ):
+                self.add(f"{name} = {place} + row*{f'({self.n} + 1)' if longer else self.n}*{2 * size}")
             self.add(f"spare = {spare} + begin*{self.n}*{2 * size}", f"table = {table}")
             if isinstance(length, int):
-                self._known(length)
+                self._known(length, job.half)
             else:
                 self._found()
 
         self.block("for row in range(begin, end):", row)
-        tile = Tile(split=NestLoop(product(job.result.shape[:-2])))
+        tile = Tile(split=NestLoop(product(job.spare.shape[:-2])))
         return self.parameters.source(job.title, self.lines, ["begin", "end", "line"], tile=tile)
 
     # ---- passes -----------------------------------------------------------------------------------------------------
 
-    def _known(self, n: int) -> None:
-        """The passes for a length that is known, one after the other."""
+    def _known(self, n: int, half: bool) -> None:
+        """The passes for a length that is known, one after the other; before or after them, what half spectra need."""
         plan, done, here, offset = factors(n), 1, "given", 0
+        forth, back = half and self.sign < 0, half and self.sign > 0
+        end = "spare" if forth else "result"
+        other = "result" if forth else "spare"
+        whole = table_of(n, self.dtype).size
+        if back:
+            here = end if len(plan) % 2 == 0 else other
+            self._from_half(n, whole, here)
         for i, radix in enumerate(plan):
             last = i == len(plan) - 1
-            there = "result" if last or (len(plan) - i) % 2 else "spare"
+            there = end if (len(plan) - i) % 2 else other
             self.add(*LOOK)
-            self._pass(radix, n // radix // done, done, offset, here, there, paired=(i == 0, last))
+            self._pass(radix, n // radix // done, done, offset, here, there, (i == 0 and not back, last and not forth))
             offset += (0 if done == 1 else 2 * (radix - 1) * done) + (0 if is_written_out(radix) else 2 * radix)
             done, here = done * radix, there
+        if forth:
+            self._to_half(n, whole)
+
+    def _mirrored(self, here: str, n: int, wide: int, mask: str, paired: bool) -> tuple[Pair, Pair]:
+        """The elements from k on, and those from n - k down."""
+        around = ""
+        if mask:
+            around = self.new(f"reversed_lanes({mask}, {mask})")
+        x = self._element(here, "k", wide, mask, paired)
+        y = self._element(here, f"{n - wide + 1} - k", wide, around, paired)
+        return x, (self.new(f"reversed_lanes({y[0]}, {y[0]})"), self.new(f"reversed_lanes({y[1]}, {y[1]})"))
+
+    def _halves_joined(self, x: Pair, y: Pair, n: int, whole: int, wide: int, mask: str) -> tuple[Pair, Pair]:
+        """`x + conj(y)`, and `x - conj(y)` times the powers of the root of order 2n from k on."""
+        place = f"table + ({whole} + k)*{self.size}"
+        power = (
+            self.new(self._load(place, wide, mask)),
+            self.new(self._load(f"{place} + {(n + 1) * self.size}", wide, mask)),
+        )
+        total = self.new(f"{x[0]} + {y[0]}"), self.new(f"{x[1]} - {y[1]}")
+        return total, self._times((self.new(f"{x[0]} - {y[0]}"), self.new(f"{x[1]} + {y[1]}")), power)
+
+    def _to_half(self, n: int, whole: int) -> None:
+        """The half spectrum of real numbers: even and odd ones were transformed as real and imaginary parts."""
+        first = self._element("spare", "0", 1, "", False)
+        zero = self.new(f"{first[0]} * 0.0")
+        for k, sign in ((0, "+"), (n, "-")):
+            self._paired_store("result", str(k), (self.new(f"{first[0]} {sign} {first[1]}"), zero), 1, "")
+
+        def vectors(mask: str) -> None:
+            wide = self._wide_until(n - 1)
+            (a, b), (c, d) = self._halves_joined(*self._mirrored("spare", n, wide, mask, False), n, whole, wide, mask)
+            pair = self.new(f"({a} + {d})*0.5"), self.new(f"({b} - {c})*0.5")
+            self._paired_store("result", "k", pair, wide, mask)
+
+        self._vectors("k", n - 1, self._wide_until(n - 1), vectors, 1)
+
+    def _from_half(self, n: int, whole: int, there: str) -> None:
+        """The other way round, before the passes."""
+        first, last = (self._element("given", k, 1, "", True) for k in ("0", str(n)))
+        pair = self.new(f"{first[0]} + {last[0]}"), self.new(f"{first[0]} - {last[0]}")
+        self._result(there, "0", pair, 1, "", False)
+
+        def vectors(mask: str) -> None:
+            wide = self._wide_until(n - 1)
+            (a, b), (c, d) = self._halves_joined(*self._mirrored("given", n, wide, mask, True), n, whole, wide, mask)
+            self._result(there, "k", (self.new(f"{a} - {d}"), self.new(f"{b} + {c}")), wide, mask, False)
+
+        self._vectors("k", n - 1, self._wide_until(n - 1), vectors, 1)
+
+    def _wide_until(self, count: int) -> int:
+        """Lanes for so many elements."""
+        return min(self.lanes, 1 << max(count - 1, 0).bit_length())
 
     def _found(self) -> None:
         """Planes, a loop over the passes, and pairs. The last pass writes to `spare`, from which pairs are made."""
@@ -217,7 +281,7 @@ class _Writer:
         """Vectors along `left`. A square of elements is transposed, so that it is stored in whole vectors."""
         wide = radix if isinstance(radix, int) and radix in (4, 8) and radix <= self.lanes else self.lanes
         if isinstance(left, int):
-            wide = min(wide, 1 << (left - 1).bit_length())
+            wide = min(wide, self._wide_until(left))
 
         def transforms(mask: str) -> None:
             def given(r: Number) -> Pair:
@@ -276,14 +340,15 @@ class _Writer:
 
         self._vectors("s", done, wide, columns)
 
-    def _vectors(self, name: str, count: int | str, wide: int, body: Callable[[str], None]) -> None:
-        """A loop over so many elements in vectors. The last one has a mask, if elements are left for it."""
+    def _vectors(self, name: str, count: Number, wide: int, body: Callable[[str], None], first: int = 0) -> None:
+        """A loop over so many elements in vectors. The last one has a mask, if elements are left for it. If the number
+        is known, `first` may be another one than 0."""
         if isinstance(count, int):
             whole = count // wide * wide
             if whole:
-                self.block(f"for {name} in range(0, {whole}, {wide}):", lambda: body(""))
+                self.block(f"for {name} in range({first}, {first + whole}, {wide}):", lambda: body(""))
             if count > whole:
-                self.add(f"{name} = {whole}", f"mask{wide} = head_x{wide}({count - whole})")
+                self.add(f"{name} = {first + whole}", f"mask{wide} = head_x{wide}({count - whole})")
                 body(f"mask{wide}")
             return
         self.add(f"whole = {count} // {wide} * {wide}")
@@ -382,7 +447,7 @@ class _Writer:
         """The transform of a few numbers, written out."""
         n = len(xs)
         if n <= 2:
-            return list(xs) if n == 1 else [self._plus(*xs), self._plus(*xs, "-")]
+            return list(xs) if n == 1 else [self._plus(xs[0], xs[1], sign) for sign in "+-"]
         if n % 2:
             return self._odd(xs)
         even, odd = self._short(xs[::2]), self._short(xs[1::2])

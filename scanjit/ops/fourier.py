@@ -1,56 +1,175 @@
-"""`fourier`: the discrete Fourier transform of rows of complex numbers, as they lie in memory.
+"""The discrete Fourier transform of rows of complex numbers: `fourier`, `half_spectrum`, `from_half_spectrum`.
 
-The last axis, of size 2, holds the real and the imaginary part; the one before is transformed. A transform is linear,
-and its matrix symmetric: so the derivative is the transform with the other sign.
+Complex numbers go in as two tensors, their parts. They come out as one whose last axis, of size 2, holds the parts: as
+they lie in memory. A transform is linear, and its matrix symmetric: so the derivative is the transform with the other
+sign. Of real numbers, half of the spectrum is enough: the rest are conjugates.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from scanjit import errors
+from scanjit import errors, types
 from scanjit.ir import Node, Op
 from scanjit.ops.samples import FLOATS, sample
-from scanjit.signatures import Array, Samples
+from scanjit.ops.shape import window
+from scanjit.ops.stretch import all_over_batch, or_zeros
+from scanjit.ops.view import DIMSHUFFLE
+from scanjit.signatures import Array, DType, Parameter, Rule, Samples
 from scanjit.types import Type
 
 
-def _infer(x: Type, *, sign: int) -> Type:
-    if x.ndim < 2 or x.shape[-1] != 2 or not x.kind.floating:
-        raise errors.InternalError("a transform takes pairs of floats", got=x)
-    return x
+def _both(real: Type, imaginary: Type) -> Type:
+    """The type of two parts."""
+    if real.dtype != imaginary.dtype or real.ndim != imaginary.ndim or not real.ndim or not real.kind.floating:
+        raise errors.InternalError("a transform takes two parts of one type", got=f"{real} and {imaginary}")
+    what = "the parts of complex numbers"
+    pairs = zip(real.shape, imaginary.shape, strict=True)
+    return real.with_shape([types.equate(a, b, what, shapes=(real.shape, imaginary.shape)) for a, b in pairs])
 
 
-def _reference(x: Array, *, sign: int) -> Array:
+def _infer(real: Type, imaginary: Type, *, sign: int) -> Type:
+    both = _both(real, imaginary)
+    return both.with_shape((*both.shape, 2))
+
+
+def _pairs(z: Array, dtype: DType) -> Array:
+    return np.stack([z.real, z.imag], axis=-1).astype(dtype)
+
+
+def _reference(real: Array, imaginary: Array, *, sign: int) -> Array:
+    """NumPy's."""
+    z = real + 1j * imaginary
+    if z.size:
+        z = np.fft.fft(z) if sign < 0 else np.fft.ifft(z, norm="forward")
+    return _pairs(z, real.dtype)
+
+
+def _parts(x: Node) -> list[Node]:
+    """The real and the imaginary parts of pairs."""
+    axes = tuple(range(x.ndim - 1))
+    return [DIMSHUFFLE(window(x, x.ndim - 1, i, 1), order=axes) for i in (0, 1)]
+
+
+def _vjp(g: Node, y: Node, real: Node, imaginary: Node, *, sign: int) -> tuple[Node, ...]:
+    return tuple(_parts(FOURIER(*_parts(g), sign=-sign)))
+
+
+def _half_infer(x: Type, *, half: int) -> Type:
+    if not x.ndim or not x.kind.floating:
+        raise errors.InternalError("a half spectrum is one of floats", got=x)
+    types.equate(x.shape[-1], 2 * half, "the numbers of a half spectrum", shapes=(x.shape, (*x.shape[:-1], 2 * half)))
+    return x.with_shape((*x.shape[:-1], half + 1, 2))
+
+
+def _half_reference(x: Array, *, half: int) -> Array:
     """NumPy's."""
     if not x.size:
-        return x.copy()
-    z = x[..., 0] + 1j * x[..., 1]
-    found = np.fft.fft(z) if sign < 0 else np.fft.ifft(z, norm="forward")
-    return np.stack([found.real, found.imag], axis=-1).astype(x.dtype)
+        return np.zeros((*x.shape[:-1], half + 1, 2), x.dtype)
+    return _pairs(np.fft.rfft(x), x.dtype)
 
 
-def _jvp(tangents: Sequence[Node | None], y: Node, x: Node, *, sign: int) -> Node | None:
-    return None if tangents[0] is None else FOURIER(tangents[0], sign=sign)
+def _from_half_infer(real: Type, imaginary: Type, *, half: int) -> Type:
+    both = _both(real, imaginary)
+    wanted = (*both.shape[:-1], half + 1)
+    types.equate(both.shape[-1], half + 1, "the frequencies of a half spectrum", shapes=(both.shape, wanted))
+    return both.with_shape((*both.shape[:-1], 2 * half))
+
+
+def _from_half_reference(real: Array, imaginary: Array, *, half: int) -> Array:
+    """NumPy's."""
+    if not real.size:
+        return np.zeros((*real.shape[:-1], 2 * half), real.dtype)
+    return np.fft.irfft(real + 1j * imaginary, 2 * half, norm="forward").astype(real.dtype)
+
+
+def _half_vjp(g: Node, y: Node, x: Node, *, half: int) -> tuple[Node, ...]:
+    return (FROM_HALF_SPECTRUM(*(_inner(part, half, 0.5) for part in _parts(g)), half=half),)
+
+
+def _from_half_vjp(g: Node, y: Node, real: Node, imaginary: Node, *, half: int) -> tuple[Node, ...]:
+    return tuple(_inner(part, half, 2) for part in _parts(HALF_SPECTRUM(g, half=half)))
+
+
+def _inner(part: Node, half: int, factor: float) -> Node:
+    """A part of a half spectrum whose inner frequencies, which stand for their conjugates too, are multiplied by a
+    factor."""
+    factors = np.full(half + 1, factor, part.dtype)
+    factors[[0, -1]] = 1
+    return part * factors
+
+
+def _linear(op: Rule[Node]) -> Rule[Node | None]:
+    """The rule for forward derivatives of a linear op."""
+
+    def jvp(tangents: Sequence[Node | None], y: Node, *operands: Node, **params: Parameter) -> Node | None:
+        if all(t is None for t in tangents):
+            return None
+        return op(*(or_zeros(t, x) for t, x in zip(tangents, operands, strict=True)), **params)
+
+    return jvp
+
+
+def _batched(op: Rule[Node]) -> Rule[tuple[Node, bool]]:
+    """The rule for a batch of an op that transforms the last axis."""
+    return lambda args, batched, size, **params: (op(*all_over_batch(args, batched, size), **params), True)
+
+
+def _half_samples(rng: np.random.Generator, dtype: str) -> Samples:
+    for shape in ((16,), (2, 3, 24), (1, 2), (0, 16), (2, 70), (2, 44)):
+        yield (sample(rng, shape, dtype),), {"half": shape[-1] // 2}
+
+
+def _from_half_samples(rng: np.random.Generator, dtype: str) -> Samples:
+    for shape in ((9,), (2, 3, 13), (1, 2), (0, 9), (2, 36), (2, 23)):
+        yield (sample(rng, shape, dtype), sample(rng, shape, dtype)), {"half": shape[-1] - 1}
 
 
 def _samples(rng: np.random.Generator, dtype: str) -> Samples:
-    for i, shape in enumerate(((8, 2), (2, 3, 12, 2), (1, 1, 2), (0, 16, 2), (35, 2), (2, 22, 2))):
-        yield (sample(rng, shape, dtype),), {"sign": 1 if i % 2 else -1}
+    for i, shape in enumerate(((8,), (2, 3, 12), (1, 1), (0, 16), (35,), (2, 22))):
+        yield (sample(rng, shape, dtype), sample(rng, shape, dtype)), {"sign": 1 if i % 2 else -1}
 
 
 FOURIER: Op = Op(
     "fourier",
     infer=_infer,
     reference=_reference,
-    vjp=lambda g, y, x, *, sign: (FOURIER(g, sign=-sign),),
-    jvp=_jvp,
-    batch=lambda args, batched, size, *, sign: (FOURIER(*args, sign=sign), True),
+    vjp=_vjp,
+    jvp=_linear(lambda *parts, sign: FOURIER(*parts, sign=sign)),
+    batch=_batched(lambda *parts, sign: FOURIER(*parts, sign=sign)),
     samples=_samples,
+    dtypes=FLOATS,
+    never_fails=True,
+    reads_memory="all",
+    doc="the discrete Fourier transform of two parts along the last axis, as pairs of floats; `sign` is that of the "
+    "exponent; nothing is divided",
+)
+HALF_SPECTRUM: Op = Op(
+    "half_spectrum",
+    infer=_half_infer,
+    reference=_half_reference,
+    vjp=_half_vjp,
+    jvp=_linear(lambda x, half: HALF_SPECTRUM(x, half=half)),
+    batch=_batched(lambda x, half: HALF_SPECTRUM(x, half=half)),
+    samples=_half_samples,
     dtypes=FLOATS,
     never_fails=True,
     zero_with=(0,),
     reads_memory="all",
-    doc="the discrete Fourier transform of pairs of floats along the last axis but one; `sign` is that of the "
-    "exponent; nothing is divided",
+    doc="the discrete Fourier transform of an even number of floats along the last axis: pairs of floats for the "
+    "frequencies from 0 to the half",
+)
+FROM_HALF_SPECTRUM: Op = Op(
+    "from_half_spectrum",
+    infer=_from_half_infer,
+    reference=_from_half_reference,
+    vjp=_from_half_vjp,
+    jvp=_linear(lambda *parts, half: FROM_HALF_SPECTRUM(*parts, half=half)),
+    batch=_batched(lambda *parts, half: FROM_HALF_SPECTRUM(*parts, half=half)),
+    samples=_from_half_samples,
+    dtypes=FLOATS,
+    never_fails=True,
+    reads_memory="all",
+    doc="the inverse of `half_spectrum`, times the number of floats; the imaginary parts of the first and the last "
+    "frequency do not count",
 )

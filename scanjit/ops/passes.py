@@ -48,8 +48,9 @@ def factors(n: int) -> list[int]:
     return found or [1]
 
 
-def table_of(n: int, dtype: DType) -> Array:
-    """The table for rows of n numbers."""
+def table_of(n: int, dtype: DType, half: bool = False) -> Array:
+    """The table for rows of n numbers. With `half`, behind it the powers of the root of order 2n, from 0 to n: all real
+    parts, then all imaginary parts."""
     pieces, done = [np.zeros(0)], 1
     for radix in factors(n):
         if done > 1:
@@ -59,6 +60,9 @@ def table_of(n: int, dtype: DType) -> Array:
             angles = np.arange(radix) * (2 * math.pi / radix)
             pieces += [np.cos(angles), np.sin(angles)]
         done *= radix
+    if half:
+        angles = np.arange(n + 1) * (math.pi / n)
+        pieces += [np.cos(angles), np.sin(angles)]
     return np.concatenate(pieces).astype(dtype)
 
 

@@ -167,8 +167,9 @@ SHUFFLES |= {
     "odds": (1, lambda lanes: [*range(1, 2 * lanes, 2)]),
     "paired_low": (1, lambda lanes: [i // 2 + i % 2 * lanes for i in range(lanes)]),
     "paired_high": (1, lambda lanes: [i // 2 + i % 2 * lanes for i in range(lanes, 2 * lanes)]),
+    "reversed_lanes": (1, lambda lanes: [*range(lanes - 1, -1, -1)]),
 }
 """Functions of (x, other), two vectors of one type: the fewest lanes that they take, and which lanes of both, one after
 the other, the result has, given how many there are. Slides move the lanes of x by `count`. Up: lane 0 goes to lane
 `count`, and the last lanes of the other vector move in below; down: its first lanes move in above. The others part
-pairs, and make pairs of two vectors: the first half of these, or the second."""
+pairs, make pairs of two vectors (the first half of these, or the second), and turn x around."""

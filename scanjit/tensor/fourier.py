@@ -1,8 +1,7 @@
-"""Discrete Fourier transforms of any length, made of arithmetic on the two parts of complex numbers.
+"""Discrete Fourier transforms of any length.
 
-A length is divided into factors (Stockham's form of the algorithm of Cooley and Tukey). For each factor there is one
-pass over the numbers: short transforms, straight-line, and a product with powers of the root of unity. A prime factor
-up to 64 is a product with a matrix; a larger one is a convolution (Bluestein), which has a length with small factors.
+The transforms of up to 8 numbers are arithmetic on entries; others are ops with code of their own. A transform of a
+length that is known to have a prime factor above 64 is a convolution (Bluestein), whose length has small factors.
 """
 
 from __future__ import annotations
@@ -13,20 +12,21 @@ from typing import Any, Literal
 
 import numpy as np
 
-from scanjit import errors, ir, types
+from scanjit import errors, ir
 from scanjit.ir import COMPLEX, Node
 from scanjit.ops.elementwise import cast
-from scanjit.ops.fourier import FOURIER
-from scanjit.ops.parts import as_stored, is_complex, joined, minus, of_stored, parts, plus, times
+from scanjit.ops.fourier import FOURIER, FROM_HALF_SPECTRUM, HALF_SPECTRUM
+from scanjit.ops.parts import is_complex, joined, minus, of_stored, parts, plus, times
 from scanjit.ops.passes import WRITTEN_OUT, factors, is_written_out
-from scanjit.ops.shape import CONCATENATE, RESHAPE, flip, window
+from scanjit.ops.shape import CONCATENATE, flip, window
 from scanjit.ops.stretch import full
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.symbol import TensorLike
 from scanjit.tensor import sizes
 from scanjit.tensor.complex_numbers import conj, real
 from scanjit.tensor.shapes import moveaxis, stack
-from scanjit.tensor.variables import as_tensor, axis_of
+from scanjit.tensor.variables import as_tensor, axis_of, dimensions
+from scanjit.types import Dimension
 
 __all__ = ["fft", "ifft", "irfft", "rfft"]
 
@@ -35,16 +35,17 @@ _LARGEST = 64
 """A length with a larger prime factor is a convolution."""
 
 
-def fft(x: TensorLike, n: int | None = None, axis: int = -1, norm: Norm = None) -> Node:
+def fft(x: TensorLike, n: int | Node | None = None, axis: int = -1, norm: Norm = None) -> Node:
     """The discrete Fourier transform along an axis, as `numpy.fft.fft` gives it.
 
     Parameters
     ----------
     x : tensor_like
         Real or complex.
-    n : int, optional
+    n : int or size, optional
         The length of the axis: what is longer is cut, and zeros follow what is shorter. By default, the length of `x`
-        there, which must be known.
+        there. A length that is known while the function is built has faster code: about twice as fast, and much faster
+        where it has a large prime factor. `sj.jit` knows the lengths of its arguments, and makes code for each.
     axis : int
     norm : {"backward", "ortho", "forward"}, optional
         Where the division by n stands: in the inverse transform, by its root in both, or in this one.
@@ -63,7 +64,7 @@ def fft(x: TensorLike, n: int | None = None, axis: int = -1, norm: Norm = None) 
     return _transformed(x, n, axis, norm, -1)
 
 
-def ifft(x: TensorLike, n: int | None = None, axis: int = -1, norm: Norm = None) -> Node:
+def ifft(x: TensorLike, n: int | Node | None = None, axis: int = -1, norm: Norm = None) -> Node:
     """The inverse of `fft`, with its arguments.
 
     Examples
@@ -75,7 +76,7 @@ def ifft(x: TensorLike, n: int | None = None, axis: int = -1, norm: Norm = None)
     return _transformed(x, n, axis, norm, 1)
 
 
-def rfft(x: TensorLike, n: int | None = None, axis: int = -1, norm: Norm = None) -> Node:
+def rfft(x: TensorLike, n: int | Node | None = None, axis: int = -1, norm: Norm = None) -> Node:
     """The first half of `fft` of real numbers: frequencies from 0 to n // 2. The others are their conjugates.
 
     Examples
@@ -87,19 +88,21 @@ def rfft(x: TensorLike, n: int | None = None, axis: int = -1, norm: Norm = None)
     x = _inexact(x)
     if is_complex(x):
         raise errors.DtypeError("rfft takes real numbers", got=x.type, fix="use sj.fft, or sj.real(x)")
-    x, n = _of_length(x, n, axis)
-    x = _scaled(x, n, norm, -1)
-    if n % 2:
-        return _placed(_windowed(_dft(joined(x, None), -1), 0, n // 2 + 1), axis)
-    half = n // 2
-    z = _dft(of_stored(RESHAPE(x, shape=(*x.type.shape[:-1], half, 2))), -1)  # even and odd entries as two parts
-    mirrored = conj(_around(_flipped(z)))
-    z, mirrored = (CONCATENATE(y, _windowed(y, 0, 1), axis=y.ndim - 1) for y in (z, mirrored))
-    turned = (z - mirrored) * _roots(np.arange(half + 1), n, -1, x.dtype) * -0.5j
-    return _placed((z + mirrored) * 0.5 + turned, axis)
+    length = _length(x, axis) if n is None else _checked(n)
+    x = _scaled(_of_length(x, length, axis), length, norm, -1)
+    if _has_half(length):
+        return _placed(of_stored(HALF_SPECTRUM(x, half=length // 2)), axis)
+    return _placed(_windowed(_dft(joined(x, None), -1), 0, length // 2 + 1), axis)
 
 
-def irfft(x: TensorLike, n: int | None = None, axis: int = -1, norm: Norm = None) -> Node:
+def _has_half(n: Dimension) -> bool:
+    """Whether there is a statement for half spectra of n numbers."""
+    if not isinstance(n, int) or n % 2:
+        return False
+    return not is_written_out(n // 2) and max(factors(n // 2)) <= _LARGEST
+
+
+def irfft(x: TensorLike, n: int | Node | None = None, axis: int = -1, norm: Norm = None) -> Node:
     """The inverse of `rfft`: `n` real numbers, by default `2 * (m - 1)` of m frequencies.
 
     Examples
@@ -109,29 +112,22 @@ def irfft(x: TensorLike, n: int | None = None, axis: int = -1, norm: Norm = None
     array([1., 2., 3., 4.])
     """
     x = _inexact(x)
-    n = 2 * (_length(x, axis) - 1) if n is None else n
-    _check_length(n)
-    x, _ = _of_length(x if is_complex(x) else joined(x, None), n // 2 + 1, axis)
-    x, half = _scaled(x, n, norm, 1), n // 2
-    if n % 2:
-        whole = CONCATENATE(x, conj(_flipped(_windowed(x, 1, half))), axis=x.ndim - 1)
-        return _placed(real(_dft(whole, 1)), axis)
-    first, imaginary = x.args
-    ends = np.ones(half + 1, first.dtype)
-    ends[[0, -1]] = 0  # NumPy does not look at these
-    x = COMPLEX(first, imaginary * ends)
-    mirrored = conj(_flipped(x))
-    z = (x + mirrored) + (x - mirrored) * _roots(np.arange(half + 1), n, 1, first.dtype) * 1j
-    found = as_stored(_dft(_windowed(z, 0, half), 1))
-    return _placed(RESHAPE(found, shape=(*found.type.shape[:-2], n)), axis)
+    length = 2 * (_length(x, axis) - 1) if n is None else _checked(n)
+    x = _of_length(x if is_complex(x) else joined(x, None), length // 2 + 1, axis)
+    x = _scaled(x, length, norm, 1)
+    if _has_half(length):
+        return _placed(FROM_HALF_SPECTRUM(*x.args, half=length // 2), axis)
+    whole = CONCATENATE(x, conj(_flipped(_windowed(x, 1, (length - 1) // 2))), axis=x.ndim - 1)
+    return _placed(real(_dft(whole, 1)), axis)
 
 
 # ---- arguments -------------------------------------------------------------------------------------------------------
 
 
-def _transformed(x: Any, n: int | None, axis: int, norm: Norm, sign: int) -> Node:
-    x, n = _of_length(_inexact(x), n, axis)
-    x = _scaled(x, n, norm, sign)
+def _transformed(x: Any, n: Any, axis: int, norm: Norm, sign: int) -> Node:
+    x = _inexact(x)
+    length = _length(x, axis) if n is None else _checked(n)
+    x = _scaled(_of_length(x, length, axis), length, norm, sign)
     return _placed(_dft(x if is_complex(x) else joined(x, None), sign), axis)
 
 
@@ -140,44 +136,41 @@ def _inexact(x: Any) -> Node:
     return x if x.type.kind.inexact else cast(x, "float64")
 
 
-def _of_length(x: Node, n: int | None, axis: int) -> tuple[Node, int]:
-    """The tensor with the axis of the transform behind all others, cut or filled up to the length; and the length."""
+def _of_length(x: Node, n: Dimension, axis: int) -> Node:
+    """The tensor with the axis of the transform behind all others, cut or filled up to the length."""
     length = _length(x, axis)
-    n = length if n is None else n
-    _check_length(n)
     x = moveaxis(x, axis, -1)
-    if n > length:
-        x = CONCATENATE(x, full(0, (*x.type.shape[:-1], n - length), x.dtype), axis=x.ndim - 1)
-    return _windowed(x, 0, n), n
+    if n == length:
+        return _windowed(x, 0, n)
+    if not isinstance(n, int) or not isinstance(length, int) or n > length:
+        more = n - length if isinstance(n, int) and isinstance(length, int) else n
+        x = CONCATENATE(x, full(0, (*x.type.shape[:-1], more), x.dtype), axis=x.ndim - 1)
+    return _windowed(x, 0, n)
 
 
-def _length(x: Node, axis: int) -> int:
-    length = sizes.at_hand(x.type.shape[axis_of(axis, x.ndim)])
-    if length is None:
-        raise errors.NotSupportedError(
-            "the length of a Fourier transform must be known while a function is built",
-            got=x.type,
-            fix="declare the size, as in sj.tensor((None, 1024)); sj.jit finds it in its arguments",
-        )
-    return length
+def _length(x: Node, axis: int) -> Dimension:
+    """The size of an axis; a number if it is at hand, for which there is faster code."""
+    size = x.type.shape[axis_of(axis, x.ndim)]
+    found = sizes.at_hand(size)
+    return size if found is None else found
 
 
-def _check_length(n: Any) -> None:
+def _checked(n: Any) -> Dimension:
+    """A length that a user gave: a number, or a size."""
+    if isinstance(n, Node):
+        return dimensions(n)[0]
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
         raise errors.ArgumentError("the length of a Fourier transform is a number of at least 1", got=n)
+    return int(n)
 
 
-def _scaled(x: Node, n: int, norm: Norm, sign: int) -> Node:
-    scale = _scale(n, norm, sign)
-    return x if scale == 1 else x * scale
-
-
-def _scale(n: int, norm: Norm, sign: int) -> float:
+def _scaled(x: Node, n: Dimension, norm: Norm, sign: int) -> Node:
     if norm not in (None, "backward", "ortho", "forward"):
         raise errors.ArgumentError("there is no such norm", got=repr(norm), expected="backward, ortho or forward")
-    if norm == "ortho":
-        return 1 / math.sqrt(n)
-    return 1 / n if (norm == "forward") == (sign < 0) else 1.0
+    if norm != "ortho" and (norm == "forward") == (sign > 0):
+        return x
+    scale = 1 / n if isinstance(n, int) else 1 / cast(ir.dim_node(n), x.args[0].dtype if is_complex(x) else x.dtype)
+    return x * (scale**0.5 if norm == "ortho" else scale)
 
 
 def _placed(x: Node, axis: int) -> Node:
@@ -185,29 +178,12 @@ def _placed(x: Node, axis: int) -> Node:
     return moveaxis(x, -1, axis)
 
 
-def _windowed(x: Node, start: int, length: int) -> Node:
+def _windowed(x: Node, start: int, length: Dimension) -> Node:
     return window(x, x.ndim - 1, start, length)
 
 
 def _flipped(x: Node) -> Node:
     return flip(x, x.ndim - 1)
-
-
-def _size(x: Node, axis: int = -1) -> int:
-    """The size of an axis, which is known."""
-    return types.as_int(x.type.shape[axis])
-
-
-def _around(x: Node) -> Node:
-    """`x` with its last entry in front of the others."""
-    n = _size(x) - 1
-    return CONCATENATE(_windowed(x, n, 1), _windowed(x, 0, n), axis=x.ndim - 1)
-
-
-def _roots(powers: np.ndarray, n: int, sign: int, dtype: np.dtype) -> np.ndarray:
-    """Powers of the n-th root of unity."""
-    angles = (2 * sign * math.pi / n) * (powers % n)
-    return np.exp(1j * angles).astype(np.result_type(dtype, np.complex64))
 
 
 # ---- transforms of the last axis -------------------------------------------------------------------------------------
@@ -217,10 +193,10 @@ def _dft(x: Node, sign: int) -> Node:
     """The transform of the last axis, without a factor. `sign` is that of the exponent."""
     n = x.type.shape[-1]
     if not isinstance(n, int):
-        return of_stored(FOURIER(as_stored(x), sign=sign))
+        return of_stored(FOURIER(*x.args, sign=sign))
     if is_written_out(n):  # elementwise, with a batch in the lanes of vectors
         return stack(_short([_entry(x, i) for i in range(n)], sign), axis=-1)
-    return _convolved(x, n, sign) if max(factors(n)) > _LARGEST else of_stored(FOURIER(as_stored(x), sign=sign))
+    return _convolved(x, n, sign) if max(factors(n)) > _LARGEST else of_stored(FOURIER(*x.args, sign=sign))
 
 
 def _entry(x: Node, i: int) -> Node:

@@ -25,7 +25,7 @@ def test_lengths_with_all_kinds_of_factors(n: int) -> None:
 
 
 @pytest.mark.parametrize("dtype, close", [("complex128", 1e-10), ("complex64", 1e-4)])
-@pytest.mark.parametrize("n", [60, 512, 551])
+@pytest.mark.parametrize("n", [9, 60, 68, 512, 551, 600])
 def test_compiled(n: int, dtype: str, close: float) -> None:
     rng = np.random.default_rng(n)
     z = sampled(rng, (3, n), dtype)
@@ -98,9 +98,46 @@ def test_in_steps_and_batches() -> None:
     np.testing.assert_allclose(each, 2 * 16 * rows, 1e-10)
 
 
+@pytest.mark.parametrize("mode", ["reference", "emulate"])
+def test_lengths_that_are_found_when_a_function_runs(mode: str) -> None:
+    """All of one function; a length that is another axis's size; scales."""
+    z, x = sj.tensor(("b", "n"), "complex128"), sj.tensor(("b", "n"))
+    m = z.shape[1]
+    results = [sj.fft(z), sj.ifft(z), sj.fft(x, norm="ortho"), sj.rfft(x, norm="forward"), sj.irfft(z), sj.irfft(z, m)]
+    f = sj.function([z, x], [*results, sj.fft(x, x.shape[0]), sj.ifft(z, 7), sj.fft(z, axis=0)], mode=mode)
+    for n in (2, 3, 4, 5, 8, 12, 13, 30, 49, 64, 77, 101):
+        rng = np.random.default_rng(n)
+        a, b = sampled(rng, (3, n)), rng.normal(size=(3, n))
+        expected = [np.fft.fft(a), np.fft.ifft(a), np.fft.fft(b, norm="ortho"), np.fft.rfft(b, norm="forward")]
+        expected += [np.fft.irfft(a), np.fft.irfft(a, n), np.fft.fft(b, 3), np.fft.ifft(a, 7), np.fft.fft(a, axis=0)]
+        for found, wanted in zip(f(a, b), expected, strict=True):
+            np.testing.assert_allclose(found, wanted, 1e-10, 1e-10)
+
+
+@pytest.mark.parametrize("dtype, close", [("complex128", 1e-10), ("complex64", 1e-4)])
+def test_lengths_that_are_found_compiled(dtype: str, close: float) -> None:
+    """In steps too, with gradients; lengths that fill no vectors, and large ones."""
+    z = sj.tensor(("b", "n"), dtype)
+    states = sj.scan(lambda row, h: sj.ifft(sj.fft(h) * sj.fft(row)) + row, z, sj.zeros_like(z[0]))
+    cost = (abs(sj.fft(z)) ** 2).sum() + (abs(states[-1]) ** 2).sum()
+    f = sj.function([z], [sj.fft(z), states, sj.grad(cost, z)])
+    for n in (1, 6, 31, 300, 1024):
+        rows = sampled(np.random.default_rng(n), (4, n), dtype) / n**0.5
+        state, expected = np.zeros(n), []
+        for row in rows:
+            state = np.fft.ifft(np.fft.fft(state) * np.fft.fft(row)) + row
+            expected.append(state)
+        found = f(rows)
+        np.testing.assert_allclose(found[0], np.fft.fft(rows), close, close)
+        np.testing.assert_allclose(found[1], expected, close, close)
+        known = sj.tensor((4, n), dtype)
+        states_known = sj.scan(lambda row, h: sj.ifft(sj.fft(h) * sj.fft(row)) + row, known, sj.zeros_like(known[0]))
+        same = (abs(sj.fft(known)) ** 2).sum() + (abs(states_known[-1]) ** 2).sum()
+        wanted = sj.function([known], sj.grad(same, known), mode="reference")(rows)
+        np.testing.assert_allclose(found[2], wanted, 10 * close, 10 * close)
+
+
 def test_wrong_transforms() -> None:
-    with pytest.raises(sj.NotSupportedError, match="length of a Fourier transform must be known"):
-        sj.fft(sj.vector("x"))
     x = sj.tensor(4, name="x")
     with pytest.raises(sj.ArgumentError, match="there is no such norm"):
         sj.fft(x, norm="none")  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ from scanjit.ops import Elementwise, Reduction, View
 from scanjit.ops.branch import IFELSE
 from scanjit.ops.decompositions import EIGH, QR, SVD
 from scanjit.ops.factor import CHOLESKY, LU, TRIANGULAR_SOLVE
-from scanjit.ops.fourier import FOURIER
+from scanjit.ops.fourier import FOURIER, FROM_HALF_SPECTRUM, HALF_SPECTRUM
 from scanjit.ops.guest import CALL
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.linalg import Contraction
@@ -50,6 +50,8 @@ RULES = Rules(
         CALL: GuestRule(),
         ARGSORT: OrderRule(),
         FOURIER: FourierRule(),
+        HALF_SPECTRUM: FourierRule(),
+        FROM_HALF_SPECTRUM: FourierRule(),
         CHOLESKY: CholeskyRule(),
         LU: LuRule(),
         EIGH: EighRule(),

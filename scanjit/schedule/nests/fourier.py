@@ -14,14 +14,17 @@ from scanjit.types import Dimension
 
 @record
 class Fourier(Job):
-    """Transform each row of pairs of `given` into `result`, with the help of `spare`, which is as large. `table` has
-    the roots of unity that the passes need (see `scanjit.codegen.fourier`). None has gaps."""
+    """Transform each row of pairs of `given` into `result`, with the help of `spare`, which has as many rows of
+    `length` pairs. `table` has the powers of roots of unity that are needed (see `scanjit.ops.passes`). None has gaps.
+    Where `half`, `length` pairs of real numbers are transformed to a half spectrum, or back, by the sign."""
 
     given: Ref
     result: Ref
     spare: Ref
     table: Ref
     sign: int
+    length: Dimension
+    half: bool = False
 
     @property
     def places(self) -> tuple[Ref, ...]:
@@ -31,7 +34,7 @@ class Fourier(Job):
     @property
     def title(self) -> str:
         """What users call it."""
-        return "fft" if self.sign < 0 else "ifft"
+        return ("ifft", "irfft", "fft", "rfft")[2 * (self.sign < 0) + self.half]
 
     def refs(self) -> Iterator[Reference]:
         """Its places."""
@@ -51,7 +54,7 @@ class Fourier(Job):
     @property
     def dims(self) -> tuple[Dimension, ...]:
         """Where its arrays lie, and their shapes."""
-        return tuple(dim for ref in self.places for dim in (ref.offset, *ref.shape))
+        return (self.length, *(dim for ref in self.places for dim in (ref.offset, *ref.shape)))
 
     @property
     def operations(self) -> Dimension:
@@ -66,7 +69,7 @@ class Fourier(Job):
     @property
     def pieces(self) -> Dimension:
         """Its rows."""
-        return types.maximum(types.product(self.result.shape[:-2]), 1)
+        return types.maximum(types.product(self.spare.shape[:-2]), 1)
 
 
 @record

@@ -1,37 +1,63 @@
 """Fourier transforms: a statement of its own reads the rows where they lie."""
 
+from collections.abc import Sequence
+
 from scanjit import ir
 from scanjit.ir import Node
+from scanjit.ops.fourier import FOURIER, HALF_SPECTRUM
 from scanjit.ops.passes import table_of, table_size
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering
 from scanjit.schedule.lower.region import Item
 from scanjit.schedule.nests import Buffer, Fourier, Ref, RootsOfUnity
+from scanjit.types import Dimension
+
+
+def _side_by_side(real: Ref | None, imaginary: Ref | None) -> Ref | None:
+    """Where pairs lie, if these are the places of their parts."""
+    if real is None or imaginary is None or real.buffer is not imaginary.buffer:
+        return None
+    if real.strides != imaginary.strides or real.offset + 1 != imaginary.offset:
+        return None
+    return Ref(real.buffer, real.offset, (*real.shape, 2), (*real.strides, 1))
 
 
 class FourierRule(ArrayRule):
-    """The rule of `fourier`. Rows with gaps between their elements are copied. The powers of roots of unity are a
-    constant where the length is known, else a statement of their own."""
+    """The rule of `fourier`, and of half spectra. Operands that do not lie as the statement reads them are copied. The
+    powers of roots of unity are a constant where the length is known, else a statement of their own."""
 
     def lower(self, lowering: Lowering, node: Node) -> None:
         """Add the statement, with memory that is as large as its result."""
-        (x,) = node.operands
-        given = maps.view_ref(x, lowering.locate)
-        if given is not None and given.contiguous:
-            given, needs = lowering.place_of(x), lowering.items_of(x)
-        else:
-            given = lowering.new_memory(x, x, x.type.shape, "rows")
-            needs = [lowering.copy(x, given)]
-        result, spare = (lowering.new_memory(node, node, node.type.shape, name) for name in ("fourier", "spare"))
-        table, filled = self._table(lowering, node)
-        statement = Fourier(given, result, spare, table, int(node.params["sign"]))
+        x = node.operands[0]
+        given, needs = self._given(lowering, node.operands)
+        half, forth = node.op is not FOURIER, node.op is HALF_SPECTRUM
+        *rows, n = x.type.shape
+        n = node.params["half"] if half else n
+        result = lowering.new_memory(node, node, node.type.shape, node.op.name)
+        spare = lowering.new_memory(node, node, (*rows, n, 2), "spare")
+        table, filled = self._table(lowering, node, n, half)
+        sign = int(node.params["sign"]) if not half else -1 if forth else 1
+        statement = Fourier(given, result, spare, table, sign, n, half)
         lowering.put(node, result, [lowering.add_statement(statement, [*needs, *filled])])
 
-    def _table(self, lowering: Lowering, node: Node) -> tuple[Ref, list[Item]]:
+    def _given(self, lowering: Lowering, operands: Sequence[Node]) -> tuple[Ref, list[Item]]:
+        """Where the operands lie: rows of floats, or of pairs, without gaps; and what computes them."""
+        x, pairs = operands[0], len(operands) == 2
+        refs = [maps.view_ref(operand, lowering.locate) for operand in operands]
+        place = _side_by_side(*refs) if pairs else refs[0]
+        if place is not None and place.contiguous:
+            for operand in operands:
+                lowering.place_of(operand)
+            return place, [item for operand in operands for item in lowering.items_of(operand)]
+        shape = x.type.shape
+        place = lowering.new_memory(x, x, (*shape, 2) if pairs else shape, "rows")
+        parts = [Ref(place.buffer, i, shape, place.strides[:-1]) for i in (0, 1)] if pairs else [place]
+        return place, [lowering.copy(operand, part) for operand, part in zip(operands, parts, strict=True)]
+
+    def _table(self, lowering: Lowering, node: Node, n: Dimension, half: bool) -> tuple[Ref, list[Item]]:
         """Where the powers of roots of unity lie, and what computes them."""
-        n = node.type.shape[-2]
         if isinstance(n, int):
-            powers = table_of(n, node.dtype)
+            powers = table_of(n, node.dtype, half)
             place = lowering.locate(ir.constant(powers if powers.size else powers.dtype.type([0])))
             assert place is not None
             return place, []
