@@ -22,7 +22,6 @@ from functools import partial
 
 from scanjit.codegen.names import suffix
 from scanjit.codegen.source import Parameters, Source
-from scanjit.kinds import kind_of
 from scanjit.ops.passes import FOUND, Number, factors, is_written_out, table_of
 from scanjit.schedule.nests import Fourier, NestLoop, RootsOfUnity, Tile
 from scanjit.signatures import DType
@@ -46,9 +45,9 @@ def roots_source(job: RootsOfUnity, lanes: int) -> Source:
     parameters = Parameters()
     table, n = parameters.address(job.table.buffer, job.table.offset), parameters.number(job.length)
     dtype = job.table.buffer.dtype
-    size, wide, kind = dtype.itemsize, max(min(lanes, 8), 1), kind_of(dtype)
+    size, wide = dtype.itemsize, max(min(lanes, 8), 1)
     turn = f"cast_f64x{wide}(iota_i64x{wide}(first)*j) / cast_f64x{wide}(splat_i64x{wide}(whole)) * 6.283185307179586"
-    value = "{}(angle)" if kind.name == "f64" else f"cast_{suffix(dtype, wide)}({{}}(angle))"
+    value = f"cast_{suffix(dtype, wide)}({{}}(angle))"
 
     def row(count: str) -> list[str]:
         return [
