@@ -19,7 +19,7 @@ from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE
 from scanjit.ops.stretch import over_batch
 from scanjit.ops.view import View
 from scanjit.runtime.function import CompiledFunction, function
-from scanjit.runtime.function_graph import Mode
+from scanjit.runtime.function_graph import Mode, check_mode
 from scanjit.tensor import tensor
 from scanjit.types import Type
 
@@ -184,10 +184,78 @@ def made_of(f: CompiledFunction[Any], library: str) -> Made:
     return made._replace(program=Program(stored, outputs, f.name, f.mode))
 
 
-def traced(f: Callable[..., Any], kinds: Sequence[tuple[int, str]], name: str, mode: Mode, library: str) -> Made:
-    """The program of a function of symbols, for arguments of these ranks and dtypes."""
-    symbols = [tensor((None,) * ndim, dtype) for ndim, dtype in kinds]
-    return made_of(function(symbols, f(*symbols), name=name, mode=mode), library)
+class Programs:
+    """The programs of a function that another library calls: one of a compiled function; of a function of symbols, one
+    for each kind of arguments.
+
+    Parameters
+    ----------
+    f, mode : see `scanjit.torch.as_function`.
+    library : whose function it becomes, for errors.
+    real : whether the function may take and give real numbers only.
+    """
+
+    def __init__(self, f: Callable[..., Any], mode: Mode, library: str, real: bool = False) -> None:
+        check_mode(mode)
+        if not callable(f):
+            raise errors.ArgumentError(f"a function for {library} is made of a function", got=repr(f))
+        self.f, self.library, self.real = f, library, real
+        self.name = getattr(f, "__name__", "function")
+        self.mode = f.mode if isinstance(f, CompiledFunction) else mode
+        self.compiled = self._checked(made_of(f, library)) if isinstance(f, CompiledFunction) else None
+        self._traced: dict[Any, Made] = {}
+        self._lock = threading.Lock()
+
+    def by_position(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        """The arguments of a call in the order of inputs. Only a compiled function knows its inputs by names."""
+        if isinstance(self.f, CompiledFunction):
+            return self.f.by_position(args, named)
+        if named:
+            raise errors.ArgumentError(
+                f"{self.name} is a function of symbols: it takes arguments by position", got=", ".join(named)
+            )
+        return args
+
+    def traced(
+        self, kinds: tuple[tuple[int, str], ...], join: Callable[..., Any] | None = None, key: Any = None
+    ) -> Made:
+        """The program for arguments of these ranks and dtypes. `join` makes the arguments of the function from the
+        symbols, if that takes nested ones; other joins have other keys."""
+        with self._lock:
+            if (kinds, key) not in self._traced:
+                symbols = [tensor((None,) * ndim, dtype) for ndim, dtype in kinds]
+                outputs = self.f(*(symbols if join is None else join(symbols)))
+                f = function(symbols, outputs, name=self.name, mode=self.mode)
+                self._traced[kinds, key] = self._checked(made_of(f, self.library))
+            return self._traced[kinds, key]
+
+    def made(self) -> list[Made]:
+        """All programs that there are so far."""
+        return [*self._traced.values()] if self.compiled is None else [self.compiled]
+
+    def _checked(self, made: Made) -> Made:
+        if self.real and made.is_complex:
+            raise errors.NotSupportedError(
+                f"a function for {self.library} takes and gives real numbers",
+                fix="give it the real and the imaginary part",
+            )
+        return made
+
+    def check(self, given: Sequence[Any], made: Made, fix: Callable[[Node], str] = lambda node: "") -> None:
+        """Check that arrays have the ranks and dtypes of the inputs. `fix` says what to do if one has not."""
+        for x, node in zip(given, made.program.inputs, strict=True):
+            if x.dtype != node.dtype or x.ndim != node.ndim:
+                raise errors.ArgumentError(
+                    f"an argument of {self.name} has another type",
+                    got=f"{x.dtype}, {x.ndim} axes",
+                    expected=node.type,
+                    fix=fix(node),
+                )
+
+
+def is_weak(value: Any) -> bool:
+    """Whether a value takes the dtype of the input that it is given for."""
+    return isinstance(value, bool | int | float | complex | list | tuple)
 
 
 def seed(node: Node) -> Node:

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors
-from scanjit.bridge import Derivative, Made, Program, made_of, traced
-from scanjit.runtime.function import CompiledFunction
-from scanjit.runtime.function_graph import Mode, check_mode
+from scanjit.bridge import Derivative, Program, Programs, is_weak
+from scanjit.ir import Node
+from scanjit.runtime.function_graph import Mode
 
 __all__ = ["JaxFunction", "as_function"]
 
@@ -80,73 +80,34 @@ class JaxFunction:
 
     def __init__(self, f: Callable[..., Any], mode: Mode = "numba") -> None:
         _primitive()
-        check_mode(mode)
-        if not callable(f):
-            raise errors.ArgumentError("a function for JAX is made of a function", got=repr(f))
-        self.f, self.mode = f, mode
-        self.__name__ = getattr(f, "__name__", "function")
-        self._made: dict[tuple[Any, ...], Made] = {}
-        self._lock = threading.Lock()
-        if isinstance(f, CompiledFunction):
-            self.mode = f.mode
-            self._made[()] = _real(made_of(f, "JAX"))
+        self._programs = Programs(f, mode, "JAX", real=True)
+        self.__name__ = self._programs.name
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return JaxFunction, (self.f, self.mode)
+        return JaxFunction, (self._programs.f, self._programs.mode)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        jnp = _jax().numpy
-        if isinstance(self.f, CompiledFunction):
-            args = self.f.by_position(args, named)
-            made = self._made[()]
+        jnp, tree = _jax().numpy, _jax().tree_util
+        programs = self._programs
+        args, made = programs.by_position(args, named), programs.compiled
+        if made is not None:
             pairs = zip(args, made.program.inputs, strict=True)
-            arrays = [jnp.asarray(value, node.dtype if _is_weak(value) else None) for value, node in pairs]
+            arrays = [jnp.asarray(value, node.dtype if is_weak(value) else None) for value, node in pairs]
         else:
-            if named:
-                raise errors.ArgumentError(
-                    f"{self.__name__} is a function of symbols: it takes arrays by position", got=", ".join(named)
-                )
-            leaves, structure = _jax().tree_util.tree_flatten(args)
+            leaves, structure = tree.tree_flatten(args)
             arrays = [jnp.asarray(leaf) for leaf in leaves]
-            made = self._traced(arrays, structure)
-        for array, node in zip(arrays, made.program.inputs, strict=True):
-            if array.dtype != node.dtype or array.ndim != node.ndim:
-                raise errors.ArgumentError(
-                    f"an argument of {self.__name__} has another type",
-                    got=f"{array.dtype}{array.shape}",
-                    expected=node.type,
-                    fix="JAX has 64 bits only with jax.config.update('jax_enable_x64', True)"
-                    if node.dtype.itemsize == 8
-                    else "",
-                )
+            kinds = tuple((array.ndim, str(array.dtype)) for array in arrays)
+            made = programs.traced(kinds, lambda symbols: tree.tree_unflatten(structure, symbols), structure)
+        programs.check(arrays, made, _wide)
         return made.tree.unflatten(_bind(made.program, arrays))
 
-    def _traced(self, arrays: Sequence[Any], structure: Any) -> Made:
-        """The program for arrays of these ranks and dtypes."""
-        key = structure, tuple((array.ndim, str(array.dtype)) for array in arrays)
-
-        def build(*symbols: Any) -> Any:
-            return self.f(*_jax().tree_util.tree_unflatten(structure, symbols))
-
-        with self._lock:
-            if key not in self._made:
-                self._made[key] = _real(traced(build, key[1], self.__name__, self.mode, "JAX"))
-            return self._made[key]
-
     def __repr__(self) -> str:
-        return f"<scanjit.jax: {self.f!r}>"
+        return f"<scanjit.jax: {self._programs.f!r}>"
 
 
-def _is_weak(value: Any) -> bool:
-    return isinstance(value, bool | int | float | list | tuple)
-
-
-def _real(made: Made) -> Made:
-    if made.is_complex:
-        raise errors.NotSupportedError(
-            "a function for JAX takes and gives real numbers", fix="give it the real and the imaginary part"
-        )
-    return made
+def _wide(node: Node) -> str:
+    """How to give JAX an array of the type of an input."""
+    return "JAX has 64 bits only with jax.config.update('jax_enable_x64', True)" if node.dtype.itemsize == 8 else ""
 
 
 # ---- the primitive ---------------------------------------------------------------------------------------------------

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import threading
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from scanjit import errors, types
-from scanjit.bridge import Derivative, Made, Program, made_of, traced
-from scanjit.runtime.function import CompiledFunction
-from scanjit.runtime.function_graph import Mode, check_mode
+from scanjit import types
+from scanjit.bridge import Derivative, Program, Programs, is_weak
+from scanjit.runtime.function_graph import Mode
 
 __all__ = ["PytensorFunction", "as_op"]
 
@@ -80,60 +78,27 @@ class PytensorFunction:
 
     def __init__(self, f: Callable[..., Any], mode: Mode = "numba") -> None:
         _pytensor()
-        check_mode(mode)
-        if not callable(f):
-            raise errors.ArgumentError("a function for PyTensor is made of a function", got=repr(f))
-        self.f, self.mode = f, mode
-        self.__name__ = getattr(f, "__name__", "function")
-        self._made: dict[tuple[Any, ...], Made] = {}
-        self._lock = threading.Lock()
-        if isinstance(f, CompiledFunction):
-            self.mode = f.mode
-            self._made[()] = made_of(f, "PyTensor")
+        self._programs = Programs(f, mode, "PyTensor", real=True)
+        self.__name__ = self._programs.name
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PytensorFunction, (self.f, self.mode)
+        return PytensorFunction, (self._programs.f, self._programs.mode)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         variable = _pytensor().tensor.as_tensor_variable
-        if isinstance(self.f, CompiledFunction):
-            args = self.f.by_position(args, named)
-            made = self._made[()]
+        args, made = self._programs.by_position(args, named), self._programs.compiled
+        if made is not None:
             pairs = zip(args, made.program.inputs, strict=True)
-            given = [variable(x, dtype=node.dtype) if _is_weak(x) else variable(x) for x, node in pairs]
+            given = [variable(x, dtype=node.dtype) if is_weak(x) else variable(x) for x, node in pairs]
         else:
-            if named:
-                raise errors.ArgumentError(
-                    f"{self.__name__} is a function of symbols: it takes variables by position", got=", ".join(named)
-                )
             given = list(map(variable, args))
-            made = self._traced(given)
-        if made.is_complex:
-            raise errors.NotSupportedError(
-                "a function for PyTensor takes and gives real numbers", fix="give it the real and the imaginary part"
-            )
-        for x, node in zip(given, made.program.inputs, strict=True):
-            if x.dtype != node.dtype or x.ndim != node.ndim:
-                raise errors.ArgumentError(
-                    f"an argument of {self.__name__} has another type", got=str(x.type), expected=node.type
-                )
+            made = self._programs.traced(tuple((x.ndim, str(x.dtype)) for x in given))
+        self._programs.check(given, made)
         keeping = made.program.keeping(_floats(made.program))
         return made.tree.unflatten(_applied(keeping, given)[: len(made.program.outputs)])
 
-    def _traced(self, variables: Sequence[Any]) -> Made:
-        """The program for variables of these ranks and dtypes."""
-        kinds = tuple((x.ndim, str(x.dtype)) for x in variables)
-        with self._lock:
-            if kinds not in self._made:
-                self._made[kinds] = traced(self.f, kinds, self.__name__, self.mode, "PyTensor")
-            return self._made[kinds]
-
     def __repr__(self) -> str:
-        return f"<scanjit.pytensor: {self.f!r}>"
-
-
-def _is_weak(value: Any) -> bool:
-    return isinstance(value, bool | int | float | list | tuple)
+        return f"<scanjit.pytensor: {self._programs.f!r}>"
 
 
 def _floats(program: Program) -> tuple[int, ...]:

@@ -8,7 +8,6 @@ the same bridge, so it has a gradient too. The results of loops and products are
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Sequence
 from itertools import starmap
 from typing import Any
@@ -16,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors
-from scanjit.bridge import Made, Program, made_of, traced
+from scanjit.bridge import Program, Programs, is_weak
 from scanjit.ir import Node
-from scanjit.runtime.function import CompiledFunction
-from scanjit.runtime.function_graph import Mode, check_mode
+from scanjit.runtime.function_graph import Mode
 from scanjit.types import Type
 
 __all__ = ["TorchFunction", "as_function"]
@@ -77,44 +75,23 @@ class TorchFunction:
 
     def __init__(self, f: Callable[..., Any], mode: Mode = "numba") -> None:
         _torch()
-        check_mode(mode)
-        if not callable(f):
-            raise errors.ArgumentError("a function for PyTorch is made of a function", got=repr(f))
-        self.f, self.mode = f, mode
-        self.__name__ = getattr(f, "__name__", "function")
-        self._programs: dict[tuple[Any, ...], Made] = {}
-        self._lock = threading.Lock()
-        if isinstance(f, CompiledFunction):
-            self.mode = f.mode
-            self._programs[()] = made_of(f, "PyTorch")
+        self._programs = Programs(f, mode, "PyTorch")
+        self.__name__ = self._programs.name
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return TorchFunction, (self.f, self.mode)
+        return TorchFunction, (self._programs.f, self._programs.mode)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        if isinstance(self.f, CompiledFunction):
-            args = self.f.by_position(args, named)
-            made = self._programs[()]
-        else:
-            made = self._traced(args, named)
+        args, made = self._programs.by_position(args, named), self._programs.compiled
+        if made is None:
+            kinds = (_kind(value, f"argument {i} of {self.__name__}") for i, value in enumerate(args))
+            made = self._programs.traced(tuple(kinds))
         slots = zip(args, made.program.inputs, made.types, strict=True)
         outputs = zip(_called(made.program, [*starmap(_as_tensor, slots)]), made.tree.stored(), strict=True)
         return made.tree.whole().unflatten([_torch().view_as_complex(x) if pairs else x for x, pairs in outputs])
 
-    def _traced(self, args: Sequence[Any], named: dict[str, Any]) -> Made:
-        """The program for tensors of these ranks and dtypes."""
-        if named:
-            raise errors.ArgumentError(
-                f"{self.__name__} is a function of symbols: it takes tensors by position", got=", ".join(named)
-            )
-        kinds = tuple(_kind(value, f"argument {i} of {self.__name__}") for i, value in enumerate(args))
-        with self._lock:
-            if kinds not in self._programs:
-                self._programs[kinds] = traced(self.f, kinds, self.__name__, self.mode, "PyTorch")
-            return self._programs[kinds]
-
     def __repr__(self) -> str:
-        return f"<scanjit.torch: {self.f!r}>"
+        return f"<scanjit.torch: {self._programs.f!r}>"
 
 
 # ---- tensors and arrays ----------------------------------------------------------------------------------------------
@@ -144,9 +121,8 @@ def _as_tensor(value: Any, node: Node, type_: Type) -> Any:
         if not type_.kind.is_complex:
             return value
         return _torch().view_as_real((value if value.is_complex() else value + 0j).resolve_conj())
-    weak = isinstance(value, bool | int | float | complex | list | tuple)
     try:
-        array = np.array(value, type_.dtype if weak or type_.kind.is_complex else None)
+        array = np.array(value, type_.dtype if is_weak(value) or type_.kind.is_complex else None)
         return _as_tensor(_torch().from_numpy(array), node, type_)
     except (TypeError, ValueError) as error:
         raise errors.ArgumentError(

@@ -139,7 +139,7 @@ def test_nested_arguments_integers_and_other_sizes() -> None:
         slope = jax.grad(lambda p, n: f(p, n)["y"].sum())(p, n)
         close(slope["a"], 1.0 * n)
         close(slope["b"][0], 1.0 * size)
-    assert len(f._made) == 1
+    assert len(f._programs.made()) == 1
 
 
 @needs_jax

@@ -70,7 +70,7 @@ def test_only_the_gradients_that_are_needed() -> None:
     rows, rest = f(x, w, h)
     rest["last"].sum().backward()
     assert w.grad is not None and x.grad is None and h.grad is None
-    (made_once,) = f._programs.values()
+    (made_once,) = f._programs.made()
     assert list(made_once.program._derived) == [("keeping", (1,))]
     (((kind, needed, given), gradient),) = made_once.program.keeping((1,))._derived.items()
     assert (kind, needed, given) == ("pullback", (1,), (1,)) and len(gradient.program.outputs) == 1
@@ -92,7 +92,7 @@ def test_the_forward_loop_is_not_run_again(checkpoint: Any, kept: bool) -> None:
     f = made(lambda x, w: sj.scan(lambda row, h: sj.tanh(row + h @ w), x, sj.zeros_like(x[0]), checkpoint=checkpoint))
     given = some(4, 2, 2), some(2, 2)
     f(*given).sum().backward()
-    program = next(iter(f._programs.values())).program.keeping((0, 1))
+    program = f._programs.made()[0].program.keeping((0, 1))
     gradient = program.pullback((0, 1), (0,))
     assert bool(program.kept) == kept and loops(gradient.program.outputs) == (1 if kept else 2)
     expected = torch.autograd.grad(theirs(*given, torch.zeros(2, 2).double())[0].sum(), given)
@@ -138,7 +138,7 @@ def test_nothing_is_copied() -> None:
     x = sj.matrix("x")
     compiled = sj.function([x], x + 1, mode=MODE)
     f = made(compiled)
-    program = f._programs[()].program
+    program = f._programs.made()[0].program
     program._compiled = lambda *arrays: seen.extend(arrays) or np.zeros(3)
     program._compiled.graph = compiled.graph
     given = some(2, 3)
