@@ -11,7 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from scanjit import errors
-from scanjit.target import Target
+from scanjit.runtime import host
+from scanjit.target import Target, target_for
 
 MAKEFILE = """\
 # make: lib{name}.a and an example. make shared: lib{name}.so. CC and CFLAGS are yours to choose.
@@ -68,6 +69,11 @@ def compiler_for(target: Target, native: bool) -> list[str]:
         fix="pip install ziglang, or pass kind='object', which needs no compiler",
         where="",
     )
+
+
+def is_native(target: Target) -> bool:
+    """Whether compilers of this machine make code for a target unless they are told otherwise."""
+    return _zig(target) == _zig(target_for(host.TRIPLE))
 
 
 def _zig(target: Target) -> str:

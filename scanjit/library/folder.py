@@ -12,7 +12,7 @@ from scanjit.library.model import Model, interface, level
 from scanjit.library.readme import readme
 from scanjit.library.shim import shim
 from scanjit.library.wheel import wheel
-from scanjit.runtime import compiler, host
+from scanjit.runtime import compiler
 from scanjit.runtime.function_graph import FunctionGraph
 from scanjit.runtime.undefined import undefined
 from scanjit.target import Target
@@ -31,7 +31,7 @@ def write(
     threads: int,
 ) -> None:
     """Write a library. Each of the `targets` has a label, which is empty if there is one."""
-    native = all(target.triple == host.TRIPLE for target in targets.values())
+    native = all(build.is_native(target) for target in targets.values())
     command = [] if kind == "object" else build.compiler_for(next(iter(targets.values())), native)
     face = interface(name, graph, sizes)
     levels = [level(face, graph, label, target, threads) for label, target in targets.items()]

@@ -9,8 +9,9 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.codegen.places import SCRATCH, SCRATCH_BYTES
-from scanjit.ir import Node
+from scanjit.ir import SHARED, Node
 from scanjit.library.names import distinct
+from scanjit.library.prepared import prepared
 from scanjit.library.refusals import check_front, check_graph
 from scanjit.records import record
 from scanjit.runtime import host, kernels, sizes as runtime_sizes
@@ -179,7 +180,7 @@ def level(interface: Interface, graph: FunctionGraph, label: str, target: Target
     leaves = [*graph.inputs, *graph.shared]
     on_values = [check for check in interface.checks if check.on_values]
     updated = {variable for variable, _ in graph.updates}
-    changing = [node for node in graph.shared if node.params["variable"] in updated]
+    changing = {node for node in graph.shared if node.params["variable"] in updated}
     with host.using(target):
         made = front(leaves, list(dict.fromkeys(graph.roots)), on_values, interface.name, False, changing)
         check_front(made)
@@ -190,7 +191,12 @@ def level(interface: Interface, graph: FunctionGraph, label: str, target: Target
         wanted = [(each.text, each.name, {callee: arity[callee] for callee in each.calls}) for each in functions]
         units = list(kernels.units(wanted, target).values())
     units[-1] = units[-1]._replace(symbol=f"{interface.name}_program{f'_{label}' if label else ''}")
-    layout = _for_threads(stage.layout, threads)
+    constant = {
+        i: leaves[argument].params["variable"].stored
+        for i, argument in enumerate(recipe.stages[0].arguments)
+        if leaves[argument].op is SHARED and leaves[argument] not in changing
+    }
+    layout = _for_threads(prepared(stage, {**interface.fixed, **_decided(stage.layout)}, constant), threads)
     return Level(label, target, layout, recipe, _decided(layout), stage.program.codes, leaves, units)
 
 

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from scanjit.library.model import level
+from scanjit.runtime import host
 from tests.library.support import GUARDED, SANITIZED, Built, same
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
@@ -141,3 +143,20 @@ def test_complex_numbers_are_pairs(tmp_path: Path) -> None:
     found, _ = built.call(given.view("f8").reshape(-1, 2))
     same(found[0].reshape(-1).view("c16"), f(given)[0])
     same(found[1], f(given)[1])
+
+
+def test_weights_are_packed_when_the_library_is_made(tmp_path: Path) -> None:
+    """A step with batch 1 does not copy its weights in each call."""
+    units = 128
+    x, h = sj.tensor((1, 3), "float32", "x"), sj.tensor((1, units), "float32", "h")
+    w, r = (sj.shared(a * np.float32(0.1)) for a in arrays((3, units), (units, units)))
+    count = sj.shared(np.int64(0), "count")
+    f = sj.function([x, h], sj.tanh(x @ w + h @ r), updates={count: count + 1})
+    built = Built(f, tmp_path)
+    given = arrays((1, 3), (1, units))
+    found, state = built.call(*given, calls=3)
+    same(found[0], f(*given))
+    same(state[0], np.int64(3))
+    made = level(built.face, f.graph, "", host.target(), 1)
+    assert made.layout.table.lasting == 0
+    assert sum(int(life.nbytes) for life in made.layout.table.lives) < 4 * units * units

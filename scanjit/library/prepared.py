@@ -1,0 +1,81 @@
+"""What a program computes from constants alone, such as packed weights: it is computed when the library is made."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from scanjit.codegen.generate import generate
+from scanjit.runtime.emulation import emulate
+from scanjit.runtime.front import Made
+from scanjit.runtime.layout import Layout
+from scanjit.runtime.sized import sized
+from scanjit.schedule.nests import Buffer, Lifetime, Program, Ref
+from scanjit.types import Atom, Dimension, Numbers
+
+MOST_BYTES = 2**26
+"""More is computed in each call: the emulation of a larger machine's packs would take minutes."""
+
+
+def prepared(made: Made, fixed: Mapping[Atom, int], values: Mapping[int, np.ndarray]) -> Layout:
+    """The layout of a program in which the results of statements that run once are constants. It is the program's own if
+    these depend on a size of the call.
+
+    Parameters
+    ----------
+    made : the program, and its code.
+    fixed : the sizes that are the same in all calls.
+    values : the arguments that are the same in all calls, by their numbers.
+    """
+    program, layout = made.program, made.layout
+    table = layout.table
+    number = Numbers(fixed)
+    try:
+        many = sum(number(life.nbytes) for life in table.lives[: table.lasting])
+        for dim in layout.kept_sizes:
+            number(dim)
+    except KeyError:
+        return layout
+    if not table.lasting or many > MOST_BYTES:
+        return layout
+    results = _results(program, fixed, values)
+    kept = [life.buffer for life in table.lives[: table.lasting]]
+    constants = [(i, results[kept[which]]) for i, which in table.temporaries if which < table.lasting]
+    read = {buffer for s in program.suite if s not in program.once for buffer, _, writes in s.all_refs() if not writes}
+    unread = {i for i, which in table.inputs if program.inputs[which] not in read and which in values}
+    numbers: list[tuple[Dimension, list[int]]] = [(1, table.ready), (0, sorted(unread))]
+    changed = replace(
+        table,
+        lives=table.lives[table.lasting :],
+        temporaries=[(i, which - table.lasting) for i, which in table.temporaries if which >= table.lasting],
+        lasting=0,
+        constants=[*table.constants, *constants],
+        inputs=[(i, which) for i, which in table.inputs if i not in unread],
+        numbers=[*table.numbers, *numbers],
+        ready=[],
+    )
+    return replace(layout, table=changed)
+
+
+def _results(program: Program, fixed: Mapping[Atom, int], values: Mapping[int, np.ndarray]) -> dict[Buffer, np.ndarray]:
+    """What statements that run once leave behind. Their code is run as Python: it may be another machine's."""
+    inside = {buffer for s in program.once for buffer, _, _ in s.all_refs() if buffer.kind == "temporary"}
+    own = [buffer for buffer in inside if buffer not in program.lasting]
+    first = replace(
+        program,
+        suite=program.once,
+        outputs=tuple(Ref.whole(buffer) for buffer in program.lasting),
+        once=(),
+        lasting=(),
+        lifetimes=tuple(Lifetime(buffer, 0, sys.maxsize) for buffer in own),
+    )
+    code = generate(first, "once")
+    layout = Layout.of(first, code)
+    known = sized(layout, Numbers(fixed), 1)
+    made = [np.zeros(shape, b.dtype) for shape, b in zip(known.shapes, layout.table.out_buffers, strict=True)]
+    none = np.zeros(1, np.int8)
+    emulate(code, layout.table, known, [values.get(i, none) for i in range(len(program.inputs))], made)
+    return dict(zip(layout.table.out_buffers, made, strict=True))
