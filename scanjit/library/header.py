@@ -43,12 +43,11 @@ extern "C" {{
 size_t {name}_workspace(const {name}_sizes *sizes);
 
 /* Compute the outputs{and_state}. `workspace` has `bytes` bytes; what is in it does not matter, before and after.
-   Outputs may not overlap with anything. Calls may run side by side if each has outputs,{own_state} and a workspace of
+   Outputs may not overlap with anything. Calls may run side by side if each has outputs{own_state} and a workspace of
    its own. After an error, {after}. */
 int {name}_run(const {name}_sizes *sizes, const {name}_inputs *inputs, const {name}_outputs *outputs,
     {name}_state *state, void *workspace, size_t bytes);
-{threads}
-{state}
+{threads}{state}
 /* What a status means, in words. */
 const char *{name}_error(int status);
 
@@ -94,11 +93,11 @@ def header(model: Model) -> str:
         statuses="\n".join([*statuses, more]),
         structs="\n\n".join(_structs(face, guard)),
         and_state=", and the new state" if face.state else "",
-        own_state=" a state" if face.state else "",
+        own_state=", a state" if face.state else "",
         after="the state is as it was, and the outputs hold anything" if face.state else "the outputs hold anything",
         state=_STATE.format(**given) if face.state else "",
         threads=THREADS.format(**given) if model.threads > 1 else "",
-    )
+    ).replace("\n\n\n", "\n\n")
 
 
 def _structs(face: Interface, guard: str) -> list[str]:

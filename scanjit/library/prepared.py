@@ -21,8 +21,8 @@ MOST_BYTES = 2**26
 
 
 def prepared(made: Made, fixed: Mapping[Atom, int], values: Mapping[int, np.ndarray]) -> Layout:
-    """The layout of a program in which the results of statements that run once are constants. It is the program's own if
-    these depend on a size of the call.
+    """The layout of a program in which the results of statements that run once are constants. It is the program's own
+    if these depend on a size of the call.
 
     Parameters
     ----------
