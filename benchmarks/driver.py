@@ -19,6 +19,7 @@ installed here.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import signal
 import sys
@@ -85,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="tiny sizes and few rounds: to see that it works")
     parser.add_argument("--only", default="", metavar="TEXT", help="only rows with this in their title")
     parser.add_argument("--rounds", type=int, help="rounds in which everybody has a turn (default 11)")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="rows that would begin later are left out")
     parser.add_argument("--unroll-scan", action="store_true", help="scanjit without loops: unroll=True")
     parser.add_argument("--python", action="append", default=[], metavar="ENGINE=PATH", help="an engine's interpreter")
     parser.add_argument("--pytensor-python", metavar="PATH", help="PyTensor's interpreter")
@@ -105,6 +107,7 @@ class _Run:
         self.words = options.words or list(EVERYTHING)
         self.peers = self._peers()
         self.result = Report(threads=options.threads)
+        self.begin = time.perf_counter()
 
     def _peers(self) -> list[str]:
         """Those that were asked for; else all, in a quick run without PyTensor, which compiles for a minute."""
@@ -118,7 +121,6 @@ class _Run:
 
     def run(self) -> Report:
         """Everything that was asked for."""
-        begin = time.perf_counter()
         names = ["scanjit", *self.peers, *(["lasagne_like"] if "layers" in self.words else [])]
         with remote.started(names, self.options.threads, self.given, self.result.skipped) as engines:
             if "scanjit" not in engines:
@@ -140,7 +142,7 @@ class _Run:
             self._compile(there)
         if "memory" in self.words:
             self._memory(there)
-        self.result.facts.append(f"the whole run took {(time.perf_counter() - begin) / 60:.1f} minutes")
+        self.result.facts.append(f"the whole run took {(time.perf_counter() - self.begin) / 60:.1f} minutes")
         print(report.tail(self.result), flush=True)
         return self.result
 
@@ -157,7 +159,10 @@ class _Run:
         changes = {"unroll": True} if self.options.unroll_scan else {}
         everybody = [Contender("scanjit", "scanjit", changes)]
         everybody += [Contender(name, name) for name in engines if name != "scanjit"]
-        for task in tasks:
+        for i, task in enumerate(tasks):
+            if time.perf_counter() - self.begin > 60 * self.options.minutes:
+                self.result.skipped[f"{task.case.group}, the last {len(tasks) - i} rows"] = "the time was over"
+                return
             row = measured(task, everybody, engines, self.effort)
             print(report.row_text(row) + "\n", flush=True)
             self.result.rows.append(row)
