@@ -71,6 +71,8 @@ class Jobs:
             lanes = self.common.program.target.lanes(part.buffer.dtype.itemsize)
             source = fourier_source(job, lanes) if isinstance(job, Fourier) else roots_source(job, lanes)
             return self._call([source], at)
+        if isinstance(job, Order):
+            return self._call([order_source(job, self.common.program.target.vector_bytes)], at)
         return self._call([source_of(job)], at)
 
     # ---- where threads meet, and end ---------------------------------------------------------------------------------
@@ -191,4 +193,3 @@ def source_of(job: Job) -> Source:
 
 source_of.register(GuestCall, guest_source)
 source_of.register(LapackCall, call_source)
-source_of.register(Order, order_source)

@@ -1,158 +1,210 @@
-"""The order of rows as Python source: insertion for short rows, and a radix sort for others.
+"""Sorting rows, as Python source: their elements, or their places, in order.
 
-Each element becomes an integer, its *key*, so that all keys have a total order: of floats, -0.0 has the key of 0.0, and
-NaN the largest one. So what comes out is always a permutation. Elements of less than 64 bits share a *word* with their
-place: the key is its upper half, and the place its lower half. Others have their places beside them.
+Elements become words (`codegen.words`). Short rows are sorted by networks (`codegen.network`): as many as a vector has
+lanes side by side, and single ones in consecutive words. Longer rows are sorted by radix (`codegen.radix`).
 """
 
-import numpy as np
-
-from scanjit.codegen.names import suffix
+from scanjit.codegen.network import across, along
+from scanjit.codegen.radix import radix
 from scanjit.codegen.source import Parameters, Source
-from scanjit.kinds import KINDS, kind_of
-from scanjit.schedule.nests import Order
-from scanjit.types import product
+from scanjit.codegen.words import Words
+from scanjit.schedule.nests import ACROSS, ALONG, MOST_PACKED, NestLoop, Order, Tile
+from scanjit.types import Dimension, product
 
-SHORT = 48
-"""Rows of at most so many elements are sorted by insertion."""
-LONG = 4096
-"""Longer rows are sorted by 11 bits at a time, others by 8: a table of 256 counters is added up in no time."""
-LOOK = ("if interrupted(line):", "    return")
+LOOK = ["if interrupted(line):", "    return"]
 
 
-def order_source(statement: Order) -> Source:
-    """The source of a function that finds the order of all rows, one after the other."""
-    return _OrderWriter(statement).source()
+def order_source(statement: Order, vector_bytes: int) -> Source:
+    """The source of a function that sorts the rows of some bands."""
+    return _OrderWriter(statement, vector_bytes).source()
 
 
 class _OrderWriter:
     """Writes the lines of a function."""
 
-    def __init__(self, statement: Order) -> None:
+    def __init__(self, statement: Order, vector_bytes: int) -> None:
         self.statement = statement
         self.parameters = Parameters()
-        self.kind = kind_of(statement.values.buffer.dtype)
-        self.packed = statement.values.buffer.dtype.itemsize < 8
-        self.n = self.parameters.number(statement.values.shape[-1])
+        self.dtype, self.with_places = statement.values.buffer.dtype, statement.finds_places
+        self.words = Words(self.dtype, self.with_places, self.with_places and self.dtype.itemsize == 8)
+        self.lanes = max(1, vector_bytes // self.words.size)
+        self.length = statement.values.shape[-1]
+        self.n = self.parameters.number(self.length)
+        self.rows = self.parameters.number(product(statement.values.shape[:-1]))
+        self.step = self.parameters.number(statement.step)
+        self.values, self.result, self.spare = (
+            self.parameters.address(ref.buffer, ref.offset) for ref in statement.places
+        )
 
     def source(self) -> Source:
-        """The loop over rows. `words` and `places` are where a row begins, `others` and `beside` its second home."""
-        n, size = self.n, self.statement.values.buffer.dtype.itemsize
-        values, order, spare = (self.parameters.address(ref.buffer, ref.offset) for ref in self.statement.places)
-        rows = self.parameters.number(product(self.statement.values.shape[:-1]))
-        lines = [f"for row in range({rows}):", *_inside(LOOK), f"    first = {values} + row*{n}*{size}"]
-        lines += [f"    order = {order} + row*{n}*8"]
-        if self.packed:
-            lines += ["    words = order", f"    others = {spare}"]
-        else:
-            lines += [f"    words = {spare}", "    places = order"]
-            lines += [f"    others = {spare} + {n}*8", f"    beside = {spare} + 2*{n}*8"]
-        length = self.statement.values.shape[-1]
-        if isinstance(length, int):
-            lines += _inside(self._insertion() if length <= SHORT else self._radix())
-        else:
-            lines += [f"    if {n} <= {SHORT}:", *_inside(_inside(self._insertion()))]
-            lines += ["    else:", *_inside(_inside(self._radix()))]
-        return self.parameters.source(self.statement.title, _inside(lines), ["line"])
+        """The loop over bands; of each, the rows side by side and then the others."""
+        bands, blocks = (self.parameters.number(dim) for dim in (self.statement.bands, self.statement.blocks))
+        block = self.statement.block
+        lines = [
+            "for band in range(begin, end):",
+            f"    row = {blocks}*band//{bands}*{block}",
+            f"    stop = min({blocks}*(band + 1)//{bands}*{block}, {self.rows})",
+        ]
+        if self._may_be(1, ACROSS) and self.lanes > 1:
+            lines += _inside(self._side_by_side())
+        lines += ["    while row < stop:", *_inside(_inside(LOOK)), *_inside(_inside(self._row())), "        row += 1"]
+        tile = Tile(split=NestLoop(self.statement.bands))
+        more = ["begin", "end", "line"]
+        return self.parameters.source(self.statement.title, _inside(lines), more, tile=tile)
 
-    def _word(self) -> list[str]:
-        """Compute the `word` of element `i`."""
-        kind, size = self.kind, self.statement.values.buffer.dtype.itemsize
-        stored = KINDS[kind.moved]
-        value = f"load_{suffix(stored.dtype, 1)}(first + i*{size})"
-        if not kind.floating:
-            lines = [f"word = lane_i64({value}, 0)"]
-        else:
-            most = 2 ** (kind.bits - 1) - 1
-            infinite = int(np.array(np.inf, self.statement.values.buffer.dtype).view(f"i{size}"))
-            lines = [
-                f"word = lane_i64(bitcast_i{kind.bits}x1({value}), 0)",
-                "if word < 0:",  # a sign and a magnitude become a negative number
-                f"    word = -{most} - 1 - word",
-                f"if word > {infinite} or word < -{infinite}:",
-                f"    word = {most}",
+    # ---- rows side by side -------------------------------------------------------------------------------------------
+
+    def _side_by_side(self) -> list[str]:
+        """Sort the rows of a band, a vector of them at a time, but those that are left."""
+        lanes, known = self.lanes, isinstance(self.length, int)
+        many = self.length if known else ACROSS
+        homes = [f"words = stack({many * lanes * self.words.size})"]
+        if self.words.beside:
+            homes.append(f"places = stack({many * lanes * 8})")
+        sizes = [self.words.stored.size, self.words.result.size]
+        homes.append(f"moved = stack({many * lanes * max(sizes)})")
+        block = [*LOOK, *self._brought(), *across(self.words, lanes, self.n), *self._taken(), f"row += {lanes}"]
+        condition = f"while row + {lanes} <= stop" + ("" if known else f" and {self.n} <= {ACROSS}") + ":"
+        return [*homes, condition, *_inside(block)]
+
+    def _brought(self) -> list[str]:
+        """Make the words of `lanes` rows: vector i has element i of each."""
+        lanes, size, name = self.lanes, self.words.stored.size, self._name(self.words.stored.name)
+        kept = [f"store({word}s + i*{lanes * self.words.size}, {word})" for word in self.words.names]
+        made = [*self.words.made(lanes, f"splat_i64x{lanes}(i)"), *kept]
+        if not self.statement.rows_apart:
+            read = f"x = load_{name}({self.values} + (row + i*{self.step})*{size})"
+            return [f"for i in range({self.n}):", *_inside([read, *made])]
+        lines = [f"first = {self.values} + row*{self.n}*{size}"]
+        lines += self._turned("first", size, "moved", name, self.words.stored.name, into=True)
+        return [*lines, f"for i in range({self.n}):", f"    x = load_{name}(moved + i*{lanes * size})", *_inside(made)]
+
+    def _taken(self) -> list[str]:
+        """Put what is wanted of `lanes` rows where it belongs."""
+        lanes, size, name = self.lanes, self.words.result.size, self._name(self.words.result.name)
+        loads = [self.words.load(f"{home}s + i*{lanes * self.words.size}", lanes, home) for home in self.words.names]
+        made = [*loads, *self.words.unmade(lanes)]
+        if not self.statement.rows_apart:
+            return [
+                f"for i in range({self.n}):",
+                *_inside([*made, f"store({self.result} + (row + i*{self.step})*{size}, y)"]),
             ]
-        return [*lines, "word = (word << 32) | i"] if self.packed else lines
+        lines = [f"for i in range({self.n}):", *_inside([*made, f"store(moved + i*{lanes * size}, y)"])]
+        lines.append(f"first = {self.result} + row*{self.n}*{size}")
+        return lines + self._turned("first", size, "moved", name, self.words.result.name, into=False)
 
-    def _insertion(self) -> list[str]:
-        """Put each word behind those that are not larger."""
-        packed = self.packed
-        lines = [
-            f"for i in range({self.n}):",
-            *_inside(self._word()),
-            "    k = i",
-            "    while k > 0:",
-            "        other = load_i64(words + (k - 1)*8)",
-            "        if other <= word:",
-            "            break",
-            "        store_i64(words + k*8, other)",
-            *([] if packed else ["        store_i64(places + k*8, load_i64(places + (k - 1)*8))"]),
-            "        k -= 1",
-            "    store_i64(words + k*8, word)",
-            *([] if packed else ["    store_i64(places + k*8, i)"]),
+    def _turned(self, rows: str, size: int, moved: str, name: str, kind: str, into: bool) -> list[str]:
+        """Copy `lanes` rows into vectors of one element of each, or back: in square blocks where rows are so long."""
+        lanes, n = self.lanes, self.n
+        row, column, whole = f"{n}*{size}", str(lanes * size), f"head_x{lanes}({lanes})"
+        if into:
+            plain = f"store({moved} + i*{column}, load_strided_{name}({rows} + i*{size}, {row}, {whole}))"
+        else:
+            plain = f"store_strided({rows} + i*{size}, {row}, load_{name}({moved} + i*{column}), {whole})"
+        single = [f"for i in range({n}):", "    " + plain]
+
+        def blocks(side: int) -> list[str]:
+            at_row, at_column = f"{rows} + (g*{n} + i)*{size}", f"{moved} + (i*{lanes} + g)*{size}"
+            ends = (at_column, column, at_row, row) if into else (at_row, row, at_column, column)
+            copied = [f"for g in range(0, {lanes}, {side}):", f"    transpose_{kind}x{side}({', '.join(ends)})"]
+            stops = [f"for i in range(0, {n} - {side - 1}, {side}):", *_inside(copied)]
+            return [*stops, f"if {n} % {side} > 0:", f"    i = {n} - {side}", *_inside(copied)]
+
+        if isinstance(self.length, int):
+            side = min(lanes, 1 << (self.length.bit_length() - 1))
+            return blocks(side) if side >= 4 else single
+        return [f"if {n} >= {lanes}:", *_inside(blocks(lanes)), "else:", *_inside(single)] if lanes >= 4 else single
+
+    # ---- one row -----------------------------------------------------------------------------------------------------
+
+    def _row(self) -> list[str]:
+        """Sort the row `row`."""
+        size, result = self.words.stored.size, self.words.result.size
+        start = f"row*{self.n}" if self.statement.rows_apart else "row"
+        lines = [f"first = {self.values} + {start}*{size}", f"target = {self.result} + {start}*{result}"]
+        ways: list[tuple[str, list[str]]] = []
+        if self._may_be(0, ALONG):
+            ways.append((f"{self.n} <= {ALONG}", self._by_network()))
+        if self._may_be(ALONG + 1, MOST_PACKED - 1):
+            ways.append((f"{self.n} < {MOST_PACKED}", self._by_radix(self.words)))
+        if self.with_places and not self.words.beside and self._may_be(MOST_PACKED, None):
+            ways.append(("", self._by_radix(Words(self.dtype, True, True))))
+        elif self._may_be(MOST_PACKED, None):
+            ways = [*ways[:-1], ("", self._by_radix(self.words))]
+        for i, (condition, way) in enumerate(ways):
+            if i == len(ways) - 1:
+                lines += ["else:", *_inside(way)] if i else way
+            else:
+                lines += [f"{'elif' if i else 'if'} {condition}:", *_inside(way)]
+        return lines
+
+    def _by_network(self) -> list[str]:
+        lanes, words = self.lanes, self.words
+        many = self.length if isinstance(self.length, int) else ALONG
+        room = -(-many // lanes) * lanes + lanes
+        lines = [f"words = stack({room * words.size})"]
+        lines += [f"places = stack({room * 8})"] if words.beside else []
+        lines += self._made_row(words)
+        most = [f"store(words + i*{words.size}, splat_{words.kept.name}x{lanes}({words.most}))"]
+        most += [f"store(places + i*8, splat_i64x{lanes}({words.most}))"] if words.beside else []
+        last = f"({self.n} + {lanes - 1})//{lanes}*{lanes}"
+        return [*lines, f"i = {last}", *most, *along(words, lanes, self.n), *self._taken_row(words)]
+
+    def _by_radix(self, words: Words) -> list[str]:
+        """With the memory of this band."""
+        size = words.size
+        homes = 4 if words.beside else 2
+        lines = [f"words = {self.spare} + band*{homes}*{self.n}*{size}", f"others = words + {self.n}*{size}"]
+        if words.beside:
+            lines += [f"places = words + 2*{self.n}*8", f"further = words + 3*{self.n}*8"]
+        return [*lines, *self._made_row(words, exact=True), *radix(words, self.n), *self._taken_row(words)]
+
+    def _made_row(self, words: Words, exact: bool = False) -> list[str]:
+        """Make the words of a row. Unless it is to be `exact`, the last vector is filled up with the largest one."""
+        lanes, size = self.lanes, words.stored.size
+        made = words.made(lanes, f"iota_i64x{lanes}(i)")
+        if not exact:
+            made += [f"word = select(inside, word, {words.most})"]
+            made += [f"place = select(inside, place, {words.most})"] if words.beside else []
+        stored = []
+        for name in words.names:
+            at = f"{name}s + i*{words.size}"
+            stored.append(f"store_masked({at}, {name}, inside)" if exact else f"store({at}, {name})")
+        return [
+            f"for i in range(0, {self.n}, {lanes}):",
+            f"    inside = head_x{lanes}({self.n} - i)",
+            f"    {self._read_part('first', words.stored.name, size)}",
+            *_inside([*made, *stored]),
         ]
-        return lines + self._unpacked() if packed else lines
 
-    def _radix(self) -> list[str]:
-        """Distribute the words by some of their bits, the lowest first, from one home to the other."""
-        packed, n = self.packed, self.n
-        low, high = (32, 32 + 8 * self.kind.size + self.kind.never_negative) if packed else (0, 64)
-        digit = "((word >> shift) & (many - 1)) ^ sign"
-        exchanged = [("words", "others")] if packed else [("words", "others"), ("places", "beside")]
-        lines = [
-            "bits = 8",
-            f"if {n} > {LONG}:",
-            "    bits = 11",
-            "many = 1 << bits",
-            f"counts = stack({2048 * 8})",
-            f"for i in range({n}):",
-            *_inside(self._word()),
-            "    store_i64(words + i*8, word)",
-            *([] if packed else ["    store_i64(places + i*8, i)"]),
-            f"shift = {low}",
-            f"while shift < {high}:",
-            *_inside(LOOK),
-            "    sign = 0",
-            f"    if shift + bits >= {high}:",  # the highest bit tells negative numbers, which come first
-            "        sign = many >> 1",
-            "    for d in range(many):",
-            "        store_i64(counts + d*8, 0)",
-            "    place = counts",
-            f"    for i in range({n}):",
-            "        word = load_i64(words + i*8)",
-            f"        place = counts + ({digit})*8",
-            "        store_i64(place, load_i64(place) + 1)",
-            f"    if load_i64(place) < {n}:",  # otherwise all have the same bits here
-            "        total = 0",
-            "        for d in range(many):",
-            "            count = load_i64(counts + d*8)",
-            "            store_i64(counts + d*8, total)",
-            "            total += count",
-            f"        for i in range({n}):",
-            "            word = load_i64(words + i*8)",
-            f"            place = counts + ({digit})*8",
-            "            at = load_i64(place)",
-            "            store_i64(place, at + 1)",
-            "            store_i64(others + at*8, word)",
-            *([] if packed else ["            store_i64(beside + at*8, load_i64(places + i*8))"]),
-            *(
-                f"        {line}"
-                for one, other in exchanged
-                for line in (f"kept = {one}", f"{one} = {other}", f"{other} = kept")
-            ),
-            "    shift += bits",
+    def _taken_row(self, words: Words) -> list[str]:
+        """Put what is wanted of a row where it belongs."""
+        lanes, size = self.lanes, words.result.size
+        loads = [
+            f"{name} = load_masked_{words.kept.name}x{lanes}({name}s + i*{words.size}, inside)" for name in words.names
         ]
-        return lines + (self._unpacked() if packed else self._brought_back())
+        stored = f"store_masked(target + i*{size}, y, inside)"
+        if not self.statement.rows_apart:
+            stored = f"store_strided(target + i*{self.step}*{size}, {self.step}*{size}, y, inside)"
+        lines = [f"inside = head_x{lanes}({self.n} - i)", *loads, *words.unmade(lanes), stored]
+        return [f"for i in range(0, {self.n}, {lanes}):", *_inside(lines)]
 
-    def _unpacked(self) -> list[str]:
-        """Take the places out of the words."""
-        return [f"for i in range({self.n}):", "    store_i64(order + i*8, load_i64(words + i*8) & 4294967295)"]
+    def _read_part(self, first: str, kind: str, size: int) -> str:
+        if self.statement.rows_apart:
+            return f"x = load_masked_{kind}x{self.lanes}({first} + i*{size}, inside)"
+        step = f"{self.step}*{size}"
+        return f"x = load_strided_{kind}x{self.lanes}({first} + i*{step}, {step}, inside)"
 
-    def _brought_back(self) -> list[str]:
-        """Copy the places to where they belong, if they lie in their second home."""
-        copied = ["    store_i64(order + i*8, load_i64(places + i*8))"]
-        return ["if places != order:", *_inside([f"for i in range({self.n}):", *copied])]
+    # ---- both --------------------------------------------------------------------------------------------------------
+
+    def _name(self, kind: str) -> str:
+        return f"{kind}x{self.lanes}"
+
+    def _may_be(self, low: int, high: int | None) -> bool:
+        """Whether rows may have so many elements."""
+        n: Dimension = self.length
+        return not isinstance(n, int) or (low <= n and (high is None or n <= high))
 
 
-def _inside(lines: list[str] | tuple[str, ...]) -> list[str]:
+def _inside(lines: list[str]) -> list[str]:
     return ["    " + line for line in lines]

@@ -135,8 +135,23 @@ def store_masked(builder: ir.IRBuilder, address: ir.Value, value: LlvmLanes, mas
             store(builder, address, value)
         return
     value = _memory_form(value)
+    if value.kind.bits < 32:
+        value = _apart(builder, value)
     operands = [value.value, pointer(builder, address, value.value.type), ir.Constant(I32, value.kind.size), mask]
     call(builder, f"llvm.masked.store.{overload_suffix(value.kind, value.lanes)}.p0", ir.VoidType(), operands)
+
+
+def _apart(builder: ir.IRBuilder, value: LlvmLanes) -> LlvmLanes:
+    """The same lanes; LLVM does not know what they were made of. Of a truncation and a masked store, it makes one store
+    of four bytes where the mask is known to have one lane."""
+    bits = value.lanes * value.kind.bits
+    if bits > 64:
+        return LlvmLanes(builder, opaque(builder, value.value), value.kind, value.lanes)
+    if not builder.module.target.is_x86:
+        return value
+    number = ir.IntType(bits)
+    hidden = builder.asm(ir.FunctionType(number, [number]), "", "=r,0", [builder.bitcast(value.value, number)], False)
+    return LlvmLanes(builder, builder.bitcast(hidden, value.value.type), value.kind, value.lanes)
 
 
 def scatter(builder: ir.IRBuilder, address: ir.Value, offsets: ir.Value, value: LlvmLanes, mask: ir.Value) -> None:

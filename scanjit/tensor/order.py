@@ -1,7 +1,7 @@
 """Sorting, and what follows from an order: places in sorted vectors, distinct elements, counts.
 
-All of it is made of `argsort` and indexing, and has its derivatives from there: each element of a sorted tensor has the
-derivative of the element that it is.
+All of it is made of the ops `sort` and `argsort` and of indexing, and has its derivatives from there: each element of a
+sorted tensor has the derivative of the element that it is.
 """
 
 from typing import Any
@@ -12,10 +12,9 @@ from scanjit import errors, types
 from scanjit.ir import Node, constant, dim_node
 from scanjit.ops.elementwise import cast, where
 from scanjit.ops.index import GATHER, SCATTER
-from scanjit.ops.order import ARGSORT
-from scanjit.ops.shape import IOTA, SET_SLICE, flip, window
+from scanjit.ops.order import ARGSORT, SORT, entries
+from scanjit.ops.shape import SET_SLICE, flip, window
 from scanjit.ops.stretch import broadcast_to, constant_value, full
-from scanjit.ops.view import along
 from scanjit.symbol import TensorLike
 from scanjit.tensor.cumulative import cumsum, scanned
 from scanjit.tensor.indexing import take
@@ -77,7 +76,8 @@ def sort(
     """
     x, axis = _along(x, axis)
     rows = moveaxis(x, axis, -1)
-    return moveaxis(_picked(rows, _order(rows, descending)), -1, axis)
+    found = SORT(rows)
+    return moveaxis(flip(found, rows.ndim - 1) if descending else found, -1, axis)
 
 
 def partition(x: TensorLike, kth: Any, axis: int | None = -1, kind: str | None = None) -> Node:
@@ -134,7 +134,7 @@ def top_k(x: TensorLike, k: Any, axis: int = -1) -> tuple[Node, Node]:
         raise errors.ArgumentError("top_k gives some of the elements", got=f"k={count}", expected=f"0 to {n}")
     rows = moveaxis(x, axis, -1)
     order = window(_order(rows, descending=True), rows.ndim - 1, 0, count)
-    return moveaxis(_picked(rows, order), -1, axis), moveaxis(order, -1, axis)
+    return moveaxis(entries(rows, order), -1, axis), moveaxis(order, -1, axis)
 
 
 def _along(x: TensorLike, axis: int | None) -> tuple[Node, int]:
@@ -153,13 +153,6 @@ def _order(rows: Node, descending: bool) -> Node:
         return ARGSORT(rows)
     last = rows.ndim - 1
     return dim_node(rows.type.shape[last] - 1) - flip(ARGSORT(flip(rows, last)), last)
-
-
-def _picked(rows: Node, places: Node) -> Node:
-    """The elements of rows at places that differ between rows."""
-    *batch, _ = rows.type.shape
-    before = [along(IOTA(length=n), a, rows.ndim) for a, n in enumerate(batch)]
-    return GATHER(rows, *before, places, axis=0)
 
 
 def _check_places(kth: Any, x: Node, axis: int) -> None:

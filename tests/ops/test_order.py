@@ -47,6 +47,47 @@ def test_order_of_rows_in_compiled_functions(dtype: str) -> None:
             np.testing.assert_array_equal(got, right, strict=True)
 
 
+@pytest.mark.parametrize("mode", ["numba", "emulate"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_side_by_side_and_alone_are_sorted_alike(dtype: str, mode: Any) -> None:
+    """Vectors of rows, those that are left over, rows that lie crosswise, known and unknown sizes."""
+    shapes = [((19, 7), -1), ((7, 19), 0), ((40, 33), 1), ((3, 70), -1), ((70, 3), 0)]
+    known = [sj.tensor(shape, dtype) for shape, _ in shapes]
+    x = sj.tensor(("m", "n"), dtype)
+    cases = [*zip(known, (axis for _, axis in shapes), strict=True), (x, 0), (x, 1)]
+    f = sj.function([*known, x], [op(of, axis) for of, axis in cases for op in (sj.sort, sj.argsort)], mode=mode)
+    for shape in [(0, 3), (3, 0), (1, 1), (35, 17), (20, 2)] + [(3, 1100), (1100, 3), (18, 600)] * (mode == "numba"):
+        given = [numbers(size, dtype) for size, _ in shapes] + [numbers(shape, dtype)]
+        found = f(*given)
+        axes = [axis for _, axis in shapes] + [0, 1]
+        for k, (values, axis) in enumerate(zip([*given, given[-1]], axes, strict=True)):
+            np.testing.assert_array_equal(found[2 * k], np.sort(values, axis), strict=True)
+            np.testing.assert_array_equal(found[2 * k + 1], places(values, axis), strict=True)
+
+
+@pytest.mark.parametrize("mode", ["numba", "emulate"])
+def test_longer_rows_than_places_fit_beside_keys(mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with 2**32 elements and more."""
+    for module in ("scanjit.codegen.order", "scanjit.schedule.lower.ops.order"):
+        monkeypatch.setattr(f"{module}.MOST_PACKED", 2100)
+    x, known = sj.tensor(("n",), "float32"), sj.tensor((2150,), "float32")
+    f = sj.function([x, known], [sj.argsort(x), sj.argsort(known), sj.sort(known)], mode=mode)
+    for n in (2099, 2100, 2200):
+        given = numbers((n,), "float32"), numbers((2150,), "float32")
+        for got, right in zip(f(*given), [*map(places, given), np.sort(given[1])], strict=True):
+            np.testing.assert_array_equal(got, right)
+
+
+def test_sorted_rows_are_the_same_for_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, results = sj.tensor(("m", "n"), "float32"), []
+    given = [numbers(shape, "float32") for shape in ((1000, 100), (5, 20_000))]
+    for threads in (1, 2, 3):
+        f = sj.function([x], [sj.sort(x), sj.argsort(x), sj.sort(x, 0)])
+        monkeypatch.setattr(sj.config, "threads", threads)
+        results.append([found.tobytes() for values in given for found in f(values)])
+    assert results[0] == results[1] == results[2]
+
+
 @pytest.mark.parametrize("values", [[NAN, NAN, NAN], [NAN, 1.0, NAN], [0.0, -0.0, 0.0, -0.0], [-np.inf, NAN, np.inf]])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_orders_are_permutations_whatever_is_compared(values: list[float], dtype: str) -> None:
@@ -241,7 +282,7 @@ def test_in_steps_branches_and_batches() -> None:
         (lambda x: sj.searchsorted(x, 1.0), "looks into a vector"),
         (lambda x: sj.searchsorted(x[0], 1.0, "middle"), "no such side"),
         (lambda x: sj.searchsorted(x[0] + 1j, 1.0), "complex numbers have no order"),
-        (lambda x: sj.sort(x + 1j), "argsort is not defined for complex numbers"),
+        (lambda x: sj.sort(x + 1j), "sort is not defined for complex numbers"),
         (lambda x: sj.median(x + 1j), "complex numbers have no order"),
         (lambda x: sj.digitize(x, x), "the edges of bins are a vector"),
         (lambda x: sj.digitize(x, [1.0, 0.0, 2.0]), "must rise or fall"),

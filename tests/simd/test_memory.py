@@ -62,6 +62,19 @@ def test_loads_and_stores(kind: str, most: int) -> None:
             np.testing.assert_array_equal(y, expected)
 
 
+@pytest.mark.parametrize("kind", ["i8", "u8", "i16"])
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_a_masked_store_of_narrowed_lanes_writes_no_other_lane(kind: str, lanes: int) -> None:
+    """LLVM made one store of four bytes of a truncation and a masked store of one lane."""
+    if lanes > NATIVE["i32"]:
+        pytest.skip("there are no such vectors here")
+    body = [f"store_masked(y, cast_{kind}x{lanes}(load_i32x{lanes}(x)), head_x{lanes}(1))"]
+    names = ["store_masked", f"cast_{kind}x{lanes}", f"load_i32x{lanes}", f"head_x{lanes}"]
+    x, y = np.full(lanes, 7, "int32"), np.full(lanes, 5, KINDS[kind].dtype)
+    run_compiled(source_of(names, ["x", "y"], body), [x, y])
+    assert y.tolist() == [7] + [5] * (lanes - 1)
+
+
 @pytest.mark.parametrize("kind", ["f32", "f64", "u8"])
 def test_square_blocks_are_transposed(kind: str) -> None:
     dtype, size, lanes = KINDS[kind].dtype, KINDS[kind].size, min(NATIVE[kind], 16)

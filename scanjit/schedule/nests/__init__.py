@@ -18,7 +18,7 @@ from scanjit.schedule.nests.lifetime import Lifetime
 from scanjit.schedule.nests.likeness import Likeness, Names
 from scanjit.schedule.nests.loops import NestLoop, joined
 from scanjit.schedule.nests.nest import Lanewise, Linear, Nest, Store, one_of
-from scanjit.schedule.nests.order import Order
+from scanjit.schedule.nests.order import ACROSS, ALONG, MOST_PACKED, Order, bands_of
 from scanjit.schedule.nests.pack import Pack
 from scanjit.schedule.nests.program import Program
 from scanjit.schedule.nests.statement import Job, Statement, Traffic, jobs_of

@@ -164,7 +164,7 @@ class _Writer:
 
     @lines.register
     def _(self, found: Order) -> list[str]:
-        return [f"{self.ref(found.order)} = {found.title}({self.ref(found.values)})"]
+        return [f"{self.ref(found.result)} = {found.title}({self.ref(found.values)})"]
 
     @lines.register
     def _(self, transform: Fourier) -> list[str]:

@@ -1,27 +1,49 @@
-"""The order of rows: a statement of its own reads them where they lie."""
+"""Sorted rows and their order: a statement of its own reads them where they lie."""
 
 import numpy as np
 
+from scanjit import types
 from scanjit.ir import Node
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering
-from scanjit.schedule.nests import Buffer, Order, Ref
+from scanjit.schedule.nests import ALONG, MOST_PACKED, Buffer, Order, Ref, bands_of, row_major
+from scanjit.types import Dimension
 
 
 class OrderRule(ArrayRule):
-    """The rule of `argsort`. Rows with gaps between their elements are copied."""
+    """The rule of `sort` and `argsort`. Rows with gaps between their elements are copied, except where the first
+    elements of all rows are neighbours, then the second ones, and so on."""
+
+    def __init__(self, finds_places: bool) -> None:
+        self.finds_places = finds_places
 
     def lower(self, lowering: Lowering, node: Node) -> None:
-        """Add the statement, with memory for as many words as one row needs."""
+        """Add the statement, with memory for as many words as the rows need that are sorted at a time."""
         (x,) = node.operands
-        values = maps.view_ref(x, lowering.locate)
-        if values is not None and values.contiguous:
+        shape = x.type.shape
+        *batch, n = shape
+        crossed = (*row_major(tuple(batch)), types.product(batch))
+        values, apart = maps.view_ref(x, lowering.locate), True
+        if values is not None and (values.contiguous or values.strides == crossed):
+            apart = values.contiguous
             values, needs = lowering.place_of(x), lowering.items_of(x)
         else:
             values = lowering.new_place(x, "rows")
             needs = [lowering.copy(x, values)]
-        order = Ref.whole(Buffer(node.dtype, node.type.shape, "temporary", "order"))
-        words = 1 if x.dtype.itemsize < 8 else 3
-        spare = Ref.whole(Buffer(np.dtype("int64"), (words * x.type.shape[-1],), "temporary", "spare"))
-        lowering.context.notes.append(f"argsort at {node.where}: one row after the other, on one thread")
-        lowering.put(node, order, [lowering.add_statement(Order(values, order, spare), needs)])
+        if apart:
+            result = Ref.whole(Buffer(node.dtype, shape, "temporary", node.op.name))
+        else:
+            result = Ref(Buffer(node.dtype, (n, *batch), "temporary", node.op.name), 0, shape, crossed)
+        spare = Ref.whole(Buffer(np.dtype("int64"), (self._spare(x, n) * bands_of(shape),), "temporary", "spare"))
+        order = Order(values, result, spare, self.finds_places, apart)
+        lowering.put(node, result, [lowering.add_statement(order, needs)])
+
+    def _spare(self, x: Node, n: Dimension) -> Dimension:
+        """How many numbers of 64 bits the sorting of one long row works in."""
+        if isinstance(n, int) and n <= ALONG:
+            return 0
+        if not self.finds_places:
+            return 2 * n if x.dtype.itemsize == 8 else n
+        if x.dtype.itemsize == 8:
+            return 4 * n
+        return 2 * n * types.minimum(1 + n // MOST_PACKED, 2)

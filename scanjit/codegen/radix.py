@@ -1,0 +1,69 @@
+"""A radix sort of one long row as Python source: words are distributed by some of their bits, the lowest first."""
+
+from scanjit.codegen.words import Words
+
+LONG = 4096
+"""Longer rows are sorted by 11 bits at a time, others by 8: a table of 256 counters is added up in no time."""
+LOOK = ["if interrupted(line):", "    return"]
+
+
+def radix(words: Words, n: str) -> list[str]:
+    """Sort the `n` words from the address `words` on, with as much memory from `others` on; their places, if they lie
+    beside them, from `places` on with memory from `further` on. In the end, the names are where the sorted ones are."""
+    low, high = words.digits
+    digit = "((number >> shift) & (many - 1)) ^ sign"
+    exchanged = [("words", "others"), ("places", "further")] if words.beside else [("words", "others")]
+    step, load = words.size, _loaded(words)
+    return [
+        "bits = 8",
+        f"if {n} > {LONG}:",
+        "    bits = 11",
+        "many = 1 << bits",
+        f"counts = stack({2048 * 8})",
+        f"shift = {low}",
+        f"while shift < {high}:",
+        *_inside(LOOK),
+        "    sign = 0",
+        f"    if shift + bits >= {high}:",  # the highest bit tells negative numbers, which come first
+        "        sign = many >> 1",
+        "    for d in range(many):",
+        "        store_i64(counts + d*8, 0)",
+        "    slot = counts",
+        f"    for i in range({n}):",
+        f"        number = {load}",
+        f"        slot = counts + ({digit})*8",
+        "        store_i64(slot, load_i64(slot) + 1)",
+        f"    if load_i64(slot) < {n}:",  # otherwise all have the same bits here
+        "        total = 0",
+        "        for d in range(many):",
+        "            count = load_i64(counts + d*8)",
+        "            store_i64(counts + d*8, total)",
+        "            total += count",
+        *_inside(_inside(LOOK)),
+        f"        for i in range({n}):",
+        f"            number = {load}",
+        f"            slot = counts + ({digit})*8",
+        "            at = load_i64(slot)",
+        "            store_i64(slot, at + 1)",
+        f"            {_stored(words, f'others + at*{step}')}",
+        *(["            store_i64(further + at*8, load_i64(places + i*8))"] if words.beside else []),
+        *(
+            f"        {line}"
+            for one, other in exchanged
+            for line in (f"kept = {one}", f"{one} = {other}", f"{other} = kept")
+        ),
+        "    shift += bits",
+    ]
+
+
+def _loaded(words: Words) -> str:
+    """Word i as a number."""
+    return "load_i64(words + i*8)" if words.size == 8 else "lane_i64(load_i32x1(words + i*4), 0)"
+
+
+def _stored(words: Words, at: str) -> str:
+    return f"store_i64({at}, number)" if words.size == 8 else f"store({at}, splat_i32x1(number))"
+
+
+def _inside(lines: list[str]) -> list[str]:
+    return ["    " + line for line in lines]

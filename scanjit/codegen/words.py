@@ -1,0 +1,69 @@
+"""What elements become while they are sorted, as Python source.
+
+Each element becomes an integer, its *word*, so that all words have a total order: NaN has the largest one. Where places
+are wanted, no two words are equal, so that every way to sort them gives the one stable order: -0.0 has the key of 0.0,
+and what follows the key is the place. A key of less than 64 bits is the upper half of a word, and its place the lower
+half; other keys have their places in a second word beside them.
+"""
+
+from scanjit.kinds import KINDS, Kind, kind_of
+from scanjit.signatures import DType
+
+
+class Words:
+    """The words of elements of a dtype, sorted by value alone, or with their places."""
+
+    def __init__(self, dtype: DType, with_places: bool, beside: bool) -> None:
+        self.kind = kind_of(dtype)
+        self.stored: Kind = KINDS[self.kind.moved]
+        self.with_places, self.beside = with_places, beside
+        wide = with_places or self.stored.size == 8
+        self.kept = KINDS["i64" if wide else "i32"]
+        """What a word is kept as."""
+        self.size = self.kept.size
+        self.result: Kind = KINDS["i64"] if with_places else self.stored
+        self.most = 2 ** (8 * self.size - 1) - 1
+        """No word is larger."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables that hold the words of one vector."""
+        return ("word", "place") if self.beside else ("word",)
+
+    def load(self, address: str, lanes: int, name: str = "word") -> str:
+        """A vector of words in memory."""
+        return f"{name} = load_{self.kept.name}x{lanes}({address})"
+
+    def made(self, lanes: int, place: str) -> list[str]:
+        """Compute the words of `x`, elements as they are stored; `place` is the text of their places (int64)."""
+        key = KINDS[f"i{self.kind.bits}"] if self.kind.floating else self.stored
+        lines = ["key = x"]
+        if self.kind.floating:
+            most = 2 ** (key.bits - 1) - 1
+            turned = f"{-most - 1} - key" if self.with_places else f"key ^ {most}"
+            lines = [
+                f"key = bitcast_{key.name}x{lanes}(x)",
+                f"key = select(key < 0, {turned}, key)",  # a sign and a magnitude become a negative number
+                f"key = select(x != x, {most}, key)",
+            ]
+        lines.append("word = key" if key is self.kept else f"word = cast_{self.kept.name}x{lanes}(key)")
+        if self.with_places:
+            lines.append(f"place = {place}" if self.beside else f"word = (word << 32) | {place}")
+        return lines
+
+    def unmade(self, lanes: int) -> list[str]:
+        """Compute what is wanted, `y`, of the words of a vector: the elements, or their places."""
+        if self.with_places:
+            return ["y = place" if self.beside else "y = word & 4294967295"]
+        if self.kind.floating:
+            most = 2 ** (self.kind.bits - 1) - 1
+            return [f"y = bitcast_{self.kind.name}x{lanes}(select(word < 0, word ^ {most}, word))"]
+        return ["y = word" if self.stored is self.kept else f"y = cast_{self.stored.name}x{lanes}(word)"]
+
+    @property
+    def digits(self) -> tuple[int, int]:
+        """From which bit of a word to which one keys differ, the sign among them."""
+        low = 32 if self.with_places and not self.beside else 0
+        bits = 8 * self.stored.size
+        spare = int(self.kind.never_negative and low + bits < 8 * self.size)
+        return low, low + bits + spare
