@@ -84,6 +84,47 @@ def filter_reference(x: Any, kernel: Any) -> Any:
     return (p * u - q * v) @ (cos / n) + (p * v + q * u) @ (sin / n)
 
 
+# ---- the powers of frequencies: of rows of complex numbers, which lie in memory as pairs -----------------------------
+
+
+def powers_data(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
+    """Rows of pairs."""
+    return {"x": Draw(rng, dtype).normal(sizes["B"], sizes["N"], 2)}
+
+
+def powers_reference(x: Any) -> Any:
+    """The transform as products with matrices."""
+    n = x.shape[1]
+    angles = 2 * np.pi / n * (np.outer(np.arange(n), np.arange(n)) % n)
+    cos, sin = np.cos(angles), np.sin(angles)
+    p, q = x[:, :, 0], x[:, :, 1]
+    u, v = p @ cos + q @ sin, q @ cos - p @ sin
+    return u * u + v * v
+
+
+def _power(z: Any) -> Any:
+    return z.real**2 + z.imag**2
+
+
+def powers_by_scanjit(x: Any) -> Any:
+    """As a user writes it."""
+    return _power(np.fft.fft(x[..., 0] + 1j * x[..., 1]))
+
+
+def powers_by_jax(x: Any) -> Any:
+    """The same with JAX."""
+    from jax import lax, numpy as jnp
+
+    return _power(jnp.fft.fft(lax.complex(x[..., 0], x[..., 1])))
+
+
+def powers_by_torch(x: Any) -> Any:
+    """The same with PyTorch."""
+    import torch as library
+
+    return _power(library.fft.fft(library.view_as_complex(x.contiguous())))
+
+
 def _filtered(library: Any) -> Any:
     def forward(x: Any, kernel: Any, **_: Any) -> Any:
         fft = library().fft
@@ -121,6 +162,24 @@ CASES = [
         wrt=("x", "turn", "B", "C"),
         weights=("turn", "B", "C"),
         free={"x": SEQUENCE},
+        tolerance=(2e-3, 1e-9),
+    ),
+    Case(
+        name="complex FFT",
+        group="custom",
+        sizes=grid("B N", (64, 1024), (64, 1000), (16, 4096)),
+        quick={"B": 3, "N": 30},
+        data=powers_data,
+        reference=powers_reference,
+        make={
+            "scanjit": scanjit.program(lambda x, **_: powers_by_scanjit(x)),
+            "numpy": plain.program("powers_numpy"),
+            "torch": torch.program(lambda x, **_: powers_by_torch(x)),
+            "jax": jax.program(lambda x, **_: powers_by_jax(x)),
+        },
+        value=("B", "N"),
+        wrt=("x",),
+        free={"x": {0: "B"}},
         tolerance=(2e-3, 1e-9),
     ),
     Case(

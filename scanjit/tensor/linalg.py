@@ -11,7 +11,7 @@ import operator
 from typing import Any, NamedTuple
 
 from scanjit import errors, types
-from scanjit.ir import Node, Op
+from scanjit.ir import COMPLEX, Node, Op
 from scanjit.ops.elementwise import cast, where
 from scanjit.ops.factor import (
     CHOLESKY,
@@ -25,10 +25,13 @@ from scanjit.ops.factor import (
     side_by_side,
     transposed,
 )
+from scanjit.ops.parts import is_complex
 from scanjit.ops.shape import window
 from scanjit.ops.stretch import broadcast_to
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.symbol import TensorLike
+from scanjit.tensor import complex_matrices
+from scanjit.tensor.complex_numbers import angle, conj
 from scanjit.tensor.variables import promoted
 
 __all__ = [
@@ -203,14 +206,15 @@ def inv(a: TensorLike) -> Node:
 
 
 def cholesky(a: TensorLike, *, upper: bool = False) -> Node:
-    """The lower triangular factor L in `L @ L.T = a`, for symmetric positive definite matrices.
+    """The lower triangular factor L in `L @ L.T = a`, for symmetric positive definite matrices; for complex ones,
+    `L @ conj(L.T)`.
 
     Parameters
     ----------
     a : tensor_like of shape (..., n, n)
-        Only the symmetric part `(a + a.T) / 2` counts, so that gradients are symmetric. (NumPy looks at the lower
-        triangle alone; for symmetric matrices that is the same.)
-    upper : whether to give `L.T`.
+        Only the symmetric (Hermitian) part `(a + conj(a.T)) / 2` counts, so that gradients are symmetric. (NumPy looks
+        at the lower triangle alone; for symmetric matrices that is the same.)
+    upper : whether to give `conj(L.T)`.
 
     Returns
     -------
@@ -226,8 +230,9 @@ def cholesky(a: TensorLike, *, upper: bool = False) -> Node:
            [1., 1.]])
     """
     x = matrix(a, "cholesky")
-    factor = CHOLESKY((x + transposed(x)) * 0.5)
-    return transposed(factor) if upper else factor
+    factor = complex_matrices.cholesky_factor if is_complex(x) else CHOLESKY
+    lower = factor((x + transposed(conj(x))) * 0.5)
+    return transposed(conj(lower)) if upper else lower
 
 
 def det(a: TensorLike) -> Node:
@@ -247,7 +252,9 @@ def det(a: TensorLike) -> Node:
     """
     x = matrix(a, "det")
     n = x.type.shape[-1]
-    return _expanded(x, n) if isinstance(n, int) and 1 <= n <= 3 else DET(x)
+    if isinstance(n, int) and 1 <= n <= 3:
+        return _expanded(x, n)
+    return complex_matrices.determinant(x) if is_complex(x) else DET(x)
 
 
 def _expanded(x: Node, n: int) -> Node:
@@ -275,7 +282,8 @@ def slogdet(a: TensorLike) -> Slogdet:
     Returns
     -------
     tuple of Node
-        `(sign, logabsdet)`; for a singular matrix 0 and -inf. The gradient of `logabsdet` is the transposed inverse.
+        `(sign, logabsdet)`; for a singular matrix 0 and -inf. The sign of a complex determinant has the
+        size 1. The gradient of `logabsdet` is the transposed inverse.
 
     Examples
     --------
@@ -286,11 +294,12 @@ def slogdet(a: TensorLike) -> Slogdet:
     [array(-1.), array(6.)]
     """
     x = matrix(a, "slogdet")
-    return Slogdet(DET_SIGN(x), LOGABSDET(x))
+    return Slogdet(*complex_matrices.sign_and_log(x)) if is_complex(x) else Slogdet(DET_SIGN(x), LOGABSDET(x))
 
 
 def logdet(a: TensorLike) -> Node:
-    """The logarithms of the determinants of square matrices: -inf for a singular one, NaN for a negative determinant.
+    """The logarithms of the determinants of square matrices: -inf for a singular one, NaN for a negative determinant
+    (of complex matrices: a logarithm whose imaginary part is the angle).
 
     Examples
     --------
@@ -300,6 +309,8 @@ def logdet(a: TensorLike) -> Node:
     array(6.)
     """
     sign, logabsdet = slogdet(a)
+    if is_complex(sign):
+        return COMPLEX(logabsdet, angle(sign))
     return where(sign < 0, float("nan"), logabsdet)
 
 

@@ -1,0 +1,115 @@
+"""Determinants and Cholesky factors of complex matrices, made of ops on their real parts.
+
+A determinant is the product of the pivots of elimination, a loop over columns. A Cholesky factor is that of a real
+matrix in which each number is a block: `[[re, -im], [im, re]]`. Its diagonal is real, so its blocks are triangles too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scanjit import ir
+from scanjit.ir import COMPLEX, Graph, Node, new_input
+from scanjit.ops.custom import CUSTOM, DerivativeRule
+from scanjit.ops.elementwise import ABS, LOG, cast, where
+from scanjit.ops.factor import CHOLESKY, SOLVE, identity, places, transposed
+from scanjit.ops.parts import stand_in
+from scanjit.ops.scan import scan_node
+from scanjit.ops.shape import IOTA
+from scanjit.ops.stretch import full, or_zeros
+from scanjit.records import record
+from scanjit.tensor.complex_numbers import conj, imag, real
+from scanjit.tensor.reductions import argmax
+from scanjit.tensor.shapes import reshape, stack
+
+
+def cholesky_factor(x: Node) -> Node:
+    """The lower triangular factor of Hermitian matrices."""
+    p, q = x.args
+    *batch, n, _ = x.type.shape
+    blocks = stack([stack([p, -q], axis=-1), stack([q, p], axis=-1)], axis=-3)
+    found = CHOLESKY(reshape(blocks, (*batch, 2 * n, 2 * n)))
+    parted = reshape(found, (*batch, n, 2, n, 2))
+    return COMPLEX(parted[..., 0, :, 0], parted[..., 1, :, 0])
+
+
+def determinant(x: Node) -> Node:
+    """The determinants of matrices."""
+    found = _eliminated(x)[0]
+    return COMPLEX(*ir.parts(CUSTOM(*found.args, *x.args, results=2, rule=_OfDeterminant())))
+
+
+def sign_and_log(x: Node) -> tuple[Node, Node]:
+    """The determinants of matrices, divided by their sizes, and the logarithms of these sizes."""
+    _, sign, log = _eliminated(x)
+    real, imaginary, size = ir.parts(CUSTOM(*sign.args, log, *x.args, results=3, rule=_OfLogarithm()))
+    return COMPLEX(real, imaginary), size
+
+
+def _eliminated(x: Node) -> tuple[Node, Node, Node]:
+    """The determinants; divided by their sizes; and the logarithms of these."""
+    n, batch, dtype = x.type.shape[-1], x.type.shape[:-2], x.args[0].dtype
+    one, zero = (full(value, batch, dtype) for value in (1, 0))
+    given = [x, COMPLEX(one, zero), COMPLEX(one, zero), zero]
+    k = new_input(IOTA(length=n)[0].type)
+    inside = [stand_in(node.type) for node in given]
+    body = Graph.of([*_flat(inside), k], _flat(_step(k, *inside)))
+    node = scan_node(body, _flat(given), [IOTA(length=n)], [], n, name="elimination")
+    found = ir.parts(node)[2 : len(_flat(given))]
+    return COMPLEX(*found[:2]), COMPLEX(*found[2:4]), found[4]
+
+
+def _flat(nodes: Sequence[Node]) -> list[Node]:
+    return [part for node in nodes for part in (node.args if node.op is COMPLEX else (node,))]
+
+
+def _step(k: Node, a: Node, det: Node, sign: Node, log: Node) -> list[Node]:
+    """Exchange row k with the one that has the largest entry in column k, and take multiples of it off those below."""
+    rows, columns = places(a.type.shape[-1])
+    column = where(columns == k, a, 0).sum(axis=-1)
+    index = rows[:, 0]
+    best = argmax(where(index < k, -1, real(column) ** 2 + imag(column) ** 2), axis=-1)
+    chosen = rows == best[..., None, None]
+    pivots, others = (where(mask, a, 0).sum(axis=-2)[..., None, :] for mask in (chosen, rows == k))
+    a = where(rows == k, pivots, where(chosen, others, a))
+    pivot = where(columns == k, pivots, 0).sum(axis=(-2, -1))
+    divisor = where(pivot == 0, 1, pivot)
+    factors = where(columns == k, a, 0).sum(axis=-1)[..., None] / divisor[..., None, None]
+    a = where(rows > k, a - factors * pivots, a)
+    size = ABS(pivot)
+    turn = cast(best == k, size.dtype) * 2 - 1
+    return [a, det * pivot * turn, sign * (pivot / where(size == 0, 1, size)) * turn, log + LOG(size)]
+
+
+def _inverse(a: Sequence[Node]) -> Node:
+    """The conjugates of the transposed inverses."""
+    x = COMPLEX(*a)
+    one = identity(a[0])
+    return conj(transposed(SOLVE(x, COMPLEX(one, one * 0), trans=False)))
+
+
+@record
+class _OfDeterminant(DerivativeRule):
+    """The derivative of determinants; it needs the inverse."""
+
+    def __call__(
+        self, cotangents: Sequence[Node | None], results: Sequence[Node], arguments: Sequence[Node]
+    ) -> list[Node | None]:
+        """`g * conj(det)`, times the conjugate of the transposed inverse."""
+        g = COMPLEX(*(or_zeros(c, y) for c, y in zip(cotangents, results, strict=True)))
+        found = (g * conj(COMPLEX(*results)))[..., None, None] * _inverse(arguments)
+        return [*found.args]
+
+
+@record
+class _OfLogarithm(DerivativeRule):
+    """The derivative of signs and logarithms; it needs the inverse."""
+
+    def __call__(
+        self, cotangents: Sequence[Node | None], results: Sequence[Node], arguments: Sequence[Node]
+    ) -> list[Node | None]:
+        """By the trace of `inv(a) @ da`: the logarithm changes by its real part, the sign turns by its other part."""
+        *turned, g = (or_zeros(c, y) for c, y in zip(cotangents, results, strict=True))
+        turn = results[0] * turned[1] - results[1] * turned[0]
+        found = COMPLEX(g, turn)[..., None, None] * _inverse(arguments)
+        return [*found.args]
