@@ -38,7 +38,7 @@ int main(void)
     bytes = {name}_workspace({sizes});
     memory = (unsigned char *)room(bytes + {guard}_ALIGNMENT, 1);
     memory += ({guard}_ALIGNMENT - (uintptr_t)memory % {guard}_ALIGNMENT) % {guard}_ALIGNMENT;
-    status = {name}_run({sizes}, {inputs}, {outputs}, {state}, memory, bytes);
+    status = {name}_{call}({sizes}, {inputs}, {outputs}, {state}, memory, bytes);
     if (status != 0) {{
         fprintf(stderr, "%s\\n", {name}_error(status));
         return 1;
@@ -79,6 +79,7 @@ def example(model: Model) -> str:
     return _TEXT.format(
         name=name,
         guard=face.guard,
+        call=face.call,
         declared="\n".join(declared),
         given="\n".join(given),
         shown="\n".join(shown) or "    (void)i;",

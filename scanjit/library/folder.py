@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from scanjit.library import build
+from scanjit.library import build, web
 from scanjit.library.example import example
 from scanjit.library.header import header
 from scanjit.library.model import Model, interface, level
@@ -29,11 +29,12 @@ def write(
     sizes: Mapping[str, int],
     kind: str,
     threads: int,
+    call: str = "run",
 ) -> None:
     """Write a library. Each of the `targets` has a label, which is empty if there is one."""
     native = all(build.is_native(target) for target in targets.values())
-    command = [] if kind == "object" else build.compiler_for(next(iter(targets.values())), native)
-    face = interface(name, graph, sizes)
+    command = [] if kind in ("object", "wasm") else build.compiler_for(next(iter(targets.values())), native)
+    face = interface(name, graph, sizes, call)
     levels = [level(face, graph, label, target, threads) for label, target in targets.items()]
     model = Model(face, graph, levels, threads)
     texts = {f"{name}.c": shim(model), f"{name}.h": header(model), "example.c": example(model)}
@@ -53,7 +54,11 @@ def write(
         (folder / file).write_text(text, encoding="ascii", errors="backslashreplace")
     for file, code in objects.items():
         (folder / file).write_bytes(code)
-    if kind != "object":
+    if kind == "wasm":
+        for file, text in web.texts(face).items():
+            (folder / file).write_text(text, encoding="utf-8")
+        web.module(folder, face, list(objects))
+    elif kind != "object":
         best = levels[-1].target
         build.library(command, folder, name, list(objects), kind, best)
         if kind == "wheel":

@@ -45,7 +45,7 @@ size_t {name}_workspace(const {name}_sizes *sizes);
 /* Compute the outputs{and_state}. `workspace` has `bytes` bytes; what is in it does not matter, before and after.
    Outputs may not overlap with anything. Calls may run side by side if each has outputs{own_state} and a workspace of
    its own. After an error, {after}. */
-int {name}_run(const {name}_sizes *sizes, const {name}_inputs *inputs, const {name}_outputs *outputs,
+int {name}_{call}(const {name}_sizes *sizes, const {name}_inputs *inputs, const {name}_outputs *outputs,
     {name}_state *state, void *workspace, size_t bytes);
 {threads}{state}
 /* What a status means, in words. */
@@ -72,9 +72,9 @@ THREADS = """
 typedef int (*{name}_parallel_for)(
     void *context, int threads, void (*work)(void *argument, int thread), void *argument);
 
-/* As {name}_run, on `threads` threads, from 1 to {guard}_THREADS. */
+/* As {name}_{call}, on `threads` threads, from 1 to {guard}_THREADS. */
 #define {guard}_THREADS {most}
-int {name}_run_parallel(const {name}_sizes *sizes, const {name}_inputs *inputs, const {name}_outputs *outputs,
+int {name}_{call}_parallel(const {name}_sizes *sizes, const {name}_inputs *inputs, const {name}_outputs *outputs,
     {name}_state *state, void *workspace, size_t bytes,
     int threads, {name}_parallel_for parallel_for, void *context);
 """
@@ -87,7 +87,7 @@ def header(model: Model) -> str:
     width = max(len(word) for word, _, _ in STATUSES)
     statuses = [f"#define {guard}_{word:{width}} ({number}) /* {text} */" for word, number, text in STATUSES]
     more = f"/* From {FIRST_CHECK} down: a size that does not fit others. Above 0: an index out of bounds. */"
-    given = {"name": name, "guard": guard, "most": model.threads}
+    given = {"name": name, "guard": guard, "most": model.threads, "call": face.call}
     return _HEADER.format(
         **given,
         statuses="\n".join([*statuses, more]),

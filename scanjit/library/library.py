@@ -11,14 +11,15 @@ from scanjit import errors
 from scanjit.config import MOST_THREADS
 from scanjit.runtime.function import CompiledFunction
 from scanjit.show.identifiers import identifier
+from scanjit.streaming import StepFunction
 from scanjit.target import Target
 
-Form = Literal["static", "shared", "object", "wheel"]
+Form = Literal["static", "shared", "object", "wheel", "wasm"]
 """What a library is."""
 
 
 def export_library(
-    f: CompiledFunction[Any],
+    f: CompiledFunction[Any] | StepFunction,
     path: str | os.PathLike[str],
     name: str = "model",
     target: str | Target | Sequence[str] = "host",
@@ -34,8 +35,8 @@ def export_library(
 
     Parameters
     ----------
-    f : CompiledFunction
-        Of any mode.
+    f : CompiledFunction or StepFunction
+        Of any mode. A step function becomes `name_step`, which computes one step. Its state is the struct `name_state`.
     path : path
         A folder, which is made.
     name : str
@@ -52,7 +53,9 @@ def export_library(
         "object" calls no compiler; "static" and "shared" also build `libname.a` or `libname.so`, by the C compiler that
         the variable `CC` names, `cc`, or that of the package `ziglang`. "wheel" also makes a wheel of the shared
         library: `pip install` it, and `from name import name` is the function, which takes and gives NumPy arrays and
-        needs NumPy alone. The state is in `name.variables`.
+        needs NumPy alone. The state is in `name.variables`. "wasm" is for web pages and Node: a WebAssembly module,
+        linked by `ziglang` (`pip install scanjit[wasm]`), JavaScript and TypeScript's types that call it with typed
+        arrays, and an example page. Its target is "wasm32".
     threads : int
         At most so many threads of the caller compute a call together, in `name_run_parallel`. With 1, the code knows of
         no threads, and is smaller.
@@ -83,7 +86,7 @@ def export_library(
     ...     print(sorted(file.name for file in path.iterdir()))
     ['CMakeLists.txt', 'Makefile', 'README.md', 'example.c', 'smooth.c', 'smooth.h', 'smooth_code.o']
     """
-    if not isinstance(f, CompiledFunction):
+    if not isinstance(f, CompiledFunction | StepFunction):
         raise errors.ArgumentError(
             "what is exported is a compiled function", got=repr(f), fix="make it with sj.function"
         )
@@ -97,18 +100,24 @@ def export_library(
         raise errors.ArgumentError(
             "there is no such kind of library", got=repr(kind), expected=f"one of {get_args(Form)}"
         )
+    if kind == "wasm" and target not in ("host", "wasm32"):
+        raise errors.ArgumentError("a WebAssembly module has one target", got=repr(target), expected='"wasm32"')
     folder = Path(path)
     if (folder / f"{name}.h").exists() and not overwrite:
         raise errors.ArgumentError("there is a library already", got=str(folder), fix="pass overwrite=True")
     from scanjit.library.folder import write  # imports llvmlite, which most programs need not wait for
     from scanjit.library.targets import targets_of
 
-    targets = targets_of(target)
+    targets = targets_of("wasm32" if kind == "wasm" else target)
     if not 1 <= threads <= MOST_THREADS or (threads > 1 and any(each.gives_way is None for each in targets.values())):
         raise errors.ArgumentError(
             "so many threads cannot be",
             got=f"threads={threads}",
             expected=f"from 1 to {MOST_THREADS}; 1 on systems without threads",
         )
-    write(f.graph, folder, name, targets, sizes or {}, kind, threads)
+    if isinstance(f, StepFunction):
+        of_step = f.for_sizes(sizes or {})
+        write(of_step.function.graph, folder, name, targets, of_step.sizes, kind, threads, "step")
+    else:
+        write(f.graph, folder, name, targets, sizes or {}, kind, threads)
     return folder

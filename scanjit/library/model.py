@@ -53,6 +53,7 @@ class Interface:
     inputs, outputs : the arguments and the results, in the order of Python.
     state : the shared variables that the function updates, whose values of now a new state has.
     checks : conditions on sizes, each of which has a status.
+    call : what the name of the function that computes ends with: `run`, or `step` of a function that is cut into steps.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Interface:
     outputs: list[Array]
     state: list[tuple[Array, SharedVariable]]
     checks: list[Check]
+    call: str = "run"
 
     @property
     def guard(self) -> str:
@@ -116,7 +118,7 @@ class Model:
         return self.data.setdefault(held, f"{self.interface.name}_data_{len(self.data)}")
 
 
-def interface(name: str, graph: FunctionGraph, sizes: Mapping[str, int]) -> Interface:
+def interface(name: str, graph: FunctionGraph, sizes: Mapping[str, int], call: str = "run") -> Interface:
     """What C sees of a graph. `sizes` says what some sizes are in all calls."""
     check_graph(graph)
     variables = [node.params["variable"] for node in graph.shared]
@@ -137,7 +139,7 @@ def interface(name: str, graph: FunctionGraph, sizes: Mapping[str, int]) -> Inte
         for variable, made in zip(updated, distinct([each.name for each in updated], "variable"), strict=True)
     ]
     checks = [check for check in runtime_sizes.conditions(graph.roots) if check.body is None]
-    return Interface(name, named, fixed, inputs, outputs, state, [*checks, *_kept_shapes(graph)])
+    return Interface(name, named, fixed, inputs, outputs, state, [*checks, *_kept_shapes(graph)], call)
 
 
 def _sizes_of(graph: FunctionGraph) -> list[Atom]:

@@ -22,6 +22,11 @@ _HEAD = """\
    what a thread knows. */
 {programs}
 {data}
+#ifdef __MINGW32__
+/* Compilers of Windows refer to this where there are floats. The library of Microsoft's compiler has it, others not. */
+__declspec(selectany) int _fltused = 1;
+#endif
+
 static int64_t address(const void *place)
 {{
     return (int64_t)(uintptr_t)place;
@@ -34,14 +39,14 @@ size_t {name}_workspace(const {name}_sizes *sizes)
 }}
 """
 _RUN = """\
-int {name}_run(const {name}_sizes *sizes, const {name}_inputs *inputs, const {name}_outputs *outputs,
+int {name}_{call}(const {name}_sizes *sizes, const {name}_inputs *inputs, const {name}_outputs *outputs,
     {name}_state *state, void *workspace, size_t bytes)
 {{
 {calls}
 }}
 """
 _PARALLEL = """\
-int {name}_run_parallel(const {name}_sizes *sizes, const {name}_inputs *inputs, const {name}_outputs *outputs,
+int {name}_{call}_parallel(const {name}_sizes *sizes, const {name}_inputs *inputs, const {name}_outputs *outputs,
     {name}_state *state, void *workspace, size_t bytes,
     int threads, {name}_parallel_for parallel_for, void *context)
 {{
@@ -51,11 +56,28 @@ int {name}_run_parallel(const {name}_sizes *sizes, const {name}_inputs *inputs, 
 }}
 """
 _SUPPORTS = """\
-/* Whether this processor has the instructions that a program needs. */
-#if defined(__GNUC__) || defined(__clang__)
-#define SUPPORTS(feature) __builtin_cpu_supports(feature)
+/* Whether this processor, and its system, have the instructions of a level of x86-64. */
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#include <cpuid.h>
+static int supports(int level)
+{
+    unsigned int a, b, c, d, kept = 0, other;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & 0x00900000u) != 0x00900000u) /* SSE4.2, POPCNT */
+        return 0;
+    if (level <= 2)
+        return 1;
+    if ((c & 0x18001000u) != 0x18001000u) /* FMA, OSXSAVE, AVX */
+        return 0;
+    __asm__ volatile("xgetbv" : "=a"(kept), "=d"(other) : "c"(0));
+    if ((kept & 0x06u) != 0x06u || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || (b & 0x120u) != 0x120u) /* AVX2, BMI2 */
+        return 0;
+    return level <= 3 || ((kept & 0xe0u) == 0xe0u && (b & 0xc0030000u) == 0xc0030000u); /* AVX-512 F, DQ, BW, VL */
+}
 #else
-#define SUPPORTS(feature) 0
+static int supports(int level)
+{
+    return level < 2;
+}
 #endif
 """
 _STATE = """\
@@ -83,12 +105,8 @@ const char *{name}_error(int status)
     }}
 }}
 """
-_TESTED = {
-    "x86-64-v2": ("sse4.2", "popcnt"),
-    "x86-64-v3": ("avx2", "fma", "bmi2"),
-    "x86-64-v4": ("avx512f", "avx512bw", "avx512dq", "avx512vl"),
-}
-"""What is looked for of each level of x86-64."""
+_TESTED = {"x86-64-v2": 2, "x86-64-v3": 3, "x86-64-v4": 4}
+"""The levels of x86-64 that not all of its processors have."""
 
 
 def shim(model: Model) -> str:
@@ -115,13 +133,15 @@ def _used(helpers: str, text: str) -> str:
     return "\n\n".join([head, define, *kept]) + "\n" if kept or "LARGEST" in text else ""
 
 
-def _tests(level: Level) -> tuple[str, ...]:
-    return _TESTED.get(level.target.name, ()) if level.target.is_x86 else ()
+def _tests(level: Level) -> int:
+    """The level that a program asks for; 0 if any processor of its family runs it."""
+    return _TESTED.get(level.target.name, 0) if level.target.is_x86 else 0
 
 
 def _public(model: Model) -> str:
     """The functions that others call: each calls that of the best level whose instructions this processor has."""
-    given = {"name": model.interface.name, "guard": model.interface.guard}
+    face = model.interface
+    given = {"name": face.name, "guard": face.guard, "call": face.call}
     arguments = "sizes, inputs, outputs, state, workspace, bytes"
     size = lambda end: f"layout{end} at;\n return lay_out{end}(sizes, &at) == 0 ? (size_t)at.bytes : 0;"
     parts = [_WORKSPACE.format(**given, bodies=_chosen(model, size, "0"))]
@@ -141,8 +161,7 @@ def _chosen(model: Model, body: Callable[[str], str], none: str) -> str:
         text = [line.strip() for line in body(f"_{level.label}" if level.label else "").splitlines()]
         if not (tests := _tests(level)):
             return "\n".join([*lines, *(f"    {line}" for line in text)])
-        condition = " && ".join(f'SUPPORTS("{feature}")' for feature in tests)
-        lines += [f"    if ({condition}) {{", *(f"        {line}" for line in text), "    }"]
+        lines += [f"    if (supports({tests})) {{", *(f"        {line}" for line in text), "    }"]
     return "\n".join([*lines, f"    return {none};"])
 
 

@@ -55,7 +55,7 @@ class _State(ctypes.Structure):
 _library = ctypes.CDLL(str(Path(__file__).with_name("{file}")))
 _library.{name}_workspace.restype = ctypes.c_size_t
 _library.{name}_workspace.argtypes = [ctypes.c_void_p]
-_library.{name}_run.argtypes = [ctypes.c_void_p] * 5 + [ctypes.c_size_t]
+_library.{name}_{call}.argtypes = [ctypes.c_void_p] * 5 + [ctypes.c_size_t]
 _library.{name}_error.restype = ctypes.c_char_p
 _lock = threading.Lock()
 {variables}
@@ -130,6 +130,7 @@ def module(model: Model, file: str) -> str:
     takes = ", ".join(f"{each.name}: {declared(node)}" for each, node in zip(face.inputs, graph.inputs, strict=True))
     gives = ", ".join(map(str, graph.returns))
     return _MODULE.format(
+        call=face.call,
         name=name,
         file=file,
         exported=", ".join(map(repr, [name, *(["variables"] if face.state else [])])),
@@ -171,7 +172,7 @@ def _lines(model: Model, copied: Mapping[str, str]) -> list[str]:
     lines.append(f"bytes_ = _library.{name}_workspace(ctypes.byref(sizes))")
     state = "ctypes.byref(_state)" if face.state else "None"
     given = f"*map(ctypes.byref, (sizes, inputs, outputs)), {state}, {copied['workspace']}(bytes_), bytes_"
-    call = f"_library.{name}_run({given})"
+    call = f"_library.{name}_{face.call}({given})"
     if face.state:
         lines += ["with _lock:", f"    status = {call}"]
     else:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from scanjit import errors, ir
+from scanjit import errors, ir, types
 from scanjit.ir import Node
 from scanjit.loops.structure import Tree
 from scanjit.ops.view import DIMSHUFFLE
@@ -23,6 +23,13 @@ from scanjit.types import Type
 
 State = dict[str, np.ndarray]
 """A state: arrays by name. Which ones there are, `StepFunction.state_types` says."""
+
+
+class FixedStep(NamedTuple):
+    """A step of known sizes: the function that keeps its state, and the sizes that are no part of the state."""
+
+    function: CompiledFunction[Any]
+    sizes: dict[str, int]
 
 
 class StepFunction:
@@ -204,6 +211,46 @@ class StepFunction:
         outputs = self._whole.tree.unflatten(whole.outputs[: len(self._outputs)])
         graph = graph_of(list(whole.inputs[:count]), outputs, updates, places)
         return CompiledFunction(graph, self.name, self.mode)
+
+    def for_sizes(self, sizes: Mapping[str, int]) -> FixedStep:
+        """A function of one step which keeps its state in shared variables, for sizes that are known.
+
+        Parameters
+        ----------
+        sizes : the sizes of the state, by the names that the types of the inputs give them.
+
+        Examples
+        --------
+        >>> import scanjit as sj
+        >>> x = sj.tensor(("T", "B"), name="x")
+        >>> step = sj.step_function(([x], sj.cumsum(x, axis=0)), mode="reference")
+        >>> step.for_sizes({"B": 2}).function([1.0, 2.0])
+        array([1., 2.])
+        """
+        inputs, initial = self._for_one_step([state.initial for state in self._states])
+        for node, axis in zip(inputs, self._whole.given.values(), strict=True):
+            if axis is None and self._whole.timed and node in ir.walk(initial, sizes=False):
+                raise errors.ArgumentError(
+                    f"the first state of {self.name} depends on the value of {node.name!r}",
+                    fix="give that value: step.stateful(step.initial_state(...)) is a function with its state",
+                )
+        dims = [dim for node in inputs for dim in ir.declared(node).shape]
+        known = {str(atom.name): atom for dim in dims for atom in types.atoms(dim)}
+        used = {atom for state in self._states for dim in state.initial.type.shape for atom in types.atoms(dim)}
+        missing = sorted(name for name, atom in known.items() if atom in used and name not in sizes)
+        if missing:
+            raise errors.ArgumentError(
+                f"the state of {self.name} has sizes that are not known",
+                got=", ".join(f"{name}: {kind}" for name, kind in self.state_types.items()),
+                fix=f"pass sizes={{{', '.join(f'{name!r}: 1' for name in missing)}}}",
+            )
+        env = {atom: sizes.get(name, 1) for name, atom in known.items()}
+        rows = [
+            np.zeros([types.evaluate(dim, env) for dim in ir.declared(node).shape], ir.declared(node).dtype)
+            for node in inputs
+        ]
+        left = {name: size for name, size in sizes.items() if name not in known or known[name] not in used}
+        return FixedStep(self.stateful(self.initial_state(*rows)), left)
 
     def _apart(self, args: tuple[Any, ...]) -> tuple[Sequence[Any], State | None]:
         count = len(self._whole.given)

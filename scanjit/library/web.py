@@ -1,0 +1,173 @@
+"""A library for web pages and Node: a WebAssembly module, and JavaScript with types for TypeScript that calls it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from scanjit import errors, types
+from scanjit.library import build
+from scanjit.library.javascript import PAGE, SCRIPT, TYPES
+from scanjit.library.model import Array, Interface
+from scanjit.signatures import DType
+from scanjit.types import Atom, Dimension
+
+ARRAYS = {
+    "bool": "Uint8Array",
+    "int8": "Int8Array",
+    "int16": "Int16Array",
+    "int32": "Int32Array",
+    "int64": "BigInt64Array",
+    "uint8": "Uint8Array",
+    "float32": "Float32Array",
+    "float64": "Float64Array",
+}
+_EXPORTED = ("workspace", "error")
+_OF_STATE = ("state_init", "state_size")
+
+
+def module(folder: Path, face: Interface, objects: Sequence[str]) -> None:
+    """Link `name.wasm`: it imports nothing, so that a page needs no more than this file."""
+    if find_spec("ziglang") is None:
+        raise errors.ArgumentError(
+            "a WebAssembly module needs a linker",
+            got="the package ziglang is not installed",
+            fix="pip install scanjit[wasm]; or kind='object', and link it with wasm-ld",
+            where="",
+        )
+    name = face.name
+    exported = [face.call, *_EXPORTED, *(_OF_STATE if face.state else ())]
+    flags = [f"-Wl,--export={name}_{function}" for function in exported]
+    flags += ["-Wl,--export=__heap_base", "-Wl,--no-entry", "-Wl,--strip-all", "-Wl,-z,stack-size=262144"]
+    command = [
+        sys.executable,
+        "-m",
+        "ziglang",
+        "cc",
+        "-target",
+        "wasm32-wasi",
+        "-mexec-model=reactor",
+        "-O2",
+        "-std=c99",
+    ]
+    build.call([*command, *flags, f"{name}.c", *objects, "-o", f"{name}.wasm"], folder)
+
+
+def texts(face: Interface) -> dict[str, str]:
+    """The files beside the module: JavaScript, the types of it, an example page, and what tells Node that it is a
+    module."""
+    inputs = [_described(each, face) for each in face.inputs if each.atom is None]
+    outputs = [_described(each, face) for each in face.outputs]
+    state = _with_offsets([(each, int(types.as_int(types.product(each.shape)))) for each, _ in face.state])
+    lists = {"inputs": inputs, "outputs": outputs, "state": state}
+    body = "\n".join(f"  {key}: [\n{_rows(rows)}  ]," for key, rows in lists.items())
+    described = f"{{\n  name: {json.dumps(face.name)},\n  sizes: {json.dumps(list(face.sizes.values()))},\n{body}\n}}"
+    return {
+        f"{face.name}.js": SCRIPT.replace("$NAME_CALL", f"{face.name}_{face.call}")
+        .replace("$NAME", face.name)
+        .replace("$FACE", described),
+        f"{face.name}.d.ts": _types(face),
+        "index.html": PAGE.replace("$NAME", face.name).replace("$CALL", _call(face)),
+        "package.json": json.dumps({"name": face.name, "type": "module", "main": f"{face.name}.js"}, indent=2) + "\n",
+    }
+
+
+def _rows(rows: Sequence[str]) -> str:
+    return "".join(f"    {row},\n" for row in rows)
+
+
+def _described(each: Array, face: Interface) -> str:
+    """An array of the interface, as JavaScript: its shape is a function of the sizes."""
+    shape = ", ".join(expression(dim, face) for dim in each.shape)
+    known = [face.sizes.get(atom) if (atom := types.as_atom(dim)) is not None else None for dim in each.shape]
+    return (
+        f"{{ name: {json.dumps(each.name)}, type: {ARRAYS[each.dtype.name]}, sizes: {json.dumps(known)}, "
+        f"shape: (s) => [{shape}] }}"
+    )
+
+
+def _with_offsets(arrays: Sequence[tuple[Array, int]]) -> list[str]:
+    """The arrays of the state with their places in its struct, as C lays them out."""
+    found, at = [], 0
+    for each, count in arrays:
+        size = _bytes(each.dtype)
+        at = -(-at // size) * size
+        shape = ", ".join(str(dim) for dim in each.shape)
+        found.append(
+            f"{{ name: {json.dumps(each.name)}, type: {ARRAYS[each.dtype.name]}, offset: {at}, count: {count}, "
+            f"shape: [{shape}] }}"
+        )
+        at += max(count, 1) * size
+    return found
+
+
+def _bytes(dtype: DType) -> int:
+    return int(dtype.itemsize)
+
+
+_CALLS: Mapping[str, str] = {
+    "min": "Math.min({0}, {1})",
+    "max": "Math.max({0}, {1})",
+    "//": "Math.floor({0} / {1})",
+    "%": "mod({0}, {1})",
+    "root": "Math.floor(Math.sqrt({0}))",
+}
+
+
+def expression(dim: Dimension, face: Interface) -> str:
+    """A dimension in JavaScript, of sizes that lie in `s`."""
+    if isinstance(dim, int):
+        return str(dim)
+    found = ""
+    for monomial, factor in types.terms(dim):
+        factors = [_atom(atom, face) for atom in monomial]
+        if abs(factor) != 1 or not factors:
+            factors.insert(0, str(abs(factor)))
+        sign = "-" if factor < 0 else "+"
+        found += f" {sign} {' * '.join(factors)}" if found else f"{'-' if factor < 0 else ''}{' * '.join(factors)}"
+    return found
+
+
+def _atom(atom: Atom, face: Interface) -> str:
+    if atom in face.fixed:
+        return str(face.fixed[atom])
+    if atom in face.sizes:
+        return f"s.{face.sizes[atom]}"
+    return _CALLS[atom.kind].format(*(f"({expression(each, face)})" for each in atom.args))
+
+
+def _types(face: Interface) -> str:
+    """The text of the types."""
+    sizes = "".join(f"  {made}?: number;\n" for made in face.sizes.values())
+    inputs = "".join(
+        f"  {each.name}: {_accepted(each)}; // {each.dtype.name}[{', '.join(map(str, each.shape))}]\n"
+        for each in face.inputs
+        if each.atom is None
+    )
+    outputs = "".join(f"  {each.name}: Shaped<{ARRAYS[each.dtype.name]}>;\n" for each in face.outputs)
+    state = "".join(f"  {each.name}: {ARRAYS[each.dtype.name]};\n" for each, _ in face.state)
+    return TYPES.format(sizes=sizes, inputs=inputs, outputs=outputs, state=state)
+
+
+def _accepted(each: Array) -> str:
+    """What an input may be: an array, or, if it has no axes, a number."""
+    element = {"int64": "bigint", "bool": "number | boolean"}.get(each.dtype.name, "number")
+    array = f"{ARRAYS[each.dtype.name]} | ArrayLike<{element}>"
+    return array if each.shape else f"{array} | {element}"
+
+
+def _call(face: Interface) -> str:
+    """An example call: zeros, and sizes of 4."""
+    sizes = ", ".join(f"{made}: 4" for made in face.sizes.values())
+    lines = [f"const s = {{{f' {sizes} ' if sizes else ''}}};"]
+    given = []
+    for each in face.inputs:
+        if each.atom is None:
+            count = expression(types.product(each.shape), face)
+            lines.append(f"const {each.name} = new {ARRAYS[each.dtype.name]}({count});")
+            given.append(each.name)
+    lines.append(f"const outputs = model.run({{ {', '.join(given)} }}, s);")
+    return "\n      ".join(lines)

@@ -1,0 +1,112 @@
+"""Functions that people export: for the tests of compilers and processors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import lasagne_like as lasagne
+import scanjit as sj
+from lasagne_like.layers import DenseLayer, GRULayer, InputLayer, LSTMLayer, get_output
+
+
+class Case(NamedTuple):
+    """A function, the arguments of a call, and how many calls there are."""
+
+    f: Any
+    args: list[Any]
+    calls: int = 1
+
+
+def numbers(*shape: int, dtype: str = "float64") -> np.ndarray:
+    return np.random.default_rng(7).normal(size=shape).astype(dtype)
+
+
+def garch() -> Case:
+    """The likelihood of a GARCH(1, 1), and its gradient."""
+    r, p = sj.vector("r"), sj.tensor((3,), name="parameters")
+    before = sj.concatenate([np.zeros(1), r[:-1]])
+    variance = sj.scan(lambda last, v: sj.exp(p[0]) + p[1] * last**2 + p[2] * v, before, sj.constant(1.0))
+    loss = (sj.log(variance) + r**2 / variance).sum()
+    return Case(sj.function([r, p], [loss, sj.grad(loss, p)]), [numbers(300), np.array([-2.0, 0.1, 0.8])])
+
+
+def biquads() -> Case:
+    """A bank of filters of second order."""
+    x, b, a = sj.vector("x"), sj.tensor((3, "N"), name="b"), sj.tensor((2, "N"), name="a")
+    zero = sj.zeros((b.shape[1],))
+
+    def step(row, s1, s2):
+        y = b[0] * row + s1
+        return y, b[1] * row - a[0] * y + s2, b[2] * row - a[1] * y
+
+    y, _, _ = sj.scan(step, x, [None, zero, zero])
+    return Case(sj.function([x, b, a], y), [numbers(300), 0.3 * numbers(3, 10), 0.2 * numbers(2, 10)])
+
+
+def kalman() -> Case:
+    """A filter of four states and two measurements."""
+    ys, F, H = sj.tensor(("T", 2), name="y"), sj.tensor((4, 4), name="F"), sj.tensor((2, 4), name="H")
+
+    def step(y, m, P):
+        m, P = F @ m, F @ P @ F.T + 0.1 * np.eye(4)
+        S = H @ P @ H.T + 0.5 * np.eye(2)
+        K = sj.solve(S, H @ P).T
+        return m + K @ (y - H @ m), P - K @ H @ P
+
+    m, P = sj.scan(step, ys, [np.zeros(4), np.eye(4)])
+    return Case(sj.function([ys, F, H], [m, P[-1]]), [numbers(50, 2), 0.4 * numbers(4, 4), numbers(2, 4)])
+
+
+def stack() -> Case:
+    """An LSTM and a GRU with a mask."""
+    lasagne.random.set_rng(np.random.RandomState(1))
+    x, m = sj.tensor3("x", "float32"), sj.matrix("mask", "float32")
+    l_x, l_m = InputLayer((None, None, 4), x), InputLayer((None, None), m)
+    network = GRULayer(LSTMLayer(l_x, 10, mask_input=l_m), 9, mask_input=l_m)
+    with_floats = get_output(DenseLayer(network, 3, num_leading_axes=2))
+    mask = (numbers(3, 20) > -1).astype("float32")
+    return Case(sj.function([x, m], with_floats), [numbers(3, 20, 4, dtype="float32"), mask])
+
+
+def characters() -> Case:
+    """A training step of a model of characters."""
+    ids, targets = sj.tensor(("B", "T"), "int32", "ids"), sj.tensor(("B", "T"), "int32", "targets")
+    lasagne.random.set_rng(np.random.RandomState(2))
+    l_in = InputLayer((None, None), ids)
+    hidden = GRULayer(lasagne.layers.EmbeddingLayer(l_in, 12, 6), 16)
+    scores = get_output(DenseLayer(hidden, 12, num_leading_axes=2, nonlinearity=None))
+    rows = sj.log_softmax(scores.reshape((-1, 12)))
+    loss = -rows[sj.arange(rows.shape[0]), targets.reshape((-1,))].mean()
+    updates = lasagne.updates.adam(loss, lasagne.layers.get_all_params(hidden, trainable=True), 0.01)
+    text = np.random.default_rng(3).integers(0, 12, (4, 21)).astype("int32")
+    return Case(sj.function([ids, targets], loss, updates=updates), [text[:, :-1], text[:, 1:]], calls=4)
+
+
+def amplifier(units: int = 40) -> Case:
+    """One sample of a model of an amplifier: an LSTM, and a dense layer."""
+    lasagne.random.set_rng(np.random.RandomState(4))
+    x = sj.tensor((1, "T", 1), "float32", "x")
+    w = {
+        k: sj.shared(0.3 * numbers(*s, dtype="float32"), k)
+        for k, s in {"W": (1, 4 * units), "R": (units, 4 * units)}.items()
+    }
+    out = sj.shared(0.3 * numbers(units, 1, dtype="float32"), "out")
+
+    def step(row, h, c):
+        z = row @ w["W"] + h @ w["R"]
+        i, f, g, o = (z[:, units * k : units * (k + 1)] for k in range(4))
+        c = sj.sigmoid(f) * c + sj.sigmoid(i) * sj.tanh(g)
+        return sj.sigmoid(o) * sj.tanh(c), c
+
+    zero = sj.zeros((1, units), "float32")
+    h, _ = sj.scan(step, x.transpose(1, 0, 2), [zero, zero], name="lstm")
+    y = x + (h @ out).transpose(1, 0, 2)
+    return Case(sj.step_function(([x], y), time=1).for_sizes({}).function, [numbers(1, 1, dtype="float32")], calls=50)
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    made.__name__: made for made in (garch, biquads, kalman, stack, characters, amplifier)
+}

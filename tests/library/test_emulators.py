@@ -1,0 +1,90 @@
+"""Exports for other processors and systems, built by `zig cc`, run by emulators: within the bounds of rounding."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from tests.library.models import CASES, Case
+from tests.library.support import STRICT, Built, same
+
+pytestmark = pytest.mark.skipif(find_spec("ziglang") is None, reason="needs the package ziglang")
+ZIG = [sys.executable, "-m", "ziglang", "cc"]
+EMULATED = {
+    "aarch64-linux": ("aarch64-linux-musl", "aarch64"),
+    "riscv64-linux": ("riscv64-linux-musl", "riscv64"),
+    "armv7-linux": ("arm-linux-musleabihf", "arm"),
+}
+BUILT = {"x86_64-windows": "x86_64-windows-gnu", "arm64-macos": "aarch64-macos"}
+
+
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sj.config, "threads", 1)
+
+
+def emulator(name: str) -> str:
+    for command in (f"qemu-{name}-static", f"qemu-{name}"):
+        if shutil.which(command):
+            return command
+    pytest.skip(f"needs qemu-{name}")
+
+
+def compare(case: Case, built: Built, exactly: bool) -> None:
+    """The results of some calls, and the variables after them, beside Python's."""
+    before = {variable: variable.get_value() for variable in case.f.graph.variables}
+    found, state = built.call(*case.args, calls=case.calls)
+    assert built.status == 0, built.said
+    wanted = None
+    for _ in range(case.calls):
+        wanted = case.f(*case.args)
+    results = wanted if isinstance(wanted, list) else [wanted]
+    after = [variable.get_value() for _, variable in built.face.state]
+    sj.set_values(before)
+    for one, other in zip([*found, *state], [*results, *after], strict=True):
+        if exactly:
+            same(one, other)
+        else:
+            bound = 2e-4 if one.dtype == np.float32 else 1e-9
+            np.testing.assert_allclose(one, other, rtol=bound, atol=bound)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_zig_builds_what_python_computes(name: str, tmp_path: Path) -> None:
+    case = CASES[name]()
+    compare(case, Built(case.f, tmp_path, ZIG, STRICT), exactly=True)
+
+
+@pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3"])
+@pytest.mark.parametrize("name", ["garch", "stack"])
+def test_levels_of_x86(name: str, level: str, tmp_path: Path) -> None:
+    case = CASES[name]()
+    compare(case, Built(case.f, tmp_path, ZIG, target=level), exactly=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", EMULATED)
+@pytest.mark.parametrize("name", CASES)
+def test_other_processors(name: str, target: str, tmp_path: Path) -> None:
+    triple, processor = EMULATED[target]
+    run = emulator(processor)
+    case = CASES[name]()
+    built = Built(case.f, tmp_path, [*ZIG, "-target", triple, "-static"], STRICT, [run], target=target)
+    compare(case, built, exactly=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", BUILT)
+def test_other_systems_link(target: str, tmp_path: Path) -> None:
+    case = CASES["amplifier"]()
+    sj.export_library(case.f, tmp_path, kind="object", target=target)
+    command = [*ZIG, "-target", BUILT[target], *STRICT, "example.c", "model.c", "model_code.o", "-o", "example"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
