@@ -126,8 +126,11 @@ def _nests(x: Any) -> str:
     from scanjit.schedule.nests.printer import program_listing
     from scanjit.schedule.pipeline import fused_program
 
-    stages = _staged(x).stages
-    return "\n".join(program_listing(fused_program(s.stage.origins, s.stage.outputs, s.program.target)) for s in stages)
+    staged = _staged(x)
+    programs = [
+        fused_program(s.stage.origins, s.stage.outputs, s.program.target, staged.changing) for s in staged.stages
+    ]
+    return "\n".join(map(program_listing, programs))
 
 
 def _blocks(x: Any) -> str:

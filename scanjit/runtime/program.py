@@ -46,7 +46,7 @@ class Staged:
     ) -> None:
         self.origins, self.name, self.mode, self._asked = origins, name, mode, outputs
         self._conditions = [c for c in runtime_sizes.conditions(outputs) if c.on_values]
-        self._timed, self._changing = timer is not None, frozenset(changing)
+        self._timed, self.changing = timer is not None, frozenset(changing)
         self._recipe, kernels = self._found() or self._compiled()
         self._simple = self._recipe.simple and not self._conditions
         self.stages = [
@@ -59,7 +59,7 @@ class Staged:
         """What the front end makes of the graph. Where the recipe was found in the cache, only who asks makes it."""
         from scanjit.runtime.front import front
 
-        return front(self.origins, self._asked, self._conditions, self.name, self._timed, self._changing)
+        return front(self.origins, self._asked, self._conditions, self.name, self._timed, self.changing)
 
     def _made(self, number: int) -> Made:
         return self.front.stages[number]
@@ -68,7 +68,7 @@ class Staged:
     def _key(self) -> Key | None:
         if self.mode != "numba" or self._timed:
             return None
-        return key_of(self.origins, self._asked, self.name, self._changing)
+        return key_of(self.origins, self._asked, self.name, self.changing)
 
     def _found(self) -> tuple[Recipe, list[list[Kernel]]] | None:
         """The recipe that an earlier process left in the cache, with its kernels."""
