@@ -7,8 +7,7 @@ from scanjit.codegen.guard import open_guard
 from scanjit.codegen.names import INT64, number, suffix
 from scanjit.kinds import kind_of
 from scanjit.ops import Reduction
-from scanjit.ops.bfloat import MUL_PAIRS
-from scanjit.ops.elementwise import MUL
+from scanjit.ops.elementwise import MUL, Elementwise
 from scanjit.ops.reduce import ArgReduction
 from scanjit.ops.stretch import SUM
 from scanjit.schedule.nests import Apply, Reduce, reductions_in, walk_values
@@ -168,9 +167,9 @@ class Together:
         if reduction.op is SUM and isinstance(term, Apply) and term.op is MUL and kind_of(term.dtype).floating:
             left, right = (self.value_of(arg, point) for arg in term.args)
             return [f"fma({left}, {right}, {total})"]
-        if reduction.op is SUM and isinstance(term, Apply) and term.op is MUL_PAIRS:
-            left, right = (self.value_of(arg, point) for arg in term.args)
-            return [f"dot_bf16({total}, {left}, {right})"]
+        plus = term.op.plus if isinstance(term, Apply) and isinstance(term.op, Elementwise) else None
+        if reduction.op is SUM and isinstance(term, Apply) and plus is not None:
+            return [plus.format(*(self.value_of(arg, point) for arg in term.args), total=total)]
         return [reduction.op.combine.replace("{0}", total).replace("{1}", self.value_of(term, point))]
 
     def _better(self, reduction: Reduce, sign: str, point: Point, names: list[str]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from scanjit.ir import OPS
 from scanjit.ops import (
-    bfloat,
     branch,
     custom,
     elementwise,
@@ -11,6 +10,7 @@ from scanjit.ops import (
     guest,
     index,
     linalg,
+    narrow,
     order,
     probe,
     prod,

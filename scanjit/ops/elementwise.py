@@ -41,6 +41,8 @@ class Elementwise(Op):
     domain : the range from which tests sample each operand: a pair (low, high) for each.
     mixed : whether the first operand is a condition.
     own_dtypes : whether operands may have different dtypes.
+    plus : the expression in generated code that adds the result to `{total}`, of the result's type, in one instruction;
+        None if there is no such expression.
     stays_finite : positions of operands. If only such an operand changes, from one finite value to another, a finite
         result stays finite. None: found out by computing a few values.
     """
@@ -60,6 +62,7 @@ class Elementwise(Op):
         domain: Sequence[tuple[float, float]] = ((-3.0, 3.0),),
         mixed: bool = False,
         own_dtypes: bool = False,
+        plus: str | None = None,
         stays_finite: tuple[int, ...] | None = None,
         **rest: Parameter,
     ) -> None:
@@ -78,6 +81,7 @@ class Elementwise(Op):
         super().__init__(name, infer=infer, batch=self._batch, aligned=_aligned_by_broadcasting, **rest)
         self.lower, self.result, self.takes, self.bools, self.mixed = lower, result, takes, bools, mixed
         self.formula, self.cost, self.domain, self.stays_finite = formula, cost, domain, stays_finite
+        self.plus = plus
 
     def prepare(self, values: Sequence[object]) -> Sequence[Node]:
         if self.mixed:

@@ -31,8 +31,6 @@ def _extreme(name: str, pairwise: Elementwise, **rest: Parameter) -> Reduction:
         name,
         join=lambda a, b: apply(pairwise, a, b),
         combine=pairwise.name + "({0}, {1})",
-        empty=False,
-        vjp=_extreme_vjp,
         **rest,
     )
 
@@ -43,6 +41,8 @@ MAX = _extreme(
     horizontal="reduce_max",
     initial=lambda dtype: kind_of(dtype).limits[0],
     function=np.maximum.reduce,
+    empty=False,
+    vjp=_extreme_vjp,
     doc="the largest over axes; NaN if there is one",
 )
 MIN = _extreme(
@@ -51,7 +51,18 @@ MIN = _extreme(
     horizontal="reduce_min",
     initial=lambda dtype: kind_of(dtype).limits[1],
     function=np.minimum.reduce,
+    empty=False,
+    vjp=_extreme_vjp,
     doc="the smallest over axes; NaN if there is one",
+)
+SUPREMUM = _extreme(
+    "supremum",
+    MAXIMUM,
+    horizontal="reduce_max",
+    initial=lambda dtype: kind_of(dtype).limits[0],
+    function=lambda x, axis: np.maximum.reduce(x, axis=axis, initial=kind_of(x.dtype).limits[0]),
+    empty=True,
+    doc="the largest over axes; the lowest value of the dtype if there is none, NaN if there is one",
 )
 ANY = Reduction(
     "any",

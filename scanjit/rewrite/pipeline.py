@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from scanjit.ir import Node, replace, sizes_are_given
 from scanjit.records import record
 from scanjit.rewrite import algebra, algebra_linalg, algebra_shape, factor
-from scanjit.rewrite.bfloat import in_pairs
 from scanjit.rewrite.branches import rules as branch_rules, share, sizes_outside
 from scanjit.rewrite.end import without_end
 from scanjit.rewrite.engine import Note, Rewriter
 from scanjit.rewrite.guards import guards
+from scanjit.rewrite.narrow import in_packs
 from scanjit.rewrite.scan_apart import apart
 from scanjit.rewrite.scan_entries import by_entries
 from scanjit.rewrite.scan_hoist import hoist
@@ -111,7 +111,7 @@ PIPELINE: tuple[tuple[str, Pass], ...] = (
     ("loops", loops),
     ("straight_lines", straight_lines),  # after all passes that treat a system as one op
     ("guards", guards),  # products that masks make needless
-    ("in_pairs", in_pairs),  # after all passes that know products
+    ("in_packs", in_packs),  # after all passes that know products
 )
 """The names and the passes `(outputs, notes) -> outputs`."""
 

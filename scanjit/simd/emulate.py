@@ -22,7 +22,7 @@ import numpy as np
 from scanjit.kinds import KINDS, Kind
 from scanjit.ops.guest import PREFIX
 
-from . import emulated_guest, emulated_lapack, math_bfloat, table
+from . import emulated_guest, emulated_lapack, narrow, table
 from .emulated_memory import Memory, MemoryFault
 from .lanes import Lanes, select
 from .names import parse
@@ -160,11 +160,11 @@ def _shuffle(name: str, x: Any, other: Any) -> NumpyLanes:
     return NumpyLanes(np.concatenate([x.array, x.like(_vector(other)).array])[chosen(lanes)], x.kind)
 
 
-def _dot_pairs(total: Any, left: Any, right: Any) -> Lanes:
-    lanes = len(_array(total, KINDS["f32"], _vector(total).lanes, "float32"))
-    for pairs in (left, right):
-        _array(pairs, KINDS["i32"], lanes, "pairs")
-    return math_bfloat.dot_bf16(total, left, right)
+def _dot(function: Callable[..., Lanes], kind: Kind, total: Any, left: Any, right: Any) -> Lanes:
+    lanes = len(_array(total, kind, _vector(total).lanes, kind.name))
+    for packed in (left, right):
+        _array(packed, KINDS["i32"], lanes, "packed numbers")
+    return function(total, left, right)
 
 
 def _barrier(address: int, thread: int, threads: int, line: int) -> None:
@@ -257,7 +257,8 @@ def _plain(name: str, memory: Memory) -> Emulated:
         "lane_i64": _lane_i64,
         "concat_lanes": _concat,
         "opaque": _vector,
-        "dot_bf16": _dot_pairs,
+        "dot_bf16": functools.partial(_dot, narrow.dot_bf16, KINDS["f32"]),
+        "dot_i8": functools.partial(_dot, narrow.dot_i8, KINDS["i32"]),
     }
     return functions[name]
 

@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from scanjit.kinds import KINDS
 
-from . import lapack, math_bfloat, memory, table
+from . import lapack, memory, narrow, table
 from .llvm_lanes import I32, I64, LlvmLanes, indices, join, one_lane, splat_scalar
 from .operands import common, is_number, need, need_mask, need_vector, operand, splat
 from .types import BOOL, FLOAT, INT, NOTHING, Signature, SimdType, mask_type, simd_type
@@ -31,7 +31,7 @@ class Form(NamedTuple):
     Attributes
     ----------
     takes : a word for each argument: an "int"; a "mask" with as many lanes as the type; "offsets", int64 in as many
-        lanes; "pairs", int32 in as many lanes; the "same" type; any "vector".
+        lanes; "packed", int32 in as many lanes; the "same" type; any "vector".
     gives : a word for the result: "nothing", an "int", a "bool", a "mask", the "same" type, "one" lane of it, or
         "twice" its lanes.
     lower : a function of the builder, the type and the operands. It returns the result. Vectors are `LlvmLanes`, other
@@ -64,7 +64,7 @@ class Form(NamedTuple):
 
         def lowering(builder: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
             operands = [
-                LlvmLanes(builder, value, given.kind, given.lanes) if word in ("vector", "same", "pairs") else value
+                LlvmLanes(builder, value, given.kind, given.lanes) if word in ("vector", "same", "packed") else value
                 for word, given, value in zip(words, sig.args, args, strict=True)
             ]
             result = self.lower(builder, _type_of(words, sig.args, named), *operands)
@@ -87,7 +87,7 @@ def _check(word: str, given: Any, type_: Any) -> None:
     elif word == "mask":
         need_mask(given, need_vector(type_).lanes)
     else:
-        kind = {"offsets": "i64", "pairs": "i32"}.get(word)
+        kind = {"offsets": "i64", "packed": "i32"}.get(word)
         wanted = type_ if kind is None else simd_type(KINDS[kind], need_vector(type_).lanes)
         need(given is wanted, f"expected {wanted}, got {given}")
 
@@ -214,10 +214,16 @@ FORMS: dict[str, Form] = {
     ),
     "concat_lanes": Form("vector same", "twice", lambda b, t, *parts: join(parts)),
     "dot_bf16": Form(
-        "vector pairs pairs",
+        "vector packed packed",
         "same",
-        lambda b, t, *args: math_bfloat.dot_bf16(*args),
+        lambda b, t, *args: narrow.dot_bf16(*args),
         lambda t, *args: need(t.kind is KINDS["f32"], f"not defined for {t.kind.name}"),
+    ),
+    "dot_i8": Form(
+        "vector packed packed",
+        "same",
+        lambda b, t, *args: narrow.dot_i8(*args),
+        lambda t, *args: need(t.kind is KINDS["i32"], f"not defined for {t.kind.name}"),
     ),
     "opaque": Form("vector", "same", lambda b, t, x: memory.opaque(b, x.value)),
     # without vectors

@@ -147,6 +147,10 @@ class Lanes(ABC):
         """This float32, plus the products of two pairs of bfloat16, if the CPU has such an instruction; else None."""
         return None
 
+    def dot_quads(self, left: Self, right: Self) -> Self | None:
+        """This int32, plus the products of four uint8 and four int8, if the CPU has such an instruction; else None."""
+        return None
+
     # ---- what follows from it -------------------------------------------------------------------------------------
 
     @property

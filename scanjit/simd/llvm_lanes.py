@@ -480,19 +480,30 @@ class LlvmLanes(Lanes):
         return self._scalef(exponent)
 
     def dot_pairs(self, left: LlvmLanes, right: LlvmLanes) -> LlvmLanes | None:
-        width = self.lanes * self.kind.bits
         if not (self._target.has_avx512 and self._target.has("avx512bf16")):
             return None
-        if width > 512:
+        return self._dot("avx512bf16.dpbf16ps", 512, _BFloat(), left, right)
+
+    def dot_quads(self, left: LlvmLanes, right: LlvmLanes) -> LlvmLanes | None:
+        wide = self._target.has_avx512 and self._target.has("avx512vnni")
+        if not wide and not (self._target.is_x86 and self._target.has("avxvnni")):
+            return None
+        return self._dot("avx512.vpdpbusd", 512 if wide else 256, I32, left, right)
+
+    def _dot(self, name: str, most: int, part: ir.Type, left: LlvmLanes, right: LlvmLanes) -> LlvmLanes:
+        """An instruction that adds products of parts of lanes, for registers of 128 to `most` bits. To LLVM, operands
+        are vectors of `part`."""
+        width = self.lanes * self.kind.bits
+        if width > most:
             halves = zip(self.halves(), left.halves(), right.halves(), strict=True)
-            return join([found for parts in halves if (found := parts[0].dot_pairs(*parts[1:])) is not None])
-        if width < 128:  # the smallest register: one lane is computed as all are
-            found = join([self, self]).dot_pairs(join([left, left]), join([right, right]))
-            return None if found is None else found.part(0, self.lanes)
-        b, form = self.builder, ir.VectorType(_BFloat(), 2 * self.lanes)
-        pairs = [b.bitcast(x.value, form) for x in (left, right)]
-        name = f"llvm.x86.avx512bf16.dpbf16ps.{width}"
-        return self._new(call(b, name, self.value.type, [self.value, *pairs]))
+            return join([a._dot(name, most, part, b, c) for a, b, c in halves])
+        if width < 128:  # one lane is computed as all are
+            twice = [join([x, x]) for x in (self, left, right)]
+            return twice[0]._dot(name, most, part, *twice[1:]).part(0, self.lanes)
+        b = self.builder
+        form = left.value.type if part is I32 else ir.VectorType(part, 2 * self.lanes)
+        operands = [self.value, *(b.bitcast(x.value, form) for x in (left, right))]
+        return self._new(call(b, f"llvm.x86.{name}.{width}", self.value.type, operands))
 
     def _scalef(self, exponent: LlvmLanes) -> LlvmLanes:
         width = self.lanes * self.kind.bits

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from . import arith, math_bessel, math_bfloat, math_erf, math_exp, math_log, math_pow, math_random, math_rest, math_trig
+from . import arith, math_bessel, math_erf, math_exp, math_log, math_pow, math_random, math_rest, math_trig, narrow
 from .lanes import Lanes, fma, rint, sqrt
 
 
@@ -104,8 +104,11 @@ FUNCTIONS: dict[str, Function] = {
     "arccos": Function(math_rest.from_libm("acos")),
     "arctan": Function(math_rest.from_libm("atan")),
     "arctan2": Function(math_rest.from_libm("atan2"), 2),
-    "round_bf16": Function(math_bfloat.round_bf16, inline=True),
-    "pair_bf16": Function(math_bfloat.pair_bf16, 2, result="i32", inline=True),
+    "round_bf16": Function(narrow.round_bf16, inline=True),
+    "pair_bf16": Function(narrow.pair_bf16, 2, result="i32", inline=True),
+    "round_i8": Function(narrow.round_i8, inline=True),
+    "quad_i8": Function(narrow.quad_i8, 4, result="i32"),
+    "quad_u8": Function(narrow.quad_u8, 4, result="i32"),
     "random_bits": Function(math_random.random_bits, 3, "i"),
     "random_uniform_f32": Function(math_random.random_uniform_f32, 3, "i", "f32"),
     "random_uniform_f64": Function(math_random.random_uniform_f64, 3, "i", "f64"),
@@ -147,7 +150,7 @@ LANES_ONLY = frozenset({"head", "spread"})
 PLAIN = frozenset(
     "store store_masked store_strided scatter load_i64 store_i64 barrier first_piece piece_end next_piece "
     "interrupted interrupted_at begin_loop count_steps end_loop clock stack select any_of all_of lane lane0 lane_i64 "
-    "concat_lanes opaque dot_bf16".split()
+    "concat_lanes opaque dot_bf16 dot_i8".split()
 )
 LAPACK = ("potrf", "getrf", "geqrf", "ormqr", "syevd", "gesdd", "trsm", "gemm")
 PLAIN |= {f"{routine}_{kind}" for routine in LAPACK for kind in ("f32", "f64")}

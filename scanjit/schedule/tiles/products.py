@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scanjit import types
-from scanjit.ops.bfloat import MUL_PAIRS
 from scanjit.ops.elementwise import MUL
+from scanjit.ops.narrow import MUL_PAIRS, MUL_QUADS
 from scanjit.ops.stretch import SUM
 from scanjit.schedule.nests import Access, Apply, Load, Nest, NestLoop, Reduce, reductions_in
 from scanjit.types import Dimension
@@ -19,7 +19,7 @@ def reductions_of(nest: Nest) -> list[Reduce]:
 def factors(reduction: Reduce) -> tuple[Load, Load] | None:
     """The two operands of a sum of products; None for another reduction."""
     term = reduction.term
-    if reduction.op is SUM and isinstance(term, Apply) and term.op in (MUL, MUL_PAIRS):
+    if reduction.op is SUM and isinstance(term, Apply) and term.op in (MUL, MUL_PAIRS, MUL_QUADS):
         left, right = term.args
         if isinstance(left, Load) and isinstance(right, Load):
             return left, right

@@ -1,16 +1,22 @@
-"""Numbers rounded to bfloat16, and products of pairs of them.
+"""Numbers of 8 and 16 bits that share a lane of 32 bits, and sums of their products.
 
 A bfloat16 is the upper half of a float32. Two of them fit into an int32: the first in its lower half, the second in its
 upper half. Processors with AVX512-BF16 add the products of two such pairs to a float32 in one instruction. As Intel
 defines it, that is two fused multiply-adds, of the second numbers first. Other processors compute the same with float32
 here. So results are equal on all of them, but for numbers below 2**-126, which the instruction takes for zero.
+
+Four integers of 8 bits fit into an int32 too. Processors with VNNI add the four products of two such quads, one without
+a sign and one with, to an int32. These sums are exact, and wrap as all integers do.
 """
+
+from collections.abc import Sequence
 
 from scanjit.kinds import KINDS
 
-from .lanes import Lanes, bits, fma, select
+from .arith import maximum, minimum
+from .lanes import Lanes, bits, fma, rint, select
 
-F32 = KINDS["f32"]
+F32, I32 = KINDS["f32"], KINDS["i32"]
 _UPPER = -0x10000
 """The bits of the upper half of an int32."""
 
@@ -25,6 +31,28 @@ def pair_bf16(first: Lanes, second: Lanes) -> Lanes:
     return ((_rounded(first) >> 16) & 0xFFFF) | _rounded(second)
 
 
+def round_i8(x: Lanes) -> Lanes:
+    """The nearest integer from -127 to 127, ties to even, as a float."""
+    return minimum(maximum(rint(x), x.splat(-127.0)), x.splat(127.0))
+
+
+def quad_i8(*numbers: Lanes) -> Lanes:
+    """Four numbers, each rounded to an integer from -127 to 127, in an int32; a NaN counts as 0."""
+    return _quad([round_i8(x).cast(I32) for x in numbers])
+
+
+def quad_u8(*numbers: Lanes) -> Lanes:
+    """As `quad_i8`, with 128 added to each integer."""
+    return _quad([round_i8(x).cast(I32) + 128 for x in numbers])
+
+
+def _quad(integers: Sequence[Lanes]) -> Lanes:
+    first, *rest = [(x & 0xFF) << (8 * k) for k, x in enumerate(integers)]
+    for x in rest:
+        first = first | x
+    return first
+
+
 def dot_bf16(total: Lanes, left: Lanes, right: Lanes) -> Lanes:
     """`total`, plus the sum of the products of two pairs of bfloat16."""
     found = total.dot_pairs(left, right)
@@ -32,6 +60,16 @@ def dot_bf16(total: Lanes, left: Lanes, right: Lanes) -> Lanes:
         return found
     (a, b), (c, d) = _pair(left), _pair(right)
     return fma(a, c, fma(b, d, total))
+
+
+def dot_i8(total: Lanes, left: Lanes, right: Lanes) -> Lanes:
+    """`total`, plus the sum of the products of four integers: uint8 on the left, int8 on the right."""
+    found = total.dot_quads(left, right)
+    if found is not None:
+        return found
+    for k in range(0, 32, 8):
+        total = total + ((left >> k) & 0xFF) * ((right << (24 - k)) >> 24)
+    return total
 
 
 def _rounded(x: Lanes) -> Lanes:

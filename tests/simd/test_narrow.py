@@ -1,10 +1,10 @@
-"""Rounding to bfloat16, and products of pairs: the same bits in vectors of every width, compiled and emulated."""
+"""Numbers of 16 and 8 bits, and sums of their products: the same in vectors of every width, compiled and emulated."""
 
 import numpy as np
 import pytest
 
 from scanjit.kinds import KINDS
-from scanjit.ops.bfloat import PAIR_BFLOAT16, rounded
+from scanjit.ops.narrow import PAIR_BFLOAT16, QUAD_INT8, QUAD_UINT8, to_bfloat16 as rounded, to_int8
 from scanjit.runtime import host
 from scanjit.simd import emulate
 from scanjit.target import target_for
@@ -62,11 +62,12 @@ def test_generated_code_rounds_as_numpy_does(lanes: int) -> None:
         np.testing.assert_array_equal(pairs[ordinary], wanted[ordinary])
 
 
-def sums(lanes: int, total: np.ndarray, a: np.ndarray, b: np.ndarray) -> list[np.ndarray]:
-    """`dot_bf16`, compiled and emulated."""
+def sums(dot: str, lanes: int, total: np.ndarray, a: np.ndarray, b: np.ndarray) -> list[np.ndarray]:
+    """`dot_bf16` or `dot_i8`, compiled and emulated."""
+    kind = "f32" if dot == "dot_bf16" else "i32"
     body = [f"for i in range(0, n * 4, {lanes * 4}):"]
-    body += [f"    store(y + i, dot_bf16(load_f32x{lanes}(t + i), load_i32x{lanes}(a + i), load_i32x{lanes}(b + i)))"]
-    names = [f"load_f32x{lanes}", f"load_i32x{lanes}", "store", "dot_bf16"]
+    body += [f"    store(y + i, {dot}(load_{kind}x{lanes}(t + i), load_i32x{lanes}(a + i), load_i32x{lanes}(b + i)))"]
+    names = [*{f"load_{kind}x{lanes}", f"load_i32x{lanes}"}, "store", dot]
     source = source_of(names, ["t", "a", "b", "y", "n"], body)
     found = [np.empty_like(total), np.empty_like(total)]
     compiled(source)(*[x.ctypes.data for x in (total, a, b, found[0])], len(total))
@@ -82,17 +83,57 @@ def test_products_of_pairs_are_rounded_alike_everywhere() -> None:
     low, high = (rounded(x).astype(float) * rounded(y) for x, y in (values[::2][:2], values[1::2][:2]))
     wanted = ((values[4] + high).astype(np.float32) + low).astype(np.float32)  # the second numbers first
     for lanes in (1, 2, 4, 8, 16, 32):
-        for got in sums(lanes, values[4], a, b):
+        for got in sums("dot_bf16", lanes, values[4], a, b):
             np.testing.assert_array_equal(got, wanted)
     if host.target().is_x86 and host.target().has("avx2", "fma"):
         with host.using(target_for(host.target().triple, features="+avx2,+fma")):  # without the instruction
-            np.testing.assert_array_equal(sums(8, values[4], a, b)[0], wanted)
+            np.testing.assert_array_equal(sums("dot_bf16", 8, values[4], a, b)[0], wanted)
 
 
-def test_wrong_operands_of_dot_bf16() -> None:
+@pytest.mark.parametrize("lanes", [1, 2, 8, 16, 32])
+def test_generated_code_packs_integers_as_numpy_does(lanes: int) -> None:
+    x = np.concatenate([points(), np.linspace(-140, 140, 1024, dtype=np.float32)])
+    n, results = len(x), [np.empty(len(x), dtype) for dtype in (np.float32, np.int32, np.int32)]
+    body = [f"for i in range(0, n * 4, {lanes * 4}):", f"    v = load_f32x{lanes}(x + i)"]
+    body += ["    store(r + i, round_i8(v))", "    store(s + i, quad_i8(v, -v, v * 0.5, v * 0.25))"]
+    body += ["    store(u + i, quad_u8(v, -v, v * 0.5, v * 0.25))"]
+    source = source_of(
+        [f"load_f32x{lanes}", "store", "round_i8", "quad_i8", "quad_u8"], ["x", "r", "s", "u", "n"], body
+    )
+    with np.errstate(all="ignore"):
+        rounded_to_int8 = to_int8(x)
+        quads = [op.reference(x, -x, x * np.float32(0.5), x * np.float32(0.25)) for op in (QUAD_INT8, QUAD_UINT8)]
+    for run in (
+        lambda *args: compiled(source)(*[a if isinstance(a, int) else a.ctypes.data for a in args]),
+        lambda *args: run_emulated(source, args),
+    ):
+        for result in results:
+            result[:] = 99
+        run(x, *results, n)
+        for got, wanted in zip(results, [rounded_to_int8, *quads], strict=True):
+            np.testing.assert_array_equal(got, wanted)
+
+
+def test_sums_of_products_of_quads_are_exact() -> None:
+    rng = np.random.default_rng(4)
+    n = 512
+    left, right = rng.integers(0, 256, (n, 4)), rng.integers(-128, 128, (n, 4))
+    left[0], right[0], left[1], right[1] = 255, 127, 255, -128  # the largest sums, which do not saturate
+    total = rng.integers(-(2**31), 2**31, n)
+    wanted = (total + (left * right).sum(1)).astype(np.int32)  # wraps
+    a, b = left.astype(np.uint8).view(np.int32).ravel(), right.astype(np.int8).view(np.int32).ravel()
+    for lanes in (1, 2, 4, 8, 16, 32):
+        for got in sums("dot_i8", lanes, total.astype(np.int32), a, b):
+            np.testing.assert_array_equal(got, wanted)
+    if host.target().is_x86 and host.target().has("avx2", "fma"):
+        with host.using(target_for(host.target().triple, features="+avx2,+fma")):  # without the instruction
+            np.testing.assert_array_equal(sums("dot_i8", 8, total.astype(np.int32), a, b)[0], wanted)
+
+
+def test_wrong_operands() -> None:
     pairs, numbers = (emulate.NumpyLanes(np.zeros(4, KINDS[k].dtype), KINDS[k]) for k in ("i32", "f32"))
     emulated = emulate.resolve("dot_bf16", emulate.Memory())
-    with pytest.raises(TypeError, match="expected pairs of 4 lanes"):
+    with pytest.raises(TypeError, match="expected packed numbers of 4 lanes"):
         emulated(numbers, numbers, pairs)
     body = ["store(x, dot_bf16(load_f32x4(x), load_f32x4(x), load_i32x4(x)))"]
     with pytest.raises(Exception, match="expected simd_i32x4, got simd_f32x4"):

@@ -1,0 +1,272 @@
+"""Products of numbers of 16 and 8 bits.
+
+`round_bfloat16` and `round_int8` say what is computed: `mixed` puts one of them before both operands of a product. The
+last pass of the rewrites then packs neighbours into int32: two bfloat16 (`pair_bfloat16`), or four integers of 8 bits
+(`quad_int8`). It multiplies whole packs (`contract_pairs`, `contract_quads`): half or a quarter of the bytes, and two
+or four products an instruction.
+
+A bfloat16 is a float32 with 8 instead of 24 bits of mantissa.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from scanjit.ir import Node, apply
+from scanjit.ops.elementwise import Elementwise
+from scanjit.ops.linalg import Contraction, Labels, contracted, letters
+from scanjit.ops.samples import sample
+from scanjit.ops.shape import CONCATENATE, window
+from scanjit.ops.stretch import full
+from scanjit.signatures import Array, Rule, Samples
+from scanjit.types import Dimension, Type
+
+_UPPER = np.uint32(0xFFFF0000)
+LARGEST_INT8 = 127
+"""Integers of 8 bits go from minus this to this: so the opposite of each is one of them."""
+OFFSET = 128
+"""What is added to the left integers of quads, which have no sign."""
+
+
+# ---- numbers ---------------------------------------------------------------------------------------------------------
+
+
+def to_bfloat16(x: Array) -> Array:
+    """Each number of a float32 array rounded to bfloat16, ties to even; a NaN stays one."""
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
+    nearest = bits + (((bits >> np.uint32(16)) & np.uint32(1)) + np.uint32(0x7FFF))
+    found = np.where(np.isnan(x), bits | np.uint32(0x400000), nearest) & _UPPER
+    return found.astype(np.uint32).view(np.float32).reshape(x.shape)
+
+
+def to_int8(x: Array) -> Array:
+    """Each number rounded to an integer from -127 to 127, ties to even, as a float."""
+    return np.clip(np.rint(x), -LARGEST_INT8, LARGEST_INT8)
+
+
+def _rounding(name: str, text: str, reference: Callable[[Array], Array], doc: str) -> Elementwise:
+    return Elementwise(
+        name,
+        lower=text,
+        takes="f",
+        reference=reference,
+        vjp=lambda g, y, x: (g,),  # as if it were not rounded: the true derivative is 0 almost everywhere
+        jvp=lambda tangents, y, x: tangents[0],
+        has_constant_slope=True,
+        samples=lambda rng, dtype: [((reference(sample(rng, (5,), dtype)),), {})],
+        dtypes=("float32",),
+        cost=6,
+        zero_with=(0,),
+        stays_finite=(),
+        doc=doc,
+    )
+
+
+ROUND_BFLOAT16 = _rounding("round_bfloat16", "round_bf16({0})", to_bfloat16, "the nearest bfloat16, as a float32")
+ROUND_INT8 = _rounding("round_int8", "round_i8({0})", to_int8, "the nearest integer from -127 to 127, as a float32")
+
+
+# ---- packs -----------------------------------------------------------------------------------------------------------
+
+
+def _pair(first: Array, second: Array) -> Array:
+    low, high = (to_bfloat16(x).view(np.uint32) for x in np.broadcast_arrays(first, second))
+    return ((low >> np.uint32(16)) | high).view(np.int32)
+
+
+def _numbers(pairs: Array) -> tuple[Array, ...]:
+    """The first and the second number of each pair, as float32."""
+    bits = np.array(pairs, order="C").view(np.uint32)
+    return (bits << np.uint32(16)).view(np.float32), (bits & _UPPER).view(np.float32)
+
+
+def _quad(*numbers: Array, offset: int) -> Array:
+    arrays = np.broadcast_arrays(*(np.nan_to_num(to_int8(x)).astype(np.int32) + offset for x in numbers))
+    return np.bitwise_or.reduce([(x & 255) << (8 * k) for k, x in enumerate(arrays)]).astype(np.int32)
+
+
+def _integers(quads: Array, offset: int) -> tuple[Array, ...]:
+    """The four integers of each quad, with the offset if there is one, as int32."""
+    if offset:
+        return tuple((quads >> (8 * k)) & 255 for k in range(4))
+    return tuple((quads << np.int32(24 - 8 * k)) >> 24 for k in range(4))
+
+
+def _samples(count: int) -> Callable[[np.random.Generator, str], Samples]:
+    return lambda rng, dtype: [(tuple(sample(rng, (5,), dtype) for _ in range(count)), {})]
+
+
+def _packing(name: str, text: str, count: int, reference: Rule[Array], doc: str) -> Elementwise:
+    return Elementwise(
+        name,
+        lower=text,
+        result="int32",
+        takes="f",
+        reference=reference,
+        samples=lambda rng, dtype: [(tuple(sample(rng, (5,), dtype) for _ in range(count)), {})],
+        dtypes=("float32",),
+        domain=((-3.0, 3.0),) * count,
+        cost=6 * count,
+        stays_finite=(),
+        doc=doc,
+    )
+
+
+PAIR_BFLOAT16 = _packing(
+    "pair_bfloat16",
+    "pair_bf16({0}, {1})",
+    2,
+    _pair,
+    "two numbers, each rounded to bfloat16, in an int32: the first in its lower half",
+)
+QUAD_INT8 = _packing(
+    "quad_int8",
+    "quad_i8({0}, {1}, {2}, {3})",
+    4,
+    lambda *numbers: _quad(*numbers, offset=0),
+    "four numbers, each rounded to an integer from -127 to 127, in an int32: the first in its lowest byte",
+)
+QUAD_UINT8 = _packing(
+    "quad_uint8",
+    "quad_u8({0}, {1}, {2}, {3})",
+    4,
+    lambda *numbers: _quad(*numbers, offset=OFFSET),
+    "as `quad_int8`, with 128 added to each integer",
+)
+
+
+# ---- products of packs -----------------------------------------------------------------------------------------------
+
+
+def _total(terms: Sequence[Array]) -> Array:
+    """The sum of arrays of one dtype, in that dtype."""
+    return np.add.reduce(terms, dtype=terms[0].dtype)
+
+
+Unpacked = Callable[[Array, Array], tuple[tuple[Array, ...], tuple[Array, ...]]]
+
+
+class Packed(Contraction):
+    """A contraction of packs. Each int32 holds neighbours along a summed axis.
+
+    Parameters
+    ----------
+    name : its name in the table.
+    product : multiplies two packs, and adds the products.
+    dtype : that of the result.
+    unpacked : gives the numbers in the packs of the left and of the right operand, in arrays of the result's dtype.
+    doc : one line, for the generated documentation.
+    """
+
+    def __init__(self, name: str, product: Elementwise, dtype: str, unpacked: Unpacked, doc: str) -> None:
+
+        def infer(a: Type, b: Type, **labels: Labels) -> Type:
+            return Type(np.dtype(dtype), contracted(a, b, **labels).shape)
+
+        def reference(a: Array, b: Array, *, left: Labels, right: Labels, out: Labels) -> Array:
+            text = f"{letters(left)},{letters(right)}->{letters(out)}"
+            return _total([np.einsum(text, x, y) for x, y in zip(*unpacked(a, b), strict=True)])
+
+        super().__init__(
+            name,
+            product=product,
+            infer=infer,
+            reference=reference,
+            samples=_packed_samples,
+            dtypes=("int32",),
+            never_fails=True,
+            doc=doc,
+        )
+
+
+def _packed_samples(rng: np.random.Generator, dtype: str) -> Samples:
+    for a, b, left, right, out in (
+        ((2, 3), (3, 4), (0, 1), (1, 2), (0, 2)),
+        ((3,), (3,), (0,), (0,), ()),
+        ((2, 3, 1), (2, 1, 4), (0, 1, 2), (0, 2, 3), (0, 1, 3)),
+        ((2, 0), (0, 3), (0, 1), (1, 2), (0, 2)),
+    ):
+        arrays = (_pair(*(sample(rng, shape, "float32") for _ in range(2))) for shape in (a, b))
+        yield tuple(arrays), {"left": left, "right": right, "out": out}
+
+
+def _product(name: str, result: str, function: str, zero: str, reference: Rule[Array], doc: str) -> Elementwise:
+    return Elementwise(
+        name,
+        lower=f"{function}(splat_{{T}}({zero}), {{0}}, {{1}})",
+        plus=f"{function}({{total}}, {{0}}, {{1}})",
+        result=result,
+        takes="i",
+        reference=reference,
+        dtypes=("int32",),
+        domain=((-3.0, 3.0),) * 2,
+        cost=2,
+        stays_finite=(),
+        doc=doc,
+    )
+
+
+def _unpacked_pairs(a: Array, b: Array) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    return _numbers(a), _numbers(b)
+
+
+def _unpacked_quads(a: Array, b: Array) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    return _integers(a, OFFSET), _integers(b, 0)
+
+
+def _dot(unpacked: Unpacked) -> Callable[[Array, Array], Array]:
+    return lambda a, b: _total([x * y for x, y in zip(*unpacked(a, b), strict=True)])
+
+
+MUL_PAIRS = _product(
+    "mul_pairs",
+    "float32",
+    "dot_bf16",
+    "0.0",
+    _dot(_unpacked_pairs),
+    "the sum of the two products of pairs of bfloat16",
+)
+MUL_QUADS = _product(
+    "mul_quads",
+    "int32",
+    "dot_i8",
+    "0",
+    _dot(_unpacked_quads),
+    "the sum of the four products of integers of 8 bits: without a sign on the left, with one on the right",
+)
+CONTRACT_PAIRS = Packed(
+    "contract_pairs",
+    MUL_PAIRS,
+    "float32",
+    _unpacked_pairs,
+    "`contract` of numbers rounded to bfloat16, which lie in pairs",
+)
+CONTRACT_QUADS = Packed(
+    "contract_quads", MUL_QUADS, "int32", _unpacked_quads, "`contract` of integers of 8 bits, which lie in quads"
+)
+"""The last pass makes these two (see `scanjit.rewrite.narrow`), so no rule has to know them."""
+
+
+def packs(x: Node, axis: int, pack: Elementwise) -> Node:
+    """Neighbours along an axis, packed. Zeros follow the last of them where the size is no multiple."""
+    count, size = len(pack.domain), x.type.shape[axis]
+    length = (size + (count - 1)) // count
+    neighbours = [_every(x, axis, k, (size + (count - 1 - k)) // count, count, length) for k in range(count)]
+    return apply(pack, *neighbours)
+
+
+def _every(x: Node, axis: int, start: int, there: Dimension, step: int, length: Dimension) -> Node:
+    """`length` entries, a step apart; only the first of them are `there`, and zeros follow."""
+    found = window(x, axis, start, there, step)
+    if length - there == 0:
+        return found
+    missing = (*x.type.shape[:axis], length - there, *x.type.shape[axis + 1 :])
+    return CONCATENATE(found, full(0, missing, x.dtype), axis=axis)
+
+
+def fills_packs(size: Dimension, pack: Elementwise) -> bool:
+    """Whether no zeros are needed to pack so many numbers."""
+    count = len(pack.domain)
+    return (size + (count - 1)) // count - size // count == 0

@@ -1,0 +1,205 @@
+"""Products of numbers of 16 and 8 bits: what `mixed` computes, and how it becomes fast.
+
+Both operands are rounded (`scanjit.ops.narrow`). The last pass then packs neighbours along a summed axis, and
+multiplies packs. Where an operand is the same in all steps of a loop, so are its packs, and `hoist` takes them out of
+the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from scanjit import errors, types
+from scanjit.ir import PART, Node, apply, constant, rebuilt, walk, walk_inside, with_params
+from scanjit.ops.elementwise import ABS, LESS, Elementwise, cast, where
+from scanjit.ops.linalg import CONTRACT, Labels
+from scanjit.ops.narrow import (
+    CONTRACT_PAIRS,
+    CONTRACT_QUADS,
+    LARGEST_INT8,
+    OFFSET,
+    PAIR_BFLOAT16,
+    QUAD_INT8,
+    QUAD_UINT8,
+    ROUND_BFLOAT16,
+    ROUND_INT8,
+    fills_packs,
+    packs,
+)
+from scanjit.ops.reduce import SUPREMUM
+from scanjit.ops.scan import SCAN
+from scanjit.ops.shape import COPY, RESHAPE, SLICE
+from scanjit.ops.stretch import SUM
+from scanjit.ops.view import DIMSHUFFLE, View
+from scanjit.ops.windows import WINDOWS
+from scanjit.rewrite.engine import Note
+from scanjit.rewrite.loop import OpenScan, Y
+from scanjit.rewrite.scan_hoist import hoist
+from scanjit.types import Dimension
+
+_SMALLEST = 1e-30
+"""A row whose numbers are all smaller is a row of zeros: the inverse of its scale would be infinite."""
+Product = Callable[[Node], Node]
+"""What takes the place of a product."""
+
+# ---- what is computed ------------------------------------------------------------------------------------------------
+
+
+def with_narrow_products(outputs: Sequence[Node], weights: str, given: Sequence[Node] = ()) -> list[Node]:
+    """The outputs with narrow products in place of those of float32, in loops and branches too. What nodes that are
+    `given` are computed from stays as it is. Convolutions stay too: to pack them, each number that they read would have
+    to be copied for each place that reads it."""
+    known, product = set(walk(given)), FORMATS[weights]
+
+    def replaced(old: Node, new: Node) -> Node | None:
+        if old in known:
+            return old
+        body = new.params.get("body")
+        if body is not None:
+            return with_params(new, body=body.with_outputs(with_narrow_products(body.outputs, weights)))
+        if new.op is not CONTRACT or new.dtype != np.float32 or any(x.op is WINDOWS for x in new.operands):
+            return None
+        if any(x.op in (ROUND_BFLOAT16, ROUND_INT8) for x in new.operands):
+            return None
+        with errors.located(new.where):
+            return product(new)
+
+    return rebuilt(outputs, replaced)
+
+
+def _of_bfloat16(node: Node) -> Node:
+    """The product of numbers rounded to bfloat16."""
+    return CONTRACT(*map(ROUND_BFLOAT16, node.operands), **node.params)
+
+
+def _of_int8(node: Node) -> Node:
+    """The product of integers of 8 bits, times two scales. Each row of the left operand has a scale, and each column of
+    the right one, so that its largest number becomes 127."""
+    left, right, out = (node.params[name] for name in ("left", "right", "out"))
+    integers, scales = [], []
+    for x, labels in zip(node.operands, (left, right), strict=True):
+        summed = tuple(axis for axis, label in enumerate(labels) if label not in out)
+        largest = SUPREMUM(apply(ABS, x), axes=summed)
+        scale = where(apply(LESS, largest, _SMALLEST), 1.0, largest) * (1 / LARGEST_INT8)
+        integers.append(ROUND_INT8(x * _spread(1 / scale, _kept(labels, out), labels)))
+        scales.append(_spread(scale, _kept(labels, out), out))
+    return CONTRACT(*integers, **node.params) * (scales[0] * scales[1])
+
+
+def _kept(labels: Labels, out: Labels) -> Labels:
+    return tuple(label for label in labels if label in out)
+
+
+def _spread(x: Node, labels: Labels, among: Labels) -> Node:
+    """A tensor whose axes have some labels, with size 1 along the other axes of a tensor with more labels."""
+    return DIMSHUFFLE(x, order=tuple(labels.index(label) if label in labels else None for label in among))
+
+
+FORMATS: dict[str, Product] = {"bfloat16": _of_bfloat16, "int8": _of_int8}
+"""What products become, by the format of their operands."""
+
+
+# ---- how it is computed ----------------------------------------------------------------------------------------------
+
+LEAST_TERMS = 16
+"""Sums of fewer terms stay what they are: to pack them would take longer than it saves."""
+
+
+def in_packs(outputs: list[Node], notes: list[Note]) -> list[Node]:
+    """Multiply packs of numbers wherever both operands of a product are rounded alike."""
+    if not any(node.op in _PACKED for node in walk_inside(outputs)):
+        return outputs
+    return hoist(_Level({}, notes).rewritten(outputs), notes)
+
+
+class _Level:
+    """A graph: the whole one, or the body of a loop. `known` says of its origins by which op their values are rounded,
+    if any."""
+
+    def __init__(self, known: Mapping[Node, Elementwise | None], notes: list[Note]) -> None:
+        self.known, self.notes = dict(known), notes
+        self.results: dict[Node, list[Elementwise | None]] = {}
+        """Of each loop: by which op the numbers in each of its results are rounded."""
+
+    def rewritten(self, outputs: Sequence[Node]) -> list[Node]:
+        """The outputs, with products of packs."""
+        parts: dict[Node, Mapping[int, Node]] = {}
+
+        def replaced(old: Node, new: Node) -> Node | None:
+            self.known[old] = None if old.several else self._rounding(old)
+            if old.op is SCAN:
+                parts[old] = self._inside(old, new)
+            elif old.op is PART and old.args[0] in parts:
+                return parts[old.args[0]].get(old.params["index"])
+            elif old.op is CONTRACT:
+                a, b = (self.known[x] for x in old.operands)
+                return self._packed(new, a) if a is not None and a is b else None
+            return None
+
+        return rebuilt(outputs, replaced)
+
+    def _rounding(self, node: Node) -> Elementwise | None:
+        """The op by which the numbers in a node are rounded, given those of its operands."""
+        if node.op in _PACKED:
+            assert isinstance(node.op, Elementwise)
+            return node.op
+        if isinstance(node.op, View) or node.op in (SLICE, RESHAPE, COPY):
+            return self.known[node.operands[0]]
+        if node.op is PART and node.args[0] in self.results:
+            return dict(enumerate(self.results[node.args[0]])).get(node.params["index"])
+        return self.known.get(node)
+
+    def _inside(self, old: Node, new: Node) -> dict[int, Node]:
+        """The results of a loop with its step rewritten: `new` is the loop on operands that are rewritten already."""
+        before, loop = OpenScan.of(old), OpenScan.of(new)
+        read = (*before.xs.items(), *before.consts.items())
+        level = _Level({inner: self.known[operand] for operand, inner in read}, self.notes)
+        outputs = level.rewritten(loop.outputs)
+        results = loop.results[: loop.own]  # a final carry may be its initial value, which need not be rounded
+        self.results[old] = [level.known[result.node] if isinstance(result, Y) else None for result in results]
+        if all(a is b for a, b in zip(outputs, loop.outputs, strict=True)):
+            return {}
+        loop.set_outputs(outputs)
+        return loop.finish().parts()
+
+    def _packed(self, node: Node, rounding: Elementwise) -> Node | None:
+        left, out = node.params["left"], node.params["out"]
+        sizes = {label: n for label, n in zip(left, node.operands[0].type.shape, strict=True) if label not in out}
+        total = types.product(sizes.values())
+        if not sizes or (isinstance(total, int) and total < LEAST_TERMS):
+            return None
+        title, product, count = _PACKED[rounding]
+        label = max(sizes, key=lambda each: _worth(sizes[each], count))
+        self.notes.append(Note("in_packs", node.where, f"a product {node.type} multiplies {title}"))
+        return product(node, label)
+
+
+def _worth(size: Dimension, pack: Elementwise) -> tuple[bool, float]:
+    """How good an axis is to pack along: one that leaves no number alone, else a long one."""
+    return fills_packs(size, pack), size if isinstance(size, int) else float("inf")
+
+
+def _pairs(node: Node, label: int) -> Node:
+    """A product of bfloat16, with pairs along a label."""
+    (a, b), left, right = node.operands, node.params["left"], node.params["right"]
+    a, b = packs(a, left.index(label), PAIR_BFLOAT16), packs(b, right.index(label), PAIR_BFLOAT16)
+    return CONTRACT_PAIRS(a, b, **node.params)
+
+
+def _quads(node: Node, label: int) -> Node:
+    """A product of integers, with quads along a label. 128 is added to the left ones, and what that adds to the sums is
+    subtracted again."""
+    (a, b), left, right, out = node.operands, *(node.params[name] for name in ("left", "right", "out"))
+    quads = packs(a, left.index(label), QUAD_UINT8), packs(b, right.index(label), QUAD_INT8)
+    summed = tuple(axis for axis, own in enumerate(right) if own not in out)
+    more = _spread(cast(SUM(b, axes=summed), "int32") * constant(OFFSET, "int32"), _kept(right, out), out)
+    return cast(CONTRACT_QUADS(*quads, **node.params) - more, "float32")
+
+
+_PACKED: dict[object, tuple[str, Callable[[Node, int], Node], Elementwise]] = {
+    ROUND_BFLOAT16: ("pairs of bfloat16", _pairs, PAIR_BFLOAT16),
+    ROUND_INT8: ("quads of int8", _quads, QUAD_INT8),
+}
+"""For each rounding: what is multiplied, how, and how it is packed."""
