@@ -51,3 +51,4 @@ from lasagne_like import (
     updates as updates,
     utils as utils,
 )
+from lasagne_like.quantizing import quantize as quantize

@@ -148,37 +148,27 @@ def _total(terms: Sequence[Array]) -> Array:
 Unpacked = Callable[[Array, Array], tuple[tuple[Array, ...], tuple[Array, ...]]]
 
 
-class Packed(Contraction):
-    """A contraction of packs. Each int32 holds neighbours along a summed axis.
+def _contraction(name: str, product: Elementwise, dtype: str, unpacked: Unpacked, doc: str) -> Contraction:
+    """A contraction of packs. `product` multiplies two packs, and adds the products; `unpacked` gives the numbers in
+    the packs of the left and of the right operand, in arrays of the result's dtype."""
 
-    Parameters
-    ----------
-    name : its name in the table.
-    product : multiplies two packs, and adds the products.
-    dtype : that of the result.
-    unpacked : gives the numbers in the packs of the left and of the right operand, in arrays of the result's dtype.
-    doc : one line, for the generated documentation.
-    """
+    def infer(a: Type, b: Type, **labels: Labels) -> Type:
+        return Type(np.dtype(dtype), contracted(a, b, **labels).shape)
 
-    def __init__(self, name: str, product: Elementwise, dtype: str, unpacked: Unpacked, doc: str) -> None:
+    def reference(a: Array, b: Array, *, left: Labels, right: Labels, out: Labels) -> Array:
+        text = f"{letters(left)},{letters(right)}->{letters(out)}"
+        return _total([np.einsum(text, x, y) for x, y in zip(*unpacked(a, b), strict=True)])
 
-        def infer(a: Type, b: Type, **labels: Labels) -> Type:
-            return Type(np.dtype(dtype), contracted(a, b, **labels).shape)
-
-        def reference(a: Array, b: Array, *, left: Labels, right: Labels, out: Labels) -> Array:
-            text = f"{letters(left)},{letters(right)}->{letters(out)}"
-            return _total([np.einsum(text, x, y) for x, y in zip(*unpacked(a, b), strict=True)])
-
-        super().__init__(
-            name,
-            product=product,
-            infer=infer,
-            reference=reference,
-            samples=_packed_samples,
-            dtypes=("int32",),
-            never_fails=True,
-            doc=doc,
-        )
+    return Contraction(
+        name,
+        product=product,
+        infer=infer,
+        reference=reference,
+        samples=_packed_samples,
+        dtypes=("int32",),
+        never_fails=True,
+        doc=doc,
+    )
 
 
 def _packed_samples(rng: np.random.Generator, dtype: str) -> Samples:
@@ -236,14 +226,14 @@ MUL_QUADS = _product(
     _dot(_unpacked_quads),
     "the sum of the four products of integers of 8 bits: without a sign on the left, with one on the right",
 )
-CONTRACT_PAIRS = Packed(
+CONTRACT_PAIRS = _contraction(
     "contract_pairs",
     MUL_PAIRS,
     "float32",
     _unpacked_pairs,
     "`contract` of numbers rounded to bfloat16, which lie in pairs",
 )
-CONTRACT_QUADS = Packed(
+CONTRACT_QUADS = _contraction(
     "contract_quads", MUL_QUADS, "int32", _unpacked_quads, "`contract` of integers of 8 bits, which lie in quads"
 )
 """The last pass makes these two (see `scanjit.rewrite.narrow`), so no rule has to know them."""

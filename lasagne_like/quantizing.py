@@ -1,0 +1,55 @@
+"""Networks with products of fewer bits, for inference."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import scanjit as sj
+from lasagne_like.layers import InputLayer, Layer, get_all_layers, get_output
+
+__all__ = ["quantize"]
+
+
+def quantize(
+    layer_or_layers: Layer | Iterable[Layer], weights: Any = "int8", mode: Any = "numba", **kwargs: Any
+) -> sj.CompiledFunction[Any]:
+    """A function that predicts with products of integers of 8 bits.
+
+    The network, its parameters and other functions of it stay as they are. Each row of what enters a product (each
+    example, at each step) gets a scale of its own while the function runs, and so does each column of its weights (each
+    unit). So no data are needed to calibrate it, and an example does not depend on the others in its batch.
+
+    Parameters
+    ----------
+    layer_or_layers : Layer or list of Layers
+        What the function returns the output of.
+    weights : {"int8", "bfloat16"}
+        What operands of products are rounded to: see `scanjit.mixed`.
+    mode : as for `scanjit.function`.
+    **kwargs
+        For `get_output`. By default `deterministic=True`, so there is no dropout.
+
+    Returns
+    -------
+    scanjit.CompiledFunction
+        Of the values of the input layers, in their order.
+
+    Raises
+    ------
+    scanjit.ArgumentError
+        If there is no such format.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import scanjit as sj
+    >>> import lasagne_like as lasagne
+    >>> l_in = lasagne.layers.InputLayer((None, 32), sj.matrix("x", dtype="float32"))
+    >>> network = lasagne.layers.DenseLayer(l_in, num_units=4)
+    >>> predict = lasagne.quantize(network, mode="reference")
+    >>> predict(np.ones((2, 32), "float32")).shape
+    (2, 4)
+    """
+    layers = get_all_layers(layer_or_layers)
+    inputs = [layer.input_var for layer in layers if isinstance(layer, InputLayer)]
+    output = get_output(layer_or_layers, **{"deterministic": True, **kwargs})
+    return sj.mixed(sj.function(inputs, output, name="predict", mode=mode), weights=weights)
