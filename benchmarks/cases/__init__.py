@@ -12,6 +12,7 @@ MODULES = (
         "markov",
         "ctc",
         "spectral",
+        "orders",
         "ragged",
         "stack",
         "layers",

@@ -148,6 +148,11 @@ def order(w: Writer, node: Node, x: str) -> str:
     return w.op("GatherElements", found, places(flags), axis=last)
 
 
+def ordered(w: Writer, node: Node, x: str) -> str:
+    """The elements of rows, the smallest first."""
+    return w.op("GatherElements", x, order(w, node, x), axis=node.ndim - 1)
+
+
 def scatter(w: Writer, node: Node, x: str, v: str, *indices: str) -> str:
     """A tensor with entries at indices replaced, or added to."""
     axis, ndim, count = node.params["axis"], node.ndim, len(indices)

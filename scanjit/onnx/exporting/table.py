@@ -83,6 +83,7 @@ TABLE: dict[str, Rule] = {
     "argmax": s.position("ArgMax"),
     "argmin": s.position("ArgMin"),
     "argsort": s.order,
+    "sort": s.ordered,
     "contract": products.contract,
     # loops and branches
     "ifelse": loops.ifelse,
