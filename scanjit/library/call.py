@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from scanjit import types
-from scanjit.ir import INPUT, Node
+from scanjit.ir import INPUT
+from scanjit.library.header import C_TYPES
 from scanjit.library.layout import LINE_BYTES, LayoutWriter, listed, nbytes
 from scanjit.library.model import Level, Model
 from scanjit.library.status import codes
@@ -48,65 +49,74 @@ _LINES = """\
             line[0] = address(line + 1);
     }}
 """
-_FINISH = """\
-/* Look at what the program reported, and hand out what it computed. */
-static int finish{end}(const {name}_outputs *outputs, {name}_state *state, void *workspace, const layout{end} *at)
+_NEXT = """\
+/* The next stage: look at what the last one reported, learn the sizes that it computed, and fill in the table. */
+static int next{end}_{stage}({parameters})
 {{
     unsigned char *const memory = (unsigned char *)workspace;
-    const int64_t reported = ((const int64_t *)workspace)[{size}];
+    int64_t *const table = (int64_t *)workspace;
 {lines}
     return 0;
 }}
 """
+_FINISH = """\
+/* Look at what the program reported, and hand out what it computed. */
+static int finish{end}({parameters})
+{{
+    unsigned char *const memory = (unsigned char *)workspace;
+    int64_t *const table = (int64_t *)workspace;
+{lines}
+    return 0;
+}}
+"""
+_PARAMETERS = """\
+const {name}_sizes *sizes, const {name}_inputs *inputs, const {name}_outputs *outputs,
+    {name}_state *state, void *workspace, layout{end} *at"""
 _RUN = """\
 static int run{end}(const {name}_sizes *sizes, const {name}_inputs *inputs, const {name}_outputs *outputs,
     {name}_state *state, void *workspace, size_t bytes)
 {{
     layout{end} at;
-    const int status = fill{end}(sizes, inputs, outputs, state, workspace, bytes, &at);
-    if (status != 0)
-        return status;
-    {program}(address(workspace), 0, 1, address((unsigned char *)workspace + {line_at}));
-    return finish{end}(outputs, state, workspace, &at);
+    int status = fill{end}(sizes, inputs, outputs, state, workspace, bytes, &at);
+{calls}
+    return status != 0 ? status : finish{end}(sizes, inputs, outputs, state, workspace, &at);
 }}
 """
-_PARALLEL = """\
+_WORK = """\
 typedef struct team{end} {{
     int64_t table, line;
     int threads;
 }} team{end};
-
-static void work{end}(void *argument, int thread)
+"""
+_WORK_OF_STAGE = """\
+static void work{end}_{stage}(void *argument, int thread)
 {{
     const team{end} *all = (const team{end} *)argument;
     {program}(all->table, thread, all->threads, all->line + thread * {line_bytes});
 }}
-
+"""
+_PARALLEL = """\
 static int run_parallel{end}(const {name}_sizes *sizes, const {name}_inputs *inputs, const {name}_outputs *outputs,
     {name}_state *state, void *workspace, size_t bytes,
     int threads, {name}_parallel_for parallel_for, void *context)
 {{
     layout{end} at;
     team{end} all;
-    const int status = fill{end}(sizes, inputs, outputs, state, workspace, bytes, &at);
-    if (status != 0)
-        return status;
+    int status = fill{end}(sizes, inputs, outputs, state, workspace, bytes, &at);
     all.table = address(workspace);
     all.line = all.table + {line_at};
     all.threads = threads;
-    if (parallel_for(context, threads, work{end}, &all) != 0)
-        return {guard}_TEAM;
-    return finish{end}(outputs, state, workspace, &at);
+{calls}
+    return status != 0 ? status : finish{end}(sizes, inputs, outputs, state, workspace, &at);
 }}
 """
 
 
 class _Copy(NamedTuple):
-    """A result that is copied in the end, and where it lies: an address in C, and an offset from there in bytes."""
+    """A result that is copied in the end: where to, the number of the array, and its bytes."""
 
     to: str
-    address: str
-    offset: Dimension
+    number: int
     nbytes: Dimension
 
 
@@ -119,42 +129,88 @@ class _CallWriter:
     """Writes the functions of one level."""
 
     def __init__(self, model: Model, level: Level) -> None:
-        self.model, self.level, self.table = model, level, level.layout.table
-        self.at = LayoutWriter(model, level)
-        self.face = model.interface
-        self.places: list[str] = [""] * len(self.table.out_buffers)
-        """For each buffer of results, its address in C."""
+        self.model, self.level = model, level
+        self.tables = [stage.layout.table for stage in level.stages]
+        self.at, self.face = LayoutWriter(model, level), model.interface
+        self.arrays: dict[int, tuple[int, int]] = {}
+        """For the number of each array that a stage computes, the stage, and the number of the result there."""
+        for i, stage in enumerate(level.stages):
+            for k, _ in enumerate(stage.layout.results):
+                self.arrays[len(level.leaves) + len(self.arrays)] = (i, k)
+        self.places: dict[tuple[int, int], str] = {}
+        """For each stage and buffer of results, its address in C."""
 
     def text(self) -> str:
         copies = self._place_results()
-        given = {
-            "name": self.face.name,
-            "guard": self.face.guard,
-            "end": self.at.end,
-            "size": self.table.size,
-            "program": self.level.program,
-            "line_at": self.at.line_at,
-        }
-        several = self.model.threads > 1
-        checks, stores = self._checks(), self._stores()
-        finish = "\n".join([*self._reported(), *self._unfit(), *map(self._copied, copies)])
-        unused = [word for word in ("outputs", "state", "memory", "at") if not re.search(rf"\b{word}\b", finish)]
-        finish += "".join(f"\n    (void){word};" for word in unused)
+        given = {"name": self.face.name, "guard": self.face.guard, "end": self.at.end, "line_at": self.at.line_at}
+        threads, checks = self.model.threads, self._checks()
+        stores = [self._stores(i) for i, _ in enumerate(self.tables)]  # first: what they ask for is then computed
+        handed = [*self._unfit(), *map(self._copied, copies)]
         parts = [
             _FILL.format(
                 **given,
+                size=self.tables[0].size,
                 checks="\n".join(checks),
-                stores="\n".join(stores),
+                stores="\n".join(stores[0]),
                 status=8 * STATUS_WORDS,
-                line_bytes=LINE_BYTES * self.model.threads,
-                lines=_LINES.format(**given, step=LINE_BYTES // 8, most=self.model.threads) if several else "",
-            ),
-            _FINISH.format(**given, lines=finish),
-            _RUN.format(**given),
+                line_bytes=LINE_BYTES * threads,
+                lines=_LINES.format(**given, step=LINE_BYTES // 8, most=threads) if threads > 1 else "",
+            )
         ]
-        if several:
-            parts.append(_PARALLEL.format(**given, line_bytes=LINE_BYTES))
+        last = len(self.tables)
+        for stage in range(1, last):
+            lines = [*self._between(stage), *stores[stage]]
+            lines.append(f"    memset(table + {self.tables[stage].size}, 0, {8 * STATUS_WORDS});")
+            parts.append(self._with(_NEXT, lines, stage=stage, **given))
+        parts.append(self._with(_FINISH, [*self._between(last), *handed], **given))
+        parts += self._runs(given)
         return "\n".join([self.at.text(), *parts])
+
+    def _with(self, template: str, lines: list[str], **given: Any) -> str:
+        """A function with these lines, which may use none of its parameters."""
+        text, words = "\n".join(lines), ("sizes", "inputs", "outputs", "state", "at", "memory", "table")
+        unused = "".join(f"\n    (void){word};" for word in words if not re.search(rf"\b{word}\b", text))
+        return template.format(**given, parameters=_PARAMETERS.format(**given), lines=(text + unused).lstrip("\n"))
+
+    def _runs(self, given: Mapping[str, Any]) -> list[str]:
+        """The functions that run all stages: on one thread, and on several."""
+        end, arguments = given["end"], "sizes, inputs, outputs, state, workspace, &at"
+        alone: list[str] = []
+        together: list[str] = []
+        parts = [_WORK.format(**given)]
+        for i, stage in enumerate(self.level.stages):
+            parts.append(_WORK_OF_STAGE.format(**given, stage=i, program=stage.program, line_bytes=LINE_BYTES))
+            if i:
+                following = ["    if (status == 0)", f"        status = next{end}_{i}({arguments});"]
+                alone, together = [*alone, *following], [*together, *following]
+            line = f"address((unsigned char *)workspace + {self.at.line_at})"
+            alone += ["    if (status == 0)", f"        {stage.program}(address(workspace), 0, 1, {line});"]
+            together += [f"    if (status == 0 && parallel_for(context, threads, work{end}_{i}, &all) != 0)"]
+            together += [f"        status = {self.face.guard}_TEAM;"]
+        run = _RUN.format(**given, calls="\n".join(alone))
+        if self.model.threads == 1:
+            return [run]
+        return [run, *parts, _PARALLEL.format(**given, calls="\n".join(together))]
+
+    def _between(self, stage: int) -> list[str]:
+        """What follows a stage (from 1)."""
+        addresses = {}
+        for number, (i, k) in self.arrays.items():
+            which = self.level.stages[i].layout.results[k][0]
+            if i < stage:
+                kind = C_TYPES[self.tables[i].out_buffers[which].dtype.name]
+                addresses[number] = kind, self._result(number)
+        return [*self._reported(stage - 1), *self.at.after(stage, addresses)]
+
+    def _result(self, number: int) -> str:
+        """The address of an array that a stage computed."""
+        i, k = self.arrays[number]
+        which, offset, _ = self.level.stages[i].layout.results[k]
+        start = offset * self.tables[i].out_buffers[which].dtype.itemsize
+        place = self.places[i, which]
+        if start == 0:
+            return f"(const void *)({place})"
+        return f"(const void *)((const unsigned char *)({place}) + {self.at.value(start)})"
 
     # ---- what is given
 
@@ -177,27 +233,30 @@ class _CallWriter:
                 lines += [f"    if ({place} == NULL)", null]
         return lines
 
-    def _stores(self) -> list[str]:
-        """What is stored in the table."""
-        table, at = self.table, self.at
+    def _stores(self, stage: int) -> list[str]:
+        """What is stored in the table for a stage."""
+        table, at, arguments = self.tables[stage], self.at, self.level.recipe.stages[stage].arguments
         entries: list[tuple[int, str]] = []
         for dim, places in table.numbers:
             entries += [(i, at.value(dim)) for i in places]
         entries += [(i, f"address({self.model.datum(data)})") for i, data in table.constants]
-        entries += [(i, f"address(memory + at->place[{which}])") for i, which in table.temporaries]
+        entries += [(i, f"address(memory + {at.place(stage, which)})") for i, which in table.temporaries]
         entries += [(i, f"address(table + {table.size})") for i in table.status]
         entries += [(i, "0") for i in table.ready]
         entries += [(i, f"address(memory + {at.sync_at})") for i in table.sync]
-        arguments = self.level.recipe.stages[0].arguments
-        entries += [(i, self._argument(self.level.leaves[arguments[which]])) for i, which in table.inputs]
-        entries += [(i, f"address({self.places[which]})") for i, which in table.outputs]
+        entries += [(i, self._argument(arguments[which])) for i, which in table.inputs]
+        entries += [(i, f"address({self.places[stage, which]})") for i, which in table.outputs]
         lines = [f"    table[{i}] = {text};" for i, text in sorted(entries)]
         if table.sync and self.model.threads > 1:
             lines.append(f"    memset(memory + {at.sync_at}, 0, {at.sync_bytes});")
         return lines
 
-    def _argument(self, node: Node) -> str:
-        """The address of an argument, or of the value of a shared variable."""
+    def _argument(self, number: int) -> str:
+        """The address of an argument of a stage: an argument of the call, the value of a shared variable, or what an
+        earlier stage computed."""
+        if number in self.arrays:
+            return f"address({self._result(number)})"
+        node = self.level.leaves[number]
         if node.op is INPUT:
             each = dict(zip(self.model.graph.inputs, self.face.inputs, strict=True))[node]
             if each.atom is None:
@@ -216,47 +275,48 @@ class _CallWriter:
     def _place_results(self) -> list[_Copy]:
         """Find an address for each buffer of results: the caller's, where all of it is one result. Returns what is
         copied."""
-        graph, results = self.model.graph, self.level.layout.results
+        graph, stages = self.model.graph, self.level.stages
         numbers = dict(zip(dict.fromkeys(graph.roots), self.level.recipe.outputs, strict=True))
         updates = dict(graph.updates)
-        wanted = [(f"outputs->{a.name}", a, node) for a, node in zip(self.face.outputs, graph.outputs, strict=True)]
-        wanted += [(f"state->{each.name}", each, updates[variable]) for each, variable in self.face.state]
-        users = [which for which, _, _ in results]
+        wanted = [(f"outputs->{a.name}", node) for a, node in zip(self.face.outputs, graph.outputs, strict=True)]
+        wanted += [(f"state->{each.name}", updates[variable]) for each, variable in self.face.state]
         copies: list[_Copy] = []
-        for to, each, node in wanted:
-            which, offset, shape = results[numbers[node] - len(self.level.leaves)]
-            whole = offset == 0 and types.product(shape) == types.product(self.table.out_buffers[which].shape)
-            if to.startswith("outputs") and whole and users.count(which) == 1 and not self.places[which]:
-                self.places[which] = to
+        for to, node in wanted:
+            number = numbers[node]
+            i, k = self.arrays[number]
+            which, offset, shape = stages[i].layout.results[k]
+            buffer = self.tables[i].out_buffers[which]
+            whole = offset == 0 and types.product(shape) == types.product(buffer.shape)
+            alone = [each for each, _, _ in stages[i].layout.results].count(which) == 1
+            if to.startswith("outputs") and whole and alone and (i, which) not in self.places:
+                self.places[i, which] = to
             else:
-                size = each.dtype.itemsize
-                copies.append(_Copy(to, str(which), offset * size, types.product(shape) * size))
-        for which, place in enumerate(self.places):
-            if not place:
-                self.places[which] = f"memory + {self.at.keep(self.table.out_buffers[which].nbytes)}"
-        return [copy._replace(address=self.places[int(copy.address)]) for copy in copies]
+                copies.append(_Copy(to, number, types.product(shape) * buffer.dtype.itemsize))
+        for i, table in enumerate(self.tables):
+            for which, buffer in enumerate(table.out_buffers):
+                if (i, which) not in self.places:
+                    self.places[i, which] = f"memory + {self.at.keep(buffer.nbytes)}"
+        return copies
 
     def _copied(self, copy: _Copy) -> str:
-        start = "" if copy.offset == 0 else f" + {self.at.value(copy.offset)}"
-        address = copy.address if not start or copy.address.startswith("memory") else f"(const char *){copy.address}"
-        return f"    memcpy({copy.to}, {address}{start}, (size_t){self.at.value(copy.nbytes)});"
+        return f"    memcpy({copy.to}, {self._result(copy.number)}, (size_t){self.at.value(copy.nbytes)});"
 
     def _unfit(self) -> list[str]:
         """Sizes that branches compute fit."""
         lines = []
-        for count in self.level.recipe.unfit:
-            which, offset, _ = self.level.layout.results[count - len(self.level.leaves)]
-            lines += [f"    if (*({self.places[which]} + {self.at.value(offset)}) != 0)"]
+        for number in self.level.recipe.unfit:
+            lines += [f"    if (*(const unsigned char *){self._result(number)} != 0)"]
             lines += [f"        return {self.face.guard}_UNFIT;"]
         return lines
 
-    def _reported(self) -> list[str]:
+    def _reported(self, stage: int) -> list[str]:
         """An index out of bounds is a status."""
-        numbers, guard = codes(self.model, self.level.codes), self.face.guard
+        numbers, guard = codes(self.model, self.level.stages[stage].codes), self.face.guard
         if not numbers:
-            return ["    (void)reported;"]
+            return []
+        at = f"table[{self.tables[stage].size}]"
         return [
             f"    static const int meaning[] = {{{listed(numbers)}}};",
-            "    if (reported != 0)",
-            f"        return reported > 0 && reported <= {len(numbers)} ? meaning[reported - 1] : {guard}_UNFIT;",
+            f"    if ({at} != 0)",
+            f"        return {at} > 0 && {at} <= {len(numbers)} ? meaning[{at} - 1] : {guard}_UNFIT;",
         ]

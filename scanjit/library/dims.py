@@ -13,16 +13,15 @@ FUNCTIONS = {"//": "quotient", "%": "rest", "min": "smaller", "max": "larger", "
 HELPERS = """\
 /* Arithmetic of sizes. What is beyond LARGEST sets *wide, and counts as 0. */
 
-#define LARGEST ((INT64_C(1) << 62) - 1)
+#define LARGEST (INT64_C(1) << 62)
 
 static int64_t sum(int64_t a, int64_t b, int *wide)
 {
-    int64_t both = a + b; /* no overflow: neither is beyond LARGEST */
-    if (both > LARGEST || both < -LARGEST) {
+    if (b > 0 ? a > LARGEST - b : a < -LARGEST - b) {
         *wide = 1;
         return 0;
     }
-    return both;
+    return a + b;
 }
 
 static int64_t product(int64_t a, int64_t b, int *wide)

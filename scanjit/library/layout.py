@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from scanjit import types
 from scanjit.codegen.places import SYNC_WORDS
 from scanjit.library.dims import Sizes, number
 from scanjit.library.model import Array, Level, Model
 from scanjit.library.status import FIRST_CHECK
+from scanjit.runtime.sizes import Check
 from scanjit.runtime.table import STATUS_WORDS
 from scanjit.schedule.memory.addresses import ALIGNMENT, assign
 from scanjit.schedule.nests import Lifetime
 from scanjit.schedule.threads.beside import MOST_BRANCHES
-from scanjit.types import Dimension
+from scanjit.types import Atom, Dimension
 
 LINE_BYTES = 256
 """Of the line of a thread (see `runtime.native`)."""
@@ -39,10 +40,9 @@ _PLACES = """\
            same time. Each gets the first gap that is large enough. */
         static const uint16_t order[] = {{{order}}}, others[] = {{{others}}};
         static const uint32_t starts[] = {{{starts}}};
-        int64_t need[{count}];
+        int64_t need[{count}], *const place = at->place + {first};
         uint32_t i, j;
 {needs}
-        at->bytes = {head};
         for (i = 0; i < {count}; i++) {{
             const int which = order[i];
             int64_t start = {head};
@@ -51,14 +51,14 @@ _PLACES = """\
             need[which] = need[which] > 0 ? (need[which] + 63) / 64 * 64 : 64;
             for (j = starts[i]; j < starts[i + 1];) {{
                 const int other = others[j++];
-                if (at->place[other] < start + need[which] && start < at->place[other] + need[other]) {{
-                    start = at->place[other] + need[other];
+                if (place[other] < start + need[which] && start < place[other] + need[other]) {{
+                    start = place[other] + need[other];
                     j = starts[i];
                 }}
             }}
             if (start > LARGEST / 4)
                 return {guard}_SIZE;
-            at->place[which] = start;
+            place[which] = start;
             at->bytes = larger(at->bytes, start + need[which]);
         }}
     }}"""
@@ -67,6 +67,9 @@ _PLACES = """\
 class LayoutWriter:
     """Writes the layout of one level. What the call needs of it is asked for first.
 
+    Some sizes are known when a stage has run: `learned` lists these, each with the number of the array that has it, and
+    the stage (from 1) after which it is known.
+
     Attributes
     ----------
     line_at : where the lines of threads lie in a workspace. The table is in front.
@@ -74,14 +77,27 @@ class LayoutWriter:
     """
 
     def __init__(self, model: Model, level: Level) -> None:
-        self.model, self.level, self.lives = model, level, level.layout.table.lives
+        self.model, self.level = model, level
         self.end = f"_{level.label}" if level.label else ""
         face = model.interface
-        named = {atom: f"sizes->{made}" for atom, made in face.sizes.items()}
-        self._sizes = Sizes({**face.fixed, **level.decided, **named})
+        known: dict[Atom, str | int] = {**face.fixed, **level.decided}
+        known |= {atom: f"sizes->{made}" for atom, made in face.sizes.items()}
+        self._sizes = [Sizes(known)]
+        self._after: dict[Atom, int] = {}
+        self.learned: list[tuple[Atom, int, int]] = []
+        for stage, found in enumerate(level.recipe.stages, 1):
+            for atom, array in found.sizes:
+                if atom in self._after:
+                    continue  # a later stage hands it on
+                known = {**known, atom: f"at->value[{len(self.learned)}]"}
+                self._after[atom] = stage
+                self.learned.append((atom, array, stage))
+            self._sizes.append(Sizes(known))
+        self._tables = [stage.layout.table for stage in level.stages]
+        self._first = [sum(len(table.lives) for table in self._tables[:i]) for i in range(len(self._tables))]
         self._numbers: dict[Dimension, str] = {}
         self._kept: list[Dimension] = []
-        self.line_at = _rounded(8 * (level.layout.table.size + STATUS_WORDS))
+        self.line_at = _rounded(8 * (max(table.size for table in self._tables) + STATUS_WORDS))
         self.sync_at = self.line_at + LINE_BYTES * model.threads
         self.sync_bytes = 8 * SYNC_WORDS * (1 + MOST_BRANCHES) if model.threads > 1 else 0
         self._head = self.sync_at + _rounded(self.sync_bytes)
@@ -92,13 +108,44 @@ class LayoutWriter:
         if fixed is not None:
             return number(fixed)
         if dim not in self._numbers:
-            self._sizes.text(dim)
+            self._sizes[self._when(dim)].text(dim)
             self._numbers[dim] = f"at->number[{len(self._numbers)}]"
         return self._numbers[dim]
 
     def fixed(self, dim: Dimension) -> int | None:
         """The number that a dimension is in all calls; None if it depends on a size of the call."""
-        return self._sizes.fixed(dim)
+        return self._sizes[0].fixed(dim)
+
+    def place(self, stage: int, which: int) -> str:
+        """Where a temporary of a stage lies."""
+        return f"at->place[{self._first[stage] + which}]"
+
+    def _when(self, dim: Dimension) -> int:
+        """After which stage a dimension is known; 0: before the first."""
+        return max((self._after.get(atom, 0) for atom in types.atoms(dim)), default=0)
+
+    def after(self, stage: int, addresses: Mapping[int, tuple[str, str]]) -> list[str]:
+        """Lines that follow a stage (from 1): they read the sizes that it computed, look at conditions on these, and
+        compute what later stages need. `addresses` gives the type and the address of arrays, by their numbers."""
+        guard, lines = self.model.interface.guard, []
+        for i, (_, array, when) in enumerate(self.learned):
+            if when == stage:
+                kind, address = addresses[array]
+                lines += [f"    at->value[{i}] = *(const {kind} *)({address});"]
+                lines += [
+                    f"    if (at->value[{i}] > LARGEST || at->value[{i}] < -LARGEST)",
+                    f"        return {guard}_SIZE;",
+                ]
+        unmet, filled = self._unmet(stage), self._filled(stage)
+        found = [f"    {line}" for line in self._sizes[stage].lines]
+        return [
+            *lines,
+            *(["    int wide = 0;"] if found else []),
+            *found,
+            *(self._overflows() if found else []),
+            *unmet,
+            *filled,
+        ]
 
     def keep(self, nbytes: Dimension) -> str:
         """Where so many bytes lie behind the temporaries."""
@@ -109,12 +156,19 @@ class LayoutWriter:
         """The layout's type and its function."""
         name, guard = self.model.interface.name, self.model.interface.guard
         fields = (
-            ("place", len(self.lives), "of temporaries"),
+            ("place", sum(len(table.lives) for table in self._tables), "of temporaries"),
+            ("value", len(self.learned), "sizes that stages compute"),
             ("kept", len(self._kept), "of results that are copied in the end"),
             ("number", len(self._numbers), "sizes, and what is computed of them"),
         )
-        rest = [*self._unmet(), *self._large(), *self._filled(), *self._places(), *self._behind()]
-        lines = [*self._checked(), *(f"    {line}" for line in self._sizes.lines), *rest]
+        unmet = self._unmet(0)
+        rest = [*(self._overflows() if unmet else []), *unmet, *self._large(), *self._filled(0)]
+        rest += [
+            f"    at->bytes = {self._head};",
+            *(line for k in range(len(self._tables)) for line in self._places(k)),
+        ]
+        rest += self._behind()
+        lines = [*self._checked(), *(f"    {line}" for line in self._sizes[0].lines), *rest]
         return _LAYOUT.format(
             name=name,
             guard=guard,
@@ -134,13 +188,22 @@ class LayoutWriter:
             lines += [f"    if (sizes->{made} < 0 || sizes->{made} > LARGEST)", f"        return {face.guard}_SIZE;"]
         return lines
 
-    def _unmet(self) -> list[str]:
-        """The conditions on sizes."""
-        lines, inside = [], dict(self.level.recipe.checked)
+    def _checks(self, stage: int) -> list[tuple[int, Check, Dimension, Dimension]]:
+        """The conditions on sizes that can be looked at after a stage, each with its number and its two sides."""
+        inside, found = dict(self.level.recipe.checked), []
         for i, check in enumerate(self.model.interface.checks):
-            left, right = (self._sizes.text(types.substitute(dim, inside)) for dim in (check.left, check.right))
-            lines += [f"    if (!({left} {check.kind} {right}))", f"        return {FIRST_CHECK - i};"]
-        return [*self._overflows(), *lines] if lines else []
+            left, right = (types.substitute(dim, inside) for dim in (check.left, check.right))
+            if max(self._when(left), self._when(right)) == stage:
+                found.append((i, check, left, right))
+        return found
+
+    def _unmet(self, stage: int) -> list[str]:
+        """What looks at these conditions."""
+        lines: list[str] = []
+        for i, check, left, right in self._checks(stage):
+            one, other = (self._sizes[stage].text(dim) for dim in (left, right))
+            lines += [f"    if (!({one} {check.kind} {other}))", f"        return {FIRST_CHECK - i};"]
+        return lines
 
     def _overflows(self) -> list[str]:
         return ["    if (wide)", f"        return {self.model.interface.guard}_SIZE;"]
@@ -148,33 +211,37 @@ class LayoutWriter:
     def _large(self) -> list[str]:
         """No array is larger than an address space."""
         face = self.model.interface
-        buffers = [buffer.nbytes for buffer in self.level.layout.table.out_buffers]
+        buffers = [buffer.nbytes for table in self._tables for buffer in table.out_buffers]
         sizes = dict.fromkeys([*map(nbytes, [*face.inputs, *face.outputs]), *buffers])
-        texts = [self._sizes.text(dim) for dim in sizes if self.fixed(dim) is None]
-        lines = []
-        for text in texts:
-            lines += [f"    if ({text} > (int64_t)(PTRDIFF_MAX / 2))", f"        return {face.guard}_SIZE;"]
+        lines: list[str] = []
+        for dim in sizes:
+            if self.fixed(dim) is None and self._when(dim) == 0:
+                text = self._sizes[0].text(dim)
+                lines += [f"    if ({text} > (int64_t)(PTRDIFF_MAX / 2))", f"        return {face.guard}_SIZE;"]
         return [*self._overflows(), *lines] if lines else []
 
-    def _filled(self) -> list[str]:
-        return [f"    {field} = {self._sizes.text(dim)};" for dim, field in self._numbers.items()]
+    def _filled(self, stage: int) -> list[str]:
+        """What is computed of sizes when a stage has run."""
+        sizes = self._sizes[stage]
+        return [f"    {at} = {sizes.text(dim)};" for dim, at in self._numbers.items() if self._when(dim) == stage]
 
-    def _places(self) -> list[str]:
-        """Where temporaries lie."""
-        if all(self.fixed(life.nbytes) is not None for life in self.lives):
-            offsets, total = assign(self.lives, lambda dim: self.fixed(dim) or 0)
-            lines = [f"    at->place[{i}] = {number(self._head + offset)};" for i, offset in enumerate(offsets)]
-            return [*lines, f"    at->bytes = {number(self._head + total)};"]
-        order, others, starts = _together(self.lives)
-        needs = [f"        need[{i}] = {self._sizes.text(life.nbytes)};" for i, life in enumerate(self.lives)]
+    def _places(self, stage: int) -> list[str]:
+        """Where the temporaries of a stage lie: those of other stages are not in use then."""
+        lives, sizes = self._tables[stage].lives, self._sizes[0]
+        if all(self.fixed(life.nbytes) is not None for life in lives):
+            offsets, total = assign(lives, lambda dim: self.fixed(dim) or 0)
+            lines = [f"    {self.place(stage, i)} = {number(self._head + at)};" for i, at in enumerate(offsets)]
+            return [*lines, f"    at->bytes = larger(at->bytes, {number(self._head + total)});"] if lines else []
+        order, others, starts = _together(lives)
         text = _PLACES.format(
             guard=self.model.interface.guard,
-            count=len(self.lives),
+            count=len(lives),
             head=self._head,
+            first=self._first[stage],
             order=listed(order),
             others=listed(others or [0]),
             starts=listed(starts),
-            needs="\n".join(needs),
+            needs="\n".join(f"        need[{i}] = {sizes.text(life.nbytes)};" for i, life in enumerate(lives)),
         )
         return [*self._overflows(), *text.splitlines()]
 
@@ -187,7 +254,7 @@ class LayoutWriter:
             if fixed is not None:
                 lines += [f"    at->bytes = sum(at->bytes, {number(_rounded(fixed))}, &wide);"]
             else:
-                lines += [f"    at->bytes = sum(at->bytes, {self._sizes.text(dim)} / 64 * 64 + 64, &wide);"]
+                lines += [f"    at->bytes = sum(at->bytes, {self._sizes[0].text(dim)} / 64 * 64 + 64, &wide);"]
         return lines
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import field, replace
 
@@ -72,6 +73,16 @@ class Interface:
 
 
 @record
+class Stage:
+    """A stage of a program: how it is called, the symbol of its main function, and the nodes that may report an index
+    out of bounds."""
+
+    layout: Layout
+    program: str
+    codes: tuple[Node, ...]
+
+
+@record
 class Level:
     """The program for one target.
 
@@ -79,26 +90,24 @@ class Level:
     ----------
     label : what names of this target end with; nothing where there is one.
     target : what it is made for.
-    layout, recipe : how it is called.
+    stages, recipe : how it is called.
     decided : the numbers that Python decides in each call, as they are in all calls of the library.
-    codes : the nodes that may report an index out of bounds.
     leaves : its arguments and shared variables.
-    units : its functions, the main one last.
+    units : its functions.
     """
 
     label: str
     target: Target
-    layout: Layout
+    stages: list[Stage]
     recipe: Recipe
     decided: Mapping[Atom, int]
-    codes: tuple[Node, ...]
     leaves: list[Node]
     units: list[Unit]
 
     @property
-    def program(self) -> str:
-        """The symbol of its main function."""
-        return self.units[-1].symbol
+    def codes(self) -> tuple[Node, ...]:
+        """The nodes that may report an index out of bounds."""
+        return tuple(node for stage in self.stages for node in stage.codes)
 
 
 @record
@@ -130,8 +139,8 @@ def interface(name: str, graph: FunctionGraph, sizes: Mapping[str, int], call: s
         Array(made, node.name or made, node.dtype, node.type.shape, node.dim_atom)
         for node, made in zip(graph.inputs, names, strict=True)
     ]
-    paths = [] if graph.tree is None else [path.strip("[]'.") for path in graph.tree.paths()]
-    names = distinct([path if len(paths) > 1 or path else "output" for path in paths], "output")
+    paths = [] if graph.tree is None else ["_".join(re.findall(r"\w+", path)) for path in graph.tree.paths()]
+    names = distinct(["_".join(filter(None, ["output", p])) if not p or p[0].isdigit() else p for p in paths], "output")
     outputs = [Array(made, made, node.dtype, node.type.shape) for node, made in zip(graph.outputs, names, strict=True)]
     updated = [variable for variable, _ in graph.updates]
     state = [
@@ -185,21 +194,29 @@ def level(interface: Interface, graph: FunctionGraph, label: str, target: Target
     changing = {node for node in graph.shared if node.params["variable"] in updated}
     with host.using(target):
         made = front(leaves, list(dict.fromkeys(graph.roots)), on_values, interface.name, False, changing)
-        check_front(made)
+        check_front(made, {*interface.sizes, *interface.fixed})
         recipe = made.recipe(leaves, lambda made: [])
-        (stage,) = made.stages
-        functions = stage.code.functions
+        functions = [source for stage in made.stages for source in stage.code.functions]
         arity = {source.name: source.arity for source in functions}
         wanted = [(each.text, each.name, {callee: arity[callee] for callee in each.calls}) for each in functions]
-        units = list(kernels.units(wanted, target).values())
-    units[-1] = units[-1]._replace(symbol=f"{interface.name}_program{f'_{label}' if label else ''}")
-    constant = {
-        i: leaves[argument].params["variable"].stored
-        for i, argument in enumerate(recipe.stages[0].arguments)
-        if leaves[argument].op is SHARED and leaves[argument] not in changing
-    }
-    layout = _for_threads(prepared(stage, {**interface.fixed, **_decided(stage.layout)}, constant), threads)
-    return Level(label, target, layout, recipe, _decided(layout), stage.program.codes, leaves, units)
+        units = kernels.units(wanted, target)
+    stages: list[Stage] = []
+    decisions: dict[Atom, int] = {}
+    for number, (stage, found) in enumerate(zip(made.stages, recipe.stages, strict=True)):
+        symbol = "_".join(
+            [f"{interface.name}_program", *([label] if label else []), *([str(number)] if number else [])]
+        )
+        main = stage.code.main.name
+        units[main] = units[main]._replace(symbol=symbol)
+        decisions |= _decided(stage.layout)
+        constant = {
+            i: leaves[argument].params["variable"].stored
+            for i, argument in enumerate(found.arguments)
+            if argument < len(leaves) and leaves[argument].op is SHARED and leaves[argument] not in changing
+        }
+        layout = _for_threads(prepared(stage, {**interface.fixed, **decisions}, constant), threads)
+        stages.append(Stage(layout, symbol, stage.program.codes))
+    return Level(label, target, stages, recipe, decisions, leaves, list(units.values()))
 
 
 def _for_threads(layout: Layout, threads: int) -> Layout:

@@ -1,6 +1,8 @@
 """What no library can hold: each with the reason, and the user's line."""
 
-from scanjit import ir
+from collections.abc import Collection
+
+from scanjit import ir, types
 from scanjit.errors import NotSupportedError
 from scanjit.ir import Node
 from scanjit.ops.decompositions import EIGH, QR, SVD
@@ -8,6 +10,7 @@ from scanjit.ops.factor import CHOLESKY, LU, TRIANGULAR_SOLVE
 from scanjit.ops.probe import PROBES
 from scanjit.runtime.front import Front
 from scanjit.runtime.function_graph import FunctionGraph
+from scanjit.types import Atom
 
 _OF_LAPACK = (CHOLESKY, LU, TRIANGULAR_SOLVE, EIGH, QR, SVD)
 
@@ -25,21 +28,25 @@ def check_graph(graph: FunctionGraph) -> None:
             )
 
 
-def check_front(made: Front) -> None:
+def check_front(made: Front, known: Collection[Atom]) -> None:
     """An error if a program needs what C cannot give it: LAPACK, or memory whose size is known in the middle of a call
-    only."""
+    only. The sizes in `known` are known before."""
     for stage in made.stages:
         if stage.layout.has_lapack:
             nodes = ir.walk_inside(stage.stage.outputs)
             node = next(node for node in nodes if node.op in _OF_LAPACK)
             raise _refused(node, f"`{node.op.name}` of this size calls LAPACK, which the library does not have", "")
-    if len(made.stages) > 1:
-        node = next(iter(made.stages[0].stage.values.values()), made.outputs[0])
-        raise _refused(
-            node,
-            "it computes a size, so that nobody knows before a call how much memory it needs",
-            "make the size an argument, a number, or a size of an argument",
-        )
+    tables = [stage.layout.table for stage in made.stages]
+    dims = [life.nbytes for table in tables for life in table.lives]
+    dims += [buffer.nbytes for table in tables for buffer in table.out_buffers]
+    dims += [dim for node in made.outputs for dim in node.type.shape]
+    for atom in (atom for dim in dims for atom in types.atoms(dim)):
+        if atom.kind == "value" and atom not in known:
+            raise _refused(
+                atom.node,
+                "it computes a size, so that nobody knows before a call how much memory it needs",
+                "make the size an argument, a number, or a size of an argument",
+            )
 
 
 def _refused(node: Node, why: str, fix: str) -> NotSupportedError:

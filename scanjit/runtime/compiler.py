@@ -39,8 +39,9 @@ def to_object(units: Sequence[Unit], target: Target, data: Mapping[str, bytes] =
     the target may be another machine than this one.
 
     It holds some units, each after those that it calls, and `data` by name, each at a multiple of 64 bytes. Other files
-    see the last unit's `symbol`, a function of C's calling convention, and the names of the data. Each argument has 64
-    bits, also where an address has 32; and so has each entry of the table that the main function of a program gets.
+    see the names of the data, and the `symbol` of each unit that no other one calls: a function of C's calling
+    convention. Each argument has 64 bits, also where an address has 32; and so has each entry of the table that the
+    main function of a program gets.
 
     Raises
     ------
@@ -62,14 +63,17 @@ def _joined(
     units: Sequence[Unit], target: Target, data: Mapping[str, bytes]
 ) -> Iterator[tuple[llvm.ModuleRef, llvm.TargetMachine]]:
     """The module of several units, and the machine that makes object code of it."""
-    *inner, main = (unit.symbol for unit in units)
+    called = {symbol for unit in units for symbol, _ in unit.externals.values()}
     with _workshop() as workshop, llvm.parse_assembly(_holding(data, target), workshop.context) as whole:
         for unit in units:
             with _module(translate(unit, target), workshop, loaded=False) as module:
                 whole.link_in(module)
-        whole.get_function(main).visibility = "hidden"
-        for name in inner:
-            whole.get_function(name).linkage = "internal"
+        for unit in units:
+            function = whole.get_function(unit.symbol)
+            if unit.symbol in called:
+                function.linkage = "internal"
+            else:
+                function.visibility = "hidden"
         yield whole, workshop.machine(target, False, 3)
 
 

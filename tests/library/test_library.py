@@ -158,5 +158,28 @@ def test_weights_are_packed_when_the_library_is_made(tmp_path: Path) -> None:
     same(found[0], f(*given))
     same(state[0], np.int64(3))
     made = level(built.face, f.graph, "", host.target(), 1)
-    assert made.layout.table.lasting == 0
-    assert sum(int(life.nbytes) for life in made.layout.table.lives) < 4 * units * units
+    (stage,) = made.stages
+    assert stage.layout.table.lasting == 0
+    assert sum(int(life.nbytes) for life in stage.layout.table.lives) < 4 * units * units
+
+
+def test_loops_whose_end_is_computed(tmp_path: Path) -> None:
+    """The number of steps is known when a stage of the program has run."""
+    x, i = sj.tensor(("N",), name="x"), sj.tensor((), "int64", "i")
+    root = sj.while_loop(lambda r: abs(r * r - x.sum()) > 1e-9, lambda r: 0.5 * (r + x.sum() / r), sj.constant(1.0))
+    steps = sj.scan(lambda h: 0.5 * h + 1, outputs_info=x, n_steps=sj.cast(x[0], "int64"))[-1]
+    total = sj.shared(0.0, "total")
+    f = sj.function([x, i], [root, x[i] * root, steps], updates={total: total + root})
+    built = Built(f, tmp_path, flags=SANITIZED)
+    for N in (1, 300):
+        given = (np.linspace(5, 6, N), 0)
+        found, state = built.call(*given)
+        before = total.get_value()
+        for one, other in zip(found, f(*given), strict=True):
+            same(one, other)
+        same(state[0], total.get_value() - before)
+        total.set_value(0.0)
+    built.call(np.linspace(5, 6, 3), 7)
+    assert built.status > 0
+    built.call(np.array([0.0]), 0)
+    assert built.status <= -100 and "test_library.py:" in built.said
