@@ -10,6 +10,7 @@ from scanjit.library.example import example
 from scanjit.library.header import header
 from scanjit.library.model import Model, interface, level
 from scanjit.library.readme import readme
+from scanjit.library.rust import rust
 from scanjit.library.shim import shim
 from scanjit.library.wheel import wheel
 from scanjit.runtime import compiler
@@ -38,6 +39,7 @@ def write(
     levels = [level(face, graph, label, target, threads) for label, target in targets.items()]
     model = Model(face, graph, levels, threads)
     texts = {f"{name}.c": shim(model), f"{name}.h": header(model), "example.c": example(model)}
+    texts[f"{name}.rs"] = rust(face)
     data = {label: held for held, label in model.data.items()}
     objects: dict[str, bytes] = {}
     for each in levels:

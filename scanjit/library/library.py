@@ -84,7 +84,7 @@ def export_library(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = sj.export_library(f, folder, "smooth", kind="object")
     ...     print(sorted(file.name for file in path.iterdir()))
-    ['CMakeLists.txt', 'Makefile', 'README.md', 'example.c', 'smooth.c', 'smooth.h', 'smooth_code.o']
+    ['CMakeLists.txt', 'Makefile', 'README.md', 'example.c', 'smooth.c', 'smooth.h', 'smooth.rs', 'smooth_code.o']
     """
     if not isinstance(f, CompiledFunction | StepFunction):
         raise errors.ArgumentError(

@@ -17,6 +17,7 @@ A function of Python's, exported by scanjit as a library for C. It needs neither
 | `{name}.h` | what C, C++ and others see |
 | `{name}.c` | checks what a call gives, and lays out memory: C99, no malloc, no locks, no variables that last |
 {files}
+| `{name}.rs` | what Rust sees |
 | `example.c` | a call |
 | `Makefile`, `CMakeLists.txt` | build `lib{name}.a`, `lib{name}.so` and the example |
 
