@@ -100,6 +100,11 @@ def standard_errors(
     ndarray
         Of the shape of `x`; NaN where the covariance has no positive entry.
 
+    Notes
+    -----
+    In a fit by least squares, a term is `((data - model) / noise) ** 2 / 2`, where `noise` is its standard deviation.
+    If that is not known, leave it out, and multiply the errors by the standard deviation of the residuals.
+
     Examples
     --------
     >>> import numpy as np
