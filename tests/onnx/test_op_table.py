@@ -12,6 +12,7 @@ from scanjit.ir import OPS  # noqa: E402
 from scanjit.onnx.exporting.table import TABLE  # noqa: E402
 
 WITHOUT_SAMPLES = {"constant", "custom", "ifelse", "scan", "size", "via"}
+WITHOUT_SAMPLES |= {"fourier", "from_half_spectrum", "half_spectrum"}
 """What the other tests export."""
 DTYPES = ("float32", "int64", "bool")
 

@@ -4,7 +4,7 @@ A function gets the writer, the node and the names of its operands, and returns 
 What is not here has no equivalent in ONNX: random numbers, factorizations, gamma functions.
 """
 
-from scanjit.onnx.exporting import elementwise as e, loops, products, shapes as s
+from scanjit.onnx.exporting import elementwise as e, fourier, loops, products, shapes as s
 from scanjit.onnx.exporting.convolutions import pooled
 from scanjit.onnx.exporting.writer import Rule
 
@@ -84,6 +84,9 @@ TABLE: dict[str, Rule] = {
     "argmin": s.position("ArgMin"),
     "argsort": s.order,
     "sort": s.ordered,
+    "fourier": fourier.transform,
+    "from_half_spectrum": fourier.from_half_spectrum,
+    "half_spectrum": fourier.half_spectrum,
     "contract": products.contract,
     # loops and branches
     "ifelse": loops.ifelse,

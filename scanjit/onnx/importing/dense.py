@@ -159,6 +159,21 @@ def cumulative(function: Callable[..., Node], start: int) -> Callable[[Call], No
     return rule
 
 
+def dft(call: Call) -> Node:
+    """A Fourier transform of real numbers, or of pairs, along an axis: the last one holds the parts."""
+    x = call.input(0)
+    axis = axis_of(int(call.integer("axis", 1) if call.optional(2) is None else call.scalar_input(2)), x.ndim)
+    inverse, half = call.flag("inverse"), call.flag("onesided")
+    given = call.optional(1)
+    parts = x.type.shape[-1]
+    if axis == x.ndim - 1 or parts not in (1, 2) or (half and parts == 1 + (not inverse)):
+        raise call.refuse("a transform of real numbers or pairs; a one-sided one of real numbers, or back", got=x.type)
+    z = x[..., 0] if parts == 1 else x[..., 0] + 1j * x[..., 1]
+    function = ((tensor.fft, tensor.ifft), (tensor.rfft, tensor.irfft))[half][inverse]
+    found = function(z, None if given is None else given.reshape(()), axis)
+    return tensor.stack([found] if half and inverse else [tensor.real(found), tensor.imag(found)], axis=-1)
+
+
 # ---- normalizations --------------------------------------------------------------------------------------------------
 
 

@@ -87,6 +87,7 @@ TABLE: dict[str, Callable[[Call], Node | Sequence[Node]]] = {
     "ConvTranspose": dense.conv_transpose,
     "CumProd": dense.cumulative(tensor.cumprod, 1),
     "CumSum": dense.cumulative(tensor.cumsum, 0),
+    "DFT": dense.dft,
     "Dropout": dense.dropout,
     "Einsum": lambda call: tensor.einsum(call.text("equation").replace(" ", ""), *call.all()),
     "Gemm": dense.gemm,
