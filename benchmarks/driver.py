@@ -36,7 +36,7 @@ from benchmarks.measure import Contender, Effort, measured
 from benchmarks.remote import Engine, EngineError
 from benchmarks.report import Report
 
-GROUPS = ("lstm", "gru", "custom", "ragged", "stack", "layers", "streaming", "convolution", "wide", "byhand")
+GROUPS = ("lstm", "gru", "custom", "ragged", "stack", "layers", "streaming", "convolution", "wide", "byhand", "narrow")
 """What consists of cases; the other words of the command line measure something else than steady time."""
 EVERYTHING = (*GROUPS, "compile", "memory", "threads", "unroll")
 """What is measured if nothing is named."""

@@ -21,6 +21,7 @@ MODULES = (
         "training",
         "letters",
         "wide",
+        "narrow",
         "byhand",
     ),
 )

@@ -141,7 +141,8 @@ def onnx_weights(arguments: Arrays) -> Arrays:
     return {"W": W.T[None], "R": R.T[None], "B": np.concatenate([b, 0 * b])[None]}
 
 
-def _onnx_nodes(helper: Any, task: Task) -> list[Any]:
+def onnx_nodes(helper: Any, task: Task) -> list[Any]:
+    """The one node of ONNX."""
     lstm = helper.make_node("LSTM", ["x", "W", "R", "B"], ["y"], hidden_size=task.sizes["H"])
     return [lstm]
 
@@ -150,7 +151,7 @@ MAKE = {
     "scanjit": scanjit.program(by_scanjit),
     "torch": by_torch,
     "jax": jax.program(by_jax),
-    **onnx.programs(_onnx_nodes, onnx_weights, lambda y: y[:, 0]),
+    **onnx.programs(onnx_nodes, onnx_weights, lambda y: y[:, 0]),
     "tensorflow": by_tensorflow,
     "pytensor": pytensor.program(by_pytensor),
     "numba": numba.program("lstm_numba"),

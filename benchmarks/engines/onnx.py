@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,10 @@ def programs(
     nodes: Callable[[Any, Task], list[Any]],
     weights: Callable[[Arrays], Arrays],
     read: Callable[[np.ndarray], np.ndarray],
+    precision: str = "f32",
 ) -> dict[str, Callable[[Task], Program]]:
     """For each engine a program of a model from `x` to `y`: its nodes (made with `onnx.helper`), its constants, and
-    what turns its result into that of the case."""
+    what turns its result into that of the case. `precision` is what OpenVINO computes products in."""
 
     def program(opened: Open) -> Callable[[Task], Program]:
         def make(task: Task) -> Program:
@@ -34,7 +36,7 @@ def programs(
 
         return make
 
-    return {"onnxruntime": program(_onnxruntime), "openvino": program(_openvino)}
+    return {"onnxruntime": program(_onnxruntime), "openvino": program(partial(_openvino, precision=precision))}
 
 
 def _onnxruntime(model: bytes, task: Task) -> Callable[[np.ndarray], np.ndarray]:
@@ -46,14 +48,14 @@ def _onnxruntime(model: bytes, task: Task) -> Callable[[np.ndarray], np.ndarray]
     return lambda x: session.run(["y"], {"x": x})[0]
 
 
-def _openvino(model: bytes, task: Task) -> Callable[[np.ndarray], np.ndarray]:
-    """In float32: else it would compute in bfloat16 where the processor can."""
+def _openvino(model: bytes, task: Task, precision: str) -> Callable[[np.ndarray], np.ndarray]:
+    """If it is not told a precision, it computes in bfloat16 where the processor can."""
     import openvino
 
     settings = {
         "PERFORMANCE_HINT": "LATENCY",
         "INFERENCE_NUM_THREADS": task.threads,
-        "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_PRECISION_HINT": precision,
     }
     core = openvino.Core()
     request = core.compile_model(core.read_model(model, b""), "CPU", settings).create_infer_request()
@@ -71,5 +73,7 @@ def _model(task: Task, nodes: Callable[[Any, Task], list[Any]], constants: Array
         [helper.make_tensor_value_info("y", kind, None)],
         [numpy_helper.from_array(np.ascontiguousarray(value), name) for name, value in constants.items()],
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 14), helper.make_opsetid("com.microsoft", 1)], ir_version=8
+    )
     return model.SerializeToString()

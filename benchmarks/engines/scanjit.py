@@ -14,17 +14,20 @@ class program:
     """Makes programs of `forward(unroll=..., **symbols) -> value`.
 
     Parameters are shared variables where there is no gradient, as ONNX Runtime's are constants: packed when they
-    change. With a gradient they are arguments, as in training, where every call has new ones.
+    change. With a gradient they are arguments, as in training, where every call has new ones. `weights` is what
+    `sj.mixed` rounds operands of products to, if anything.
     """
 
-    def __init__(self, forward: Callable[..., Any]) -> None:
-        self.forward = forward
+    def __init__(self, forward: Callable[..., Any], weights: str | None = None) -> None:
+        self.forward, self.weights = forward, weights
 
     def __call__(self, task: Task) -> Program:
         import scanjit as sj
 
         inputs, outputs, values = self.graph(task)
         function = sj.function(inputs, outputs, name=task.case.name, mode=task.mode)
+        if self.weights is not None:
+            function = sj.mixed(function, weights=self.weights)
         return Program(Call(function, values, task.threads), lambda results: results)
 
     def graph(self, task: Task) -> tuple[list[Any], list[Any], list[np.ndarray]]:
