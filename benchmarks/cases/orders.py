@@ -40,7 +40,7 @@ def _jax(name: str) -> Callable[..., Any]:
     def forward(x: Any) -> Any:
         from jax import numpy as jnp
 
-        return getattr(jnp, name)(x, axis=-1)
+        return getattr(jnp, name)(x, axis=-1).astype(x.dtype)  # places are int32 in float32
 
     return forward
 

@@ -13,8 +13,9 @@ from scanjit.ir import Node, constant, dim_node
 from scanjit.ops.elementwise import cast, where
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.order import ARGSORT, SORT, entries
-from scanjit.ops.shape import SET_SLICE, flip, window
+from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, flip, window
 from scanjit.ops.stretch import broadcast_to, constant_value, full
+from scanjit.ops.view import along
 from scanjit.symbol import TensorLike
 from scanjit.tensor.cumulative import cumsum, scanned
 from scanjit.tensor.indexing import take
@@ -28,6 +29,10 @@ __all__ = [
     "argpartition", "argsort", "bincount", "digitize", "partition", "searchsorted", "sort", "top_k", "unique"
 ]  # fmt: skip
 
+PART = 64
+"""`top_k` looks for the largest elements of parts of a row, of at least so many elements."""
+WIDEST_PART = 512
+"""And of at most so many: wider parts are not sorted side by side."""
 FARTHEST = 48
 """A vector of unknown length has at most two to the power of this elements."""
 
@@ -133,7 +138,7 @@ def top_k(x: TensorLike, k: Any, axis: int = -1) -> tuple[Node, Node]:
     if isinstance(count, int) and (count < 0 or (isinstance(n, int) and count > n)):
         raise errors.ArgumentError("top_k gives some of the elements", got=f"k={count}", expected=f"0 to {n}")
     rows = moveaxis(x, axis, -1)
-    order = window(_order(rows, descending=True), rows.ndim - 1, 0, count)
+    order = _largest(rows, count)
     return moveaxis(entries(rows, order), -1, axis), moveaxis(order, -1, axis)
 
 
@@ -145,6 +150,25 @@ def _along(x: TensorLike, axis: int | None) -> tuple[Node, int]:
     if not x.ndim:
         raise errors.ShapeError("a scalar has no order", got=x.type, expected="a tensor with an axis to sort along")
     return x, axis_of(axis, x.ndim)
+
+
+def _largest(rows: Node, count: Dimension) -> Node:
+    """The places of the `count` largest elements of rows. Those of a long row are among the largest ones of its parts,
+    of which many are sorted side by side."""
+    *batch, n = rows.type.shape
+    part = max(PART, 8 * count) if isinstance(count, int) else 0
+    if not (isinstance(n, int) and 0 < part <= WIDEST_PART and n >= 4 * part):
+        return window(_order(rows, descending=True), rows.ndim - 1, 0, count)
+    many = -(-n // part)
+    if n < many * part:  # what fills the last part is no larger than anything, and comes behind it
+        fill = full(rows.type.kind.limits[0], (*batch, many * part - n), rows.dtype)
+        rows = CONCATENATE(rows, fill, axis=rows.ndim - 1)
+    parts = RESHAPE(rows, shape=(*batch, many, part))
+    found = window(_order(parts, descending=True), parts.ndim - 1, 0, count)
+    first = along(IOTA(length=many), parts.ndim - 2, parts.ndim) * part
+    flat = (*batch, many * count)
+    values, places = (RESHAPE(x, shape=flat) for x in (entries(parts, found), found + first))
+    return entries(places, _largest(values, count))
 
 
 def _order(rows: Node, descending: bool) -> Node:

@@ -47,6 +47,24 @@ def test_order_of_rows_in_compiled_functions(dtype: str) -> None:
             np.testing.assert_array_equal(got, right, strict=True)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_largest_elements_of_long_rows_are_found_part_by_part(dtype: str) -> None:
+    known, few = sj.tensor((2, 1000), dtype, "known"), sj.tensor((300,), dtype, "few")
+    f = sj.function(
+        [known, few], [*sj.top_k(known, 5), *sj.top_k(known, 40), *sj.top_k(few, 1), *sj.top_k(known, 2, 0)]
+    )
+    lowest = np.full(
+        (2, 1000), False if dtype == "bool" else -np.inf if dtype[0] == "f" else np.iinfo(dtype).min, dtype
+    )
+    for x in (numbers((2, 1000), dtype), lowest):
+        found = f(x, x[0, :300])
+        for k, (of, count, axis) in enumerate([(x, 5, -1), (x, 40, -1), (x[0, :300], 1, -1), (x, 2, 0)]):
+            n = of.shape[axis]
+            order = np.flip(n - 1 - places(np.flip(of, axis), axis), axis).take(range(count), axis)
+            np.testing.assert_array_equal(found[2 * k + 1], order)
+            np.testing.assert_array_equal(found[2 * k], np.take_along_axis(of, order, axis))
+
+
 @pytest.mark.parametrize("mode", ["numba", "emulate"])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_rows_side_by_side_and_alone_are_sorted_alike(dtype: str, mode: Any) -> None:
