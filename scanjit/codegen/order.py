@@ -5,13 +5,11 @@ lanes side by side, and single ones in consecutive words. Longer rows are sorted
 """
 
 from scanjit.codegen.network import across, along
-from scanjit.codegen.radix import radix
+from scanjit.codegen.radix import LOOK, radix, stretches
 from scanjit.codegen.source import Parameters, Source
 from scanjit.codegen.words import Words
 from scanjit.schedule.nests import ACROSS, ALONG, MOST_PACKED, NestLoop, Order, Tile
 from scanjit.types import Dimension, product
-
-LOOK = ["if interrupted(line):", "    return"]
 
 
 def order_source(statement: Order, vector_bytes: int) -> Source:
@@ -170,12 +168,8 @@ class _OrderWriter:
         for name in words.names:
             at = f"{name}s + i*{words.size}"
             stored.append(f"store_masked({at}, {name}, inside)" if exact else f"store({at}, {name})")
-        return [
-            f"for i in range(0, {self.n}, {lanes}):",
-            f"    inside = head_x{lanes}({self.n} - i)",
-            f"    {self._read_part('first', words.stored.name, size)}",
-            *_inside([*made, *stored]),
-        ]
+        read = self._read_part("first", words.stored.name, size)
+        return stretches(self.n, [f"inside = head_x{lanes}({self.n} - i)", read, *made, *stored], lanes)
 
     def _taken_row(self, words: Words) -> list[str]:
         """Put what is wanted of a row where it belongs."""
@@ -187,7 +181,7 @@ class _OrderWriter:
         if not self.statement.rows_apart:
             stored = f"store_strided(target + i*{self.step}*{size}, {self.step}*{size}, y, inside)"
         lines = [f"inside = head_x{lanes}({self.n} - i)", *loads, *words.unmade(lanes), stored]
-        return [f"for i in range(0, {self.n}, {lanes}):", *_inside(lines)]
+        return stretches(self.n, lines, lanes)
 
     def _read_part(self, first: str, kind: str, size: int) -> str:
         if self.statement.rows_apart:

@@ -4,6 +4,8 @@ from scanjit.codegen.words import Words
 
 LONG = 4096
 """Longer rows are sorted by 11 bits at a time, others by 8: a table of 256 counters is added up in no time."""
+STRETCH = 2**20
+"""After so many elements, a thread looks whether to end: each takes some nanoseconds."""
 LOOK = ["if interrupted(line):", "    return"]
 
 
@@ -22,37 +24,59 @@ def radix(words: Words, n: str) -> list[str]:
         f"counts = stack({2048 * 8})",
         f"shift = {low}",
         f"while shift < {high}:",
-        *_inside(LOOK),
         "    sign = 0",
         f"    if shift + bits >= {high}:",  # the highest bit tells negative numbers, which come first
         "        sign = many >> 1",
         "    for d in range(many):",
         "        store_i64(counts + d*8, 0)",
         "    slot = counts",
-        f"    for i in range({n}):",
-        f"        number = {load}",
-        f"        slot = counts + ({digit})*8",
-        "        store_i64(slot, load_i64(slot) + 1)",
+        *_inside(
+            stretches(
+                n,
+                [
+                    f"number = {load}",
+                    f"slot = counts + ({digit})*8",
+                    "store_i64(slot, load_i64(slot) + 1)",
+                ],
+            )
+        ),
         f"    if load_i64(slot) < {n}:",  # otherwise all have the same bits here
         "        total = 0",
         "        for d in range(many):",
         "            count = load_i64(counts + d*8)",
         "            store_i64(counts + d*8, total)",
         "            total += count",
-        *_inside(_inside(LOOK)),
-        f"        for i in range({n}):",
-        f"            number = {load}",
-        f"            slot = counts + ({digit})*8",
-        "            at = load_i64(slot)",
-        "            store_i64(slot, at + 1)",
-        f"            {_stored(words, f'others + at*{step}')}",
-        *(["            store_i64(further + at*8, load_i64(places + i*8))"] if words.beside else []),
+        *_inside(
+            _inside(
+                stretches(
+                    n,
+                    [
+                        f"number = {load}",
+                        f"slot = counts + ({digit})*8",
+                        "at = load_i64(slot)",
+                        "store_i64(slot, at + 1)",
+                        _stored(words, f"others + at*{step}"),
+                        *(["store_i64(further + at*8, load_i64(places + i*8))"] if words.beside else []),
+                    ],
+                )
+            )
+        ),
         *(
             f"        {line}"
             for one, other in exchanged
             for line in (f"kept = {one}", f"{one} = {other}", f"{other} = kept")
         ),
         "    shift += bits",
+    ]
+
+
+def stretches(n: str, lines: list[str], lanes: int = 1) -> list[str]:
+    """The loop over the elements of a long row, which looks now and then whether to end."""
+    return [
+        f"for stretch in range(0, {n}, {STRETCH}):",
+        *_inside(LOOK),
+        f"    for i in range(stretch, min(stretch + {STRETCH}, {n}), {lanes}):",
+        *_inside(_inside(lines)),
     ]
 
 

@@ -13,7 +13,7 @@ from scanjit.types import Dimension
 
 ACROSS = 1024
 """Rows of at most so many elements are sorted side by side: their words stay in a near cache, and fit on the stack."""
-ALONG = 2048
+ALONG = 512
 """Single rows of at most so many elements are sorted by a network, and need no memory for that."""
 MOST_PACKED = 2**32
 """From so many elements on, a place does not fit beside a key of 32 bits in one word."""
