@@ -9,6 +9,7 @@ from scanjit.rewrite import algebra, algebra_linalg, algebra_shape, factor
 from scanjit.rewrite.branches import rules as branch_rules, share, sizes_outside
 from scanjit.rewrite.end import without_end
 from scanjit.rewrite.engine import Note, Rewriter
+from scanjit.rewrite.filters import filters_in_lanes
 from scanjit.rewrite.guards import guards
 from scanjit.rewrite.narrow import in_packs
 from scanjit.rewrite.scan_apart import apart
@@ -110,6 +111,7 @@ PIPELINE: tuple[tuple[str, Pass], ...] = (
     ("sizes_outside", sizes_outside),
     ("loops", loops),
     ("straight_lines", straight_lines),  # after all passes that treat a system as one op
+    ("filters_in_lanes", filters_in_lanes),  # after all passes that move or join products
     ("guards", guards),  # products that masks make needless
     ("in_packs", in_packs),  # after all passes that know products
 )

@@ -10,6 +10,7 @@ from scanjit.symbol import TensorLike
 from scanjit.tensor.convolution import conv1d
 from scanjit.tensor.creation import arange, zeros
 from scanjit.tensor.elementwise import clip
+from scanjit.tensor.order import searchsorted
 from scanjit.tensor.reductions import max as max_, min as min_, sum as sum_
 from scanjit.tensor.shapes import broadcast_to, concatenate, expand_dims, flip, ravel
 from scanjit.tensor.variables import as_tensor, axis_of, promoted
@@ -181,7 +182,7 @@ def interp(
 
     Notes
     -----
-    Each `x` is compared with each of `xp`. The result is of the dtype of all that is given; NumPy's is always float64.
+    The result is of the dtype of all that is given; NumPy's is always float64.
 
     Examples
     --------
@@ -193,7 +194,7 @@ def interp(
     if xp.ndim != 1 or fp.ndim != 1:
         raise errors.ShapeError("a curve goes through points of two vectors", got=f"xp: {xp.type}, fp: {fp.type}")
     count = types.equate(xp.type.shape[0], fp.type.shape[0], "the number of points of a curve")
-    before = clip(_not_above(xp, x) - 1, 0, dim_node(types.maximum(count - 2, 0)))
+    before = clip(searchsorted(xp, x, "right") - 1, 0, dim_node(types.maximum(count - 2, 0)))
     after = clip(before + 1, None, dim_node(count - 1))
     x0, x1, f0, f1 = xp[before], xp[after], fp[before], fp[after]
     wide = x1 != x0
@@ -204,11 +205,6 @@ def interp(
         x < xp[0], fp[0] if left is None else left, where(x > xp[-1], fp[-1] if right is None else right, exact)
     )
     return where(x == x, found, x)
-
-
-def _not_above(sorted_: Node, x: Node) -> Node:
-    """How many entries of a vector are at most `x`, for each element of `x`."""
-    return sum_(sorted_ <= x[..., None], -1)
 
 
 def histogram(
@@ -253,7 +249,7 @@ def histogram(
         place = place - (a < edges[place])  # rounding may have moved it to a neighbour
         place = place + (a >= edges[place + 1])
     else:
-        place = _not_above(edges, a) - 1
+        place = searchsorted(edges, a, "right") - 1
     place = clip(place, 0, dim_node(count - 1))  # the last edge belongs to the last bin
     share = cast(inside, "int64") if weights is None else where(inside, ravel(weights), 0)
     counts = zeros(dim_node(count), share.dtype)[place].inc(share)

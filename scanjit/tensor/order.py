@@ -228,7 +228,10 @@ def searchsorted(a: TensorLike, v: TensorLike, side: str = "left", sorter: Tenso
         for power in reversed(range(n.bit_length())):
             found = _further(found, constant(1 << power), a, v, side)
         return found
-    powers = constant(2 ** np.arange(FARTHEST - 1, -1, -1, dtype=np.int64))
+    steps: Dimension = 1  # as many as n has binary digits
+    for power in range(1, FARTHEST):
+        steps = types.minimum(n // 2**power, 1) + steps
+    powers = window(constant(2 ** np.arange(FARTHEST - 1, -1, -1, dtype=np.int64)), 0, FARTHEST - steps, steps)
     return scanned(powers, found, lambda at, step, a, v: _further(at, step, a, v, side), [a, v])[-1]
 
 

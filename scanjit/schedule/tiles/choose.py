@@ -124,7 +124,8 @@ def _horizontal(nest: Nest, reductions: Sequence[Reduce]) -> bool:
 
 def _thin(nest: Nest, reductions: Sequence[Reduce], lanes: int) -> bool:
     """Whether lanes run along sums of products because the last loop of the space does not fill a vector, as for the
-    gradient of small filters. The sums are longer, and what they read is contiguous there."""
+    gradient of small filters of a few channels. The sums are longer, and what they read is contiguous there, or every
+    second element."""
     size = nest.space[-1].size
     if not isinstance(size, int) or not 1 < size < lanes:
         return False
@@ -132,7 +133,7 @@ def _thin(nest: Nest, reductions: Sequence[Reduce], lanes: int) -> bool:
         loads, along = factors(reduction), reduction.loops[-1]
         if loads is None or (isinstance(along.size, int) and along.size <= size):
             return False
-        if any(load.access.strides.get(along, 0) not in (0, 1) for load in loads):
+        if any(load.access.strides.get(along, 0) not in (0, 1, 2) for load in loads):
             return False
     return True
 
