@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import http.server
 import json
 import shutil
 import subprocess
+import threading
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -143,3 +146,28 @@ def test_wrong_arguments(tmp_path: Path) -> None:
     step = sj.step_function(([rows], sj.cumsum(rows, axis=0)), mode="reference")
     with pytest.raises(sj.ArgumentError, match="sizes that are not known"):
         sj.export_library(step, tmp_path, kind="object")
+
+
+@linked
+@pytest.mark.slow
+def test_the_example_page_in_a_browser(tmp_path: Path) -> None:
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("needs Chromium")
+    x, h = recurrence()
+    sj.export_library(sj.function([x], {"h": h, "n": x.sum()}), tmp_path, "model", kind="wasm")
+    handler = functools.partial(Quiet, directory=str(tmp_path))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page = f"http://127.0.0.1:{server.server_port}/index.html"
+        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000", "--dump-dom"]
+        done = subprocess.run([browser, *flags, page], capture_output=True, text=True, check=False, timeout=120)
+        server.shutdown()
+    assert f"h [4,4,8]: {','.join(['0'] * 128)}" in done.stdout and "n []: 0" in done.stdout, done.stdout + done.stderr
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """A server that tells nothing of each request."""
+
+    def log_message(self, *told: object) -> None:
+        pass
