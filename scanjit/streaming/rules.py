@@ -12,11 +12,15 @@ import numpy as np
 from scanjit import errors, ir, types
 from scanjit.ir import Node
 from scanjit.ops.expect import EXPECT
+from scanjit.ops.factor import CHOLESKY, DET, DET_SIGN, LOGABSDET, SOLVE, TRIANGULAR_SOLVE
 from scanjit.ops.index import GATHER
+from scanjit.ops.order import ARGSORT, SORT
+from scanjit.ops.reduce import ARGMAX, ARGMIN
 from scanjit.ops.reduction import Reduction
 from scanjit.ops.scan import SCAN, Roles
 from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, SLICE, window
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, expand
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.ops.windows import WINDOWS, extent
 from scanjit.streaming.values import Cut, Fixed, Last, Rows, Value
 
@@ -130,10 +134,51 @@ def _gather(cutter: Cut, node: Node, operands: Operands) -> Value:
         if len(places) != 1:
             refuse(node, "indices of several steps at once")
         return _same(cutter, node, operands, places.pop())
-    if len(rows) > 1 or axis <= source.axis < axis + len(indices):
-        refuse(node, "an index that chooses steps")
+    if axis <= source.axis < axis + len(indices):
+        return _own_step(cutter, node, operands, source, ndim)
+    if len(rows) > 1:
+        refuse(node, "an index that differs between the steps, of another axis")
     behind = source.axis >= axis + len(indices)
     return _same(cutter, node, operands, source.axis + (ndim - len(indices)) * behind)
+
+
+def _own_step(cutter: Cut, node: Node, operands: Operands, source: Rows, ndim: int) -> Value:
+    """A value of each step, chosen by an index of that step: where time is concerned, the index is 0, 1, 2, ..."""
+    axis = node.params["axis"]
+    number = 1 + source.axis - axis
+    index = origin = node.operands[number]
+    while origin.op in (DIMSHUFFLE, BROADCAST_TO, EXPECT):
+        origin = origin.operands[0]
+    places = [k for k, dim in enumerate(index.type.shape) if cutter.has_time(dim)]
+    own = origin.op is IOTA and cutter.more(origin.params["length"]) == 0 and len(places) == 1
+    if not own or any(isinstance(o, Rows) and (o.lead or o.more or o.merged) for o in operands):
+        refuse(node, "an index that chooses steps")
+    found = [Rows(index, places[0]) if i == number else operand for i, operand in enumerate(operands)]
+    result = {axis + ndim - i.node.ndim + i.axis for i in found[1:] if isinstance(i, Rows)}
+    if len(result) != 1:
+        refuse(node, "indices of several steps at once")
+    return _same(cutter, node, found, result.pop())
+
+
+def _along(cutter: Cut, node: Node, operands: Operands) -> Value:
+    """An op along an axis that its result has not, such as `argmax`."""
+    (rows,) = _some(node, operands)
+    if rows.axis == node.params["axis"]:
+        refuse(node, f"{node.op.name} of all steps at once")
+    return _same(cutter, node, operands, rows.axis - (rows.axis > node.params["axis"]))
+
+
+def _in_last(count: int) -> Rule:
+    """The rule of an op on the `count` last axes, which does the same for all indices of the others."""
+
+    def rule(cutter: Cut, node: Node, operands: Operands) -> Value:
+        rows = _some(node, operands)
+        before = {operand.ndim - count for operand in node.operands}
+        if len({r.axis for r in rows}) > 1 or len(before) > 1 or rows[0].axis >= min(before):
+            refuse(node, f"{node.op.name} of all steps at once")
+        return _same(cutter, node, operands, rows[0].axis)
+
+    return rule
 
 
 def _reshape(cutter: Cut, node: Node, operands: Operands) -> Value:
@@ -361,5 +406,10 @@ RULES: dict[ir.Op, Rule] = {
     CONCATENATE: _concatenate,
     SET_SLICE: _set_slice,
     WINDOWS: _windows,
+    ARGMAX: _along,
+    ARGMIN: _along,
+    SORT: _in_last(1),
+    ARGSORT: _in_last(1),
+    **dict.fromkeys((SOLVE, TRIANGULAR_SOLVE, CHOLESKY, DET, LOGABSDET, DET_SIGN), _in_last(2)),
     SCAN: _scan,
 }

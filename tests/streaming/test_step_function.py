@@ -164,6 +164,17 @@ def test_lookups():
     check(sj.function([x], x[:, np.array([2, 0])], mode="reference"), [numbers(TIME, 4)])
 
 
+def test_what_is_done_with_each_row():
+    x, a = sj.tensor(("T", 4), name="x"), sj.tensor(("T", 4, 4), name="a")
+    for y in (x.argmax(1), sj.sort(x, axis=1), sj.argsort(x, axis=1)[:, 0], sj.top_k(x, 2)[0]):
+        check(sj.function([x], y, mode="reference"), [numbers(TIME, 4)])
+    i = sj.tensor(("T",), "int64", "i")
+    chosen = sj.function([x, i], sj.cumsum(x[sj.arange(x.shape[0]), i]), mode="reference")
+    check(chosen, [numbers(TIME, 4), np.arange(TIME) % 4], tolerance=1e-14)
+    solved = sj.function([a, x], sj.solve(a, x[:, :, None])[:, :, 0] + sj.det(a)[:, None], mode="reference")
+    check(solved, [numbers(TIME, 4, 4) + 4 * np.eye(4), numbers(TIME, 4)], tolerance=1e-12)
+
+
 def test_complex_numbers():
     x = sj.tensor(("T", 2), "complex128", "x")
     h = sj.scan(lambda row, h: row + (0.5 + 0.5j) * h, x, np.zeros(2, complex))
@@ -252,6 +263,8 @@ def test_what_needs_later_steps_is_refused():
     refused(x, x[1:], r"entry t needs step t \+ 1")
     refused(x, sj.concatenate([x, zeros]), "behind the last step")
     refused(x, sj.pad(x, ((1, 1), (0, 0))), "behind the last step")
+    refused(x, x.argmax(0), "all steps at once")
+    refused(x, x[np.array([0, 1])], "chooses steps")
     refused(x, x + x[0], "one step in all others")
     refused(x, sj.sort(x, axis=0), "all steps at once|several steps")
     refused(x, x.reshape((2, x.shape[0])), "mixes steps")
