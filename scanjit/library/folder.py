@@ -12,6 +12,7 @@ from scanjit.library.model import Model, interface, level
 from scanjit.library.readme import readme
 from scanjit.library.rust import rust
 from scanjit.library.shim import shim
+from scanjit.library.stack import worst_stack
 from scanjit.library.wheel import wheel
 from scanjit.runtime import compiler
 from scanjit.runtime.function_graph import FunctionGraph
@@ -49,7 +50,8 @@ def write(
     given = {"name": name, "objects": " ".join(objects), "libs": "-lm" if needed else ""}
     texts["Makefile"] = build.MAKEFILE.format(**given)
     linked = f"target_link_libraries({name} PUBLIC m)" if needed else ""
-    texts["README.md"] = readme(model, {file: len(code) for file, code in objects.items()}, sorted(needed))
+    stacks = [worst_stack(compiler.to_text(each.units, each.target), each.programs) for each in levels]
+    texts["README.md"] = readme(model, {file: len(code) for file, code in objects.items()}, sorted(needed), stacks)
     texts["CMakeLists.txt"] = build.CMAKE.format(**{**given, "libs": linked})
     folder.mkdir(parents=True, exist_ok=True)
     for file, text in texts.items():

@@ -105,6 +105,11 @@ class Level:
     units: list[Unit]
 
     @property
+    def programs(self) -> list[str]:
+        """The symbols of its main functions."""
+        return [stage.program for stage in self.stages]
+
+    @property
     def codes(self) -> tuple[Node, ...]:
         """The nodes that may report an index out of bounds."""
         return tuple(node for stage in self.stages for node in stage.codes)

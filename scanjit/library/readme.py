@@ -41,11 +41,12 @@ Results have the same bits as those of the function in Python, on one thread, if
 instructions. With other instructions (fused multiply-adds or not, other widths of vectors) sums are rounded elsewhere:
 expect the differences that reordered sums have, some units in the last place for each value that is summed.
 
-Memory of a call: `{name}_workspace(sizes)` bytes, which the caller gives{workspace}.
+Memory of a call: `{name}_workspace(sizes)` bytes, which the caller gives. The stack above is that of the machine code;
+`{name}.c` takes some hundred bytes beside, and functions of the C library their own.
 """
 
 
-def readme(model: Model, objects: Mapping[str, int], needed: Sequence[str]) -> str:
+def readme(model: Model, objects: Mapping[str, int], needed: Sequence[str], stacks: Sequence[int | None]) -> str:
     """The text of the README."""
     face = model.interface
     rows = [f"| argument | `{each.name}` | {described(each)} |" for each in face.inputs]
@@ -56,7 +57,14 @@ def readme(model: Model, objects: Mapping[str, int], needed: Sequence[str]) -> s
         files="\n".join(f"| `{file}` | machine code and constants, {size:,} bytes |" for file, size in objects.items()),
         interface="\n".join(["| | name in C | type |", "| --- | --- | --- |", *rows]),
         sizes=", ".join(f"`{made}`" for made in face.sizes.values()) or "none",
-        targets="\n".join(f"- {each.target.triple} {each.target.name}".rstrip() for each in model.levels),
+        targets="\n".join(
+            f"- {each.target.triple} {each.target.name}".rstrip()
+            + ("" if stack is None else f": at most {stack:,} bytes of stack")
+            for each, stack in zip(model.levels, stacks, strict=True)
+        ),
         needed=", ".join(f"`{each}`" for each in needed) or "none",
-        workspace="",
     )
+
+
+def _of_stack(count: int | None) -> str:
+    return "" if count is None else f": at most {count:,} bytes of stack"

@@ -116,7 +116,7 @@ def shim(model: Model) -> str:
     if any(_tests(level) for level in model.levels):
         texts.append(_SUPPORTS)
     texts += [_public(model), _state(model), _error(model)]
-    symbols = [stage.program for level in model.levels for stage in level.stages]
+    symbols = [symbol for level in model.levels for symbol in level.programs]
     programs = "\n".join(f"void {symbol}(int64_t, int64_t, int64_t, int64_t);" for symbol in symbols)
     data = "\n".join(f"extern const unsigned char {each}[];" for each in model.data.values())
     head = _HEAD.format(name=face.name, programs=programs, data=f"\n/* Constants. */\n{data}\n" if data else "")

@@ -199,14 +199,14 @@ class Built:
         shapes += [(each, tuple(map(int, each.shape))) for each, _ in self.face.state]
         for each, shape in shapes:
             size = _bytes(each, shape)
-            found.append(np.frombuffer(held[at : at + size], each.dtype).reshape(shape))
+            found.append(np.frombuffer(held[at : at + size], each.dtype).reshape([max(n, 0) for n in shape]))
             at += max(size, each.dtype.itemsize) if len(found) > len(self.face.outputs) else size
         assert at == len(held)
         return found[: len(self.face.outputs)], found[len(self.face.outputs) :]
 
 
 def _bytes(each: Array, shape: tuple[int, ...]) -> int:
-    return int(np.prod(shape)) * each.dtype.itemsize
+    return int(np.prod([max(size, 0) for size in shape])) * each.dtype.itemsize
 
 
 def same(found: Any, wanted: Any) -> None:
