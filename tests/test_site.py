@@ -18,6 +18,7 @@ SITE = Path(os.environ.get("SCANJIT_SITE", ""))
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 PAGES = (
     "index", "start/ten_minutes", "start/from_keras", "howto/index", "howto/garch", "howto/faster", "howto/find_nan",
+    "howto/differential_equation", "reference/loops",
     "explanation/speed", "explanation/numerics", "architecture", "migration", "glossary", "reference/index",
     "reference/benchmarks", "reference/generated/scanjit.scan", "auto_gallery/index", "auto_gallery/lorenz",
 )  # fmt: skip
@@ -49,11 +50,16 @@ function scrolls(element) {
 addEventListener("load", () => setTimeout(() => {
     const outside = [...document.querySelectorAll("article *")]
         .filter(e => e.getBoundingClientRect().right > innerWidth + 1 && !scrolls(e)).map(e => e.outerHTML);
+    const names = [...document.querySelectorAll("table.autosummary td:first-child code")];
+    const split = names.filter(e => e.getClientRects().length > 1).map(e => e.textContent);
+    const titles = [...document.querySelectorAll(".sphx-glr-thumbnail-title")];
+    const captions = [...new Set(titles.map(e => getComputedStyle(e).textAlign))];
     const broken = [...document.images].filter(i => i.complete && i.naturalWidth == 0).map(i => i.src);
     document.documentElement.dataset.theme = "dark";
     const text = [...document.querySelectorAll("article p, article li, article td, article pre span")];
     const dim = text.filter(e => e.textContent.trim() && contrast(e) < 3).map(e => e.textContent.trim().slice(0, 30));
-    parent.postMessage({name: window.name, outside: outside.slice(0, 3), broken, dim: dim.slice(0, 5)}, "*");
+    const seen = {outside: outside.slice(0, 3), broken, split, captions, dim: dim.slice(0, 5)};
+    parent.postMessage({name: window.name, ...seen}, "*");
 }, 300));
 </script>
 """
@@ -89,4 +95,6 @@ def test_pages_fit_a_phone_show_their_pictures_and_can_be_read_in_the_dark(tmp_p
     for page in pages:
         assert not page["outside"], f"{page['name']} is wider than a phone: {page['outside']}"
         assert not page["broken"], f"{page['name']} lacks {page['broken']}"
+        assert not page["split"], f"{page['name']} breaks names: {page['split']}"
+        assert page["captions"] in ([], ["center"]), f"{page['name']} has captions at {page['captions']}"
         assert not page["dim"], f"{page['name']} cannot be read in the dark: {page['dim']}"
