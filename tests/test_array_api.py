@@ -34,7 +34,9 @@ def row(section: str, name: str) -> str:
     )
     if function is None:
         sized = name in standard.VALUE_DECIDES and hasattr(sj, name)
-        return f"| `{name}` | " + ("with a size: `sj." + name + "`" if sized else "no") + " |"
+        return (
+            f"| `{name}` | " + ("with a size: `sj." + name + "`" if sized else f"no: {standard.NOT_HERE[name]}") + " |"
+        )
     return f"| `{name}` | " + (f"yes, `sj.{own}`" if own == name else f"yes: `sj.{own}`" if own else "yes") + " |"
 
 
@@ -191,6 +193,10 @@ EXTENSIONS: dict[str, Callable[..., Any]] = {
     "fft.fft": lambda xp, a: xp.abs(xp.fft.fft(a, axis=1)),
     "fft.ifft": lambda xp, a: xp.abs(xp.fft.ifft(a)),
     "fft.rfft": lambda xp, a: xp.abs(xp.fft.rfft(a)),
+    "fft.fftfreq": lambda xp, a: xp.fft.fftfreq(5, d=0.5) + a[0, 0, 0],
+    "fft.rfftfreq": lambda xp, a: xp.fft.rfftfreq(6, d=0.5) + a[0, 0, 0],
+    "fft.fftshift": lambda xp, a: xp.fft.fftshift(a),
+    "fft.ifftshift": lambda xp, a: xp.fft.ifftshift(a, axes=(1, 2)),
     "fft.irfft": lambda xp, a: xp.fft.irfft(a, n=4),
 }
 CASES |= {name: (function, (A,)) for name, function in EXTENSIONS.items()}

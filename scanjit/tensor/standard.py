@@ -1,6 +1,6 @@
 """The Python array API standard (2024.12): its names, and the namespace that `x.__array_namespace__()` gives."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from scanjit import errors, types
-from scanjit.ir import Node
+from scanjit.config import config
+from scanjit.ir import Node, dim_node
 from scanjit.symbol import TensorLike
 from scanjit.tensor import creation, cumulative, elementwise, products, reductions, shapes
 from scanjit.tensor.variables import as_tensor
@@ -66,6 +67,21 @@ OTHERWISE = {
 
 VALUE_DECIDES = ("nonzero", *NAMES["Sets"].split())
 """Functions whose result has a size that values decide. Here, such a function is given the size."""
+
+NOT_HERE = {
+    "from_dlpack": "a symbol has no memory to share; compiled functions take what has `__dlpack__` through NumPy",
+    "nextafter": "the neighbour of a float is no function of numbers: it has no derivative",
+    "matrix_norm": "`sj.norm` has the Frobenius norm; others are sums, maxima or `sj.svdvals`",
+    **dict.fromkeys(
+        ("fftn", "ifftn", "rfftn", "irfftn"), "one axis after the other: `xp.fft.fft(xp.fft.fft(x, axis=0), axis=1)`"
+    ),
+    **dict.fromkeys(("hfft", "ihfft"), "`irfft` and `rfft` of the conjugate, scaled by the length"),
+    **dict.fromkeys(
+        ("unique_all", "unique_counts", "unique_inverse", "unique_values"),
+        "values decide the size: `sj.unique(x, size=n)` is given it",
+    ),
+}
+"""Why functions of the standard are not here."""
 
 
 def astype(x: TensorLike, dtype: DTypeLike, /, *, copy: bool = True, device: None = None) -> Node:
@@ -170,6 +186,34 @@ def trace(x: TensorLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) 
     return reductions.sum(diagonal(x, offset=offset), -1, dtype)
 
 
+def fftfreq(n: int, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device: None = None) -> Node:
+    """The frequencies of a Fourier transform of n samples that are `d` apart."""
+    return as_tensor(np.fft.fftfreq(n, d).astype(dtype or config.floatX))
+
+
+def rfftfreq(n: int, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device: None = None) -> Node:
+    """The frequencies of a Fourier transform of n real samples that are `d` apart."""
+    return as_tensor(np.fft.rfftfreq(n, d).astype(dtype or config.floatX))
+
+
+def fftshift(x: TensorLike, /, *, axes: int | Sequence[int] | None = None) -> Node:
+    """The frequencies in ascending order: zero moves to the middle of the axes."""
+    return _shifted(x, axes, 1)
+
+
+def ifftshift(x: TensorLike, /, *, axes: int | Sequence[int] | None = None) -> Node:
+    """What `fftshift` was given."""
+    return _shifted(x, axes, -1)
+
+
+def _shifted(x: TensorLike, axes: int | Sequence[int] | None, direction: int) -> Node:
+    """Entries moved on or back by half of the length of each axis."""
+    x = as_tensor(x)
+    for axis in range(x.ndim) if axes is None else [axes] if isinstance(axes, int) else axes:
+        x = shapes.roll(x, dim_node(x.type.shape[axis] // 2 * direction), axis)
+    return x
+
+
 _OWN: dict[str, Any] = {
     "astype": astype,
     "can_cast": can_cast,
@@ -178,11 +222,15 @@ _OWN: dict[str, Any] = {
     "cumulative_sum": _cumulative(cumulative.cumsum, 0),
     "empty": empty,
     "empty_like": empty_like,
+    "fftfreq": fftfreq,
+    "fftshift": fftshift,
     "finfo": finfo,
+    "ifftshift": ifftshift,
     "iinfo": iinfo,
     "isdtype": np.isdtype,
     "permute_dims": permute_dims,
     "result_type": result_type,
+    "rfftfreq": rfftfreq,
     "round": round_,
     "std": std,
     "tile": tile,
