@@ -12,7 +12,7 @@ from scanjit.tensor.creation import arange, zeros
 from scanjit.tensor.elementwise import clip
 from scanjit.tensor.order import searchsorted
 from scanjit.tensor.reductions import max as max_, min as min_, sum as sum_
-from scanjit.tensor.shapes import broadcast_to, concatenate, expand_dims, flip, ravel
+from scanjit.tensor.shapes import broadcast_to, concatenate, expand_dims, flip, ravel, specify_shape
 from scanjit.tensor.variables import as_tensor, axis_of, promoted
 from scanjit.types import Dimension
 
@@ -193,7 +193,8 @@ def interp(
     x, xp, fp = DIV.prepare((x, xp, fp))
     if xp.ndim != 1 or fp.ndim != 1:
         raise errors.ShapeError("a curve goes through points of two vectors", got=f"xp: {xp.type}, fp: {fp.type}")
-    count = types.equate(xp.type.shape[0], fp.type.shape[0], "the number of points of a curve")
+    fp = specify_shape(fp, xp.type.shape, "the vector fp of interp, which has a value for each of xp,")
+    count = fp.type.shape[0]
     before = clip(searchsorted(xp, x, "right") - 1, 0, dim_node(types.maximum(count - 2, 0)))
     after = clip(before + 1, None, dim_node(count - 1))
     x0, x1, f0, f1 = xp[before], xp[after], fp[before], fp[after]

@@ -215,3 +215,10 @@ def test_logarithms_of_nothing_have_derivatives_of_zero(dtype: str) -> None:
         f = sj.function([x, rows], [*firsts, *seconds], mode=mode)
         for found in f(np.full(3, -np.inf, dtype), np.full((2, 3), -np.inf, dtype)):
             np.testing.assert_array_equal(found, 0)
+
+
+def test_a_curve_has_a_value_for_each_point() -> None:
+    x, points = sj.vector("x"), sj.vector("points")
+    f = sj.function([x, points], sj.interp(x, points, x))
+    with pytest.raises(sj.ShapeError, match=r"fp of interp, which has a value for each of xp"):
+        f(np.ones(2), np.ones(3))
