@@ -64,7 +64,3 @@ def readme(model: Model, objects: Mapping[str, int], needed: Sequence[str], stac
         ),
         needed=", ".join(f"`{each}`" for each in needed) or "none",
     )
-
-
-def _of_stack(count: int | None) -> str:
-    return "" if count is None else f": at most {count:,} bytes of stack"
