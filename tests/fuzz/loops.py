@@ -158,7 +158,7 @@ def looped(b: Builder) -> None:
             others.append(others[0])
     taps_of = [1 if not isinstance(s, dict) else len(s["taps"]) for s in seqs]
     seed, size = rnd.getrandbits(32), rnd.choice((0, 1, 2, 3, 4, 6, 8) if not b.depth else (0, 1, 2, 3))
-    stops = b.chance(0.12) and not b.depth
+    stops = b.chance(0.12)
     if seed // 8 % 6 == 0:
         lag = (9, 12, dim_node(b.dims[seed % len(b.dims)]) % 3 + 1, _small(b))[seed // 64 % 4]
         outputs[seed // 256 % len(outputs)].reach_further(lag, 12)

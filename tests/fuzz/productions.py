@@ -11,8 +11,12 @@ import scanjit as st
 from scanjit.ir import Node, dim_node
 from scanjit.types import Dim
 from tests.fuzz.builder import Builder, joins
+from tests.fuzz.functions import batched
 from tests.fuzz.loops import PRODUCTIONS as LOOPS
-from tests.fuzz.systems import system
+from tests.fuzz.moving import moving
+from tests.fuzz.order import ordered, searched
+from tests.fuzz.spectra import complex_numbers, transform
+from tests.fuzz.systems import decomposed, system
 
 UNARY: dict[str, Callable[[Node], Node]] = {
     "abs": st.abs,
@@ -270,10 +274,9 @@ def running(b: Builder) -> Node | None:
     way = b.rnd.randrange(6)
     if way <= 1 or x.dtype.kind != "f":
         return st.cumsum(x, axis)
-    if way == 2:
-        return st.cumprod(b.tame(x), axis)
-    if way == 3:
-        return st.cummax(x, axis)
+    if way <= 3:
+        function = b.rnd.choice((st.cumprod, st.cummax, st.cummin, st.logcumsumexp))
+        return function(b.tame(x), None if b.chance(0.1) else axis)
     if not _never_empty(b, x):
         return None
     return st.softmax(x, axis) if way == 4 else st.log_softmax(x, axis)
@@ -596,6 +599,13 @@ TABLE: tuple[tuple[float, Callable[[Builder], Node | None]], ...] = (
     (6, product),
     (1, convolution),
     (0.7, system),
+    (0.4, decomposed),
+    (2, moving),
+    (1, ordered),
+    (0.5, searched),
+    (1, complex_numbers),
+    (0.5, transform),
+    (0.7, batched),
     *LOOPS,
 )
 WEIGHED = ([production for _, production in TABLE], [weight for weight, _ in TABLE])

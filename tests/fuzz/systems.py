@@ -31,3 +31,28 @@ def system(b: Builder) -> Node | None:
         flags = {name: b.chance(0.5) for name in ("lower", "trans", "unit_diagonal")}
         return b.tame(st.solve_triangular(a, st.cast(_clean(b, *lead, n, k), a.dtype), **flags))
     return b.tame((st.inv, st.cholesky, st.det, lambda x: st.slogdet(x).logabsdet)[way - 2](a))
+
+
+def decomposed(b: Builder) -> Node | None:
+    """What a matrix decomposes into, joined to what neither signs nor the order of equal values change."""
+    n = b.rnd.choice((1, 2, 3))
+    lead = (b.dim(),) if b.chance(0.3) else ()
+    noise = _clean(b, *lead, n, n)
+    spread = st.as_tensor([1.0, 3.0, 6.0][:n]).astype(noise.dtype) * st.eye(n, dtype=noise.dtype)
+    a = noise * noise.dtype.type(0.1) + spread
+    way = b.rnd.randrange(7)
+    if way == 0:
+        return b.tame(st.expm(a * a.dtype.type(0.3)))
+    if way == 1:
+        return st.logdet(a)
+    if way == 2:
+        return b.tame(st.matrix_power(a * a.dtype.type(0.2), b.rnd.choice((0, 1, 2, 3))))
+    if way == 3:
+        return st.eigvalsh((a + st.swapaxes(a, -1, -2)) * a.dtype.type(0.5))
+    if way == 4:
+        values, vectors = st.eigh((a + st.swapaxes(a, -1, -2)) * a.dtype.type(0.5))
+        return b.tame(st.matmul(vectors * st.tanh(values)[..., None, :], st.swapaxes(vectors, -1, -2)))
+    if way == 5:
+        return st.svd(a, compute_uv=False)
+    q, r = st.qr(a)
+    return b.tame(st.matmul(q, r)) if b.chance(0.3) else st.abs(r)
