@@ -88,7 +88,7 @@ def rfft(x: TensorLike, n: int | Node | None = None, axis: int = -1, norm: Norm 
     x = _inexact(x)
     if is_complex(x):
         raise errors.DtypeError("rfft takes real numbers", got=x.type, fix="use sj.fft, or sj.real(x)")
-    length = _length(x, axis) if n is None else _checked(n)
+    length = _checked(n, _length(x, axis))
     x = _scaled(_of_length(x, length, axis), length, norm, -1)
     if _has_half(length):
         return _placed(of_stored(HALF_SPECTRUM(x, half=length // 2)), axis)
@@ -112,7 +112,7 @@ def irfft(x: TensorLike, n: int | Node | None = None, axis: int = -1, norm: Norm
     array([1., 2., 3., 4.])
     """
     x = _inexact(x)
-    length = 2 * (_length(x, axis) - 1) if n is None else _checked(n)
+    length = _checked(n, 2 * (_length(x, axis) - 1))
     x = _of_length(x if is_complex(x) else joined(x, None), length // 2 + 1, axis)
     x = _scaled(x, length, norm, 1)
     if _has_half(length):
@@ -126,7 +126,7 @@ def irfft(x: TensorLike, n: int | Node | None = None, axis: int = -1, norm: Norm
 
 def _transformed(x: Any, n: Any, axis: int, norm: Norm, sign: int) -> Node:
     x = _inexact(x)
-    length = _length(x, axis) if n is None else _checked(n)
+    length = _checked(n, _length(x, axis))
     x = _scaled(_of_length(x, length, axis), length, norm, sign)
     return _placed(_dft(x if is_complex(x) else joined(x, None), sign), axis)
 
@@ -155,8 +155,16 @@ def _length(x: Node, axis: int) -> Dimension:
     return size if found is None else found
 
 
-def _checked(n: Any) -> Dimension:
-    """A length that a user gave: a number, or a size."""
+def _checked(n: Any, default: Dimension) -> Dimension:
+    """The length that a user gave, a number or a size; else the one that follows from the shape."""
+    if n is None:
+        if isinstance(default, int) and default < 1:
+            raise errors.ShapeError(
+                "a Fourier transform is of at least 1 number",
+                got=f"the length {default}, which follows from the shape",
+                fix="give the length: n=...",
+            )
+        return default
     if isinstance(n, Node):
         return dimensions(n)[0]
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:

@@ -150,3 +150,11 @@ def test_wrong_transforms() -> None:
         sj.fft(x, axis=1)
     with pytest.raises(sj.NotSupportedError, match="not defined for symbols"):
         np.fft.hfft(x)
+
+
+def test_a_known_axis_that_is_too_short_is_an_error() -> None:
+    """As in NumPy. (Factors of the length 0 were looked for without end.)"""
+    for function, size in ((sj.fft, 0), (sj.ifft, 0), (sj.rfft, 0), (sj.irfft, 1), (sj.irfft, 0)):
+        with pytest.raises(sj.errors.ShapeError, match="at least 1 number"):
+            function(sj.tensor((3, size), "float64"))
+    assert sj.irfft(sj.tensor((3, 1), "float64"), 2).type.shape == (3, 2)

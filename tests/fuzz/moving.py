@@ -19,7 +19,7 @@ def _start(b: Builder, size: object, width: int) -> Node:
 
 
 def moving(b: Builder) -> Node | None:
-    """`x[t:t+k]`, its `set` and `inc`, `dynamic_slice` with a place for each axis, and `roll`, with a computed place."""
+    """`x[t:t+k]`, its `set` and `inc`, `dynamic_slice` and `roll`, all at computed places."""
     x = b.pick(lambda n: 0 < n.ndim < 4, "f" if b.chance(0.85) else "")
     if x is None:
         return None
