@@ -14,7 +14,7 @@ def _axis(b: Builder, x: Node) -> int:
 def ordered(b: Builder) -> Node | None:
     """Sorted values, or places in order. Places are found of exact values only: rounding changes an order."""
     x = b.steady("fi" if b.chance(0.8) else "fiub")
-    if not x.ndim or any(b.number(n) == 0 for n in x.type.shape):
+    if not x.ndim or any(b.number(n) < 1 for n in x.type.shape):
         return None
     axis, down = _axis(b, x), b.chance(0.3)
     size = x.type.shape[axis]
