@@ -24,8 +24,7 @@ from scanjit.signatures import Array, Rule, Samples
 from scanjit.types import Dimension, Type
 
 _UPPER = np.uint32(0xFFFF0000)
-LARGEST_INT8 = 127
-"""Integers of 8 bits go from minus this to this: so the opposite of each is one of them."""
+LEAST_INT8, LARGEST_INT8 = -128, 127
 OFFSET = 128
 """What is added to the left integers of quads, which have no sign."""
 
@@ -42,8 +41,8 @@ def to_bfloat16(x: Array) -> Array:
 
 
 def to_int8(x: Array) -> Array:
-    """Each number rounded to an integer from -127 to 127, ties to even, as a float."""
-    return np.clip(np.rint(x), -LARGEST_INT8, LARGEST_INT8)
+    """Each number rounded to an integer from -128 to 127, ties to even, as a float."""
+    return np.clip(np.rint(x), LEAST_INT8, LARGEST_INT8)
 
 
 def _rounding(name: str, text: str, reference: Callable[[Array], Array], doc: str) -> Elementwise:
@@ -65,7 +64,7 @@ def _rounding(name: str, text: str, reference: Callable[[Array], Array], doc: st
 
 
 ROUND_BFLOAT16 = _rounding("round_bfloat16", "round_bf16({0})", to_bfloat16, "the nearest bfloat16, as a float32")
-ROUND_INT8 = _rounding("round_int8", "round_i8({0})", to_int8, "the nearest integer from -127 to 127, as a float32")
+ROUND_INT8 = _rounding("round_int8", "round_i8({0})", to_int8, "the nearest integer from -128 to 127, as a float32")
 
 
 # ---- packs -----------------------------------------------------------------------------------------------------------
@@ -126,7 +125,7 @@ QUAD_INT8 = _packing(
     "quad_i8({0}, {1}, {2}, {3})",
     4,
     lambda *numbers: _quad(*numbers, offset=0),
-    "four numbers, each rounded to an integer from -127 to 127, in an int32: the first in its lowest byte",
+    "four numbers, each rounded to an integer from -128 to 127, in an int32: the first in its lowest byte",
 )
 QUAD_UINT8 = _packing(
     "quad_uint8",

@@ -32,12 +32,12 @@ def pair_bf16(first: Lanes, second: Lanes) -> Lanes:
 
 
 def round_i8(x: Lanes) -> Lanes:
-    """The nearest integer from -127 to 127, ties to even, as a float."""
-    return minimum(maximum(rint(x), x.splat(-127.0)), x.splat(127.0))
+    """The nearest integer from -128 to 127, ties to even, as a float."""
+    return minimum(maximum(rint(x), x.splat(-128.0)), x.splat(127.0))
 
 
 def quad_i8(*numbers: Lanes) -> Lanes:
-    """Four numbers, each rounded to an integer from -127 to 127, in an int32; a NaN counts as 0."""
+    """Four numbers, each rounded to an integer from -128 to 127, in an int32; a NaN counts as 0."""
     return _quad([round_i8(x).cast(I32) for x in numbers])
 
 

@@ -1,12 +1,14 @@
 """Quantized tensors: integers that stand for `(integer - zero point) * scale`, as ONNX Runtime computes with them.
 
-Sums of products of such integers are exact. They are computed in float32, because products of float32 are fast, as sums
-of so few terms that float32 holds each sum exactly. These are added as integers.
+Sums of products of such integers are exact. Products of matrices are `round_int8` of both operands (see
+`scanjit.ops.narrow`), so that quads of integers are multiplied. Correlations are computed in float32. Both are sums of
+so few terms that float32 holds each sum exactly. These are added as integers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,8 +20,9 @@ from scanjit.onnx.importing import dense, recurrent
 from scanjit.onnx.importing.call import Call
 from scanjit.ops import reduce as ops
 from scanjit.ops.elementwise import MAXIMUM, MINIMUM, ROUND, cast, where
+from scanjit.ops.narrow import ROUND_INT8
 from scanjit.ops.shape import IOTA
-from scanjit.ops.stretch import constant_value
+from scanjit.ops.stretch import SUM, constant_value
 from scanjit.ops.view import DIMSHUFFLE, along
 from scanjit.tensor.variables import axis_of
 from scanjit.types import Dimension
@@ -134,15 +137,50 @@ def qlinear_matmul(call: Call) -> Node:
     return _requantized(call, _product(call, 0, 3, 2, 5), 1, 4, 6)
 
 
+class Bytes(NamedTuple):
+    """Integers of 8 bits, as float32 from -128 to 127, and the one among them that stands for zero, as int32."""
+
+    values: Node
+    zero: Node
+
+
+def _bytes_of(x: Node, zero: Node | None) -> Bytes:
+    """A tensor of integers of 8 bits and its zero point."""
+    below = 0 if x.type.kind.signed else 128
+    known = constant_value(x)
+    whole = known is not None and known.shape == x.type.shape
+    values = ir.constant(known.astype("float32") - below) if known is not None and whole else cast(x, "float32") - below
+    return Bytes(values, (ir.constant(np.int32(0)) if zero is None else cast(zero, "int32")) - np.int32(below))
+
+
 def _product(call: Call, a: int, b: int, a_zero: int, b_zero: int) -> Node:
     left, right = _bytes(call, a), _bytes(call, b)
     rows, columns = call.optional(a_zero), call.optional(b_zero)
     if rows is not None:
         rows = tensor.reshape(rows, ()) if _is_one(rows) else tensor.expand_dims(rows, -1) if rows.ndim == 1 else rows
-    x, y = _centred(left, rows, "float32"), _centred(right, columns, "float32")
-    step = _EXACT // (_LARGEST * _largest(y))
-    axis = -1 if y.ndim == 1 else -2
-    return _summed(x, y, -1, axis, step, tensor.matmul)
+    return _multiplied(_bytes_of(left, rows), _bytes_of(right, columns))
+
+
+def _multiplied(left: Bytes, right: Bytes) -> Node:
+    """The product of two matrices (or of batches of them, or with vectors), in int32: that of the integers, less what
+    their zero points add to it."""
+    x, w = left.values, right.values
+    x, w = tensor.expand_dims(x, 0) if x.ndim == 1 else x, tensor.expand_dims(w, -1) if w.ndim == 1 else w
+    y = _summed(ROUND_INT8(x), ROUND_INT8(w), -1, -2, _EXACT // 128**2, tensor.matmul)
+    x, w = cast(x, "int32"), cast(w, "int32")
+    if _may_differ_from_zero(right.zero):
+        y = y - right.zero * tensor.expand_dims(SUM(x - left.zero, axes=(x.ndim - 1,)), -1)
+    if _may_differ_from_zero(left.zero):
+        y = y - left.zero * tensor.expand_dims(SUM(w, axes=(w.ndim - 2,)), -2)
+    y = y[..., 0] if right.values.ndim == 1 else y
+    return (
+        y[..., 0, :] if left.values.ndim == 1 and right.values.ndim > 1 else y[..., 0] if left.values.ndim == 1 else y
+    )
+
+
+def _may_differ_from_zero(node: Node) -> bool:
+    known = constant_value(node)
+    return known is None or bool(known.any())
 
 
 def conv_integer(call: Call) -> Node:
@@ -234,15 +272,15 @@ def weights(
     products = []
     for d in range(count):
         of_input, of_state = _matrix(call, w, d, 8, gates * size), _matrix(call, r, d, 10, gates * size)
-        products.append((_times_integers(scale, *of_input), _times_floats(*of_state)))
-    return integers, size, products
+        products.append((_times_integers(integers.zero, scale, *of_input), _times_floats(*of_state)))
+    return integers.values, size, products
 
 
-def _times_integers(scale: Node, matrix: Node, each: Node) -> recurrent.Product:
-    return lambda rows: _scaled(rows, scale, matrix, each)
+def _times_integers(zero: Node, scale: Node, matrix: Bytes, each: Node) -> recurrent.Product:
+    return lambda rows: _scaled(Bytes(rows, zero), scale, matrix, each)
 
 
-def _times_floats(matrix: Node, each: Node) -> recurrent.Product:
+def _times_floats(matrix: Bytes, each: Node) -> recurrent.Product:
     return lambda rows: _scaled(*_integers(rows, bounds(rows)), matrix, each)
 
 
@@ -255,27 +293,25 @@ def _seen(call: Call, x: Node) -> Node:
     return where(DIMSHUFFLE(IOTA(length=x.type.shape[0]), order=(0, None, None)) < last, x, 0)
 
 
-def _integers(x: Node, found: tuple[Node, Node]) -> tuple[Node, Node]:
-    """A tensor quantized: integers without their zero point, in float32; and their scale."""
+def _integers(x: Node, found: tuple[Node, Node]) -> tuple[Bytes, Node]:
+    """A tensor quantized, and its scale."""
     scale, zero = found
-    return cast(rounded(x / scale, zero, np.dtype("uint8")), "float32") - cast(zero, "float32"), scale
+    return _bytes_of(rounded(x / scale, zero, np.dtype("uint8")), zero), scale
 
 
-def _scaled(rows: Node, scale: Node, matrix: Node, each: Node) -> Node:
+def _scaled(rows: Bytes, scale: Node, matrix: Bytes, each: Node) -> Node:
     """The products of rows of integers and a matrix of integers, times both scales."""
-    step = _EXACT // (_LARGEST * _largest(matrix))
-    return cast(_summed(rows, matrix, -1, -2, step, tensor.matmul), "float32") * (scale * each)
+    return cast(_multiplied(rows, matrix), "float32") * (scale * each)
 
 
-def _matrix(call: Call, weights: Node, direction: int, at: int, columns: Dimension) -> tuple[Node, Node]:
-    """The integer weights of one direction without their zero points, and their scale: one number, or one for each
-    column."""
+def _matrix(call: Call, weights: Node, direction: int, at: int, columns: Dimension) -> tuple[Bytes, Node]:
+    """The integer weights of one direction, and their scale: one number, or one for each column."""
     scale, zero = (_of_direction(call, call.optional(i), direction, columns) for i in (at, at + 1))
     if scale is None:
         raise errors.FormatError(f"{call.op} lacks its input {at}")
     values = constant_value(weights)
     matrix = weights[direction] if values is None else ir.constant(values[direction])
-    return _centred(matrix, zero, "float32"), scale
+    return _bytes_of(matrix, zero), scale
 
 
 def _of_direction(call: Call, given: Node | None, direction: int, columns: Dimension) -> Node | None:
