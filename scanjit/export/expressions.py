@@ -14,6 +14,7 @@ from scanjit.ops import Elementwise
 from scanjit.ops.elementwise import FLOORDIV, MOD, ROUND
 from scanjit.ops.index import GATHER
 from scanjit.ops.prod import PROD
+from scanjit.ops.reduce import SUPREMUM
 from scanjit.ops.shape import SLICE
 from scanjit.ops.stretch import SUM, constant_value
 from scanjit.show.operators import ATOM, INFIX, UNARY, Text, infix, matrix_product, subscripts
@@ -179,7 +180,11 @@ def _reduced(draft: Context, node: Node) -> Text:
         arguments = [f"axis={axes[0] if len(axes) == 1 else axes}"]
     if node.op in (SUM, PROD) and node.dtype not in (np.float64, np.int64):
         arguments += [f"dtype={dtype_text(node.dtype)}"]
-    return Text(f"{x.within(ATOM)}.{node.op.name}({', '.join(arguments)})", ATOM)
+    name = node.op.name
+    if node.op is SUPREMUM:
+        name, lowest = "max", np.asarray(SUPREMUM.initial(node.dtype), node.dtype)
+        arguments += [f"initial={scalar(lowest, True).text}"]
+    return Text(f"{x.within(ATOM)}.{name}({', '.join(arguments)})", ATOM)
 
 
 def _position(draft: Context, node: Node) -> Text:
@@ -329,7 +334,7 @@ def _special(name: str) -> Writer:
 
 _same = _of_operand(lambda draft, x: x)
 _WRITERS: dict[str, Writer] = {
-    **dict.fromkeys(("all", "any", "max", "min", "prod", "sum"), _reduced),
+    **dict.fromkeys(("all", "any", "max", "min", "prod", "sum", "supremum"), _reduced),
     **dict.fromkeys(("ceil", "floor", "round", "trunc"), _rounded),
     **dict.fromkeys(("det", "det_sign", "logabsdet"), _determinant),
     **dict.fromkeys(("clip_gradient", "copy", "expect", "specify_shape", "stop_gradient", "via"), _same),

@@ -24,7 +24,8 @@ from scanjit.signatures import Array, Rule, Samples
 from scanjit.types import Dimension, Type
 
 _UPPER = np.uint32(0xFFFF0000)
-LEAST_INT8, LARGEST_INT8 = -128, 127
+LEAST_INT8 = -128
+LARGEST_INT8 = 127
 OFFSET = 128
 """What is added to the left integers of quads, which have no sign."""
 
@@ -81,9 +82,17 @@ def _numbers(pairs: Array) -> tuple[Array, ...]:
     return (bits << np.uint32(16)).view(np.float32), (bits & _UPPER).view(np.float32)
 
 
-def _quad(*numbers: Array, offset: int) -> Array:
+def _quad(numbers: Sequence[Array], offset: int) -> Array:
     arrays = np.broadcast_arrays(*(np.nan_to_num(to_int8(x)).astype(np.int32) + offset for x in numbers))
     return np.bitwise_or.reduce([(x & 255) << (8 * k) for k, x in enumerate(arrays)]).astype(np.int32)
+
+
+def _signed_quad(a: Array, b: Array, c: Array, d: Array) -> Array:
+    return _quad((a, b, c, d), 0)
+
+
+def _unsigned_quad(a: Array, b: Array, c: Array, d: Array) -> Array:
+    return _quad((a, b, c, d), OFFSET)
 
 
 def _integers(quads: Array, offset: int) -> tuple[Array, ...]:
@@ -91,10 +100,6 @@ def _integers(quads: Array, offset: int) -> tuple[Array, ...]:
     if offset:
         return tuple((quads >> (8 * k)) & 255 for k in range(4))
     return tuple((quads << np.int32(24 - 8 * k)) >> 24 for k in range(4))
-
-
-def _samples(count: int) -> Callable[[np.random.Generator, str], Samples]:
-    return lambda rng, dtype: [(tuple(sample(rng, (5,), dtype) for _ in range(count)), {})]
 
 
 def _packing(name: str, text: str, count: int, reference: Rule[Array], doc: str) -> Elementwise:
@@ -124,14 +129,14 @@ QUAD_INT8 = _packing(
     "quad_int8",
     "quad_i8({0}, {1}, {2}, {3})",
     4,
-    lambda *numbers: _quad(*numbers, offset=0),
+    _signed_quad,
     "four numbers, each rounded to an integer from -128 to 127, in an int32: the first in its lowest byte",
 )
 QUAD_UINT8 = _packing(
     "quad_uint8",
     "quad_u8({0}, {1}, {2}, {3})",
     4,
-    lambda *numbers: _quad(*numbers, offset=OFFSET),
+    _unsigned_quad,
     "as `quad_int8`, with 128 added to each integer",
 )
 
@@ -144,19 +149,29 @@ def _total(terms: Sequence[Array]) -> Array:
     return np.add.reduce(terms, dtype=terms[0].dtype)
 
 
-Unpacked = Callable[[Array, Array], tuple[tuple[Array, ...], tuple[Array, ...]]]
+def _multiplied_pairs(a: Array, b: Array) -> Array:
+    return _total([x * y for x, y in zip(_numbers(a), _numbers(b), strict=True)])
 
 
-def _contraction(name: str, product: Elementwise, dtype: str, unpacked: Unpacked, doc: str) -> Contraction:
-    """A contraction of packs. `product` multiplies two packs, and adds the products; `unpacked` gives the numbers in
-    the packs of the left and of the right operand, in arrays of the result's dtype."""
+def _multiplied_quads(a: Array, b: Array) -> Array:
+    return _total([x * y for x, y in zip(_integers(a, OFFSET), _integers(b, 0), strict=True)])
+
+
+def _contracted_pairs(a: Array, b: Array, *, left: Labels, right: Labels, out: Labels) -> Array:
+    text = f"{letters(left)},{letters(right)}->{letters(out)}"
+    return _total([np.einsum(text, x, y) for x, y in zip(_numbers(a), _numbers(b), strict=True)])
+
+
+def _contracted_quads(a: Array, b: Array, *, left: Labels, right: Labels, out: Labels) -> Array:
+    text = f"{letters(left)},{letters(right)}->{letters(out)}"
+    return _total([np.einsum(text, x, y) for x, y in zip(_integers(a, OFFSET), _integers(b, 0), strict=True)])
+
+
+def _contraction(name: str, product: Elementwise, dtype: str, reference: Rule[Array], doc: str) -> Contraction:
+    """A contraction of packs. `product` multiplies two packs, and adds the products."""
 
     def infer(a: Type, b: Type, **labels: Labels) -> Type:
         return Type(np.dtype(dtype), contracted(a, b, **labels).shape)
-
-    def reference(a: Array, b: Array, *, left: Labels, right: Labels, out: Labels) -> Array:
-        text = f"{letters(left)},{letters(right)}->{letters(out)}"
-        return _total([np.einsum(text, x, y) for x, y in zip(*unpacked(a, b), strict=True)])
 
     return Contraction(
         name,
@@ -197,24 +212,12 @@ def _product(name: str, result: str, function: str, zero: str, reference: Rule[A
     )
 
 
-def _unpacked_pairs(a: Array, b: Array) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-    return _numbers(a), _numbers(b)
-
-
-def _unpacked_quads(a: Array, b: Array) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-    return _integers(a, OFFSET), _integers(b, 0)
-
-
-def _dot(unpacked: Unpacked) -> Callable[[Array, Array], Array]:
-    return lambda a, b: _total([x * y for x, y in zip(*unpacked(a, b), strict=True)])
-
-
 MUL_PAIRS = _product(
     "mul_pairs",
     "float32",
     "dot_bf16",
     "0.0",
-    _dot(_unpacked_pairs),
+    _multiplied_pairs,
     "the sum of the two products of pairs of bfloat16",
 )
 MUL_QUADS = _product(
@@ -222,18 +225,18 @@ MUL_QUADS = _product(
     "int32",
     "dot_i8",
     "0",
-    _dot(_unpacked_quads),
+    _multiplied_quads,
     "the sum of the four products of integers of 8 bits: without a sign on the left, with one on the right",
 )
 CONTRACT_PAIRS = _contraction(
     "contract_pairs",
     MUL_PAIRS,
     "float32",
-    _unpacked_pairs,
+    _contracted_pairs,
     "`contract` of numbers rounded to bfloat16, which lie in pairs",
 )
 CONTRACT_QUADS = _contraction(
-    "contract_quads", MUL_QUADS, "int32", _unpacked_quads, "`contract` of integers of 8 bits, which lie in quads"
+    "contract_quads", MUL_QUADS, "int32", _contracted_quads, "`contract` of integers of 8 bits, which lie in quads"
 )
 """The last pass makes these two (see `scanjit.rewrite.narrow`), so no rule has to know them."""
 

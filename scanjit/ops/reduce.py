@@ -14,7 +14,7 @@ from scanjit.ops.elementwise import MAXIMUM, MINIMUM, Elementwise, cast, where
 from scanjit.ops.reduction import Reduction, need_some
 from scanjit.ops.samples import NUMBERS, sample
 from scanjit.ops.stretch import SUM, expand
-from scanjit.signatures import Parameter, Rule, Samples
+from scanjit.signatures import Array, Parameter, Rule, Samples
 from scanjit.types import Type
 
 # ---- extremes --------------------------------------------------------------------------------------------------------
@@ -55,13 +55,18 @@ MIN = _extreme(
     vjp=_extreme_vjp,
     doc="the smallest over axes; NaN if there is one",
 )
+
+
+def _supremum(x: Array, axis: tuple[int, ...]) -> Array:
+    return np.maximum.reduce(x, axis=axis, initial=kind_of(x.dtype).limits[0])
+
+
 SUPREMUM = _extreme(
     "supremum",
     MAXIMUM,
     horizontal="reduce_max",
     initial=lambda dtype: kind_of(dtype).limits[0],
-    function=lambda x, axis: np.maximum.reduce(x, axis=axis, initial=kind_of(x.dtype).limits[0]),
-    empty=True,
+    function=_supremum,
     doc="the largest over axes; the lowest value of the dtype if there is none, NaN if there is one",
 )
 ANY = Reduction(

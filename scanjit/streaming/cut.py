@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from scanjit import ir
 from scanjit.ir import PART, Node
+from scanjit.records import record
 from scanjit.streaming.rules import cut_node, refuse
 from scanjit.streaming.values import Cut, Fixed, Last, Rows, State, Value
 from scanjit.types import Atom
 
 
-@dataclass(frozen=True)
+@record
 class Block:
     """The function of a block of steps.
 

@@ -13,24 +13,25 @@ from scanjit import errors, ir, types
 from scanjit.ir import Node
 from scanjit.ops.shape import CONCATENATE, window
 from scanjit.ops.stretch import full
+from scanjit.records import record
 from scanjit.types import Atom, Dimension
 
 
-@dataclass(frozen=True)
+@record
 class Fixed:
     """A node that depends on no step. It is the same for all blocks."""
 
     node: Node
 
 
-@dataclass(frozen=True)
+@record
 class Last:
     """One value for all steps up to the end of the block."""
 
     node: Node
 
 
-@dataclass(frozen=True)
+@record
 class Rows:
     """A node with a time axis.
 
@@ -70,7 +71,7 @@ class Rows:
 Value = Fixed | Last | Rows
 
 
-@dataclass
+@dataclass(eq=False)
 class State:
     """A part of the state: what a block reads (`before`), returns (`after`), and what the first block reads."""
 

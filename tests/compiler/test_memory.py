@@ -52,7 +52,7 @@ def test_every_use_is_within_the_lifetime() -> None:
     by more than one statement."""
     for seed in SEEDS:
         for stage in compiled_stages(seed)[1]:
-            lives = {id(life.buffer): life for life in stage.table.lives}
+            lives = {id(life.buffer): life for life in stage.program.lifetimes}  # those on a stack too
             uses: dict[int, int] = {}
             for statement in jobs_of(stage.program.suite):
                 for buffer in {id(b): b for b, _, _ in statement.refs()}.values():
