@@ -112,8 +112,8 @@ PIPELINE: tuple[tuple[str, Pass], ...] = (
     ("loops", loops),
     ("straight_lines", straight_lines),  # after all passes that treat a system as one op
     ("filters_in_lanes", filters_in_lanes),  # after all passes that move or join products
+    ("in_packs", in_packs),  # after all passes that know products, but guards: packs save more
     ("guards", guards),  # products that masks make needless
-    ("in_packs", in_packs),  # after all passes that know products
 )
 """The names and the passes `(outputs, notes) -> outputs`."""
 
