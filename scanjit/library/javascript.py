@@ -200,6 +200,10 @@ export interface Sizes {{
 export interface Inputs {{
 {inputs}}}
 
+/** The inputs in the memory of the model, as `prepare` gives them. */
+export interface Views {{
+{views}}}
+
 export interface Outputs {{
 {outputs}}}
 
@@ -215,7 +219,7 @@ export class Model {{
   readonly module: WebAssembly.Module;
   readonly state: State;
   run(inputs: Inputs, sizes?: Sizes): Outputs;
-  prepare(sizes: Sizes): {{ inputs: Record<keyof Inputs, any>; outputs: Record<keyof Outputs, any> }};
+  prepare(sizes?: Sizes): {{ inputs: Views; outputs: Outputs }};
   call(): void;
   reset(): void;
   save(): Uint8Array;

@@ -142,14 +142,16 @@ def _atom(atom: Atom, face: Interface) -> str:
 def _types(face: Interface) -> str:
     """The text of the types."""
     sizes = "".join(f"  {made}?: number;\n" for made in face.sizes.values())
+    given = [each for each in face.inputs if each.atom is None]
     inputs = "".join(
-        f"  {each.name}: {_accepted(each)}; // {each.dtype.name}[{', '.join(map(str, each.shape))}]\n"
-        for each in face.inputs
-        if each.atom is None
+        f"  {each.name}: {_accepted(each)}; // {each.dtype.name}[{', '.join(map(str, each.shape))}]\n" for each in given
     )
-    outputs = "".join(f"  {each.name}: Shaped<{ARRAYS[each.dtype.name]}>;\n" for each in face.outputs)
-    state = "".join(f"  {each.name}: {ARRAYS[each.dtype.name]};\n" for each, _ in face.state)
-    return TYPES.format(sizes=sizes, inputs=inputs, outputs=outputs, state=state)
+    views, outputs = (
+        "".join(f"  readonly {each.name}: Shaped<{ARRAYS[each.dtype.name]}>;\n" for each in some)
+        for some in (given, face.outputs)
+    )
+    state = "".join(f"  readonly {each.name}: {ARRAYS[each.dtype.name]};\n" for each, _ in face.state)
+    return TYPES.format(sizes=sizes, inputs=inputs, views=views, outputs=outputs, state=state)
 
 
 def _accepted(each: Array) -> str:

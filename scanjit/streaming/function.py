@@ -26,7 +26,7 @@ State = dict[str, np.ndarray]
 
 
 class FixedStep(NamedTuple):
-    """A step of known sizes: the function that keeps its state, and the sizes that are no part of the state."""
+    """A step of known sizes: the function that keeps its state, and the sizes that its arguments leave open."""
 
     function: CompiledFunction[Any]
     sizes: dict[str, int]
@@ -249,8 +249,11 @@ class StepFunction:
             np.zeros([types.evaluate(dim, env) for dim in ir.declared(node).shape], ir.declared(node).dtype)
             for node in inputs
         ]
-        left = {name: size for name, size in sizes.items() if name not in known or known[name] not in used}
-        return FixedStep(self.stateful(self.initial_state(*rows)), left)
+        function = self.stateful(self.initial_state(*rows))
+        open_dims = (dim for node in function.graph.inputs for dim in node.type.shape)
+        still_open = {str(atom.name) for dim in open_dims for atom in types.atoms(dim)}
+        left = {name: size for name, size in sizes.items() if name in still_open or name not in known}
+        return FixedStep(function, left)
 
     def _apart(self, args: tuple[Any, ...]) -> tuple[Sequence[Any], State | None]:
         count = len(self._whole.given)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-import http.server
-import json
+import re
 import shutil
 import subprocess
-import threading
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +12,9 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit.library.web import expression
+from scanjit.library.web import expression, texts
+from tests.library.pages import linked, seen, told
 from tests.library.support import interface
-
-linked = pytest.mark.skipif(
-    find_spec("ziglang") is None or shutil.which("node") is None, reason="needs the package ziglang, and Node"
-)
-
-
-def told(folder: Path, script: str, *arrays: np.ndarray) -> Any:
-    """What a script in a folder tells, as JSON. It finds the arrays in `given`, as lists."""
-    given = json.dumps([array.ravel().tolist() for array in arrays])
-    (folder / "script.mjs").write_text(
-        f"const given = {given};\nconst tell = (x) => console.log(JSON.stringify(x));\n{script}"
-    )
-    done = subprocess.run(["node", "script.mjs"], cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 def numbers(*shape: int) -> np.ndarray:
@@ -109,6 +91,7 @@ def test_a_step_keeps_its_state_in_the_module(tmp_path: Path) -> None:
     x, h = recurrence()
     step = sj.step_function(([x], h))
     sj.export_library(step, tmp_path, "rnn", kind="wasm", sizes={"B": 2})
+    assert "sizes: []" in (tmp_path / "rnn.js").read_text()  # B is the same in all calls, for the input too
     xs = numbers(20, 2, 3)
     found = told(
         tmp_path,
@@ -148,26 +131,70 @@ def test_wrong_arguments(tmp_path: Path) -> None:
         sj.export_library(step, tmp_path, kind="object")
 
 
+def checked(folder: Path, script: str) -> list[str]:
+    """The lines of a script of TypeScript in which its compiler finds an error."""
+    (folder / "script.ts").write_text(script)
+    flags = ["--noEmit", "--strict", "--target", "es2022", "--module", "nodenext", "--lib", "es2022,dom"]
+    done = subprocess.run(["tsc", *flags, "script.ts"], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 or "error TS" in done.stdout, done.stdout + done.stderr
+    assert all(line.startswith("script.ts(") for line in done.stdout.splitlines() if "error TS" in line), done.stdout
+    lines = script.splitlines()
+    return [lines[int(each) - 1].strip() for each in dict.fromkeys(re.findall(r"script\.ts\((\d+),", done.stdout))]
+
+
+@pytest.mark.skipif(shutil.which("tsc") is None, reason="needs TypeScript's compiler, tsc")
+def test_types_are_what_users_of_typescript_expect(tmp_path: Path) -> None:
+    x, n, flag = sj.tensor(("T", 3), "float32", "x"), sj.tensor(("T",), "int64", "n"), sj.scalar("flag", "bool")
+    count = sj.shared(np.int32(5), "count")
+    outputs = {"mean": x.mean(axis=0), "total": sj.where(flag, n.sum(), 0)}
+    f = sj.function([x, n, flag], outputs, updates={count: count + 1}, mode="reference")
+    for file, text in texts(interface("model", f.graph, {})).items():
+        (tmp_path / file).write_text(text)
+    begin = """\
+        import { load, Model, ModelError, type Outputs } from "./model.js";
+        const model: Model = await load(new URL("https://example.org/model.wasm"));
+        const [x, n] = [new Float32Array(6), new BigInt64Array(2)];
+    """
+    right = """\
+        const { mean, total }: Outputs = model.run({ x, n, flag: true }, { T: 2 });
+        const [first, shape, whole]: [number, number[], bigint] = [mean[0]!, mean.shape, total[0]!];
+        model.run({ x: [1, 2, 3], n: [1n], flag: new Uint8Array(1) });
+        const views = model.prepare({ T: 2 });
+        views.inputs.x.set(x);
+        views.inputs.n[0] = 3n;
+        model.call();
+        const kept: Uint8Array = model.save();
+        model.restore(kept);
+        model.reset();
+        const counted: number = model.state.count[0]!;
+        try { model.call(); } catch (error) { if (error instanceof ModelError) console.log(error.status + 1); }
+        console.log(first, shape, whole, counted, views.outputs.mean.shape);
+    """
+    assert checked(tmp_path, begin + right) == []
+    wrong = [
+        "model.run({ x, n });",
+        "model.run({ x, y: x, n, flag: true });",
+        "model.run({ x: 'text', n, flag: true });",
+        "model.run({ x, n: [1, 2], flag: true });",
+        "model.run({ x, n, flag: true }, { B: 2 });",
+        "model.run({ x, n, flag: true }).sum;",
+        "const text: string = model.run({ x, n, flag: true }).mean[0]!;",
+        "model.prepare({ T: 2 }).inputs.z;",
+        "model.prepare({ T: 2 }).inputs.x[0] = 1n;",
+        "model.state.count = new Int32Array(1);",
+        "model.state.other;",
+        "model.restore([1, 2]);",
+        "load(x, 3);",
+    ]
+    assert checked(tmp_path, begin + "\n".join(wrong)) == wrong
+
+
 @linked
 @pytest.mark.slow
 def test_the_example_page_in_a_browser(tmp_path: Path) -> None:
-    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if browser is None:
-        pytest.skip("needs Chromium")
     x, h = recurrence()
     sj.export_library(sj.function([x], {"h": h, "n": x.sum()}), tmp_path, "model", kind="wasm")
-    handler = functools.partial(Quiet, directory=str(tmp_path))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        page = f"http://127.0.0.1:{server.server_port}/index.html"
-        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000", "--dump-dom"]
-        done = subprocess.run([browser, *flags, page], capture_output=True, text=True, check=False, timeout=120)
-        server.shutdown()
-    assert f"h [4,4,8]: {','.join(['0'] * 128)}" in done.stdout and "n []: 0" in done.stdout, done.stdout + done.stderr
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    """A server that tells nothing of each request."""
-
-    def log_message(self, *told: object) -> None:
-        pass
+    shown = seen(
+        tmp_path, 'const shown = () => document.getElementById("result").textContent;', 'shown() !== "..."', "shown()"
+    )
+    assert shown == f"h [4,4,8]: {','.join(['0'] * 128)}\nn []: 0"
