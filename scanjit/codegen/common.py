@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -67,7 +67,9 @@ class Common:
     kept_sizes : the sizes that decide what statements compute that run once.
     done : of each loop over time whose steps are counted, how many were made before it: in earlier blocks of time.
     table : the name of each entry that this function loads.
-    counters : the variables of this function that count the steps and blocks of loops.
+    counters : the variables of this function that count the steps and blocks of the loops around what is written.
+    ended : the variables that counted those of loops that have ended. No other loop of the function counts with them:
+        what is assigned twice does not leave the loops inside.
     named : whether the variables of entries are called like the buffers that they hold the addresses of. Else they are
         called alike in all functions: those that do the same with other buffers have the same text, and are one.
     private : of buffers of which each thread has a copy, the counter that is the number of the copy.
@@ -84,6 +86,7 @@ class Common:
     done: dict[Statement, Dimension] = field(default_factory=dict)
     table: dict[tuple[str, Buffer | Dimension], str] = field(default_factory=dict)
     counters: dict[Atom, str] = field(default_factory=dict)
+    ended: set[str] = field(default_factory=set)
     named: bool = True
     private: dict[Buffer, Dimension] = field(default_factory=dict)
     local: dict[Buffer, tuple[str, Dimension]] = field(default_factory=dict)
@@ -97,7 +100,7 @@ class Common:
 
     def inside(self, counters: Mapping[Atom, str]) -> Common:
         """The same for another function of the program, which is given the values of some counters."""
-        return replace(self, table={}, counters=dict(counters), named=False, local={})
+        return replace(self, table={}, counters=dict(counters), ended=set(), named=False, local={})
 
     def known(self, function: Source) -> Source:
         """The function of the program that does the same: two nests may, under different names."""
@@ -133,9 +136,13 @@ class Common:
         atom = types.as_atom(dim)
         assert atom is not None
         if atom not in self.counters:
-            taken = set(self.counters.values())
-            self.counters[atom] = next(new for k in itertools.count() if (new := f"{name}{k}") not in taken)
+            self.counters[atom] = unused(name, {*self.counters.values(), *self.ended})
         return self.counters[atom]
+
+    def end(self, counted: Iterable[Dimension]) -> None:
+        """A loop has ended that counted these."""
+        atoms = {atom for dim in counted for atom in types.atoms(dim)}
+        self.ended.update(self.counters.pop(atom) for atom in atoms & self.counters.keys())
 
     def moves(self, dim: Dimension) -> bool:
         """Whether a dimension changes while the program runs."""
@@ -208,6 +215,11 @@ class Draft:
                 loads.append(f"{name} = load_i64(table{f' + {8 * len(table)}' if table else ''})")
                 table.append(entry)
         return ["    " + line for line in (*loads, *self.shares, *self.lines)], table
+
+
+def unused(word: str, names: Collection[str]) -> str:
+    """A variable that begins with a word, and is none of these."""
+    return next(new for k in itertools.count() if (new := f"{word}{k}") not in names)
 
 
 def _word(name: str) -> str:

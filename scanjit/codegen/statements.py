@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from scanjit import types
-from scanjit.codegen.common import Common, Draft, Place
+from scanjit.codegen.common import Common, Draft, Place, unused
 from scanjit.codegen.jobs import Jobs
 from scanjit.codegen.places import SYNC, SYNC_WORDS
 from scanjit.codegen.source import Parameters, Source
@@ -111,16 +111,20 @@ class Statements:
     ) -> tuple[str, str, list[str]]:
         """Write a function that runs statements: its name, where its table begins, and the counters that it takes.
         These are not counters of the statements themselves (which are known from before if the same steps are written a
-        second time), except for that of a `step`."""
+        second time), except for that of a `step`. The function has names of its own for them: it is the same wherever
+        it is called."""
         own = _counted(statements)
-        known = {atom: name for atom, name in self.common.counters.items() if atom not in own or name == step}
+        given = {atom: name for atom, name in self.common.counters.items() if atom not in own or name == step}
+        known: dict[Atom, str] = {}
+        for atom, name in given.items():
+            known[atom] = unused(name.rstrip("0123456789"), known.values())
         inner = Statements(self.common.inside(known), whole)
         write(inner)
         words = inner.draft.words()
-        counters = [name for name in known.values() if name in words]
-        function = self.common.known(inner.source(label, at, counters))
+        counters = [atom for atom, name in known.items() if name in words]
+        function = self.common.known(inner.source(label, at, [known[atom] for atom in counters]))
         self.draft.calls[function.name] = None
-        return function.name, self.draft.table_of(function), counters
+        return function.name, self.draft.table_of(function), [given[atom] for atom in counters]
 
     # ---- loops -------------------------------------------------------------------------------------------------------
 
@@ -154,6 +158,7 @@ class Statements:
             self.draft.add(at, "end_loop(line)")
         if blocks.own_rows is not None:
             self.jobs.meet(at, everybody=True)
+        self.common.end([blocks.first, blocks.count])
 
     def _scan_of(self, blocks: Blocks) -> Statement | None:
         """The scan of which blocks of time run some steps each: the last one, as the others are run again for it. None
@@ -224,22 +229,23 @@ class Statements:
             bounds = f"{number(loop.start)}, " if loop.start != 0 else ""
             self.draft.add(at, f"for {step} in range({bounds}{number(loop.start + loop.length)}):")
             self._count(loop, loop.step, inside.inside)
-            self._step(loop, step, inside.inside)
+            self._step(loop, inside.inside)
             self.draft.add(inside.inside, *after)
             self.jobs.look(inside.inside)
         if not at.counted:
             self.draft.add(at, "end_loop(line)")
         if loop.own_rows is not None:
             self.jobs.meet(at, everybody=True)
+        self.common.end([loop.step, loop.row])
 
     def _count(self, loop: TimeLoop, step: Dimension, at: Place) -> None:
         """Note how many steps were made before this one, if it is this loop whose steps are counted."""
         if (before := self.common.done.get(loop)) is not None:
             self.draft.add(at, f"count_steps(line, {self.common.number(before + step - loop.start)})")
 
-    def _step(self, loop: TimeLoop, step: str, at: Place) -> None:
+    def _step(self, loop: TimeLoop, at: Place) -> None:
         common, add = self.common, self.draft.add
-        row = common.counter(loop.row, "row")
+        step, row = common.counter(loop.step, "step"), common.counter(loop.row, "row")
         add(at, f"{row} = {common.number(loop.total - 1)} - {step}" if loop.reverse else f"{row} = {step}")
         self.write(loop.suite, replace(at, rows=loop.own_rows or at.rows))
         if loop.count is not None and loop.stop is not None:
@@ -256,7 +262,7 @@ class Statements:
             self.draft.add(at, "pass")
             return
         place = Place(rows=at.rows, team=at.team, counted=True)
-        write = lambda inner: inner._step(loop, step, place)
+        write = lambda inner: inner._step(loop, place)
         name, table, counters = self._function("step", [loop], place, write, step)
 
         def call(number: str) -> str:

@@ -124,7 +124,7 @@ class Statements:
         to = self._to
         first, last, step = self._range(statement.iter)
         counters = _counters(first, last, step)
-        if 0 < len(counters) * _count(statement.body) <= MOST_WRITTEN_OUT:
+        if counters and len(counters) * _count(statement.body) <= MOST_WRITTEN_OUT:
             self._write_out(statement, counters)
             return
         body, after, runs = to.label("for"), to.label("end"), self._goes_on(first, last, step)
@@ -193,7 +193,8 @@ def _counters(first: Value, last: Value, step: Value) -> range:
 
 def _count(body: Sequence[ast.stmt]) -> int:
     """How many statements there are, with those inside of others."""
-    return sum(isinstance(node, ast.stmt) for each in body for node in ast.walk(each))
+    inside = [part for each in body for part in (getattr(each, "body", ()), getattr(each, "orelse", ()))]
+    return len(body) + sum(_count(part) for part in inside if part)
 
 
 def _named(targets: Sequence[ast.expr]) -> str:
