@@ -29,7 +29,7 @@ static void *room(size_t count, size_t each)
 int main(void)
 {{
 {declared}
-    unsigned char *memory;
+    unsigned char *memory, *workspace;
     size_t bytes, i;
     int status;
 
@@ -37,14 +37,16 @@ int main(void)
     /* The library allocates nothing: its memory is ours, at a multiple of {guard}_ALIGNMENT. */
     bytes = {name}_workspace({sizes});
     memory = (unsigned char *)room(bytes + {guard}_ALIGNMENT, 1);
-    memory += ({guard}_ALIGNMENT - (uintptr_t)memory % {guard}_ALIGNMENT) % {guard}_ALIGNMENT;
-    status = {name}_{call}({sizes}, {inputs}, {outputs}, {state}, memory, bytes);
+    workspace = memory + ({guard}_ALIGNMENT - (uintptr_t)memory % {guard}_ALIGNMENT) % {guard}_ALIGNMENT;
+    status = {name}_{call}({sizes}, {inputs}, {outputs}, {state}, workspace, bytes);
     if (status != 0) {{
         fprintf(stderr, "%s\\n", {name}_error(status));
         return 1;
     }}
 
 {shown}
+    free(memory);
+{freed}
     return 0;
 }}
 """
@@ -76,6 +78,8 @@ def example(model: Model) -> str:
     for each in face.outputs:
         shown.append(f"    for (i = 0; i < {_elements(face, each.shape)} && i < 4; i++)")
         shown.append(f'        printf("{each.name}[%lu]: %.9g\\n", (unsigned long)i, (double)outputs.{each.name}[i]);')
+    taken = [f"{each.name}_data" for each in inputs] + [f"outputs.{each.name}" for each in face.outputs]
+    taken += ["state"] if face.state else []
     return _TEXT.format(
         name=name,
         guard=face.guard,
@@ -83,6 +87,7 @@ def example(model: Model) -> str:
         declared="\n".join(declared),
         given="\n".join(given),
         shown="\n".join(shown) or "    (void)i;",
+        freed="\n".join(f"    free({each});" for each in taken),
         state="state" if face.state else "NULL",
         **{struct: f"&{struct}" if some else "NULL" for struct, some in structs},
     )

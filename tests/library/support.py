@@ -90,7 +90,9 @@ int main(int count, char **arguments)
     memory = take(room + 64);
     workspace = memory + (64 - (uintptr_t)memory % 64) % 64;
 #endif
+#ifndef UNSET
     memset(workspace, 0xa5, room);
+#endif
     for (call = 0; call < calls && status == 0; call++)
         status = {name}_run({sizes}, {inputs}, {outputs}, {state}, workspace, room);
     if (status != 0)

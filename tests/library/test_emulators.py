@@ -21,8 +21,11 @@ EMULATED = {
     "aarch64-linux": ("aarch64-linux-musl", "aarch64"),
     "riscv64-linux": ("riscv64-linux-musl", "riscv64"),
     "armv7-linux": ("arm-linux-musleabihf", "arm"),
+    "x86_64-windows": ("x86_64-windows-gnu", "windows"),
 }
 BUILT = {"x86_64-windows": "x86_64-windows-gnu", "arm64-macos": "aarch64-macos"}
+COMMANDS = {"windows": ("wine64", "wine", "/usr/lib/wine/wine64")}
+"""What runs programs, where it is not `qemu-` and the name."""
 
 
 @pytest.fixture(autouse=True)
@@ -31,10 +34,11 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def emulator(name: str) -> str:
-    for command in (f"qemu-{name}-static", f"qemu-{name}"):
+    commands = COMMANDS.get(name, (f"qemu-{name}-static", f"qemu-{name}"))
+    for command in commands:
         if shutil.which(command):
             return command
-    pytest.skip(f"needs qemu-{name}")
+    pytest.skip(f"needs {commands[-1]}")
 
 
 def compare(case: Case, built: Built, exactly: bool) -> None:
