@@ -8,6 +8,7 @@ import numpy as np
 from scanjit.config import config
 from scanjit.ir import Node
 from scanjit.ops.probe import has_probes
+from scanjit.runtime.collecting import collected_seldom
 from scanjit.runtime.finite import Finite
 from scanjit.runtime.probes import Printing
 from scanjit.runtime.reference import Interpreter
@@ -68,7 +69,7 @@ def executable_of(
     gives the shared variables `changing` new values."""
     if mode == "reference":
         return Interpreted(origins, outputs, watches)
-    with told(name):
+    with told(name), collected_seldom():
         from scanjit.runtime.program import Staged  # imports llvmlite
 
         return Staged(origins, outputs, name, mode, changing=changing)
