@@ -1,6 +1,9 @@
 """Loads and stores of a nest at computed positions as source."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from scanjit.codegen.frame import Frame, Point, ValueOf
 from scanjit.codegen.names import INT64, suffix
@@ -9,16 +12,30 @@ from scanjit.codegen.scope import Scope
 from scanjit.kinds import kind_of
 from scanjit.schedule.nests import Fetch, Index, Store
 from scanjit.signatures import DType
+from scanjit.types import Dimension
 
 
 def fetch(frame: Frame, value_of: ValueOf, value: Fetch, point: Point) -> str:
     """The expression for a load at computed positions."""
     level = frame.level_of(frame.depends(value))
     address, step = frame.vector(value.access, point)
-    once = step == 0 and all(frame.lane not in frame.depends(index.value) for index in value.indices)
-    address, offsets, inside = _indexed(
-        frame, value_of, address, value.indices, value.code, value.dtype, point, level, once
-    )
+    once = step == 0 and all(frame.lane not in frame.depends(part) for index in value.indices for part in index.values)
+    places = _Places(frame, value_of, value.code, value.dtype, point, level, once)
+    first, *others = places.moved(address, value.indices)
+    text = _loaded(frame, value, point, step, first, once)
+    if not others:
+        return text
+    scope, name = frame.scopes[level], frame.fresh("x")
+    scope.add(f"{name} = {text}")
+    for place in others:
+        rest = Scope(f"if any_of({place.inside}):")
+        rest.add(f"{name} = select({place.inside}, {_loaded(frame, value, point, step, place, once)}, {name})")
+        scope.add(rest)
+    return name
+
+
+def _loaded(frame: Frame, value: Fetch, point: Point, step: Dimension, place: _Place, once: bool) -> str:
+    address, offsets, inside = place
     if once:
         loaded = f"load_masked_{suffix(value.dtype, 1)}({address}, {inside})"
         return loaded if point.width == 1 else f"spread_x{point.width}({loaded})"
@@ -37,52 +54,121 @@ def scatter(frame: Frame, value_of: ValueOf, store: Store, text: str, point: Poi
     """Store a variable at computed positions, or add it there."""
     dtype = store.access.buffer.dtype
     address, step = frame.vector(store.access, point)
-    level = len(frame.scopes) - 1
-    address, offsets, inside = _indexed(frame, value_of, address, store.indices, store.code, dtype, point, level)
-    if offsets is not None:
-        raise TypeError("lanes of a scatter must not meet in one element")
+    places = _Places(frame, value_of, store.code, dtype, point, len(frame.scopes) - 1, False)
     name, steps = suffix(dtype, point.width), frame.size(step)
-    if step in (0, dtype.itemsize):
-        old, write = f"load_masked_{name}({address}, {inside})", f"store_masked({address}, {{}}, {inside})"
-    else:
-        old = f"load_strided_{name}({address}, {steps}, {inside})"
-        write = f"store_strided({address}, {steps}, {{}}, {inside})"
-    add = "|" if kind_of(dtype).is_mask else "+"
-    frame.scope.add(write.format(f"{old} {add} {text}" if store.add else text))
-
-
-def _indexed(
-    frame: Frame,
-    value_of: ValueOf,
-    address: str,
-    indices: Sequence[Index],
-    code: int,
-    dtype: DType,
-    point: Point,
-    level: int,
-    once: bool = False,
-) -> tuple[str, str | None, str]:
-    """An address moved by computed indices, the offsets of the lanes (None: the same for all), and the mask of what
-    lies inside: of one lane, if there is one place for all lanes and it is read `once`. What does not is reported."""
-    long, scope = suffix(INT64, point.width), frame.scopes[level]
-    varies = frame.lane is None or level >= frame.level.get(frame.lane, 0)
-    width = 1 if once else point.width
-    inside = frame.every(point) if varies and not once else frame.all_lanes(width)  # outside there is no tail
-    offsets = None
-    for index in indices:
-        vector, ok = value_of(index.value, point), frame.fresh("ok")
-        stride, size = frame.size(index.stride * dtype.itemsize), frame.size(index.size)
-        if width == 1 or frame.lane not in frame.depends(index.value):
-            k = frame.fresh("k")
-            scope.add(f"{k} = lane_i64({vector}, 0)")
-            scope.add(f"{ok} = {inside} & splat_boolx{width}(0 <= {k} < {size})")
-            address += f" + {k}*{stride}"
+    first, *others = places.moved(address, store.indices)
+    for place in (first, *others):
+        at, offsets, inside = place
+        if offsets is not None:
+            raise TypeError("lanes of a scatter must not meet in one element")
+        if step in (0, dtype.itemsize):
+            old, write = f"load_masked_{name}({at}, {inside})", f"store_masked({at}, {{}}, {inside})"
         else:
-            scope.add(f"{ok} = {inside} & ({vector} >= splat_{long}(0)) & ({vector} < splat_{long}({size}))")
-            term = f"{vector} * splat_{long}({stride})"
-            offsets = term if offsets is None else f"{offsets} + {term}"
-        report = Scope(f"if any_of({inside} & ~{ok}):")
-        report.add(f"store_i64({frame.address(STATUS, 0)}, {code})")
-        scope.add(report)
-        inside = ok
-    return address, offsets, inside
+            old = f"load_strided_{name}({at}, {steps}, {inside})"
+            write = f"store_strided({at}, {steps}, {{}}, {inside})"
+        add = "|" if kind_of(dtype).is_mask else "+"
+        scope = frame.scope if place is first else Scope(f"if any_of({inside}):")
+        scope.add(write.format(f"{old} {add} {text}" if store.add else text))
+        if place is not first:
+            frame.scope.add(scope)
+
+
+class _Place(NamedTuple):
+    """Where lanes load or store: an address, the offsets of the lanes (None: the same for all), and the mask of those
+    that are there."""
+
+    address: str
+    offsets: str | None
+    inside: str
+
+
+class _Places(NamedTuple):
+    """The places that computed indices name: those of a value of a dtype, which is written at a level. There is one
+    place for all lanes if it is read `once`. What lies outside is reported as `code`."""
+
+    frame: Frame
+    value_of: ValueOf
+    code: int
+    dtype: DType
+    point: Point
+    level: int
+    once: bool
+
+    @property
+    def width(self) -> int:
+        """How many lanes the mask has of what lies inside."""
+        return 1 if self.once else self.point.width
+
+    def moved(self, address: str, indices: Sequence[Index]) -> list[_Place]:
+        """An address moved by indices. In a vector in which an axis begins again, there are several places; but for
+        the first one, all are of no lane in most vectors."""
+        frame = self.frame
+        varies = frame.lane is None or self.level >= frame.level.get(frame.lane, 0)
+        inside = frame.every(self.point) if varies and not self.once else frame.all_lanes(self.width)  # without a tail
+        found = [_Place(address, None, inside)]
+        for index in indices:
+            stride = frame.size(index.stride * self.dtype.itemsize)
+            if self.width != 1 and frame.lane in frame.depends(index.value):
+                found = [self._each(index, stride, place) for place in found]
+                continue
+            number, within = self._one(index)
+            shifts = [(number, within)] if index.turn is None else self._around(index, number, within)
+            found = [
+                _Place(f"{at} + {shift}*{stride}", offsets, f"{inside} & {lanes}")
+                for shift, lanes in shifts
+                for at, offsets, inside in found
+            ]
+        return found
+
+    def _around(self, index: Index, number: str, within: str) -> list[tuple[str, str]]:
+        """How far an index moves the first lane of a vector, and the lanes that it moves as far; then the same of the
+        others: of two such shifts, one begins the axis again. (What no lane reads may lie outside: a processor takes
+        long to find that no lane does.)"""
+        frame, width = self.frame, self.width
+        assert index.turn is not None
+        scope, size, long = frame.scopes[self.level], frame.size(index.size), suffix(INT64, width)
+        turn = self.value_of(index.turn, Point(self.point.row, self.point.vector, width))
+        before, first, shift, same = (frame.fresh(hint) for hint in ("before", "first", "k", "same"))
+        scope.add(f"{before} = {turn} < splat_{long}({size} - {number})")
+        scope.add(f"{first} = splat_boolx{width}(lane_i64({turn}, 0) < {size} - {number})")
+        scope.add(f"{shift} = lane_i64(select({first}, splat_{long}({number}), splat_{long}({number} - {size})), 0)")
+        scope.add(f"{same} = ({before} & {first}) | (~{before} & ~{first})")
+        return [(shift, f"{within} & {same}"), (f"({number} + {number} - {size} - {shift})", f"{within} & ~{same}")]
+
+    def _one(self, index: Index) -> tuple[str, str]:
+        """The index that is the same for all lanes, and a mask that says whether it is inside. It is looked at where it
+        is known: of a slice that moves once, in front of the loop over its elements."""
+        frame, point = self.frame, self.point
+        loops = frame.depends(index.value)
+        level = frame.level_of(loops)
+        row = point.row if point.row and not loops.isdisjoint(frame.tile.row_loops) else 0
+        vector = point.vector if (frame.columns or frame.lane) in loops else 0
+        key = (*index.dims, index.value, self.code, row, vector)
+        place, within = (frame.recall(level, (*key, part)) for part in ("place", self.width))
+        if place is None:
+            text = self.value_of(index.value, point)
+            place = frame.remember(level, (*key, "place"), "k", f"lane_i64({text}, 0)")
+        if within is None:
+            low, end = frame.size(-1 * index.least), frame.size(index.size - index.most)
+            text = f"splat_boolx{self.width}({low} <= {place} < {end})"
+            within = frame.remember(level, (*key, self.width), "ok", text)
+            some = "" if index.some == 1 else f" & splat_boolx{self.width}(0 < {frame.size(index.some)})"
+            self._report(level, f"~{within}{some}")
+        return place, within
+
+    def _each(self, index: Index, stride: str, place: _Place) -> _Place:
+        """A place moved by an index of which each lane has its own."""
+        frame, long = self.frame, suffix(INT64, self.point.width)
+        vector, ok = self.value_of(index.value, self.point), frame.fresh("ok")
+        low, end = frame.size(-1 * index.least), frame.size(index.size - index.most)
+        within = f"({vector} >= splat_{long}({low})) & ({vector} < splat_{long}({end}))"
+        frame.scopes[self.level].add(f"{ok} = {place.inside} & {within}")
+        self._report(self.level, f"{place.inside} & ~{ok}")
+        term = f"{vector} * splat_{long}({stride})"
+        return _Place(place.address, term if place.offsets is None else f"{place.offsets} + {term}", ok)
+
+    def _report(self, level: int, outside: str) -> None:
+        """Report the code if there is a lane outside."""
+        report = Scope(f"if any_of({outside}):")
+        report.add(f"store_i64({self.frame.address(STATUS, 0)}, {self.code})")
+        self.frame.scopes[level].add(report)

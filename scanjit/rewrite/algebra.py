@@ -201,6 +201,16 @@ def cast(node: Node) -> Node | None:
     return None
 
 
+@rules.rule(ops.LESS)
+def remainder_is_not_negative(node: Node) -> Node | None:
+    """x % n < 0 -> false, for integers and a known n > 0: an index into a ring is not counted from its end"""
+    left, right = node.operands
+    if left.op is not ops.MOD or not left.type.kind.integral or not is_zero(right):
+        return None
+    by = scalar(left.operands[1])
+    return full(False, node.type.shape, "bool") if by is not None and by > 0 else None
+
+
 @rules.rule(ops.WHERE)
 def where(node: Node) -> Node | None:
     """where(true, x, y) -> x;  where(false, x, y) -> y;  where(c, x, x) -> x;  where(~c, x, y) -> where(c, y, x);

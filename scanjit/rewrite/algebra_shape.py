@@ -6,10 +6,9 @@ Views have a normal order: slices innermost, then dimshuffles, broadcasts outerm
 from collections.abc import Iterator, Sequence
 
 from scanjit import types
-from scanjit.ir import SIZE, Node, walk
+from scanjit.ir import Node, walk
 from scanjit.ops.elementwise import ADD, MUL
 from scanjit.ops.expect import EXPECT, SPECIFY_SHAPE
-from scanjit.ops.index import GATHER
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, SLICE
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, full
@@ -25,7 +24,6 @@ from scanjit.rewrite.match import (
     is_whole,
     is_zero,
     number,
-    scalar,
     stretch,
     window_of,
     window_set,
@@ -425,43 +423,6 @@ def _assemble(node: Node, axis: int, parts: list[Placed]) -> Node | None:
             pieces.append(piece)
             position = start + piece.type.shape[axis]
     return CONCATENATE(*pieces, axis=axis)
-
-
-# ---- gathers with an index that is known -----------------------------------------------------------------------------
-
-
-@rules.rule(GATHER)
-def gather_of_iota(node: Node) -> Node | None:
-    """x[iota(n)] -> x[:n];  x[iota(n) + a] -> x[a : a + n]"""
-    if len(node.operands) != 2:
-        return None
-    x, index = node.operands
-    axis, start = node.params["axis"], 0
-    if index.op is ADD:
-        for a, b in (index.operands, index.operands[::-1]):
-            if a.op is IOTA and b.ndim == 0 and (first := scalar(b)) is not None:
-                index, start = a, int(first)
-                break
-    if index.op is not IOTA:
-        return None
-    length = index.type.shape[0]
-    if start < 0 or not at_most(start + length, x.type.shape[axis]):
-        return None
-    return cut(x, _with(tuple((0, n, 1) for n in x.type.shape), axis, (start, length, 1)))
-
-
-@rules.rule(GATHER)
-def gather_of_a_known_entry(node: Node) -> Node | None:
-    """x[i], i a number that is certainly inside -> a slice without its axis"""
-    if len(node.operands) != 2 or node.operands[1].ndim:
-        return None
-    (x, index), axis = node.operands, node.params["axis"]
-    known = scalar(index)
-    at = index.params["dim"] if index.op is SIZE else None if known is None else int(known)
-    if at is None or not at_most(0, at) or not at_most(at + 1, x.type.shape[axis]):
-        return None
-    entry = cut(x, _with(tuple((0, n, 1) for n in x.type.shape), axis, (at, 1, 1)))
-    return DIMSHUFFLE(entry, order=tuple(a for a in range(x.ndim) if a != axis))
 
 
 @rules.rule()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from scanjit.ir import Node, replace, sizes_are_given
 from scanjit.records import record
-from scanjit.rewrite import algebra, algebra_linalg, algebra_shape, factor
+from scanjit.rewrite import algebra, algebra_index, algebra_linalg, algebra_shape, factor
 from scanjit.rewrite.branches import rules as branch_rules, share, sizes_outside
 from scanjit.rewrite.end import without_end
 from scanjit.rewrite.engine import Note, Rewriter
@@ -30,7 +30,7 @@ from scanjit.rewrite.windows import push_slices
 
 Pass = Callable[[list[Node], list[Note]], list[Node]]
 
-RULES = branch_rules | algebra.rules | algebra_shape.rules | algebra_linalg.rules
+RULES = branch_rules | algebra.rules | algebra_shape.rules | algebra_index.rules | algebra_linalg.rules
 """The table of local algebra."""
 
 VERIFY = os.environ.get("SCANJIT_VERIFY", "0") not in ("", "0")

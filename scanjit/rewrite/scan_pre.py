@@ -8,13 +8,14 @@ their use they cost no memory. Ops on statically tiny values (scalars) leave too
 from scanjit import errors
 from scanjit.ir import Node, walk
 from scanjit.ops.elementwise import Elementwise
+from scanjit.ops.index import GATHER
 from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.view import View
 from scanjit.rewrite.alike import change_loops
 from scanjit.rewrite.engine import Note, users_among
 from scanjit.rewrite.loop import OpenScan, Y
 from scanjit.rewrite.scan_hoist import frontier
-from scanjit.rewrite.split import OverTime, is_heavy, is_product, is_tiny, names, not_larger, size, tied
+from scanjit.rewrite.split import OverTime, is_heavy, is_product, is_small, is_tiny, names, not_larger, size, tied
 
 
 def hoist_pre(outputs: list[Node], notes: list[Note]) -> list[Node]:
@@ -65,16 +66,18 @@ class _Pre:
         for node in (n for n in order if n in self.pre):
             if any(arg in staying for arg in node.args):
                 staying.add(node)
-            elif self._first(node, varying) or (node in ys and not is_heavy(node)) or self._follows(node):
+            elif self._first(node, varying) or (node in ys and not _is_heavy(node)) or self._follows(node):
                 self.leaving.add(node)
-            elif is_heavy(node):
+            elif _is_heavy(node):
                 staying.add(node)
 
     def _first(self, node: Node, varying: set[Node]) -> bool:
         """Whether a node leaves for its own sake. A product of two varying operands leaves only if its operands exist
         outside anyway: otherwise they would have to be stored for all steps."""
+        if node.op is GATHER:
+            return is_small(node)
         if node.op is not CONTRACT or is_product(node, varying):
-            return is_heavy(node) or is_tiny(node)
+            return _is_heavy(node) or is_tiny(node)
         bases = {self._base(arg) for arg in node.operands}
         return all(base in self.leaving or base in self.views or base not in self.pre for base in bases)
 
@@ -104,6 +107,11 @@ class _Pre:
                     return False
                 stack.append(use)
         return True
+
+
+def _is_heavy(node: Node) -> bool:
+    """Whether an op is worth taking out of the loop for its own sake. What a gather reads lies in memory already."""
+    return is_heavy(node) and node.op is not GATHER
 
 
 def _certain(order: list[Node], pre: set[Node]) -> set[Node]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from scanjit import errors, types
 from scanjit.ir import ORIGINS, PART, Node, replace, walk
 from scanjit.ops.elementwise import Elementwise
+from scanjit.ops.index import GATHER
 from scanjit.ops.scan import SCAN, Roles
 from scanjit.ops.shape import SLICE, window
 from scanjit.ops.view import View
@@ -267,7 +268,7 @@ def is_costly(node: Node) -> bool:
         return _is_function(node)
     if node.op is PART:
         return node.args[0].op is SCAN
-    return not node.op.moves_data
+    return not node.op.moves_data and node.op is not GATHER  # what it reads lies in memory
 
 
 # ---- doing it --------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Indexing as NumPy does it: `x[...]`, `x[...].set(v)`, `x[...].inc(v)`, `take`.
 
-An index becomes at most four steps: a gather for each axis whose slice moves, a slice of every axis, a dimshuffle that
+An index becomes at most four steps: a gather for axes whose slices move, a slice of every axis, a dimshuffle that
 drops, adds and orders axes, and a gather at integer arrays. Each can be turned round, which is how `set` and `inc` find
 what to change.
 """
@@ -248,9 +248,8 @@ def getitem(x: Node, key: Any) -> Node:
 
 
 def _read(x: Node, parts: Sequence[_Indexed]) -> Node:
-    for part in parts:
-        if part.kind == "slice" and part.places is not None:
-            x = GATHER(x, part.places, axis=part.axis)
+    for axis, places in _moving_runs(parts):
+        x = GATHER(x, *(along(index, k, len(places)) for k, index in enumerate(places)), axis=axis)
     windows = {p.axis: p.window for p in parts if p.window is not None}
     whole = [windows.get(a) or AxisSlice(0, n, 1) for a, n in enumerate(x.type.shape)]
     if any(w != (0, n, 1) for w, n in zip(whole, x.type.shape, strict=True)):
@@ -261,6 +260,18 @@ def _read(x: Node, parts: Sequence[_Indexed]) -> Node:
     if order != tuple(range(x.ndim)):
         x = DIMSHUFFLE(x, order=order)
     return GATHER(x, *(p.places for p in arrays if p.places is not None), axis=at) if arrays else x
+
+
+def _moving_runs(parts: Sequence[_Indexed]) -> list[tuple[int, list[Node]]]:
+    """Slices that move along axes side by side: the first axis, and the places along each. One gather does for all."""
+    runs: list[tuple[int, list[Node]]] = []
+    for part in parts:
+        if part.kind == "slice" and part.places is not None:
+            if runs and part.axis == runs[-1][0] + len(runs[-1][1]):
+                runs[-1][1].append(part.places)
+            else:
+                runs.append((part.axis, [part.places]))
+    return runs
 
 
 def _order(parts: Sequence[_Indexed]) -> tuple[tuple[int | None, ...], int]:

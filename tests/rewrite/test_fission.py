@@ -135,12 +135,18 @@ def test_a_slice_of_a_product_stays_with_its_use() -> None:
     assert shape(one(new))[1] == 1 and body(one(new))["slice"] == 2
 
 
-def test_gathers_leave() -> None:
-    table, indices = symbol("e", 7, 4), symbol("i", "T", "B", dtype="int64")
+def test_gathers_leave_with_a_product() -> None:
+    """By itself, a step reads the array where it lies. Rows that a product needs are read for all steps at once."""
+    table, indices, v = symbol("e", 7, 4), symbol("i", "T", "B", dtype="int64"), symbol("v", 4, 4)
     positive = fn("abs", indices)
-    out = scan(lambda i, p: fn("tanh", GATHER(table, i, axis=0) + p), [positive], [h()])
-    new, _ = passed("hoist_pre", [out])
-    assert body(one(new))["gather"] == 0
+    for product in (False, True):
+
+        def step(i: Node, p: Node, product: bool = product) -> Node:
+            row = GATHER(table, i, axis=0)
+            return fn("tanh", (mm(row, v) if product else row) + p)
+
+        new, _ = passed("hoist_pre", [scan(step, [positive], [h()])])
+        assert body(one(new))["gather"] == (not product)
 
 
 def test_what_may_fail_does_not_leave_a_loop_that_may_end_early() -> None:

@@ -273,5 +273,5 @@ def _nest(group: _Group, stored: Collection[Item]) -> Nest:
     label = "_".join(dict.fromkeys(task.node.op.name for task in tasks))[:40]
     space = tasks[0].space
     if any(store.indices for store in stores):
-        return Nest(space, stores, label, sequential=True)
+        return Nest(space, stores, label, sequential=not all(store.apart for store in stores))
     return Nest(space, tuple(Store(store.access, get(store.value)) for store in stores), label)

@@ -247,7 +247,7 @@ class Lowering:
         origins = self.builder(space).origins
         needs: dict[Item, bool] = {}
         loads: list[tuple[Value, Task]] = []
-        for value in walk_values([store.value, *(index.value for index in store.indices)]):
+        for value in walk_values([store.value, *(value for index in store.indices for value in index.values)]):
             for of, own_point in (origins[access] for access in value.accesses if access in origins):
                 for item in self.items_of(of):
                     if own_point and isinstance(item, Task) and item.node is of and item.space is space:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Container, Sequence
 from scanjit import ir
 from scanjit.ir import Node, Op
 from scanjit.ops import View
+from scanjit.ops.elementwise import ADD, MOD, SUB
+from scanjit.ops.shape import IOTA
 from scanjit.schedule.lower.maps import bases
 from scanjit.schedule.lower.values import PointRule
 
@@ -68,16 +70,27 @@ def choose_stored(
             stored.add(node)
         elif own:
             weight[node] = 1 + sum(weight.get(arg, 0) for arg in node.operands if arg not in stored)
-            shared = uses.get(node, 0) > 1 and (own >= EXPENSIVE or weight[node] > LONG)
+            shared = uses.get(node, 0) > 1 and (own >= EXPENSIVE or weight[node] > LONG) and not _goes_around(node)
             if weight[node] > LARGEST or shared:
                 stored.add(node)
             for arg in node.operands:
                 if _repeats(arg, node):
                     base = bases(arg)[0]
-                    if weight.get(base, 0) and (cost(base) or EXPENSIVE) >= EXPENSIVE:
+                    costs = weight.get(base, 0) and (cost(base) or EXPENSIVE) >= EXPENSIVE
+                    if costs and not _goes_around(base):
                         stored.add(base)
     stored.update(node for node in outputs if not isinstance(node.op, View) and node.op is not ir.CONSTANT)
     return {node for node in stored if node not in known}
+
+
+def _goes_around(node: Node) -> bool:
+    """Whether a node counts from a computed number on, modulo a size, as the index of a roll does. As an index, it is
+    no element's own (see `scanjit.schedule.lower.computed`)."""
+    return (
+        node.op is MOD
+        and node.operands[0].op in (ADD, SUB)
+        and any(bases(part)[0].op is IOTA for part in node.operands[0].operands)
+    )
 
 
 def _read_as_arrays(node: Node) -> Sequence[Node]:

@@ -35,6 +35,7 @@ from scanjit.schedule.nests.values import (
     Reduce,
     Register,
     Value,
+    loops_of,
     reductions_in,
     substitute,
     walk_values,

@@ -21,13 +21,15 @@ from scanjit.types import Dimension
 
 @record
 class Store:
-    """A value written at every point of a nest. With `indices`, at computed positions; with `add`, added there."""
+    """A value written at every point of a nest. With `indices`, at computed positions; with `add`, added there. Two
+    points may meet in one element, unless they are `apart`."""
 
     access: Access
     value: Value
     indices: tuple[Index, ...] = ()
     add: bool = False
     code: int = 0
+    apart: bool = False
 
 
 def one_of(dtype: DType) -> int | float:
@@ -106,7 +108,7 @@ class Nest(Job):
     def roots(self) -> list[Value]:
         """All values that are stored or carried."""
         stored = [store.value for store in (*self.stores, *self.finals)]
-        indexed = [index.value for store in self.stores for index in store.indices]
+        indexed = [value for store in self.stores for index in store.indices for value in index.values]
         return [*stored, *indexed, *self.registers, *self.updates]
 
     @cached_property
@@ -146,8 +148,8 @@ class Nest(Job):
         get = substitute(self.roots, values or {}, access, loop)
 
         def store(old: Store) -> Store:
-            indices = tuple(replace(index, value=get(index.value)) for index in old.indices)
-            return Store(access(old.access), get(old.value), indices, old.add, old.code)
+            indices = tuple(index.rebuilt(get) for index in old.indices)
+            return replace(old, access=access(old.access), value=get(old.value), indices=indices)
 
         return replace(
             self,
@@ -189,7 +191,7 @@ class Nest(Job):
             dim for access, _ in self.accesses()
             for dim in (access.offset, *access.buffer.shape, *access.strides.values())
         ]  # fmt: skip
-        indices = [dim for store in self.stores for index in store.indices for dim in (index.stride, index.size)]
+        indices = [dim for store in self.stores for index in store.indices for dim in index.dims]
         return (*touched, *(loop.size for loop in self.loops), *own, *indices)
 
     @property

@@ -292,8 +292,13 @@ class _NestWriter:
 
     def place(self, access: Access, indices: Sequence[Index] = ()) -> str:
         terms = self.terms(access.strides)
-        terms += [(f"index({self.text(i.value)} < {self.writer.dim(i.size)})", i.stride) for i in indices]
+        terms += [(self.index(i), i.stride) for i in indices]
         return f"{self.writer.buffer(access.buffer)}[{self.writer.affine(access.offset, terms)}]"
+
+    def index(self, index: Index) -> str:
+        """A computed index, and what is checked of it."""
+        around = "" if index.turn is None else ", around"
+        return f"index({self.text(index.value)} < {self.writer.dim(index.size - index.most)}{around})"
 
     def terms(self, strides: Mapping[NestLoop, Dimension]) -> list[tuple[str, Dimension]]:
         """The names and strides of loops. One of a single turn may be none of the nest's: its counter is 0."""

@@ -152,22 +152,44 @@ class Load(Value):
 
 @record
 class Index:
-    """An index computed at run time: `value * stride` is added to an address; `0 <= value < size` is checked."""
+    """An index computed at run time: `value * stride` is added to an address.
+
+    The places of an axis of `size` entries that are meant lie from `value + least` to `value + most`: the access moves
+    from one to the next. That they exist is checked; it is no error where `some` is 0, because nothing is meant.
+    With `turn`, how far the access has moved along the axis, the places go on with the first one after the last one:
+    where `value + turn` is not below `size`, `size` is taken off. It is never twice as much.
+    """
 
     value: Value
     stride: Dimension
     size: Dimension
+    least: Dimension = 0
+    most: Dimension = 0
+    some: Dimension = 1
+    turn: Value | None = None
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """What is computed."""
+        return (self.value,) if self.turn is None else (self.value, self.turn)
+
+    def rebuilt(self, value: Callable[[Value], Value]) -> Index:
+        """The same with changed values."""
+        return replace(self, value=value(self.value), turn=None if self.turn is None else value(self.turn))
+
+    @property
+    def dims(self) -> tuple[Dimension, ...]:
+        """All dimensions in it."""
+        return self.stride, self.size, self.least, self.most, self.some
 
 
 @record
 class Fetch(Value):
-    """A load at computed indices. Out of bounds it reads nothing, gives zero, and reports `code`. There are indices at
-    every point of the loops `over`, and none where one of these is empty."""
+    """A load at computed indices. Out of bounds it reads nothing, gives zero, and reports `code`."""
 
     access: Access
     indices: tuple[Index, ...]
     code: int
-    over: tuple[NestLoop, ...] = ()
 
     @property
     def reports(self) -> bool:
@@ -177,7 +199,7 @@ class Fetch(Value):
     @property
     def operands(self) -> tuple[Value, ...]:
         """The indices."""
-        return tuple(index.value for index in self.indices)
+        return tuple(value for index in self.indices for value in index.values)
 
     @property
     def accesses(self) -> tuple[Access, ...]:
@@ -186,19 +208,18 @@ class Fetch(Value):
 
     @property
     def own_loops(self) -> Collection[NestLoop]:
-        """The loops that the place moves with, and those of the indices."""
-        return {*self.access.strides, *self.over}
+        """The loops that the place moves with."""
+        return self.access.strides.keys()
 
     @property
     def own_dims(self) -> tuple[Dimension, ...]:
         """Strides and bounds of the indices."""
-        return tuple(dim for index in self.indices for dim in (index.stride, index.size))
+        return tuple(dim for index in self.indices for dim in index.dims)
 
     def rebuilt(self, changes: Changes) -> Value:
         """A load with changed indices from the changed place."""
-        indices = tuple(replace(index, value=changes.value(index.value)) for index in self.indices)
-        over = tuple(dict.fromkeys(map(changes.loop, self.over)))
-        return Fetch(self.dtype, changes.access(self.access), indices, self.code, over)
+        indices = tuple(index.rebuilt(changes.value) for index in self.indices)
+        return Fetch(self.dtype, changes.access(self.access), indices, self.code)
 
 
 @record
@@ -299,6 +320,13 @@ def walk_values(roots: Sequence[Value]) -> list[Value]:
 def reductions_in(values: Iterable[Value]) -> list[Reduce]:
     """The reductions among values."""
     return [value for value in values if type(value) is Reduce]  # isinstance takes long to find that it is none
+
+
+def loops_of(value: Value) -> set[NestLoop]:
+    """The loops that a value depends on, without those of the reductions in it."""
+    parts = walk_values([value])
+    found = {loop for part in parts for loop in part.own_loops}
+    return found.difference(*(part.loops for part in reductions_in(parts)))
 
 
 def substitute(

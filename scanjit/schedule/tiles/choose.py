@@ -6,14 +6,14 @@ from scanjit import types
 from scanjit.ops.reduce import ARGMAX, ARGMIN
 from scanjit.schedule.nests import (
     Apply,
+    Fetch,
     Load,
     Nest,
     NestLoop,
     Reduce,
     Tile,
-    Value,
     joined,
-    reductions_in,
+    loops_of,
     walk_values,
 )
 from scanjit.schedule.tiles import shapes, strips
@@ -73,7 +73,7 @@ def _group(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop, width: int,
         nest.values,
         set(rows.parts or (rows,)),
     )
-    again = any(isinstance(v, Apply) and lane in (found := depends(v)) and not over & found for v in values)
+    again = any(isinstance(v, Apply) and lane in (found := loops_of(v)) and not over & found for v in values)
     if again or (isinstance(lane.size, int) and lane.size <= width):
         return 1  # what depends on the column alone is then computed once for all rows
     rights = {load for r in reductions for load in factors(r) or () if lane in load.access.strides}
@@ -93,14 +93,7 @@ def _lanes_free(nest: Nest) -> bool:
     """Whether the lanes of the last loop always store to different elements: where they store depends on the loop, but
     no computed index does."""
     lane, inside = nest.space[-1], [index.value for store in nest.stores for index in store.indices]
-    return all(lane not in depends(value) for value in inside) and all(lane in s.access.strides for s in nest.stores)
-
-
-def depends(value: Value) -> set[NestLoop]:
-    """The loops that a value depends on, without those of the reductions in it."""
-    parts = walk_values([value])
-    found = {loop for part in parts for loop in part.own_loops}
-    return found.difference(*(part.loops for part in reductions_in(parts)))
+    return all(lane not in loops_of(value) for value in inside) and all(lane in s.access.strides for s in nest.stores)
 
 
 def _horizontal(nest: Nest, reductions: Sequence[Reduce]) -> bool:
@@ -112,14 +105,18 @@ def _horizontal(nest: Nest, reductions: Sequence[Reduce]) -> bool:
     along_space = along_reduction = 0
     for reduction in reductions:
         for load in walk_values([reduction.term]):
-            if isinstance(load, Load):
-                across = load.access.strides.get(lane, 0)
+            if isinstance(load, Load | Fetch):
                 packable = factors(reduction) is not None and (
                     _row_loop(nest, [reduction]) is not None or load.access.buffer.fixed
                 )
-                along_space += across not in (0, 1) and not packable
-                along_reduction += load.access.strides.get(reduction.loops[-1], 0) not in (0, 1)
+                along_space += not _is_contiguous(load, lane) and not packable
+                along_reduction += not _is_contiguous(load, reduction.loops[-1])
     return along_space > along_reduction or (along_space > 0 and along_space == along_reduction and lane.size == 1)
+
+
+def _is_contiguous(load: Load | Fetch, loop: NestLoop) -> bool:
+    """Whether what is read from turn to turn of a loop lies side by side, or is the same."""
+    return load.access.strides.get(loop, 0) in (0, 1) and not any(loop in loops_of(v) for v in load.operands)
 
 
 def _thin(nest: Nest, reductions: Sequence[Reduce], lanes: int) -> bool:

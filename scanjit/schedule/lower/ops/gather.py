@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 from scanjit.ir import Node, Op
 from scanjit.schedule.lower import maps
-from scanjit.schedule.lower.maps import FIXED, IndexMap
+from scanjit.schedule.lower.computed import indices_of
+from scanjit.schedule.lower.maps import IndexMap
 from scanjit.schedule.lower.places import EXPENSIVE
 from scanjit.schedule.lower.values import PointRule, Read, ValueBuilder
-from scanjit.schedule.nests import Fetch, Index, NestLoop, Value
+from scanjit.schedule.nests import Fetch, Load, Value
 
 
 class GatherRule(PointRule):
@@ -27,11 +28,11 @@ class GatherRule(PointRule):
         """A load at the indices, which are checked."""
         x, axis, middle = node.operands[0], node.params["axis"], _middle(node, at)
         ref = builder.reference(x)
-        found = [Index(value, ref.strides[axis + k], ref.shape[axis + k]) for k, value in enumerate(values)]
-        access = maps.place(ref, (*at[:axis], *[FIXED] * len(values), *at[axis + len(middle) :]))
+        found = indices_of(values, ref, axis, middle)
+        access = maps.place(ref, (*at[:axis], *found.counted, *at[axis + len(middle) :]))
         builder.origins[access] = x, False
-        over: dict[NestLoop, None] = dict.fromkeys(loop for _, terms in middle for loop, _ in terms)
-        return Fetch(node.dtype, access, tuple(found), builder.code(node), tuple(over))
+        indices = found.checked
+        return Fetch(node.dtype, access, indices, builder.code(node)) if indices else Load(node.dtype, access)
 
 
 def _middle(node: Node, at: IndexMap) -> IndexMap:

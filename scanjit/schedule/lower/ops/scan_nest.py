@@ -9,6 +9,7 @@ from dataclasses import replace
 from scanjit import ir, types
 from scanjit.ir import Node
 from scanjit.ops import Elementwise, View
+from scanjit.ops.index import GATHER
 from scanjit.ops.shape import IOTA
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.lowering import Lowering
@@ -35,7 +36,7 @@ def points(step: Step) -> tuple[Dimension, ...] | None:
 
 
 def _is_pointwise(node: Node) -> bool:
-    plain = (ir.BOUND, ir.INPUT, ir.CONSTANT, ir.SIZE, IOTA)
+    plain = (ir.BOUND, ir.INPUT, ir.CONSTANT, ir.SIZE, IOTA, GATHER)
     return isinstance(node.op, Elementwise | View) or node.op in plain
 
 

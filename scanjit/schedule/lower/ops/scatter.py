@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from scanjit.ir import Node
 from scanjit.schedule.lower import maps
+from scanjit.schedule.lower.computed import indices_of, never_meet
 from scanjit.schedule.lower.lowering import ChangeRule, Lowering
 from scanjit.schedule.lower.region import Item, Task
-from scanjit.schedule.nests import Index, Ref, Store
+from scanjit.schedule.nests import Ref, Store
 
 
 class ScatterRule(ChangeRule):
@@ -28,11 +29,10 @@ def _values(lowering: Lowering, node: Node, target: Ref, first: Sequence[Item]) 
     builder, at = lowering.builder(space), maps.identity(space)
     ndim = v.ndim - (x.ndim - count)
     middle = at[axis : axis + ndim]
-    found = [
-        Index(builder.value(index, maps.index_map(index, middle)), target.strides[axis + k], target.shape[axis + k])
-        for k, index in enumerate(indices)
-    ]
-    whole = (*at[:axis], *[maps.FIXED] * count, *at[axis + ndim :])
+    found = indices_of([builder.value(index, maps.index_map(index, middle)) for index in indices], target, axis, middle)
+    before, after = at[:axis], at[axis + ndim :]
     value, code = builder.value(v, at), lowering.context.code(node)
-    store = Store(maps.place(target, whole), value, tuple(found), node.params["add"], code)
+    access = maps.place(target, (*before, *found.counted, *after))
+    apart = never_meet((*before, *after), found, space)
+    store = Store(access, value, found.checked or found.computed, node.params["add"], code, apart)
     return lowering.add(node, space, store, after=first)

@@ -18,7 +18,7 @@ from scanjit.schedule.nests.pack import Pack
 from scanjit.schedule.nests.program import Program
 from scanjit.schedule.nests.statement import Statement
 from scanjit.schedule.nests.steps import Blocks, TimeLoop
-from scanjit.schedule.nests.values import Access, Reduce, walk_values
+from scanjit.schedule.nests.values import Access, Fetch, Reduce, walk_values
 from scanjit.schedule.nests.verify.walk import Problem, with_outer
 from scanjit.types import Atom, Dimension
 
@@ -69,9 +69,12 @@ def _sum(axes: Iterable[tuple[Dimension, Dimension]]) -> Dimension:
 def _extents(statement: Statement) -> Iterator[tuple[Buffer, Dimension, Axes]]:
     if isinstance(statement, Nest):
         if not any(store.indices for store in statement.stores) and all(loop.size != 0 for loop in statement.space):
-            idle = _in_empty_sums(statement)
+            others = _in_empty_sums(statement)
+            others.update(
+                value.access for value in statement.values if isinstance(value, Fetch)
+            )  # looked at when it runs
             for access, _ in statement.accesses():
-                if access.panel is None and access not in idle:
+                if access.panel is None and access not in others:
                     yield access.buffer, access.offset, tuple((k.size, step) for k, step in access.strides.items())
     elif isinstance(statement, Pack | LapackCall | GuestCall | Order | Fourier):
         for ref in statement.sources if isinstance(statement, Pack) else statement.places:

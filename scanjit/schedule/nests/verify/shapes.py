@@ -56,6 +56,7 @@ def _pack_checks(pack: Pack) -> dict[str, bool]:
 
 
 def _nest_checks(nest: Nest) -> dict[str, bool]:
+    in_order = nest.sequential or all(store.apart or not store.indices for store in nest.stores)
     over_time = (*nest.registers, *nest.updates, *nest.finals, *nest.carried)
     return {
         "it has registers, but no time": nest.time is not None or not over_time,
@@ -63,7 +64,7 @@ def _nest_checks(nest: Nest) -> dict[str, bool]:
         "time is one of its other loops too": nest.time not in nest.space,
         "a loop comes twice": len(set(nest.space)) == len(nest.space),
         "lanes are to run along a loop that is not its": nest.lane is None or nest.lane in nest.space,
-        "computed places are written out of order": nest.sequential or not any(store.indices for store in nest.stores),
+        "computed places are written out of order": in_order,
         "a final store is of no register": all(store.value in nest.registers for store in nest.finals),
     }
 

@@ -17,12 +17,13 @@ from scanjit.types import Dimension
 
 def threads_apart(program: Program) -> Iterator[Problem]:
     """Of a nest that threads share, every store moves with the loop that they share. Where a load and a store begin at
-    one place, the same thread reads and writes there. A nest that writes at computed places is not shared."""
+    one place, the same thread reads and writes there. A nest is not shared if two of the computed places that it
+    writes may be one."""
     for nest in nests(program):
         split = None if nest.tile is None else nest.tile.split
         if split is None or any(loop.size == 0 for loop in nest.space):
             continue
-        if nest.sequential or any(store.indices for store in nest.stores):
+        if nest.sequential or any(store.indices and not store.apart for store in nest.stores):
             yield nest, "threads share a nest that writes at computed places"
         accesses = list(nest.accesses())
         written: dict[tuple[Buffer, Dimension], Access] = {}

@@ -1,0 +1,171 @@
+"""Indices that a nest computes: what of them counts loops goes into the access, what is left is added to the address.
+
+In a step, `x[t : t + 3]` is read at the indices `t + i`, for `i < 3`. The access then moves with `i`, as that of `x[i]`
+does, and `t` moves its first element. So the three lie side by side for the lanes, and one check of `t` does for all.
+`roll` reads at the indices `(i - t) % n`: these lie side by side too, but for one place where they begin again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from scanjit import types
+from scanjit.kinds import kind_of
+from scanjit.ops.elementwise import ADD, CAST, MOD, MUL, NEG, SUB
+from scanjit.schedule.lower import maps
+from scanjit.schedule.lower.maps import Axis, IndexMap
+from scanjit.schedule.nests import Apply, Index, Literal, NestLoop, Position, Ref, Value, loops_of
+from scanjit.types import Dimension
+from scanjit.walks import fold
+
+
+class Split(NamedTuple):
+    """An index, which is the sum of what counts loops and of what is computed (None: nothing is)."""
+
+    counted: Axis
+    rest: Value | None
+
+
+def split(value: Value) -> Split:
+    """An int64 index as a sum. What counts loops has known steps."""
+    found = fold(value, _inner, _split, {})
+    if not all(isinstance(step, int) for _, step in found.counted[1]) or not found.counted[1]:
+        return Split(maps.FIXED, value)
+    return found
+
+
+def _inner(value: Value) -> Sequence[Value]:
+    """The operands of a value that is a sum of them, or a multiple of one."""
+    if not isinstance(value, Apply) or value.reports or value.dtype != "int64":
+        return ()
+    if value.op is CAST:
+        return value.args if kind_of(value.args[0].dtype).integral and value.args[0].dtype.itemsize == 8 else ()
+    return value.args if value.op in (ADD, SUB, NEG) or (value.op is MUL and _factor(value) is not None) else ()
+
+
+def _split(value: Value, parts: list[Split]) -> Split:
+    if isinstance(value, Position) and value.dtype == "int64":
+        return Split((value.offset, tuple(value.strides.items())), None)
+    if isinstance(value, Literal):
+        return Split((int(value.number), ()), None)
+    if not parts or not isinstance(value, Apply):
+        return Split(maps.FIXED, value)
+    if value.op is CAST:
+        return parts[0]
+    if value.op is NEG:
+        return _times(parts[0], -1)
+    if value.op is MUL:
+        number = _factor(value)
+        assert number is not None
+        return _times(parts[0] if isinstance(value.args[1], Literal) else parts[1], number)
+    return _sum(parts[0], parts[1] if value.op is ADD else _times(parts[1], -1))
+
+
+def _factor(value: Apply) -> int | None:
+    """The number that the other operand of a product is multiplied by."""
+    return next((int(arg.number) for arg in reversed(value.args) if isinstance(arg, Literal)), None)
+
+
+def _times(part: Split, number: int) -> Split:
+    (start, terms), rest = part
+    if rest is not None and number != 1:
+        rest = Apply(rest.dtype, MUL, (rest, Literal(rest.dtype, number)), {})
+    return Split((start * number, tuple((loop, step * number) for loop, step in terms)), rest)
+
+
+def _sum(left: Split, right: Split) -> Split:
+    start, strides = left.counted[0] + right.counted[0], dict(left.counted[1])
+    for loop, step in right.counted[1]:
+        strides[loop] = strides.get(loop, 0) + step
+    rests = [part.rest for part in (left, right) if part.rest is not None]
+    rest = Apply(rests[0].dtype, ADD, tuple(rests), {}) if len(rests) == 2 else next(iter(rests), None)
+    return Split((start, tuple((loop, step) for loop, step in strides.items() if step != 0)), rest)
+
+
+class Indices(NamedTuple):
+    """How the indexed axes of a place are indexed: what is counted of each, and what is computed."""
+
+    counted: IndexMap
+    computed: tuple[Index, ...]
+
+    @property
+    def checked(self) -> tuple[Index, ...]:
+        """The indices that move an address or may lie outside."""
+        return tuple(index for index in self.computed if not (_is_zero(index.value) and _is_inside(index)))
+
+
+def indices_of(values: Sequence[Value], ref: Ref, axis: int, over: IndexMap) -> Indices:
+    """How the axes of a place from `axis` on are indexed by values, at each point of the loops in `over`."""
+    counted, computed = list[Axis](), list[Index]()
+    some = _some(loop for _, terms in over for loop, _ in terms)
+    for k, value in enumerate(values, axis):
+        if (around := _wrapped(value, ref.shape[k])) is not None:
+            at, first = around
+            turn = Position(value.dtype, at[0], dict(at[1]))
+            index = Index(first, ref.strides[k], ref.shape[k], some=some, turn=turn)
+        else:
+            at, rest = split(value)
+            first = Literal(value.dtype, 0) if rest is None else rest
+            index = Index(first, ref.strides[k], ref.shape[k], *_reach(at), some)
+        counted.append(at)
+        computed.append(index)
+    return Indices(tuple(counted), tuple(computed))
+
+
+def _wrapped(value: Value, size: Dimension) -> tuple[Axis, Value] | None:
+    """What is counted and what is computed of an index `(counted + computed) % size`, the latter modulo `size`; None if
+    it has another form, or may go around more than once."""
+    if not isinstance(value, Apply) or value.op is not MOD or value.dtype != "int64":
+        return None
+    inner, modulus = value.args
+    if not isinstance(modulus, Position) or modulus.strides or modulus.offset not in (size, types.maximum(size, 1)):
+        return None
+    at, rest = split(inner)
+    least, most = _reach(at)
+    if not at[1] or rest is None or not types.not_negative(least) or not types.not_negative(size - 1 - most):
+        return None
+    return at, Apply(value.dtype, MOD, (rest, modulus), value.params, value.code)
+
+
+def _some(loops: Iterable[NestLoop]) -> Dimension:
+    """1 if all loops have a turn, else 0."""
+    unknown = (loop for loop in dict.fromkeys(loops) if not types.not_negative(loop.size - 1))
+    return types.product(types.minimum(loop.size, 1) for loop in unknown)
+
+
+def _reach(at: Axis) -> tuple[Dimension, Dimension]:
+    """The smallest and the largest of what an axis counts."""
+    least = most = at[0]
+    for loop, step in at[1]:
+        assert isinstance(step, int)
+        span = (loop.size - 1) * step
+        least, most = (least, most + span) if step > 0 else (least + span, most)
+    return least, most
+
+
+def never_meet(at: IndexMap, indices: Indices, space: Sequence[NestLoop]) -> bool:
+    """Whether no two points of a space are at one place of an array. `at` has the axes that are not indexed.
+
+    It is certain if each loop moves along an axis of its own, and what is computed changes only with loops that move
+    along axes where nothing is computed: in `x[i, t[i] + j]`, `i` tells the points of two rows apart, and `j` those of
+    a row."""
+    pairs = list(zip(indices.counted, indices.computed, strict=True))
+    plain = _along_one([*at, *(axis for axis, index in pairs if _is_zero(index.value))])
+    known = plain | _along_one([axis for axis, _ in pairs])
+    single = {loop for loop in space if loop.size == 1}
+    return set(space) <= known | single and all(loops_of(index.value) <= plain | single for _, index in pairs)
+
+
+def _is_zero(value: Value) -> bool:
+    return isinstance(value, Literal) and value.number == 0
+
+
+def _is_inside(index: Index) -> bool:
+    """Whether an index of value 0 is certainly inside."""
+    return types.not_negative(index.least) and types.not_negative(index.size - 1 - index.most)
+
+
+def _along_one(axes: Iterable[Axis]) -> set[NestLoop]:
+    """The loops of axes along which one loop alone moves."""
+    return {terms[0][0] for _, terms in axes if len(terms) == 1}
