@@ -30,13 +30,16 @@ from dataclasses import replace
 from benchmarks import columns, company, facts, memory, models, picture, remote, report, startup, threads, tiles
 from benchmarks.case import Case, Task
 from benchmarks.cases import all_cases, find
-from benchmarks.engines import BY_HAND, PEERS, TITLES
+from benchmarks.engines import BY_HAND, PEERS, SPECIAL, TITLES
 from benchmarks.fits import driver as fits
 from benchmarks.measure import Contender, Effort, measured
 from benchmarks.remote import Engine, EngineError
 from benchmarks.report import Report
 
-GROUPS = ("lstm", "gru", "custom", "ragged", "stack", "layers", "streaming", "convolution", "wide", "byhand", "narrow")
+GROUPS = (
+    *("lstm", "gru", "custom", "ragged", "stack", "layers", "streaming", "convolution", "wide", "byhand", "narrow"),
+    "special",
+)
 """What consists of cases; the other words of the command line measure something else than steady time."""
 EVERYTHING = (*GROUPS, "compile", "memory", "threads", "unroll")
 """What is measured if nothing is named."""
@@ -112,7 +115,11 @@ class _Run:
     def _peers(self) -> list[str]:
         """Those that were asked for; else all, in a quick run without PyTensor, which compiles for a minute."""
         if self.options.peers is None:
-            return [*(peer for peer in PEERS if not (self.quick and peer == "pytensor")), *BY_HAND]
+            return [
+                *(peer for peer in PEERS if not (self.quick and peer == "pytensor")),
+                *BY_HAND,
+                *(SPECIAL if "special" in self.words else ()),
+            ]
         named = [name for name in self.options.peers.split(",") if name not in ("", "none")]
         unknown = set(named) - set(TITLES)
         if unknown:

@@ -22,6 +22,7 @@ MODULES = (
         "letters",
         "wide",
         "narrow",
+        "special",
         "byhand",
     ),
 )

@@ -15,6 +15,9 @@ PACKAGES = {
     "numba": "numba",
     "numpy": "numpy",
     "lasagne_like": "lasagne_like",
+    "scipy": "scipy",
+    "torchlpc": "torchlpc",
+    "xlstm": "xlstm",
     **{name: name for name in ("jaxopt", "arch", "statsmodels", "statsforecast")},
 }
 """For each engine the package that it needs."""
@@ -30,6 +33,9 @@ TITLES = {
     "numba": "Numba, by hand",
     "numpy": "NumPy, by hand",
     "lasagne_like": "lasagne_like",
+    "scipy": "SciPy",
+    "torchlpc": "torchlpc",
+    "xlstm": "xlstm",
 }
 
 REQUIREMENTS = {
@@ -40,6 +46,9 @@ REQUIREMENTS = {
     "tensorflow": ("tensorflow-cpu>=2.20",),
     "pytensor": ("pytensor",),
     "numba": ("numba",),
+    "scipy": ("scipy>=1.16",),
+    "torchlpc": ("torch>=2.15", "torchlpc>=0.7"),
+    "xlstm": ("torch>=2.15", "xlstm>=2", "numpy"),
     "jaxopt": ("jax>=0.11", "jaxopt>=0.8"),
     "arch": ("arch>=8", "joblib"),
     "statsmodels": ("statsmodels>=0.15",),
@@ -51,3 +60,5 @@ PEERS = ("torch", "jax", "onnxruntime", "openvino", "tensorflow", "pytensor")
 """Whom the targets compare with. Loops by hand are shown where there are some: they are what one would otherwise write,
 and no library."""
 BY_HAND = ("numba", "numpy")
+SPECIAL = ("scipy", "torchlpc", "xlstm")
+"""Libraries for one kind of recurrence: they take part in the cases named `special` alone."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.case import Program, Task
+from benchmarks.case import Arrays, Program, Task
 
 
 def program(forward: Callable[..., Any]) -> Callable[[Task], Program]:
@@ -23,10 +23,15 @@ def program(forward: Callable[..., Any]) -> Callable[[Task], Program]:
 
 def tensors(task: Task) -> dict[str, Any]:
     """The arguments, with the memory of NumPy's."""
+    return as_tensors(task.arguments(), task.threads)
+
+
+def as_tensors(arrays: Arrays, threads: int) -> dict[str, Any]:
+    """Arrays as tensors, for a program of so many threads."""
     import torch
 
-    torch.set_num_threads(task.threads)
-    return {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in task.arguments().items()}
+    torch.set_num_threads(threads)
+    return {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in arrays.items()}
 
 
 def timed(
