@@ -189,12 +189,23 @@ class Statements:
         self.draft.add(inner, f"{name}({', '.join([table, *at.parameters[1:], *counters])})")
         if alone:
             self.jobs.meet(at)
+        if loop.count is not None:
+            self.draft.add(at, f"{self.common.counter(loop.ran, 'ran')} = load_i64({self._ran_at(loop, at)})")
+            self.jobs.meet(at)  # nobody may run the loop again before all have looked
+
+    def _ran_at(self, loop: TimeLoop, at: Place) -> str:
+        """Where it is written how many steps of a loop ran."""
+        assert loop.count is not None
+        return self.common.address(loop.count.buffer, 0, at)
 
     def _alone(self, loop: TimeLoop, at: Place) -> None:
         """A loop over time that one thread runs, with what only it uses on the stack."""
         common, self.draft.alone = self.common, True
         after_step: list[str] = []
         after_loop: list[str] = []
+        length = loop.length if loop.count is None else loop.ran
+        if loop.count is not None:
+            common.counter(loop.ran, "ran")
         for some in locals_of(loop, common.program, common.uses):
             name, buffer = self.draft.fresh("kept"), some.buffer
             lanes = common.program.target.lanes(buffer.dtype.itemsize)
@@ -202,7 +213,7 @@ class Statements:
             if some.carried:
                 first, last = (
                     common.address(buffer, step % some.slots * (some.nbytes // buffer.dtype.itemsize), at)
-                    for step in (loop.start, loop.start + loop.length)
+                    for step in (loop.start, loop.start + length)
                 )
                 self.draft.add(at, *some.copied(name, first, lanes))
                 if some.slots > 1:
@@ -220,7 +231,7 @@ class Statements:
             self.jobs.begin_loop(at, loop.total, loop.count is not None)
             self.common.done[loop] = 0
         if loop.count is not None:  # a thread knows itself how many steps ran: others may go on, and write there
-            self.draft.add(at, f"store_i64({self.common.address(loop.count.buffer, 0, at)}, 0)")
+            self.draft.add(at, f"store_i64({self._ran_at(loop, at)}, 0)")
             self.draft.add(at, f"{self.common.counter(loop.ran, 'ran')} = 0")
             self.jobs.meet(at)
         if loop.stop is None and (loop.unroll is True or loop.unroll > 1):
@@ -231,6 +242,7 @@ class Statements:
             self._count(loop, loop.step, inside.inside)
             self._step(loop, inside.inside)
             self.draft.add(inside.inside, *after)
+            self._ends(loop, step, inside.inside)
             self.jobs.look(inside.inside)
         if not at.counted:
             self.draft.add(at, "end_loop(line)")
@@ -248,12 +260,17 @@ class Statements:
         step, row = common.counter(loop.step, "step"), common.counter(loop.row, "row")
         add(at, f"{row} = {common.number(loop.total - 1)} - {step}" if loop.reverse else f"{row} = {step}")
         self.write(loop.suite, replace(at, rows=loop.own_rows or at.rows))
-        if loop.count is not None and loop.stop is not None:
-            stopped, ran = step.replace("step", "stopped"), common.counter(loop.ran, "ran")
-            add(at, f"{ran} = {step} + 1", f"store_i64({common.address(loop.count.buffer, 0, at)}, {ran})")
-            add(at, f"{stopped} = load_i64({common.address(loop.stop.buffer, 0, at)})")
-            self.jobs.meet(at)  # nobody may begin the next step before all have looked
-            add(at, f"if {stopped} != 0:", "    break")
+
+    def _ends(self, loop: TimeLoop, step: str, at: Place) -> None:
+        """End the loop if its step says so."""
+        if loop.count is None or loop.stop is None:
+            return
+        common, add = self.common, self.draft.add
+        stopped, ran = step.replace("step", "stopped"), common.counter(loop.ran, "ran")
+        add(at, f"{ran} = {step} + 1", f"store_i64({self._ran_at(loop, at)}, {ran})")
+        add(at, f"{stopped} = load_i64({common.address(loop.stop.buffer, 0, at)})")
+        self.jobs.meet(at)  # nobody may begin the next step before all have looked
+        add(at, f"if {stopped} != 0:", "    break")
 
     def _unrolled(self, loop: TimeLoop, step: str, at: Place) -> None:
         """All steps, or several an iteration, one after the other: calls of one function that is a step."""

@@ -77,8 +77,11 @@ class Local:
 
 
 def is_short(loop: TimeLoop, program: Program, sources: NestSources) -> bool:
-    """Whether a step is a few short nests, of which none has many rows."""
+    """Whether a step is a few short nests, of which none has many rows. If steps may end the loop, one thread runs it:
+    others then read from memory how many steps ran."""
     lines = work = 0
+    if loop.ends_early and not is_alone(loop):
+        return False
     for statement in loop.every():
         if isinstance(statement, Nest):
             rows = None if statement.tile is None else statement.tile.rows
@@ -86,7 +89,7 @@ def is_short(loop: TimeLoop, program: Program, sources: NestSources) -> bool:
                 return False
             lines += sources.of(statement).text.count("\n")
             work += statement.operations if isinstance(statement.operations, int) else 0
-        elif not isinstance(statement, Blocks | TimeLoop) or statement.ends_early or _copies(statement):
+        elif not isinstance(statement, Blocks | TimeLoop) or _copies(statement):
             return False
     return lines <= SHORT and work <= LITTLE
 
@@ -98,16 +101,18 @@ def is_alone(loop: TimeLoop) -> bool:
 
 
 def locals_of(loop: TimeLoop, program: Program, uses: Counter[Buffer]) -> list[Local]:
-    """What lies on the stack while a loop runs alone; `uses` counts how often the whole program refers to buffers."""
+    """What lies on the stack while a loop runs alone; `uses` counts how often the whole program refers to buffers. How
+    many steps ran is for others to read."""
     found, refs = [], list(loop.all_refs())
+    count = None if loop.count is None else loop.count.buffer
     own = Counter(buffer for buffer, _, _ in refs)
-    for buffer, count in own.items():
+    for buffer, mine in own.items():
         usual = buffer.kind == "temporary" and not buffer.fixed and buffer not in program.lasting
         small = isinstance(buffer.nbytes, int) and 0 < buffer.nbytes <= SMALL
-        if not usual or not small or kind_of(buffer.dtype).is_mask:
+        if not usual or not small or buffer is count or kind_of(buffer.dtype).is_mask:
             continue
         offsets = [offset for other, offset, _ in refs if other is buffer]
-        if uses[buffer] == count and all(isinstance(offset, int) for offset in offsets):
+        if uses[buffer] == mine and all(isinstance(offset, int) for offset in offsets):
             found.append(Local(buffer, 1))
         elif (
             buffer in loop.persistent

@@ -4,7 +4,7 @@ Also the derivative of this: a sequence is added to a carry, and is zero except 
 is added to the carry's initial value instead."""
 
 from scanjit import errors
-from scanjit.ir import PART, Node, rebuilt
+from scanjit.ir import PART, Node, as_dim, rebuilt
 from scanjit.ops.elementwise import ADD
 from scanjit.ops.scan import SCAN, Roles
 from scanjit.ops.shape import SET_SLICE, SLICE
@@ -61,17 +61,19 @@ def _is_row(operand: Node, index: Dimension) -> bool:
 
 
 def _final(node: Node) -> Node | None:
-    """ys[T - 1 : T] -> the final carry, with an axis of size 1; in a reverse loop, ys[0:1]"""
+    """ys[T - 1 : T] -> the final carry, with an axis of size 1; in a reverse loop, ys[0:1]; in a loop with `until`,
+    ys[count - 1 : count]"""
     (part,) = node.operands
     if part.op is not PART or part.args[0].op is not SCAN:
         return None
     scan, index = part.args[0], part.params["index"]
     roles, outputs = Roles.of(scan), scan.params["body"].outputs
-    if roles.until or index not in roles.stacks:
+    if index not in roles.stacks:
         return None
-    last = 0 if scan.params["reverse"] else scan.params["length"] - 1
-    (start, length, _), *rest = window_of(node)
-    if start != last or length != 1 or not is_whole(tuple(rest), part.type.shape[1:]):
+    length = as_dim(PART(scan, index=roles.stacks.stop)) if roles.until else scan.params["length"]
+    last = 0 if scan.params["reverse"] else length - 1
+    (start, taken, _), *rest = window_of(node)
+    if start != last or taken != 1 or not is_whole(tuple(rest), part.type.shape[1:]):
         return None
     carry = next((i for i in range(roles.carries) if outputs[i] is outputs[index] and i not in roles.lags), None)
     if carry is None:

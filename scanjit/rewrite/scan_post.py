@@ -164,9 +164,28 @@ class _Post:
         summed = {
             n for n in summed if not is_small(n)
         }  # small values are stored and summed; they need not be computed outside
-        first = (n for n in self.post if is_tiny(n) or is_product(n, varying) or n in summed)
+        first = [n for n in self.post if is_product(n, varying) or (n in summed and not is_tiny(n))]
         self.leaving = up_closure(first, self.users)
+        self._without_bulk([n for n in self.post if is_tiny(n)])
         self._grow()
+
+    def _without_bulk(self, tiny: Sequence[Node]) -> None:
+        """Let tiny nodes leave, with all that uses them, unless the loop then stores more large values. In `h[k + 1]`
+        the sum stays: where it goes, the gather goes too, and a gather outside reads the whole `h` of each step."""
+        before, at = self.leaving, self._bulk()
+        self.leaving = before | up_closure(tiny, self.users)
+        if not_larger(self._bulk(), at):
+            return
+        self.leaving = before
+        for node in reversed(tiny):
+            before = self.leaving
+            self.leaving = before | up_closure([node], self.users)
+            if not not_larger(self._bulk(), at):
+                self.leaving = before
+
+    def _bulk(self) -> Dimension:
+        """How many elements of values that are not tiny are stored in each step."""
+        return size(n for n in self.stored() if not is_small(n))
 
     def _grow(self) -> None:
         """Let more nodes leave: heavy ops and all nodes that use them, if the loop then stores no more; light ops, if

@@ -158,3 +158,103 @@ def test_what_a_step_hands_on_comes_last_in_extrema():
     check(f, reference, given)
     short = sj.scan(lambda x, y, low: sj.minimum(sj.minimum(low * low, x), y), [x, y], sj.constant(1.0))
     assert "minimum(minimum_0, m0)" in sj.function([x, y], short, mode="emulate").source
+
+
+# ---- loops that steps end --------------------------------------------------------------------------------------------
+
+
+def collatz(x, start):
+    """How long the sequence that begins with a number is, and its largest number."""
+
+    def step(n, top, k):
+        n = sj.where(sj.equal(n % 2, 0), n // 2, 3 * n + 1)
+        return (n, sj.maximum(top, n), k + 1), sj.until(n <= 1)
+
+    n, top, k = sj.scan(step, outputs_info=[start, start, 0], n_steps=1000)
+    return n[-1], top[-1], k[-1]
+
+
+def decay(x, start):
+    """A vector and rows, until the vector is small; with the carry before the last."""
+
+    def step(row, h, before):
+        new = 0.5 * h + 0.1 * row
+        return (new, h, new.sum()), sj.until(abs(new).max() < 0.3)
+
+    h, before, sums = sj.scan(step, x, [start, start, None])
+    return h[-1], before[-1], sums, sums.shape[0]
+
+
+def inner(x, start):
+    """In each step, an inner loop of as many steps as it needs; then something reads how many these were."""
+
+    def step(row, h):
+        halves = sj.scan(lambda s: (0.5 * s, sj.until(abs(s).max() < 0.2)), outputs_info=h + row, n_steps=20)
+        return halves[-1] + 0.1 * row, halves.shape[0] + halves.sum()
+
+    return sj.scan(step, x, [start, None])
+
+
+UNTIL = [decay, inner]
+
+
+def ending(model, size, dtype, mode):
+    x, start = sj.tensor(("T", size), dtype, "x"), sj.tensor((size,), dtype, "start")
+    return sj.function([x, start], list(model(x, start)), mode=mode)
+
+
+def rows_that_shrink(size, steps, dtype):
+    rng = np.random.default_rng(size + steps)
+    x = rng.uniform(0.0, 1.0, (steps, size)) * np.linspace(3.0, 0.1, steps)[:, None]
+    return [array.astype(dtype) for array in (x, rng.uniform(1.0, 2.0, size))]
+
+
+@pytest.mark.parametrize("model", UNTIL)
+@pytest.mark.parametrize(("size", "dtype"), [(1, "float64"), (3, "float64"), (8, "float32"), (70, "float64")])
+def test_loops_that_steps_end(model, size, dtype):
+    f, reference = (ending(model, size, dtype, mode) for mode in ("numba", "reference"))
+    for steps in (1, 2, 3, 12, 300):
+        check(f, reference, rows_that_shrink(size, steps, dtype))
+
+
+@pytest.mark.parametrize("model", UNTIL)
+def test_loops_that_steps_end_of_any_size(model):
+    f, reference = (ending(model, "N", "float64", mode) for mode in ("numba", "reference"))
+    for size in (1, 5, 300):
+        check(f, reference, rows_that_shrink(size, 9, "float64"))
+
+
+@pytest.mark.parametrize("model", UNTIL)
+def test_loops_that_steps_end_emulated(model):
+    f, reference = (ending(model, 3, "float64", mode) for mode in ("emulate", "reference"))
+    for steps in (1, 2, 7):
+        check(f, reference, rows_that_shrink(3, steps, "float64"))
+
+
+@pytest.mark.parametrize("mode", ["numba", "emulate"])
+def test_a_loop_that_a_step_ends_keeps_its_state_on_the_stack(mode):
+    start = sj.tensor((), "int64", "start")
+    f = sj.function([start], list(collatz(None, start)), mode=mode)
+    for number, length in {2: 1, 3: 7, 4: 2, 27: 111, 97: 118}.items():
+        assert [int(value) for value in f(np.int64(number))][::2] == [1, length]
+    loop = f.source[f.source.index("def loop_") :]
+    loop = loop[: loop.index("\n\n\n")]
+    assert "stack(" in loop and "break" in loop and "barrier" not in loop
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_all_threads_know_how_many_steps_ran(threads):
+    """What follows the loop is large: threads share it."""
+    x, start = sj.tensor(("T", 3), "float64", "x"), sj.tensor((3,), "float64", "start")
+    h = sj.scan(lambda row, h: (0.5 * h + 0.1 * row, sj.until(h.sum() < 0.4)), x, start)
+    f, reference = (sj.function([x, start], sj.tanh(h), mode=mode) for mode in ("numba", "reference"))
+    given = rows_that_shrink(3, 100_000, "float64")
+    given[0][:70_000] += 3.0
+    kept, sj.config.threads = sj.config.threads, threads
+    try:
+        got = f(*given)
+    finally:
+        sj.config.threads = kept
+    want = reference(*given)
+    assert 70_000 < len(want) < 100_000
+    np.testing.assert_allclose(got, want, rtol=1e-12)

@@ -221,6 +221,23 @@ def test_scalars_that_feed_no_carry_leave() -> None:
     assert body(one(new))["log"] == body(one(new))["div"] == 0 and shape(one(new))[3] == 1
 
 
+def test_an_element_at_a_computed_place_is_read_in_the_loop() -> None:
+    """Outside, the table of every step would be read: it would be stored, a copy in each step."""
+
+    def step(r: Node, table: Node, at: Node) -> Any:
+        place = fn("mod", at + 1, 7)
+        new = fn("where", fn("equal", iota, at), r, table)
+        return new, place, fn("log", GATHER(new, fn("mod", 3 * at, 7), axis=0) + r)
+
+    iota = constant(np.arange(7))
+    ys = scan(step, [symbol("s", "T")], [symbol("table", 7), symbol("at", dtype="int64"), None])
+    loop = one(passed("prune hoist_post", ys[2:])[0])
+    assert body(loop)["gather"] == 1 and body(loop)["log"] == 0
+    assert [part.shape[1:] for part in loop.types[2:]] == [()]
+    tables = one(passed("prune hoist_post", [ys[0], ys[2]])[0])
+    assert body(tables)["gather"] == 0, "the tables are stored anyway"
+
+
 def test_what_feeds_a_carry_stays() -> None:
     v = w()
     ys = scan(lambda r, p: (fn("tanh", (q := mm(p, v)) + r), q), [x()], [h(), None])

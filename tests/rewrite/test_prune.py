@@ -238,6 +238,17 @@ def test_in_a_reverse_loop_it_is_the_first_one() -> None:
     assert shape(scans(result)[0])[3] == 0
 
 
+def test_in_a_loop_that_a_step_ends_it_is_the_row_of_that_step() -> None:
+    ys = scan(lambda r, p: (fn("tanh", r + p), until(total(p) > 1.0)), [x()], [h()])
+    rows = ys.type.shape[0]
+    last, first = (view(cut(ys, at, at + 1, 0), 1, 2) for at in (rows - 1, 0))
+    result, _ = _passed_if_rows("simplify last_rows prune", [last])
+    (loop,) = scans(result)
+    assert shape(loop)[3] == 0 and count(result)["slice"] == 0
+    result, _ = _passed_if_rows("simplify last_rows prune", [first])
+    assert shape(scans(result)[0])[3] == 1, "another row is not there at the end"
+
+
 def _passed_if_rows(names: str, outs: list[Node]) -> tuple[list[Node], list[str]]:
     """As `passed`, for what needs a row."""
     notes: list[Note] = []
