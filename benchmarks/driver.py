@@ -8,6 +8,7 @@
     python -m benchmarks tiles
     python -m benchmarks columns
     python -m benchmarks models
+    python -m benchmarks libraries
     python -m benchmarks fits
 
 Every engine runs in a process of its own, and is stopped while others are timed. `kinds` measures ten recurrences,
@@ -27,7 +28,20 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from benchmarks import columns, company, facts, memory, models, picture, remote, report, startup, threads, tiles
+from benchmarks import (
+    columns,
+    company,
+    facts,
+    libraries,
+    memory,
+    models,
+    picture,
+    remote,
+    report,
+    startup,
+    threads,
+    tiles,
+)
 from benchmarks.case import Case, Task
 from benchmarks.cases import all_cases, find
 from benchmarks.engines import BY_HAND, PEERS, SPECIAL, TITLES
@@ -67,11 +81,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return fits.main(words[1:])
     if words[:1] and words[0] in ALONE:
         return ALONE[words[0]]()
+    if words[:1] == ["libraries"]:
+        return libraries.main(words[1:])
     options = _parser().parse_args(words)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that the workers are ended
     for word in options.words:
         if word not in WORDS:
-            others = ", ".join(["report", "environment", "fits", *ALONE])
+            others = ", ".join(["report", "environment", "fits", "libraries", *ALONE])
             raise SystemExit(f"there is no {word!r}; there are {', '.join(WORDS)}, and {others}")
     result = _Run(options).run()
     if options.json:

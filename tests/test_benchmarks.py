@@ -4,6 +4,7 @@ import functools
 import importlib.util
 import json
 import re
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from benchmarks import columns, models, picture, remote, report, startup, tape, tiles
+from benchmarks import columns, libraries, models, picture, remote, report, startup, tape, tiles
 from benchmarks.case import Task, check
 from benchmarks.cases import all_cases, find
 from benchmarks.driver import WORDS, main
@@ -382,3 +383,12 @@ def test_fits_take_turns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     monkeypatch.setattr(fits, "_Worker", Worker)
     assert main(["fits", "--only", "local", "--quick"]) == 1
     assert "25.0000     1.0   0, 20" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(shutil.which("cc") is None or shutil.which("c++") is None, reason="needs C and C++ compilers")
+def test_libraries(capsys):
+    assert libraries.main(["--blocks", "3", "--rounds", "1"]) == 0  # raises if somebody computes something else
+    printed = capsys.readouterr().out
+    assert re.search(r"^library, a sample in each call( +\d+\.\d){4}", printed, re.MULTILINE)
+    assert re.search(r"^wheel( +\d+\.\d){3}$", printed, re.MULTILINE)
+    assert re.search(r"^cortex-m4( +\d+){6}$", printed, re.MULTILINE)

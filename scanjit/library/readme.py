@@ -39,7 +39,7 @@ Functions that the code needs of the C library, beside `memcpy`, `memmove` and `
 
 Results have the same bits as those of the function in Python, on one thread, if Python compiles for the same
 instructions. With other instructions (fused multiply-adds or not, other widths of vectors) sums are rounded elsewhere:
-expect the differences that reordered sums have, some units in the last place for each value that is summed.
+the models that scanjit is tested with are then at most 15 units in the last place (of an array's largest entry) away.
 
 Memory of a call: `{name}_workspace(sizes)` bytes, which the caller gives. The stack above is that of the machine code;
 `{name}.c` takes some hundred bytes beside, and functions of the C library their own.
