@@ -31,8 +31,9 @@ def choose_tile(nest: Nest, target: Target, joins: bool = False) -> Tile:
     """How a nest is computed (see `Tile`). With `joins`, the rows of a register tile may come from several loops."""
     reductions = reductions_of(nest)
     lanes = lanes_of(nest, target)
-    if nest.sequential:
-        return Tile(lanes=_fit(lanes, nest.space[-1].size) if nest.space and _lanes_free(nest) else 1)
+    free = bool(nest.space) and _lanes_free(nest)
+    if nest.sequential or (not free and any(store.indices for store in nest.stores)):
+        return Tile(lanes=_fit(lanes, nest.space[-1].size) if free else 1)
     if reductions and _horizontal(nest, reductions):
         positional = any(r.op in (ARGMAX, ARGMIN) for r in reductions)
         lanes = max(_fit(lanes, reduction.loops[-1].size) for reduction in reductions)
