@@ -11,7 +11,7 @@ from scanjit.codegen.names import number, suffix
 from scanjit.codegen.places import STATUS
 from scanjit.ir import Op
 from scanjit.kinds import kind_of
-from scanjit.ops.elementwise import ADD, AND, DIV, MUL, NEG, OR, SUB
+from scanjit.ops.elementwise import ADD, AND, DIV, MUL, NEG, OR, SUB, Elementwise
 from scanjit.schedule.nests import (
     Apply,
     Fetch,
@@ -25,6 +25,8 @@ from scanjit.schedule.nests import (
 )
 from scanjit.walks import bottom_up
 
+EXPENSIVE = 8
+"""An op that costs as much, such as a division, is computed in one lane if it gives the same to all."""
 _HINTS: dict[Op, str] = {ADD: "s", SUB: "d", MUL: "m", DIV: "r", NEG: "m", AND: "b", OR: "b"}
 
 
@@ -57,7 +59,7 @@ class Values:
 
     def _unknown(self, value: Value, point: Point) -> Sequence[Value]:
         """What has to be written before a value."""
-        if isinstance(value, Reduce) or self._known(value, point) is not None:
+        if isinstance(value, Reduce) or self._known(value, point) is not None or self._is_for_all(value, point):
             return ()
         if isinstance(value, Apply):
             plain = self._plain(value)
@@ -93,6 +95,8 @@ class Values:
             return f"splat_{name}({number(value.number)})"
         if isinstance(value, Load):
             return load(self.frame, value, point)
+        if self._is_for_all(value, point):
+            return f"spread_x{point.width}({self.value(value, Point(point.row, point.vector, 1))})"
         if isinstance(value, Apply):
             return self._apply(value, point)
         if isinstance(value, Position):
@@ -100,6 +104,16 @@ class Values:
         if isinstance(value, Fetch):
             return fetch(self.frame, self.value, value, point)
         raise TypeError(value)
+
+    def _is_for_all(self, value: Value, point: Point) -> bool:
+        """Whether an expensive op gives the same to all lanes: it is computed in one lane. A division of eight lanes
+        takes twice as long as that of one, and tables are looked up for each lane."""
+        if point.width == 1 or not isinstance(value, Apply) or not isinstance(value.op, Elementwise):
+            return False
+        if value.op.cost < EXPENSIVE or not {self.frame.lane, self.frame.columns}.isdisjoint(self.frame.depends(value)):
+            return False
+        parts: list[Value] = bottom_up([value], _operands)
+        return all(map(_is_plain, parts))
 
     def _apply(self, value: Apply, point: Point) -> str:
         text = _op_text(value).replace("{T}", suffix(value.dtype, point.width))
@@ -146,6 +160,17 @@ class Values:
             scatter(self.frame, self.value, store, text, point)
         else:
             write(self.frame, store, text, point)
+
+
+def _operands(value: Value) -> Sequence[Value]:
+    return value.operands
+
+
+def _is_plain(value: Value) -> bool:
+    """Whether a value may be computed in a vector of any width."""
+    if isinstance(value, Load):
+        return bool(value.when == 1)
+    return isinstance(value, Literal | Fetch) or (isinstance(value, Apply) and not value.reports)
 
 
 def _op_text(value: Apply) -> str:

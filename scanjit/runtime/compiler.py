@@ -214,8 +214,9 @@ def _module(translated: Translated, workshop: _Workshop, loaded: bool) -> Iterat
 
 
 def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, thoroughly: bool, stack: bool) -> None:
-    """Inline functions, keep variables in registers, and if it is to be done `thoroughly`, simplify instructions. Where
-    those are simple, LLVM sees what lies on the `stack`: that is put into registers, too.
+    """Inline functions, keep variables in registers, and if it is to be done `thoroughly`, simplify instructions, and
+    compute what functions do with numbers that are the same in all calls: `10.0 ** x` needs no logarithm. Where
+    instructions are simple, LLVM sees what lies on the `stack`: that is put into registers, too.
 
     LLVM's default passes do more: they unroll loops, look for vectors, for what does not change in a loop, and for what
     is computed twice. That takes ten times as long and finds nothing: the source is explicit, and translation writes
@@ -224,6 +225,8 @@ def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, thoroughly: b
     passes = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options())
     manager = llvm.create_new_module_pass_manager()
     manager.add_always_inliner_pass()
+    if thoroughly:
+        manager.add_ipsccp_pass()
     manager.add_sroa_pass()
     if thoroughly:
         manager.add_instruction_combine_pass()

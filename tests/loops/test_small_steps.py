@@ -258,3 +258,46 @@ def test_all_threads_know_how_many_steps_ran(threads):
     want = reference(*given)
     assert 70_000 < len(want) < 100_000
     np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+# ---- what all lanes share --------------------------------------------------------------------------------------------
+
+
+def ratings(i, j, won, r):
+    """Ratings of players after games of two; written with masks."""
+    players = sj.arange(r.shape[0])
+
+    def step(i, j, won, r):
+        change = 0.3 * (won - 1.0 / (1.0 + 10.0 ** (r[j] - r[i])))
+        return sj.where(sj.equal(players, i), r + change, sj.where(sj.equal(players, j), r - change, r))
+
+    return sj.scan(step, [i, j, won], r)
+
+
+def rating(size, dtype, mode):
+    i, j = (sj.tensor(("T",), "int64", name) for name in "ij")
+    won, r = sj.tensor(("T",), dtype, "won"), sj.tensor((size,), dtype, "r")
+    return sj.function([won, i, j, r], [ratings(i, j, won, r)], mode=mode)
+
+
+def games(size, dtype):
+    rng = np.random.default_rng(size)
+    i, j = rng.integers(0, size, (2, 40))
+    return [rng.integers(0, 2, 40).astype(dtype), i, j, rng.uniform(-1.0, 1.0, size).astype(dtype)]
+
+
+@pytest.mark.parametrize(("size", "dtype"), [(3, "float64"), (8, "float32"), (50, "float64"), (300, "float32")])
+def test_an_expensive_op_is_computed_in_one_lane_for_all(size, dtype):
+    reference = rating(size, dtype, "reference")
+    for known in (size, "N"):
+        check(rating(known, dtype, "numba"), reference, games(size, dtype))
+    emulated = rating(size, dtype, "emulate")
+    check(emulated, reference, games(size, dtype))
+    name = {"float64": "f64", "float32": "f32"}[dtype]
+    lines = emulated.source.splitlines()
+    (base,) = {line.split("(")[1].split(",")[0] for line in lines if " = pow(" in line}
+    assert any(line.strip().startswith(f"{base} = splat_{name}x1(") for line in lines)
+    assert any(" = spread_x" in line for line in lines)
+    won, i, _, r = games(size, dtype)
+    with pytest.raises(sj.OutOfBoundsError):
+        emulated(won, i, np.full_like(i, size), r)

@@ -4,8 +4,10 @@ One pass of LLVM 20, which comes with Numba 0.62 to 0.65, merges shuffles wrongl
 the same vector (llvm/llvm-project#188989). It is not among ours."""
 
 import llvmlite.binding as llvm
+import numpy as np
 import pytest
 
+import scanjit as sj
 from scanjit.runtime import compiler, host
 
 HALVES = """
@@ -38,3 +40,25 @@ def optimised(ours: bool) -> str:
 def test_shuffles_are_not_merged() -> None:
     assert "shufflevector" not in optimised(ours=False), "LLVM's default no longer has the pass: look for another sign"
     assert optimised(ours=True).count("shufflevector") == 3
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("base", [10.0, 0.5, -2.0, 1.0, 0.0, float("inf")])
+def test_the_logarithm_of_a_known_base_is_known(base: float, dtype: str) -> None:
+    """LLVM computes what `pow` does with a base that is a number; with the same bits."""
+    x, b = sj.tensor(("T",), dtype, "x"), sj.tensor((), dtype, "b")
+    known, given = sj.function([x], base**x), sj.function([x, b], b**x)
+    rng = np.random.default_rng(0)
+    edges = [0.0, -0.0, 1.0, 2.0, -3.0, 0.5, np.inf, -np.inf, np.nan, 1e300, -1e300, 1e-300]
+    with np.errstate(over="ignore", under="ignore"):
+        values = np.concatenate([edges, rng.uniform(-400, 400, 200), rng.uniform(-2, 2, 200)]).astype(dtype)
+    np.testing.assert_array_equal(known(values), given(values, np.array(base, dtype)))
+
+
+def test_a_known_base_makes_the_function_shorter(capsys: pytest.CaptureFixture[str]) -> None:
+    x, b = sj.tensor(("T",), name="x"), sj.tensor((), name="b")
+    lines = []
+    for f in (sj.function([x], 10.0**x), sj.function([x, b], b**x)):
+        sj.dprint(f, stage="assembly")
+        lines.append(capsys.readouterr().out.count("\n"))
+    assert lines[0] < lines[1] - 50
