@@ -230,10 +230,8 @@ class Statements:
         if not at.counted:
             self.jobs.begin_loop(at, loop.total, loop.count is not None)
             self.common.done[loop] = 0
-        if loop.count is not None:  # a thread knows itself how many steps ran: others may go on, and write there
-            self.draft.add(at, f"store_i64({self._ran_at(loop, at)}, 0)")
+        if loop.count is not None:
             self.draft.add(at, f"{self.common.counter(loop.ran, 'ran')} = 0")
-            self.jobs.meet(at)
         if loop.stop is None and (loop.unroll is True or loop.unroll > 1):
             self._unrolled(loop, step, inside)
         else:
@@ -246,6 +244,10 @@ class Statements:
             self.jobs.look(inside.inside)
         if not at.counted:
             self.draft.add(at, "end_loop(line)")
+        if loop.count is not None:  # a late thread looks at `stop` until here: its memory may hold something else then
+            ran = self.common.counter(loop.ran, "ran")
+            self.draft.add(at, f"store_i64({self._ran_at(loop, at)}, {ran})")
+            self.jobs.meet(at)
         if loop.own_rows is not None:
             self.jobs.meet(at, everybody=True)
         self.common.end([loop.step, loop.row])
@@ -265,12 +267,9 @@ class Statements:
         """End the loop if its step says so."""
         if loop.count is None or loop.stop is None:
             return
-        common, add = self.common, self.draft.add
-        stopped, ran = step.replace("step", "stopped"), common.counter(loop.ran, "ran")
-        add(at, f"{ran} = {step} + 1", f"store_i64({self._ran_at(loop, at)}, {ran})")
-        add(at, f"{stopped} = load_i64({common.address(loop.stop.buffer, 0, at)})")
-        self.jobs.meet(at)  # nobody may begin the next step before all have looked
-        add(at, f"if {stopped} != 0:", "    break")
+        ran, stop = self.common.counter(loop.ran, "ran"), self.common.address(loop.stop.buffer, 0, at)
+        # Others may have come to later steps: then this is the number of one of these, or 0.
+        self.draft.add(at, f"{ran} = {step} + 1", f"if peek_i64({stop}) == {ran}:", "    break")
 
     def _unrolled(self, loop: TimeLoop, step: str, at: Place) -> None:
         """All steps, or several an iteration, one after the other: calls of one function that is a step."""

@@ -4,25 +4,29 @@ Results are the same bits for any number of threads, so each call may use anothe
 processors are best. Beside another program that computes, threads that wait for each other in every step may take
 several times as long as one thread alone.
 
-Calls use the number with the shortest mean time. Now and then a few calls in a row try another number: the more time
-such a trial is expected to lose, the seldomer.
+Calls use one number, the current one. Now and then calls in a row try another number. Such a trial goes on until they
+have saved or lost enough time beside calls with the current number: on a busy machine each fifth call may take ten
+times as long, so that a few calls say little. The more time a trial may lose, the seldomer it comes.
 """
 
 from scanjit.config import MOST_THREADS
 
 BUDGET = 0.01
 """Trials may lose this part of the time of all calls."""
-FREE = 0.01
+FREE = 0.02
 """The first trial of a number comes at once if it is expected to lose at most so many seconds."""
-TRIAL_CALLS = 3
-"""A trial lasts so many calls; in the first one, a worker wakes from a long sleep, and its caches are cold."""
-TRIAL_SECONDS = 0.02
-"""A trial ends after so many seconds."""
-MEMORY = 32
+SHORTEST_TRIAL, LONGEST_TRIAL = 1.5, 8.0
+"""A trial ends when it has lost or saved the time of so many calls with the current number: a long one where the times
+of calls differ much."""
+TRIAL_CALLS = 24
+"""It ends after so many calls."""
+MEMORY = 64
 """A mean follows about the last so many calls."""
+OLD = 4
+"""What was measured before a trial counts as much as so many calls."""
 SETTLED = 4
 """The current number has so many calls before another one is tried."""
-OUTLIER = 8.0
+OUTLIER = 30.0
 """A call counts as at most so many times the mean: one long interruption says nothing about the next calls. On a busy
 machine each tenth call may take ten times as long: such interruptions count."""
 GAIN = 0.95
@@ -41,33 +45,58 @@ class Estimate:
     Attributes
     ----------
     mean : seconds for each operation; None if there was no call.
+    square : the mean of their squares.
     weight : how many calls the mean stands for.
     seen : the mean when the last trial ended.
     patience : how many times longer than the budget asks the next trial waits.
     tried : how many seconds all calls had taken when the last trial ended.
     """
 
-    __slots__ = ("mean", "patience", "seen", "tried", "weight")
+    __slots__ = ("mean", "patience", "seen", "square", "tried", "weight")
 
     def __init__(self) -> None:
         self.mean: float | None = None
         self.seen: float | None = None
-        self.weight, self.patience, self.tried = 0, 1.0, 0.0
+        self.weight, self.patience, self.square, self.tried = 0, 1.0, 0.0, 0.0
 
     def add(self, rate: float) -> float:
         """Add a call; returns what it counts as. The second call replaces the first, which also made memory ready."""
         if self.mean is None:
-            self.mean = rate
+            self.mean, self.square = rate, rate * rate
             return rate
         if self.weight:
             rate = min(rate, OUTLIER * self.mean)
         self.weight = min(self.weight + 1, MEMORY)
         self.mean += (rate - self.mean) / self.weight
+        self.square += (rate * rate - self.square) / self.weight
         return rate
 
-    def renew(self) -> None:
-        """What was measured long ago counts like one call."""
-        self.weight = min(self.weight, 1)
+    def spread(self) -> float:
+        """How much the times of calls differ: their variance, in squares of the mean."""
+        return max(self.square / (self.mean * self.mean) - 1, 0.0) if self.mean else 0.0
+
+
+class Trial:
+    """Calls in a row with a number of threads that is not the current one.
+
+    Attributes
+    ----------
+    count : the number of threads.
+    calls : how many calls there were.
+    total : the seconds for each operation, added up.
+    balance : how much longer they took than calls with the current number, in such calls.
+    """
+
+    __slots__ = ("balance", "calls", "count", "total")
+
+    def __init__(self, count: int) -> None:
+        self.count, self.calls, self.total, self.balance = count, 0, 0.0, 0.0
+
+    def add(self, rate: float, current: float) -> None:
+        """Add a call, beside the mean of the current number."""
+        self.calls += 1
+        self.total += rate
+        self.balance += rate / current - 1
 
 
 class Choice:
@@ -93,9 +122,7 @@ class Choice:
         self.most = most
         self.estimates = {count: Estimate() for count in numbers(most)}
         self._current = most
-        self._trial: int | None = None
-        self._calls, self._seconds = 0, 0.0
-        """Of the trial that runs."""
+        self._trial: Trial | None = None
         self._spent = 0.0
         """The seconds of all calls."""
         self._others = 0.0
@@ -104,7 +131,8 @@ class Choice:
     def threads(self) -> int:
         """The number of threads for the next call. Processors on which other calls of this process compute are not
         counted."""
-        wanted, free = self._trial or self._current, max(self.most - round(self._others), 1)
+        wanted = self._current if self._trial is None else self._trial.count
+        free = max(self.most - round(self._others), 1)
         return wanted if wanted <= free else max(count for count in self.estimates if count <= free)
 
     def note(self, threads: int, others: int, operations: float, seconds: float) -> None:
@@ -114,46 +142,50 @@ class Choice:
         estimate = self.estimates.get(threads)
         if estimate is None:  # there were too few workers
             return
-        self._spent += estimate.add(seconds / operations) * operations
-        if self._trial is None:
+        rate = estimate.add(seconds / operations)
+        self._spent += rate * operations
+        trial = self._trial
+        if trial is None:
             if threads == self._current:
                 self._settle(estimate, operations)
-        elif threads == self._trial or self._calls >= TRIAL_CALLS:
-            self._calls, self._seconds = self._calls + 1, self._seconds + seconds
-            lost = seconds / operations > 1.5 * self._mean(self._current)
-            if self._calls >= TRIAL_CALLS or self._seconds >= TRIAL_SECONDS or lost:
-                self._end_trial(self._trial)
-        else:
-            self._calls += 1  # other calls of this process use the workers
+        elif threads == trial.count:
+            if estimate.weight:  # the first call of all made memory ready
+                trial.add(rate, self._mean(self._current))
+                self._judge(trial)
+        else:  # other calls of this process use the workers
+            trial.calls += 1
+            if trial.calls >= TRIAL_CALLS:
+                self._end_trial(trial, better=False)
 
     def _settle(self, current: Estimate, operations: float) -> None:
-        """After a call with the current number: use another one, or try one that is due."""
-        self._use_best()
-        if current.weight < SETTLED or self._trial is not None or current is not self.estimates[self._current]:
+        """After a call with the current number: begin a trial that is due."""
+        if current.weight < SETTLED:
             return
         change = self._change(current)
         for count, estimate in self.estimates.items():
             if count != self._current and self._spent >= self._due(count, estimate, change, operations):
-                self._trial, self._calls, self._seconds = count, 0, 0.0
-                estimate.renew()
+                self._trial = Trial(count)
+                estimate.weight = min(estimate.weight, OLD)
                 return
 
-    def _use_best(self) -> None:
-        """Use the number with the shortest mean from now on, if it is clearly shorter than that of the current one."""
-        known = [count for count, estimate in self.estimates.items() if estimate.mean is not None]
-        best = min(known, key=self._mean)
-        if self._mean(best) < GAIN * self._mean(self._current):
-            self._current = best
-            self.estimates[best].renew()
+    def _judge(self, trial: Trial) -> None:
+        """End a trial that has shown enough."""
+        current = self._mean(self._current)
+        if abs(trial.balance) >= self._length() or trial.calls >= TRIAL_CALLS:
+            self._end_trial(trial, better=trial.total < GAIN * current * trial.calls)
 
-    def _end_trial(self, count: int) -> None:
-        estimate, self._trial = self.estimates[count], None
-        same = estimate.seen is not None and 1 / CHANGED < self._mean(count) / estimate.seen < CHANGED
+    def _end_trial(self, trial: Trial, better: bool) -> None:
+        estimate, self._trial = self.estimates[trial.count], None
+        if better:
+            estimate.mean, estimate.weight = trial.total / trial.calls, trial.calls
+        same = estimate.seen is not None and 1 / CHANGED < self._mean(trial.count) / estimate.seen < CHANGED
         estimate.patience = min(2 * estimate.patience, PATIENCE) if same else 1.0
         estimate.seen, estimate.tried = estimate.mean, self._spent
         current = self.estimates[self._current]
         current.seen = current.mean
-        self._use_best()
+        if better:
+            current.tried, current.patience = self._spent, 1.0
+            self._current = trial.count
 
     def _change(self, current: Estimate) -> bool:
         """Whether calls with the current number take another time than when something was tried last."""
@@ -162,11 +194,15 @@ class Choice:
     def _due(self, count: int, estimate: Estimate, change: bool, operations: float) -> float:
         """After how many seconds of calls a number is to be tried."""
         expected, current = self._mean(count) * operations, self._mean(self._current) * operations
-        calls = min(TRIAL_CALLS, int(TRIAL_SECONDS / max(expected, 1e-9)) + 1)
-        loss = calls * max(expected - current, 0.02 * current)
+        slower = max(expected / current - 1, 0.02) if current else 0.02
+        loss = max(min(TRIAL_CALLS * slower, self._length()), slower) * current
         if estimate.seen is None:
             return max(loss - FREE, 0.0) / BUDGET
         return estimate.tried + loss / BUDGET * (1 / HURRY if change else estimate.patience)
+
+    def _length(self) -> float:
+        """When a trial ends: see `SHORTEST_TRIAL`."""
+        return min(SHORTEST_TRIAL + 2 * self.estimates[self._current].spread(), LONGEST_TRIAL)
 
     def _mean(self, count: int) -> float:
         """The mean of a number; if it was never used, what is expected of it: work that threads share evenly."""

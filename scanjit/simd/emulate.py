@@ -238,6 +238,7 @@ def _plain(name: str, memory: Memory) -> Emulated:
         "scatter": scatter,
         "load_i64": memory.load_i64,
         "store_i64": memory.store_i64,
+        "peek_i64": memory.peek_i64,
         "clock": time.perf_counter_ns,
         "stack": lambda nbytes: memory.allocate(nbytes, "stack", tracked=False),  # rows may end in what nobody wrote
         "barrier": _barrier,

@@ -252,6 +252,14 @@ class Memory:
         """One 64-bit integer."""
         return int(self.load(_I64, 1, address)[0])
 
+    def peek_i64(self, address: int) -> int:
+        """The same; another thread may write it meanwhile."""
+        races, self.races = self.races, None
+        try:
+            return self.load_i64(address)
+        finally:
+            self.races = races
+
     def store_i64(self, address: int, value: int) -> None:
         """One 64-bit integer. That several threads store the same one (all count the steps of a loop) is no race."""
         found, index = self._range("store", _I64, 1, address, 0, 0)

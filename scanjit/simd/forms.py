@@ -229,6 +229,7 @@ FORMS: dict[str, Form] = {
     # without vectors
     "load_i64": Form("int", "int", lambda b, t, at: memory.load_i64(b, at)),
     "store_i64": Form("int int", "nothing", lambda b, t, *args: memory.store_i64(b, *args)),
+    "peek_i64": Form("int", "int", lambda b, t, at: memory.peek_i64(b, at)),
     "barrier": Form("int int int int", "nothing", lambda b, t, *args: memory.barrier(b, *args)),
     "first_piece": Form("int " * 8, "int", lambda b, t, *args: memory.first_piece(b, *args)),
     "piece_end": Form("int", "int", lambda b, t, line: memory.piece_end(b, line)),

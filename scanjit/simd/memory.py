@@ -172,6 +172,13 @@ def load_i64(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
     return value
 
 
+def peek_i64(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
+    """The same, where another thread may write it meanwhile: either the integer before, or the one after."""
+    if builder.module.target.alone:
+        return load_i64(builder, address)
+    return builder.load_atomic(pointer(builder, address, I64), "monotonic", 8)
+
+
 def store_i64(builder: ir.IRBuilder, address: ir.Value, value: ir.Value) -> None:
     """One 64-bit integer."""
     builder.store(value, pointer(builder, address, I64)).align = 8

@@ -123,6 +123,36 @@ def test_threads_in_turns(step: Step, gradient: bool, batch: Any, shared: bool, 
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("nested", [False, True])
+def test_threads_at_different_steps_of_a_loop_that_ends_early(shared: bool, nested: bool) -> None:
+    """Threads meet after the loop, not in its steps: a late one finds out by itself which step was the last. In a loop
+    of such loops, memory that it looks at has had other values meanwhile."""
+
+    def grow(g: sj.Tensor) -> tuple[sj.Tensor, sj.Tensor]:
+        new = g @ (1.5 * np.eye(H)) + 0.1
+        return new, sj.until(abs(new).max() > 3)
+
+    def step(x: sj.Tensor, h: sj.Tensor) -> sj.Tensor:
+        gs = sj.scan(grow, outputs_info=h + x, n_steps=9)
+        return gs[-1] / 4 + gs.shape[0]
+
+    def made() -> Any:
+        x = sj.tensor(("T", "B", H))
+        return sj.function([x], sj.scan(step, x, x[0]) if nested else step(x[0], x[1]), mode="emulate")
+
+    x = arguments(5, 5)[0]
+    expected = made()(x)
+    with Config(width=16, threads=3, shared=shared).active():
+        f = made()
+        got = f(x)
+    np.testing.assert_array_equal(got, expected)
+    meetings = [line for line in f.source.splitlines() if "barrier(" in line]
+    loops = [line for line in f.source.splitlines() if "for step" in line]
+    inside = len(loops[-1]) - len(loops[-1].lstrip())
+    assert [len(line) - len(line.lstrip()) for line in meetings] == [inside]
+
+
 @pytest.mark.parametrize("batch", [1, 2, 9])
 def test_compiled(batch: int, meeting: float) -> None:
     f, found = loop(network, mode="numba"), []

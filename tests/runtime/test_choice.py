@@ -11,6 +11,9 @@ from scanjit.runtime.choice import BUDGET, Choice, numbers
 QUIET = {1: 1.0, 2: 0.55, 4: 0.3, 8: 0.2, 3: 0.38, 6: 0.25}
 BUSY = {1: 1.0, 2: 2.5, 4: 5.0, 8: 9.0, 3: 4.0, 6: 7.0}
 
+Waits = tuple[float, float, float]
+"""Calls that take so many milliseconds, and a part of them that waits for so many more, on average."""
+
 
 class Machine:
     """Calls that take so many milliseconds, by the number of threads; `spread` is how much they vary."""
@@ -73,6 +76,22 @@ def test_interruptions_that_come_again_and_again_count() -> None:
         alone = 9.0 if i % 8 == 0 else 0.85
         choice.note(counts[-1], 0, 1e6, 1e-3 * {1: alone, 2: 1.65}[counts[-1]])
     assert counts[500:].count(2) > 400
+
+
+@pytest.mark.parametrize("alone, together", [((2, 0.25, 32), (1.2, 0.2, 25)), ((3, 0.02, 30), (1, 0.1, 50))])
+def test_a_few_calls_decide_nothing_where_some_wait_for_long(alone: Waits, together: Waits) -> None:
+    """On a busy machine most calls are fast, and some wait for a processor, ten times as long and more."""
+    found = []
+    for seed in range(10):
+        choice, draw, total = Choice(2), random.Random(seed), 0.0
+        for i in range(2400):
+            count = choice.threads()
+            usual, part, wait = (alone, together)[count - 1]
+            passed = usual + (wait * draw.expovariate(1) if draw.random() < part else 0.0)
+            choice.note(count, 0, 1e6, 1e-3 * passed)
+            total += passed if i >= 400 else 0.0
+        found.append(total / 2000)
+    assert sum(found) / 10 < 1.2 * min(usual + part * wait for usual, part, wait in (alone, together))
 
 
 def test_sizes_of_one_magnitude_share_what_is_known() -> None:

@@ -86,6 +86,14 @@ def test_threads_hear_of_each_other_through_others_but_not_of_what_comes_later()
         memory.load(F32, 2, memory.at + 8)
 
 
+def test_who_peeks_expects_that_others_write() -> None:
+    memory = Shared()
+    memory.by(1).store_i64(memory.at, 5)
+    assert memory.by(2).peek_i64(memory.at) == 5
+    memory.by(1).store_i64(memory.at, 6)
+    assert memory.by(0).peek_i64(memory.at) == 6
+
+
 def test_what_any_thread_may_write() -> None:
     """Words that all set to the same, and memory that is said to be so."""
     memory = Shared()

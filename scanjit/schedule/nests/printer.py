@@ -186,7 +186,7 @@ class _Writer:
         if loop.stop is not None and loop.count is not None:
             count, ran = self.buffer(loop.count.buffer), self.dim(loop.ran)
             lines.append(f"{INDENT}{count}[0] = {ran} = {step} + 1")
-            lines.append(f"{INDENT}stop if {self.buffer(loop.stop.buffer)}[0] is not 0")
+            lines.append(f"{INDENT}stop if {self.buffer(loop.stop.buffer)}[0] is {ran}")
         return lines
 
     @lines.register

@@ -33,9 +33,11 @@ class TimeLoop(Statement):
     """Run `suite` `length` times. `step` counts from `start`; `row` is the row read and written (of `total`; from the
     last to the first if `reverse`).
 
-    With `stop` (an int64 in memory) the loop ends after the step that sets it; `count` (int64) receives the number of
-    steps that ran, which `ran` stands for from then on. `persistent` buffers hand something from step to step, or hold
-    what the first step begins with. `plan` says where the carries and outputs of the scan lie, if all of its steps run.
+    With `stop` (an int64 in memory) the loop may end early: a step writes `step + 1` there if it is to be the last one,
+    else 0. So a thread that is late, and looks when others have come to later steps, goes on as they did. `count`
+    (int64) receives the number of steps that ran, which `ran` stands for from then on. `persistent` buffers hand
+    something from step to step, or hold what the first step begins with. `plan` says where the carries and outputs of
+    the scan lie, if all of its steps run.
     """
 
     length: Dimension

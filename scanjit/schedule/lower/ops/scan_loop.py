@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from scanjit import types
+from scanjit import ir, types
 from scanjit.ir import Node
-from scanjit.ops.elementwise import cast
+from scanjit.ops.elementwise import MUL, cast
 from scanjit.schedule.lower.lowering import Lowering
 from scanjit.schedule.lower.ops.overwrite import overwritten
 from scanjit.schedule.lower.ops.step import Step
@@ -28,7 +28,7 @@ def as_loop(
             results.append((y, place.row(plan.row)))
     stop = count = None
     if step.stop is not None:
-        number = cast(step.stop, "int64")  # the main function reads int64 only
+        number = ir.apply(MUL, cast(step.stop, "int64"), ir.dim_node(plan.step + 1))
         stop, count = (Ref.whole(Buffer(number.dtype, (), "temporary", name)) for name in ("stop", "count"))
         results.append((number, stop))
     outputs, targets = zip(*results, strict=True) if results else ((), ())
