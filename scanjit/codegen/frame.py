@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from scanjit import types
 from scanjit.codegen.scope import Scope
 from scanjit.codegen.source import Parameters
 from scanjit.schedule.nests import (
@@ -147,18 +148,15 @@ class Frame:
         self.push(f"for {name} in range({text}):", over, name, most)
         return name
 
-    def bounds(self, loop: NestLoop, start: str = "0", stop: str | None = None) -> tuple[str, str]:
-        """The range of a loop that this thread runs, of `start` to `stop`."""
-        stop = self.size(loop.size) if stop is None else stop
-        if loop is not self.tile.split and loop is not self.tile.own:
-            return start, stop
-        low, high = ("begin", "end") if loop is self.tile.split else ("low", "high")
-        first = low if start == "0" else f"max({low}, {start})"
-        return first, high if stop == self.size(loop.size) else f"min({high}, {stop})"
+    def bounds(self, loop: NestLoop) -> tuple[str, str]:
+        """The range of a loop that this thread runs."""
+        if loop is self.tile.split:
+            return "begin", "end"
+        return ("low", "high") if loop is self.tile.own else ("0", self.size(loop.size))
 
     def fills(self, lane: NestLoop, width: int) -> bool:
         """Whether a loop certainly consists of whole pieces of this width (those of a thread begin and end at one)."""
-        return lane is not self.tile.own and isinstance(lane.size, int) and lane.size % width == 0
+        return lane is not self.tile.own and types.remainder(lane.size, width) == 0
 
     def points(self) -> list[Point]:
         """The copies of the unrolled lines: the rows and vectors of the register tile."""

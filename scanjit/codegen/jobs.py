@@ -39,6 +39,7 @@ class Jobs:
             for source in self._timed(job, at.inside):
                 decided = [*source.numbers, *(offset for _, offset in source.addresses)]
                 decided += [] if source.tile.split is None else [source.tile.split.size]
+                decided += [] if source.rows is None else [source.rows.size]
                 self.common.kept_sizes |= dict.fromkeys(decided)
             at = at.inside
         else:
@@ -161,9 +162,14 @@ class Jobs:
             self._call_one(source, at, piece)
 
     def _call_one(self, source: Source, at: Place, piece: str) -> None:
-        tile, line = source.tile, ["line"] if source.looks else []
-        arguments = [self.common.address(buffer, offset, at) for buffer, offset in source.addresses]
-        arguments += [self.common.number(dim) for dim in source.numbers]
+        tile, line, rows = source.tile, ["line"] if source.looks else [], source.rows
+        addresses = [self.common.address(buffer, offset, at) for buffer, offset in source.addresses]
+        numbers = [self.common.number(dim) for dim in source.numbers]
+        if rows is not None and rows.steps is not None:  # the part of each row that is a piece
+            moved = [f" + {piece}*{step}" if step else "" for step in rows.steps]
+            addresses = [address + more for address, more in zip(addresses, moved, strict=True)]
+            numbers[rows.points] = f"piece_end(line) - {piece}"
+        arguments = [*addresses, *numbers]
 
         def call(*more: str) -> str:
             return f"{source.name}({', '.join([*arguments, *more, *line])})"
@@ -173,6 +179,8 @@ class Jobs:
             self.draft.add(at, call(*even), f"if {left[0]} < {left[1]}:", "    " + call(*left))
             return
         ranges: tuple[str, ...] = () if tile.split is None else (piece, "piece_end(line)")
+        if rows is not None and (tile.split is None or rows.steps is not None):
+            ranges = ("0", self.common.number(rows.size))
         if tile.own is not None and tile.own is not tile.split:
             ranges += self.sharing.own(tile, at)
         self.draft.add(at, call(*ranges))

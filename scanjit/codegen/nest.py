@@ -2,6 +2,7 @@
 
 from scanjit.codegen.apart import parts
 from scanjit.codegen.frame import Frame
+from scanjit.codegen.general import general
 from scanjit.codegen.looks import looking
 from scanjit.codegen.reduce import reduction
 from scanjit.codegen.source import Source
@@ -33,11 +34,17 @@ class NestSources:
         return self._sources[nest]
 
     def apart(self, nest: Nest) -> list[Source]:
-        """The sources of the parts of a nest, if many of them have the same; else that of the nest."""
+        """The sources of the parts of a nest, if many of them have the same; else that of the nest. Where it may be,
+        their sizes are arguments."""
         if nest not in self._apart:
-            some = [self.of(part) for part in parts(nest)]
-            self._apart[nest] = some if 2 * len({source.digest for source in some}) <= len(some) else [self.of(nest)]
+            some = [self._general(part) for part in parts(nest)]
+            few = len(some) > 1 and 2 * len({source.digest for source in some}) > len(some)
+            self._apart[nest] = [self._general(nest)] if few else some
         return self._apart[nest]
+
+    def _general(self, nest: Nest) -> Source:
+        form = general(nest)
+        return self.of(nest) if form is None else form.called(self.of(form.nest), nest)
 
 
 def nest_source(nest: Nest) -> Source:

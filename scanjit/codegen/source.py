@@ -6,12 +6,23 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 from scanjit.codegen.names import imports
 from scanjit.records import record
 from scanjit.schedule.nests import Buffer, Names, Tile
 from scanjit.show.identifiers import identifier
 from scanjit.types import Dimension
+
+
+class Rows(NamedTuple):
+    """How a function is called whose range is one of rows (see `codegen.general`): of how many, and, if threads share
+    the points of a row, the bytes from one point to the next at each address, and the place of their number among the
+    numbers."""
+
+    size: Dimension
+    steps: tuple[int, ...] | None
+    points: int
 
 
 @dataclass(frozen=True)
@@ -33,6 +44,7 @@ class Source:
     tile: Tile
     looks: bool
     table: tuple[Buffer | Dimension, ...] = ()
+    rows: Rows | None = None
 
     @property
     def digest(self) -> str:

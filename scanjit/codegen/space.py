@@ -75,7 +75,8 @@ class Space:
 
     def _rest(self, lane: NestLoop, start: str, stop: str, width: int, masked: bool, most: int) -> str:
         """A loop of at most so many turns over what pieces of this width leave of a range; where it begins."""
-        full = self.frame.line("full", f"{start} + ({stop} - {start})//{width}*{width}")
+        length, first = (stop, "") if start == "0" else (f"({stop} - {start})", f"{start} + ")
+        full = self.frame.line("full", f"{first}{length}//{width}*{width}")
         self.lane_range(lane, full, stop, masked, most)
         return full
 
