@@ -47,7 +47,7 @@ def test_updates_of_vectors_and_of_windows_of_matrices(size, length):
     v, w = sj.tensor((size,), name="v"), sj.tensor((size,), name="w")
     rate = sj.scalar("rate")
     cut = g[:, : m.shape[1]]
-    outputs = [m * 0.5 + cut * (1 - rate), v * 0.5 + w * (1 - rate)]
+    outputs = [abs(m) * 0.5 + abs(cut) * (1 - rate), abs(v) * 0.5 + abs(w) * (1 - rate)]
     arrays = [numbers(3, length), numbers(3, 2 * length), numbers(length), numbers(length), 0.25]
     f = checked([m, g, v, w, rate], outputs, arrays)
     assert len(functions(f)) == 1
@@ -57,7 +57,7 @@ def test_updates_of_vectors_and_of_windows_of_matrices(size, length):
 def test_an_element_for_all_points_stays_where_it_is(length):
     """Threads share the points, and the first element is read beside the points that begin with it."""
     x = sj.vector("x")
-    checked([x], [x * x[0] + sj.exp(x) * x[0]], [numbers(length)])
+    checked([x], [x * x[0], sj.exp(x) * x[0]], [numbers(length)])
 
 
 def test_rows_of_few_points_keep_their_number():
