@@ -230,6 +230,29 @@ class _CallWriter:
             f"            {self.stored(place, 'nan')}",
         ]
 
+    def signed(self, rows: str, columns: str, step: str, address: str, others: Sequence[tuple[str, str]]) -> list[str]:
+        """Give rows at an address the sign that `scanjit.ops.decompositions.signed` says, and `others` of row i the
+        same: addresses, and how many numbers lie there."""
+        turned = [
+            line
+            for place, count in ((f"{address} + i*{step}", columns), *others)
+            for line in (
+                f"        for j in range({count}):",
+                f"            entry = load_{self.kind}({place} + j*{self.size})",
+                f"            store({place} + j*{self.size}, 0.0 - entry)",
+            )
+        ]
+        return [
+            f"for i in range({rows}):",
+            f"    total = splat_{self.kind}(0.0)",
+            f"    place = splat_{self.kind}({2**0.5!r})",
+            f"    for j in range({columns}):",
+            f"        total = total + load_{self.kind}({address} + i*{step} + j*{self.size}) / place",
+            "        place = place + 1.0",
+            "    if any_of(total < 0.0):",
+            *turned,
+        ]
+
     def eigh(self) -> list[str]:
         """The vectors as rows, and the values below. One call: it cannot be stopped."""
         whole, work, integers = self.call.places
@@ -240,6 +263,7 @@ class _CallWriter:
             *self.unless_finite(n, n, step, "m0"),
             "if bad == 0:",
             f"    bad = syevd_{self.lapack}({given})",
+            *self.signed(n, n, step, "m0", []),
             *self.nothing(whole),
         ]
 
@@ -307,6 +331,7 @@ class _CallWriter:
             f"        for j in range({n}):",
             f"            store(right + j*{self.size}, load_{self.kind}(m4 + (j*{count} + i)*{self.size}))",
             f"        store(right + {n}*{self.size}, load_{self.kind}(m3 + i*{self.size}))",
+            *self.signed(f"{count}", n, step, f"m0 + {m}*{self.size}", [(f"m0 + i*{step}", m)]),
             *self.nothing(whole),
         ]
 

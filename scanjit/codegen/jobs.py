@@ -9,6 +9,7 @@ from functools import singledispatch
 from scanjit import types
 from scanjit.codegen.call import call_source
 from scanjit.codegen.common import Common, Draft, Place
+from scanjit.codegen.decomposition import decomposition_source
 from scanjit.codegen.fourier import fourier_source, roots_source
 from scanjit.codegen.guest import guest_source
 from scanjit.codegen.order import order_source
@@ -16,7 +17,7 @@ from scanjit.codegen.pack import pack_source
 from scanjit.codegen.places import PREPARED, PROFILE, SYNC
 from scanjit.codegen.sharing import Sharing
 from scanjit.codegen.source import Source
-from scanjit.schedule.nests import Fourier, GuestCall, Job, LapackCall, Nest, Order, Pack, RootsOfUnity
+from scanjit.schedule.nests import Decomposition, Fourier, GuestCall, Job, LapackCall, Nest, Order, Pack, RootsOfUnity
 from scanjit.schedule.threads.split import Piece
 from scanjit.types import Dimension
 
@@ -72,6 +73,9 @@ class Jobs:
             lanes = self.common.program.target.lanes(part.buffer.dtype.itemsize)
             source = fourier_source(job, lanes) if isinstance(job, Fourier) else roots_source(job, lanes)
             return self._call([source], at)
+        if isinstance(job, Decomposition):
+            lanes = self.common.program.target.lanes(job.given.buffer.dtype.itemsize)
+            return self._call([decomposition_source(job, lanes)], at)
         if isinstance(job, Order):
             return self._call([order_source(job, self.common.program.target.vector_bytes)], at)
         return self._call([source_of(job)], at)

@@ -54,6 +54,14 @@ def _diagonal_of(values: Node, x: Node) -> Node:
     return where(rows == columns, _row(values), 0)
 
 
+def signed(vectors: Array) -> Array:
+    """1 or -1 for each row: with this sign, the sum of its entries, divided by their places plus sqrt(2), is not
+    negative. So the result does not depend on who computed the vectors. (No vector of rational numbers has the sum 0.)
+    """
+    sums = vectors @ (1 / (np.arange(vectors.shape[-1]) + np.sqrt(2))).astype(vectors.dtype)
+    return np.where(sums < 0, -1, 1).astype(vectors.dtype)[..., None]
+
+
 # ---- eigh ------------------------------------------------------------------------------------------------------------
 
 
@@ -66,7 +74,7 @@ def vectors_and_values(whole: Node) -> tuple[Node, Node]:
 def _eigh_reference(a: Array) -> Array:
     def one(x: Array) -> Array:
         values, vectors = np.linalg.eigh(x.T)
-        return np.concatenate([vectors.T, values[None]])
+        return np.concatenate([vectors.T * signed(vectors.T), values[None]])
 
     n = a.shape[-1]
     return _each(one, a, (n + 1, n))
@@ -173,7 +181,7 @@ def left_right_values(whole: Node, m: Dimension, n: Dimension) -> tuple[Node, No
 def _svd_reference(a: Array) -> Array:
     def one(x: Array) -> Array:
         u, s, v = np.linalg.svd(x, full_matrices=False)
-        return np.concatenate([u.T, v, s[:, None]], 1)
+        return np.concatenate([u.T * signed(v), v * signed(v), s[:, None]], 1)
 
     m, n = a.shape[-2:]
     return _each(one, a, (min(m, n), m + n + 1))

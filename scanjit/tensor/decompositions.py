@@ -1,7 +1,8 @@
 """Decompositions of matrices, as in `numpy.linalg`: `eigh`, `qr`, `svd`.
 
-Matrices are the last two axes, those before them a batch. LAPACK computes them, one matrix after the other. Nothing is
-raised for the values of a matrix: the factors of one with an entry that is not finite are NaN.
+Matrices are the last two axes, those before them a batch. Matrices of at most 8 rows and columns, both known while a
+function is built, are decomposed side by side in the lanes of vectors. Others are LAPACK's, one after the other.
+Nothing is raised for the values of a matrix: the factors of one with an entry that is not finite are NaN.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ def eigh(a: TensorLike) -> Eigh:
     -------
     tuple of Node
         `(eigenvalues, eigenvectors)`: w of shape (..., n), from the smallest on; V of shape (..., n, n), the vectors
-        in its columns. The sign of each vector is LAPACK's choice.
+        in its columns. The sign of a vector v is the one for which `(v / (arange(n) + sqrt(2))).sum()` is not negative,
+        whatever the size and the machine. NumPy's may differ.
 
     Notes
     -----
@@ -153,7 +155,8 @@ def svd(a: TensorLike, full_matrices: bool = False, compute_uv: bool = True) -> 
     Returns
     -------
     tuple of Node, or Node
-        `(U, S, Vh)`, of shapes (..., m, k), (..., k), from the largest value on, and (..., k, n).
+        `(U, S, Vh)`, of shapes (..., m, k), (..., k), from the largest value on, and (..., k, n). The rows of Vh have
+        the signs that `eigh` gives its vectors.
 
     Notes
     -----

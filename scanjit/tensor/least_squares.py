@@ -23,6 +23,7 @@ from scanjit.tensor.decompositions import matrices, svd, svdvals
 from scanjit.tensor.elementwise import maximum
 from scanjit.tensor.linalg import floats
 from scanjit.tensor.products import matmul
+from scanjit.tensor.shapes import specify_shape
 
 __all__ = ["lstsq", "matrix_rank", "pinv"]
 
@@ -149,6 +150,8 @@ def lstsq(a: TensorLike, b: TensorLike, rcond: TensorLike | None = None) -> Lsts
         raise errors.ShapeError("the right side of lstsq is a vector or matrices", got=right.type)
     vector = right.ndim == 1
     right = right[:, None] if vector else right
+    shape = (*right.type.shape[:-2], x.type.shape[-2], right.type.shape[-1])
+    right = specify_shape(right, shape, "the right side of lstsq")
     s = svdvals(x)
     rank = cast(s > _smallest(x, s, rcond), "int64").sum(axis=-1)
     found = matmul(pinv(x, rcond), right)

@@ -8,11 +8,13 @@ LAPACK's. Nothing is raised for the values of a matrix: what does not exist is N
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from scanjit import errors, types
 from scanjit.ir import COMPLEX, Node, Op
 from scanjit.ops.elementwise import cast, where
+from scanjit.ops.expect import SPECIFY_SHAPE
 from scanjit.ops.factor import (
     CHOLESKY,
     DET,
@@ -138,7 +140,14 @@ def cho_solve(c_and_lower: tuple[TensorLike, bool], b: TensorLike) -> Node:
     >>> f([[4.0, 0.0], [0.0, 1.0]], [2.0, 3.0])
     array([0.5, 3. ])
     """
-    c, lower = c_and_lower
+    given: object = c_and_lower
+    if isinstance(given, Node) or not isinstance(given, Sequence) or len(given) != 2:
+        raise errors.ArgumentError(
+            "cho_solve takes a factor, and whether it is the lower one, as a tuple",
+            got=repr(given),
+            expected="(sj.cholesky(a), True)",
+        )
+    c, lower = given
     inner = solve_triangular(c, b, lower=lower, trans=not lower)
     return solve_triangular(c, inner, lower=lower, trans=bool(lower))
 
@@ -146,7 +155,7 @@ def cho_solve(c_and_lower: tuple[TensorLike, bool], b: TensorLike) -> Node:
 def _solved(op: Op, a: Any, b: Any, name: str, **flags: bool) -> Node:
     """The solution by an op, of operands of one dtype and batch."""
     a, b = floats(a, b)
-    _need_square(a, name)
+    a = _square(a, name)
     if b.ndim == 0:
         raise errors.ShapeError(f"the right side of {name} is a vector or matrices", got=b.type)
     vector = b.ndim == 1
@@ -179,15 +188,15 @@ def floats(*values: Any) -> list[Node]:
 def matrix(a: Any, name: str) -> Node:
     """Square matrices of floats, for a function of this name."""
     (node,) = floats(a)
-    _need_square(node, name)
-    return node
+    return _square(node, name)
 
 
-def _need_square(a: Node, name: str) -> None:
+def _square(a: Node, name: str) -> Node:
+    """Matrices whose two sizes are one: an error of the function of this name, now or when it is called, if not."""
     if a.ndim < 2:
         raise errors.ShapeError(f"{name} takes matrices: the last two axes of a tensor", got=a.type)
-    rows, columns = a.type.shape[-2:]
-    types.equate(rows, columns, f"the matrix of {name}", (a.type.shape, (*a.type.shape[:-1], rows)))
+    shape = (*a.type.shape[:-1], a.type.shape[-2])
+    return a if a.type.shape == shape else SPECIFY_SHAPE(a, shape=shape, what=f"the matrix of {name}")
 
 
 def inv(a: TensorLike) -> Node:
@@ -336,7 +345,7 @@ def matrix_power(a: TensorLike, n: int) -> Node:
     except TypeError:
         raise errors.ArgumentError("the exponent of matrix_power is a Python integer", got=repr(n)) from None
     (square,) = promoted([a])
-    _need_square(square, "matrix_power")
+    square = _square(square, "matrix_power")
     if n < 0:
         square, n = inv(square), -n
     power = None if n else identity(square)

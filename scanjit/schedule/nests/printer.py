@@ -15,6 +15,7 @@ from scanjit.ir import Op
 from scanjit.ops.elementwise import ADD, CAST, DIV, MUL, SUB
 from scanjit.schedule.nests.branches import Beside, If
 from scanjit.schedule.nests.buffers import Buffer, Ref
+from scanjit.schedule.nests.decomposition import Decomposition
 from scanjit.schedule.nests.fourier import Fourier, RootsOfUnity
 from scanjit.schedule.nests.guest import GuestCall
 from scanjit.schedule.nests.lapack import LapackCall
@@ -165,6 +166,10 @@ class _Writer:
     @lines.register
     def _(self, found: Order) -> list[str]:
         return [f"{self.ref(found.result)} = {found.title}({self.ref(found.values)})"]
+
+    @lines.register
+    def _(self, factors: Decomposition) -> list[str]:
+        return [f"{self.ref(factors.result)} = {factors.title}({self.ref(factors.given)})"]
 
     @lines.register
     def _(self, transform: Fourier) -> list[str]:

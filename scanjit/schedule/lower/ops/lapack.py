@@ -1,4 +1,5 @@
-"""Ops that LAPACK computes, one matrix after the other: each in a copy of an operand."""
+"""Ops of matrices that are statements of their own. LAPACK computes one matrix after the other, each in a copy of an
+operand. Small ones are decomposed side by side."""
 
 from abc import abstractmethod
 from collections.abc import Iterable
@@ -10,7 +11,7 @@ from scanjit.ir import Node
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering
 from scanjit.schedule.lower.region import Item
-from scanjit.schedule.nests import Buffer, LapackCall, Ref
+from scanjit.schedule.nests import LARGEST, Buffer, Decomposition, LapackCall, Ref
 from scanjit.signatures import DType
 from scanjit.types import Dimension
 
@@ -32,6 +33,25 @@ class LapackRule(ArrayRule):
     @abstractmethod
     def call(self, lowering: Lowering, node: Node, whole: Ref) -> tuple[LapackCall, Iterable[Item]]:
         """The call that puts the result into `whole`, and the copies that it needs."""
+
+
+class DecompositionRule(LapackRule):
+    """What the rules of `eigh`, `qr` and `svd` share: matrices of small known sizes are decomposed side by side."""
+
+    def lower(self, lowering: Lowering, node: Node) -> None:
+        """Add the statement that fits the size."""
+        (a,) = node.operands
+        if not all(isinstance(size, int) and 0 < size <= LARGEST for size in a.type.shape[-2:]):
+            super().lower(lowering, node)
+            return
+        given = maps.view_ref(a, lowering.locate)
+        if given is not None and given.contiguous:
+            given, needs = lowering.place_of(a), lowering.items_of(a)
+        else:
+            given = Ref.whole(Buffer(a.dtype, a.type.shape, "temporary", "matrices"))
+            needs = [lowering.copy(a, given)]
+        result = Ref.whole(Buffer(node.dtype, node.type.shape, "temporary", node.op.name))
+        lowering.put(node, result, [lowering.add_statement(Decomposition(node.op.name, given, result), needs)])
 
 
 class CholeskyRule(LapackRule):
@@ -59,7 +79,7 @@ def _memory(dtype: DType, *sizes: Dimension) -> list[Ref]:
     return [Ref.whole(Buffer(dtype, (size,), "temporary", "work")) for size in sizes]
 
 
-class EighRule(LapackRule):
+class EighRule(DecompositionRule):
     """The rule of `eigh`: the matrices are copied into the first rows of the result, where vectors replace them."""
 
     def call(self, lowering: Lowering, node: Node, whole: Ref) -> tuple[LapackCall, Iterable[Item]]:
@@ -79,7 +99,7 @@ def _columns(lowering: Lowering, a: Node) -> tuple[Ref, Item]:
     return place, lowering.copy(a, turned)
 
 
-class QrRule(LapackRule):
+class QrRule(DecompositionRule):
     """The rule of `qr`: the copy is factored, then R and Q are put side by side."""
 
     def call(self, lowering: Lowering, node: Node, whole: Ref) -> tuple[LapackCall, Iterable[Item]]:
@@ -90,7 +110,7 @@ class QrRule(LapackRule):
         return LapackCall("qr", (whole, place, *memory), (True,) * 4), [copy]
 
 
-class SvdRule(LapackRule):
+class SvdRule(DecompositionRule):
     """The rule of `svd`: left vectors go where they belong; right ones and values are put beside them."""
 
     def call(self, lowering: Lowering, node: Node, whole: Ref) -> tuple[LapackCall, Iterable[Item]]:

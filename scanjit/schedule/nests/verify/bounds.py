@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from scanjit import types
 from scanjit.schedule.nests.buffers import Buffer
+from scanjit.schedule.nests.decomposition import Decomposition
 from scanjit.schedule.nests.fourier import Fourier
 from scanjit.schedule.nests.guest import GuestCall
 from scanjit.schedule.nests.lapack import LapackCall
@@ -76,7 +77,7 @@ def _extents(statement: Statement) -> Iterator[tuple[Buffer, Dimension, Axes]]:
             for access, _ in statement.accesses():
                 if access.panel is None and access not in others:
                     yield access.buffer, access.offset, tuple((k.size, step) for k, step in access.strides.items())
-    elif isinstance(statement, Pack | LapackCall | GuestCall | Order | Fourier):
+    elif isinstance(statement, Pack | LapackCall | GuestCall | Order | Fourier | Decomposition):
         for ref in statement.sources if isinstance(statement, Pack) else statement.places:
             yield ref.buffer, ref.offset, tuple(zip(ref.shape, ref.strides, strict=True))
 

@@ -1,0 +1,84 @@
+"""Decompositions of many small matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from scanjit import types
+from scanjit.records import record
+from scanjit.schedule.nests.buffers import Rebase, Ref
+from scanjit.schedule.nests.statement import Job, Reference, Traffic
+from scanjit.types import Dimension
+
+LARGEST = 8
+"""Matrices of known sizes up to this one are decomposed side by side, one in each lane."""
+BLOCK = 16
+"""So many matrices stay with one thread: a vector of the narrowest numbers."""
+
+
+@record
+class Decomposition(Job):
+    """Decompose each matrix of `given` into a matrix of `result`, by `routine`: "eigh", "qr" or "svd". The sizes of
+    matrices are known, and at most `LARGEST`. Neither place has gaps."""
+
+    routine: str
+    given: Ref
+    result: Ref
+
+    @property
+    def title(self) -> str:
+        """What users call it."""
+        return self.routine
+
+    @property
+    def places(self) -> tuple[Ref, ...]:
+        """The matrices, and what becomes of them."""
+        return self.given, self.result
+
+    def refs(self) -> Iterator[Reference]:
+        """Its places."""
+        yield self.given.buffer, self.given.offset, False
+        yield self.result.buffer, self.result.offset, True
+
+    def rebased(self, place: Rebase) -> Decomposition:
+        """The same matrices at another place."""
+        return replace(self, given=self.given.rebased(place), result=self.result.rebased(place))
+
+    @property
+    def dtype(self) -> str:
+        """The type of its numbers."""
+        return str(self.given.buffer.dtype)
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The rows and columns of a matrix."""
+        m, n = self.given.shape[-2:]
+        assert isinstance(m, int) and isinstance(n, int)
+        return m, n
+
+    @property
+    def count(self) -> Dimension:
+        """How many matrices there are."""
+        return types.product(self.given.shape[:-2])
+
+    @property
+    def dims(self) -> tuple[Dimension, ...]:
+        """Where its matrices lie, and their shapes."""
+        return tuple(dim for ref in self.places for dim in (ref.offset, *ref.shape))
+
+    @property
+    def operations(self) -> Dimension:
+        """About 10 products of matrices (one for `qr`), a number of which is 2 operations."""
+        m, n = self.sizes
+        return self.count * m * n * min(m, n) * (4 if self.routine == "qr" else 20)
+
+    @property
+    def pieces(self) -> Dimension:
+        """Its blocks of matrices."""
+        return (self.count + (BLOCK - 1)) // BLOCK
+
+    def traffic(self, shared: bool = False) -> tuple[Traffic, ...]:
+        """All of its matrices; rows do not matter."""
+        sized = [types.product(ref.shape) * ref.buffer.dtype.itemsize for ref in self.places]
+        return tuple(Traffic(((nbytes,),), nbytes) for nbytes in sized)
