@@ -173,7 +173,7 @@ class _Writer:
             "none = x == 0.0",
             "slope = (high - low) / select(none, 1.0, x + x)",
             "t = copysign(1.0 / (abs(slope) + sqrt(fma(slope, slope, 1.0))), slope)",
-            "t = select(none, 0.0, t)",
+            "t = select(none, 0.0, select(going, t, 0.0))",
             "c = 1.0 / sqrt(fma(t, t, 1.0))",
             "s = t * c",
             "beside = sqrt(abs(low)) * sqrt(abs(high))",
@@ -194,14 +194,17 @@ class _Writer:
         return self._each(0, columns, one)
 
     def _sweeps(self, n: int, rotate: Callable[[Index, Index], list[str]]) -> list[str]:
-        """Rotate all pairs, until nothing is open in any lane."""
+        """Rotate all pairs, until nothing is open in any lane. A lane in which nothing was open is left as it is, so that
+        no matrix depends on those beside it."""
         return [
             f"left = {SWEEPS if n > 1 else 0}",
+            f"going = {self._splat('0.0')} == 0.0",
             "while left > 0:",
             "    left = left - 1",
             f"    open = {self._splat('0.0')} != 0.0",
             *_inside(self._pairs(n, rotate)),
-            "    if not any_of(open):",
+            "    going = going & open",
+            "    if not any_of(going):",
             "        left = 0",
         ]
 
