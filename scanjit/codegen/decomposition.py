@@ -194,8 +194,8 @@ class _Writer:
         return self._each(0, columns, one)
 
     def _sweeps(self, n: int, rotate: Callable[[Index, Index], list[str]]) -> list[str]:
-        """Rotate all pairs, until nothing is open in any lane. A lane in which nothing was open is left as it is, so that
-        no matrix depends on those beside it."""
+        """Rotate all pairs, until nothing is open in any lane. A lane in which nothing was open is left as it is: so no
+        matrix depends on those beside it."""
         return [
             f"left = {SWEEPS if n > 1 else 0}",
             f"going = {self._splat('0.0')} == 0.0",
