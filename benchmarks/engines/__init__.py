@@ -47,14 +47,15 @@ REQUIREMENTS = {
     "pytensor": ("pytensor",),
     "numba": ("numba",),
     "scipy": ("scipy>=1.16",),
-    "torchlpc": ("torch>=2.15", "torchlpc>=0.7"),
+    "torchlpc": ("torch>=2.15", "--no-binary=torchlpc", "torchlpc>=0.7"),
     "xlstm": ("torch>=2.15", "xlstm>=2", "numpy"),
     "jaxopt": ("jax>=0.11", "jaxopt>=0.8"),
     "arch": ("arch>=8", "joblib"),
     "statsmodels": ("statsmodels>=0.15",),
     "statsforecast": ("statsforecast>=2.1",),
 }
-"""For each engine what is installed in an environment of its own: what was new when these benchmarks were written."""
+"""For each engine what is installed in an environment of its own: what was new when these benchmarks were written.
+Of torchlpc there is only the source, which pip builds beside a PyTorch of its own."""
 
 PEERS = ("torch", "jax", "onnxruntime", "openvino", "tensorflow", "pytensor")
 """Whom the targets compare with. Loops by hand are shown where there are some: they are what one would otherwise write,
