@@ -1,6 +1,8 @@
 """Facts about values: `expect` states bounds on sizes, `specify_shape` states sizes, and `via` states that two
 computations give the same value."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from scanjit import errors, types
@@ -16,9 +18,13 @@ NEGATIVE = "n_steps is {right}: a scan cannot run a negative number of steps"
 """The error for `0 <= length` of a scan."""
 
 
-def _infer(x: Type, *, bounds: tuple[Bound, ...]) -> Type:
+_ERRORS: Mapping[str, type[errors.ScanjitError]] = {"scan": errors.ScanError, "shape": errors.ShapeError}
+"""By the word that a node has for it, which error it is if a bound does not hold."""
+
+
+def _infer(x: Type, *, bounds: tuple[Bound, ...], error: str = "scan") -> Type:
     for left, right, text in bounds:
-        types.require(left, right, text, errors.ScanError)
+        types.require(left, right, text, _ERRORS[error])
     return x
 
 
@@ -29,20 +35,20 @@ def _samples(rng: np.random.Generator, dtype: str) -> Samples:
 EXPECT = View(
     "expect",
     infer=_infer,
-    reference=lambda x, *, bounds: x,
-    access=lambda shape, *, bounds: [(0, ((axis, 1),)) for axis in range(len(shape))],
-    vjp=lambda g, y, x, *, bounds: (g,),
-    jvp=lambda tangents, y, x, *, bounds: tangents[0],
+    reference=lambda x, **params: x,
+    access=lambda shape, **params: [(0, ((axis, 1),)) for axis in range(len(shape))],
+    vjp=lambda g, y, x, **params: (g,),
+    jvp=lambda tangents, y, x, **params: tangents[0],
     batch_params=lambda size, **params: params,
     samples=_samples,
     doc="the operand itself; the inference of its type states bounds on sizes, with the words of the error",
 )
 
 
-def expect(x: Node, *bounds: Bound) -> Node:
+def expect(x: Node, *bounds: Bound, error: str = "scan") -> Node:
     """`x` with the bounds that are not certain to hold; `x` itself if all are certain."""
     kept = tuple(bound for bound in bounds if not types.not_negative(bound[1] - bound[0]))
-    return EXPECT(x, bounds=kept) if kept else x
+    return EXPECT(x, bounds=kept, error=error) if kept else x
 
 
 # ---- specify_shape ---------------------------------------------------------------------------------------------------

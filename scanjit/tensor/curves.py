@@ -5,6 +5,7 @@ import numpy as np
 from scanjit import errors, types
 from scanjit.ir import Node, dim_node
 from scanjit.ops.elementwise import DIV, FLOOR, cast, where
+from scanjit.ops.expect import expect
 from scanjit.ops.shape import window
 from scanjit.symbol import TensorLike
 from scanjit.tensor.convolution import conv1d
@@ -195,6 +196,8 @@ def interp(
         raise errors.ShapeError("a curve goes through points of two vectors", got=f"xp: {xp.type}, fp: {fp.type}")
     fp = specify_shape(fp, xp.type.shape, "the vector fp of interp, which has a value for each of xp,")
     count = fp.type.shape[0]
+    some = (1, count, "interp needs at least one point: xp and fp are empty")
+    xp, fp = expect(xp, some, error="shape"), expect(fp, some, error="shape")
     before = clip(searchsorted(xp, x, "right") - 1, 0, dim_node(types.maximum(count - 2, 0)))
     after = clip(before + 1, None, dim_node(count - 1))
     x0, x1, f0, f1 = xp[before], xp[after], fp[before], fp[after]

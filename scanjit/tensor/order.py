@@ -11,6 +11,7 @@ import numpy as np
 from scanjit import errors, types
 from scanjit.ir import Node, constant, dim_node
 from scanjit.ops.elementwise import cast, where
+from scanjit.ops.expect import expect
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.order import ARGSORT, SORT, entries
 from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, flip, window
@@ -137,6 +138,8 @@ def top_k(x: TensorLike, k: Any, axis: int = -1) -> tuple[Node, Node]:
     n = x.type.shape[axis]
     if isinstance(count, int) and (count < 0 or (isinstance(n, int) and count > n)):
         raise errors.ArgumentError("top_k gives some of the elements", got=f"k={count}", expected=f"0 to {n}")
+    few = "top_k finds the {left} largest of an axis, which has {right} entries"
+    x = expect(x, (0, count, "top_k finds the {right} largest: k must not be negative"), (count, n, few), error="shape")
     rows = moveaxis(x, axis, -1)
     order = _largest(rows, count)
     return moveaxis(entries(rows, order), -1, axis), moveaxis(order, -1, axis)

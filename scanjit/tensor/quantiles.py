@@ -5,6 +5,7 @@ import numpy as np
 from scanjit import errors, types
 from scanjit.ir import Node, dim_node, is_number
 from scanjit.ops.elementwise import cast, where
+from scanjit.ops.expect import expect
 from scanjit.ops.shape import window
 from scanjit.ops.stretch import constant_value, expand
 from scanjit.signatures import DType
@@ -133,6 +134,7 @@ def _sorted(x: Node, dtype: DType | None, axis: Axis, name: str) -> tuple[tuple[
     n = types.product(x.type.shape[a] for a in axes)
     if isinstance(n, int) and n == 0:
         raise errors.ShapeError(f"{name} of no elements", got=x.type, expected="at least one")
+    x = expect(x, (1, n, f"{name} of no elements: at least one is needed"), error="shape")
     rows = reshape(x.transpose((*kept, *axes)) if x.ndim else x, (*(x.shape[a] for a in kept), dim_node(n)))
     return axes, sort(rows), n
 

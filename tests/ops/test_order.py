@@ -335,3 +335,22 @@ def test_errors_of_values(mode: Any) -> None:
     ):
         with pytest.raises(sj.ScanjitError, match=words):
             f(*given)
+
+
+@pytest.mark.parametrize("mode", ["reference", "numba"])
+def test_too_few_elements_are_named(mode: Any) -> None:
+    """Sizes that are found when the function is called, and sizes that are known."""
+    x, y, k = sj.vector("x"), sj.vector("y"), sj.lscalar("k")
+    cases = [
+        (sj.top_k(x, 3)[0], [x], ([1.0, 2.0],), "top_k finds the 3 largest of an axis, which has 2 entries"),
+        (sj.top_k(x, k)[1], [x, k], ([1.0], 2), "top_k finds the 2 largest of an axis, which has 1 entries"),
+        (sj.top_k(x, k)[1], [x, k], ([1.0], -1), "top_k finds the -1 largest: k must not be negative"),
+        (sj.interp(1.0, x, y), [x, y], ([], []), "interp needs at least one point: xp and fp are empty"),
+        (sj.median(x), [x], ([],), "median of no elements"),
+        (sj.quantile(x, 0.5), [x], ([],), "quantile of no elements"),
+    ]
+    for output, inputs, given, words in cases:
+        with pytest.raises(sj.ShapeError, match=words):
+            sj.function(inputs, output, mode=mode)(*given)
+    with pytest.raises(sj.ShapeError, match="interp needs at least one point"):
+        sj.interp(1.0, [], [])
