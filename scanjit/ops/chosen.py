@@ -5,24 +5,29 @@ even a zero times an infinity, which is NaN. There are two ways:
 
 - A graph of elementwise ops cannot fail. Each float operand becomes `where(chosen, x, stop_gradient(x))`. Its value is
   `x`, and it costs nothing forwards. Backwards it passes on the gradient of the chosen rows, and zeros for the other
-  rows.
+  rows. What is read of an array, `x[i]`, becomes `x[where(chosen, i, 0)]`, and passes on gradients in the same way: the
+  array itself, which may be large, stays as it is.
 - In any other graph, copies of a chosen row replace the rows of the other examples. If no example is chosen, the graph
   must not run.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 
+import numpy as np
+
 from scanjit import ir
-from scanjit.ir import ORIGINS, PART, Node, walk
+from scanjit.ir import ORIGINS, PART, Node, Op, rebuilt, walk
 from scanjit.ops.batch import batch_graph
 from scanjit.ops.chain import carries_gradient
 from scanjit.ops.elementwise import DIV, EQUAL, MUL, STOP_GRADIENT, WHERE, Elementwise
+from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.reduce import ANY, MAX
 from scanjit.ops.reduction import Reduction
 from scanjit.ops.shape import CONCATENATE, IOTA
 from scanjit.ops.stretch import SUM, full, over_batch, zeros_like
-from scanjit.ops.view import DIMSHUFFLE
-from scanjit.types import Dimension
+from scanjit.ops.view import DIMSHUFFLE, View
+from scanjit.types import Dimension, Type, not_negative
+from scanjit.walks import bottom_up
 
 
 def batch_chosen(
@@ -45,10 +50,12 @@ def batch_chosen(
         Whether the outputs may also be computed if no example is chosen.
     """
     if _cannot_fail(outputs, wide):
-        origins = [node for node in walk(outputs) if node.op in ORIGINS and carries_gradient(node)]
+        mask = ir.new_input(Type(np.dtype("bool")))
+        outputs, fits = _reading_inside(outputs, mask)
+        origins = dict.fromkeys(node for node in _read_as_elements(outputs) if carries_gradient(node))
         given = dict(wide) | {node: over_batch(node, False, size) for node in origins if node not in wide}
-        made = {node: _guarded(chosen, new) if carries_gradient(new) else new for node, new in given.items()}
-        return [over_batch(*pair, size=size) for pair in batch_graph(outputs, made, size)], True
+        made = {node: _guarded(chosen, new) if node in origins else new for node, new in given.items()}
+        return [over_batch(*pair, size=size) for pair in batch_graph(outputs, made | {mask: chosen}, size)], fits
     one = _chosen_one(chosen, size)
     made = {node: _filled(chosen, new, one) for node, new in wide.items()}
     return [over_batch(*pair, size=size) for pair in batch_graph(outputs, made, size)], False
@@ -65,10 +72,10 @@ def select(chosen: Node, a: Node, b: Node) -> Node:
 def _cannot_fail(outputs: Sequence[Node], batched: Collection[Node]) -> bool:
     """Whether a graph consists of elementwise ops and the like, and each node whose derivative may be infinite or NaN
     depends on values that differ between the examples."""
-    return _harmless(outputs, {*batched}, {*batched})
+    return _harmless(outputs, {*batched}, {*batched}, _INDEXED)
 
 
-def _harmless(outputs: Sequence[Node], stops: set[Node], differs: set[Node]) -> bool:
+def _harmless(outputs: Sequence[Node], stops: set[Node], differs: set[Node], indexed: Collection[Op] = ()) -> bool:
     closed: set[Node] = set()
     for node in walk(outputs, stops):
         if node in stops or node.op in ORIGINS:
@@ -81,12 +88,50 @@ def _harmless(outputs: Sequence[Node], stops: set[Node], differs: set[Node]) -> 
             inside = node.params["body"](*node.operands[1:])
             if not _harmless(inside, stops | set(node.operands), differs):
                 return False
-        elif node.op is not PART and not _has_constant_slope(node, closed):
+        elif node.op is not PART and node.op not in indexed and not _has_constant_slope(node, closed):
             if not isinstance(node.op, Elementwise | Reduction):
                 return False
             if carries_gradient(node) and any(map(carries_gradient, node.operands)) and node not in differs | closed:
                 return False
     return True
+
+
+_INDEXED = (GATHER, SCATTER)
+"""The ops that fail if an index is outside, and of nothing else."""
+
+
+def _reading_inside(outputs: Sequence[Node], mask: Node) -> tuple[list[Node], bool]:
+    """The outputs, in which gathers and scatters of an example that is not chosen use index 0; and whether there surely
+    is such an entry."""
+    fits = True
+
+    def change(_: Node, node: Node) -> Node | None:
+        nonlocal fits
+        if node.op not in _INDEXED:
+            return None
+        first, axis = 1 if node.op is GATHER else 2, node.params["axis"]
+        arrays, indices = node.operands[:first], node.operands[first:]
+        fits = fits and all(not_negative(n - 1) for n in arrays[0].type.shape[axis : axis + len(indices)])
+        safe = node.op(*arrays, *(ir.apply(WHERE, mask, index, 0) for index in indices), **node.params)
+        if node.op is SCATTER or not carries_gradient(safe):
+            return safe
+        return ir.apply(WHERE, mask, safe, ir.apply(STOP_GRADIENT, safe))
+
+    return rebuilt(outputs, change), fits
+
+
+def _read_as_elements(outputs: Sequence[Node]) -> list[Node]:
+    """The origins that are read other than at indices."""
+
+    def below(node: Node) -> Sequence[Node]:
+        if node.op is not GATHER:
+            return node.args
+        array = node.operands[0]
+        while isinstance(array.op, View):
+            array = array.args[0]
+        return node.args[1:] if array.op in ORIGINS else node.args
+
+    return [node for node in bottom_up(outputs, below) if node.op in ORIGINS]
 
 
 def _has_constant_slope(node: Node, closed: Collection[Node]) -> bool:

@@ -11,7 +11,7 @@ A loop with stacks stays as it is if no upper bound is known.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -24,10 +24,11 @@ from scanjit.ops.index import GATHER
 from scanjit.ops.scan import SCAN, Roles, without_lags
 from scanjit.ops.shape import IOTA, SET_SLICE, SLICE, window
 from scanjit.ops.stretch import constant_value, full
-from scanjit.ops.view import View, as_row
-from scanjit.rewrite.engine import Note
+from scanjit.ops.view import View, as_row, only_row
+from scanjit.rewrite.algebra_shape import rules as shapes
+from scanjit.rewrite.engine import Note, Rewriter
 from scanjit.rewrite.loop import OpenCarry, OpenScan
-from scanjit.rewrite.match import is_whole, window_of
+from scanjit.rewrite.match import is_whole, is_zero, window_of, window_set
 from scanjit.rewrite.padded import Padded, number
 from scanjit.rewrite.scan_fold import folded
 from scanjit.rewrite.scan_merge import merge
@@ -51,6 +52,10 @@ def all_own_lengths(outputs: list[Node]) -> list[Node]:
     return _Level((), False, True, []).rewritten(outputs)
 
 
+_Row = Callable[[OpenScan, Node, Node], Node]
+"""What gives a row of a sequence as a node in a step: it takes the loop, whether the step runs, and which row it is."""
+
+
 class _Level:
     """The graph of a function, a step or a branch. `moving`: the inputs that are computed in a step around it. In a
     branch, what loops and branches in it compute is not known before either; `inside` of a step, nothing that it
@@ -69,7 +74,7 @@ class _Level:
         if self._is_concerned(outputs):
             outputs = self._with_last_rows(merge(outputs, self.notes))
             outputs = folded(outputs, lambda scan: self.moves(_ran(scan)), number)
-            outputs = prune(merge(outputs, self.notes), self.notes)
+            outputs = Rewriter(shapes)(prune(merge(outputs, self.notes), self.notes))  # two numbers of steps may be one
         used = {(node.args[0], node.params["index"]) for node in walk(outputs) if node.op is PART}
         parts: dict[Node, dict[int, Node]] = {}
 
@@ -245,7 +250,7 @@ class _Level:
         roles, length = Roles.of(scan), scan.params["length"]
         stacks = [i for i in used if i in roles.stacks]
         most = self.most(length) if stacks else _NO_LIMIT
-        sources = {x: self._source(x) for x in roles.split(scan.operands)[1]}
+        sources = {x: self._rows(x) for x in roles.split(scan.operands)[1]}
         if most is None or any(source is None for source in sources.values()):
             return None
         loop, total = OpenScan.of(scan), number(length)
@@ -253,11 +258,8 @@ class _Level:
         counter.new = counter.inner + 1
         last = loop.const(total)
         row = last - counter.new if scan.params["reverse"] else counter.inner
-        rows = {}
-        for x, inner in loop.xs.items():
-            base, start, step = sources[x]  # type: ignore[misc]
-            index = apply(WHERE, counter.inner < last, loop.const(number(start)) + row * step, 0)
-            rows[inner] = GATHER(loop.const(base), index, axis=0)  # what does not run may be computed, and reads row 0
+        runs = counter.inner < last
+        rows = {inner: sources[x](loop, runs, row) for x, inner in loop.xs.items()}  # type: ignore[misc]
         loop.xs = {}
         loop.carries.append(counter)
         loop.results[roles.carries :] = [
@@ -289,6 +291,37 @@ class _Level:
                 start, step = (length - 1, -1) if scan.params["reverse"] else (0, 1)
                 found[i] = window(found[i], 0, start, length, step)
         return found
+
+    def _rows(self, x: Node) -> _Row | None:
+        """What reads a row of a sequence in a step; None if that cannot be done."""
+        if x.op is SET_SLICE and (found := self._row_set(x)) is not None:
+            return found
+        if is_zero(x):
+            return lambda loop, runs, row: full(0, x.type.shape[1:], x.dtype)
+        source = self._source(x)
+        if source is None:
+            return None
+        base, start, step = source
+
+        def read(loop: OpenScan, runs: Node, row: Node) -> Node:
+            index = apply(WHERE, runs, loop.const(number(start)) + row * step, 0)
+            return GATHER(loop.const(base), index, axis=0)  # what does not run may be computed, and reads row 0
+
+        return read
+
+    def _row_set(self, x: Node) -> _Row | None:
+        """The same of a sequence of which one row was set, as the gradient of `ys[-1]` sets one; None for others."""
+        around, value = x.operands
+        (start, count, _), *rest = window_set(x)
+        others = self._rows(around)
+        if others is None or count != 1 or not is_whole(tuple(rest), x.type.shape[1:]):
+            return None
+        row_set = only_row(value)
+
+        def read(loop: OpenScan, runs: Node, row: Node) -> Node:
+            return apply(WHERE, row == loop.const(number(start)), loop.const(row_set), others(loop, runs, row))
+
+        return read
 
     def _source(self, x: Node) -> tuple[Node, Dimension, int] | None:
         """A tensor whose size is known before, and the place of the rows of `x` in it: the first row and the step."""

@@ -4,14 +4,16 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from scanjit import types
-from scanjit.ir import PART, Node, new_input, replace, walk
+from scanjit.ir import ORIGINS, PART, Node, new_input, replace, walk
 from scanjit.ops.batch import batch_graph
 from scanjit.ops.branch import IFELSE
-from scanjit.ops.elementwise import MUL, Elementwise
+from scanjit.ops.elementwise import GREATER_EQUAL, MUL, Elementwise
 from scanjit.ops.linalg import CONTRACT
+from scanjit.ops.scan import SCAN
 from scanjit.ops.stretch import broadcast_to
 from scanjit.ops.view import View
 from scanjit.rewrite.loop import OpenScan
+from scanjit.rewrite.match import is_filled
 from scanjit.types import Dimension
 
 TINY = 4
@@ -49,11 +51,23 @@ def tied(order: Iterable[Node], varying: set[Node]) -> set[Node]:
     varies from step to step (both branches would be computed), their parts, and nodes with a size that varies."""
     found: set[Node] = set()
     for node in order:
-        branch = node.op is IFELSE and node.operands[0] in varying
+        branch = node.op is IFELSE and node.operands[0] in varying and not _runs_or_skips_a_loop(node)
         sized = any(size in varying for size in node.args[node.arity :])
         if branch or sized or (node.op is PART and node.args[0] in found):
             found.add(node)
     return found
+
+
+def _runs_or_skips_a_loop(branch: Node) -> bool:
+    """Whether one branch of an ifelse is a loop that counts its steps, and the other one is what it gives without any
+    (see `scan_steps`). For all steps at once, the loops run side by side, and those without a step end at once."""
+    condition, body = branch.operands[0], branch.params["body"]
+    if condition.op is not GREATER_EQUAL or not is_filled(condition.operands[1], 1):
+        return False
+    ways = len(body.outputs) // 2
+    run, skipped = walk(body.outputs[:ways]), walk(body.outputs[ways:])
+    loops = any(node.op is SCAN and node.params["until"] for node in run)
+    return loops and not any(is_heavy(node) for node in skipped if node.op not in ORIGINS)
 
 
 def size(nodes: Iterable[Node]) -> Dimension:

@@ -156,6 +156,17 @@ def test_out_of_bounds(mode: str) -> None:
     assert f(given, 100, -100, np.zeros((0, 0)))[0].shape == (0, 0)
 
 
+def test_an_element_of_each_row() -> None:
+    """The rows tell the places apart, but lanes along rows have places of their own."""
+    m, at = sj.matrix("m"), sj.lvector("at")
+    rows = sj.arange(m.shape[0])
+    outputs = [sj.vmap(lambda row, t: row[t].inc(1.0))(m, at), m[rows, at].set(5.0), m[rows, at[::-1]].inc(m[rows, at])]
+    given = np.arange(63.0).reshape(21, 3), np.arange(21) % 3
+    got, expected = (sj.function([m, at], outputs, mode=mode)(*given) for mode in ("numba", "reference"))
+    for a, b in zip(got, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 def test_a_ring_in_steps() -> None:
     """The rows of a ring are written where they lie, and read, at places that a carry counts."""
 
