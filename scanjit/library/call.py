@@ -132,6 +132,8 @@ class _CallWriter:
         self.model, self.level = model, level
         self.tables = [stage.layout.table for stage in level.stages]
         self.at, self.face = LayoutWriter(model, level), model.interface
+        self.numbers = dict(zip(dict.fromkeys(model.graph.roots), level.recipe.outputs, strict=True))
+        """For each result of the graph, the number of its array."""
         self.arrays: dict[int, tuple[int, int]] = {}
         """For the number of each array that a stage computes, the stage, and the number of the result there."""
         for i, stage in enumerate(level.stages):
@@ -145,7 +147,7 @@ class _CallWriter:
         given = {"name": self.face.name, "guard": self.face.guard, "end": self.at.end, "line_at": self.at.line_at}
         threads, checks = self.model.threads, self._checks()
         stores = [self._stores(i) for i, _ in enumerate(self.tables)]  # first: what they ask for is then computed
-        handed = [*self._unfit(), *map(self._copied, copies)]
+        handed = [*self._unfit(), *map(self._copied, copies), *self._shapes()]
         parts = [
             _FILL.format(
                 **given,
@@ -217,7 +219,7 @@ class _CallWriter:
     def _given(self) -> Mapping[str, Dimension]:
         """The pointers of a call, each with its bytes."""
         found = {f"inputs->{each.name}": nbytes(each) for each in self.face.inputs if each.atom is None}
-        return {**found, **{f"outputs->{each.name}": nbytes(each) for each in self.face.outputs}}
+        return {**found, **{f"outputs->{each.name}": nbytes(each) for each in self.face.given_back}}
 
     def _checks(self) -> list[str]:
         """No pointer is null, but those of arrays without elements."""
@@ -276,13 +278,12 @@ class _CallWriter:
         """Find an address for each buffer of results: the caller's, where all of it is one result. Returns what is
         copied."""
         graph, stages = self.model.graph, self.level.stages
-        numbers = dict(zip(dict.fromkeys(graph.roots), self.level.recipe.outputs, strict=True))
         updates = dict(graph.updates)
         wanted = [(f"outputs->{a.name}", node) for a, node in zip(self.face.outputs, graph.outputs, strict=True)]
         wanted += [(f"state->{each.name}", updates[variable]) for each, variable in self.face.state]
         copies: list[_Copy] = []
         for to, node in wanted:
-            number = numbers[node]
+            number = self.numbers[node]
             i, k = self.arrays[number]
             which, offset, shape = stages[i].layout.results[k]
             buffer = self.tables[i].out_buffers[which]
@@ -300,6 +301,16 @@ class _CallWriter:
 
     def _copied(self, copy: _Copy) -> str:
         return f"    memcpy({copy.to}, {self._result(copy.number)}, (size_t){self.at.value(copy.nbytes)});"
+
+    def _shapes(self) -> list[str]:
+        """The shapes that the function computed."""
+        lines = []
+        for each, node in zip(self.face.outputs, self.model.graph.outputs, strict=True):
+            if each.most is not None:
+                i, k = self.arrays[self.numbers[node]]
+                dims, to = self.level.stages[i].layout.results[k][2], self.face.shapes[each].name
+                lines += [f"    outputs->{to}[{axis}] = {self.at.value(dim)};" for axis, dim in enumerate(dims)]
+        return lines
 
     def _unfit(self) -> list[str]:
         """Sizes that branches compute fit."""

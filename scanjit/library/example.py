@@ -59,7 +59,7 @@ def example(model: Model) -> str:
     structs: tuple[tuple[str, Sequence[object]], ...] = (
         ("sizes", list(face.sizes)),
         ("inputs", inputs),
-        ("outputs", face.outputs),
+        ("outputs", face.given_back),
     )
     declared = [f"    {name}_{struct} {struct};" for struct, some in structs if some]
     given = [f"    sizes.{made} = 4;" for made in face.sizes.values()]
@@ -70,15 +70,16 @@ def example(model: Model) -> str:
         value = "0.01 * (double)(i % 100)" if kind_of(each.dtype).floating else "0"
         given.append(f"    for (i = 0; i < {_elements(face, each.shape)}; i++)")
         given.append(f"        {each.name}_data[i] = ({kind})({value});")
-    given += [f"    outputs.{each.name} = {_room(face, each)};" for each in face.outputs]
+    given += [f"    outputs.{each.name} = {_room(face, each)};" for each in face.given_back]
     if face.state:
         declared.append(f"    {name}_state *state = ({name}_state *)room(1, {name}_state_size());")
         given.append(f"    {name}_state_init(state);")
     shown = []
     for each in face.outputs:
-        shown.append(f"    for (i = 0; i < {_elements(face, each.shape)} && i < 4; i++)")
+        count = _elements(face, each.shape) if each.most is None else _computed(face.shapes[each])
+        shown.append(f"    for (i = 0; i < {count} && i < 4; i++)")
         shown.append(f'        printf("{each.name}[%lu]: %.9g\\n", (unsigned long)i, (double)outputs.{each.name}[i]);')
-    taken = [f"{each.name}_data" for each in inputs] + [f"outputs.{each.name}" for each in face.outputs]
+    taken = [f"{each.name}_data" for each in inputs] + [f"outputs.{each.name}" for each in face.given_back]
     taken += ["state"] if face.state else []
     return _TEXT.format(
         name=name,
@@ -95,7 +96,12 @@ def example(model: Model) -> str:
 
 def _room(face: Interface, each: Array) -> str:
     kind = c_type(each)
-    return f"({kind} *)room({_elements(face, each.shape)}, sizeof({kind}))"
+    return f"({kind} *)room({_elements(face, each.room)}, sizeof({kind}))"
+
+
+def _computed(shape: Array) -> str:
+    """How many elements there are where the library says it."""
+    return f"(size_t)({' * '.join(f'outputs.{shape.name}[{axis}]' for axis in range(types.as_int(shape.shape[0])))})"
 
 
 def _elements(face: Interface, shape: tuple[Dimension, ...]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from scanjit.library.model import Array, Interface, Model
 from scanjit.library.status import FIRST_CHECK, STATUSES
-from scanjit.types import Dimension
 
 C_TYPES = {
     "bool": "uint8_t",
@@ -106,7 +105,7 @@ def _structs(face: Interface, guard: str) -> list[str]:
     found.append(_struct(f"{face.name}_sizes", sizes, "sizes of the arrays in a call", "there are none: pass NULL"))
     inputs = [f"const {_pointer(each, guard)}" for each in face.inputs if each.atom is None]
     found.append(_struct(f"{face.name}_inputs", inputs, "arguments, row by row", "there are none: pass NULL"))
-    outputs = [_pointer(each, guard) for each in face.outputs]
+    outputs = [_pointer(each, guard) for each in face.given_back]
     found.append(_struct(f"{face.name}_outputs", outputs, "results, row by row", "there are none: pass NULL"))
     state = [
         f"{c_type(each)} {each.name}[{max(variable.stored.size, 1)}]; /* {described(each)} */"
@@ -134,11 +133,12 @@ def c_type(each: Array) -> str:
 
 def described(each: Array) -> str:
     """Its dtype and shape, as a comment."""
-    return f"{each.dtype.name}{shape_text(each.shape)}{f': {each.label}' if each.label != each.name else ''}".replace(
+    return f"{each.dtype.name}{_shape_text(each)}{f': {each.label}' if each.label != each.name else ''}".replace(
         "*/", "* /"
     )
 
 
-def shape_text(shape: tuple[Dimension, ...]) -> str:
+def _shape_text(each: Array) -> str:
     """A shape in brackets; nothing for a number."""
-    return f"[{', '.join(map(str, shape))}]" if shape else ""
+    dims = [str(dim) if dim == most else f"at most {most}" for dim, most in zip(each.shape, each.room, strict=True)]
+    return f"[{', '.join(dims)}]" if dims else ""

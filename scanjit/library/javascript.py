@@ -99,7 +99,9 @@ export class Model {
     this.call();
     const found = {};
     for (const each of FACE.outputs) {
-      found[each.name] = Object.assign(views.outputs[each.name].slice(), { shape: views.outputs[each.name].shape });
+      const view = views.outputs[each.name];
+      const shape = each.computed ? Array.from(views.outputs[each.computed], Number) : view.shape;
+      found[each.name] = Object.assign(view.slice(0, product(shape)), { shape });
     }
     return found;
   }

@@ -8,6 +8,7 @@ from scanjit import types
 from scanjit.codegen.places import SYNC_WORDS
 from scanjit.library.dims import Sizes, number
 from scanjit.library.model import Array, Level, Model
+from scanjit.library.refusals import bounded
 from scanjit.library.status import FIRST_CHECK
 from scanjit.runtime.sizes import Check
 from scanjit.runtime.table import STATUS_WORDS
@@ -82,6 +83,7 @@ class LayoutWriter:
         face = model.interface
         known: dict[Atom, str | int] = {**face.fixed, **level.decided}
         known |= {atom: f"sizes->{made}" for atom, made in face.sizes.items()}
+        self._given = frozenset(known)
         self._sizes = [Sizes(known)]
         self._after: dict[Atom, int] = {}
         self.learned: list[tuple[Atom, int, int]] = []
@@ -111,6 +113,10 @@ class LayoutWriter:
             self._sizes[self._when(dim)].text(dim)
             self._numbers[dim] = f"at->number[{len(self._numbers)}]"
         return self._numbers[dim]
+
+    def most(self, dim: Dimension) -> Dimension:
+        """The most that a dimension can be, by the sizes of the call."""
+        return bounded(dim, self._given)
 
     def fixed(self, dim: Dimension) -> int | None:
         """The number that a dimension is in all calls; None if it depends on a size of the call."""
@@ -149,7 +155,7 @@ class LayoutWriter:
 
     def keep(self, nbytes: Dimension) -> str:
         """Where so many bytes lie behind the temporaries."""
-        self._kept.append(nbytes)
+        self._kept.append(self.most(nbytes))
         return f"at->kept[{len(self._kept) - 1}]"
 
     def text(self) -> str:
@@ -179,13 +185,15 @@ class LayoutWriter:
         )
 
     def _checked(self) -> list[str]:
-        """The sizes themselves are no negative numbers, and not beyond what the arithmetic takes."""
+        """The sizes are not beyond what the arithmetic takes, and those of arrays no negative numbers."""
         face = self.model.interface
         if not face.sizes:
             return ["    (void)sizes;"]
         lines = ["    if (sizes == NULL)", f"        return {face.guard}_NULL;"]
-        for made in face.sizes.values():
-            lines += [f"    if (sizes->{made} < 0 || sizes->{made} > LARGEST)", f"        return {face.guard}_SIZE;"]
+        for atom, made in face.sizes.items():
+            least = "0" if atom.not_negative else "-LARGEST"
+            lines += [f"    if (sizes->{made} < {least} || sizes->{made} > LARGEST)"]
+            lines += [f"        return {face.guard}_SIZE;"]
         return lines
 
     def _checks(self, stage: int) -> list[tuple[int, Check, Dimension, Dimension]]:
@@ -212,10 +220,10 @@ class LayoutWriter:
         """No array is larger than an address space."""
         face = self.model.interface
         buffers = [buffer.nbytes for table in self._tables for buffer in table.out_buffers]
-        sizes = dict.fromkeys([*map(nbytes, [*face.inputs, *face.outputs]), *buffers])
+        sizes = dict.fromkeys(map(self.most, [*map(nbytes, [*face.inputs, *face.outputs]), *buffers]))
         lines: list[str] = []
         for dim in sizes:
-            if self.fixed(dim) is None and self._when(dim) == 0:
+            if self.fixed(dim) is None:
                 text = self._sizes[0].text(dim)
                 lines += [f"    if ({text} > (int64_t)(PTRDIFF_MAX / 2))", f"        return {face.guard}_SIZE;"]
         return [*self._overflows(), *lines] if lines else []
@@ -228,11 +236,12 @@ class LayoutWriter:
     def _places(self, stage: int) -> list[str]:
         """Where the temporaries of a stage lie: those of other stages are not in use then."""
         lives, sizes = self._tables[stage].lives, self._sizes[0]
-        if all(self.fixed(life.nbytes) is not None for life in lives):
-            offsets, total = assign(lives, lambda dim: self.fixed(dim) or 0)
+        if all(self.fixed(self.most(life.nbytes)) is not None for life in lives):
+            offsets, total = assign(lives, lambda dim: self.fixed(self.most(dim)) or 0)
             lines = [f"    {self.place(stage, i)} = {number(self._head + at)};" for i, at in enumerate(offsets)]
             return [*lines, f"    at->bytes = larger(at->bytes, {number(self._head + total)});"] if lines else []
         order, others, starts = _together(lives)
+        needs = [sizes.text(self.most(life.nbytes)) for life in lives]
         text = _PLACES.format(
             guard=self.model.interface.guard,
             count=len(lives),
@@ -241,7 +250,7 @@ class LayoutWriter:
             order=listed(order),
             others=listed(others or [0]),
             starts=listed(starts),
-            needs="\n".join(f"        need[{i}] = {sizes.text(life.nbytes)};" for i, life in enumerate(lives)),
+            needs="\n".join(f"        need[{i}] = {need};" for i, need in enumerate(needs)),
         )
         return [*self._overflows(), *text.splitlines()]
 
@@ -259,8 +268,8 @@ class LayoutWriter:
 
 
 def nbytes(each: Array) -> Dimension:
-    """The bytes of an array of the interface."""
-    return types.product(each.shape) * each.dtype.itemsize
+    """The bytes that there are for an array of the interface."""
+    return types.product(each.room) * each.dtype.itemsize
 
 
 def listed(numbers: Iterable[int]) -> str:

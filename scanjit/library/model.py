@@ -13,7 +13,7 @@ from scanjit.codegen.places import SCRATCH, SCRATCH_BYTES
 from scanjit.ir import SHARED, Node
 from scanjit.library.names import distinct
 from scanjit.library.prepared import prepared
-from scanjit.library.refusals import check_front, check_graph
+from scanjit.library.refusals import bounded, check_front, check_graph
 from scanjit.records import record
 from scanjit.runtime import host, kernels, sizes as runtime_sizes
 from scanjit.runtime.front import front
@@ -33,13 +33,20 @@ from scanjit.types import Atom, Dimension
 @record
 class Array:
     """An array of the interface: its name in C, what the user calls it, its dtype and its shape. Of a size that the
-    caller gives as a number, `atom` is that size."""
+    caller gives as a number, `atom` is that size. Where the function computes the shape, `room` is the most that it can
+    be: so much memory the caller gives."""
 
     name: str
     label: str
     dtype: DType
     shape: tuple[Dimension, ...]
     atom: Atom | None = None
+    most: tuple[Dimension, ...] | None = None
+
+    @property
+    def room(self) -> tuple[Dimension, ...]:
+        """The shape that its memory is for."""
+        return self.shape if self.most is None else self.most
 
 
 @record
@@ -52,6 +59,7 @@ class Interface:
     sizes : the sizes that a call gives, each with its name.
     fixed : the sizes that are the same in all calls.
     inputs, outputs : the arguments and the results, in the order of Python.
+    shapes : for each result whose shape the function computes, the array that gets it.
     state : the shared variables that the function updates, whose values of now a new state has.
     checks : conditions on sizes, each of which has a status.
     call : what the name of the function that computes ends with: `run`, or `step` of a function that is cut into steps.
@@ -62,9 +70,15 @@ class Interface:
     fixed: Mapping[Atom, int]
     inputs: list[Array]
     outputs: list[Array]
+    shapes: dict[Array, Array]
     state: list[tuple[Array, SharedVariable]]
     checks: list[Check]
     call: str = "run"
+
+    @property
+    def given_back(self) -> list[Array]:
+        """All that a call writes, but the state."""
+        return [*self.outputs, *self.shapes.values()]
 
     @property
     def guard(self) -> str:
@@ -146,14 +160,23 @@ def interface(name: str, graph: FunctionGraph, sizes: Mapping[str, int], call: s
     ]
     paths = [] if graph.tree is None else ["_".join(re.findall(r"\w+", path)) for path in graph.tree.paths()]
     names = distinct(["_".join(filter(None, ["output", p])) if not p or p[0].isdigit() else p for p in paths], "output")
-    outputs = [Array(made, made, node.dtype, node.type.shape) for node, made in zip(graph.outputs, names, strict=True)]
+    outputs = []
+    for node, made in zip(graph.outputs, names, strict=True):
+        room = tuple(bounded(dim, {*asked, *fixed}) for dim in node.type.shape)
+        outputs.append(Array(made, made, node.dtype, node.type.shape, most=None if room == node.type.shape else room))
+    computed = [each for each in outputs if each.most is not None]
+    names = distinct([*names, *(f"{each.name}_shape" for each in computed)], "output")[len(names) :]
+    shapes = {
+        each: Array(made, f"the shape of {each.name}", np.dtype("int64"), (len(each.shape),))
+        for each, made in zip(computed, names, strict=True)
+    }
     updated = [variable for variable, _ in graph.updates]
     state = [
         (Array(made, variable.name or made, variable.stored.dtype, variable.stored.shape), variable)
         for variable, made in zip(updated, distinct([each.name for each in updated], "variable"), strict=True)
     ]
     checks = [check for check in runtime_sizes.conditions(graph.roots) if check.body is None]
-    return Interface(name, named, fixed, inputs, outputs, state, [*checks, *_kept_shapes(graph)], call)
+    return Interface(name, named, fixed, inputs, outputs, shapes, state, [*checks, *_kept_shapes(graph)], call)
 
 
 def _sizes_of(graph: FunctionGraph) -> list[Atom]:

@@ -50,7 +50,7 @@ def readme(model: Model, objects: Mapping[str, int], needed: Sequence[str], stac
     """The text of the README."""
     face = model.interface
     rows = [f"| argument | `{each.name}` | {described(each)} |" for each in face.inputs]
-    rows += [f"| result | `{each.name}` | {described(each)} |" for each in face.outputs]
+    rows += [f"| result | `{each.name}` | {described(each)} |" for each in face.given_back]
     rows += [f"| state | `{each.name}` | {described(each)} |" for each, _ in face.state]
     return _TEXT.format(
         name=face.name,

@@ -5,12 +5,13 @@ from collections.abc import Collection
 from scanjit import ir, types
 from scanjit.errors import NotSupportedError
 from scanjit.ir import Node
+from scanjit.library.bounds import most
 from scanjit.ops.decompositions import EIGH, QR, SVD
 from scanjit.ops.factor import CHOLESKY, LU, TRIANGULAR_SOLVE
 from scanjit.ops.probe import PROBES
 from scanjit.runtime.front import Front
 from scanjit.runtime.function_graph import FunctionGraph
-from scanjit.types import Atom
+from scanjit.types import Atom, Dimension
 
 _OF_LAPACK = (CHOLESKY, LU, TRIANGULAR_SOLVE, EIGH, QR, SVD)
 
@@ -29,8 +30,8 @@ def check_graph(graph: FunctionGraph) -> None:
 
 
 def check_front(made: Front, known: Collection[Atom]) -> None:
-    """An error if a program needs what C cannot give it: LAPACK, or memory whose size is known in the middle of a call
-    only. The sizes in `known` are known before."""
+    """An error if a program needs what C cannot give it: LAPACK, or memory of a size that is unknown before a call.
+    The sizes in `known` are known before."""
     for stage in made.stages:
         if stage.layout.has_lapack:
             nodes = ir.walk_inside(stage.stage.outputs)
@@ -40,13 +41,21 @@ def check_front(made: Front, known: Collection[Atom]) -> None:
     dims = [life.nbytes for table in tables for life in table.lives]
     dims += [buffer.nbytes for table in tables for buffer in table.out_buffers]
     dims += [dim for node in made.outputs for dim in node.type.shape]
-    for atom in (atom for dim in dims for atom in types.atoms(dim)):
-        if atom.kind == "value" and atom not in known:
-            raise _refused(
-                atom.node,
-                "it computes a size, so that nobody knows before a call how much memory it needs",
-                "make the size an argument, a number, or a size of an argument",
-            )
+    for dim in dims:
+        bounded(dim, known)
+
+
+def bounded(dim: Dimension, known: Collection[Atom]) -> Dimension:
+    """The most that a dimension can be, by the sizes that are known before a call; an error if nothing says it."""
+    found = most(dim, known)
+    if found is None:
+        atom = next(atom for atom in types.atoms(dim) if atom.kind == "value" and atom not in known)
+        raise _refused(
+            atom.node,
+            "it computes a size, so that nobody knows before a call how much memory it needs",
+            "make the size an argument, a number, or a size of an argument; or cut an array to it: x[:n]",
+        )
+    return found
 
 
 def _refused(node: Node, why: str, fix: str) -> NotSupportedError:

@@ -60,7 +60,7 @@ def texts(face: Interface) -> dict[str, str]:
     """The files beside the module: JavaScript, the types of it, an example page, and what tells Node that it is a
     module."""
     inputs = [_described(each, face) for each in face.inputs if each.atom is None]
-    outputs = [_described(each, face) for each in face.outputs]
+    outputs = [_described(each, face) for each in face.given_back]
     state = _with_offsets([(each, int(types.as_int(types.product(each.shape)))) for each, _ in face.state])
     lists = {"inputs": inputs, "outputs": outputs, "state": state}
     body = "\n".join(f"  {key}: [\n{_rows(rows)}  ]," for key, rows in lists.items())
@@ -81,11 +81,12 @@ def _rows(rows: Sequence[str]) -> str:
 
 def _described(each: Array, face: Interface) -> str:
     """An array of the interface, as JavaScript: its shape is a function of the sizes."""
-    shape = ", ".join(expression(dim, face) for dim in each.shape)
+    shape = ", ".join(expression(dim, face) for dim in each.room)
+    computed = f", computed: {json.dumps(face.shapes[each].name)}" if each.most is not None else ""
     known = [face.sizes.get(atom) if (atom := types.as_atom(dim)) is not None else None for dim in each.shape]
     return (
         f"{{ name: {json.dumps(each.name)}, type: {ARRAYS[each.dtype.name]}, sizes: {json.dumps(known)}, "
-        f"shape: (s) => [{shape}] }}"
+        f"shape: (s) => [{shape}]{computed} }}"
     )
 
 
@@ -148,7 +149,7 @@ def _types(face: Interface) -> str:
     )
     views, outputs = (
         "".join(f"  readonly {each.name}: Shaped<{ARRAYS[each.dtype.name]}>;\n" for each in some)
-        for some in (given, face.outputs)
+        for some in (given, face.given_back)
     )
     state = "".join(f"  readonly {each.name}: {ARRAYS[each.dtype.name]};\n" for each, _ in face.state)
     return TYPES.format(sizes=sizes, inputs=inputs, views=views, outputs=outputs, state=state)

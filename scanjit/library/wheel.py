@@ -137,7 +137,7 @@ def module(model: Model, file: str) -> str:
         helpers=harvest.text(),
         sizes=", ".join(f'("{made}", ctypes.c_int64)' for made in face.sizes.values()),
         inputs=", ".join(f'("{each.name}", ctypes.c_void_p)' for each in inputs),
-        outputs=", ".join(f'("{each.name}", ctypes.c_void_p)' for each in face.outputs),
+        outputs=", ".join(f'("{each.name}", ctypes.c_void_p)' for each in face.given_back),
         state=", ".join(f'("{a.name}", ctypes.c_{_field(a)} * {max(v.stored.size, 1)})' for a, v in face.state),
         variables=variables,
         arguments=", ".join(each.name for each in face.inputs),
@@ -165,10 +165,10 @@ def _lines(model: Model, copied: Mapping[str, str]) -> list[str]:
     fields = [each for each in face.inputs if each.atom is None]
     lines.append(f"sizes = _Sizes({', '.join(f'_{made}' for made in face.sizes.values())})")
     lines.append(f"inputs = _Inputs({', '.join(f'{each.name}.ctypes.data' for each in fields)})")
-    for i, each in enumerate(face.outputs):
-        shape = "".join(f"{_python(dim, known_sizes)}, " for dim in each.shape)
+    for i, each in enumerate(face.given_back):
+        shape = "".join(f"{_python(dim, known_sizes)}, " for dim in each.room)
         lines.append(f"_y{i} = np.empty(({shape}), {each.dtype.name!r})")
-    lines.append(f"outputs = _Outputs({', '.join(f'_y{i}.ctypes.data' for i, _ in enumerate(face.outputs))})")
+    lines.append(f"outputs = _Outputs({', '.join(f'_y{i}.ctypes.data' for i, _ in enumerate(face.given_back))})")
     lines.append(f"bytes_ = _library.{name}_workspace(ctypes.byref(sizes))")
     state = "ctypes.byref(_state)" if face.state else "None"
     given = f"*map(ctypes.byref, (sizes, inputs, outputs)), {state}, {copied['workspace']}(bytes_), bytes_"
@@ -178,6 +178,10 @@ def _lines(model: Model, copied: Mapping[str, str]) -> list[str]:
     else:
         lines.append(f"status = {call}")
     lines.append(f"{copied['checked']}(_library, {name!r}, status)")
+    for i, each in enumerate(face.outputs):
+        if each.most is not None:
+            shape = f"_y{len(face.outputs) + list(face.shapes).index(each)}"
+            lines.append(f"_y{i} = _y{i}.ravel()[:{shape}.prod()].reshape({shape})")
     flags = [] if graph.tree is None else graph.tree.stored()
     made = [f"{copied['complex_numbers']}(_y{i})" if pairs else f"_y{i}" for i, pairs in enumerate(flags)]
     return [*lines, f"return {nested(graph.tree and graph.tree.whole(), made)}"]

@@ -26,6 +26,10 @@ from scanjit.runtime.recipe import Recipe
 from scanjit.signatures import Array, DType
 from scanjit.types import Atom, Dim, Dimension
 
+NEW = {True: "new", False: "number"}
+"""What is written of an atom that is known here only, by whether it is certainly not negative: x[:n] may count from the
+end if n is any number."""
+
 
 class Known(NamedTuple):
     """What a recipe may refer to: the sizes of its graph, the arrays of its constants, and the nodes in it."""
@@ -88,7 +92,7 @@ class _Writer:
             elif atom.kind == "value" and atom.node in self.known.nodes():
                 self._add(atom, ["node", self.known.nodes()[atom.node]])
             else:
-                self._add(atom, [atom.kind, *map(self.value, atom.args)] if atom.args else ["new"])
+                self._add(atom, [atom.kind, *map(self.value, atom.args)] if atom.args else [NEW[atom.not_negative]])
         return self._numbers[atom]
 
     def _add(self, size: Atom | Dim, written: JSON) -> None:
@@ -137,8 +141,10 @@ class _Reader:
             for factors, number in terms:
                 total = types.product(self.sizes[index(i, len(self.sizes))] for i in factors) * integer(number) + total
             self.sizes.append(total)
-        elif kind == "new":
+        elif kind == NEW[True]:
             self.sizes.append(types.size())
+        elif kind == NEW[False]:
+            self.sizes.append(types.dim_of(Atom("value", None)))
         elif kind == "size":
             self.sizes.append(types.dim_of(self.known.sizes[index(rest[0], len(self.known.sizes))]))
         elif kind == "node":

@@ -116,7 +116,8 @@ def driver(face: Interface) -> str:
     name = face.name
     inputs = [each for each in face.inputs if each.atom is None]
     declared, read, written, freed = [], [], [], []
-    for struct, some in (("sizes", face.sizes), ("inputs", inputs), ("outputs", face.outputs), ("state", face.state)):
+    structs = {"sizes": face.sizes, "inputs": inputs, "outputs": face.given_back, "state": face.state}
+    for struct, some in structs.items():
         if some:
             declared.append(f"    {name}_{struct} {struct};")
     read += [f"    get(&sizes.{made}, sizeof(sizes.{made}));" for made in face.sizes.values()]
@@ -125,7 +126,7 @@ def driver(face: Interface) -> str:
         read += [f"    in_{each.name} = array(&bytes);", f"    get(in_{each.name}, (size_t)bytes);"]
         read.append(f"    inputs.{each.name} = (void *)in_{each.name};")
         freed.append(f"    give_back(in_{each.name});")
-    for each in face.outputs:
+    for each in face.given_back:
         declared.append(f"    int64_t bytes_{each.name};")
         read += [f"    outputs.{each.name} = array(&bytes_{each.name});"]
         read.append(f"    memset(outputs.{each.name}, 0x5a, (size_t)bytes_{each.name});")
@@ -134,10 +135,7 @@ def driver(face: Interface) -> str:
     if face.state:
         read.append(f"    if ({name}_state_init(&state) != 0)\n        return 8;")
         written += [f"    fwrite(state.{each.name}, 1, sizeof(state.{each.name}), file);" for each, _ in face.state]
-    given = {
-        key: f"&{key}" if some else "NULL"
-        for key, some in (("sizes", face.sizes), ("inputs", inputs), ("outputs", face.outputs), ("state", face.state))
-    }
+    given = {key: f"&{key}" if some else "NULL" for key, some in structs.items()}
     return _DRIVER.format(
         name=name, declared="\n".join(declared), read="\n".join(read), written="\n".join(written),
         freed="\n".join(freed), **given,
@@ -188,7 +186,7 @@ class Built:
         for array, each in zip(arrays, self.face.inputs, strict=True):
             if each.atom is None:
                 parts += [np.int64(array.nbytes).tobytes(), array.tobytes()]
-        shapes = [(each, tuple(map(number, each.shape))) for each in self.face.outputs]
+        shapes = [(each, tuple(map(number, each.room))) for each in self.face.given_back]
         parts += [np.int64(_bytes(each, shape)).tobytes() for each, shape in shapes]
         (self.folder / "given").write_bytes(b"".join(parts))
         command = [*self.before, "./driver", "given", "found"]
@@ -202,9 +200,14 @@ class Built:
         for each, shape in shapes:
             size = _bytes(each, shape)
             found.append(np.frombuffer(held[at : at + size], each.dtype).reshape([max(n, 0) for n in shape]))
-            at += max(size, each.dtype.itemsize) if len(found) > len(self.face.outputs) else size
+            at += max(size, each.dtype.itemsize) if len(found) > len(self.face.given_back) else size
         assert at == len(held)
-        return found[: len(self.face.outputs)], found[len(self.face.outputs) :]
+        state = found[len(self.face.given_back) :]
+        for each, shape in zip(self.face.shapes, found[len(self.face.outputs) :], strict=False):
+            i = self.face.outputs.index(each)
+            shape = np.where(self.status == 0, shape, 0)
+            found[i] = found[i].ravel()[: shape.prod()].reshape(shape)
+        return found[: len(self.face.outputs)], state
 
 
 def _bytes(each: Array, shape: tuple[int, ...]) -> int:

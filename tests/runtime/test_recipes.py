@@ -267,6 +267,16 @@ def test_computed_sizes_take_several_stages(folder: Path) -> None:
             np.testing.assert_array_equal(a, b)
 
 
+def test_a_computed_size_that_counts_from_the_end(folder: Path) -> None:
+    def made() -> CompiledFunction:
+        x = sj.tensor(("T", 2), name="x")
+        return sj.function([x], x[: sj.cast(x[:, 0].sum(), "int64")])
+
+    rows = np.ones((7, 2))
+    for _ in range(2):  # the second one reads what the first one left
+        assert made()(rows).shape == (7, 2) and made()(-rows / 2).shape == (4, 2)
+
+
 def test_an_index_out_of_bounds_is_explained(folder: Path) -> None:
     x, i = sj.vector("x"), sj.tensor((None,), "int64", name="i")
     messages = []

@@ -1,0 +1,73 @@
+"""The most that a dimension can be which a function computes: of loops with `until`, and of slices."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from scanjit import types
+from scanjit.ir import Node
+from scanjit.ops.scan import SCAN, Roles
+from scanjit.types import Atom, Dimension
+
+
+def most(dim: Dimension, known: Collection[Atom]) -> Dimension | None:
+    """A dimension of sizes in `known` that another one never exceeds; None if there is none.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> x, n = sj.vector("x"), sj.iscalar("n")
+    >>> (size,) = types.atoms(x.type.shape[0])
+    >>> most(x[:n].type.shape[0], {size}), most(sj.arange(n).type.shape[0], {size})
+    (x.shape[0], None)
+    """
+    total: Dimension = 0
+    for atoms, factor in types.terms(dim):
+        exact = types.monomial(atoms, factor)
+        if all(atom in known for atom in types.atoms(exact)):
+            total = total + exact
+            continue
+        if len(atoms) > 1 and not all(map(_not_negative, atoms)):
+            return None
+        if factor < 0:
+            if not all(map(_not_negative, atoms)):
+                return None
+            continue
+        bounds = [_most_of(atom, known) for atom in atoms]
+        term: Dimension = factor
+        for each in bounds:
+            if each is None:
+                return None
+            term = term * each
+        total = total + term
+    return total
+
+
+def _most_of(atom: Atom, known: Collection[Atom]) -> Dimension | None:
+    if atom in known:
+        return types.dim_of(atom)
+    if atom.kind == "value":
+        length = _length(atom.node)
+        return None if length is None else most(length, known)
+    bounds = [most(each, known) for each in atom.args]
+    some = [each for each in bounds if each is not None]
+    if atom.kind == "min" and some:
+        return some[0] if len(some) == 1 else types.minimum(*some)
+    if atom.kind == "max" and len(some) == 2:
+        return types.maximum(*some)
+    if atom.kind == "//" and some and isinstance(atom.args[1], int) and atom.args[1] > 0:
+        return some[0] // atom.args[1]
+    return None
+
+
+def _not_negative(atom: Atom) -> bool:
+    counted = atom.kind == "value" and _length(atom.node) is not None
+    return counted or types.not_negative(types.dim_of(atom))
+
+
+def _length(node: Node) -> Dimension | None:
+    """The most steps of the loop whose count of steps this is; None if it is something else."""
+    loop = node.operands[0] if node.operands else node
+    if loop.op is not SCAN or not loop.params["until"]:
+        return None
+    return loop.params["length"] if node.params.get("index") == Roles.of(loop).stacks.stop else None
