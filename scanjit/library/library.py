@@ -73,8 +73,8 @@ def export_library(
         If this is no compiled function, the name is no identifier, there is no such target or size, there is a library
         already, or no compiler.
     NotSupportedError
-        If the function calls Python, a guest of `from_numba` or LAPACK, or computes a size of which nothing says how large
-        it is at most; with the user's line.
+        If the function calls Python, a guest of `from_numba` or LAPACK, or computes a size that may be as large as it
+        likes; with the user's line.
 
     Examples
     --------
