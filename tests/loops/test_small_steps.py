@@ -301,3 +301,95 @@ def test_an_expensive_op_is_computed_in_one_lane_for_all(size, dtype):
     won, i, _, r = games(size, dtype)
     with pytest.raises(sj.OutOfBoundsError):
         emulated(won, i, np.full_like(i, size), r)
+
+
+# ---- rows that are parts of something larger -------------------------------------------------------------------------
+
+
+def path(x, p):
+    """Both coordinates of a point that turns, as rows of one array; by entries."""
+
+    def step(row, a, b):
+        return p[0] * a - p[1] * b + row, p[1] * a + p[0] * b - row
+
+    a, b = sj.scan(step, x, [sj.zeros(x.shape[1:], x.dtype)] * 2)
+    return sj.stack([a, b], axis=1)
+
+
+def backwards(x, p):
+    a, b = sj.scan(
+        lambda row, a, b: (p[0] * a + row, p[1] * b - a), x, [sj.ones(x.shape[1:], x.dtype)] * 2, go_backwards=True
+    )
+    return sj.concatenate([b, a, sj.tanh(a), b], axis=-1)
+
+
+def before_and_after(x, p):
+    """What a step begins with, what it ends with, and something else; one of them is read twice."""
+
+    def step(row, a, b):
+        new = p[0] * a + row
+        return new, p[1] * b + new, a, new * row
+
+    a, b, before, product = sj.scan(step, x, [sj.ones(x.shape[1:], x.dtype)] * 2 + [None, None])
+    return sj.stack([before, a, b, product], axis=0) + 0.0 * b[-1]
+
+
+def in_an_outer_scan(x, p):
+    def step(row, total):
+        a, b = sj.scan(lambda r, a, b: (p[0] * a + r, b + a * r), x, [row, total])
+        return (a * b).mean(0), sj.stack([b, a], axis=-1)
+
+    return sj.scan(step, x[:3], [sj.zeros(x.shape[1:], x.dtype), None])[1]
+
+
+PARTS = [path, backwards, before_and_after, in_an_outer_scan]
+
+
+def parted(model, shape, dtype, mode, gradient=False):
+    x, p = sj.tensor(("T", *shape), dtype, "x"), sj.tensor((2,), dtype, "p")
+    y = model(x, p)
+    outputs = [y, y[-1]]
+    if gradient:
+        outputs += sj.grad((y * y).sum(), [x, p])
+    return sj.function([p, x], outputs, mode=mode)
+
+
+def turns(shape, steps, dtype):
+    rng = np.random.default_rng(steps)
+    return [np.array([0.8, 0.3], dtype), (0.3 * rng.standard_normal((steps, *shape))).astype(dtype)]
+
+
+@pytest.mark.parametrize("model", PARTS)
+@pytest.mark.parametrize(("shape", "dtype"), [((1,), "float64"), ((3,), "float32"), ((300,), "float64")])
+@pytest.mark.parametrize("known", [True, False])
+def test_rows_are_stored_where_they_are_parts(model, shape, dtype, known):
+    made = shape if known else tuple("NM"[: len(shape)])
+    f, reference = (parted(model, made, dtype, mode) for mode in ("numba", "reference"))
+    for steps in (1, 2, 3, 40, 700 if shape != (300,) else 70):
+        check(f, reference, turns(shape, steps, dtype))
+
+
+@pytest.mark.parametrize("model", PARTS)
+def test_rows_that_are_parts_emulated(model):
+    f, reference = (parted(model, (5,), "float64", mode, gradient=True) for mode in ("emulate", "reference"))
+    for steps in (1, 2, 9):
+        check(f, reference, turns((5,), steps, "float64"))
+
+
+@pytest.mark.parametrize("model", PARTS)
+def test_gradients_of_rows_that_are_parts(model):
+    f, reference = (parted(model, (2,), "float64", mode, gradient=True) for mode in ("numba", "reference"))
+    for steps in (1, 33, 500):
+        check(f, reference, turns((2,), steps, "float64"))
+
+
+@pytest.mark.parametrize("steps", [0, 1, 300])
+def test_one_nest_writes_the_path_of_a_point(steps):
+    """Nothing is copied: the nest of the scan has both coordinates in registers, and stores them side by side."""
+    x, p = sj.tensor(("T",), name="x"), sj.tensor((2,), name="p")
+    f, reference = (sj.function([p, x], path(x, p), mode=mode) for mode in ("numba", "reference"))
+    blocks = sj.dprint(f, "str", stage="blocks")
+    assert sum("concatenate[" in line for line in blocks.splitlines()) == 2
+    assert "T" not in "".join(line for line in blocks.splitlines() if line.startswith("temporary"))
+    given = turns((), steps, "float64")
+    np.testing.assert_allclose(f(*given), reference(*given), rtol=1e-10)

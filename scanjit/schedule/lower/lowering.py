@@ -10,6 +10,8 @@ from scanjit import ir, types
 from scanjit.errors import InternalError
 from scanjit.ir import Node, Op
 from scanjit.ops import View
+from scanjit.ops.scan import SCAN, Roles
+from scanjit.ops.view import DIMSHUFFLE
 from scanjit.records import record
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.places import choose_stored
@@ -68,6 +70,23 @@ def is_small(shape: tuple[Dimension, ...]) -> bool:
         return True
     size = types.product(shape)
     return len(shape) == 2 and isinstance(size, int) and size <= SMALL
+
+
+def _rows_of_scan(part: Node, place: Ref, uses: Counter[Node]) -> tuple[Node, Ref] | None:
+    """If a part of something larger is what a scan stacks, with its axes in some order, and nothing else reads it: the
+    result of the scan, and where it lies in the `place` of the part."""
+    strides = place.strides
+    if part.op is DIMSHUFFLE and uses[part] == 1:
+        order, (base,) = part.params["order"], part.operands
+        if set(range(base.ndim)).difference(order):
+            return None
+        strides = tuple(strides[order.index(axis)] for axis in range(base.ndim))
+        part = base
+    if part.op is not ir.PART or part.args[0].op is not SCAN or uses[part] != 1:
+        return None
+    if part.params["index"] not in Roles.of(part.args[0]).stacks:
+        return None
+    return part, Ref(place.buffer, place.offset, part.type.shape, strides)
 
 
 class Lowering:
@@ -162,6 +181,8 @@ class Lowering:
                     if part.op.goes_anywhere and part not in self.places and part not in self.destinations:
                         self.stored.add(part)
                         self.destinations[part] = place
+                    elif (found := _rows_of_scan(part, place, uses)) is not None:
+                        self.destinations.setdefault(*found)
 
     def new_place(self, node: Node, name: str = "") -> Ref:
         """A place of its own for a node."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from scanjit.ir import Node
+from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.lowering import AssemblyRule, Lowering
 from scanjit.schedule.lower.region import Item
 from scanjit.schedule.nests import Ref
@@ -26,7 +27,7 @@ class ConcatenateRule(AssemblyRule):
         whole = lowering.destination(node)
         makers: list[Item] = []
         for part, window in self.parts(node, whole):
-            place = lowering.places.get(part)
+            place = maps.view_ref(part, lowering.places.get)
             if place is None or place.buffer is not window.buffer or place.offset != window.offset:
                 makers.append(lowering.copy(part, window))
             makers += lowering.read_by_others(part)

@@ -16,7 +16,7 @@ from scanjit.schedule.lower.lowering import Lowering
 from scanjit.schedule.lower.ops.late import late_last
 from scanjit.schedule.lower.ops.step import Step
 from scanjit.schedule.lower.values import NotInline, ValueBuilder
-from scanjit.schedule.nests import Access, Load, Nest, NestLoop, Ref, Register, Store, Value
+from scanjit.schedule.nests import Access, Buffer, Load, Nest, NestLoop, Ref, Register, Store, Value
 from scanjit.schedule.nests.plan import Plan
 from scanjit.types import Dimension
 
@@ -120,15 +120,16 @@ def _unrolled(plan: Plan) -> int:
 
 def _stores(plan: Plan, at: maps.IndexMap, updates: Sequence[Value], outputs: Sequence[Value]) -> Iterator[Store]:
     """What each step stores in the row `at`: the carries with a trajectory, and the outputs that are no such carry."""
-    written = set()
+    carried: set[Buffer] = set()
+    written: set[Ref] = set()
     for i, carry in enumerate(plan.carries):
         if carry.trajectory and not plan.is_shared(i):
-            written.add(carry.store.buffer)
+            carried.add(carry.store.buffer)
             rows = carry.store.window(0, 0 if plan.reverse else carry.reach, plan.length)
             yield Store(maps.place(rows, at), updates[i])
     for y, value in zip(plan.ys, outputs, strict=True):
-        if y.buffer not in written:
-            written.add(y.buffer)
+        if y.buffer not in carried and y not in written:
+            written.add(y)
             yield Store(maps.place(y, at), value)
 
 

@@ -1,5 +1,6 @@
 """Where the carries and the outputs of a scan lie."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from scanjit import ir, types
@@ -21,14 +22,16 @@ def make_plan(lowering: Lowering, node: Node, step: Step, pointwise: bool) -> Pl
 
     A carry needs a trajectory (memory for all steps) if its values are an output too. A carry with a lag needs one also
     in three other cases: if the scan may be one nest (`pointwise`), if its last values are read after the loop, or if
-    there are checkpoints.
+    there are checkpoints. An output that is a part of something larger is stored there, if a nest holds the carry in a
+    register.
     """
     roles, length, reverse = Roles.of(node), node.params["length"], node.params["reverse"]
     carries: list[CarryMemory] = []
+    given = _given(lowering, node, step) if pointwise else {}
     once = {} if pointwise or node.params["checkpoint"] is not None else overwritten(step)
     for i, (before, after) in enumerate(zip(step.carries, step.new, strict=True)):
         lag = roles.lags.get(i)
-        trajectory = any(y is after or y is before for y in step.ys)
+        trajectory = any((y is after or y is before) and y not in given for y in step.ys)
         if lag is not None:
             trajectory = trajectory or pointwise or ir.PART(node, index=i) in lowering.nodes
             trajectory = trajectory or node.params["checkpoint"] is not None
@@ -42,9 +45,19 @@ def make_plan(lowering: Lowering, node: Node, step: Step, pointwise: bool) -> Pl
     known: dict[Node, Ref] = {}
     for y in step.ys:
         if y not in known:
-            place = _carried(carries, step, y, length, reverse)
+            place = given.get(y) or _carried(carries, step, y, length, reverse)
             known[y] = place or lowering.new_memory(node, y, (length, *y.type.shape), "ys")
     return Plan(node, roles, types.counter("step"), types.counter("row"), carries, [known[y] for y in step.ys])
+
+
+def _given(lowering: Lowering, node: Node, step: Step) -> dict[Node, Ref]:
+    """The outputs that are to lie in places that others chose. With checkpoints or lags, later steps read them where
+    carries lie."""
+    roles = Roles.of(node)
+    if node.params["checkpoint"] is not None or roles.lags:
+        return {}
+    places, often = [lowering.destinations.get(ir.PART(node, index=i)) for i in roles.stacks], Counter(step.ys)
+    return {y: place for y, place in zip(step.ys, places, strict=True) if place is not None and often[y] == 1}
 
 
 def _shared(carries: Sequence[CarryMemory], node: Node, step: Step, i: int, reach: Dimension) -> Ref | None:
