@@ -176,3 +176,18 @@ def test_a_step_that_reads_a_part_of_rows_that_lie_apart(part: slice) -> None:
     values = np.random.default_rng(0).normal(size=(9, 40))
     expected = sj.function([x], states, mode="reference")(values)
     np.testing.assert_allclose(sj.function([x], states, mode="emulate")(values), expected, rtol=1e-12)
+
+
+def test_blocks_of_time_read_long_pieces_of_series_whose_steps_lie_side_by_side() -> None:
+    """The total of all series: 8 steps of 2,000 series would fill what stays near, and be a line of the cache each."""
+    values = CASES["values"][0].sum()
+    program = schedule([P, R], rewrite([values]).outputs, host.target())
+    (blocks,) = (statement for statement in program.suite if isinstance(statement, Blocks))
+
+    def steps(series: int) -> int:
+        return types.evaluate(blocks.size, dict(zip(map(types.as_atom, R.type.shape), (series, 1000), strict=True)))
+
+    near = host.target().near_bytes
+    assert 16 <= steps(near // 128) <= 32
+    assert steps(near // 1024) > 32
+    assert steps(10 * near) == 1

@@ -70,7 +70,7 @@ def test_the_steps_of_a_loop_and_of_its_gradient(noted: Noted) -> None:
 @pytest.mark.parametrize("backwards", [False, True])
 def test_blocks_of_time(noted: Noted, backwards: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before each block, and in it, the steps since the beginning."""
-    monkeypatch.setattr("scanjit.schedule.time.blocks._size", lambda chain, near: 3)
+    monkeypatch.setattr("scanjit.schedule.time.blocks._size", lambda chain, nests, near: 3)
     v = sj.matrix("v", "float64")
     h = sj.scan(lambda row, h: np.tanh(row @ v + h @ W), X, sj.zeros((2, 3)), go_backwards=backwards)[-1]
     f = sj.function([X, v, W], h, mode="emulate")

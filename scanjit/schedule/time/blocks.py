@@ -17,9 +17,16 @@ LEAST_TURNS = 4
 """A stretch has so many times as many steps as the lag of a ring, whose last values are copied at its start and end."""
 
 
+LEAST_PIECE = 256
+"""A stretch has so many bytes of each series of an argument whose steps lie side by side: short pieces are read slowly,
+and each takes one more line of the cache than it fills."""
+MOST_CACHES = 4
+"""For that, short buffers may have so many times `near_bytes`."""
+
+
 def blocked(chain: Chain, nests: Mapping[Statement, Nest], target: Target) -> tuple[list[Statement], list[str]]:
     """The statements of a chain: what is made once before, the loop over stretches, what is left. And the notes."""
-    plan, size = chain.plan, _size(chain, target.near_bytes)
+    plan, size = chain.plan, _size(chain, nests, target.near_bytes)
     more = {plan.carries[i].store.buffer: plan.carries[i].reach for i in chain.rings}
     short = {b: changed(b, shape=(size + more.get(b, 0), *b.shape[1:])) for b in _short(chain)}
     first, rows = types.counter("first"), types.counter("rows")
@@ -48,14 +55,25 @@ def _short(chain: Chain) -> list[Buffer]:
     return [*chain.short, *(chain.plan.carries[i].store.buffer for i in chain.rings)]
 
 
-def _size(chain: Chain, near_bytes: int) -> Dimension:
+def _size(chain: Chain, nests: Mapping[Statement, Nest], near_bytes: int) -> Dimension:
     """How many steps a stretch has: as many as read and write about `near_bytes` in short buffers."""
     plan = chain.plan
     step = sum((types.product(buffer.shape[1:]) * buffer.dtype.itemsize for buffer in _short(chain)), start=0)
     size = types.maximum(near_bytes // types.maximum(step, 1), 1)
+    if itemsize := max((_series(nests[statement]) for statement in chain.before), default=0):
+        longer = MOST_CACHES * near_bytes // types.maximum(step, 1)
+        size = types.maximum(size, types.minimum(longer, LEAST_PIECE // itemsize))
     for found in chain.sums.values():
         if (depth := depth_of(found)) is not None:
             size = types.maximum(size, (DEPTH - 1) // types.maximum(depth, 1) + 1)
     for i in chain.rings:
         size = types.maximum(size, plan.carries[i].reach * LEAST_TURNS)
     return types.minimum(plan.length, size)
+
+
+def _series(nest: Nest) -> int:
+    """The bytes of an element of series that a nest over time reads, whose steps lie side by side; 0 if there are
+    none."""
+    time = nest.space[0]
+    read = [access for access, written in nest.accesses() if not written and access.strides.get(time) in (1, -1)]
+    return max((access.buffer.dtype.itemsize for access in read if len(access.strides) > 1), default=0)
