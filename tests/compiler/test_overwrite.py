@@ -42,7 +42,7 @@ def summed(i: Any, j: Any, x: Any, p: Any, q: Any) -> Any:
 
 
 def stopped(i: Any, j: Any, x: Any, p: Any, q: Any) -> Any:
-    """The loop may end early: all carries are stacked."""
+    """The loop may end early."""
     return [p[i].inc(x), q[j].inc(p[j])], sj.until(p[i] > 3.0)
 
 
@@ -79,7 +79,7 @@ STEPS = {  # how many carries are changed where they lie
     exchanged: 1,
     between: 2,
     summed: 2,
-    stopped: 0,
+    stopped: 2,
     several: 1,
     chosen_later: 1,
     passed_on: 0,
