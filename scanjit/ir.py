@@ -317,9 +317,18 @@ def as_node(value: object) -> Node:
         raise errors.ArgumentError(
             "this is neither a symbol nor something to make an array of",
             got=f"{value!r} ({type(value).__name__})",
-            fix="of a layer, take get_output(layer), or its input_var" if hasattr(value, "get_output_for") else "",
+            fix=_in_place_of(value),
         )
     return constant(array)
+
+
+def _in_place_of(value: object) -> str:
+    """What to write where a value stands that is no symbol: for a layer its output, for a function its result."""
+    if hasattr(value, "get_output_for"):
+        return "of a layer, take get_output(layer), or its input_var"
+    if callable(value) and not isinstance(value, type):
+        return "call it with symbols and give its result, such as f(x); for its derivatives: sj.value_and_grad(f)"
+    return ""
 
 
 class Parametrized:

@@ -63,7 +63,9 @@ def _dimension(size: Any, tensor: str | None, axis: int) -> Dimension:
 class _Maker(Protocol):
     """A function that makes a new symbol of a certain rank."""
 
-    def __call__(self, name: str | None = None, dtype: DTypeLike | None = None) -> Node: ...
+    def __call__(self, name: str | None = None, dtype: DTypeLike | None = None) -> Node:
+        """A new symbol, of the rank and dtype that the name of the function says. See `tensor`."""
+        ...
 
 
 def _maker(ndim: int, fixed: str | None = None) -> _Maker:

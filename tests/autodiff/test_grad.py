@@ -453,3 +453,9 @@ def test_the_derivatives_of_a_reciprocal_divide_once() -> None:
     first = sj.grad((1 / x).sum(), x)
     nodes = ir.walk(run([1 / x, first, sj.grad(first.sum(), x)]).outputs)
     assert sum(node.op.name == "div" for node in nodes) == 1
+
+
+@pytest.mark.parametrize("derivative", [sj.grad, sj.hessian, sj.jacobian])
+def test_a_function_in_the_place_of_its_result_is_an_error_that_says_what_to_write(derivative: Any) -> None:
+    with pytest.raises(errors.ArgumentError, match=r"give its result, such as f\(x\).*sj.value_and_grad"):
+        derivative(lambda x: (x * x).sum(), sj.vector("x"))
