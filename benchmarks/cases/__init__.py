@@ -24,6 +24,7 @@ MODULES = (
         "narrow",
         "special",
         "byhand",
+        "machines",
     ),
 )
 

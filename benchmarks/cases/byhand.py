@@ -477,10 +477,10 @@ def needleman_wunsch(x: Any, y: Any) -> Any:
 # ---- cases -----------------------------------------------------------------------------------------------------------
 
 
-def _by_python(loop: str, **arguments: Any) -> tape.Array:
+def _by_python(module: str, loop: str, **arguments: Any) -> tape.Array:
     """The loop that is written for Numba, run by Python."""
     values = [value.value if isinstance(value, tape.Array) else value for value in arguments.values()]
-    return tape.Array(getattr(importlib.import_module("benchmarks.cases.byhand_numba"), loop).py_func(*values))
+    return tape.Array(getattr(importlib.import_module(f"benchmarks.cases.{module}"), loop).py_func(*values))
 
 
 def case(
@@ -492,8 +492,9 @@ def case(
     value: tuple[str, ...] = (),
     loop: str = "",
     reference: Callable[..., tape.Array] | None = None,
+    module: str = "byhand_numba",
 ) -> Case:
-    """A recurrence and its `loop` for Numba; with a gradient of `p` if there is a `reference` that has one."""
+    """A recurrence and its `loop` in a module of loops for Numba; with a gradient of `p` if a `reference` has one."""
     loop = loop or model.__name__
     return Case(
         name=name,
@@ -501,10 +502,10 @@ def case(
         sizes=[sizes],
         quick={key: min(size, 20) for key, size in sizes.items()},
         data=data,
-        reference=reference or partial(_by_python, loop),
+        reference=reference or partial(_by_python, module, loop),
         make={
             "scanjit": scanjit.program(lambda unroll, **symbols: model(**symbols)),
-            "numba": numba.program("byhand_numba", loop),
+            "numba": numba.program(module, loop),
         },
         value=value,
         wrt=() if reference is None else ("p",),

@@ -1,0 +1,141 @@
+"""More small recurrences beside a loop that one writes for Numba: queues, walks, intervals, a stack, a turning point.
+
+The reference is that loop (`machines_numba`), run by Python itself.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from benchmarks.case import Arrays, Sizes
+from benchmarks.cases.byhand import FREE, LONG, MANY, case, series
+from benchmarks.cases.common import Draw
+
+
+def customers(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
+    """When customers arrive, and how long each is served."""
+    T = sizes["T"]
+    arrives, lasts = np.cumsum(rng.exponential(1.0, T)), rng.exponential(0.9, T)
+    return {"arrives": arrives.astype(dtype), "lasts": lasts.astype(dtype)}
+
+
+def directions(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
+    """Steps in four directions, and the counts of a grid."""
+    return {"way": rng.integers(0, 4, sizes["T"]), "grid": np.zeros((32, 32), dtype)}
+
+
+def program(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
+    """What a stack machine runs: it pushes numbers (0), adds (1), multiplies (2) and subtracts (3)."""
+    T = sizes["T"]
+    op = np.where(rng.random(T) < 0.5, 0, rng.integers(1, 4, T))
+    return {"op": op, "x": (0.5 * rng.standard_normal(T)).astype(dtype)}
+
+
+def two_columns(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
+    """Points, and an angle."""
+    return {"x": Draw(rng, dtype).normal(sizes["T"], 2), "p": np.array([0.9, 0.3], dtype)}
+
+
+def units(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
+    """A series of two numbers, and the weights of three units."""
+    draw = Draw(rng, dtype)
+    return {"x": draw.normal(sizes["T"], 2), "W": draw.normal(2, 9), "U": draw.normal(3, 9)}
+
+
+def waiting(arrives: Any, lasts: Any) -> Any:
+    """How long each customer of one server waits."""
+    import scanjit as sj
+
+    def step(arrives: Any, lasts: Any, free: Any) -> Any:
+        begins = sj.maximum(arrives, free)
+        return begins + lasts, begins - arrives
+
+    return sj.scan(step, [arrives, lasts], [0.0, None])[1]
+
+
+def covered(arrives: Any, lasts: Any) -> Any:
+    """The length of what intervals cover together."""
+    import scanjit as sj
+
+    def step(begin: Any, length: Any, end: Any, total: Any) -> Any:
+        last = begin + length
+        return sj.maximum(end, last), total + sj.maximum(0.0, last - sj.maximum(begin, end))
+
+    return sj.scan(step, [arrives, lasts], [0.0, 0.0])[1][-1]
+
+
+def walk(way: Any, grid: Any) -> Any:
+    """How often a walk comes to each place of a grid."""
+    import scanjit as sj
+
+    def step(way: Any, i: Any, j: Any, grid: Any) -> Any:
+        move = lambda more, less: sj.where(sj.equal(way, more), 1, 0) - sj.where(sj.equal(way, less), 1, 0)
+        i, j = sj.clip(i + move(0, 1), 0, 31), sj.clip(j + move(2, 3), 0, 31)
+        return i, j, grid[i, j].inc(1.0)
+
+    return sj.scan(step, way, [0, 0, grid])[-1][-1]
+
+
+def stack_machine(op: Any, x: Any) -> Any:
+    """The top of a stack of 16 numbers after each instruction; one that cannot be done does nothing."""
+    import scanjit as sj
+
+    def step(op: Any, x: Any, stack: Any, size: Any) -> Any:
+        a, b = stack[sj.maximum(size - 1, 0)], stack[sj.maximum(size - 2, 0)]
+        pushes, joins = sj.equal(op, 0) & (size < 16), (op > 0) & (size >= 2)
+        joined = sj.where(sj.equal(op, 1), a + b, sj.where(sj.equal(op, 2), a * b, a - b))
+        at = sj.where(pushes, size, sj.maximum(size - 2, 0))
+        stack = stack[at].set(sj.where(pushes, x, sj.where(joins, joined, stack[at])))
+        size = size + sj.where(pushes, 1, sj.where(joins, -1, 0))
+        return stack, size, stack[sj.maximum(size - 1, 0)]
+
+    return sj.scan(step, [op, x], [sj.zeros(16, x.dtype), 0, None])[-1]
+
+
+def rotation(x: Any, p: Any) -> Any:
+    """A point that turns and is pushed."""
+    import scanjit as sj
+
+    turn = sj.stack([p[0], -p[1], p[1], p[0]]).reshape((2, 2))
+    return sj.scan(lambda x, h: turn @ h + x, x, sj.zeros(2, x.dtype))
+
+
+def small_gru(x: Any, W: Any, U: Any) -> Any:
+    """A GRU of three units."""
+    import scanjit as sj
+
+    def step(x: Any, h: Any) -> Any:
+        z, u = x @ W, h @ U
+        r, f = sj.sigmoid(z[:3] + u[:3]), sj.sigmoid(z[3:6] + u[3:6])
+        return f * h + (1.0 - f) * sj.tanh(z[6:] + r * u[6:])
+
+    return sj.scan(step, x, sj.zeros(3, x.dtype))
+
+
+def holt(x: Any, p: Any) -> Any:
+    """Exponential smoothing of a level and a trend."""
+    import scanjit as sj
+
+    def step(x: Any, level: Any, slope: Any) -> Any:
+        new = p[0] * x + (1.0 - p[0]) * (level + slope)
+        return new, p[1] * (new - level) + (1.0 - p[1]) * slope
+
+    level, slope = sj.scan(step, x, [0.0, 0.0])
+    return level + slope
+
+
+case = partial(case, module="machines_numba")
+QUEUE = {"arrives": {0: "T"}, "lasts": {0: "T"}}
+
+CASES = [
+    case("waiting times", waiting, customers, QUEUE, MANY, ("T",)),
+    case("union of intervals", covered, customers, QUEUE, MANY),
+    case("walk on a grid", walk, directions, {"way": {0: "T"}}, MANY),
+    case("stack machine", stack_machine, program, {"op": {0: "T"}, "x": {0: "T"}}, LONG, ("T",)),
+    case("rotation", rotation, two_columns, FREE, MANY, ("T",)),
+    case("GRU, 3 units", small_gru, units, FREE, LONG, ("T",)),
+    case("level and trend", holt, partial(series, p=[0.3, 0.1]), FREE, MANY, ("T",)),
+]
