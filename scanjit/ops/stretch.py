@@ -15,10 +15,9 @@ from scanjit.types import Dimension, Type
 
 
 def require_sizes(shape: Sequence[Dimension]) -> None:
-    """Sizes that are computed values must not be negative; sizes of tensors never are."""
+    """Sizes must not be negative, as `n - 2` is for a tensor of one row."""
     for dim in shape:
-        if any(atom.kind == "value" for atom in types.atoms(dim)):
-            types.require(0, dim, "a size must not be negative: {right}", errors.ShapeError)
+        types.require(0, dim, "a size must not be negative: {right}", errors.ShapeError)
 
 
 def _broadcast_infer(x: Type, *, shape: tuple[Dimension, ...]) -> Type:

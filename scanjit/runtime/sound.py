@@ -46,11 +46,17 @@ def check(node: Node) -> None:
 
 
 def _check_names(node: Node) -> None:
-    """Raise an error if a parameter is missing or is none of the op's."""
-    wanted = _names(node.op)
-    if wanted is not None and node.params.keys() != wanted:
+    """Raise an error if a parameter is missing or is none of the op's. One that has a default may be missing: the file
+    may be older than the parameter."""
+    names = _names(node.op)
+    if names is None:
+        return
+    needed, optional = names
+    if not needed <= node.params.keys() <= needed | optional:
         raise errors.FormatError(
-            f"{node.op.name} has other parameters than it should", got=sorted(node.params), expected=sorted(wanted)
+            f"{node.op.name} has other parameters than it should",
+            got=sorted(node.params),
+            expected=sorted(needed | optional),
         )
 
 
@@ -67,16 +73,18 @@ _LEAVES: dict[Op, set[str]] = {
 }
 
 
-def _names(op: Op) -> set[str] | None:
-    """The names of an op's parameters; None if they cannot be known."""
+def _names(op: Op) -> tuple[set[str], set[str]] | None:
+    """The names of an op's parameters without and with a default; None if they cannot be known."""
     if op in _LEAVES:
-        return _LEAVES[op]
+        return _LEAVES[op], set()
     for function in (op.infer, op.reference):
         if isinstance(function, FunctionType):
             kinds = inspect.signature(function).parameters.values()
             if not any(kind.kind is kind.VAR_KEYWORD for kind in kinds):
-                return {kind.name for kind in kinds if kind.kind is kind.KEYWORD_ONLY}
-    return set() if isinstance(op, Elementwise) else None
+                named = [kind for kind in kinds if kind.kind is kind.KEYWORD_ONLY]
+                optional = {kind.name for kind in named if kind.default is not kind.empty}
+                return {kind.name for kind in named} - optional, optional
+    return (set(), set()) if isinstance(op, Elementwise) else None
 
 
 def _check_elementwise(node: Node, op: Elementwise) -> None:
@@ -172,6 +180,7 @@ _ALLOWED: dict[str, Callable[[Any], bool]] = {
     "dilation": _WHOLE_NUMBERS,
     "dim": _size,
     "dtype": lambda value: isinstance(value, np.dtype) and value in types.DTYPES,
+    "error": lambda value: isinstance(value, str),
     "high": _number,
     "index": _whole,
     "lags": _PLACED,

@@ -229,6 +229,24 @@ def test_sizes_are_checked_at_run_time() -> None:
 
 
 @pytest.mark.parametrize("mode", ["reference", "emulate"])
+def test_sizes_that_follow_from_an_array(mode: str) -> None:
+    """`n - 2` for an array of one row."""
+    x = sj.matrix("x")
+    n = x.shape[0]
+    makers = {
+        "broadcast_to": sj.broadcast_to(x.sum(axis=0), (n - 2, 3)),
+        "full": sj.full((n - 2, 3), 1.0),
+        "tile": sj.tile(x.sum(axis=0), n - 2),
+        "in a step": sj.scan(lambda row, total: total + sj.ones(n - 2).sum() + row.sum(), x, sj.constant(0.0)),
+    }
+    for made in makers.values():
+        f = sj.function([x], made, mode=mode)
+        f(np.ones((3, 3)))
+        with pytest.raises(errors.ShapeError, match="must not be negative: -1"):
+            f(np.ones((1, 3)))
+
+
+@pytest.mark.parametrize("mode", ["reference", "emulate"])
 def test_specified_shapes(mode: str) -> None:
     """Of inputs, of what is cut to a computed size, and inside of a loop; errors show both shapes whole."""
     x, w, n = sj.matrix("x"), sj.vector("w"), sj.iscalar("n")
