@@ -13,6 +13,7 @@ MODULES = (
         "ctc",
         "spectral",
         "orders",
+        "windows",
         "ragged",
         "stack",
         "layers",

@@ -19,6 +19,8 @@ from scanjit.rewrite.engine import Rules
 from scanjit.rewrite.match import is_elementwise, is_filled, is_zero, like, scalar, stretch
 
 rules = Rules()
+taken_apart = Rules()
+"""The rules of what stands for other nodes. They are applied even to a graph that is not to be rewritten."""
 FOLDED_BYTES = 4096
 
 
@@ -203,12 +205,14 @@ def cast(node: Node) -> Node | None:
 
 @rules.rule(ops.LESS)
 def remainder_is_not_negative(node: Node) -> Node | None:
-    """x % n < 0 -> false, for integers and a known n > 0: an index into a ring is not counted from its end"""
+    """x % n < 0 -> false, for integers and an n that is a size, or known and above 0: so an index into a ring is never
+    counted from its end"""
     left, right = node.operands
     if left.op is not ops.MOD or not left.type.kind.integral or not is_zero(right):
         return None
     by = scalar(left.operands[1])
-    return full(False, node.type.shape, "bool") if by is not None and by > 0 else None
+    positive = left.operands[1].op is SIZE if by is None else by > 0
+    return full(False, node.type.shape, "bool") if positive else None
 
 
 @rules.rule(ops.WHERE)
@@ -247,7 +251,7 @@ def via(node: Node) -> Node | None:
     return node.operands[0]
 
 
-@rules.nested(PART, of=[CUSTOM])
+@taken_apart.nested(PART, of=[CUSTOM])
 def custom(node: Node, given: Node) -> Node | None:
     """part(custom(x, y), 0) -> x: the rule for the derivative of x by y, which has been taken"""
     return given.operands[node.params["index"]]

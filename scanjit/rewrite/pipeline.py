@@ -30,7 +30,14 @@ from scanjit.rewrite.windows import push_slices
 
 Pass = Callable[[list[Node], list[Note]], list[Node]]
 
-RULES = branch_rules | algebra.rules | algebra_shape.rules | algebra_index.rules | algebra_linalg.rules
+RULES = (
+    branch_rules
+    | algebra.rules
+    | algebra.taken_apart
+    | algebra_shape.rules
+    | algebra_index.rules
+    | algebra_linalg.rules
+)
 """The table of local algebra."""
 
 VERIFY = os.environ.get("SCANJIT_VERIFY", "0") not in ("", "0")
@@ -63,7 +70,7 @@ def straight_lines(outputs: list[Node], notes: list[Note]) -> list[Node]:
 def lower(outputs: Sequence[Node]) -> list[Node]:
     """Bring a graph into the form that can be scheduled. Systems of equations are written as they are computed, loops
     inside of steps count their steps, and sizes that branches use are computed before the branches."""
-    nodes = Rewriter(factor.small | factor.large)(outputs)
+    nodes = Rewriter(factor.small | factor.large | algebra.taken_apart)(outputs)
     return nodes if sizes_are_given(nodes) else sizes_outside(all_own_lengths(nodes), [])
 
 

@@ -44,6 +44,8 @@ PROGRAMS: dict[str, Callable[[], tuple[list[Any], Any]]] = {
     "roll rows": lambda: ([M, T], sj.roll(M, T, axis=0)),
     "gradient of roll": lambda: ([X, T], sj.grad((sj.roll(X, T) ** 3).sum(), X)),
     "roll in steps": lambda: ([X, AT], sj.scan(lambda t, h: sj.roll(h, t) * 0.5 + X, AT, X)[-1]),
+    "ring": lambda: ([X, T], X[(T + sj.arange(X.shape[0])) % X.shape[0]]),
+    "known ring": lambda: ([V, T], sj.specify_shape(V, (400,))[(T + sj.arange(300)) % 400].inc(2.0)),
     "rows": lambda: ([M, AT], sj.vmap(lambda row, t: row[t : t + WIDTH].inc(1.0))(M, AT)),
 }
 

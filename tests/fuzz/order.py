@@ -34,6 +34,8 @@ def ordered(b: Builder) -> Node | None:
     elif way == 5 and x.dtype.kind == "f":
         return st.median(x, axis)
     elif way == 6 and x.dtype.kind == "f":
+        if b.chance(0.3):
+            return st.percentile(x, b.rnd.choice((0, 25, 90)), axis)
         return st.quantile(x, b.rnd.choice((0.0, 0.3, 0.5, 1.0)), axis, b.rnd.choice(("linear", "lower", "higher")))
     else:
         return None
@@ -48,8 +50,13 @@ def searched(b: Builder) -> Node | None:
     v = b.pick(lambda n: n in b.exact, "fi")
     if x is None or v is None or v.ndim > 3:
         return None
-    way = b.rnd.randrange(3)
-    if way == 2:
+    way = b.rnd.randrange(4)
+    if way == 3:
+        n = b.pick(lambda n: n in b.exact and 0 < n.ndim < 3, "iu")
+        made = None if n is None else st.unique(st.cast(n, "int64") % 3, 4, fill_value=7)
+        if made is None:
+            return None
+    elif way == 2:
         n = b.pick(lambda n: n in b.exact and n.ndim == 1, "iu")
         if n is None:
             return None

@@ -40,7 +40,16 @@ def decomposed(b: Builder) -> Node | None:
     noise = _clean(b, *lead, n, n)
     spread = st.as_tensor([1.0, 3.0, 6.0][:n]).astype(noise.dtype) * st.eye(n, dtype=noise.dtype)
     a = noise * noise.dtype.type(0.1) + spread
-    way = b.rnd.randrange(7)
+    way = b.rnd.randrange(11)
+    if way == 7:
+        return b.tame(st.pinv(a))
+    if way == 8:
+        return b.tame(st.lstsq(a, st.cast(_clean(b, *lead, n, 2), a.dtype)).x if b.chance(0.7) else st.pinv(a[..., :1]))
+    if way == 9:
+        return b.tame(st.kron(a, st.cast(_clean(b, 2, n), a.dtype)))
+    if way == 10:
+        factor = st.cholesky(st.matmul(a, st.swapaxes(a, -1, -2)))
+        return b.tame(st.cho_solve((factor, True), st.cast(_clean(b, *lead, n, 2), a.dtype)))
     if way == 0:
         return b.tame(st.expm(a * a.dtype.type(0.3)))
     if way == 1:

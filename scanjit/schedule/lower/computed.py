@@ -119,7 +119,9 @@ def _wrapped(value: Value, size: Dimension) -> tuple[Axis, Value] | None:
     if not isinstance(value, Apply) or value.op is not MOD or value.dtype != "int64":
         return None
     inner, modulus = value.args
-    if not isinstance(modulus, Position) or modulus.strides or modulus.offset not in (size, types.maximum(size, 1)):
+    known = isinstance(modulus, Literal) and modulus.number == size
+    named = isinstance(modulus, Position) and not modulus.strides and modulus.offset in (size, types.maximum(size, 1))
+    if not known and not named:
         return None
     at, rest = split(inner)
     least, most = _reach(at)
