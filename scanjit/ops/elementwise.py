@@ -599,10 +599,48 @@ ISINF = _question("isinf", np.isinf)
 
 def _complex_sqrt(z: Node) -> Node:
     x, y = z.args
-    far = SQRT((ABS(x) + hypot(x, y)) * 0.5)  # the part that is further from zero
-    near = ABS(y) / (2 * where(far == 0, 1, far))
+    below = (y < 0) | ((y == 0) & (1 / y < 0))  # -0.0 too, which says on which side of the cut z lies
+    size = where(below, -y, y)  # unlike that of `abs`, its slope at 0 is one of the two
+    far = where(size == math.inf, size, SQRT((ABS(x) + hypot(x, y)) * 0.5))  # the part that is further from zero
+    near = where(size == math.inf, size, size / (2 * where(far == 0, 1, far)))
     imaginary = where(x < 0, far, near)
-    return COMPLEX(where(x < 0, near, far), where(y < 0, -imaginary, imaginary))
+    return COMPLEX(where(x < 0, near, far), where(below, -imaginary, imaginary))
+
+
+# W. Kahan, "Branch cuts for complex elementary functions" (1987): no formula below takes the difference of two numbers
+# that are nearly equal.
+
+
+def _complex_arcsin(z: Node) -> Node:
+    (a, b), (c, d) = SQRT(1 - z).args, SQRT(1 + z).args
+    return COMPLEX(ARCTAN2(z.args[0], a * c - b * d), ARCSINH(a * d - b * c))
+
+
+def _complex_arccos(z: Node) -> Node:
+    (a, b), (c, d) = SQRT(1 - z).args, SQRT(1 + z).args
+    return COMPLEX(2 * ARCTAN2(a, c), ARCSINH(c * b - d * a))
+
+
+def _complex_arccosh(z: Node) -> Node:
+    (a, b), (c, d) = SQRT(z - 1).args, SQRT(z + 1).args
+    return COMPLEX(ARCSINH(a * c + b * d), 2 * ARCTAN2(b, c))
+
+
+def _complex_arctanh(z: Node) -> Node:
+    x, y = z.args
+    size = where(x < 0, -x, x)
+    real = 0.25 * LOG1P(4 * size / ((1 - size) * (1 - size) + y * y))
+    return COMPLEX(where(x < 0, -real, real), 0.5 * ARCTAN2(2 * y, (1 - size) * (1 + size) - y * y))
+
+
+def _turned(function: Rule[Node]) -> Rule[Node]:
+    """`-1j * function(1j * z)`, with the signs of zeros."""
+
+    def turned(z: Node) -> Node:
+        real, imaginary = function(COMPLEX(-z.args[1], z.args[0])).args
+        return COMPLEX(imaginary, -real)
+
+    return turned
 
 
 def _complex_exp(z: Node) -> Node:
@@ -636,12 +674,12 @@ _OF_COMPLEX: dict[str, Rule[Node]] = {
     "sin": lambda z: COMPLEX(SIN(z.args[0]) * COSH(z.args[1]), COS(z.args[0]) * SINH(z.args[1])),
     "cos": lambda z: COMPLEX(COS(z.args[0]) * COSH(z.args[1]), -(SIN(z.args[0]) * SINH(z.args[1]))),
     "tan": lambda z: -1j * TANH(1j * z),
-    "arcsin": lambda z: -1j * LOG(1j * z + SQRT(1 - z) * SQRT(1 + z)),
-    "arccos": lambda z: math.pi / 2 - ARCSIN(z),
-    "arctan": lambda z: 0.5j * (LOG(1 - 1j * z) - LOG(1 + 1j * z)),
-    "arcsinh": lambda z: -1j * ARCSIN(1j * z),
-    "arccosh": lambda z: LOG(z + SQRT(z - 1) * SQRT(z + 1)),
-    "arctanh": lambda z: -1j * ARCTAN(1j * z),
+    "arcsin": _complex_arcsin,
+    "arccos": _complex_arccos,
+    "arctan": _turned(_complex_arctanh),
+    "arcsinh": _turned(_complex_arcsin),
+    "arccosh": _complex_arccosh,
+    "arctanh": _complex_arctanh,
     "sinh": lambda z: COMPLEX(SINH(z.args[0]) * COS(z.args[1]), COSH(z.args[0]) * SIN(z.args[1])),
     "cosh": lambda z: COMPLEX(COSH(z.args[0]) * COS(z.args[1]), SINH(z.args[0]) * SIN(z.args[1])),
     "tanh": _complex_tanh,
@@ -694,7 +732,7 @@ ARCTAN: Elementwise = _function("arctan", np.arctan, lambda x, y: 1 / (1 + x * x
 SINH: Elementwise = _function("sinh", np.sinh, lambda x, y: COSH(x), "sinh(x)")
 COSH: Elementwise = _function("cosh", np.cosh, lambda x, y: SINH(x), "cosh(x)")
 TANH: Elementwise = _function("tanh", np.tanh, lambda x, y: 1 - y * y, "tanh(x)")
-ARCSINH = _function("arcsinh", np.arcsinh, lambda x, y: 1 / SQRT(1 + x * x), "asinh(x)", cost=40)
+ARCSINH: Elementwise = _function("arcsinh", np.arcsinh, lambda x, y: 1 / SQRT(1 + x * x), "asinh(x)", cost=40)
 ARCCOSH = _function("arccosh", np.arccosh, lambda x, y: 1 / (SQRT(x - 1) * SQRT(x + 1)), "acosh(x)", 1.1, 4.0, cost=40)
 ARCTANH = _function("arctanh", np.arctanh, lambda x, y: 1 / ((1 - x) * (1 + x)), "atanh(x)", -0.9, 0.9, cost=40)
 SIGMOID = _function("sigmoid", special.sigmoid, lambda x, y: y * (1 - y), "1 / (1 + exp(-x))", doc="1 / (1 + exp(-x))")
