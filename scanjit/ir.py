@@ -27,6 +27,7 @@ from scanjit.symbol import Symbol
 from scanjit.types import Atom, Dim, Dimension, Type
 from scanjit.walks import bottom_up
 
+_FLOAT32 = np.dtype("float32")
 OPS: dict[str, Op] = {}
 """The op table: every primitive by its name."""
 
@@ -39,6 +40,7 @@ class Traits(TypedDict, total=False):
     never_fails: bool
     is_linear: bool
     by_parts: bool
+    takes_halves: bool
     has_constant_slope: bool
     reads_memory: Literal["none", "first", "all"]
     goes_anywhere: bool
@@ -89,6 +91,8 @@ class Op:
     is_linear : `f(a + b) = f(a) + f(b)`, where all operands are added at once.
     by_parts : of complex operands, it does the same with the real and with the imaginary parts. The other operands (an
         index, a condition) are the same for both.
+    takes_halves : it does no arithmetic with floats of 16 bits, so it takes them as they are. Any other op is applied
+        to them as float32, and its result is rounded. True for ops that move data or work `by_parts`.
     has_constant_slope : its derivatives do not depend on the values of its operands that have derivatives, as for
         `where`. Linear ops have constant slopes too.
     reads_memory : which operands it reads as arrays in memory, rather than as values next to it: "none", "first" (as
@@ -107,6 +111,7 @@ class Op:
     never_fails: bool = False
     is_linear: bool = False
     by_parts: bool = False
+    takes_halves: bool = False
     has_constant_slope: bool = False
     reads_memory: Literal["none", "first", "all"] = "none"
     goes_anywhere: bool = False
@@ -142,12 +147,15 @@ class Op:
         self.jvp, self.batch, self.batch_params = jvp, batch, batch_params
         self.samples, self.dtypes, self.doc, self.of_complex = samples, dtypes, doc, of_complex
         vars(self).update(traits)
+        self.takes_halves = traits.get("takes_halves", self.moves_data or self.by_parts)
         OPS[name] = self
 
     def __call__(self, *args: Node, **params: Parameter) -> Node:
         """The node that applies this op to nodes. Dimensions in `params` may depend on values of nodes."""
         if any([arg.op is COMPLEX for arg in args]):
             return self._applied_to_complex(args, params)
+        if not self.takes_halves and any([not arg.several and arg.type.is_half for arg in args]):
+            return self._applied_to_halves(args, params)
         applied = Parametrized.of(self, params, len(args))
         return _intern(applied, applied.arguments(args))
 
@@ -159,6 +167,14 @@ class Op:
             raise errors.InternalError(f"{self.name} takes operands of one dtype", got=args)
         real, imaginary = ([arg.args[i] if arg.op is COMPLEX else arg for arg in args] for i in (0, 1))
         return COMPLEX(self(*real, **params), self(*imaginary, **params))
+
+    def _applied_to_halves(self, args: tuple[Node, ...], params: Params) -> Node:
+        """The op on float32, and its result rounded again."""
+        cast = OPS["cast"]
+        wide = [cast(arg, dtype=_FLOAT32) if not arg.several and arg.type.is_half else arg for arg in args]
+        halves = {arg.dtype for arg, new in zip(args, wide, strict=True) if new is not arg}
+        found = self(*wide, **params)
+        return cast(found, dtype=halves.pop()) if not found.several and found.dtype == _FLOAT32 else found
 
     def check_takes_complex(self, got: object) -> None:
         """Raise an error unless this op is defined for complex numbers."""
@@ -456,6 +472,7 @@ PART = Op(
     infer=lambda whole, *, index: whole[index],
     reference=lambda whole, *, index: whole[index],
     doc="one result of an op that has several",
+    takes_halves=True,
 )
 
 

@@ -1,7 +1,8 @@
 """What numbers are kept as in memory, and what they are computed in: one table.
 
 An array has a NumPy dtype: that is its storage. A lane of a vector has a `Kind`: that is what is computed. For most
-dtypes both are the same. A bool is kept as a byte (`moved`) and computed as one bit of a mask.
+dtypes both are the same. A bool is kept as a byte (`moved`) and computed as one bit of a mask. Floats of 16 bits, the
+*halves*, are moved and kept as they are: what is computed with them is computed in float32.
 """
 
 from typing import NamedTuple
@@ -41,6 +42,11 @@ class Kind(NamedTuple):
         return self.family == "f"
 
     @property
+    def is_half(self) -> bool:
+        """Whether it is a float of 16 bits. Lanes hold its bits, and no arithmetic is done with them."""
+        return self.floating and self.bits == 16
+
+    @property
     def is_complex(self) -> bool:
         """Whether it is a pair of floats."""
         return self.family == "c"
@@ -77,6 +83,11 @@ class Kind(NamedTuple):
         return {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}[self.family]
 
     @property
+    def largest(self) -> float:
+        """The largest finite number, of floats."""
+        return float(np.nextafter(np.array(np.inf, self.dtype), np.array(0, self.dtype)))
+
+    @property
     def limits(self) -> tuple[float, float]:
         """The smallest and the largest value: infinities for floats, False and True for masks."""
         if self.integral:
@@ -93,11 +104,13 @@ KINDS: dict[str, Kind] = {
         ("int32", "i32", 32, "i32"),
         ("int64", "i64", 64, "i64"),
         ("uint8", "u8", 8, "u8"),
+        ("float16", "f16", 16, "f16"),
         ("float32", "f32", 32, "f32"),
         ("float64", "f64", 64, "f64"),
     )
 }
-"""The table of what a lane holds, by name."""
+"""The table of what a lane holds, by name. Its row of bfloat16 is made when that is first asked for: NumPy has no such
+dtype, so `ml_dtypes` is imported then."""
 COMPLEX = tuple(
     Kind(np.dtype(name).str[1:], "c", 8 * np.dtype(name).itemsize, np.dtype(name), part)
     for name, part in (("complex64", "f32"), ("complex128", "f64"))
@@ -122,15 +135,42 @@ def kind_of(dtype: np.dtype | type | str | Kind) -> Kind:
         return dtype
     if isinstance(dtype, str) and dtype in KINDS:
         return KINDS[dtype]
-    found = _OF_DTYPE.get(dtype if isinstance(dtype, np.dtype) else np.dtype(dtype))
+    found = _OF_DTYPE.get(dtype if isinstance(dtype, np.dtype) else named_dtype(dtype))
+    if found is None and isinstance(dtype, np.dtype) and dtype.name == _BFLOAT16:
+        found = _OF_DTYPE[dtype] = KINDS["bf16"] = Kind("bf16", "f", 16, dtype, "bf16")
     if found is None:
         raise ValueError(f"no element kind for {dtype!r}; known: {', '.join(KINDS)}")
     return found
 
 
+_BFLOAT16 = "bfloat16"
+
+
+def named_dtype(name: type | str) -> np.dtype:
+    """The NumPy dtype of a name, also if it is "bfloat16", which `ml_dtypes` gives.
+
+    Raises
+    ------
+    TypeError
+        If there is no such dtype.
+    ImportError
+        If it is bfloat16, and `ml_dtypes` is not installed.
+    """
+    if name == _BFLOAT16:
+        import ml_dtypes  # type: ignore[import-not-found, unused-ignore]  # an extra
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(name)
+
+
 def integer_of(bits: int) -> Kind:
     """The integers with a sign of so many bits."""
     return next(kind for kind in KINDS.values() if kind.signed and kind.bits == bits)
+
+
+def is_inexact(dtype: np.dtype) -> bool:
+    """Whether elements of a NumPy dtype, which may be none of ours, are floats or complex numbers."""
+    return dtype.kind in "fc" or dtype.name == _BFLOAT16
 
 
 def holds_numbers(dtype: np.dtype) -> bool:
@@ -141,4 +181,4 @@ def holds_numbers(dtype: np.dtype) -> bool:
     >>> holds_numbers(np.dtype("float16")), holds_numbers(np.dtype("datetime64"))
     (True, False)
     """
-    return dtype.kind in "biufc"
+    return dtype.kind in "biufc" or dtype.name == _BFLOAT16

@@ -223,7 +223,8 @@ class Stream:
         """
         wanted = types.dtype_of(dtype)
         _check_probability(p, "p of bernoulli is a probability")
-        own = _float(None, p) if _is_tensor(p) else wanted if kind_of(wanted).floating else np.dtype("float64")
+        fits = kind_of(wanted).floating and not kind_of(wanted).is_half
+        own = _float(None, p) if _is_tensor(p) else wanted if fits else np.dtype("float64")
         sizes = _shape(shape, p)
         return cast(self._draw(RANDOM_UNIFORM, sizes, dtype=own) < _parameter(p, own, sizes), wanted)
 
@@ -426,7 +427,7 @@ def _float(dtype: Any, *parameters: Any) -> np.dtype:
         floats = [one for one in found if kind_of(one).floating]
         dtype = types.promote(floats) if floats else config.floatX
     wanted = types.dtype_of(dtype)
-    if not kind_of(wanted).floating:
+    if not kind_of(wanted).floating or kind_of(wanted).is_half:
         raise errors.DtypeError("these random numbers are floats", got=wanted, expected="float32 or float64")
     return wanted
 

@@ -20,10 +20,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, cast
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from scanjit import errors
-from scanjit.kinds import COMPLEX, KINDS, Kind, kind_of
+from scanjit.kinds import COMPLEX, KINDS, Kind, kind_of, named_dtype
 from scanjit.signatures import DType, NodeBelow
 from scanjit.walks import bottom_up
 
@@ -632,16 +631,18 @@ def escaped(text: str) -> str:
 class Type:
     """A dtype and a shape (a tuple of dimensions). Immutable and interned: equal types are the same object."""
 
-    __slots__ = ("__weakref__", "dtype", "shape")
+    __slots__ = ("__weakref__", "dtype", "is_half", "shape")
 
     dtype: DType
     shape: tuple[Dimension, ...]
+    is_half: bool
+    """Whether its elements are floats of 16 bits."""
 
     def __new__(cls, dtype: DType, shape: tuple[Dimension, ...] = ()) -> Type:
         found = _types.get((dtype, shape))
         if found is None:
             made = object.__new__(cls)
-            made.dtype, made.shape = dtype, shape
+            made.dtype, made.shape, made.is_half = dtype, shape, kind_of(dtype).is_half
             check_memory(1, made)
             found = _types.setdefault((dtype, shape), made)
         return found
@@ -704,15 +705,21 @@ DTYPES = tuple(kind.dtype for kind in KINDS.values())
 def dtype_of(name: object) -> DType:
     """A supported dtype from its name, or an error that lists them."""
     try:
-        dtype = np.dtype(cast(DTypeLike, name))
-    except TypeError:
-        dtype = None
-    known = (*DTYPES, *(kind.dtype for kind in COMPLEX))
-    if dtype not in known:
-        raise errors.DtypeError(
-            "this dtype is not supported", got=repr(name), expected="one of " + ", ".join(map(str, known))
-        )
-    return dtype
+        return kind_of(named_dtype(cast(str, name))).dtype
+    except ImportError:
+        raise errors.NotSupportedError(
+            "NumPy has no bfloat16: that of the package ml_dtypes is used, which is not installed",
+            fix='pip install "scanjit[bfloat16]"',
+        ) from None
+    except (TypeError, ValueError):
+        known = (*DTYPES, "bfloat16", *(kind.dtype for kind in COMPLEX))
+        expected = "one of " + ", ".join(map(str, known))
+        raise errors.DtypeError("this dtype is not supported", got=repr(name), expected=expected) from None
+
+
+def is_in_memory(dtype: object) -> bool:
+    """Whether arrays in memory may have a dtype."""
+    return dtype in DTYPES or any(dtype == kind.dtype for kind in list(KINDS.values()) if kind.is_half)
 
 
 class DtypeName(str):
@@ -770,12 +777,23 @@ def promote(dtypes: Sequence[DType], scalars: Sequence[bool | int | float | comp
         return np.result_type(promote(dtypes, [0.0]) if dtypes else np.float64, np.complex64)
     if not dtypes:
         return np.dtype("float64" if "f" in kinds else "int64" if "i" in kinds else "bool")
-    dtype = dtypes[0] if len(set(dtypes)) == 1 else np.result_type(*dtypes)
+    dtype = dtypes[0] if len(set(dtypes)) == 1 else _common(dtypes)
     if "f" in kinds and not kind_of(dtype).inexact:
         return np.dtype("float64")
     if "i" in kinds and kind_of(dtype).is_mask:
         return np.dtype("int64")
     return dtype
+
+
+def _common(dtypes: Sequence[DType]) -> DType:
+    """The dtype that holds values of several, as NumPy finds it. Beside integers, a bfloat16 counts as a float16 does;
+    beside a float16, both become float32."""
+    halves = {dtype for dtype in dtypes if kind_of(dtype).is_half}
+    if not halves:
+        return np.result_type(*dtypes)
+    of_numpy = np.dtype("float32" if len(halves) > 1 else "float16")
+    found = np.result_type(*(of_numpy if dtype in halves else dtype for dtype in dtypes))
+    return halves.pop() if kind_of(found).is_half else found
 
 
 def product(dims: Iterable[Dimension]) -> Dimension:

@@ -137,6 +137,7 @@ IFELSE = Op(
     batch=_batch,
     is_branch=True,
     reads_memory="all",
+    takes_halves=True,
     doc="where a condition holds, the first half of the outputs of a graph; else the second half, and only that is run",
 )
 """The first operand is the condition, the others are the arguments of the graph `body`. `sizes`: for each operand whose

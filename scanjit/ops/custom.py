@@ -106,5 +106,6 @@ CUSTOM: Op = Op(
     vjp=_vjp,
     jvp=_jvp,
     batch=_batch,
+    takes_halves=True,
     doc="the first operands (`results` of them); their derivative by the others, their arguments, is that of `rule`",
 )

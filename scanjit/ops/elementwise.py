@@ -176,6 +176,8 @@ def cast(x: Node, dtype: DTypeLike) -> Node:
         return _complex_cast(x, Type(dtype))
     if x.op is CONSTANT:
         return constant(_cast_reference(x.params["data"].array, dtype=dtype))
+    if x.type.is_half and dtype != np.float32:
+        return cast(cast(x, "float32"), dtype)
     return CAST(x, dtype=dtype)
 
 
@@ -235,6 +237,7 @@ CAST = Elementwise(
         ((sample(rng, (3,), dtype, 0, 3),), {"dtype": d}) for d in types.DTYPES if d != np.dtype(dtype)
     ],
     has_constant_slope=True,
+    takes_halves=True,
     doc="the same value in another dtype; floats become integers towards zero",
     of_dims=lambda a: a,
 )

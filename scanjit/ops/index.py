@@ -185,5 +185,6 @@ SCATTER: Op = Op(
     samples=_scatter_samples,
     dtypes=ANY_DTYPE,
     by_parts=True,
+    takes_halves=False,
     doc="`x` with `v` added to (or, one after the other, put in place of) its entries at int64 indices",
 )

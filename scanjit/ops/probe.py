@@ -23,6 +23,7 @@ PRINT: Op = Op(
     of_complex=lambda z, *, message: COMPLEX(
         *(PRINT(x, message=message and f"{message}.{which}") for x, which in zip(z.args, ("real", "imag"), strict=True))
     ),
+    takes_halves=True,
     doc="the operand itself, which is printed when a function runs",
 )
 

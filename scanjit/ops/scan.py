@@ -165,6 +165,7 @@ SCAN = Op(
     jvp=lambda tangents, y, *operands, **params: _forward(y[0].args[0], tangents),
     batch=lambda args, batched, size, **params: _over_batch(args, batched, size, params),
     reads_memory="all",
+    takes_halves=True,
     doc="a loop: carries from step to step, sequences read row by row",
 )
 """Parameters: `body` (Graph), `length` (Dimension: the number of steps, or the most steps with `until`), `carries`,

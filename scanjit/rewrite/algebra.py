@@ -198,7 +198,8 @@ def cast(node: Node) -> Node | None:
         return None
     (base,) = x.operands
     rounds = base.type.kind.integral and x.type.kind.floating and base.dtype.itemsize >= x.dtype.itemsize
-    if np.can_cast(base.dtype, x.dtype, "safe") and not rounds:
+    exact = np.can_cast(base.dtype, x.dtype, "safe") and not rounds
+    if exact and (base.dtype == dtype or not base.type.is_half):  # halves become float32 before anything else
         return base if base.dtype == dtype else ops.CAST(base, dtype=dtype)
     return None
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import PART, Node, apply, constant, rebuilt, walk, walk_inside, with_params
-from scanjit.ops.elementwise import ABS, LESS, Elementwise, cast, where
+from scanjit.ops.elementwise import ABS, CAST, LESS, Elementwise, cast, where
 from scanjit.ops.linalg import CONTRACT, Labels
 from scanjit.ops.narrow import (
     CONTRACT_PAIRS,
@@ -108,8 +108,8 @@ LEAST_TERMS = 16
 
 
 def in_packs(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """Multiply packs of numbers wherever both operands of a product are rounded alike."""
-    if not any(node.op in _PACKED for node in walk_inside(outputs)):
+    """Multiply packs of numbers wherever both operands of a product are rounded alike, or are kept as bfloat16."""
+    if not any(node.op in _PACKED or _is_widened(node) for node in walk_inside(outputs)):
         return outputs
     return hoist(_Level({}, notes).rewritten(outputs), notes)
 
@@ -145,6 +145,8 @@ class _Level:
         if node.op in _PACKED:
             assert isinstance(node.op, Elementwise)
             return node.op
+        if _is_widened(node):
+            return ROUND_BFLOAT16
         if isinstance(node.op, View) or node.op in (SLICE, RESHAPE, COPY):
             return self.known[node.operands[0]]
         if node.op is PART and node.args[0] in self.results:
@@ -174,6 +176,11 @@ class _Level:
         label = max(sizes, key=lambda each: _worth(sizes[each], count))
         self.notes.append(Note("in_packs", node.where, f"a product {node.type} multiplies {title}"))
         return product(node, label)
+
+
+def _is_widened(node: Node) -> bool:
+    """Whether a node is a bfloat16 as a float32."""
+    return node.op is CAST and node.dtype == np.float32 and str(node.operands[0].dtype) == "bfloat16"
 
 
 def _worth(size: Dimension, pack: Elementwise) -> tuple[bool, float]:

@@ -83,13 +83,19 @@ def _unpacked(archive: zipfile.ZipFile, size: int) -> tuple[Any, list[np.ndarray
     return json.loads(text), [_array(data) for data in arrays]
 
 
+_OF_BFLOAT16 = np.dtype("V2")
+"""What NumPy writes of an array of bfloat16: elements of two bytes, about which it knows nothing."""
+
+
 def _array(data: bytes) -> np.ndarray:
     """The array of a .npy file. NumPy's own reader is not used: it allocates as much memory as a header claims."""
     file = io.BytesIO(data)
     if np.lib.format.read_magic(file) != (1, 0):
         raise errors.FormatError("an array of a saved function is of another format than it should be")
     shape, fortran, dtype = np.lib.format.read_array_header_1_0(file, _LONGEST_HEADER)
+    if dtype == _OF_BFLOAT16:
+        dtype = types.dtype_of("bfloat16")
     rest = memoryview(data)[file.tell() :]
-    if fortran or dtype not in types.DTYPES or len(rest) != math.prod(shape) * dtype.itemsize:
+    if fortran or not types.is_in_memory(dtype) or len(rest) != math.prod(shape) * dtype.itemsize:
         raise errors.FormatError("an array of a saved function is not of the type that it should be", got=dtype)
     return np.frombuffer(rest, dtype).reshape(shape)

@@ -20,7 +20,7 @@ from scanjit import errors, ir, types
 from scanjit.autodiff import grad
 from scanjit.config import config
 from scanjit.ir import Node, is_symbol
-from scanjit.kinds import holds_numbers
+from scanjit.kinds import holds_numbers, is_inexact
 from scanjit.loops import frozen
 from scanjit.loops.structure import flatten
 from scanjit.loops.wrappers import Wrapper
@@ -240,16 +240,9 @@ class _Call:
         """The kinds of the arrays. A Python float takes the dtype of the float arrays beside it."""
         arrays = [_as_array(leaf) for leaf in self.arrays]
         self._check(arrays)
-        weak = [
-            _is_weak(leaf) and np.issubdtype(array.dtype, np.inexact)
-            for leaf, array in zip(self.arrays, arrays, strict=True)
-        ]
-        floats = [
-            a.real.dtype
-            for a, is_weak in zip(arrays, weak, strict=True)
-            if np.issubdtype(a.dtype, np.inexact) and not is_weak
-        ]
-        common = np.result_type(*floats) if floats else np.dtype(config.floatX)
+        weak = [_is_weak(leaf) and is_inexact(array.dtype) for leaf, array in zip(self.arrays, arrays, strict=True)]
+        floats = [a.real.dtype for a, is_weak in zip(arrays, weak, strict=True) if is_inexact(a.dtype) and not is_weak]
+        common = types.promote(floats) if floats else np.dtype(config.floatX)
         return tuple(
             (_like(common, array) if is_weak else array.dtype, tuple([n == 1 for n in array.shape]))
             for array, is_weak in zip(arrays, weak, strict=True)

@@ -116,7 +116,7 @@ def _check_sizes(node: Node) -> None:
 
 
 def _check_type(type_: Any, node: Node) -> None:
-    if not isinstance(type_, Type) or type_.dtype not in types.DTYPES or type_.ndim > _MOST_AXES:
+    if not isinstance(type_, Type) or not types.is_in_memory(type_.dtype) or type_.ndim > _MOST_AXES:
         raise errors.FormatError(f"{node.op.name} gives what no node is", got=type_)
     if not all(isinstance(dim, Dim) or (type(dim) is int and 0 <= dim <= types.LARGEST) for dim in type_.shape):
         raise errors.FormatError(f"{node.op.name} gives a shape that there is not", got=type_)
@@ -179,7 +179,7 @@ _ALLOWED: dict[str, Callable[[Any], bool]] = {
     "data": lambda value: isinstance(value, Data),
     "dilation": _WHOLE_NUMBERS,
     "dim": _size,
-    "dtype": lambda value: isinstance(value, np.dtype) and value in types.DTYPES,
+    "dtype": lambda value: isinstance(value, np.dtype) and types.is_in_memory(value),
     "error": lambda value: isinstance(value, str),
     "high": _number,
     "index": _whole,

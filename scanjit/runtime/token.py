@@ -36,7 +36,7 @@ def digest(content: JSON, arrays: Iterable[np.ndarray]) -> str:
     found = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
     for array in arrays:
         found.update(f"{array.dtype} {array.shape}".encode())
-        found.update(np.ascontiguousarray(array).data)
+        found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return found.hexdigest()
 
 

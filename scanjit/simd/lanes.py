@@ -41,7 +41,9 @@ COMPARISONS: dict[str, tuple[str, np.ufunc]] = {
 
 def check_operator(op: str, kind: Kind) -> None:
     """Raise TypeError where `op` means nothing for elements of `kind`."""
-    if kind.floating:
+    if kind.is_half:
+        bad = True
+    elif kind.floating:
         bad = op in ("and", "or", "xor", "shl", "shr")
     elif kind.integral:
         bad = op == "div"

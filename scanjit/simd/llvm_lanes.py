@@ -14,11 +14,12 @@ from llvmlite import ir
 from scanjit.kinds import KINDS, Kind, integer_of
 from scanjit.target import Target
 
+from .halves import converted
 from .lanes import COMPARISONS, Lanes, format_of
 
 I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
 F32, F64 = ir.FloatType(), ir.DoubleType()
-FLOATS = {16: ir.HalfType(), 32: F32, 64: F64}
+FLOATS = {32: F32, 64: F64}
 """By the number of bits."""
 
 
@@ -51,8 +52,8 @@ class TargetModule(ir.Module):
 
 @functools.cache
 def element_type(kind: Kind) -> ir.Type:
-    """LLVM type of one lane in a register (i1 for masks)."""
-    return FLOATS[kind.bits] if kind.floating else ir.IntType(kind.bits)
+    """LLVM type of one lane in a register (i1 for masks, i16 for the bits of halves)."""
+    return FLOATS[kind.bits] if kind.floating and not kind.is_half else ir.IntType(kind.bits)
 
 
 @functools.cache
@@ -65,13 +66,15 @@ def vector_type(kind: Kind, lanes: int) -> ir.Type:
 @functools.cache
 def overload_suffix(kind: Kind, lanes: int) -> str:
     """How LLVM's intrinsics spell this type: ``v16f32``."""
-    letter = "f" if kind.floating else "i"
+    letter = "f" if kind.floating and not kind.is_half else "i"
     return f"{f'v{lanes}' if lanes > 1 else ''}{letter}{kind.bits}"
 
 
 def _element_text(kind: Kind, number: Any) -> str:
     if kind.is_mask:
         return "true" if number else "false"
+    if kind.is_half:
+        return str(np.array(number, kind.dtype).view(np.int16))
     if kind.floating:
         return str(element_type(kind).format_constant(float(number)))
     wrapped = int(number) & (2**kind.bits - 1)
@@ -308,6 +311,8 @@ class LlvmLanes(Lanes):
         source, b = self.kind, self.builder
         if source is kind:
             return self
+        if source.is_half or kind.is_half:
+            return converted(self, kind)
         target = vector_type(kind, self.lanes)
         if kind.is_mask:
             return self._new(self.compare("ne", self.splat(0)).value, kind)

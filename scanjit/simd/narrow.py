@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from scanjit.kinds import KINDS
 
 from .arith import maximum, minimum
-from .lanes import Lanes, bits, fma, rint, select
+from .halves import rounded_bits
+from .lanes import Lanes, fma, rint
 
 F32, I32 = KINDS["f32"], KINDS["i32"]
 _UPPER = -0x10000
@@ -23,12 +24,12 @@ _UPPER = -0x10000
 
 def round_bf16(x: Lanes) -> Lanes:
     """The nearest bfloat16, ties to even, as a float32."""
-    return _rounded(x).bitcast(F32)
+    return rounded_bits(x).bitcast(F32)
 
 
 def pair_bf16(first: Lanes, second: Lanes) -> Lanes:
     """Two numbers, each rounded to bfloat16, in an int32."""
-    return ((_rounded(first) >> 16) & 0xFFFF) | _rounded(second)
+    return ((rounded_bits(first) >> 16) & 0xFFFF) | rounded_bits(second)
 
 
 def round_i8(x: Lanes) -> Lanes:
@@ -70,13 +71,6 @@ def dot_i8(total: Lanes, left: Lanes, right: Lanes) -> Lanes:
     for k in range(0, 32, 8):
         total = total + ((left >> k) & 0xFF) * ((right << (24 - k)) >> 24)
     return total
-
-
-def _rounded(x: Lanes) -> Lanes:
-    """The bits of a float32, rounded so that the lower half is zero. A NaN stays one."""
-    given = bits(x)
-    nearest = given + (((given >> 16) & 1) + 0x7FFF)
-    return select(x == x, nearest, given | 0x400000) & _UPPER
 
 
 def _pair(x: Lanes) -> tuple[Lanes, Lanes]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from scanjit.kinds import KINDS, Kind, integer_of
 
 from . import c_library
+from .halves import converted
 from .lanes import ARITHMETIC, COMPARISONS, Lanes, check_operator
 
 _BOOL = KINDS["bool"]
@@ -86,6 +87,8 @@ class NumpyLanes(Lanes):
     def cast(self, kind: Kind) -> NumpyLanes:
         if kind is self.kind:
             return self
+        if self.kind.is_half or kind.is_half:
+            return converted(self, kind)
         array = self.array
         if self.kind.floating and kind.integral:
             limits = np.iinfo(integer_of(max(kind.bits, 32)).dtype)

@@ -388,8 +388,8 @@ def nan_to_num(x: TensorLike, nan: float = 0.0, posinf: float | None = None, neg
         return COMPLEX(*(nan_to_num(part, nan, posinf, neginf) for part in x.args))
     if not x.type.kind.floating:
         return x
-    limits = np.finfo(x.dtype)
-    high, low = limits.max if posinf is None else posinf, limits.min if neginf is None else neginf
+    largest = x.type.kind.largest
+    high, low = largest if posinf is None else posinf, -largest if neginf is None else neginf
     finite = where(x == math.inf, high, where(x == -math.inf, low, x))
     return where(x == x, finite, nan)
 

@@ -187,6 +187,8 @@ def mean(x: TensorLike, axis: Axis = None, dtype: DTypeLike | None = None, keepd
     array([2. , 3.5])
     """
     x = _float(x, dtype)
+    if x.type.is_half:
+        return cast(mean(cast(x, "float32"), axis, keepdims=keepdims), x.dtype)
     return _reduced(SUM, x, axis, keepdims) / _count(x, axis)
 
 
@@ -206,6 +208,8 @@ def var(x: TensorLike, axis: Axis = None, ddof: int = 0, keepdims: bool = False)
     array(2.)
     """
     x = _float(x)
+    if x.type.is_half:
+        return cast(var(cast(x, "float32"), axis, ddof, keepdims), x.dtype)
     apart = x - mean(x, axis, keepdims=True)
     squares = size_squared(apart)
     return _reduced(SUM, squares, axis, keepdims) / (_count(squares, axis) - ddof)

@@ -86,8 +86,8 @@ def test_what_is_no_value():
         sj.shared(sj.scalar("x"))
     with pytest.raises(sj.ScanjitError):
         sj.shared("text")
-    with pytest.raises(sj.DtypeError, match="float16"):
-        sj.shared(np.float16(1))
+    with pytest.raises(sj.DtypeError, match="uint16"):
+        sj.shared(np.uint16(1))
     with pytest.raises(sj.ArgumentError):
         sj.shared([[1.0], [2.0, 3.0]])
 
