@@ -59,12 +59,13 @@ def test_numbers_become_the_nearest_half(run, name: str, lanes: int, given: str)
     if given == "float64":  # so near to a tie that a float32 would be the tie
         x = np.concatenate([x, np.nextafter(x, np.inf)])
     x = x[:: 61 if run is run_emulated else 1]
-    x = np.ascontiguousarray(x[: len(x) // 32 * 32])
+    x = np.array(x[: len(x) // 32 * 32])
+    x[:6] = np.nan, -np.nan, np.inf, -np.inf, -0.0, 1e-40
     lines = [f"store(y + i*2, cast_{kind}x{lanes}(load_{wide.name}x{lanes}(x + i*{wide.size})))"]
     names = ["store", f"cast_{kind}x{lanes}", f"load_{wide.name}x{lanes}"]
     found = _run(run, lines, names, x, np.zeros(len(x), half), lanes)
     nan = np.isnan(x)
-    assert np.isnan(found[nan].astype(np.float32)).all() and nan.any()
+    assert np.isnan(found[nan].astype(np.float32)).all()
     np.testing.assert_array_equal(found[~nan].view(np.uint16), x[~nan].astype(half).view(np.uint16))
 
 
