@@ -106,6 +106,8 @@ class Op:
     of_dims : the op as a function of dimensions, for ops that users may compute sizes with (`add`); None for others.
     """
 
+    cast: ClassVar[Op]
+    """The op that changes dtypes; `scanjit.ops.elementwise` installs it."""
     is_branch: bool = False
     moves_data: bool = False
     never_fails: bool = False
@@ -170,7 +172,7 @@ class Op:
 
     def _applied_to_halves(self, args: tuple[Node, ...], params: Params) -> Node:
         """The op on float32, and its result rounded again."""
-        cast = OPS["cast"]
+        cast = self.cast
         wide = [cast(arg, dtype=_FLOAT32) if not arg.several and arg.type.is_half else arg for arg in args]
         halves = {arg.dtype for arg, new in zip(args, wide, strict=True) if new is not arg}
         found = self(*wide, **params)

@@ -241,6 +241,7 @@ CAST = Elementwise(
     doc="the same value in another dtype; floats become integers towards zero",
     of_dims=lambda a: a,
 )
+Op.cast = CAST
 STOP_GRADIENT = Elementwise(
     "stop_gradient",
     lower="{0}",
