@@ -4,34 +4,39 @@ from scanjit import types
 from scanjit.codegen.frame import Frame, Point
 from scanjit.codegen.names import number, suffix
 from scanjit.schedule.nests import LINE, Access, Load, Store
-from scanjit.types import Dimension
 
 
 def load(frame: Frame, value: Load, point: Point) -> str:
-    """The expression for a load."""
+    """The expression for a load. What is kept in 16 bits is widened."""
+    text = _load_begun(frame, value, point) if value.when != 1 else _load(frame, value, point)
+    return f"cast_{suffix(value.dtype, point.width)}({text})" if value.widens else text
+
+
+def _load(frame: Frame, value: Load, point: Point) -> str:
     address, step = frame.vector(value.access, point)
-    name, mask = suffix(value.dtype, point.width), frame.mask(point)
-    if value.when != 1:
-        return _load_begun(frame, value, address, step, point)
+    kept = value.access.buffer.dtype
+    name, mask = suffix(kept, point.width), frame.mask(point)
     if step == 0:
         return f"broadcast_{name}({address})"
-    if step == 2 * value.dtype.itemsize:
+    if step == 2 * kept.itemsize:
         return f"load_every_second_{name}({address}, {frame.every(point)})"
-    if step != value.dtype.itemsize:
+    if step != kept.itemsize:
         return f"load_strided_{name}({address}, {frame.size(step)}, {frame.every(point)})"
     if mask is None or (value.access.panel is not None and point.vector == 0) or _has_room(frame, value.access, point):
         return f"load_{name}({address})"
     return f"load_masked_{name}({address}, {mask})"
 
 
-def _load_begun(frame: Frame, value: Load, address: str, step: Dimension, point: Point) -> str:
+def _load_begun(frame: Frame, value: Load, point: Point) -> str:
     """A load that gives zero as long as nothing has been written there."""
-    name, lanes = suffix(value.dtype, point.width), f"head_x{point.width}({frame.size(value.when * point.width)})"
+    address, step = frame.vector(value.access, point)
+    kept = value.access.buffer.dtype
+    name, lanes = suffix(kept, point.width), f"head_x{point.width}({frame.size(value.when * point.width)})"
     begun, mask = frame.remember(0, lanes, "begun", lanes), frame.mask(point)
     if step == 0 and point.width > 1:
-        return f"select({begun}, broadcast_{name}({address}), splat_{name}({number(value.dtype.type(0))}))"
+        return f"select({begun}, broadcast_{name}({address}), splat_{name}({number(kept.type(0))}))"
     inside = begun if mask is None else f"{begun} & {mask}"
-    if step not in (0, value.dtype.itemsize):
+    if step not in (0, kept.itemsize):
         return f"load_strided_{name}({address}, {frame.size(step)}, {inside})"
     return f"load_masked_{name}({address}, {inside})"
 

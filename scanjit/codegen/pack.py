@@ -32,6 +32,7 @@ class _PackWriter:
         self.sources = pack.sources
         self.width, self.lanes, self.size = pack.width, lanes, pack.target.dtype.itemsize
         self.name, self.parameters = suffix(pack.target.dtype, lanes), Parameters()
+        self.dtype = pack.target.dtype
         places = self.parameters.addresses
         places[pack.target, 0] = "panels"
         self.bases = [places.setdefault((ref.buffer, ref.offset), f"source{g}") for g, ref in enumerate(self.sources)]
@@ -47,11 +48,21 @@ class _PackWriter:
 
     def _steps(self, group: int) -> tuple[str, ...]:
         """The bytes from an element of a source to the next one along each axis. Sources that lie alike share them."""
-        strides = self.sources[group].strides
-        like = next(g for g, ref in enumerate(self.sources) if ref.strides == strides)
-        *down, across = (stride * self.size for stride in strides)
+        strides, size = self.sources[group].strides, self._size(group)
+        like = next(g for g, ref in enumerate(self.sources) if ref.strides == strides and self._size(g) == size)
+        *down, across = (stride * size for stride in strides)
         names = [self._number(f"step{like}_{axis}", step) for axis, step in enumerate(down)]
-        return *names, str(self.size) if strides[-1] == 1 else self._number(f"across{like}", across)
+        return *names, str(size) if strides[-1] == 1 else self._number(f"across{like}", across)
+
+    def _size(self, group: int) -> int:
+        """The bytes of an element of a source, which may be a float of 16 bits."""
+        return self.sources[group].buffer.dtype.itemsize
+
+    def _loaded(self, group: int, how: str, *arguments: str) -> str:
+        """A vector of a source, as elements of the panels."""
+        kept = self.sources[group].buffer.dtype
+        text = f"{how}_{suffix(kept, self.lanes)}({', '.join(arguments)})"
+        return text if kept == self.dtype else f"cast_{self.name}({text})"
 
     def source(self) -> Source:
         """The function. Threads share the panels."""
@@ -64,6 +75,7 @@ class _PackWriter:
         contiguous = all(ref.strides[-1] == 1 for ref in self.sources)
         transposed = all(len(ref.strides) == 2 and ref.strides[0] == 1 != ref.strides[1] for ref in self.sources)
         transposed = transposed and self.lanes > 1 and DEEP % self.lanes == 0
+        transposed = transposed and all(ref.buffer.dtype == self.dtype for ref in self.sources)
         deep = DEEP if transposed else max(STREAMS // len(self.sources), 1)
         down = [f"for first in range(0, {self.depth}, {deep}):", f"    last = min(first + {deep}, {self.depth})"]
         panels, look = f"for j in range(begin, end, {self.width}):", ["    if interrupted(line):", "        return"]
@@ -100,9 +112,11 @@ class _PackWriter:
             place = "column" + (f" + {v}*{across}" if v else "")
             mask = f"head_x{self.lanes}({self.stop} - j{f' - {v}' if v else ''})"
             if self.sources[group].strides[-1] != 1:
-                value = f"load_strided_{self.name}({place}, {across}, {mask})"
+                value = self._loaded(group, "load_strided", place, across, mask)
+            elif masked:
+                value = self._loaded(group, "load_masked", place, mask)
             else:
-                value = f"load_masked_{self.name}({place}, {mask})" if masked else f"load_{self.name}({place})"
+                value = self._loaded(group, "load", place)
             lines.append(f"store({_past('row', (group * self.width + v) * self.size)}, {value})")
         return lines
 

@@ -26,7 +26,7 @@ def crossed(nest: Nest) -> NestLoop | None:
 
 def _crossed(target: Access, value: object, nest: Nest) -> NestLoop | None:
     *outer, lane = nest.space
-    if not isinstance(value, Load) or value.when != 1 or value.dtype.itemsize < LEAST_BYTES:
+    if not isinstance(value, Load) or value.when != 1 or value.widens or value.dtype.itemsize < LEAST_BYTES:
         return None
     if target.strides.get(lane, 0) != 1 or value.access.strides.get(lane, 0) in (0, 1):
         return None

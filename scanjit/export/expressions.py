@@ -99,11 +99,18 @@ def scalar(value: np.ndarray | np.generic, weak: bool) -> Text:
 
 def _shortest(array: np.ndarray) -> str:
     """The shortest text that Python reads as the same float."""
-    text = np.format_float_scientific(float(array)) if abs(array) >= 1e16 or 0 < abs(array) < 1e-4 else str(array[()])
+    large = abs(float(array)) >= 1e16 or 0 < abs(float(array)) < 1e-4
+    text = np.format_float_scientific(float(array)) if large else str(array[()])
     return text if array.dtype.type(float(text)) == array and "e+" not in text else repr(float(array))
 
 
+ML_DTYPES = "ml_dtypes.bfloat16"
+"""The dtype that NumPy lacks."""
+
+
 def _type_name(dtype: np.dtype) -> str:
+    if dtype.name == "bfloat16":
+        return ML_DTYPES
     return "np.bool" if kind_of(dtype).is_mask else f"np.{dtype.name}"
 
 
@@ -120,7 +127,7 @@ def operands(draft: Context, node: Node) -> list[Text]:
     strong = any(k is None for k in known[mixed:])
     found = []
     for i, (x, k) in enumerate(zip(nodes, known, strict=True)):
-        weak = strong and k is not None and not (mixed and i == 0)
+        weak = strong and k is not None and not (mixed and i == 0) and x.dtype.name != "bfloat16"
         found.append(scalar(k, True) if weak and k is not None else draft.value(x))
     return found
 
@@ -344,6 +351,7 @@ _WRITERS: dict[str, Writer] = {
     "assert_": _assert,
     "broadcast_to": _broadcast,
     "cast": _cast,
+    "keep": _cast,
     "clip": _clip,
     "concatenate": _concatenate,
     "contract": _contract,

@@ -13,7 +13,7 @@ def argument(value: Any, dtype: Any, shape: Any, name: str) -> np.ndarray:
     """
     weak = isinstance(value, (bool, int, float, complex, list, tuple))
     array = np.asarray(value)
-    if array.dtype.kind not in "biufc":
+    if array.dtype.kind not in "biufc" and array.dtype != dtype:
         raise TypeError(f"{name} must be an array of {np.dtype(dtype)}, got {array.dtype}")
     lossless = np.can_cast(array.dtype, dtype, "same_kind" if weak else "safe")
     if not lossless and not (array.dtype.kind in "iu" and np.dtype(dtype).kind in "fc"):

@@ -10,7 +10,7 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.export.draft import Draft, names_of_sizes
-from scanjit.export.expressions import dtype_text
+from scanjit.export.expressions import ML_DTYPES, dtype_text
 from scanjit.export.harvest import Harvest
 from scanjit.ir import Graph, Node, declared
 from scanjit.loops.structure import Tree
@@ -99,21 +99,29 @@ class Module:
 
     def _module(self) -> str:
         main = self._main()
-        parts = [self._head()]
         helpers = self.harvest.text()
-        parts += [helpers] if helpers else []
-        return "\n\n\n".join([*parts, *self._texts, main]) + "\n"
+        body = "\n\n\n".join([*([helpers] if helpers else []), *self._texts, main]) + "\n"
+        self.needs_bfloat16 = ML_DTYPES in body or any(array.dtype.name == "bfloat16" for array in self.arrays.values())
+        return f"{self._head()}\n\n\n{body}"
 
     def _head(self) -> str:
         imports = sorted({"import numpy as np", *self.harvest.imports} - {"import numpy as np"})
-        lines = [f'"""`{self.name}`, exported by scanjit: it takes NumPy alone."""', ""]
-        lines += [*imports, *(["from pathlib import Path"] if self.arrays else []), "", "import numpy as np", ""]
+        needs = "NumPy and ml_dtypes" if self.needs_bfloat16 else "NumPy alone"
+        lines = [f'"""`{self.name}`, exported by scanjit: it takes {needs}."""', ""]
+        lines += [*imports, *(["from pathlib import Path"] if self.arrays else []), ""]
+        lines += [*(["import ml_dtypes"] if self.needs_bfloat16 else []), "import numpy as np", ""]
         lines += [f"__all__ = [{self.name!r}]"]
         if self.arrays:
             lines += [
                 "",
                 'with np.load(Path(__file__).with_name("weights.npz"), allow_pickle=False) as _file:',
                 "    variables = {key: _file[key] for key in _file.files}",
+            ]
+        if any(array.dtype.name == "bfloat16" for array in self.arrays.values()):  # a file says only how many bytes
+            lines += [
+                "for key, array in variables.items():",
+                "    if array.dtype == 'V2':",
+                f"        variables[key] = array.view({ML_DTYPES})",
             ]
         return "\n".join(lines).replace("\n\n\n", "\n\n")
 

@@ -21,7 +21,7 @@ name = "{name}"
 version = "{version}"
 description = "A function exported by scanjit"
 requires-python = ">=3.9"
-dependencies = ["numpy>=2.0"]
+dependencies = [{needed}]
 
 [tool.setuptools]
 packages = ["{name}"]
@@ -38,7 +38,8 @@ def export_numpy(
     version: str = "1.0.0",
     overwrite: bool = False,
 ) -> Path:
-    """Write a function as a small package that needs NumPy alone, and computes the same numbers.
+    """Write a function as a small package that needs NumPy alone, and computes the same numbers. (If it has tensors of
+    bfloat16, the package needs `ml_dtypes` too.)
 
     The package has `pyproject.toml` (`pip install path`) and one module, `name/__init__.py`: readable NumPy code, with
     loops as Python loops, that offers one function, `name`. The values of shared variables are in `weights.npz`; those
@@ -102,7 +103,9 @@ def export_numpy(
 
     module = Module(f, name)  # before anything is written
     (folder / name).mkdir(parents=True, exist_ok=True)
-    (folder / "pyproject.toml").write_text(_PROJECT.format(name=name, version=version), encoding="utf-8")
+    needed = '"numpy>=2.0", "ml_dtypes>=0.4"' if module.needs_bfloat16 else '"numpy>=2.0"'
+    project = _PROJECT.format(name=name, version=version, needed=needed)
+    (folder / "pyproject.toml").write_text(project, encoding="utf-8")
     (folder / name / "__init__.py").write_text(module.source, encoding="utf-8")
     _write_npz(folder / name / "weights.npz", module.arrays)
     return folder

@@ -195,6 +195,16 @@ def _complex_cast(x: Node, wanted: Type) -> Node:
     return COMPLEX(cast(real, wanted.in_memory.dtype), cast(imaginary, wanted.in_memory.dtype))
 
 
+def is_widening(node: Node) -> bool:
+    """Whether a node is a float of 16 bits as a float32."""
+    return node.op is CAST and node.operands[0].type.is_half
+
+
+def keep(x: Node, dtype: str | None) -> Node:
+    """What a loop keeps of a value for its gradient, where it keeps float32 in a dtype of 16 bits; else the value."""
+    return x if dtype is None or x.several or x.dtype != np.float32 else KEEP(x, dtype=types.dtype_of(dtype))
+
+
 def truth(x: Node) -> Node:
     """`x != 0`."""
     return x if x.type.kind.is_mask else cast(x, "bool")
@@ -242,6 +252,21 @@ CAST = Elementwise(
     of_dims=lambda a: a,
 )
 Op.cast = CAST
+KEEP = Elementwise(
+    "keep",
+    lower="cast_{T}({0})",
+    result=lambda source, *, dtype: dtype,
+    takes="f",
+    reference=lambda x, *, dtype: x.astype(dtype),
+    vjp=lambda g, y, x, *, dtype: (cast(g, x.dtype),),
+    jvp=None,  # as that of a cast
+    samples=lambda rng, dtype: [((sample(rng, (5,), dtype),), {"dtype": np.dtype("float16")})],
+    dtypes=("float32",),
+    has_constant_slope=True,
+    doc="a value in 16 bits, as a loop keeps it for its gradient",
+)
+"""Unlike a cast, it lets the compiler choose which values a gradient reads (see `scanjit.rewrite.scan_save`): in place
+of a function of the value that was rounded, it may read the rounded function of the value."""
 STOP_GRADIENT = Elementwise(
     "stop_gradient",
     lower="{0}",

@@ -19,7 +19,7 @@ from scanjit.ir import Graph, Node, Op
 from scanjit.ops.batch import Batched, batch_graph, loops_by
 from scanjit.ops.chain import carries_gradient, connected, differentiable, pullback, pushforward
 from scanjit.ops.chosen import batch_chosen, select
-from scanjit.ops.elementwise import MINIMUM, WHERE
+from scanjit.ops.elementwise import MINIMUM, WHERE, cast, keep
 from scanjit.ops.expect import NEGATIVE
 from scanjit.ops.probe import PRINT, without_probes
 from scanjit.ops.reduce import ALL
@@ -83,6 +83,8 @@ class Roles:
         return whole.with_shape(whole.shape[1:]) if i in self.lags else whole
 
 
+STORED = ("bfloat16", "float16")
+"""What a gradient may keep float32 as."""
 MOST_UNROLLED = 1024
 """The most steps in one iteration of a loop. More would take minutes to compile."""
 
@@ -173,7 +175,9 @@ SCAN = Op(
 (pairs of a carry's position and its lag, for those that have one: see `Roles`), `sizes` (pairs of a position among the
 operands and the dimension which that operand's value is: for those constants whose values are sizes in the body;
 `scan_node` finds them), and, without influence on the value: `truncate`
-(int, of the gradient), `unroll` (int or True), `checkpoint`, `name`."""
+(int, of the gradient), `unroll` (int or True), `checkpoint`, `name`, `stored` (None, "bfloat16" or "float16": what a
+gradient keeps of the steps' float32 values), `gradient` (bool: whether this is the loop of a gradient, which reads what
+other loops keep for it)."""
 
 
 def scan_node(
@@ -190,6 +194,8 @@ def scan_node(
     unroll: int | bool = False,
     checkpoint: int | str | None = None,
     name: str | None = None,
+    stored: str | None = None,
+    gradient: bool = False,
 ) -> Node:
     """A scan node; see `SCAN` for the parameters and `Roles` for the order of operands and results."""
     operands = [*inits, *xs, *consts]
@@ -207,6 +213,8 @@ def scan_node(
         unroll=unroll,
         checkpoint=checkpoint,
         name=name,
+        stored=stored,
+        gradient=gradient,
     )
 
 
@@ -387,7 +395,8 @@ class _Reverse:
         outputs += [sums[i] + step[scan.fixed[i]] for i in consts]
         outputs += [step[scan.rows[i]] for i in rows]
         outputs = without_probes(outputs, [PRINT])  # the forward scan has them
-        forward, saved = self._forward(outputs)
+        forward, saved, known = self._forward(outputs)
+        outputs = ir.replace(outputs, known)
         span = _Span(scan, forward)
         results = self._backward(outputs, sums, saved, span)
         inits = {i: span.of_init(results[k]) for k, i in enumerate(self.active) if i in self.wanted_inits}
@@ -401,22 +410,30 @@ class _Reverse:
             *(fixed.get(i) for i in range(len(scan.consts))),
         ]
 
-    def _forward(self, outputs: Sequence[Node]) -> tuple[tuple[Node, ...], list[Pair]]:
-        """The results of the scan that also returns carries; and those carries, as inputs of the body and as stacks."""
+    def _forward(self, outputs: Sequence[Node]) -> tuple[tuple[Node, ...], list[Pair], dict[Node, Node]]:
+        """The results of the scan that also returns carries; those carries, as inputs of the body and as stacks; and
+        what carries are in the reverse scan that are kept in 16 bits."""
         scan, roles = self.scan, self.scan.roles
         used = set(ir.walk(outputs))
-        kept: list[Node] = list(scan.ys)
-        at = {y: k for k, y in reversed(list(enumerate(kept)))}
-        for carry in scan.before:
-            if carry in used and carry not in at:
-                at[carry] = len(kept)
-                kept.append(carry)
+        returned: list[Node] = list(scan.ys)
+        at = {y: k for k, y in reversed(list(enumerate(returned)))}
+        rows: list[Pair] = []  # inputs of the new body, and what the scan returns of them
+        known: dict[Node, Node] = {}
+        for carry in (before for before in scan.before if before in used):
+            kept = keep(carry, scan.node.params["stored"])
+            if kept not in at:
+                at[kept] = len(returned)
+                returned.append(kept)
+            row = carry if kept is carry else ir.new_input(kept.type)
+            if row is not carry:
+                known[carry] = cast(row, carry.dtype)
+            rows.append((row, kept))
         node = scan.node
-        if len(kept) > len(scan.ys):
-            body = Graph.of(scan.inputs, [*scan.after, *kept, *scan.ends])
+        if len(returned) > len(scan.ys):
+            body = Graph.of(scan.inputs, [*scan.after, *returned, *scan.ends])
             node = ir.with_params(node, body=body)
         results = ir.parts(node)
-        return results, [(carry, results[roles.carries + at[carry]]) for carry in scan.before if carry in used]
+        return results, [(row, results[roles.carries + at[kept]]) for row, kept in rows], known
 
     def _backward(
         self, outputs: Sequence[Node], sums: dict[int, Node], saved: Sequence[Pair], span: _Span
@@ -438,6 +455,7 @@ class _Reverse:
             unroll=False if unroll is True and not isinstance(span.length, int) else unroll,
             checkpoint=params["checkpoint"],
             name=_derived(params["name"], "grad"),
+            gradient=True,
         )
 
 
@@ -517,7 +535,7 @@ def _forward(node: Node, tangents: Sequence[Node | None]) -> tuple[Node | None, 
         [*scan.after, *outputs, *d_ys.values(), *scan.ends],
         name=_derived(params["name"], "jvp"),
         lags={**lags, **{count + k: lags[i] for k, i in enumerate(active) if i in lags}},
-        **{key: params[key] for key in ("length", "until", "reverse", "truncate", "unroll", "checkpoint")},
+        **{key: params[key] for key in _KEPT if key != "name"},
     )
     d_carries = dict(zip(active, results[count:], strict=False))
     d_stacks = dict(zip(d_ys, results[count + len(active) :], strict=False))
@@ -621,7 +639,7 @@ class _Batch:
         return [(ended, no), (count, zero)], [*kept, over, counted], rows, [ALL(over, axes=(0,))]
 
 
-_KEPT = ("length", "until", "reverse", "truncate", "unroll", "checkpoint", "name")
+_KEPT = ("length", "until", "reverse", "truncate", "unroll", "checkpoint", "name", "stored", "gradient")
 
 
 def _swapped(x: Node) -> Node:

@@ -14,7 +14,7 @@ from scanjit.ir import PART, Graph, Node, as_dim, new_input, replace, walk
 from scanjit.ops.scan import Roles, scan_node
 from scanjit.types import Dimension, Type
 
-_KEPT = ("until", "reverse", "truncate", "unroll", "checkpoint", "name")
+_KEPT = ("until", "reverse", "truncate", "unroll", "checkpoint", "name", "stored", "gradient")
 
 
 @dataclass(eq=False)

@@ -3,6 +3,8 @@ step."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from scanjit.ir import PART, Node, rebuild, rebuilt, walk
 from scanjit.ops.elementwise import Elementwise
 from scanjit.ops.scan import SCAN
@@ -43,28 +45,29 @@ def reuse(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 
 def _stored(scan: Node) -> list[tuple[Node, Node]]:
-    """The ys of a loop that elementwise ops make of stacked carries. Pairs: the nodes that compute the y outside, for
-    all steps at once, and the part of the scan."""
+    """The ys of a loop that elementwise ops make of what it stacks besides. Pairs: the nodes that compute the y
+    outside, for all steps at once, and the part of the scan."""
     loop = OpenScan.of(scan)
-    parts = {r.node: i for i, r in enumerate(loop.results) if isinstance(r, Y)}
-    before = {c.inner: c for c in loop.carries}
-    if loop.stop is not None or not any(inner in parts for inner in before):
+    parts = {r.node: PART(scan, index=i) for i, r in enumerate(loop.results) if isinstance(r, Y)}
+    if loop.stop is not None:
         return []
-    light = [y for y in parts if y not in before and _is_light(y, loop, parts)]
-    if not light:
-        return []
-    stacks = {y: PART(scan, index=i) for y, i in parts.items() if y in before}
-    return list(zip(OverTime(loop)(light, stacks), (PART(scan, index=parts[y]) for y in light), strict=True))
-
-
-def _is_light(y: Node, loop: OpenScan, parts: dict[Node, int]) -> bool:
     carried = {c.inner for c in loop.carries}
-    given = carried | set(loop.xs.values()) | set(loop.consts.values())
-    nodes = walk([y], given)
-    if not any(node in carried for node in nodes):
+    given = {*loop.xs.values(), *loop.consts.values()}
+    found = []
+    for y, part in parts.items():
+        stacks = {other: stack for other, stack in parts.items() if other is not y}
+        if y not in carried and _is_light(y, stacks.keys(), carried, given):
+            found += [(again, part) for again in OverTime(loop)([y], stacks)]
+    return found
+
+
+def _is_light(y: Node, stacked: Collection[Node], carried: Collection[Node], given: Collection[Node]) -> bool:
+    """Whether elementwise ops make a y of what is stacked, and of what the loop reads."""
+    nodes = walk([y], {*stacked, *carried, *given})
+    if not any(node in stacked for node in nodes):
         return False
     return all(
-        (node in parts if node in carried else node in given or not node.args)
-        or (node not in given and isinstance(node.op, Elementwise | View))
+        node in stacked
+        or (node not in carried and (node in given or not node.args or isinstance(node.op, Elementwise | View)))
         for node in nodes
     )

@@ -6,11 +6,14 @@ the expensive ones of these values too, such as `exp(x_t @ w)`, and R read them.
 loop is an R.
 """
 
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from scanjit import errors, types
-from scanjit.ir import ORIGINS, PART, Node, replace, walk
-from scanjit.ops.elementwise import Elementwise
+from scanjit.ir import ORIGINS, PART, Node, rebuilt, replace, walk, with_params
+from scanjit.ops.elementwise import CAST, KEEP, Elementwise, cast, keep
 from scanjit.ops.index import GATHER
 from scanjit.ops.scan import SCAN, Roles
 from scanjit.ops.shape import SLICE, window
@@ -31,7 +34,8 @@ Rows = tuple[Dimension, int]
 
 @dataclass(eq=False)
 class _Plan:
-    """The values that a loop R reads from a loop F: nodes of R's body, each with the same value in F's body."""
+    """The values that a loop R reads from a loop F: nodes of R's body, each with the same value in F's body,
+    maybe in 16 bits."""
 
     source: Node
     rows: Rows
@@ -48,10 +52,15 @@ def save(outputs: list[Node], notes: list[Note]) -> list[Node]:
     """Stack expensive values in a forward loop, so that the loop of its gradient need not compute them again. Inner
     loops come first: the outer loop can then stack what an inner one stacks."""
     outputs = in_bodies(outputs, lambda inner: save(inner, notes))
+    return _planned(outputs, lambda scan: _plans(scan, notes))
+
+
+def _planned(outputs: list[Node], plans_of: Callable[[Node], list[_Plan]]) -> list[Node]:
+    """Carry out the plans of all scans."""
     plans = _Plans()
     for node in walk(outputs):
         if node.op is SCAN:
-            for plan in _plans(node, notes):
+            for plan in plans_of(node):
                 plans.take.setdefault(node, []).append(plan)
                 plans.keep.setdefault(plan.source, []).extend(plan.values.values())
     if not plans.take:
@@ -65,21 +74,30 @@ def save(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 def _plans(scan: Node, notes: list[Note]) -> list[_Plan]:
     """The plans of one scan: the values that it should take from each scan whose stacks it reads."""
+    found = []
+    for source, rows in _sources(scan):
+        given, stored = (
+            _correspondence(scan, source, rows),
+            source.params["stored"] if scan.params["gradient"] else None,
+        )
+        values = _Choice(scan, source, given).values()
+        if values:
+            found.append(_Plan(source, rows, {node: keep(value, stored) for node, value in values.items()}))
+            names = ", ".join(sorted({node.op.name for node in values}))
+            how = f", float32 as {stored}" if stored else ""
+            text = f"the forward loop stores {len(values)} values for the gradient{how}: {names}"
+            notes.append(Note("save", scan.where, text))
+    return found
+
+
+def _sources(scan: Node) -> dict[tuple[Node, Rows], None]:
+    """The scans whose stacks a scan reads, and which rows of them."""
     sources: dict[tuple[Node, Rows], None] = {}
     for operand in Roles.of(scan).split(scan.operands)[1]:
         base, rows = _stacked(operand)
         if base.op is PART and base.args[0].op is SCAN and _is_stack(base):
             sources[base.args[0], rows] = None
-    found = []
-    for source, rows in sources:
-        given = _correspondence(scan, source, rows)
-        values = _Choice(scan, source, given).values()
-        if values:
-            found.append(_Plan(source, rows, values))
-            names = ", ".join(sorted({node.op.name for node in values}))
-            text = f"the forward loop stores {len(values)} values for the gradient: {names}"
-            notes.append(Note("save", scan.where, text))
-    return found
+    return sources
 
 
 def _stacked(operand: Node) -> tuple[Node, Rows]:
@@ -129,12 +147,14 @@ class _Choice:
 
     def __init__(self, scan: Node, source: Node, given: dict[Node, Node]) -> None:
         self.all = scan.params["checkpoint"] == "all"
-        self.given = given
         body = scan.params["body"]
+        self.order = walk(body.outputs)
         self.rows = set(Roles.of(scan).split(body.inputs)[1])
+        widened = {node: value for node in self.order if (value := _widened(node, given)) is not None}
+        self.given = given = given | widened
+        self.rows |= widened.keys()
         self.ys = set(Roles.of(source).split_results(source.params["body"].outputs)[1])
         self.fixed = set(Roles.of(source).split(source.params["body"].inputs)[2])
-        self.order = walk(body.outputs)
         self.outputs = set(body.outputs)
         self.again: set[Node] = set()  # nodes that can be computed from F's inputs
         self.known: set[Node] = set()  # those of them that use no input of R
@@ -258,6 +278,12 @@ class _Choice:
                 stack.extend(node.args)
 
 
+def _widened(node: Node, given: dict[Node, Node]) -> Node | None:
+    """The value of F that a node of R's body is, rounded to the 16 bits in which F keeps it for R."""
+    image = given.get(node.operands[0]) if node.op is CAST and node.dtype == np.float32 else None
+    return image.operands[0] if image is not None and image.op is KEEP else None
+
+
 def _is_function(node: Node) -> bool:
     return isinstance(node.op, Elementwise) and node.op.cost >= COSTLY
 
@@ -269,6 +295,39 @@ def is_costly(node: Node) -> bool:
     if node.op is PART:
         return node.args[0].op is SCAN
     return not node.op.moves_data and node.op is not GATHER  # what it reads lies in memory
+
+
+# ---- 16 bits ---------------------------------------------------------------------------------------------------------
+
+
+def with_stored(outputs: Sequence[Node], stored: str, given: Sequence[Node] = ()) -> list[Node]:
+    """The outputs with loops that keep float32 in 16 bits for their gradients, those that are there and later ones.
+    What nodes that are `given` are computed from stays as it is."""
+    known = set(walk(given))
+
+    def marked(old: Node, new: Node) -> Node | None:
+        body = new.params.get("body")
+        if old in known or body is None:
+            return old if old in known else None
+        new = with_params(new, body=body.with_outputs(with_stored(body.outputs, stored)))
+        return with_params(new, stored=stored) if new.op is SCAN and not new.params["gradient"] else new
+
+    return _planned(rebuilt(outputs, marked), lambda scan: [] if scan in known else _plans_of_carries(scan, known))
+
+
+def _plans_of_carries(scan: Node, known: Collection[Node]) -> list[_Plan]:
+    """What the loop of a gradient reads of the loop that it is the gradient of: the carries before each step, for each
+    of which a row in 16 bits takes the place of that of float32."""
+    found = []
+    roles, inputs = Roles.of(scan), scan.params["body"].inputs
+    for source, rows in _sources(scan) if scan.params["gradient"] else ():
+        before = set(Roles.of(source).split(source.params["body"].inputs)[0])
+        given = _correspondence(scan, source, rows)
+        values = {row: keep(given[row], source.params["stored"]) for row in roles.split(inputs)[1] if row in given}
+        values = {row: kept for row, kept in values.items() if given[row] in before and kept is not given[row]}
+        if values and source not in known and not source.params["gradient"]:
+            found.append(_Plan(source, rows, values))
+    return found
 
 
 # ---- doing it --------------------------------------------------------------------------------------------------------
@@ -285,7 +344,7 @@ def _carried_out(old: Node, scan: Node, plans: _Plans, kept: dict[Node, dict[Nod
             stacks = kept[plan.source]
             nodes = replace(list(plan.values), loop.same)
             rows = [_cut(stacks[value], plan.rows, scan.params["length"]) for value in plan.values.values()]
-            loop.substitute({node: loop.x(row) for node, row in zip(nodes, rows, strict=True)})
+            loop.substitute({node: cast(loop.x(row), node.dtype) for node, row in zip(nodes, rows, strict=True)})
         finished = loop.finish()
         kept[old] = {value: finished.y(y.node) for value, y in ys.items()}
         return finished.parts()

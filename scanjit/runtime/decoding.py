@@ -67,7 +67,7 @@ class _Decoder:
         if op == SHARED.name:
             return as_stored(ir.as_node(params["variable"]))  # it may have been given another name since
         if op == "scan":
-            params.setdefault("lags", ())  # it may have been written before there were any
+            params = {"lags": (), "stored": None, "gradient": False, **params}  # it may be older than these
         if op not in OPS:
             raise errors.NotSupportedError(f"the graph uses the op {op!r}, which this version lacks")
         return OPS[op](*self.listed_nodes(operands), **params)

@@ -19,7 +19,7 @@ from scanjit.ir import BOUND, CONSTANT, INPUT, PART, SHARED, SIZE, Data, Graph, 
 from scanjit.ops import Elementwise, Reduction
 from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.reduce import ArgReduction
-from scanjit.ops.scan import MOST_UNROLLED, SCAN, Roles, scan_node
+from scanjit.ops.scan import MOST_UNROLLED, SCAN, STORED, Roles, scan_node
 from scanjit.types import Dim, Type
 
 _MOST_AXES = 64  # NumPy's limit
@@ -181,6 +181,7 @@ _ALLOWED: dict[str, Callable[[Any], bool]] = {
     "dim": _size,
     "dtype": lambda value: isinstance(value, np.dtype) and types.is_in_memory(value),
     "error": lambda value: isinstance(value, str),
+    "gradient": _bool,
     "high": _number,
     "index": _whole,
     "lags": _PLACED,
@@ -202,6 +203,7 @@ _ALLOWED: dict[str, Callable[[Any], bool]] = {
     "sizes": _PLACED,
     "start": _SIZES,
     "step": _SIZES,
+    "stored": lambda value: value is None or value in STORED,
     "trans": _bool,
     "truncate": lambda value: type(value) is int and value >= -1,
     "type": lambda value: isinstance(value, Type),

@@ -120,7 +120,7 @@ class _Listing:
         self.ids = outer
 
 
-_USUAL = {"until": False, "reverse": False, "truncate": -1, "unroll": False, "checkpoint": None}
+_USUAL = {"until": False, "reverse": False, "truncate": -1, "unroll": False, "checkpoint": None, "gradient": False}
 
 
 def _matters(node: Node, key: str) -> bool:

@@ -20,6 +20,7 @@ import pytest
 from scanjit import errors, ir
 from scanjit.codegen import guard as row_order, reduce
 from scanjit.ir import Node
+from scanjit.kinds import kind_of
 from scanjit.ops.elementwise import Elementwise
 from scanjit.rewrite import pipeline
 from scanjit.runtime import emulation, front as backend, host, processors, reference, workspace
@@ -35,11 +36,16 @@ from tests.fuzz.programs import Program
 from tests.targets import with_vectors
 
 WIDTHS = (64, 32, 16, 4)
-BASE = {"float32": (2e-4, 2e-5), "float64": (1e-9, 1e-10)}
+BASE = {
+    "float16": (2.0**-10, 2.0**-14),
+    "bfloat16": (2.0**-7, 2.0**-9),
+    "float32": (2e-4, 2e-5),
+    "float64": (1e-9, 1e-10),
+}
 """Tolerances that need no explanation: relative, absolute."""
 ODD_UNIT = 3
 """The rows that a thread keeps are several times so many: no multiple of the rows of most register tiles."""
-NOISE = {"float32": 2.0**-21, "float64": 2.0**-50}
+NOISE = {"float16": 2.0**-10, "float32": 2.0**-21, "float64": 2.0**-50}
 USER_ERRORS = (errors.OutOfBoundsError, errors.ScanError, errors.ShapeError)
 
 
@@ -449,12 +455,12 @@ def agree(got: np.ndarray, expected: np.ndarray, slack: Any = 0.0) -> bool:
     """Whether an array is as expected: integers and bools exactly, floats to rounding, NaN in the same places."""
     if got.dtype != expected.dtype or got.shape != expected.shape:
         return False
-    if got.dtype.kind != "f":
+    if not kind_of(got.dtype).floating:
         return bool(np.array_equal(got, expected))
     relative, absolute = BASE[str(got.dtype)]
     with np.errstate(all="ignore"):
         same = (got == expected) | (np.isnan(got) & np.isnan(expected))
-        close = np.abs(got.astype(float) - expected) <= absolute + relative * np.abs(expected) + slack
+        close = np.abs(got.astype(float) - expected) <= absolute + relative * np.abs(expected.astype(float)) + slack
     return bool(np.all(same | close))
 
 
@@ -501,7 +507,7 @@ def _explained(a: np.ndarray, b: np.ndarray, samples: Sequence[np.ndarray]) -> b
 def _close(a: np.ndarray, b: np.ndarray, spread: np.ndarray) -> np.ndarray:
     relative, absolute = BASE[str(a.dtype)]
     with np.errstate(all="ignore"):
-        return (a == b) | (np.abs(a.astype(float) - b) <= absolute + relative * np.abs(b) + 32 * spread)
+        return (a == b) | (np.abs(a.astype(float) - b) <= absolute + relative * np.abs(b.astype(float)) + 32 * spread)
 
 
 def _shown(a: np.ndarray, b: np.ndarray) -> str:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from scanjit.ops.elementwise import CAST
 from scanjit.records import record
 from scanjit.schedule.fuse.order import Around, Order
 from scanjit.schedule.lower.places import LARGEST
 from scanjit.schedule.lower.region import Item, Region, Single, Task
 from scanjit.schedule.nests import (
+    Apply,
     Load,
     Nest,
     NestLoop,
@@ -258,12 +260,18 @@ def _stored(region: Region, where: Mapping[Item, _Group]) -> set[Item]:
     return stored
 
 
+def _as_read(load: Value, stored: Value) -> Value:
+    """What a load gives of a value that is stored: it may be a float of 16 bits that is loaded as a float32."""
+    same = load.dtype == stored.dtype
+    return stored if same else Apply(load.dtype, CAST, (stored,), {"dtype": load.dtype})
+
+
 def _nest(group: _Group, stored: Collection[Item]) -> Nest:
     """The nest of a group: loads of what a member computes become its value."""
     tasks = [member for member in group.members if isinstance(member, Task)]
     members = set(tasks)
     replace: dict[Value, Value] = {
-        load: maker.store.value
+        load: _as_read(load, maker.store.value)
         for task in tasks
         for load, maker in task.loads
         if maker in members and load is not maker.store.value

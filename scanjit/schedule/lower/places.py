@@ -7,7 +7,8 @@ from collections.abc import Callable, Container, Sequence
 from scanjit import ir
 from scanjit.ir import Node, Op
 from scanjit.ops import View
-from scanjit.ops.elementwise import ADD, MOD, SUB
+from scanjit.ops.elementwise import ADD, MOD, SUB, is_widening
+from scanjit.ops.linalg import Contraction
 from scanjit.ops.shape import IOTA
 from scanjit.schedule.lower.maps import bases
 from scanjit.schedule.lower.values import PointRule
@@ -59,6 +60,8 @@ def choose_stored(
         rule = rule_of(node.op)
         for arg in _read_as_arrays(node):
             base = bases(arg)[0]
+            while isinstance(node.op, Contraction) and is_widening(base) and base not in known:
+                base = bases(base.operands[0])[0]  # a product widens what it loads
             if base.op is not ir.CONSTANT and base not in known:
                 stored.add(base)
             elif base.op is ir.CONSTANT and not base.ndim and rule is not None and rule.needs_array:

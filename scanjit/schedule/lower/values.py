@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from scanjit.ir import Node, Op
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.maps import IndexMap
 from scanjit.schedule.nests import Access, Load, NestLoop, Ref, Register, Value
+from scanjit.signatures import DType
 from scanjit.types import Dimension
 from scanjit.walks import fold
 
@@ -95,6 +97,13 @@ class ValueBuilder:
         load = Load(node.dtype, maps.place(ref, at))
         self.origins[load.access] = node, self._is_own_point(node, at)
         return load
+
+    def widened(self, load: Load, dtype: DType) -> Load:
+        """The load of a float of 16 bits, as one of another dtype."""
+        access = replace(load.access)  # of its own: the other load may be read too
+        if load.access in self.origins:
+            self.origins[access] = self.origins[load.access]
+        return Load(dtype, access, load.when)
 
     def loops(self, sizes: tuple[Dimension, ...]) -> tuple[NestLoop, ...]:
         """Loops that a reduction goes over: the same for equal sizes, so that equal sums are found to be equal."""

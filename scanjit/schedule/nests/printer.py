@@ -351,6 +351,7 @@ class _NestWriter:
     @own_text.register
     def _(self, value: Load) -> str:
         place = self.place(value.access)
+        place = f"{value.dtype}({place})" if value.widens else place
         return place if value.when == 1 else f"({place} if {self.writer.dim(value.when)} else 0)"
 
     @own_text.register

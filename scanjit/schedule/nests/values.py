@@ -124,10 +124,15 @@ class Position(Value):
 
 @record
 class Load(Value):
-    """What a buffer holds; or zero, where `when` is 0 (it is 0 or 1)."""
+    """What a buffer holds; or zero, where `when` is 0 (it is 0 or 1). A float of 16 bits may be loaded as a float32."""
 
     access: Access
     when: Dimension = 1
+
+    @property
+    def widens(self) -> bool:
+        """Whether it loads a float of 16 bits as another dtype."""
+        return self.dtype != self.access.buffer.dtype
 
     @property
     def accesses(self) -> tuple[Access, ...]:

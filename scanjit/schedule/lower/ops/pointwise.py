@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 from scanjit.ir import Node, Op
 from scanjit.ops import Elementwise
+from scanjit.ops.elementwise import is_widening
 from scanjit.ops.shape import IOTA
 from scanjit.schedule.lower.maps import IndexMap, broadcast_map, view_map
 from scanjit.schedule.lower.values import PointRule, Read, ValueBuilder
-from scanjit.schedule.nests import Apply, Literal, Position, Value
+from scanjit.schedule.nests import Apply, Literal, Load, Position, Value
 
 
 class ElementwiseRule(PointRule):
@@ -24,7 +25,9 @@ class ElementwiseRule(PointRule):
         return [(arg, broadcast_map(arg, node, at)) for arg in node.operands]
 
     def value(self, builder: ValueBuilder, node: Node, at: IndexMap, values: Sequence[Value]) -> Value:
-        """The op, applied to the values of its operands."""
+        """The op, applied to the values of its operands. What lies in memory in 16 bits is loaded as float32."""
+        if is_widening(node) and isinstance(values[0], Load) and not values[0].widens:
+            return builder.widened(values[0], node.dtype)
         code = 0 if node.op.never_fails else builder.code(node)
         return Apply(node.dtype, node.op, tuple(values), node.params, code)
 
