@@ -10,6 +10,7 @@ takes one call.
 
 from collections.abc import Callable, Sequence
 
+from scanjit.codegen.lines import LOOK, indented
 from scanjit.codegen.names import suffix
 from scanjit.codegen.source import Parameters, Source
 from scanjit.kinds import kind_of
@@ -19,7 +20,6 @@ BLOCK = 256
 """The columns that one call factors: with the rows of a matrix of 10,000, about 50 ms."""
 SOLVED = 2**31
 """One call computes about so many products, where it does so for some of the right sides of a system: as long."""
-ENDED = ("if interrupted(line):", "    return")
 
 
 def call_source(call: LapackCall) -> Source:
@@ -49,12 +49,12 @@ class _CallWriter:
             lines.append("    " * depth + f"for i{axis} in range({self.number(size)}):")
             depth += 1
         if depth > 1:
-            lines += ["    " * depth + line for line in ENDED]
+            lines += indented(LOOK, depth)
         for k, (ref, base) in enumerate(zip(self.call.places, bases, strict=True)):
             steps = ref.strides[:-2] if len(ref.shape) > 1 else ()
             moved = [f" + i{axis}*{self.number(step * self.size)}" for axis, step in enumerate(steps)]
             lines.append("    " * depth + f"m{k} = {base}{''.join(moved)}")
-        return lines + ["    " * depth + line for line in WRITERS[self.call.routine](self)]
+        return lines + indented(WRITERS[self.call.routine](self), depth)
 
     # ---- routines ---------------------------------------------------------------------------------------------------
 
@@ -73,17 +73,17 @@ class _CallWriter:
         of both off the `rest`, `columns` from `j` on at a time."""
         lines = [
             f"for k in range(0, {n}, {BLOCK}):",
-            *(f"    {line}" for line in ENDED),
+            *indented(LOOK),
             f"    wide = min({BLOCK}, {n} - k)",
             "    first = k + wide",
             f"    corner = m0 + k*{step} + k*{self.size}",
-            *(f"    {line}" for line in factor),
+            *indented(factor),
             f"    beside = m0 + first*{step} + k*{self.size}",
-            *(f"    {line}" for line in beside),
+            *indented(beside),
             f"    for j in range(first, {n}, {BLOCK}):",
-            *(f"        {line}" for line in ENDED),
+            *indented(LOOK, 2),
             f"        columns = min({BLOCK}, {n} - j)",
-            *(f"        {line}" for line in rest),
+            *indented(rest, 2),
         ]
         return lines
 
@@ -183,7 +183,7 @@ class _CallWriter:
             f"for j in range(0, {columns}, most):",
             f"    some = min(most, {columns} - j)",
             f"    for begin in range(0, {n}, {BLOCK}):",
-            *(f"        {line}" for line in ENDED),
+            *indented(LOOK, 2),
             f"        k = {begin}",
             f"        wide = min({BLOCK}, {n} - k)",
             "        first = k + wide",
@@ -285,7 +285,7 @@ class _CallWriter:
         def applied(trans: int, first: str, end: str, target: str) -> list[str]:
             return [
                 f"for j in range({first}, {end}, {BLOCK}):",
-                *(f"    {line}" for line in ENDED),
+                *indented(LOOK),
                 f"    some = min({BLOCK}, {end} - j)",
                 f"    info = ormqr_{self.lapack}({trans}, {reflected}, {target}, m2, {size})",
             ]
@@ -293,9 +293,9 @@ class _CallWriter:
         return [
             *self.unless_finite(n, m, across, "m1"),
             f"for k in range(0, {count}, {BLOCK}):",
-            *(f"    {line}" for line in (*ENDED, *block)),
+            *indented([*LOOK, *block]),
             f"    info = geqrf_{self.lapack}({m} - k, wide, corner, {high}, factors, m2, {size})",
-            *(f"    {line}" for line in applied(1, "k + wide", n, f"m1 + j*{across} + k*{self.size}, {high}")),
+            *indented(applied(1, "k + wide", n, f"m1 + j*{across} + k*{self.size}, {high}")),
             f"for i in range({count}):",
             f"    for j in range({m}):",
             f"        {self.stored(f'm0 + i*{step} + j*{self.size}', '0.0')}",
@@ -306,10 +306,10 @@ class _CallWriter:
             "        if j >= i:",
             f"            store(place, load_{self.kind}(m1 + j*{across} + i*{self.size}))",
             f"for begin in range(0, {count}, {BLOCK}):",
-            *(f"    {line}" for line in ENDED),
+            *indented(LOOK),
             f"    k = ({count} - 1)//{BLOCK}*{BLOCK} - begin",
-            *(f"    {line}" for line in block),
-            *(f"    {line}" for line in applied(0, "k", count, f"m0 + j*{step} + k*{self.size}, {lead}")),
+            *indented(block),
+            *indented(applied(0, "k", count, f"m0 + j*{step} + k*{self.size}, {lead}")),
             *self.nothing(whole),
         ]
 

@@ -10,12 +10,12 @@ columns are variables; those of larger ones lie on the stack, and loops go over 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
+from scanjit.codegen.lines import LOOK, indented
 from scanjit.codegen.names import suffix
-from scanjit.codegen.radix import LOOK
 from scanjit.codegen.source import Parameters, Source
 from scanjit.schedule.nests import Decomposition, NestLoop, Tile
 from scanjit.schedule.nests.decomposition import BLOCK
@@ -32,10 +32,6 @@ Body = Callable[[Index], list[str]]
 def decomposition_source(job: Decomposition, lanes: int) -> Source:
     """The source of a function that decomposes the matrices of some blocks."""
     return _Writer(job, lanes).source()
-
-
-def _inside(lines: Sequence[str]) -> list[str]:
-    return ["    " + line for line in lines]
 
 
 def _sum(left: Index, right: Index) -> Index:
@@ -80,19 +76,19 @@ class _Writer:
         job, parameters = self.job, self.parameters
         count = parameters.number(job.count)
         given, result = (parameters.address(ref.buffer, ref.offset) for ref in job.places)
-        homes, lines = getattr(self, f"_{job.routine}")()
+        homes, lines = WRITERS[job.routine](self)
         whole = job.result.shape[-2:]
         lines = [
             *homes,
             f"for matrix in range(begin*{BLOCK}, min(end*{BLOCK}, {count}), {self.lanes}):",
-            *_inside(LOOK),
+            *indented(LOOK),
             f"    inside = head_x{self.lanes}({count} - matrix)",
             f"    first = {given} + matrix*{self.m * self.n * self.size}",
             f"    target = {result} + matrix*{whole[0] * whole[1] * self.size}",
-            *_inside(lines),
+            *indented(lines),
         ]
         return parameters.source(
-            job.title, _inside(lines), ["begin", "end", "line"], tile=Tile(split=NestLoop(job.pieces))
+            job.title, indented(lines), ["begin", "end", "line"], tile=Tile(split=NestLoop(job.pieces))
         )
 
     # ---- text --------------------------------------------------------------------------------------------------------
@@ -109,7 +105,7 @@ class _Writer:
         name = f"i{self._loops}"
         lines = body(name)
         self._loops -= 1
-        return [f"for {name} in range({start}, {stop}):", *_inside(lines)] if lines else []
+        return [f"for {name} in range({start}, {stop}):", *indented(lines)] if lines else []
 
     def _pairs(self, n: int, body: Callable[[Index, Index], list[str]]) -> list[str]:
         """The lines of a body for each pair of indices below n, the first one smaller."""
@@ -202,7 +198,7 @@ class _Writer:
             "while left > 0:",
             "    left = left - 1",
             f"    open = {self._splat('0.0')} != 0.0",
-            *_inside(self._pairs(n, rotate)),
+            *indented(self._pairs(n, rotate)),
             "    going = going & open",
             "    if not any_of(going):",
             "        left = 0",
@@ -250,15 +246,6 @@ class _Writer:
             def squared(i: Index) -> list[str]:
                 return [f"x = {w.get(k, i)} * up_k", "total = fma(x, x, total)"]
 
-            def applied(j: Index) -> list[str]:
-                return [
-                    f"along = {w.get(j, k)}",
-                    *self._each(after, length, lambda i: [f"along = fma({w.get(k, i)}, {w.get(j, i)}, along)"]),
-                    "along = along * tau",
-                    w.put(j, k, f"{w.get(j, k)} - along"),
-                    *self._each(after, length, lambda i: [w.put(j, i, f"fma(-along, {w.get(k, i)}, {w.get(j, i)})")]),
-                ]
-
             return [
                 f"most = abs({w.get(k, k)})",
                 *self._each(after, length, largest),
@@ -273,34 +260,34 @@ class _Writer:
                 *self._each(after, length, lambda i: [w.put(k, i, f"{w.get(k, i)} * rate")]),
                 w.put(k, k, "norm * down_k"),
                 taus.put(0, k, "tau"),
-                *self._each(after, columns, applied),
+                *self._each(after, columns, lambda j: self._applied(w, k, "tau", w, j, length)),
             ]
 
         return self._each(0, min(columns, length), step)
+
+    def _applied(self, w: _Entries, k: Index, tau: str, to: _Entries, j: Index, length: int) -> list[str]:
+        """Apply the reflection whose vector is row k of `w`, from column k on, to row j of `to`."""
+        after = _sum(k, 1)
+        return [
+            f"along = {to.get(j, k)}",
+            *self._each(after, length, lambda i: [f"along = fma({w.get(k, i)}, {to.get(j, i)}, along)"]),
+            f"along = along * {tau}",
+            to.put(j, k, f"{to.get(j, k)} - along"),
+            *self._each(after, length, lambda i: [to.put(j, i, f"fma(-along, {w.get(k, i)}, {to.get(j, i)})")]),
+        ]
 
     def _orthogonal(self, w: _Entries, taus: _Entries, q: _Entries, count: int, length: int) -> list[str]:
         """Make columns of Q (rows of `q`), from the reflections, the last one first."""
 
         def step(back: Index) -> list[str]:
             k: Index = count - 1 - back if isinstance(back, int) else f"{count - 1} - {back}"
-            after = _sum(k, 1)
-
-            def applied(j: Index) -> list[str]:
-                return [
-                    f"along = {q.get(j, k)}",
-                    *self._each(after, length, lambda i: [f"along = fma({w.get(k, i)}, {q.get(j, i)}, along)"]),
-                    f"along = along * {taus.get(0, k)}",
-                    q.put(j, k, f"{q.get(j, k)} - along"),
-                    *self._each(after, length, lambda i: [q.put(j, i, f"fma(-along, {w.get(k, i)}, {q.get(j, i)})")]),
-                ]
-
-            return self._each(k, count, applied)
+            return self._each(k, count, lambda j: self._applied(w, k, taus.get(0, k), q, j, length))
 
         return [*self._identity(q, count, length), *self._each(0, count, step)]
 
     # ---- routines ----------------------------------------------------------------------------------------------------
 
-    def _eigh(self) -> tuple[list[str], list[str]]:
+    def eigh(self) -> tuple[list[str], list[str]]:
         """The vectors as rows, and the values below."""
         n = self.n
         a, v, values = self._entries("entries", n, n), self._entries("vectors", n, n), self._entries("values", 1, n)
@@ -317,7 +304,7 @@ class _Writer:
                     *(a.put(*at, "x") for at in ((i, p), (p, i))),
                     *(a.put(*at, "y") for at in ((i, q), (q, i))),
                 ]
-                return lines if self.unrolled else [f"if {i} != {p} and {i} != {q}:", *_inside(lines)]
+                return lines if self.unrolled else [f"if {i} != {p} and {i} != {q}:", *indented(lines)]
 
             return [
                 f"x = {a.get(p, q)}",
@@ -347,7 +334,7 @@ class _Writer:
             *self._each(0, n, given),
         ]
 
-    def _qr(self) -> tuple[list[str], list[str]]:
+    def qr(self) -> tuple[list[str], list[str]]:
         """Q.T and R side by side."""
         m, n = self.m, self.n
         count = min(m, n)
@@ -365,7 +352,7 @@ class _Writer:
             *self._each(0, count, upper),
         ]
 
-    def _svd(self) -> tuple[list[str], list[str]]:
+    def svd(self) -> tuple[list[str], list[str]]:
         """U.T, V.T and the values side by side. A wide matrix is transposed: so U and V change places."""
         wide = self.m < self.n
         high, count = max(self.m, self.n), min(self.m, self.n)
@@ -393,20 +380,16 @@ class _Writer:
             ]
 
         def given(k: Index) -> list[str]:
-            left, right = ((v, count), (q, high)) if wide else ((q, high), (v, count))
-            turned = f"copysign({self._splat('1.0')}, {w.get(k, k)})"
-
-            def signs(of: _Entries) -> str:
-                return f"sign * {turned}" if of is q else "sign"
-
-            lines = self._sign(*((v, k, count) if not wide else (q, k, high)))
-            if wide:
-                lines.append(f"sign = sign * {turned}")
-            first, second = (f"{signs(of)} * " for of, _ in (left, right))
+            turned = f"copysign({self._splat('1.0')}, {w.get(k, k)})"  # R's diagonal holds the norm with this sign
+            signs = {v: "sign", q: f"sign * {turned}"}
+            left, right = (v, q) if wide else (q, v)
             return [
-                *lines,
-                *self._each(0, self.m, lambda i: [self._stored(k, i, first + left[0].get(k, i))]),
-                *self._each(0, self.n, lambda i: [self._stored(k, _sum(self.m, i), second + right[0].get(k, i))]),
+                *self._sign(right, k, self.n),
+                *([f"sign = {signs[q]}"] if wide else []),
+                *self._each(0, self.m, lambda i: [self._stored(k, i, f"{signs[left]} * {left.get(k, i)}")]),
+                *self._each(
+                    0, self.n, lambda i: [self._stored(k, _sum(self.m, i), f"{signs[right]} * {right.get(k, i)}")]
+                ),
                 self._stored(k, self.m + self.n, f"{values.get(0, k)} * down"),
             ]
 
@@ -420,3 +403,11 @@ class _Writer:
             *self._orthogonal(w, taus, q, count, high),
             *self._each(0, count, given),
         ]
+
+
+WRITERS: dict[str, Callable[[_Writer], tuple[list[str], list[str]]]] = {
+    "eigh": _Writer.eigh,
+    "qr": _Writer.qr,
+    "svd": _Writer.svd,
+}
+"""For each routine, what returns the lines that reserve the stack, and those that decompose a vector of matrices."""

@@ -20,14 +20,13 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from scanjit.codegen.lines import LOOK, indented
 from scanjit.codegen.names import suffix
 from scanjit.codegen.source import Parameters, Source
 from scanjit.ops.passes import FOUND, Number, factors, is_written_out, table_of
 from scanjit.schedule.nests import Fourier, NestLoop, RootsOfUnity, Tile
 from scanjit.signatures import DType
 from scanjit.types import product
-
-LOOK = ("if interrupted(line):", "    return")
 
 Pair = tuple[str, str]
 """The names of a real and an imaginary part."""
@@ -64,19 +63,19 @@ def roots_source(job: RootsOfUnity, lanes: int) -> Source:
         f"left = {n}",
         "done = 1",
         "while left > 1:",
-        *_inside(LOOK),
-        *_inside(_choose_radix()),
+        *indented(LOOK),
+        *indented(_choose_radix()),
         "    whole = radix*done",
         "    if done > 1:",
         "        for j in range(1, radix):",
-        *_inside(row("done"), 3),
+        *indented(row("done"), 3),
         f"    if radix > {max(FOUND)}:",
         "        j = done",
-        *_inside(row("radix"), 2),
+        *indented(row("radix"), 2),
         "    left = left // radix",
         "    done = whole",
     ]
-    return parameters.source(job.title, _inside(lines), ["line"])
+    return parameters.source(job.title, indented(lines), ["line"])
 
 
 def _choose_radix() -> list[str]:
@@ -499,7 +498,3 @@ class _Writer:
             put("k", (real, imaginary))
 
         self.block(f"for k in range({radix}):", frequency)
-
-
-def _inside(lines: Sequence[str], depth: int = 1) -> list[str]:
-    return ["    " * depth + line for line in lines]

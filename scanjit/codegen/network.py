@@ -7,6 +7,7 @@ which each vector is compared with the one at some distance (`along`): no word m
 
 from collections.abc import Callable
 
+from scanjit.codegen.lines import indented
 from scanjit.codegen.words import Words
 
 
@@ -15,19 +16,19 @@ def across(words: Words, lanes: int, n: str) -> list[str]:
     places, from `places` on)."""
     width = lanes * words.size
     compared = _compared(words, lanes, f"i*{width}", f"(i + d)*{width}", "")
-    return _stages(n, lambda: _runs(n, [f"for i in range(run, min(run + p, {n} - d)):", *_inside(compared)]))
+    return _stages(n, lambda: _runs(n, [f"for i in range(run, min(run + p, {n} - d)):", *indented(compared)]))
 
 
 def along(words: Words, lanes: int, n: str) -> list[str]:
     """Sort one row of `n` words. Behind them, up to a multiple of `lanes` and for `lanes` more, is the largest one."""
     first, second = f"i*{words.size}", f"(i + d)*{words.size}"
     whole = [f"for i in range(run, min(run + p, {n} - d), {lanes}):"]
-    whole += _inside(_compared(words, lanes, first, second, ""))
+    whole += indented(_compared(words, lanes, first, second, ""))
     part = [f"chosen = (iota_i64x{lanes}(0) & p) == r", f"for i in range(0, {n} - d, {lanes}):"]
-    part += _inside(_compared(words, lanes, first, second, "chosen"))
+    part += indented(_compared(words, lanes, first, second, "chosen"))
     if lanes == 1:
         return _stages(n, lambda: _runs(n, whole))
-    return _stages(n, lambda: [f"if p >= {lanes}:", *_inside(_runs(n, whole)), "else:", *_inside(part)])
+    return _stages(n, lambda: [f"if p >= {lanes}:", *indented(_runs(n, whole)), "else:", *indented(part)])
 
 
 def _stages(n: str, stage: Callable[[], list[str]]) -> list[str]:
@@ -42,7 +43,7 @@ def _stages(n: str, stage: Callable[[], list[str]]) -> list[str]:
         "    r = 0",
         "    d = p",
         "    while d > 0:",
-        *_inside(_inside(stage())),
+        *indented(stage(), 2),
         "        d = q - p",  # 0 after the last stage
         "        q = q >> 1",
         "        r = p",
@@ -52,7 +53,7 @@ def _stages(n: str, stage: Callable[[], list[str]]) -> list[str]:
 
 def _runs(n: str, run: list[str]) -> list[str]:
     """The words of a stage, `p` neighbours at a time."""
-    return ["run = r", f"while run < {n} - d:", *_inside(run), "    run += 2*p"]
+    return ["run = r", f"while run < {n} - d:", *indented(run), "    run += 2*p"]
 
 
 def _compared(words: Words, lanes: int, first: str, second: str, mask: str) -> list[str]:
@@ -71,7 +72,3 @@ def _compared(words: Words, lanes: int, first: str, second: str, mask: str) -> l
     for name, at, one, other in (("places", first, "v", "u"), ("places", second, "u", "v")):
         lines.append(put(name, at, f"select(later, {one}, {other})"))
     return lines
-
-
-def _inside(lines: list[str]) -> list[str]:
-    return ["    " + line for line in lines]

@@ -4,8 +4,9 @@ Elements become words (`codegen.words`). Short rows are sorted by networks (`cod
 lanes side by side, and single ones in consecutive words. Longer rows are sorted by radix (`codegen.radix`).
 """
 
+from scanjit.codegen.lines import LOOK, indented
 from scanjit.codegen.network import across, along
-from scanjit.codegen.radix import LOOK, radix, stretches
+from scanjit.codegen.radix import radix, stretches
 from scanjit.codegen.source import Parameters, Source
 from scanjit.codegen.words import Words
 from scanjit.schedule.nests import ACROSS, ALONG, MOST_PACKED, NestLoop, Order, Tile
@@ -44,11 +45,11 @@ class _OrderWriter:
             f"    stop = min({blocks}*(band + 1)//{bands}*{block}, {self.rows})",
         ]
         if self._may_be(1, ACROSS) and self.lanes > 1:
-            lines += _inside(self._side_by_side())
-        lines += ["    while row < stop:", *_inside(_inside(LOOK)), *_inside(_inside(self._row())), "        row += 1"]
+            lines += indented(self._side_by_side())
+        lines += ["    while row < stop:", *indented(LOOK, 2), *indented(self._row(), 2), "        row += 1"]
         tile = Tile(split=NestLoop(self.statement.bands))
         more = ["begin", "end", "line"]
-        return self.parameters.source(self.statement.title, _inside(lines), more, tile=tile)
+        return self.parameters.source(self.statement.title, indented(lines), more, tile=tile)
 
     # ---- rows side by side -------------------------------------------------------------------------------------------
 
@@ -63,7 +64,7 @@ class _OrderWriter:
         homes.append(f"moved = stack({many * lanes * max(sizes)})")
         block = [*LOOK, *self._brought(), *across(self.words, lanes, self.n), *self._taken(), f"row += {lanes}"]
         condition = f"while row + {lanes} <= stop" + ("" if known else f" and {self.n} <= {ACROSS}") + ":"
-        return [*homes, condition, *_inside(block)]
+        return [*homes, condition, *indented(block)]
 
     def _brought(self) -> list[str]:
         """Make the words of `lanes` rows: vector i has element i of each."""
@@ -72,10 +73,10 @@ class _OrderWriter:
         made = [*self.words.made(lanes, f"splat_i64x{lanes}(i)"), *kept]
         if not self.statement.rows_apart:
             read = f"x = load_{name}({self.values} + (row + i*{self.step})*{size})"
-            return [f"for i in range({self.n}):", *_inside([read, *made])]
+            return [f"for i in range({self.n}):", *indented([read, *made])]
         lines = [f"first = {self.values} + row*{self.n}*{size}"]
         lines += self._turned("first", size, "moved", name, self.words.stored.name, into=True)
-        return [*lines, f"for i in range({self.n}):", f"    x = load_{name}(moved + i*{lanes * size})", *_inside(made)]
+        return [*lines, f"for i in range({self.n}):", f"    x = load_{name}(moved + i*{lanes * size})", *indented(made)]
 
     def _taken(self) -> list[str]:
         """Put what is wanted of `lanes` rows where it belongs."""
@@ -85,9 +86,9 @@ class _OrderWriter:
         if not self.statement.rows_apart:
             return [
                 f"for i in range({self.n}):",
-                *_inside([*made, f"store({self.result} + (row + i*{self.step})*{size}, y)"]),
+                *indented([*made, f"store({self.result} + (row + i*{self.step})*{size}, y)"]),
             ]
-        lines = [f"for i in range({self.n}):", *_inside([*made, f"store(moved + i*{lanes * size}, y)"])]
+        lines = [f"for i in range({self.n}):", *indented([*made, f"store(moved + i*{lanes * size}, y)"])]
         lines.append(f"first = {self.result} + row*{self.n}*{size}")
         return lines + self._turned("first", size, "moved", name, self.words.result.name, into=False)
 
@@ -105,13 +106,13 @@ class _OrderWriter:
             at_row, at_column = f"{rows} + (g*{n} + i)*{size}", f"{moved} + (i*{lanes} + g)*{size}"
             ends = (at_column, column, at_row, row) if into else (at_row, row, at_column, column)
             copied = [f"for g in range(0, {lanes}, {side}):", f"    transpose_{kind}x{side}({', '.join(ends)})"]
-            stops = [f"for i in range(0, {n} - {side - 1}, {side}):", *_inside(copied)]
-            return [*stops, f"if {n} % {side} > 0:", f"    i = {n} - {side}", *_inside(copied)]
+            stops = [f"for i in range(0, {n} - {side - 1}, {side}):", *indented(copied)]
+            return [*stops, f"if {n} % {side} > 0:", f"    i = {n} - {side}", *indented(copied)]
 
         if isinstance(self.length, int):
             side = min(lanes, 1 << (self.length.bit_length() - 1))
             return blocks(side) if side >= 4 else single
-        return [f"if {n} >= {lanes}:", *_inside(blocks(lanes)), "else:", *_inside(single)] if lanes >= 4 else single
+        return [f"if {n} >= {lanes}:", *indented(blocks(lanes)), "else:", *indented(single)] if lanes >= 4 else single
 
     # ---- one row -----------------------------------------------------------------------------------------------------
 
@@ -131,9 +132,9 @@ class _OrderWriter:
             ways = [*ways[:-1], ("", self._by_radix(self.words))]
         for i, (condition, way) in enumerate(ways):
             if i == len(ways) - 1:
-                lines += ["else:", *_inside(way)] if i else way
+                lines += ["else:", *indented(way)] if i else way
             else:
-                lines += [f"{'elif' if i else 'if'} {condition}:", *_inside(way)]
+                lines += [f"{'elif' if i else 'if'} {condition}:", *indented(way)]
         return lines
 
     def _by_network(self) -> list[str]:
@@ -198,7 +199,3 @@ class _OrderWriter:
         """Whether rows may have so many elements."""
         n: Dimension = self.length
         return not isinstance(n, int) or (low <= n and (high is None or n <= high))
-
-
-def _inside(lines: list[str]) -> list[str]:
-    return ["    " + line for line in lines]

@@ -7,6 +7,7 @@ whether the elements of a row are neighbours or the matrices lie transposed.
 from collections.abc import Sequence
 
 from scanjit import types
+from scanjit.codegen.lines import LOOK, indented
 from scanjit.codegen.names import suffix
 from scanjit.codegen.source import Parameters, Source
 from scanjit.schedule.nests import NestLoop, Pack, Tile
@@ -66,9 +67,8 @@ class _PackWriter:
 
     def source(self) -> Source:
         """The function. Threads share the panels."""
-        lines = ["    " + line for line in self._lines()]
         tile = Tile(split=NestLoop(self.columns), unit=self.width)
-        return self.parameters.source("pack", lines, ["begin", "end", "line"], tile=tile)
+        return self.parameters.source("pack", indented(self._lines()), ["begin", "end", "line"], tile=tile)
 
     def _lines(self) -> list[str]:
         """The loops over pieces of panels. A whole piece whose sources all lie transposed is copied in blocks."""
@@ -78,18 +78,18 @@ class _PackWriter:
         transposed = transposed and all(ref.buffer.dtype == self.dtype for ref in self.sources)
         deep = DEEP if transposed else max(STREAMS // len(self.sources), 1)
         down = [f"for first in range(0, {self.depth}, {deep}):", f"    last = min(first + {deep}, {self.depth})"]
-        panels, look = f"for j in range(begin, end, {self.width}):", ["    if interrupted(line):", "        return"]
+        panels, look = f"for j in range(begin, end, {self.width}):", indented(LOOK)
         full = f"j + {self.width} <= {self.stop}"
         if transposed:
-            outer = [panels, *look, *("    " + line for line in down)]
-            rows = [f"if last - first == {DEEP} and {full}:", *_inside(self._blocks())]
-            rows += ["else:", *_inside(self._rows(masked=True))]
+            outer = [panels, *look, *indented(down)]
+            rows = [f"if last - first == {DEEP} and {full}:", *indented(self._blocks())]
+            rows += ["else:", *indented(self._rows(masked=True))]
         else:
             outer = [down[0], *look, down[1], "    " + panels]
             rows = self._rows(masked=True)
             if contiguous:
-                rows = [f"if {full}:", *_inside(self._rows(masked=False)), "else:", *_inside(rows)]
-        return outer + _inside(_inside(rows))
+                rows = [f"if {full}:", *indented(self._rows(masked=False)), "else:", *indented(rows)]
+        return outer + indented(rows, 2)
 
     def _rows(self, masked: bool) -> list[str]:
         """Copy the rows of a piece, one after the other."""
@@ -101,7 +101,7 @@ class _PackWriter:
             counters[:1] = [outer, inner]
         for group in range(len(self.sources)):
             lines += self._row(group, counters, masked)
-        return ["for k in range(first, last):", *_inside(lines)]
+        return ["for k in range(first, last):", *indented(lines)]
 
     def _row(self, group: int, counters: Sequence[str], masked: bool) -> list[str]:
         """Copy one row of a source."""
@@ -137,7 +137,3 @@ class _PackWriter:
 
 def _past(place: str, nbytes: int) -> str:
     return f"{place} + {nbytes}" if nbytes else place
-
-
-def _inside(lines: list[str]) -> list[str]:
-    return ["    " + line for line in lines]

@@ -1,21 +1,23 @@
 """A radix sort of one long row as Python source: words are distributed by some of their bits, the lowest first."""
 
+from scanjit.codegen.lines import LOOK, indented
 from scanjit.codegen.words import Words
 
 LONG = 4096
 """Longer rows are sorted by 11 bits at a time, others by 8: a table of 256 counters is added up in no time."""
 STRETCH = 2**20
 """After so many elements, a thread looks whether to end: each takes some nanoseconds."""
-LOOK = ["if interrupted(line):", "    return"]
 
 
 def radix(words: Words, n: str) -> list[str]:
     """Sort the `n` words from the address `words` on, with as much memory from `others` on; their places, if they lie
     beside them, from `places` on with memory from `further` on. In the end, the names are where the sorted ones are."""
     low, high = words.digits
-    digit = "((number >> shift) & (many - 1)) ^ sign"
     exchanged = [("words", "others"), ("places", "further")] if words.beside else [("words", "others")]
-    step, load = words.size, _loaded(words)
+    digit = [f"number = {_loaded(words)}", "slot = counts + (((number >> shift) & (many - 1)) ^ sign)*8"]
+    moved = ["at = load_i64(slot)", "store_i64(slot, at + 1)", _stored(words, f"others + at*{words.size}")]
+    if words.beside:
+        moved.append("store_i64(further + at*8, load_i64(places + i*8))")
     return [
         "bits = 8",
         f"if {n} > {LONG}:",
@@ -30,53 +32,30 @@ def radix(words: Words, n: str) -> list[str]:
         "    for d in range(many):",
         "        store_i64(counts + d*8, 0)",
         "    slot = counts",
-        *_inside(
-            stretches(
-                n,
-                [
-                    f"number = {load}",
-                    f"slot = counts + ({digit})*8",
-                    "store_i64(slot, load_i64(slot) + 1)",
-                ],
-            )
-        ),
+        *indented(stretches(n, [*digit, "store_i64(slot, load_i64(slot) + 1)"])),
         f"    if load_i64(slot) < {n}:",  # otherwise all have the same bits here
         "        total = 0",
         "        for d in range(many):",
         "            count = load_i64(counts + d*8)",
         "            store_i64(counts + d*8, total)",
         "            total += count",
-        *_inside(
-            _inside(
-                stretches(
-                    n,
-                    [
-                        f"number = {load}",
-                        f"slot = counts + ({digit})*8",
-                        "at = load_i64(slot)",
-                        "store_i64(slot, at + 1)",
-                        _stored(words, f"others + at*{step}"),
-                        *(["store_i64(further + at*8, load_i64(places + i*8))"] if words.beside else []),
-                    ],
-                )
-            )
-        ),
-        *(
-            f"        {line}"
-            for one, other in exchanged
-            for line in (f"kept = {one}", f"{one} = {other}", f"{other} = kept")
-        ),
+        *indented(stretches(n, [*digit, *moved]), 2),
+        *indented((line for pair in exchanged for line in _exchanged(*pair)), 2),
         "    shift += bits",
     ]
+
+
+def _exchanged(one: str, other: str) -> list[str]:
+    return [f"kept = {one}", f"{one} = {other}", f"{other} = kept"]
 
 
 def stretches(n: str, lines: list[str], lanes: int = 1) -> list[str]:
     """The loop over the elements of a long row, which looks now and then whether to end."""
     return [
         f"for stretch in range(0, {n}, {STRETCH}):",
-        *_inside(LOOK),
+        *indented(LOOK),
         f"    for i in range(stretch, min(stretch + {STRETCH}, {n}), {lanes}):",
-        *_inside(_inside(lines)),
+        *indented(lines, 2),
     ]
 
 
@@ -87,7 +66,3 @@ def _loaded(words: Words) -> str:
 
 def _stored(words: Words, at: str) -> str:
     return f"store_i64({at}, number)" if words.size == 8 else f"store({at}, splat_i32x1(number))"
-
-
-def _inside(lines: list[str]) -> list[str]:
-    return ["    " + line for line in lines]
