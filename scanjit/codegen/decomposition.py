@@ -75,7 +75,7 @@ class _Writer:
         """The loop over vectors of matrices."""
         job, parameters = self.job, self.parameters
         count = parameters.number(job.count)
-        given, result = (parameters.address(ref.buffer, ref.offset) for ref in job.places)
+        given, result = (parameters.address(ref.buffer, ref.offset) for ref, _ in job.arrays)
         homes, lines = WRITERS[job.routine](self)
         whole = job.result.shape[-2:]
         lines = [

@@ -126,7 +126,7 @@ class _Writer:
     def source(self, job: Fourier) -> Source:
         """The loop over rows."""
         number, size = self.parameters.number, self.size
-        given, result, spare, table = (self.parameters.address(ref.buffer, ref.offset) for ref in job.places)
+        given, result, spare, table = (self.parameters.address(ref.buffer, ref.offset) for ref, _ in job.arrays)
         length = job.length
         self.n = number(length)
         self.known = isinstance(length, int)

@@ -9,6 +9,6 @@ def guest_source(call: GuestCall) -> Source:
     """The source of a function that calls a guest once."""
     parameters = Parameters()
     given = [parameters.address(STATUS, 0), str(call.code)]
-    given += [parameters.address(ref.buffer, ref.offset) for ref in call.places]
-    given += [parameters.number(size) for ref in call.places for size in ref.shape]
+    given += [parameters.address(ref.buffer, ref.offset) for ref, _ in call.arrays]
+    given += [parameters.number(size) for ref, _ in call.arrays for size in ref.shape]
     return parameters.source(call.title, [f"    {call.guest.symbol}({', '.join(given)})"], [])

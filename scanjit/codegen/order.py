@@ -32,7 +32,7 @@ class _OrderWriter:
         self.rows = self.parameters.number(product(statement.values.shape[:-1]))
         self.step = self.parameters.number(statement.step)
         self.values, self.result, self.spare = (
-            self.parameters.address(ref.buffer, ref.offset) for ref in statement.places
+            self.parameters.address(ref.buffer, ref.offset) for ref, _ in statement.arrays
         )
 
     def source(self) -> Source:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from scanjit import types
 from scanjit.records import record
+from scanjit.schedule.nests.array_job import ArrayJob
 from scanjit.schedule.nests.buffers import Rebase, Ref
-from scanjit.schedule.nests.statement import Job, Reference, Traffic
 from scanjit.types import Dimension
 
 LARGEST = 8
@@ -18,7 +17,7 @@ BLOCK = 16
 
 
 @record
-class Decomposition(Job):
+class Decomposition(ArrayJob):
     """Decompose each matrix of `given` into a matrix of `result`, by `routine`: "eigh", "qr" or "svd". The sizes of
     matrices are known, and at most `LARGEST`. Neither place has gaps."""
 
@@ -32,14 +31,9 @@ class Decomposition(Job):
         return self.routine
 
     @property
-    def places(self) -> tuple[Ref, ...]:
+    def arrays(self) -> tuple[tuple[Ref, bool], ...]:
         """The matrices, and what becomes of them."""
-        return self.given, self.result
-
-    def refs(self) -> Iterator[Reference]:
-        """Its places."""
-        yield self.given.buffer, self.given.offset, False
-        yield self.result.buffer, self.result.offset, True
+        return (self.given, False), (self.result, True)
 
     def rebased(self, place: Rebase) -> Decomposition:
         """The same matrices at another place."""
@@ -63,11 +57,6 @@ class Decomposition(Job):
         return types.product(self.given.shape[:-2])
 
     @property
-    def dims(self) -> tuple[Dimension, ...]:
-        """Where its matrices lie, and their shapes."""
-        return tuple(dim for ref in self.places for dim in (ref.offset, *ref.shape))
-
-    @property
     def operations(self) -> Dimension:
         """About 10 products of matrices (one for `qr`), a number of which is 2 operations."""
         m, n = self.sizes
@@ -77,8 +66,3 @@ class Decomposition(Job):
     def pieces(self) -> Dimension:
         """Its blocks of matrices."""
         return (self.count + (BLOCK - 1)) // BLOCK
-
-    def traffic(self, shared: bool = False) -> tuple[Traffic, ...]:
-        """All of its matrices; rows do not matter."""
-        sized = [types.product(ref.shape) * ref.buffer.dtype.itemsize for ref in self.places]
-        return tuple(Traffic(((nbytes,),), nbytes) for nbytes in sized)

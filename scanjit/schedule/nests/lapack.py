@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import field, replace
 
 from scanjit import types
 from scanjit.records import record
+from scanjit.schedule.nests.array_job import ArrayJob
 from scanjit.schedule.nests.buffers import Rebase, Ref
-from scanjit.schedule.nests.statement import Job, Reference, Traffic
 from scanjit.types import Dimension
 
 
 @record
-class LapackCall(Job):
+class LapackCall(ArrayJob):
     """A routine of LAPACK, for each matrix of a batch. `written` says which of the `places` it writes, where it
     also finds its operands; `flags` are its options."""
 
@@ -32,10 +32,10 @@ class LapackCall(Job):
         """The matrices that it writes."""
         return next(ref for ref, written in zip(self.places, self.written, strict=True) if written)
 
-    def refs(self) -> Iterator[Reference]:
-        """Its places, in order."""
-        for ref, written in zip(self.places, self.written, strict=True):
-            yield ref.buffer, ref.offset, written
+    @property
+    def arrays(self) -> tuple[tuple[Ref, bool], ...]:
+        """Its matrices."""
+        return tuple(zip(self.places, self.written, strict=True))
 
     def rebased(self, place: Rebase) -> LapackCall:
         """The same call with matrices at other places."""
@@ -61,8 +61,3 @@ class LapackCall(Job):
         """As many an entry of the result as a matrix has rows or columns: each is a sum of about so many products."""
         *_, rows, columns = self.places[0].shape
         return types.product(self.result.shape) * types.minimum(rows, columns)
-
-    def traffic(self, shared: bool = False) -> tuple[Traffic, ...]:
-        """All of its matrices; rows do not matter."""
-        sized = [types.product(ref.shape) * ref.buffer.dtype.itemsize for ref in self.places]
-        return tuple(Traffic(((nbytes,),), nbytes) for nbytes in sized)

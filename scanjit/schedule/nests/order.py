@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from scanjit import types
 from scanjit.records import record
+from scanjit.schedule.nests.array_job import ArrayJob
 from scanjit.schedule.nests.buffers import Rebase, Ref
-from scanjit.schedule.nests.statement import Job, Reference, Traffic
 from scanjit.types import Dimension
 
 ACROSS = 1024
@@ -22,7 +21,7 @@ BANDS = 16
 
 
 @record
-class Order(Job):
+class Order(ArrayJob):
     """Sort the rows of `values` into `result`: their elements, or their places (int64). Both lie alike, without gaps:
     each row in consecutive elements, or (not `rows_apart`) the first elements of all rows, then the second ones...
     `spare` has memory for long rows."""
@@ -34,23 +33,18 @@ class Order(Job):
     rows_apart: bool
 
     @property
-    def places(self) -> tuple[Ref, ...]:
+    def arrays(self) -> tuple[tuple[Ref, bool], ...]:
         """The rows, what becomes of them, and the memory to work in."""
-        return self.values, self.result, self.spare
+        return (self.values, False), (self.result, True), (self.spare, True)
 
     @property
     def title(self) -> str:
         """What users call it."""
         return "argsort" if self.finds_places else "sort"
 
-    def refs(self) -> Iterator[Reference]:
-        """Its places."""
-        for ref in self.places:
-            yield ref.buffer, ref.offset, ref is not self.values
-
     def rebased(self, place: Rebase) -> Order:
         """The same rows at another place."""
-        values, result, spare = (ref.rebased(place) for ref in self.places)
+        values, result, spare = (ref.rebased(place) for ref, _ in self.arrays)
         return replace(self, values=values, result=result, spare=spare)
 
     @property
@@ -61,8 +55,7 @@ class Order(Job):
     @property
     def dims(self) -> tuple[Dimension, ...]:
         """Where its arrays lie, their shapes, and how they are shared."""
-        places = (dim for ref in self.places for dim in (ref.offset, *ref.shape))
-        return (*places, self.step, self.bands, self.blocks)
+        return (*super().dims, self.step, self.bands, self.blocks)
 
     @property
     def step(self) -> Dimension:
@@ -93,11 +86,6 @@ class Order(Job):
     def pieces(self) -> Dimension:
         """Its bands."""
         return self.bands
-
-    def traffic(self, shared: bool = False) -> tuple[Traffic, ...]:
-        """All of its arrays; rows do not matter."""
-        sized = [types.product(ref.shape) * ref.buffer.dtype.itemsize for ref in self.places]
-        return tuple(Traffic(((nbytes,),), nbytes) for nbytes in sized)
 
 
 def block_of(length: Dimension) -> int:

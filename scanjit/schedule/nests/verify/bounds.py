@@ -8,13 +8,9 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from scanjit import types
-from scanjit.schedule.nests.buffers import Buffer
-from scanjit.schedule.nests.decomposition import Decomposition
-from scanjit.schedule.nests.fourier import Fourier
-from scanjit.schedule.nests.guest import GuestCall
-from scanjit.schedule.nests.lapack import LapackCall
+from scanjit.schedule.nests.array_job import ArrayJob
+from scanjit.schedule.nests.buffers import Buffer, Ref
 from scanjit.schedule.nests.nest import Nest
-from scanjit.schedule.nests.order import Order
 from scanjit.schedule.nests.pack import Pack
 from scanjit.schedule.nests.program import Program
 from scanjit.schedule.nests.statement import Statement
@@ -68,18 +64,27 @@ def _sum(axes: Iterable[tuple[Dimension, Dimension]]) -> Dimension:
 
 
 def _extents(statement: Statement) -> Iterator[tuple[Buffer, Dimension, Axes]]:
+    """Each access of a statement: its buffer, its offset, and the axes that it goes along."""
     if isinstance(statement, Nest):
-        if not any(store.indices for store in statement.stores) and all(loop.size != 0 for loop in statement.space):
-            others = _in_empty_sums(statement)
-            others.update(
-                value.access for value in statement.values if isinstance(value, Fetch)
-            )  # looked at when it runs
-            for access, _ in statement.accesses():
-                if access.panel is None and access not in others:
-                    yield access.buffer, access.offset, tuple((k.size, step) for k, step in access.strides.items())
-    elif isinstance(statement, Pack | LapackCall | GuestCall | Order | Fourier | Decomposition):
-        for ref in statement.sources if isinstance(statement, Pack) else statement.places:
-            yield ref.buffer, ref.offset, tuple(zip(ref.shape, ref.strides, strict=True))
+        yield from _extents_of_nest(statement)
+        return
+    refs: Iterable[Ref] = ()
+    if isinstance(statement, Pack):
+        refs = statement.sources
+    elif isinstance(statement, ArrayJob):
+        refs = (ref for ref, _ in statement.arrays)
+    for ref in refs:
+        yield ref.buffer, ref.offset, tuple(zip(ref.shape, ref.strides, strict=True))
+
+
+def _extents_of_nest(nest: Nest) -> Iterator[tuple[Buffer, Dimension, Axes]]:
+    """The accesses of a nest, without those at places that are only known when it runs."""
+    if any(store.indices for store in nest.stores) or any(loop.size == 0 for loop in nest.space):
+        return
+    others = _in_empty_sums(nest) | {value.access for value in nest.values if isinstance(value, Fetch)}
+    for access, _ in nest.accesses():
+        if access.panel is None and access not in others:
+            yield access.buffer, access.offset, tuple((k.size, step) for k, step in access.strides.items())
 
 
 def _in_empty_sums(nest: Nest) -> set[Access]:

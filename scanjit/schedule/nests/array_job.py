@@ -1,0 +1,35 @@
+"""Jobs on whole arrays, such as sorting rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+from scanjit import types
+from scanjit.schedule.nests.buffers import Ref
+from scanjit.schedule.nests.statement import Job, Reference, Traffic
+from scanjit.types import Dimension
+
+
+class ArrayJob(Job, ABC):
+    """A job on whole arrays. From `arrays` follows what it touches, and what it depends on."""
+
+    @property
+    @abstractmethod
+    def arrays(self) -> tuple[tuple[Ref, bool], ...]:
+        """Each array that it touches, and whether it writes it."""
+
+    def refs(self) -> Iterator[Reference]:
+        """Its arrays."""
+        for ref, written in self.arrays:
+            yield ref.buffer, ref.offset, written
+
+    @property
+    def dims(self) -> tuple[Dimension, ...]:
+        """Where its arrays lie, and their shapes."""
+        return tuple(dim for ref, _ in self.arrays for dim in (ref.offset, *ref.shape))
+
+    def traffic(self, shared: bool = False) -> tuple[Traffic, ...]:
+        """All of its arrays; rows do not matter."""
+        sized = [types.product(ref.shape) * ref.buffer.dtype.itemsize for ref, _ in self.arrays]
+        return tuple(Traffic(((nbytes,),), nbytes) for nbytes in sized)
