@@ -12,7 +12,7 @@ from scanjit.types import Dimension
 
 
 class ArrayJob(Job, ABC):
-    """A job on whole arrays. From `arrays` follows what it touches, and what it depends on."""
+    """A job on whole arrays. From `arrays` follows what it touches, depends on and computes in."""
 
     @property
     @abstractmethod
@@ -28,6 +28,11 @@ class ArrayJob(Job, ABC):
     def dims(self) -> tuple[Dimension, ...]:
         """Where its arrays lie, and their shapes."""
         return tuple(dim for ref, _ in self.arrays for dim in (ref.offset, *ref.shape))
+
+    @property
+    def dtype(self) -> str:
+        """The type of the first array that it writes."""
+        return next(str(ref.buffer.dtype) for ref, written in self.arrays if written)
 
     def traffic(self, shared: bool = False) -> tuple[Traffic, ...]:
         """All of its arrays; rows do not matter."""

@@ -40,11 +40,6 @@ class Decomposition(ArrayJob):
         return replace(self, given=self.given.rebased(place), result=self.result.rebased(place))
 
     @property
-    def dtype(self) -> str:
-        """The type of its numbers."""
-        return str(self.given.buffer.dtype)
-
-    @property
     def sizes(self) -> tuple[int, int]:
         """The rows and columns of a matrix."""
         m, n = self.given.shape[-2:]

@@ -41,11 +41,6 @@ class Fourier(ArrayJob):
         return replace(self, given=given, result=result, spare=spare, table=table)
 
     @property
-    def dtype(self) -> str:
-        """The type of the parts."""
-        return str(self.result.buffer.dtype)
-
-    @property
     def dims(self) -> tuple[Dimension, ...]:
         """Where its arrays lie, their shapes, and the length of rows."""
         return (*super().dims, self.length)
@@ -81,11 +76,6 @@ class RootsOfUnity(ArrayJob):
     def rebased(self, place: Rebase) -> RootsOfUnity:
         """The same at another place."""
         return replace(self, table=self.table.rebased(place))
-
-    @property
-    def dtype(self) -> str:
-        """The type of the table."""
-        return str(self.table.buffer.dtype)
 
     @property
     def dims(self) -> tuple[Dimension, ...]:

@@ -37,11 +37,6 @@ class GuestCall(ArrayJob):
         return replace(self, arguments=arguments, results=results)
 
     @property
-    def dtype(self) -> str:
-        """The type of its first result."""
-        return str(self.results[0].buffer.dtype)
-
-    @property
     def repeatable(self) -> bool:
         """No: it may report an error."""
         return False

@@ -42,11 +42,6 @@ class LapackCall(ArrayJob):
         return replace(self, places=tuple(ref.rebased(place) for ref in self.places))
 
     @property
-    def dtype(self) -> str:
-        """The type of its result."""
-        return str(self.result.buffer.dtype)
-
-    @property
     def dims(self) -> tuple[Dimension, ...]:
         """Where its matrices lie, and their shapes."""
         return tuple(dim for ref in self.places for dim in (ref.offset, *ref.shape, *ref.strides))
