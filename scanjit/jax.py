@@ -202,9 +202,7 @@ def _primitive() -> Any:
             for i, g in zip(pullback.reached, found, strict=True):
                 results[first + needed.index(i)] = g
         return [
-            ad.Zero(x.aval.to_tangent_aval() if hasattr(x.aval, "to_tangent_aval") else x.aval)
-            if ad.is_undefined_primal(x) and g is None
-            else g
+            ad.Zero(x.aval.to_tangent_aval()) if ad.is_undefined_primal(x) and g is None else g
             for x, g in zip(operands, results, strict=True)
         ]
 

@@ -222,7 +222,7 @@ class Stream:
         bool(8)
         """
         wanted = types.dtype_of(dtype)
-        _check_probability(p, "p of bernoulli is a probability")
+        _check_probability(p)
         fits = kind_of(wanted).floating and not kind_of(wanted).is_half
         own = _float(None, p) if _is_tensor(p) else wanted if fits else np.dtype("float64")
         sizes = _shape(shape, p)
@@ -472,10 +472,10 @@ def _known(value: Any) -> np.ndarray | None:
     return constant_value(as_tensor(value))
 
 
-def _check_probability(p: Any, text: str) -> None:
+def _check_probability(p: Any) -> None:
     known = _known(p)
     if known is not None and not np.all((known >= 0) & (known <= 1)):
-        raise errors.ArgumentError(text, got=p, expected="0 <= p <= 1")
+        raise errors.ArgumentError("p of bernoulli is a probability", got=p, expected="0 <= p <= 1")
 
 
 def _check_weights(weights: Node) -> None:

@@ -1,6 +1,6 @@
 """Convolutions."""
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from typing import Any, ClassVar
 
 import scanjit as sj
@@ -144,9 +144,11 @@ class BaseConvLayer(Layer, ABC):
         axes = zip(input_shape[2:], self.filter_size, self.stride, self._zeros(), strict=True)
         return (input_shape[0], self.num_filters, *(conv_output_length(*axis) for axis in axes))
 
-    @abstractmethod
     def convolve(self, input: Any, **kwargs: Any) -> sj.Node:
         """The convolution itself."""
+        function = {1: sj.conv1d, 2: sj.conv2d, 3: sj.conv3d}[self.count]
+        flip, groups = self.flip_filters, self.num_groups
+        return function(input, self.W, self._zeros(), self.stride, filter_flip=flip, num_groups=groups)
 
     def get_output_for(self, input: Any, **kwargs: Any) -> sj.Node:
         activation = self.convolve(input, **kwargs)
@@ -200,12 +202,6 @@ class Conv1DLayer(BaseConvLayer):
 
     count = 1
 
-    def convolve(self, input: Any, **kwargs: Any) -> sj.Node:
-        """The convolution itself."""
-        return sj.conv1d(
-            input, self.W, self._zeros(), self.stride, filter_flip=self.flip_filters, num_groups=self.num_groups
-        )
-
 
 class Conv2DLayer(BaseConvLayer):
     """A convolution over the last two axes.
@@ -243,12 +239,6 @@ class Conv2DLayer(BaseConvLayer):
 
     count = 2
 
-    def convolve(self, input: Any, **kwargs: Any) -> sj.Node:
-        """The convolution itself."""
-        return sj.conv2d(
-            input, self.W, self._zeros(), self.stride, filter_flip=self.flip_filters, num_groups=self.num_groups
-        )
-
 
 class Conv3DLayer(BaseConvLayer):
     """A convolution over the last three axes.
@@ -272,12 +262,6 @@ class Conv3DLayer(BaseConvLayer):
     """
 
     count = 3
-
-    def convolve(self, input: Any, **kwargs: Any) -> sj.Node:
-        """The convolution itself."""
-        return sj.conv3d(
-            input, self.W, self._zeros(), self.stride, filter_flip=self.flip_filters, num_groups=self.num_groups
-        )
 
 
 class DilatedConv2DLayer(BaseConvLayer):

@@ -169,7 +169,7 @@ class _OrderWriter:
         for name in words.names:
             at = f"{name}s + i*{words.size}"
             stored.append(f"store_masked({at}, {name}, inside)" if exact else f"store({at}, {name})")
-        read = self._read_part("first", words.stored.name, size)
+        read = self._read_part(words.stored.name, size)
         return stretches(self.n, [f"inside = head_x{lanes}({self.n} - i)", read, *made, *stored], lanes)
 
     def _taken_row(self, words: Words) -> list[str]:
@@ -184,11 +184,11 @@ class _OrderWriter:
         lines = [f"inside = head_x{lanes}({self.n} - i)", *loads, *words.unmade(lanes), stored]
         return stretches(self.n, lines, lanes)
 
-    def _read_part(self, first: str, kind: str, size: int) -> str:
+    def _read_part(self, kind: str, size: int) -> str:
         if self.statement.rows_apart:
-            return f"x = load_masked_{kind}x{self.lanes}({first} + i*{size}, inside)"
+            return f"x = load_masked_{kind}x{self.lanes}(first + i*{size}, inside)"
         step = f"{self.step}*{size}"
-        return f"x = load_strided_{kind}x{self.lanes}({first} + i*{step}, {step}, inside)"
+        return f"x = load_strided_{kind}x{self.lanes}(first + i*{step}, {step}, inside)"
 
     # ---- both --------------------------------------------------------------------------------------------------------
 

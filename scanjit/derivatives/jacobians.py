@@ -80,7 +80,7 @@ def jacobian(
         check_connected([node], variables, constants, tree)
     makers: dict[str, Callable[[], list[Node]]] = {
         "forward": lambda: _forward([node], variables, constants)[0],
-        "reverse": lambda: _reverse(node, variables, constants, "zero"),
+        "reverse": lambda: _reverse(node, variables, constants),
     }
     rows, columns = types.product(node.type.shape), _entries(variables)
     mode = mode or _shorter(rows, columns)
@@ -114,12 +114,9 @@ def _starts(variables: Sequence[Node]) -> list[Dimension]:
     return list(accumulate(sizes, initial=0))
 
 
-def _reverse(
-    output: Node, variables: Sequence[Node], constants: Sequence[Node], disconnected: Disconnected
-) -> list[Node]:
+def _reverse(output: Node, variables: Sequence[Node], constants: Sequence[Node]) -> list[Node]:
     seed = new_input(output.type)
-    rest = "zero" if disconnected == "raise" else disconnected  # that has been checked
-    rows = vjp(output, list(variables), seed, constants, rest)
+    rows = vjp(output, list(variables), seed, constants, "zero")
     shape = output.type.shape
     found = _each(rows, [seed])
     return [RESHAPE(rows, shape=(*shape, *x.type.shape)) for rows, x in zip(found, variables, strict=True)]
@@ -226,9 +223,7 @@ def hessian(
         pairs = zip(rows, nodes, strict=True)
         blocks = _forward(rows, nodes, fixed) if mixed else [_forward([row], [node], fixed)[0] for row, node in pairs]
     except errors.GradientError:  # the user's rule is not linear in the cotangent
-        blocks = [
-            _reverse(row, nodes if mixed else [node], fixed, "zero") for row, node in zip(rows, nodes, strict=True)
-        ]
+        blocks = [_reverse(row, nodes if mixed else [node], fixed) for row, node in zip(rows, nodes, strict=True)]
     return tree.unflatten([tree.unflatten(row) if mixed else row[0] for row in blocks])
 
 

@@ -71,7 +71,7 @@ def _paired(indices: Sequence[Node], batched: Sequence[bool], size: Dimension) -
     return [position, *(_batch_axis(i, b, ndim) for i, b in zip(indices, batched, strict=True))]
 
 
-def _moved(x: Node, source: int, target: int) -> Node:
+def moved_axis(x: Node, source: int, target: int) -> Node:
     """`x` with one axis moved, the others in order."""
     order = [a for a in range(x.ndim) if a != source]
     order.insert(target, source)
@@ -84,10 +84,10 @@ def _gather_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension
         return GATHER(x, *indices, axis=axis + 1), True
     paired = _paired(indices, each, size)
     if whole:
-        found = GATHER(_moved(x, 0, axis), *paired, axis=axis)
+        found = GATHER(moved_axis(x, 0, axis), *paired, axis=axis)
     else:
         found = GATHER(x, *paired[1:], axis=axis)
-    return _moved(found, axis, 0), True
+    return moved_axis(found, axis, 0), True
 
 
 GATHER: Op = Op(
@@ -164,8 +164,8 @@ def _scatter_batch(
     if not any(each):
         return SCATTER(x, v, *indices, axis=axis + 1, add=add), True
     paired = _paired(indices, each, size)
-    changed = SCATTER(_moved(x, 0, axis), _moved(v, 0, axis), *paired, axis=axis, add=add)
-    return _moved(changed, axis, 0), True
+    changed = SCATTER(moved_axis(x, 0, axis), moved_axis(v, 0, axis), *paired, axis=axis, add=add)
+    return moved_axis(changed, axis, 0), True
 
 
 def _scatter_samples(rng: np.random.Generator, dtype: str) -> Samples:

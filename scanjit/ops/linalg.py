@@ -2,7 +2,7 @@
 
 `contract_where` is a product with a mask: the rewrites make it where parts of a product may be left out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -42,15 +42,16 @@ def contracted(a: Type, b: Type, *, left: Labels, right: Labels, out: Labels) ->
     return Type(a.dtype, tuple(sizes[label] for label in out))
 
 
-def letters(labels: Labels) -> str:
-    """Labels as NumPy's einsum writes them."""
-    return "".join(chr(97 + label) for label in labels)
+def einsum_text(operands: Iterable[Iterable[int]], out: Iterable[int]) -> str:
+    """What NumPy's einsum is given: `ab,bc->ac` for the operands (0, 1) and (1, 2) and the result (0, 2)."""
+    *given, result = ("".join(chr(97 + label) for label in labels) for labels in (*operands, out))
+    return f"{','.join(given)}->{result}"
 
 
 def _reference(a: Array, b: Array, *, left: Labels, right: Labels, out: Labels) -> Array:
     if a.dtype == bool:
-        return np.einsum(f"{letters(left)},{letters(right)}->{letters(out)}", a.astype(int), b.astype(int)) > 0
-    return np.einsum(f"{letters(left)},{letters(right)}->{letters(out)}", a, b)
+        return np.einsum(einsum_text([left, right], out), a.astype(int), b.astype(int)) > 0
+    return np.einsum(einsum_text([left, right], out), a, b)
 
 
 def _jvp(tangents: Sequence[Node | None], y: Node, a: Node, b: Node, **labels: Labels) -> Node | None:
@@ -155,11 +156,11 @@ def _guarded_reference(
 ) -> Array:
     """Leaves out all terms at which the mask is false."""
     union = (*left, *(label for label in right if label not in left))
-    terms = np.einsum(f"{letters(left)},{letters(right)}->{letters(union)}", a, b)
-    kept = np.einsum(f"{letters(where)}->{letters(tuple(label for label in union if label in where))}", mask)
+    terms = np.einsum(einsum_text([left, right], union), a, b)
+    kept = np.einsum(einsum_text([where], [label for label in union if label in where]), mask)
     kept = np.expand_dims(kept, tuple(axis for axis, label in enumerate(union) if label not in where))
     terms = np.where(kept, terms, np.zeros((), a.dtype))
-    return np.einsum(f"{letters(union)}->{letters(out)}", terms)
+    return np.einsum(einsum_text([union], out), terms)
 
 
 def _guarded_samples(rng: np.random.Generator, dtype: str) -> Samples:

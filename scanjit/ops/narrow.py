@@ -16,7 +16,7 @@ import numpy as np
 
 from scanjit.ir import Node, apply
 from scanjit.ops.elementwise import Elementwise
-from scanjit.ops.linalg import Contraction, Labels, contracted, letters
+from scanjit.ops.linalg import Contraction, Labels, contracted, einsum_text
 from scanjit.ops.samples import sample
 from scanjit.ops.shape import CONCATENATE, window
 from scanjit.ops.stretch import full
@@ -158,12 +158,12 @@ def _multiplied_quads(a: Array, b: Array) -> Array:
 
 
 def _contracted_pairs(a: Array, b: Array, *, left: Labels, right: Labels, out: Labels) -> Array:
-    text = f"{letters(left)},{letters(right)}->{letters(out)}"
+    text = einsum_text([left, right], out)
     return _total([np.einsum(text, x, y) for x, y in zip(_numbers(a), _numbers(b), strict=True)])
 
 
 def _contracted_quads(a: Array, b: Array, *, left: Labels, right: Labels, out: Labels) -> Array:
-    text = f"{letters(left)},{letters(right)}->{letters(out)}"
+    text = einsum_text([left, right], out)
     return _total([np.einsum(text, x, y) for x, y in zip(_integers(a, OFFSET), _integers(b, 0), strict=True)])
 
 

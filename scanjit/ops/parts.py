@@ -7,14 +7,13 @@ go in and out as they are. In a graph there are only the two parts, each a tenso
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
 
 from scanjit import types
 from scanjit.ir import COMPLEX, Node, declared, new_input
 from scanjit.ops.shape import CONCATENATE, RESHAPE, SLICE, window
 from scanjit.ops.stretch import broadcast_to, constant_value, full
 from scanjit.ops.view import DIMSHUFFLE
-from scanjit.types import Dimension, Type
+from scanjit.types import Type
 
 Part = Node | None
 """A part of complex numbers; None if it is known to be zero, so that products with it need not be computed."""
@@ -121,11 +120,3 @@ def as_stored(x: Node) -> Node:
         return real.op(*stored, **params)
     origin, order = origin_of(x), (*range(x.ndim), None)
     return CONCATENATE(*(DIMSHUFFLE(part, order=order) for part in x.args), axis=x.ndim) if origin is None else origin
-
-
-def reshaped(x: Node, shape: Sequence[Dimension]) -> Node:
-    """Complex numbers in another shape. What lies in memory is read there: its parts need not be copied first."""
-    origin = origin_of(x)
-    if origin is not None:
-        return of_stored(RESHAPE(origin, shape=(*shape, 2)))
-    return RESHAPE(x, shape=tuple(shape))

@@ -91,18 +91,13 @@ def mask_of(node: Node) -> Mask | None:
     or if an axis cannot be followed through views."""
     axes: dict[int, int] = {a: a for a, dim in enumerate(node.type.shape) if dim != 1}  # the base's: node's
     while shows_all(node):
-        axes = moved_back(node, 0, axes)
+        axes = {a: axes[b] for a, b in along(node, 0).items() if b in axes}
         node = node.args[0]
     if not axes or any(a not in axes and dim != 1 for a, dim in enumerate(node.type.shape)):
         return None
     if len(axes) < node.ndim:
         node = DIMSHUFFLE(node, order=tuple(sorted(axes)))
     return Mask(node, tuple(axes[a] for a in sorted(axes)))
-
-
-def moved_back(node: Node, i: int, axes: Mapping[int, int]) -> dict[int, int]:
-    """Translate a map from axes of a node into a map from the aligned axes of operand `i`."""
-    return {a: axes[b] for a, b in along(node, i).items() if b in axes}
 
 
 def along(node: Node, i: int) -> dict[int, int]:

@@ -7,7 +7,6 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
-import llvmlite.binding
 import numpy as np
 from llvmlite import ir
 
@@ -38,7 +37,6 @@ class _BFloat(ir.Type):
 
 CONTRACT = ("contract",)  # a*b + c of the user's program may become one fma; nothing else may change
 INLINE_LIMIT = 150  # instructions: a longer function stays a call, which costs spills but not code
-_HAS_SPLAT_SYNTAX = llvmlite.binding.llvm_version_info[0] >= 19
 
 
 class TargetModule(ir.Module):
@@ -96,9 +94,7 @@ def constant(kind: Kind, lanes: int, number: Any) -> ir.Value:
     """The number in every lane. The short spelling matters: constants are most of the text that LLVM parses."""
     if lanes == 1:
         return TextConstant(element_type(kind), _element_text(kind, number))
-    item = f"{element_type(kind)} {_element_text(kind, number)}"
-    text = f"splat ({item})" if _HAS_SPLAT_SYNTAX else "<" + ", ".join([item] * lanes) + ">"
-    return TextConstant(vector_type(kind, lanes), text)
+    return TextConstant(vector_type(kind, lanes), f"splat ({element_type(kind)} {_element_text(kind, number)})")
 
 
 def constant_list(kind: Kind, numbers: Sequence[Any]) -> ir.Value:

@@ -36,11 +36,7 @@ def _memory_form(value: LlvmLanes) -> LlvmLanes:
 
 
 def pointer(builder: ir.IRBuilder, address: ir.Value, target: ir.Type) -> ir.Value:
-    """An address as a pointer to `target`.
-
-    Older versions of LLVM have typed pointers; newer ones ignore the type. They also correct the suffixes in the names
-    of intrinsics when they read them.
-    """
+    """An address as a pointer to `target`. (LLVM ignores the type of what is pointed to; llvmlite asks for it.)"""
     return builder.inttoptr(address, target.as_pointer())
 
 

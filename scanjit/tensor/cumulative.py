@@ -9,12 +9,12 @@ from numpy.typing import DTypeLike
 from scanjit import errors, types
 from scanjit.ir import COMPLEX, Graph, Node, apply, free_variables, parts
 from scanjit.ops.elementwise import MAXIMUM, MINIMUM, cast, where
+from scanjit.ops.index import moved_axis
 from scanjit.ops.parts import pieces, stand_in
 from scanjit.ops.reduce import ANY
 from scanjit.ops.scan import scan_node
 from scanjit.ops.shape import CONCATENATE, RESHAPE, window
 from scanjit.ops.stretch import SUM, full
-from scanjit.ops.view import DIMSHUFFLE
 from scanjit.symbol import TensorLike
 from scanjit.tensor.elementwise import logaddexp
 from scanjit.tensor.variables import accumulated, as_tensor, axis_of
@@ -137,12 +137,12 @@ def accumulate(function: Callable[[Node, Node], Node], x: TensorLike, axis: int 
     if x.ndim == 0:
         raise errors.ShapeError("accumulate goes along an axis, and a scalar has none", got=x.type)
     axis = axis_of(axis, x.ndim)
-    rows = _moved(x, axis, 0)
+    rows = moved_axis(x, axis, 0)
     size = rows.type.shape[0]
     some = types.minimum(size, 1)
     first, rest = window(rows, 0, 0, some), window(rows, 0, some, size - some)
     start = (ANY if x.type.kind.is_mask else SUM)(first, axes=(0,))  # there may be no first entry
-    return _moved(CONCATENATE(first, scanned(rest, start, function), axis=0), 0, axis)
+    return moved_axis(CONCATENATE(first, scanned(rest, start, function), axis=0), 0, axis)
 
 
 def _without_nan(x: TensorLike, instead: int) -> Node:
@@ -154,15 +154,8 @@ def _running(x: Node, axis: int | None, initial: Any, step: Callable[[Node, Node
     if axis is None:
         x, axis = RESHAPE(x, shape=(types.product(x.type.shape),)), 0
     axis = axis_of(axis, x.ndim)
-    rows = _moved(x, axis, 0)
-    return _moved(scanned(rows, full(initial, rows.type.shape[1:], x.dtype), step), 0, axis)
-
-
-def _moved(x: Node, source: int, target: int) -> Node:
-    """`x` with one axis moved, the others in order."""
-    order = [a for a in range(x.ndim) if a != source]
-    order.insert(target, source)
-    return x if source == target else DIMSHUFFLE(x, order=tuple(order))
+    rows = moved_axis(x, axis, 0)
+    return moved_axis(scanned(rows, full(initial, rows.type.shape[1:], x.dtype), step), 0, axis)
 
 
 def scanned(rows: Node, start: Node, step: Callable[..., Node], constants: Sequence[Node] = ()) -> Node:

@@ -166,10 +166,10 @@ def _stacked(rows: Sequence[Node]) -> Node:
     return CONCATENATE(*(as_row(x) for x in promoted(rows)), axis=0)
 
 
-def promoted(values: Sequence[Any], dtype: DTypeLike | None = None) -> list[Node]:
-    """The values as symbols of one dtype. By default it is the dtype that they promote to."""
+def promoted(values: Sequence[Any]) -> list[Node]:
+    """The values as symbols of the dtype that they promote to."""
     nodes = [as_tensor(value) for value in values]
-    dtype = types.promote([node.dtype for node in nodes]) if dtype is None else dtype
+    dtype = types.promote([node.dtype for node in nodes])
     return [cast(node, dtype) for node in nodes]
 
 

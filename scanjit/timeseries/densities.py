@@ -55,8 +55,7 @@ def student_t(errors: Any, variances: Any, freedom: Any) -> Node:
     """
     errors, variances, freedom = as_tensor(errors), as_tensor(variances), as_tensor(freedom)
     scaled = errors**2 / (variances * (freedom - 2))
-    constant = gammaln((freedom + 1) / 2) - gammaln(freedom / 2) - log(np.pi * (freedom - 2)) / 2
-    return constant - log(variances) / 2 - (freedom + 1) / 2 * log1p(scaled)
+    return _t_constant(freedom) - log(variances) / 2 - (freedom + 1) / 2 * log1p(scaled)
 
 
 def skew_t(errors: Any, variances: Any, freedom: Any, skew: Any) -> Node:
@@ -81,10 +80,15 @@ def skew_t(errors: Any, variances: Any, freedom: Any, skew: Any) -> Node:
     np.float64(-0.7132)
     """
     freedom, skew = as_tensor(freedom), as_tensor(skew)
-    log_c = gammaln((freedom + 1) / 2) - gammaln(freedom / 2) - log(np.pi * (freedom - 2)) / 2
+    log_c = _t_constant(freedom)
     a = 4 * skew * np.exp(log_c) * (freedom - 2) / (freedom - 1)
     b = sqrt(1 + 3 * skew**2 - a**2)
     z = as_tensor(errors) / sqrt(variances)
     side = where(z < -a / b, 1 - skew, 1 + skew)
     scaled = ((b * z + a) / side) ** 2 / (freedom - 2)
     return log(b) + log_c - log(as_tensor(variances)) / 2 - (freedom + 1) / 2 * log1p(scaled)
+
+
+def _t_constant(freedom: Node) -> Node:
+    """The logarithm of the factor that makes the integral of a t density 1."""
+    return gammaln((freedom + 1) / 2) - gammaln(freedom / 2) - log(np.pi * (freedom - 2)) / 2

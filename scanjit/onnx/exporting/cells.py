@@ -23,7 +23,7 @@ from scanjit.onnx.exporting.writer import Writer
 from scanjit.ops.batch import batch_graph
 from scanjit.ops.chain import pushforward
 from scanjit.ops.elementwise import ADD, CLIP_GRADIENT, MUL, RELU, SIGMOID, STOP_GRADIENT, TANH
-from scanjit.ops.linalg import CONTRACT, Labels, contract
+from scanjit.ops.linalg import CONTRACT, Labels, contract, einsum_text
 from scanjit.ops.scan import Roles
 from scanjit.ops.shape import SLICE
 from scanjit.records import record
@@ -343,8 +343,7 @@ def _multiplied(a: np.ndarray, b: np.ndarray, left: Labels, right: Labels, out: 
         if found is not None:
             found = found.reshape(*rows.shape[:-1], matrix.shape[1])
             return np.transpose(found, [labels.index(label) for label in out])
-    letters = ["".join(chr(97 + label) for label in labels) for labels in (left, right, out)]
-    return np.einsum(f"{letters[0]},{letters[1]}->{letters[2]}", a, b, optimize=True)
+    return np.einsum(einsum_text([left, right], out), a, b, optimize=True)
 
 
 def _picked(rows: np.ndarray, matrix: np.ndarray) -> np.ndarray | None:

@@ -5,6 +5,7 @@ import numpy as np
 from scanjit.ir import Node
 from scanjit.onnx.exporting.convolutions import conv
 from scanjit.onnx.exporting.writer import Writer
+from scanjit.ops.linalg import einsum_text
 
 
 def contract(w: Writer, node: Node, a: str, b: str) -> str:
@@ -50,5 +51,4 @@ def _with_vector(w: Writer, left: list[int], right: list[int], out: list[int], a
 
 
 def _einsum(w: Writer, left: list[int], right: list[int], out: list[int], a: str, b: str) -> str:
-    one, two, result = ("".join(chr(97 + label) for label in labels) for labels in (left, right, out))
-    return w.op("Einsum", a, b, equation=f"{one},{two}->{result}")
+    return w.op("Einsum", a, b, equation=einsum_text([left, right], out))
