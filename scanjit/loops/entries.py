@@ -275,9 +275,7 @@ def check_options(length: Dimension, seqs: Iterable[Entry], truncate: Any, unrol
             expected=f"at most {MOST_UNROLLED}",
             fix="unroll a few steps: 4 or 8",
         )
-    known = checkpoint is None or (isinstance(checkpoint, str) and checkpoint in ("sqrt", "all"))
-    if not known and (isinstance(checkpoint, bool) or not isinstance(checkpoint, int | np.integer) or checkpoint < 1):
-        raise ScanError("checkpoint is unknown", got=repr(checkpoint), expected="None, 'sqrt', 'all' or an int >= 1")
+    check_checkpoint(checkpoint)
     if unroll is True and not isinstance(length, int):
         sources = [f"{leaf}: {leaf.value.type}" for entry in seqs for leaf in entry.leaves]
         raise ScanError(
@@ -286,3 +284,10 @@ def check_options(length: Dimension, seqs: Iterable[Entry], truncate: Any, unrol
             expected="an int",
             fix="give n_steps=<int> or a sequence of a fixed length, or unroll a few steps at a time: unroll=4",
         )
+
+
+def check_checkpoint(checkpoint: Any) -> None:
+    """Raise an error for a `checkpoint` that is unknown."""
+    known = checkpoint is None or (isinstance(checkpoint, str) and checkpoint in ("sqrt", "all"))
+    if not known and (isinstance(checkpoint, bool) or not isinstance(checkpoint, int | np.integer) or checkpoint < 1):
+        raise ScanError("checkpoint is unknown", got=repr(checkpoint), expected="None, 'sqrt', 'all' or an int >= 1")

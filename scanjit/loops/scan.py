@@ -27,6 +27,7 @@ from scanjit.loops import entries, results, windows
 from scanjit.loops.carries import Carries
 from scanjit.loops.entries import Entry, moment
 from scanjit.loops.step import called, read_result
+from scanjit.loops.stretches import in_stretches, with_last_rows
 from scanjit.loops.structure import Tree, flatten, function_location
 from scanjit.loops.updates import Update, entered
 from scanjit.ops.random import RANDOM_BITS
@@ -39,9 +40,10 @@ from scanjit.types import Dimension
 
 @record
 class BuiltScan:
-    """A scan that was built: its node, and how its results divide into the outputs of the step."""
+    """A scan that was built: its node, its results, and how these divide into the outputs of the step."""
 
     node: Node
+    parts: tuple[Node, ...]
     trees: tuple[Tree, ...]
     finals: tuple[tuple[int, ...], ...]
     """For each output, which results hold its last value, one a leaf; empty for outputs that are not fed back."""
@@ -51,18 +53,18 @@ class BuiltScan:
     @property
     def count(self) -> Node | None:
         """The number of steps that ran, if `until` decides it."""
-        return ir.parts(self.node)[-1] if self.node.params["until"] else None
+        return self.parts[-1] if self.node.params["until"] else None
 
     def stacked(self) -> list[Any]:
         """The outputs, stacked over the steps that ran."""
-        _, ys, count = Roles.of(self.node).split_results(ir.parts(self.node))
+        _, ys, count = Roles.of(self.node).split_results(self.parts)
         rows = list(ys) if count is None else [window(y, 0, 0, ir.as_dim(count)) for y in ys]
-        return self._divided(rows)
+        return self._divided(with_last_rows(self.node, self.parts, rows))
 
     def last(self) -> list[Any]:
         """What the last step returned; the initial value if there was no step and the output is fed back."""
         roles = Roles.of(self.node)
-        carries, ys, count = roles.split_results(ir.parts(self.node))
+        carries, ys, count = roles.split_results(self.parts)
         length = self.node.params["length"] if count is None else ir.as_dim(count)
         result: list[Any] = []
         remaining = iter(ys)
@@ -138,9 +140,12 @@ def scan(
         gradient reads. The results are the same.
 
         An inner scan with None is computed again together with the step of the outer one. The loop stores the same as
-        with None if nothing would be saved, or if its steps cannot be computed again: with `until`, for linear
-        recurrences of numbers, for outputs that are read more than 8 steps later, and for values that other
-        computations read too. `explain()` of the function says so.
+        with None if nothing would be saved, or if its steps cannot be computed again: for linear recurrences of
+        numbers, for outputs that are read more than 8 steps later, and for values that other computations read too.
+        `explain()` of the function says so.
+
+        With `until`, n is the most steps, `n_steps`, and the last digits of a gradient may change. Memory for all rows
+        is needed where more than the last row of the result is read.
 
     return_updates : bool
         Return `(outputs, updates)`, as Theano does. The updates are for `sj.function(updates=...)`: for each shared
@@ -261,8 +266,9 @@ def build(
         checkpoint=checkpoint if checkpoint is None or isinstance(checkpoint, str) else int(checkpoint),
         name=name,
     )
-    updates = {update.variable: update.declared(ir.parts(node)[i]) for i, update in enumerate(traced.updates, at)}
-    return BuiltScan(node, traced.trees, tuple(traced.carries.finals(len(traced.trees))), updates)
+    parts = in_stretches(node)
+    updates = {update.variable: update.declared(parts[i]) for i, update in enumerate(traced.updates, at)}
+    return BuiltScan(node, parts, traced.trees, tuple(traced.carries.finals(len(traced.trees))), updates)
 
 
 # ---- tracing ---------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from scanjit.ir import Graph, Node, apply, constant, with_params
 from scanjit.loops import entries
 from scanjit.loops.scan import build
 from scanjit.loops.step import check_takes, until
+from scanjit.loops.stretches import in_stretches
 from scanjit.loops.structure import Mismatch, describe, function_location
 from scanjit.ops.elementwise import INVERT, WHERE
 from scanjit.ops.expect import VIA
@@ -26,13 +27,32 @@ S = TypeVar("S")
 _NO_LIMIT = 2**62
 
 
+_Checkpoint = int | Literal["sqrt", "all"] | None
+
+
 @overload
 def while_loop(
-    cond: Callable[[Any], Any], body: Callable[[Any], Tensor], init: Any, max_steps: int | None = ...
+    cond: Callable[[Any], Any],
+    body: Callable[[Any], Tensor],
+    init: Any,
+    max_steps: int | None = ...,
+    checkpoint: _Checkpoint = ...,
 ) -> Node: ...
 @overload
-def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], S], init: Any, max_steps: int | None = ...) -> S: ...
-def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any, max_steps: int | None = None) -> Any:
+def while_loop(
+    cond: Callable[[Any], Any],
+    body: Callable[[Any], S],
+    init: Any,
+    max_steps: int | None = ...,
+    checkpoint: _Checkpoint = ...,
+) -> S: ...
+def while_loop(
+    cond: Callable[[Any], Any],
+    body: Callable[[Any], Any],
+    init: Any,
+    max_steps: int | None = None,
+    checkpoint: _Checkpoint = None,
+) -> Any:
     """Repeat `state = body(state)` while `cond(state)` is true.
 
     Parameters
@@ -46,6 +66,9 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
     max_steps : int or integer scalar, optional
         A loop that needs more steps than this is an error. The gradient stores a state for each of them. Without it,
         the gradient first counts the steps, then runs them again and stores as many states as there are.
+    checkpoint : None, "sqrt", "all" or int
+        What is stored for the gradient, as in `scan`: with "sqrt" or an int k, a state every so many steps. The
+        gradient computes the steps between again. For bounds that are large, and states that are.
 
     Returns
     -------
@@ -116,16 +139,18 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
 
     given = entries.steps(max_steps, "max_steps")
     most = _NO_LIMIT if given is None else given
+    entries.check_checkpoint(checkpoint)
     loop = build(step, [], [state], [], most, name="while_loop", stack=False)
     if refused:
         raise refused[0]
     at_once = ends(loop.node.operands[: len(state.leaves)])
     steps = ir.as_dim(apply(WHERE, at_once, 0, ir.dim_node(most)))
     if max_steps is not None:
-        last = _checked(_with_end(_with_length(loop.node, steps), at_once), most, where)
+        bounded = with_params(_with_end(loop.node, at_once), length=steps, checkpoint=checkpoint)
+        last = _checked(in_stretches(bounded), most, where)
     else:
-        *last, count = ir.parts(_with_length(loop.node, steps))
-        again = ir.parts(_with_length(loop.node, ir.as_dim(count)))
+        *last, count = ir.parts(with_params(loop.node, length=steps))
+        again = in_stretches(with_params(loop.node, length=ir.as_dim(count), checkpoint=checkpoint))
         last = [VIA(x, y) for x, y in zip(last, again, strict=False)]
     return state.tree.unflatten(last[: len(state.leaves)])
 
@@ -150,9 +175,9 @@ def _with_end(node: Node, at_once: Node) -> Node:
         return scan_node(body, initial, [], fixed, node.params["length"], until=True, name=node.params["name"])
 
 
-def _checked(node: Node, most: Dimension, where: str) -> list[Node]:
-    """The last carries of a loop that must have ended, as `_with_end` gives it."""
-    *last, ended, _ = ir.parts(node)
+def _checked(results: Sequence[Node], most: Dimension, where: str) -> list[Node]:
+    """The last carries of a loop that must have ended, of the results of a loop as `_with_end` gives it."""
+    *last, ended, _ = results
     with errors.located(where):
         return [
             ASSERT(
@@ -165,8 +190,3 @@ def _checked(node: Node, most: Dimension, where: str) -> list[Node]:
             )
             for x in last
         ]
-
-
-def _with_length(node: Node, length: Dimension) -> Node:
-    """A scan with another number of steps."""
-    return with_params(node, length=length)

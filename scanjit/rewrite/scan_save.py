@@ -21,7 +21,7 @@ from scanjit.ops.view import View
 from scanjit.rewrite.engine import Note, in_bodies, map_scans, users_among
 from scanjit.rewrite.loop import OpenScan
 from scanjit.rewrite.match import is_whole, window_of
-from scanjit.rewrite.split import not_larger, size
+from scanjit.rewrite.split import not_larger, saves_memory, size
 from scanjit.types import Dimension
 
 COSTLY = 8
@@ -142,11 +142,16 @@ def _is_stack(part: Node) -> bool:
     return part.params["index"] in Roles.of(part.args[0]).stacks
 
 
+def _computes_again(loop: Node) -> bool:
+    """Whether the gradient of a loop computes all of a step again: one with `until`, around a loop with checkpoints."""
+    return loop.params["until"] and any(map(saves_memory, walk(loop.params["body"].outputs)))
+
+
 class _Choice:
     """The values of R's body that F should keep."""
 
     def __init__(self, scan: Node, source: Node, given: dict[Node, Node]) -> None:
-        self.all = scan.params["checkpoint"] == "all"
+        self.all, self.nothing = scan.params["checkpoint"] == "all", _computes_again(source)
         body = scan.params["body"]
         self.order = walk(body.outputs)
         self.rows = set(Roles.of(scan).split(body.inputs)[1])
@@ -168,6 +173,8 @@ class _Choice:
 
     def values(self) -> dict[Node, Node]:
         """Maps the chosen nodes of R's body to nodes of F's body."""
+        if self.nothing:
+            return {}
         return {node: self.image[node] for node in self._moved(self._without_light(self._asked()))}
 
     def _demand(self) -> list[Node]:

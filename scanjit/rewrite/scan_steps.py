@@ -249,7 +249,9 @@ class _Level:
             scan = scan.op(*operands, **params)
         roles, length = Roles.of(scan), scan.params["length"]
         stacks = [i for i in used if i in roles.stacks]
-        most = self.most(length) if stacks else _NO_LIMIT
+        most = self.most(length)
+        if most is None and not stacks:
+            most = _NO_LIMIT
         sources = {x: self._rows(x) for x in roles.split(scan.operands)[1]}
         if most is None or any(source is None for source in sources.values()):
             return None

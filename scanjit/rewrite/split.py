@@ -48,14 +48,22 @@ def names(nodes: Iterable[Node]) -> str:
 
 def tied(order: Iterable[Node], varying: set[Node]) -> set[Node]:
     """The nodes that stay in the loop, because they cannot be computed for all steps at once: ifelses whose condition
-    varies from step to step (both branches would be computed), their parts, and nodes with a size that varies."""
+    varies from step to step (both branches would be computed), their parts, nodes with a size that varies, and loops of
+    unknown length that ask for checkpoints (side by side they would need memory for all steps)."""
     found: set[Node] = set()
     for node in order:
         branch = node.op is IFELSE and node.operands[0] in varying and not _runs_or_skips_a_loop(node)
         sized = any(size in varying for size in node.args[node.arity :])
-        if branch or sized or (node.op is PART and node.args[0] in found):
+        if branch or sized or saves_memory(node) or (node.op is PART and node.args[0] in found):
             found.add(node)
     return found
+
+
+def saves_memory(node: Node) -> bool:
+    """Whether a node is a loop with `until` that asks for checkpoints, or a branch with such a loop."""
+    if node.op is IFELSE:
+        return any(map(saves_memory, walk(node.params["body"].outputs)))
+    return node.op is SCAN and node.params["until"] and node.params["checkpoint"] not in (None, "all")
 
 
 def _runs_or_skips_a_loop(branch: Node) -> bool:

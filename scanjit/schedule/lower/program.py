@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from scanjit import types
 from scanjit.ir import Node
 from scanjit.records import record
 from scanjit.schedule.lower.lowering import Lowering
@@ -57,9 +58,11 @@ def _can_be_given(place: Ref, trajectories: Collection[Buffer]) -> bool:
     """Whether the caller can own the buffer in which a result lies.
 
     The caller gets whole buffers, or the rows of a trajectory: the values of a carry but for the one before the first
-    step. An input that is returned is copied, and so are the slots of a carry, of which one is wanted.
+    step. An input that is returned is copied, and so are the slots of a carry, of which one is wanted, and a row whose
+    place depends on how many steps ran.
     """
     buffer = place.buffer
     rows = len(place.shape) == len(buffer.shape) and place.shape[1:] == buffer.shape[1:]
     whole = place.shape == buffer.shape or (rows and buffer in trajectories)
-    return buffer.kind == "temporary" and place.contiguous and whole
+    known = all(atom.kind != "counter" for atom in types.atoms(place.offset))
+    return buffer.kind == "temporary" and place.contiguous and whole and known

@@ -163,10 +163,11 @@ def _size(root: Statement, wanted: Wanted) -> Dimension:
 
 def _wanted(scan: Statement) -> Wanted | None:
     """The checkpoints that a scan asks for. If a scan inside its step asks for some: 1, as each step is
-    recomputed."""
+    recomputed. A loop with `until` is one stretch already, in a loop over stretches."""
     node = plan_of(scan).node
-    inside = node.params["checkpoint"] is None and any(_asked(inner) for inner in _inner(node))
-    return 1 if inside else _asked(node)
+    if node.params["checkpoint"] is None and any(_asked(inner) for inner in _inner(node)):
+        return 1
+    return None if node.params["until"] and node.params["truncate"] < 0 else _asked(node)
 
 
 def _inner(scan: Node) -> Iterator[Node]:
