@@ -218,7 +218,8 @@ def test_layers_of_a_stack_are_made_again_together() -> None:
 
 def test_what_cannot_be_made_again_is_said() -> None:
     x, w = sj.tensor(("T", 3), name="x"), sj.tensor((3, 3), name="w")
-    h = sj.scan(lambda row, s: (sj.tanh(row + s @ w), sj.until(s[0] > 0.9)), x, sj.zeros(3), None, None, 4, checkpoint=2, name="ends")
+    options = dict(truncate_gradient=4, checkpoint=2, name="ends")
+    h = sj.scan(lambda row, s: (sj.tanh(row + s @ w), sj.until(s[0] > 0.9)), x, sj.zeros(3), **options)
     text = sj.function([x, w], sj.grad((h**2).sum(), w), mode="emulate").explain()
     assert "scan ends at" in text and "checkpoint=2 is not done, all is stored: it may end early" in text
 

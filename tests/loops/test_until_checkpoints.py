@@ -1,5 +1,5 @@
-"""Loops with `until` that keep some of their states for the gradient: the same values and derivatives as those that keep
-all, with less memory. Beside JAX: a bounded loop of `checkpoint`ed stretches."""
+"""Loops with `until` that keep some of their states for the gradient: the same values and derivatives as of those that
+keep all, with less memory. Beside JAX: a bounded loop of `checkpoint`ed stretches."""
 
 from __future__ import annotations
 
@@ -179,11 +179,11 @@ def test_beside_jax() -> None:
         (h, _, _), _ = lax.scan(lambda s, _: (stretch(s, w, limit), None), given, None, length=6)
         return (h**2).sum()
 
+    slope = jax.grad(cost)
     for checkpoint in (None, 5, "sqrt"):
         found = last(checkpoint=checkpoint)
         f = sj.function([W, LIMIT], [found, sj.grad(found, W), sj.grad(sj.grad(found, W).sum(), W)])
         for limit in (0.0, 4.0, 17.0, 28.0):
-            slope = jax.grad(cost)
-            wanted = [cost(GIVEN, limit), slope(GIVEN, limit), jax.grad(lambda w, s=limit: slope(w, s).sum())(GIVEN)]
+            wanted = [g(GIVEN, limit) for g in (cost, slope, jax.grad(lambda *given: slope(*given).sum()))]
             for a, b in zip(f(GIVEN, limit), wanted, strict=True):
                 np.testing.assert_allclose(a, b, 1e-9, 1e-10)
