@@ -3,15 +3,16 @@
 import contextlib
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, Literal, overload
 
 import numpy as np
 
 import scanjit as sj
 from lasagne_like import utils
-from lasagne_like.layers import cycles
+from lasagne_like.layers import cycles, precision as precisions
 from lasagne_like.layers.base import Layer
 from lasagne_like.layers.delay import DelayLayer
 from lasagne_like.layers.input import InputLayer
@@ -76,7 +77,9 @@ def _listed(layer: Layers) -> list[Layer]:
     return layers
 
 
-def _propagate(layers: Sequence[Layer], known: dict[Layer, Any], method: str, **kwargs: Any) -> None:
+def _propagate(
+    layers: Sequence[Layer], known: dict[Layer, Any], method: str, precision: Any = None, **kwargs: Any
+) -> None:
     """Call a method of each layer with the results of the layers before it, and put the results into `known`. Layers
     that depend on each other, through delays, are computed together.
     """
@@ -92,10 +95,28 @@ def _propagate(layers: Sequence[Layer], known: dict[Layer, Any], method: str, **
                 )
         if cycles.is_cycle(component):
             together = cycles.shapes_of if method == "get_output_shape_for" else cycles.outputs_of
-            known.update(together(component, known, **kwargs))
+            outside = [o for layer in component for o in cycles.inputs_of(layer) if o not in component]
+            compute = partial(_cycle, together, component, outside, **kwargs)
         else:
-            (layer,) = component
-            known[layer] = cycles.apply(layer, method, [known[o] for o in cycles.inputs_of(layer)], **kwargs)
+            outside = cycles.inputs_of(component[0])
+            compute = partial(_alone, component[0], method, **kwargs)
+        found = precisions.computed(precision, component, compute, [known[o] for o in outside])
+        known.update(zip(component, found, strict=True))
+
+
+def _alone(layer: Layer, method: str, *given: Any, **kwargs: Any) -> list[Any]:
+    return [cycles.apply(layer, method, given, **kwargs)]
+
+
+def _cycle(
+    together: Callable[..., dict[Layer, Any]],
+    cycle: Sequence[Layer],
+    outside: Sequence[Layer],
+    *given: Any,
+    **kwargs: Any,
+) -> list[Any]:
+    found = together(cycle, dict(zip(outside, given, strict=True)), **kwargs)
+    return [found[layer] for layer in cycle]
 
 
 def _given(inputs: Any, starts: Sequence[Layer], what: str) -> dict[Layer, Any]:
@@ -116,10 +137,12 @@ def _given(inputs: Any, starts: Sequence[Layer], what: str) -> dict[Layer, Any]:
 
 
 @overload
-def get_output(layer_or_layers: Layer, inputs: Any = None, **kwargs: Any) -> sj.Node: ...
+def get_output(layer_or_layers: Layer, inputs: Any = None, *, precision: Any = None, **kwargs: Any) -> sj.Node: ...
 @overload
-def get_output(layer_or_layers: Iterable[Layer], inputs: Any = None, **kwargs: Any) -> list[sj.Node]: ...
-def get_output(layer_or_layers: Any, inputs: Any = None, **kwargs: Any) -> Any:
+def get_output(
+    layer_or_layers: Iterable[Layer], inputs: Any = None, *, precision: Any = None, **kwargs: Any
+) -> list[sj.Node]: ...
+def get_output(layer_or_layers: Any, inputs: Any = None, *, precision: Any = None, **kwargs: Any) -> Any:
     """The output of one or more layers, as an expression.
 
     Parameters
@@ -130,6 +153,10 @@ def get_output(layer_or_layers: Any, inputs: Any = None, **kwargs: Any) -> Any:
         None: the symbols of the input layers. A value: for the only input layer. A dictionary from layers to values
         that replace their outputs (not only from input layers). Its key None stands for the input of layers that were
         made for a shape.
+    precision : None, "bfloat16", or dict
+        With "bfloat16", layers of float32 multiply bfloat16, and loops keep bfloat16 for their gradients: see
+        `scanjit.mixed`. Parameters, their updates, sums and states stay float32. A dictionary gives a precision to some
+        of the layers. It takes the package `ml_dtypes`.
     **kwargs
         Passed on to every layer: `deterministic=True` turns off noise, for example. If no layer knows one of them,
         there is a warning.
@@ -160,7 +187,8 @@ def get_output(layer_or_layers: Any, inputs: Any = None, **kwargs: Any) -> Any:
     outputs: dict[Layer, Any] = {layer: layer.input_var for layer in starts}
     outputs.update(given)
     _warn_of_unused(kwargs, [layer for layer in layers if layer not in outputs])
-    _propagate(layers, outputs, "get_output_for", **kwargs)
+    precisions.check_precision(precision, layers)
+    _propagate(layers, outputs, "get_output_for", precision, **kwargs)
     if isinstance(layer_or_layers, Iterable):
         return [outputs[layer] for layer in layer_or_layers]
     return outputs[layer_or_layers]

@@ -344,7 +344,9 @@ _WRITERS: dict[str, Writer] = {
     **dict.fromkeys(("all", "any", "max", "min", "prod", "sum", "supremum"), _reduced),
     **dict.fromkeys(("ceil", "floor", "round", "trunc"), _rounded),
     **dict.fromkeys(("det", "det_sign", "logabsdet"), _determinant),
-    **dict.fromkeys(("clip_gradient", "copy", "expect", "specify_shape", "stop_gradient", "via"), _same),
+    **dict.fromkeys(
+        ("clip_gradient", "copy", "expect", "round_gradient", "specify_shape", "stop_gradient", "via"), _same
+    ),
     **dict.fromkeys(("argmax", "argmin"), _position),
     **dict.fromkeys(("gather", "scatter"), _indexed),
     **{name: _special(name) for name in ("digamma", "erf", "erfc", "erfinv", "gammaln", "i0e", "i1e")},

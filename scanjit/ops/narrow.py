@@ -65,6 +65,17 @@ def _rounding(name: str, text: str, reference: Callable[[Array], Array], doc: st
 
 
 ROUND_BFLOAT16 = _rounding("round_bfloat16", "round_bf16({0})", to_bfloat16, "the nearest bfloat16, as a float32")
+ROUND_GRADIENT = Elementwise(
+    "round_gradient",
+    lower="{0}",
+    takes="f",
+    reference=lambda x: x,
+    vjp=lambda g, y, x: (ROUND_BFLOAT16(g),),
+    jvp=lambda tangents, y, x: tangents[0],
+    dtypes=("float32",),
+    has_constant_slope=True,
+    doc="the same value; its gradient is rounded to bfloat16, for the products that it enters",
+)
 ROUND_INT8 = _rounding("round_int8", "round_i8({0})", to_int8, "the nearest integer from -128 to 127, as a float32")
 
 

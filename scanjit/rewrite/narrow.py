@@ -24,6 +24,7 @@ from scanjit.ops.narrow import (
     QUAD_INT8,
     QUAD_UINT8,
     ROUND_BFLOAT16,
+    ROUND_GRADIENT,
     ROUND_INT8,
     fills_packs,
     packs,
@@ -70,8 +71,8 @@ def with_narrow_products(outputs: Sequence[Node], weights: str, given: Sequence[
 
 
 def _of_bfloat16(node: Node) -> Node:
-    """The product of numbers rounded to bfloat16."""
-    return CONTRACT(*map(ROUND_BFLOAT16, node.operands), **node.params)
+    """The product of numbers rounded to bfloat16. A gradient of it that is taken later enters such products too."""
+    return apply(ROUND_GRADIENT, CONTRACT(*map(ROUND_BFLOAT16, node.operands), **node.params))
 
 
 def _of_int8(node: Node) -> Node:
