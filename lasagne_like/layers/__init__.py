@@ -25,3 +25,4 @@ from lasagne_like.layers.special import *  # noqa: F403
 from lasagne_like.layers.stepping import *  # noqa: F403
 from lasagne_like.layers.summaries import *  # noqa: F403
 from lasagne_like.layers.transformer import *  # noqa: F403
+from lasagne_like.layers.upscale import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""Pooling: one number for each window of places, or for each group of channels; and the other way round, upscaling."""
+"""Pooling: one number for each window of places, or for each group of channels."""
 
 from abc import ABC
 from collections.abc import Callable, Iterator, Sequence
@@ -19,9 +19,6 @@ __all__ = [
     "Pool2DLayer",
     "Pool3DLayer",
     "SpatialPyramidPoolingLayer",
-    "Upscale1DLayer",
-    "Upscale2DLayer",
-    "Upscale3DLayer",
     "pool_output_length",
 ]
 
@@ -256,105 +253,6 @@ class MaxPool3DLayer(Pool3DLayer):
         name: str | None = None,
     ) -> None:
         super().__init__(incoming, pool_size, stride, pad, ignore_border, name=name)
-
-
-class _Upscale(Layer, ABC):
-    """More places along the last axes."""
-
-    count: ClassVar[int]
-
-    def __init__(self, incoming: Incoming, scale_factor: Any, mode: str = "repeat", *, name: str | None = None) -> None:
-        super().__init__(incoming, name=name)
-        check_axes(self, self.count)
-        self.scale_factor = as_tuple(scale_factor, self.count, int_types)
-        if min(self.scale_factor) < 1:
-            raise ValueError(f"scale_factor of {self} must be 1 or more, got {scale_factor!r}")
-        if mode not in ("repeat", "dilate"):
-            raise ValueError(f"mode of {self} is 'repeat' or 'dilate', got {mode!r}")
-        self.mode = mode
-
-    def get_output_shape_for(self, input_shape: Shape) -> Shape:
-        axes = zip(input_shape[2:], self.scale_factor, strict=True)
-        return (*input_shape[:2], *(None if n is None else n * k for n, k in axes))
-
-    def get_output_for(self, input: Any, **kwargs: Any) -> sj.Node:
-        if self.mode == "repeat":
-            for axis, factor in enumerate(self.scale_factor, 2):
-                input = sj.repeat(input, factor, axis) if factor > 1 else input
-            return input
-        sizes = [n * k for n, k in zip(input.shape[2:], self.scale_factor, strict=True)]
-        places = tuple(slice(None, None, k) for k in (1, 1, *self.scale_factor))
-        return sj.zeros((*input.shape[:2], *sizes), input.dtype)[places].set(input)
-
-
-class Upscale1DLayer(_Upscale):
-    """Each value several times along the last axis, or once with zeros behind it.
-
-    Parameters
-    ----------
-    incoming : Layer or tuple
-        Its output has shape (batch, channels, length).
-    scale_factor : int, or a tuple of one
-        How many times as long the output is.
-    mode : "repeat" or "dilate"
-        Whether values are repeated, or followed by zeros.
-    name : str, optional
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> from lasagne_like.layers import InputLayer, Upscale1DLayer, get_output
-    >>> layers = [Upscale1DLayer(InputLayer((1, 1, 2)), 2, mode) for mode in ("repeat", "dilate")]
-    >>> sj.function([], [get_output(layer, [[[1.0, 2.0]]]) for layer in layers], mode="reference")()
-    [array([[[1., 1., 2., 2.]]]), array([[[1., 0., 2., 0.]]])]
-    """
-
-    count = 1
-
-
-class Upscale2DLayer(_Upscale):
-    """Each value several times along the last two axes, or once with zeros around it.
-
-    Parameters
-    ----------
-    incoming : Layer or tuple
-        Its output has shape (batch, channels, rows, columns).
-    scale_factor : int, or a tuple of two
-        For both axes, or for rows and columns.
-    mode : "repeat" or "dilate"
-        See `Upscale1DLayer`. "dilate" before a convolution is better written as `TransposedConv2DLayer`.
-    name : str, optional
-
-    Examples
-    --------
-    >>> from lasagne_like.layers import Upscale2DLayer
-    >>> Upscale2DLayer((None, 3, 8, None), (2, 3)).output_shape
-    (None, 3, 16, None)
-    """
-
-    count = 2
-
-
-class Upscale3DLayer(_Upscale):
-    """Each value several times along the last three axes, or once with zeros around it.
-
-    Parameters
-    ----------
-    incoming : Layer or tuple
-        Its output has shape (batch, channels, depth, rows, columns).
-    scale_factor : int, or a tuple of three
-    mode : "repeat" or "dilate"
-        See `Upscale1DLayer`.
-    name : str, optional
-
-    Examples
-    --------
-    >>> from lasagne_like.layers import Upscale3DLayer
-    >>> Upscale3DLayer((None, 3, 2, 8, 8), 2, "dilate").output_shape
-    (None, 3, 4, 16, 16)
-    """
-
-    count = 3
 
 
 class _Groups(Layer, ABC):

@@ -18,7 +18,7 @@ from scanjit.schedule.threads.beside import MOST_BRANCHES
 from scanjit.types import Atom, Dimension
 
 LINE_BYTES = 256
-"""Of the line of a thread (see `runtime.native`)."""
+"""Of the line of a thread (see `runtime.native_text`)."""
 _LAYOUT = """\
 typedef struct {layout} {{
     int64_t bytes; /* of the workspace */

@@ -9,7 +9,8 @@ import threading
 import time
 
 from scanjit.runtime import bars
-from scanjit.runtime.native import TICK, Line
+from scanjit.runtime.native import Line
+from scanjit.runtime.native_text import TICK
 
 _LOST = 1.0
 """A call of which the clock has said nothing for so many seconds has ended: by an exception of a signal handler that

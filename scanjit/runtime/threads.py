@@ -23,5 +23,5 @@ def running(with_lapack: bool = False) -> Run:
 
 
 def meeting_place() -> int:
-    """The address at which the threads of a program share work and meet (see `simd.memory.first_piece`)."""
+    """The address at which the threads of a program share work and meet (see `simd.sharing.first_piece`)."""
     return native().place

@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from scanjit.kinds import KINDS
 
-from . import lapack, memory, narrow, table
+from . import lapack, memory, narrow, sharing, table
 from .llvm_lanes import I32, I64, LlvmLanes, indices, join, one_lane, splat_scalar
 from .operands import common, is_number, need, need_mask, need_vector, operand, splat
 from .types import BOOL, FLOAT, INT, NOTHING, Signature, SimdType, mask_type, simd_type
@@ -230,15 +230,15 @@ FORMS: dict[str, Form] = {
     "load_i64": Form("int", "int", lambda b, t, at: memory.load_i64(b, at)),
     "store_i64": Form("int int", "nothing", lambda b, t, *args: memory.store_i64(b, *args)),
     "peek_i64": Form("int", "int", lambda b, t, at: memory.peek_i64(b, at)),
-    "barrier": Form("int int int int", "nothing", lambda b, t, *args: memory.barrier(b, *args)),
-    "first_piece": Form("int " * 8, "int", lambda b, t, *args: memory.first_piece(b, *args)),
-    "piece_end": Form("int", "int", lambda b, t, line: memory.piece_end(b, line)),
-    "next_piece": Form("int", "int", lambda b, t, line: memory.next_piece(b, line)),
-    "interrupted": Form("int", "bool", lambda b, t, line: memory.interrupted(b, line)),
-    "interrupted_at": Form("int int int int", "bool", lambda b, t, *args: memory.interrupted(b, *args)),
-    "begin_loop": Form("int int int", "nothing", lambda b, t, *args: memory.begin_loop(b, *args)),
-    "count_steps": Form("int int", "nothing", lambda b, t, *args: memory.count_steps(b, *args)),
-    "end_loop": Form("int", "nothing", lambda b, t, line: memory.end_loop(b, line)),
+    "barrier": Form("int int int int", "nothing", lambda b, t, *args: sharing.barrier(b, *args)),
+    "first_piece": Form("int " * 8, "int", lambda b, t, *args: sharing.first_piece(b, *args)),
+    "piece_end": Form("int", "int", lambda b, t, line: sharing.piece_end(b, line)),
+    "next_piece": Form("int", "int", lambda b, t, line: sharing.next_piece(b, line)),
+    "interrupted": Form("int", "bool", lambda b, t, line: sharing.interrupted(b, line)),
+    "interrupted_at": Form("int int int int", "bool", lambda b, t, *args: sharing.interrupted(b, *args)),
+    "begin_loop": Form("int int int", "nothing", lambda b, t, *args: sharing.begin_loop(b, *args)),
+    "count_steps": Form("int int", "nothing", lambda b, t, *args: sharing.count_steps(b, *args)),
+    "end_loop": Form("int", "nothing", lambda b, t, line: sharing.end_loop(b, line)),
     "clock": Form("", "int", lambda b, t: memory.clock(b)),
     "stack": Form("int", "int", lambda b, t, nbytes: memory.stack(b, nbytes)),
 }
