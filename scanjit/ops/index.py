@@ -10,7 +10,7 @@ from scanjit.ops.elementwise import where
 from scanjit.ops.samples import ANY_DTYPE, sample
 from scanjit.ops.shape import IOTA, RESHAPE
 from scanjit.ops.stretch import all_over_batch, full, or_zeros, zeros_like
-from scanjit.ops.view import DIMSHUFFLE
+from scanjit.ops.view import DIMSHUFFLE, moved_axis
 from scanjit.signatures import Array, Parameter, Samples
 from scanjit.types import Dimension, Type
 
@@ -69,13 +69,6 @@ def _paired(indices: Sequence[Node], batched: Sequence[bool], size: Dimension) -
     ndim = max(i.ndim - b for i, b in zip(indices, batched, strict=True))
     position = DIMSHUFFLE(IOTA(length=size), order=(0, *[None] * ndim))
     return [position, *(_batch_axis(i, b, ndim) for i, b in zip(indices, batched, strict=True))]
-
-
-def moved_axis(x: Node, source: int, target: int) -> Node:
-    """`x` with one axis moved, the others in order."""
-    order = [a for a in range(x.ndim) if a != source]
-    order.insert(target, source)
-    return x if source == target else DIMSHUFFLE(x, order=tuple(order))
 
 
 def _gather_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, axis: int) -> tuple[Node, bool]:

@@ -106,3 +106,15 @@ def as_row(x: Node) -> Node:
 def only_row(x: Node) -> Node:
     """The row of a tensor that has one."""
     return DIMSHUFFLE(x, order=tuple(range(1, x.ndim)))
+
+
+def reordered(x: Node, order: Sequence[int | None]) -> Node:
+    """`x` with its axes in another order; None stands for a new axis of size 1."""
+    return x if tuple(order) == tuple(range(x.ndim)) else DIMSHUFFLE(x, order=tuple(order))
+
+
+def moved_axis(x: Node, source: int, target: int) -> Node:
+    """`x` with one axis moved, the others in order."""
+    order = [a for a in range(x.ndim) if a != source]
+    order.insert(target, source)
+    return reordered(x, order)

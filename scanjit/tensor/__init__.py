@@ -13,6 +13,7 @@ from scanjit.tensor.elementwise import *  # noqa: F403
 from scanjit.tensor.fourier import *  # noqa: F403
 from scanjit.tensor.from_sympy import *  # noqa: F403
 from scanjit.tensor.indexing import *  # noqa: F403
+from scanjit.tensor.joining import *  # noqa: F403
 from scanjit.tensor.least_squares import *  # noqa: F403
 from scanjit.tensor.linalg import *  # noqa: F403
 from scanjit.tensor.order import *  # noqa: F403

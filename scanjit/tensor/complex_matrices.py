@@ -19,8 +19,9 @@ from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import full, or_zeros
 from scanjit.records import record
 from scanjit.tensor.complex_numbers import conj, imag, real
+from scanjit.tensor.joining import stack
 from scanjit.tensor.reductions import argmax
-from scanjit.tensor.shapes import reshape, stack
+from scanjit.tensor.shapes import reshape
 
 
 def cholesky_factor(x: Node) -> Node:

@@ -10,7 +10,8 @@ from scanjit.ir import Node
 from scanjit.ops.linalg import contract
 from scanjit.ops.shape import RESHAPE, flip
 from scanjit.ops.windows import WINDOWS, extent
-from scanjit.tensor.shapes import pad, specify_shape
+from scanjit.tensor.joining import pad
+from scanjit.tensor.shapes import specify_shape
 from scanjit.tensor.variables import promoted
 from scanjit.types import Dimension
 

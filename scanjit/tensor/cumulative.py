@@ -9,12 +9,12 @@ from numpy.typing import DTypeLike
 from scanjit import errors, types
 from scanjit.ir import COMPLEX, Graph, Node, apply, free_variables, parts
 from scanjit.ops.elementwise import MAXIMUM, MINIMUM, cast, where
-from scanjit.ops.index import moved_axis
 from scanjit.ops.parts import pieces, stand_in
 from scanjit.ops.reduce import ANY
 from scanjit.ops.scan import scan_node
 from scanjit.ops.shape import CONCATENATE, RESHAPE, window
 from scanjit.ops.stretch import SUM, full
+from scanjit.ops.view import moved_axis
 from scanjit.symbol import TensorLike
 from scanjit.tensor.elementwise import logaddexp
 from scanjit.tensor.variables import accumulated, as_tensor, axis_of

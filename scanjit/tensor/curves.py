@@ -11,9 +11,10 @@ from scanjit.symbol import TensorLike
 from scanjit.tensor.convolution import conv1d
 from scanjit.tensor.creation import arange, zeros
 from scanjit.tensor.elementwise import clip
+from scanjit.tensor.joining import concatenate, flip
 from scanjit.tensor.order import searchsorted
 from scanjit.tensor.reductions import max as max_, min as min_, sum as sum_
-from scanjit.tensor.shapes import broadcast_to, concatenate, expand_dims, flip, ravel, specify_shape
+from scanjit.tensor.shapes import broadcast_to, expand_dims, ravel, specify_shape
 from scanjit.tensor.variables import as_tensor, axis_of, promoted
 from scanjit.types import Dimension
 

@@ -24,7 +24,8 @@ from scanjit.ops.view import DIMSHUFFLE
 from scanjit.symbol import TensorLike
 from scanjit.tensor import sizes
 from scanjit.tensor.complex_numbers import conj, real
-from scanjit.tensor.shapes import moveaxis, stack
+from scanjit.tensor.joining import stack
+from scanjit.tensor.shapes import moveaxis
 from scanjit.tensor.variables import as_tensor, axis_of, dimensions
 from scanjit.types import Dimension
 

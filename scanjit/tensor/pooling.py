@@ -13,8 +13,9 @@ from scanjit.symbol import TensorLike
 from scanjit.tensor.convolution import numbers_per_axis, zeros_per_axis
 from scanjit.tensor.creation import ones
 from scanjit.tensor.elementwise import cast
+from scanjit.tensor.joining import pad as padded
 from scanjit.tensor.reductions import max as largest, sum as sum_over
-from scanjit.tensor.shapes import expand_dims, pad as padded
+from scanjit.tensor.shapes import expand_dims
 from scanjit.tensor.variables import as_tensor
 from scanjit.types import Dimension
 

@@ -16,8 +16,9 @@ from scanjit.ops.view import DIMSHUFFLE
 from scanjit.symbol import TensorLike
 from scanjit.tensor.complex_numbers import conj
 from scanjit.tensor.creation import eye
+from scanjit.tensor.joining import pad, stack
 from scanjit.tensor.reductions import sum as sum_
-from scanjit.tensor.shapes import pad, ravel, reshape, stack
+from scanjit.tensor.shapes import ravel, reshape
 from scanjit.tensor.variables import as_tensor, axis_of, promoted
 
 Label = Any

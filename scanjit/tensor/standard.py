@@ -11,7 +11,7 @@ from scanjit import errors, types
 from scanjit.config import config
 from scanjit.ir import Node, dim_node
 from scanjit.symbol import TensorLike
-from scanjit.tensor import creation, cumulative, elementwise, products, reductions, shapes
+from scanjit.tensor import creation, cumulative, elementwise, joining, products, reductions, shapes
 from scanjit.tensor.variables import as_tensor
 
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
@@ -128,7 +128,7 @@ def permute_dims(x: TensorLike, /, axes: tuple[int, ...]) -> Node:
 
 def tile(x: TensorLike, repetitions: tuple[int, ...], /) -> Node:
     """`x` repeated along its axes."""
-    return shapes.tile(x, repetitions)
+    return joining.tile(x, repetitions)
 
 
 def round_(x: TensorLike, /) -> Node:
@@ -170,7 +170,7 @@ def _cumulative(running: Callable[..., Node], initial: int) -> Callable[..., Nod
         found = running(x, axis, dtype=dtype)
         if include_initial:
             first = creation.full_like(found[(*[slice(None)] * (axis % x.ndim), slice(0, 1))], initial)
-            found = shapes.concatenate([first, found], axis)
+            found = joining.concatenate([first, found], axis)
         return found
 
     return function
@@ -210,7 +210,7 @@ def _shifted(x: TensorLike, axes: int | Sequence[int] | None, direction: int) ->
     """Entries moved on or back by half of the length of each axis."""
     x = as_tensor(x)
     for axis in range(x.ndim) if axes is None else [axes] if isinstance(axes, int) else axes:
-        x = shapes.roll(x, dim_node(x.type.shape[axis] // 2 * direction), axis)
+        x = joining.roll(x, dim_node(x.type.shape[axis] // 2 * direction), axis)
     return x
 
 
