@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar, get_args, overload
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, overload
+
+import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import Node, as_node, is_symbol
@@ -14,21 +16,33 @@ from scanjit.records import record
 from scanjit.runtime.function import CompiledFunction
 from scanjit.runtime.jit import Jitted, jit
 
+if TYPE_CHECKING:
+    from scanjit.rewrite.calibrate import Watch
+    from scanjit.rewrite.narrow import Measured, Place
+
 __all__ = ["mixed"]
 
 Weights = Literal["bfloat16", "int8"]
 Stored = Literal["bfloat16", "float16"]
 R = TypeVar("R")
+SMALLEST = 1e-30
+"""What is smaller in all data is zero there: no scale follows from it."""
 
 
 @overload
 def mixed(  # type: ignore[overload-overlap]
-    f: CompiledFunction[R], weights: Weights | None = ..., stored: Stored | None = ...
+    f: CompiledFunction[R],
+    weights: Weights | None = ...,
+    stored: Stored | None = ...,
+    calibrate: Iterable[Any] | None = ...,
 ) -> CompiledFunction[R]: ...
 @overload
 def mixed(f: Callable[..., Any], weights: Weights | None = ..., stored: Stored | None = ...) -> Jitted[..., Any]: ...
 def mixed(
-    f: Callable[..., Any], weights: Weights | None = "bfloat16", stored: Stored | None = None
+    f: Callable[..., Any],
+    weights: Weights | None = "bfloat16",
+    stored: Stored | None = None,
+    calibrate: Iterable[Any] | None = None,
 ) -> CompiledFunction[Any] | Jitted[..., Any]:
     """The same function with faster, less exact products, and gradients that take less memory: with fewer bits.
 
@@ -48,6 +62,11 @@ def mixed(
         What loops keep float32 as, from the forward pass to the gradient: half of the memory. The gradient may be in
         `f`, or be taken of what this returns. A float16 has three digits, and no number beyond 65,504. bfloat16
         takes the package `ml_dtypes` (`pip install "scanjit[bfloat16]"`).
+    calibrate : iterable of tuples of arrays, optional
+        For `weights="int8"` and a compiled function: arguments that are typical. The function runs on them as it is.
+        What enters each product then has one scale, that of its largest number in all of these runs, rather than a
+        scale for each row, which is found in each call. Larger numbers become the largest. `explain()` lists the errors
+        of the products on these arguments. Columns of weights keep scales of their own; so do products in branches.
 
     Returns
     -------
@@ -57,7 +76,7 @@ def mixed(
     Raises
     ------
     ArgumentError
-        If `f` is no function, or there is no such format.
+        If `f` is no function, there is no such format, or it cannot be calibrated.
     NotSupportedError
         If `stored` is "bfloat16", and `ml_dtypes` is not installed.
 
@@ -88,9 +107,15 @@ def mixed(
     16.0
     """
     policy = Policy(weights, stored)
+    if calibrate is not None and (weights != "int8" or not isinstance(f, CompiledFunction)):
+        raise errors.ArgumentError(
+            "calibrate is for compiled functions and integers of 8 bits",
+            got=f"weights={weights!r}, and {f!r}",
+            fix='mixed(f, weights="int8", calibrate=...), where f is what sj.function or jitted.function(...) returns',
+        )
     if isinstance(f, CompiledFunction):
         count = len(f.graph.outputs)
-        new = policy.applied(f.graph.roots)
+        new = policy.applied(f.graph.roots, measured=None if calibrate is None else _measured(f, calibrate))
         updates = zip((variable for variable, _ in f.graph.updates), new[count:], strict=True)
         graph = dataclasses.replace(f.graph, outputs=tuple(new[:count]), updates=tuple(updates))
         return CompiledFunction(graph, f.name, f.mode)
@@ -115,15 +140,18 @@ class Policy:
         if self.stored is not None:
             types.dtype_of(self.stored)  # it may be missing
 
-    def applied(self, outputs: Sequence[Node], given: Sequence[Node] = ()) -> list[Node]:
-        """The outputs, computed in this way. What nodes that are `given` are computed from stays as it is."""
+    def applied(
+        self, outputs: Sequence[Node], given: Sequence[Node] = (), measured: Mapping[Place, Measured] | None = None
+    ) -> list[Node]:
+        """The outputs, computed in this way. What nodes that are `given` are computed from stays as it is. `measured`:
+        what is known of their products."""
         from scanjit.rewrite.narrow import with_narrow_products  # who does without it need not wait for the rewrites
         from scanjit.rewrite.scan_save import with_stored
 
         new = list(outputs)
-        if self.stored is not None:
-            new = with_stored(new, self.stored, given)
-        return new if self.weights is None else with_narrow_products(new, self.weights, given)
+        if self.weights is not None:
+            new = with_narrow_products(new, self.weights, given, measured)
+        return new if self.stored is None else with_stored(new, self.stored, given)
 
 
 class _Mixed:
@@ -140,3 +168,42 @@ class _Mixed:
         given = [as_node(leaf) for leaf in flatten((args, named), whole=True)[0] if is_symbol(leaf)]
         leaves, tree = flatten(self.f(*args, **named))
         return tree.unflatten(self.policy.applied([as_node(leaf) for leaf in leaves], given))
+
+
+def _measured(f: CompiledFunction[Any], batches: Iterable[Any]) -> dict[Place, Measured]:
+    """What typical arguments show about the products of a function: their scales, and then their errors."""
+    from scanjit.rewrite.calibrate import errors_with, operands_that_vary
+    from scanjit.rewrite.narrow import Measured
+
+    given = [batch if isinstance(batch, tuple | list) else (batch,) for batch in batches]
+    if not given:
+        raise errors.ArgumentError("nothing is given to calibrate with", fix="calibrate=[(x,), ...]")
+    known = {}
+    for place, largest in _largest(f, given, operands_that_vary).items():
+        if any(not 0 <= value < np.inf for value in largest if value != -np.inf):  # -inf: nothing was multiplied
+            raise errors.ArgumentError(
+                "numbers that are not finite enter a product on the data to calibrate with", where=place[1].where
+            )
+        left, right = (value if value > SMALLEST else None for value in largest)
+        known[place] = Measured((left, right))
+    found = _largest(f, given, errors_with(known))
+    return {
+        place: Measured(about.largest, _remark(*found[place])) if about.largest != (None, None) else about
+        for place, about in known.items()
+    }
+
+
+def _remark(error: float, largest: float) -> str:
+    return f"int8 with a scale from the data: errors up to {error:.2g} in a product with results up to {largest:.2g}"
+
+
+def _largest(f: CompiledFunction[Any], batches: Sequence[Any], watch: Watch) -> dict[Place, list[float]]:
+    """The largest values of what is watched of each product of a function, over all batches."""
+    from scanjit.rewrite.calibrate import watched
+
+    found = watched(f.graph.roots, watch)
+    outputs, tree = flatten([value for _, values in found for value in values])
+    graph = dataclasses.replace(f.graph, outputs=tuple(outputs), tree=tree, updates=(), names=())
+    watching: CompiledFunction[Any] = CompiledFunction(graph, f"{f.name}_watched", f.mode)
+    totals = iter(np.max([[float(value) for value in watching(*batch)] for batch in batches], axis=0).tolist())
+    return {place: [next(totals) for _ in values] for place, values in found}

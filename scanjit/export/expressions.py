@@ -345,7 +345,7 @@ _WRITERS: dict[str, Writer] = {
     **dict.fromkeys(("ceil", "floor", "round", "trunc"), _rounded),
     **dict.fromkeys(("det", "det_sign", "logabsdet"), _determinant),
     **dict.fromkeys(
-        ("clip_gradient", "copy", "expect", "round_gradient", "specify_shape", "stop_gradient", "via"), _same
+        ("clip_gradient", "copy", "expect", "remark", "round_gradient", "specify_shape", "stop_gradient", "via"), _same
     ),
     **dict.fromkeys(("argmax", "argmin"), _position),
     **dict.fromkeys(("gather", "scatter"), _indexed),

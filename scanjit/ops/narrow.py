@@ -76,6 +76,18 @@ ROUND_GRADIENT = Elementwise(
     has_constant_slope=True,
     doc="the same value; its gradient is rounded to bfloat16, for the products that it enters",
 )
+REMARK = Elementwise(
+    "remark",
+    lower="{0}",
+    takes="f",
+    reference=lambda x, *, what: x,
+    vjp=lambda g, y, x, *, what: (g,),
+    jvp=lambda tangents, y, x, *, what: tangents[0],
+    samples=lambda rng, dtype: [((sample(rng, (3,), dtype),), {"what": "x"})],
+    dtypes=("float32",),
+    has_constant_slope=True,
+    doc="the same value, about which `explain()` says something",
+)
 ROUND_INT8 = _rounding("round_int8", "round_i8({0})", to_int8, "the nearest integer from -128 to 127, as a float32")
 
 

@@ -13,7 +13,7 @@ from scanjit.ir import CONSTANT, PART, SIZE, Node, constant
 from scanjit.ops import elementwise as ops
 from scanjit.ops.custom import CUSTOM
 from scanjit.ops.expect import VIA
-from scanjit.ops.narrow import ROUND_GRADIENT
+from scanjit.ops.narrow import REMARK, ROUND_GRADIENT
 from scanjit.ops.scan import SCAN
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, full
 from scanjit.rewrite.engine import Rules
@@ -241,7 +241,7 @@ def _asks(node: Node, condition: Node) -> bool:
     return node.op is ops.WHERE and node.operands[0] is condition
 
 
-@rules.rule(ops.STOP_GRADIENT, ops.CLIP_GRADIENT, ROUND_GRADIENT)
+@rules.rule(ops.STOP_GRADIENT, ops.CLIP_GRADIENT, ROUND_GRADIENT, REMARK)
 def gradient_marker(node: Node) -> Node | None:
     """stop_gradient(x) -> x: derivatives have been taken before graphs are rewritten"""
     return node.operands[0]

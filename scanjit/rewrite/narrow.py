@@ -23,6 +23,7 @@ from scanjit.ops.narrow import (
     PAIR_BFLOAT16,
     QUAD_INT8,
     QUAD_UINT8,
+    REMARK,
     ROUND_BFLOAT16,
     ROUND_GRADIENT,
     ROUND_INT8,
@@ -35,6 +36,7 @@ from scanjit.ops.shape import COPY, RESHAPE, SLICE
 from scanjit.ops.stretch import SUM
 from scanjit.ops.view import DIMSHUFFLE, View
 from scanjit.ops.windows import WINDOWS
+from scanjit.records import record
 from scanjit.rewrite.engine import Note
 from scanjit.rewrite.loop import OpenScan, Y
 from scanjit.rewrite.scan_hoist import hoist
@@ -42,51 +44,90 @@ from scanjit.types import Dimension
 
 _SMALLEST = 1e-30
 """A row whose numbers are all smaller is a row of zeros: the inverse of its scale would be infinite."""
-Product = Callable[[Node], Node]
+Place = tuple[tuple[Node, ...], Node]
+"""A product: the loops that it is in, the outermost first, and its node."""
+
+
+@record
+class Measured:
+    """What was measured of a product on typical data.
+
+    Parameters
+    ----------
+    largest : for each operand, its largest absolute value; None for one whose scales are found while the function runs.
+    remark : what `explain()` says about it.
+    """
+
+    largest: tuple[float | None, float | None] = (None, None)
+    remark: str = ""
+
+
+UNKNOWN = Measured()
+"""Nothing is known: both scales are found while the function runs."""
+Product = Callable[[Node, Measured], Node]
 """What takes the place of a product."""
 
 # ---- what is computed ------------------------------------------------------------------------------------------------
 
 
-def with_narrow_products(outputs: Sequence[Node], weights: str, given: Sequence[Node] = ()) -> list[Node]:
+def with_narrow_products(
+    outputs: Sequence[Node],
+    weights: str,
+    given: Sequence[Node] = (),
+    measured: Mapping[Place, Measured] | None = None,
+    path: tuple[Node, ...] = (),
+) -> list[Node]:
     """The outputs with narrow products in place of those of float32, in loops and branches too. What nodes that are
     `given` are computed from stays as it is. Convolutions stay too: to pack them, each number that they read would have
-    to be copied for each place that reads it."""
-    known, product = set(walk(given)), FORMATS[weights]
+    to be copied for each place that reads it. The outputs are inside the loops of `path`."""
+    known, product, about = set(walk(given)), FORMATS[weights], measured or {}
 
     def replaced(old: Node, new: Node) -> Node | None:
         if old in known:
             return old
         body = new.params.get("body")
         if body is not None:
-            return with_params(new, body=body.with_outputs(with_narrow_products(body.outputs, weights)))
-        if new.op is not CONTRACT or new.dtype != np.float32 or any(x.op is WINDOWS for x in new.operands):
-            return None
-        if any(x.op in (ROUND_BFLOAT16, ROUND_INT8) for x in new.operands):
+            inside = with_narrow_products(body.outputs, weights, (), measured, (*path, old))
+            return with_params(new, body=body.with_outputs(inside))
+        if not is_to_narrow(new):
             return None
         with errors.located(new.where):
-            return product(new)
+            return product(new, about.get((path, old), UNKNOWN))
 
     return rebuilt(outputs, replaced)
 
 
-def _of_bfloat16(node: Node) -> Node:
+def is_to_narrow(node: Node) -> bool:
+    """Whether a node is a product of float32 that is not narrow yet, and no convolution."""
+    if node.op is not CONTRACT or node.dtype != np.float32:
+        return False
+    return not any(x.op in (WINDOWS, ROUND_BFLOAT16, ROUND_INT8) for x in node.operands)
+
+
+def _of_bfloat16(node: Node, measured: Measured) -> Node:
     """The product of numbers rounded to bfloat16. A gradient of it that is taken later enters such products too."""
     return apply(ROUND_GRADIENT, CONTRACT(*map(ROUND_BFLOAT16, node.operands), **node.params))
 
 
-def _of_int8(node: Node) -> Node:
+def _of_int8(node: Node, measured: Measured) -> Node:
     """The product of integers of 8 bits, times two scales. Each row of the left operand has a scale, and each column of
-    the right one, so that its largest number becomes 127."""
+    the right one, so that its largest number becomes 127. An operand of which the largest number was measured has that
+    one's scale, and larger numbers become 127 too."""
     left, right, out = (node.params[name] for name in ("left", "right", "out"))
     integers, scales = [], []
-    for x, labels in zip(node.operands, (left, right), strict=True):
+    for x, labels, known in zip(node.operands, (left, right), measured.largest, strict=True):
+        if known is not None:
+            step = known / LARGEST_INT8
+            integers.append(ROUND_INT8(x * (1 / step)))
+            scales.append(constant(step, "float32"))
+            continue
         summed = tuple(axis for axis, label in enumerate(labels) if label not in out)
         largest = SUPREMUM(apply(ABS, x), axes=summed)
         scale = where(apply(LESS, largest, _SMALLEST), 1.0, largest) * (1 / LARGEST_INT8)
         integers.append(ROUND_INT8(x * _spread(1 / scale, _kept(labels, out), labels)))
         scales.append(_spread(scale, _kept(labels, out), out))
-    return CONTRACT(*integers, **node.params) * (scales[0] * scales[1])
+    found = CONTRACT(*integers, **node.params) * (scales[0] * scales[1])
+    return REMARK(found, what=measured.remark) if measured.remark else found
 
 
 def _kept(labels: Labels, out: Labels) -> Labels:

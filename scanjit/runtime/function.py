@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from scanjit import errors, show
 from scanjit.config import config
-from scanjit.ir import Node, declared
+from scanjit.ir import Node, declared, walk_inside
 from scanjit.loops.structure import Tree
+from scanjit.ops.narrow import REMARK
 from scanjit.ops.probe import has_probes
 from scanjit.runtime import saving, sizes
 from scanjit.runtime.arguments import READY, Slot
@@ -376,7 +377,10 @@ class CompiledFunction(Generic[R]):
             nest sum: ...
             memory: 0 temporaries in one workspace, which is kept between calls: none
         """
-        return self.executable.explain()
+        found = self.executable.explain()
+        about = [node for node in walk_inside(self.graph.roots) if node.op is REMARK]
+        remarks = [f"{node.params['what']} ({node.where})" for node in about]
+        return show.Document(found.head, show.Document("measured", *remarks), *found.parts) if remarks else found
 
     def memory(self, **sizes: int) -> Memory:
         """The memory that a call takes, in bytes, without making it: of all temporaries (the workspace, kept for the

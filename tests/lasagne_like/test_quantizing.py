@@ -43,3 +43,88 @@ def test_a_format_that_is_none() -> None:
     l_in = lasagne.layers.InputLayer((None, 3), sj.matrix("x"))
     with pytest.raises(sj.ArgumentError, match="no such format"):
         lasagne.quantize(lasagne.layers.DenseLayer(l_in, 2), "int3")
+
+
+def batches(count: int = 3) -> list[tuple[np.ndarray, np.ndarray]]:
+    found = []
+    for _ in range(count):
+        mask = (np.arange(9) < rng.integers(3, 10, (6, 1))).astype("float32")
+        found.append((rng.normal(size=(6, 9, 20)).astype("float32"), mask))
+    return found
+
+
+def test_scales_from_data(monkeypatch: Any, tmp_path: Any) -> None:
+    monkeypatch.setattr(sj.config, "floatX", "float32")
+    top = network()
+    inputs = [layer.input_var for layer in lasagne.layers.get_all_layers(top) if hasattr(layer, "input_var")]
+    plain = sj.function(inputs, lasagne.layers.get_output(top, deterministic=True))
+    data = batches()
+    predict = lasagne.quantize(top, calibrate=data)
+    x, mask = batches(1)[0]
+    wanted, got = plain(x, mask), predict(x, mask)
+    assert 0 < np.abs(got - wanted).max() < 0.05
+    np.testing.assert_array_equal(predict(x[:1], mask[:1]), got[:1])  # the others in the batch change nothing
+    told = str(predict.explain())
+    assert told.count("multiplies quads of int8") >= 5 and told.count("errors up to") >= 3
+    assert "supremum" not in predict.source or predict.source.count("reduce_max") < 3  # scales of weights alone
+    for mode in ("reference", "emulate"):
+        again = lasagne.quantize(top, mode=mode, calibrate=data)(x, mask)
+        np.testing.assert_allclose(again, got, rtol=0, atol=2e-2)  # a number next to a tie may be rounded otherwise
+    predict.save(tmp_path / "predict")
+    loaded = sj.load(tmp_path / "predict")
+    np.testing.assert_array_equal(loaded(x, mask), got)
+    assert "errors up to" in str(loaded.explain())
+
+
+def test_larger_numbers_than_the_data_had_become_the_largest() -> None:
+    x, w = sj.matrix("x", dtype="float32"), sj.shared(np.eye(20, dtype="float32"))
+    f = sj.mixed(sj.function([x], x @ w), weights="int8", calibrate=[np.full((1, 20), 2, "float32")])
+    given = np.linspace(-4, 4, 20, dtype="float32")[None]
+    step = 2 / 127
+    np.testing.assert_allclose(f(given), np.clip(np.rint(given / step), -128, 127) * step, rtol=1e-5)
+    assert "results up to 2 " in str(f.explain())
+
+
+def test_scales_in_loops_that_end_early_and_in_branches() -> None:
+    x = sj.tensor((None, 3, 24), "float32", "x")
+    w = sj.shared((rng.normal(size=(24, 24)) * 0.2).astype("float32"))
+
+    def step(row: Any, h: Any) -> Any:
+        h = sj.tanh(row + h @ w)
+        h = sj.ifelse(h.sum() > 0, lambda: h + 0.1 * (h @ w), lambda: h)
+        return h, sj.until(h[0, 0] > 0.8)
+
+    outputs = sj.scan(step, x, sj.zeros((3, 24), "float32"))
+    plain = sj.function([x], outputs)
+    data = [(rng.normal(size=(t, 3, 24)).astype("float32"),) for t in (5, 9)]
+    for mode in ("numba", "reference"):
+        f = sj.mixed(sj.function([x], outputs, mode=mode), weights="int8", calibrate=data)
+        for (given,) in data:
+            assert f(given).shape == plain(given).shape
+            assert 0 < np.abs(f(given) - plain(given)).max() < 0.1
+        assert "errors up to" in str(f.explain())
+
+
+def test_states_stay_as_they_were_while_scales_are_found() -> None:
+    x, state = sj.matrix("x", dtype="float32"), sj.shared(np.zeros((2, 20), "float32"))
+    w = sj.shared(np.eye(20, dtype="float32"))
+    f = sj.function([x], x @ w, updates={state: state + x})
+    g = sj.mixed(f, weights="int8", calibrate=[(np.ones((2, 20), "float32"),)])
+    assert (state.get_value() == 0).all()
+    g(np.ones((2, 20), "float32"))
+    assert (state.get_value() == 1).all()
+
+
+def test_what_cannot_be_calibrated() -> None:
+    x = sj.matrix("x", dtype="float32")
+    f = sj.function([x], x @ x.T, mode="reference")
+    with pytest.raises(sj.ArgumentError, match="nothing is given to calibrate with"):
+        sj.mixed(f, weights="int8", calibrate=[])
+    with pytest.raises(sj.ArgumentError, match="numbers that are not finite enter a product"):
+        sj.mixed(f, weights="int8", calibrate=[np.full((2, 20), np.nan, "float32")])
+    with pytest.raises(sj.ArgumentError, match="calibrate is for compiled functions and integers of 8 bits"):
+        sj.mixed(f, weights="bfloat16", calibrate=[np.ones((2, 20), "float32")])
+    with pytest.raises(sj.ArgumentError, match="calibrate is for compiled functions"):
+        sj.mixed(lambda x: x @ x, "int8", calibrate=[np.ones((2, 2), "float32")])  # type: ignore[call-overload]
+    empty = sj.mixed(f, weights="int8", calibrate=[np.ones((0, 20), "float32")])
+    assert empty(np.ones((2, 20), "float32")).shape == (2, 2)

@@ -10,7 +10,7 @@ from scanjit.onnx.exporting.writer import Rule
 
 _SAME = "cos cosh det div equal erf exp log neg pow sigmoid sign sin sinh softplus sqrt sub tan tanh".split()
 """Ops that ONNX has by the same name, but for the capital letter."""
-_NOT_COMPUTED = "assert_ clip_gradient copy expect print_ round_gradient specify_shape stop_gradient via".split()
+_NOT_COMPUTED = "assert_ clip_gradient copy expect print_ remark round_gradient specify_shape stop_gradient via".split()
 """Ops that give their first operand."""
 
 TABLE: dict[str, Rule] = {
