@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Sequence
 
 from scanjit import ir
@@ -43,47 +44,68 @@ def choose_stored(
     known : those that have a place already.
     rule_of : the rule of an op, if it can be computed at a point.
     """
-    uses: dict[Node, int] = {}
-    weight: dict[Node, int] = {}
-    stored: set[Node] = set()
-
-    def cost(node: Node) -> int | None:
-        rule = rule_of(node.op)
-        return None if rule is None else rule.cost(node.op)
-
+    choice = _Choice(order, known, rule_of)
     for node in order:
-        for arg in node.args:
-            uses[arg] = uses.get(arg, 0) + 1
-    for node in order:
-        if node in known:
-            continue
-        rule = rule_of(node.op)
+        if node not in known:
+            choice.store_operands(node)
+            choice.store_if_needed(node)
+    choice.stored.update(node for node in outputs if not isinstance(node.op, View) and node.op is not ir.CONSTANT)
+    return {node for node in choice.stored if node not in known}
+
+
+class _Choice:
+    """The nodes that get a place, as far as the nodes in front have been looked at."""
+
+    def __init__(
+        self, order: Sequence[Node], known: Container[Node], rule_of: Callable[[Op], PointRule | None]
+    ) -> None:
+        self._known, self._rule_of = known, rule_of
+        self._uses = Counter(arg for node in order for arg in node.args)
+        self._weight: dict[Node, int] = {}
+        """Of how many ops a node is made where it is read: none that is stored counts."""
+        self.stored: set[Node] = set()
+
+    def store_operands(self, node: Node) -> None:
+        """Store what a node reads as arrays."""
+        rule = self._rule_of(node.op)
         for arg in _read_as_arrays(node):
             base = bases(arg)[0]
-            while isinstance(node.op, Contraction) and is_widening(base) and base not in known:
+            while isinstance(node.op, Contraction) and is_widening(base) and base not in self._known:
                 base = bases(base.operands[0])[0]  # a product widens what it loads
-            if base.op is not ir.CONSTANT and base not in known:
-                stored.add(base)
+            if base.op is not ir.CONSTANT and base not in self._known:
+                self.stored.add(base)
             elif base.op is ir.CONSTANT and not base.ndim and rule is not None and rule.needs_array:
-                stored.add(arg)  # a stretched number: it needs no memory
-        own = None if rule is None else rule.cost(node.op)
+                self.stored.add(arg)  # a stretched number: it needs no memory
+
+    def store_if_needed(self, node: Node) -> None:
+        """Store a node that cannot be computed at a point, is expensive and used twice, or is a very long expression.
+        Also store its operands of which it reads elements more than once."""
+        cost = self._cost(node)
         if isinstance(node.op, View):
-            weight[node] = weight.get(node.args[0], 0) if node.args[0] not in stored else 0
-        elif own is None:
-            stored.add(node)
-        elif own:
-            weight[node] = 1 + sum(weight.get(arg, 0) for arg in node.operands if arg not in stored)
-            shared = uses.get(node, 0) > 1 and (own >= EXPENSIVE or weight[node] > LONG) and not _goes_around(node)
-            if weight[node] > LARGEST or shared:
-                stored.add(node)
+            self._weight[node] = self._weight_of(node.args[0])
+        elif cost is None:
+            self.stored.add(node)
+        elif cost:
+            weight = self._weight[node] = 1 + sum(map(self._weight_of, node.operands))
+            shared = self._uses[node] > 1 and (cost >= EXPENSIVE or weight > LONG) and not _goes_around(node)
+            if weight > LARGEST or shared:
+                self.stored.add(node)
             for arg in node.operands:
                 if _repeats(arg, node):
-                    base = bases(arg)[0]
-                    costs = weight.get(base, 0) and (cost(base) or EXPENSIVE) >= EXPENSIVE
-                    if costs and not _goes_around(base):
-                        stored.add(base)
-    stored.update(node for node in outputs if not isinstance(node.op, View) and node.op is not ir.CONSTANT)
-    return {node for node in stored if node not in known}
+                    self._store_repeated(bases(arg)[0])
+
+    def _store_repeated(self, node: Node) -> None:
+        """Store an expensive node whose elements are read more than once."""
+        if self._weight.get(node, 0) and (self._cost(node) or EXPENSIVE) >= EXPENSIVE and not _goes_around(node):
+            self.stored.add(node)
+
+    def _cost(self, node: Node) -> int | None:
+        """What it costs to compute a node at a point; None if that cannot be."""
+        rule = self._rule_of(node.op)
+        return None if rule is None else rule.cost(node.op)
+
+    def _weight_of(self, node: Node) -> int:
+        return 0 if node in self.stored else self._weight.get(node, 0)
 
 
 def _goes_around(node: Node) -> bool:

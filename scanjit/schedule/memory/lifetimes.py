@@ -13,48 +13,64 @@ from scanjit.types import Dimension
 def find_lifetimes(program: Program) -> Program:
     """The program with the lifetimes of its temporaries. What a loop uses, and a statement outside of it too, is in use
     through the whole loop; buffers that keep what is in them between calls are always in use."""
-    first: dict[Buffer, int] = {}
-    last: dict[Buffer, int] = {}
-    branches: dict[Buffer, dict[Dimension, frozenset[int]]] = {}
-    copies: dict[Buffer, Dimension] = {}
-    places: list[tuple[Dimension, int]] = []
-    moment = 0
-
-    def touch(buffer: Buffer, begin: int, end: int) -> None:
-        if buffer.kind == "temporary":
-            first[buffer] = min(first.get(buffer, begin), begin)
-            last[buffer] = max(last.get(buffer, end), end)
-            known = branches.setdefault(buffer, {})
-            for apart, branch in places:
-                known[apart] = known.get(apart, frozenset()) | {branch}
-
-    def visit(suite: Sequence[Statement]) -> None:
-        nonlocal moment
-        for statement in suite:
-            begin = moment
-            known = set(first)
-            for buffer, _, _ in statement.refs():
-                touch(buffer, moment, moment)
-            for branch, inside in enumerate(statement.suites):
-                within = [(statement.apart, branch)] if isinstance(statement, Beside) else []
-                places.extend(within)
-                visit(inside)
-                del places[len(places) - len(within) :]
-            if isinstance(statement, Blocks) and statement.own_rows is not None:
-                copies.update(dict.fromkeys(statement.private, statement.own_rows.copies))
-            if statement.repeats:
-                through = {b for b in first if b in known and last[b] >= begin} | statement.lasting
-                for buffer in through:
-                    touch(buffer, begin, moment)
-                loops.append((begin, moment))
-            moment += 1
-
-    loops: list[tuple[int, int]] = []
-    visit(program.suite)
-    for begin, end in loops:  # used inside a loop, and again after it: it must survive the other steps
+    walk = _Walk()
+    walk.visit(program.suite)
+    first, last = walk.first, walk.last
+    for begin, end in walk.loops:  # used inside a loop, and again after it: it must survive the other steps
         for buffer in first:
             if begin <= first[buffer] <= end < last[buffer]:
                 first[buffer] = begin
     found = [Lifetime(buffer, -1, sys.maxsize) for buffer in program.lasting]
-    found += [Lifetime(b, first[b], last[b], branches[b], copies.get(b, 1)) for b in first if b not in program.lasting]
+    found += [
+        Lifetime(b, first[b], last[b], walk.branches[b], walk.copies.get(b, 1))
+        for b in first
+        if b not in program.lasting
+    ]
     return replace(program, lifetimes=tuple(found))
+
+
+class _Walk:
+    """A walk over the statements of a program. Each of them ends at a moment of its own."""
+
+    def __init__(self) -> None:
+        self.first: dict[Buffer, int] = {}
+        self.last: dict[Buffer, int] = {}
+        """The moments at which a temporary is used."""
+        self.branches: dict[Buffer, dict[Dimension, frozenset[int]]] = {}
+        """In which branches of which `Beside` (known by its `apart`) a temporary is used."""
+        self.copies: dict[Buffer, Dimension] = {}
+        self.loops: list[tuple[int, int]] = []
+        """The first and the last moment of each loop."""
+        self._inside: list[tuple[Dimension, int]] = []
+        """The branches around what is visited."""
+        self._moment = 0
+
+    def visit(self, suite: Sequence[Statement]) -> None:
+        """Walk over some statements, and over those in them."""
+        for statement in suite:
+            begin, known = self._moment, set(self.first)
+            for buffer, _, _ in statement.refs():
+                self._touch(buffer, begin)
+            for branch, inner in enumerate(statement.suites):
+                if isinstance(statement, Beside):
+                    self._inside.append((statement.apart, branch))
+                    self.visit(inner)
+                    self._inside.pop()
+                else:
+                    self.visit(inner)
+            if isinstance(statement, Blocks) and statement.own_rows is not None:
+                self.copies.update(dict.fromkeys(statement.private, statement.own_rows.copies))
+            if statement.repeats:
+                for buffer in {b for b in known if self.last[b] >= begin} | statement.lasting:
+                    self._touch(buffer, begin)
+                self.loops.append((begin, self._moment))
+            self._moment += 1
+
+    def _touch(self, buffer: Buffer, begin: int) -> None:
+        """Note that a temporary is in use from a moment until now."""
+        if buffer.kind == "temporary":
+            self.first[buffer] = min(self.first.get(buffer, begin), begin)
+            self.last[buffer] = max(self.last.get(buffer, begin), self._moment)
+            known = self.branches.setdefault(buffer, {})
+            for apart, branch in self._inside:
+                known[apart] = known.get(apart, frozenset()) | {branch}
