@@ -35,23 +35,39 @@ def choose_tile(nest: Nest, target: Target, joins: bool = False) -> Tile:
     if nest.sequential or (not free and any(store.indices for store in nest.stores)):
         return Tile(lanes=_fit(lanes, nest.space[-1].size) if free else 1)
     if reductions and _horizontal(nest, reductions):
-        positional = any(r.op in (ARGMAX, ARGMIN) for r in reductions)
-        lanes = max(_fit(lanes, reduction.loops[-1].size) for reduction in reductions)
-        return Tile(lanes=1 if positional else lanes, horizontal=True)
+        return _along_sums(nest, reductions, target)
     if not nest.space:
         return Tile(lanes=lanes if linear(nest) is not None else 1)
     if reductions and nest.time is None and _thin(nest, reductions, lanes):
-        lanes = min(_fit(lanes, reduction.loops[-1].size) for reduction in reductions)
-        rows = _row_loop(nest, reductions)
-        block, columns = _thin_blocks(nest, len(reductions), rows, target)
-        return Tile(lanes, columns, rows, block, horizontal=True)
-    lane = nest.space[-1]
-    lanes = _fit(lanes, lane.size)
+        return _along_thin_sums(nest, reductions, target)
+    lanes = _fit(lanes, nest.space[-1].size)
     if nest.time is not None:
         return strips.with_time(nest, lanes, target.level1_bytes)
     if not reductions:
         return Tile(lanes, side_by_side(nest, lanes))
     rows = (_joined(nest, reductions) if joins else None) or _row_loop(nest, reductions)
+    return _of_sums(nest, reductions, rows, lanes, target)
+
+
+def _along_sums(nest: Nest, reductions: Sequence[Reduce], target: Target) -> Tile:
+    """Lanes run along the reductions. Those that look for a place go one element at a time."""
+    if any(reduction.op in (ARGMAX, ARGMIN) for reduction in reductions):
+        return Tile(lanes=1, horizontal=True)
+    lanes = lanes_of(nest, target)
+    return Tile(lanes=max(_fit(lanes, reduction.loops[-1].size) for reduction in reductions), horizontal=True)
+
+
+def _along_thin_sums(nest: Nest, reductions: Sequence[Reduce], target: Target) -> Tile:
+    """Lanes run along the reductions, and a register tile has some rows and columns (see `_thin`)."""
+    lanes, rows = lanes_of(nest, target), _row_loop(nest, reductions)
+    block, columns = _thin_blocks(nest, len(reductions), rows, target)
+    lanes = min(_fit(lanes, reduction.loops[-1].size) for reduction in reductions)
+    return Tile(lanes, columns, rows, block, horizontal=True)
+
+
+def _of_sums(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop | None, lanes: int, target: Target) -> Tile:
+    """Lanes run along the last loop of the space, and the sums of a register tile stay in registers."""
+    lane = nest.space[-1]
     block, vectors = shapes.shape(len(reductions), rows, target, lane, lanes)
     if rows is None and not any(packable(r, lane) or is_packed(r, lane) for r in reductions):
         vectors = shapes.sums_side_by_side(len(reductions), target)
@@ -69,12 +85,8 @@ def _group(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop, width: int,
     As many as read `near_bytes` of right operands, which stay in the cache. Results are then written in long pieces of
     rows, and processors foresee which memory comes next. With one tile at a time, every row is far from the one before.
     """
-    lane, values, over = (
-        nest.space[-1],
-        nest.values,
-        set(rows.parts or (rows,)),
-    )
-    again = any(isinstance(v, Apply) and lane in (found := loops_of(v)) and not over & found for v in values)
+    lane, over = nest.space[-1], set(rows.parts or (rows,))
+    again = any(isinstance(v, Apply) and lane in (found := loops_of(v)) and not over & found for v in nest.values)
     if again or (isinstance(lane.size, int) and lane.size <= width):
         return 1  # what depends on the column alone is then computed once for all rows
     rights = {load for r in reductions for load in factors(r) or () if lane in load.access.strides}
@@ -105,12 +117,11 @@ def _horizontal(nest: Nest, reductions: Sequence[Reduce]) -> bool:
     lane = nest.space[-1]
     along_space = along_reduction = 0
     for reduction in reductions:
+        shared = _row_loop(nest, [reduction]) is not None
         for load in walk_values([reduction.term]):
             if isinstance(load, Load | Fetch):
-                packable = factors(reduction) is not None and (
-                    _row_loop(nest, [reduction]) is not None or load.access.buffer.fixed
-                )
-                along_space += not _is_contiguous(load, lane) and not packable
+                packed = factors(reduction) is not None and (shared or load.access.buffer.fixed)
+                along_space += not _is_contiguous(load, lane) and not packed
                 along_reduction += not _is_contiguous(load, reduction.loops[-1])
     return along_space > along_reduction or (along_space > 0 and along_space == along_reduction and lane.size == 1)
 

@@ -71,15 +71,7 @@ def as_nest(
     slot. None if a step reads a carry at another point than its own."""
     space, time = tuple(map(NestLoop, shape)), NestLoop(plan.length)
     at = maps.identity(space)
-    builder = ValueBuilder(
-        space, lambda n: consts.get(n) or lowering.context.constant(n), lowering.context.code, lowering.rules.point
-    )
-    builder.stacked |= {bound: (x, time) for bound, x in zip(step.rows, xs, strict=True)}
-    for i, (bound, carry) in enumerate(zip(step.carries, plan.carries, strict=True)):
-        if carry.lag is None:
-            builder.registers[bound] = Register(bound.dtype, Load(bound.dtype, maps.place(plan.first(i), at)), i)
-        else:
-            builder.stacked[bound] = carry.store.window(0, carry.lag if plan.reverse else 0, plan.length), time
+    builder = _builder(lowering, plan, step, space, time, consts, xs)
     try:
         updates = [builder.value(node, at) for node in step.new]
         outputs = [builder.value(node, at) for node in step.ys]
@@ -109,6 +101,29 @@ def as_nest(
         plan=plan,
     )
     return nest, plan
+
+
+def _builder(
+    lowering: Lowering,
+    plan: Plan,
+    step: Step,
+    space: tuple[NestLoop, ...],
+    time: NestLoop,
+    consts: Mapping[Node, Ref],
+    xs: Sequence[Ref],
+) -> ValueBuilder:
+    """What makes the values of a step: it reads rows and earlier carries in memory, and other carries in registers."""
+    at = maps.identity(space)
+    builder = ValueBuilder(
+        space, lambda n: consts.get(n) or lowering.context.constant(n), lowering.context.code, lowering.rules.point
+    )
+    builder.stacked |= {bound: (x, time) for bound, x in zip(step.rows, xs, strict=True)}
+    for i, (bound, carry) in enumerate(zip(step.carries, plan.carries, strict=True)):
+        if carry.lag is None:
+            builder.registers[bound] = Register(bound.dtype, Load(bound.dtype, maps.place(plan.first(i), at)), i)
+        else:
+            builder.stacked[bound] = carry.store.window(0, carry.lag if plan.reverse else 0, plan.length), time
+    return builder
 
 
 def _unrolled(plan: Plan) -> int:
