@@ -64,17 +64,17 @@ class Common:
     functions : by the digest of what they do, each after those that it calls.
     pieces : how nests are computed a piece at a time.
     nests : the sources of nests.
-    kept_sizes : the sizes that decide what statements compute that run once.
-    done : of each loop over time whose steps are counted, how many were made before it: in earlier blocks of time.
+    kept_sizes : the sizes that statements depend on which run once for each value of the shared variables.
+    done : for each loop over time whose steps are counted, the number of steps in earlier blocks of time.
     table : the name of each entry that this function loads.
     counters : the variables of this function that count the steps and blocks of the loops around what is written.
-    ended : the variables that counted those of loops that have ended. No other loop of the function counts with them:
-        what is assigned twice does not leave the loops inside.
-    named : whether the variables of entries are called like the buffers that they hold the addresses of. Else they are
-        called alike in all functions: those that do the same with other buffers have the same text, and are one.
-    private : of buffers of which each thread has a copy, the counter that is the number of the copy.
-    local : of buffers that lie on the stack, the variable that holds the address, and the step of the loop that they
-        belong to.
+    ended : the variables of `counters` whose loops have ended. No later loop of the function uses them again: what
+        depends on a variable that is assigned twice is not moved out of inner loops.
+    named : whether variables for entries have the names of buffers. Otherwise the names are the same in all functions,
+        so that functions that do the same with different buffers have the same text, and become one.
+    private : for each buffer of which every thread has a copy, the counter that is the number of the copy.
+    local : for each buffer on the stack, the variable that holds its address, and the step of the loop that it belongs
+        to.
     """
 
     program: Program
@@ -140,7 +140,7 @@ class Common:
         return self.counters[atom]
 
     def end(self, counted: Iterable[Dimension]) -> None:
-        """A loop has ended that counted these."""
+        """Note that the loop which counted these has ended."""
         atoms = {atom for dim in counted for atom in types.atoms(dim)}
         self.ended.update(self.counters.pop(atom) for atom in atoms & self.counters.keys())
 

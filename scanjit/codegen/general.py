@@ -19,15 +19,15 @@ from scanjit.schedule.nests import Access, Apply, Buffer, Literal, Load, Names, 
 from scanjit.types import Atom, Dimension
 
 SMALL = 1 << 15
-"""A nest of so many points at most is one call, if no threads share it."""
+"""A nest that no threads share is general if it has at most so many points: it is then one call."""
 FEW = 4
-"""The points of a row are a number in the code if so many vectors hold them: a loop would take longer."""
+"""If at most so many vectors hold a row, the number of its points stays in the code: a loop would take longer."""
 _unknown: list[Atom] = []
-"""The sizes, steps and offsets of general nests: the first is the same in all of them, and so on."""
+"""What stands for the sizes, steps and offsets of general nests. All of them use the first ones, in this order."""
 
 
 class General(NamedTuple):
-    """A nest of unknown sizes and steps, and what these are."""
+    """A nest of unknown sizes, steps and offsets, and what each of them is in the nest that it was made of."""
 
     nest: Nest
     known: Mapping[Atom, Dimension]
@@ -48,8 +48,8 @@ class General(NamedTuple):
 
 
 def general(nest: Nest) -> General | None:
-    """The nest with unknown sizes and steps. None if it does more than compute each point by itself, or if its code
-    depends on what they are."""
+    """The nest with unknown sizes, steps and offsets. None if it does more than compute each point by itself, or if its
+    code depends on their values."""
     tile = nest.tile
     if tile is None or not _shareable(nest, tile) or not _pointwise(nest) or crossed(nest) is not None:
         return None

@@ -74,8 +74,8 @@ def scatter(frame: Frame, value_of: ValueOf, store: Store, text: str, point: Poi
 
 
 class _Place(NamedTuple):
-    """Where lanes load or store: an address, the offsets of the lanes (None: the same for all), and the mask of those
-    that are there."""
+    """Where the lanes of a vector load or store. `offsets` has the bytes from the address for each lane (None: the
+    lanes are side by side, or read one element). `inside` is the mask of the lanes that do so at all."""
 
     address: str
     offsets: str | None
@@ -83,8 +83,8 @@ class _Place(NamedTuple):
 
 
 class _Places(NamedTuple):
-    """The places that computed indices name: those of a value of a dtype, which is written at a level. There is one
-    place for all lanes if it is read `once`. What lies outside is reported as `code`."""
+    """Turns computed indices into places of elements of a dtype. The lines stand at a `level` of the scope. With
+    `once`, one lane reads for all. An index that lies outside is reported as `code`."""
 
     frame: Frame
     value_of: ValueOf
@@ -96,12 +96,13 @@ class _Places(NamedTuple):
 
     @property
     def width(self) -> int:
-        """How many lanes the mask has of what lies inside."""
+        """How many lanes masks have."""
         return 1 if self.once else self.point.width
 
     def moved(self, address: str, indices: Sequence[Index]) -> list[_Place]:
-        """An address moved by indices. In a vector in which an axis begins again, there are several places; but for
-        the first one, all are of no lane in most vectors."""
+        """The places at an address that indices move. Usually it is one. Where an axis may begin again inside of a
+        vector (see `Index.turn`), the lanes behind that point have a place of their own. In most vectors it has no
+        lanes."""
         frame = self.frame
         varies = frame.lane is None or self.level >= frame.level.get(frame.lane, 0)
         inside = frame.every(self.point) if varies and not self.once else frame.all_lanes(self.width)  # without a tail
@@ -121,9 +122,10 @@ class _Places(NamedTuple):
         return found
 
     def _around(self, index: Index, number: str, within: str) -> list[tuple[str, str]]:
-        """How far an index moves the first lane of a vector, and the lanes that it moves as far; then the same of the
-        others: of two such shifts, one begins the axis again. (What no lane reads may lie outside: a processor takes
-        long to find that no lane does.)"""
+        """Two pairs of a shift and a mask. The first pair is how far the index moves the first lane, and which lanes it
+        moves as far. The second pair is the same for the other lanes. One of the two shifts begins the axis again. (A
+        place without lanes may lie outside of the array. It takes a processor long to find that no lane reads there, so
+        callers ask for lanes first.)"""
         frame, width = self.frame, self.width
         assert index.turn is not None
         scope, size, long = frame.scopes[self.level], frame.size(index.size), suffix(INT64, width)
@@ -136,8 +138,8 @@ class _Places(NamedTuple):
         return [(shift, f"{within} & {same}"), (f"({number} + {number} - {size} - {shift})", f"{within} & ~{same}")]
 
     def _one(self, index: Index) -> tuple[str, str]:
-        """The index that is the same for all lanes, and a mask that says whether it is inside. It is looked at where it
-        is known: of a slice that moves once, in front of the loop over its elements."""
+        """An index that is the same for all lanes, and a mask that says whether it is inside. It is checked as soon as
+        it is known: that of a slice once, in front of the loop over the elements of the slice."""
         frame, point = self.frame, self.point
         loops = frame.depends(index.value)
         level = frame.level_of(loops)
@@ -157,7 +159,7 @@ class _Places(NamedTuple):
         return place, within
 
     def _each(self, index: Index, stride: str, place: _Place) -> _Place:
-        """A place moved by an index of which each lane has its own."""
+        """A place moved by an index that differs from lane to lane."""
         frame, long = self.frame, suffix(INT64, self.point.width)
         vector, ok = self.value_of(index.value, self.point), frame.fresh("ok")
         low, end = frame.size(-1 * index.least), frame.size(index.size - index.most)
@@ -168,7 +170,7 @@ class _Places(NamedTuple):
         return _Place(place.address, term if place.offsets is None else f"{place.offsets} + {term}", ok)
 
     def _report(self, level: int, outside: str) -> None:
-        """Report the code if there is a lane outside."""
+        """Report the code if a lane is outside."""
         report = Scope(f"if any_of({outside}):")
         report.add(f"store_i64({self.frame.address(STATUS, 0)}, {self.code})")
         self.frame.scopes[level].add(report)

@@ -34,8 +34,8 @@ class NestSources:
         return self._sources[nest]
 
     def apart(self, nest: Nest) -> list[Source]:
-        """The sources of the parts of a nest, if many of them have the same; else that of the nest. Where it may be,
-        their sizes are arguments."""
+        """The sources of the parts of a nest, if there are at most half as many different sources as parts; otherwise
+        the source of the whole nest. Sizes are arguments where that is possible (see `codegen.general`)."""
         if nest not in self._apart:
             some = [self._general(part) for part in parts(nest)]
             few = len(some) > 1 and 2 * len({source.digest for source in some}) > len(some)

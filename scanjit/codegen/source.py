@@ -16,9 +16,9 @@ from scanjit.types import Dimension
 
 
 class Rows(NamedTuple):
-    """How a function is called whose range is one of rows (see `codegen.general`): of how many, and, if threads share
-    the points of a row, the bytes from one point to the next at each address, and the place of their number among the
-    numbers."""
+    """How to call a function that goes over a range of rows (see `codegen.general`). There are `size` rows. If threads
+    share the points of a row, `steps` has the bytes from one point to the next for each address, and `points` is the
+    place of the number of points among the function's numbers. Otherwise `steps` is None."""
 
     size: Dimension
     steps: tuple[int, ...] | None

@@ -109,10 +109,9 @@ class Statements:
         step: str = "",
         whole: bool = False,
     ) -> tuple[str, str, list[str]]:
-        """Write a function that runs statements: its name, where its table begins, and the counters that it takes.
-        These are not counters of the statements themselves (which are known from before if the same steps are written a
-        second time), except for that of a `step`. The function has names of its own for them: it is the same wherever
-        it is called."""
+        """Write a function that runs statements. Returns its name, where its table begins, and the counters that it
+        takes. It takes those of the loops around it, and `step`, which may be one of its own. Inside, counters have
+        other names, so that the function is the same wherever it is called."""
         own = _counted(statements)
         given = {atom: name for atom, name in self.common.counters.items() if atom not in own or name == step}
         known: dict[Atom, str] = {}

@@ -101,8 +101,8 @@ def is_alone(loop: TimeLoop) -> bool:
 
 
 def locals_of(loop: TimeLoop, program: Program, uses: Counter[Buffer]) -> list[Local]:
-    """What lies on the stack while a loop runs alone; `uses` counts how often the whole program refers to buffers. How
-    many steps ran is for others to read."""
+    """The buffers that lie on the stack while one thread runs a loop. `uses` counts how often the whole program refers
+    to each buffer. (The number of steps that ran stays in memory, as others read it.)"""
     found, refs = [], list(loop.all_refs())
     count = None if loop.count is None else loop.count.buffer
     own = Counter(buffer for buffer, _, _ in refs)

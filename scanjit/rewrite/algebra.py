@@ -21,7 +21,8 @@ from scanjit.rewrite.match import is_elementwise, is_filled, is_zero, like, scal
 
 rules = Rules()
 taken_apart = Rules()
-"""The rules of what stands for other nodes. They are applied even to a graph that is not to be rewritten."""
+"""The rules for ops that stand for several others, which nothing can compute. They are applied even where rewriting is
+turned off."""
 FOLDED_BYTES = 4096
 
 

@@ -45,8 +45,8 @@ def reuse(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 
 def _stored(scan: Node) -> list[tuple[Node, Node]]:
-    """The ys of a loop that elementwise ops make of what it stacks besides. Pairs: the nodes that compute the y
-    outside, for all steps at once, and the part of the scan."""
+    """The ys of a loop that can be computed from its other stacks by elementwise ops. Each pair has the node that does
+    so outside of the loop, for all steps at once, and the part of the scan that it replaces."""
     loop = OpenScan.of(scan)
     parts = {r.node: PART(scan, index=i) for i, r in enumerate(loop.results) if isinstance(r, Y)}
     if loop.stop is not None:

@@ -53,7 +53,8 @@ def all_own_lengths(outputs: list[Node]) -> list[Node]:
 
 
 _Row = Callable[[OpenScan, Node, Node], Node]
-"""What gives a row of a sequence as a node in a step: it takes the loop, whether the step runs, and which row it is."""
+"""A function that makes the row of a sequence in a step. It takes the loop, whether the step runs, and the number of
+the row."""
 
 
 class _Level:
@@ -295,7 +296,8 @@ class _Level:
         return found
 
     def _rows(self, x: Node) -> _Row | None:
-        """What reads a row of a sequence in a step; None if that cannot be done."""
+        """A function that makes the rows of a sequence in steps. None if the sequence is made of something that steps
+        cannot read."""
         if x.op is SET_SLICE and (found := self._row_set(x)) is not None:
             return found
         if is_zero(x):
@@ -312,7 +314,8 @@ class _Level:
         return read
 
     def _row_set(self, x: Node) -> _Row | None:
-        """The same of a sequence of which one row was set, as the gradient of `ys[-1]` sets one; None for others."""
+        """The same for a sequence of which one row was set, as the gradient of `ys[-1]` sets one. None for all
+        others."""
         around, value = x.operands
         (start, count, _), *rest = window_set(x)
         others = self._rows(around)

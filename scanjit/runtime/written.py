@@ -27,8 +27,8 @@ from scanjit.signatures import Array, DType
 from scanjit.types import Atom, Dim, Dimension
 
 NEW = {True: "new", False: "number"}
-"""What is written of an atom that is known here only, by whether it is certainly not negative: x[:n] may count from the
-end if n is any number."""
+"""How an atom is written that only this recipe knows. The key says whether it is certainly not negative: in `x[:n]`, an
+n that may be negative counts from the end."""
 
 
 class Known(NamedTuple):

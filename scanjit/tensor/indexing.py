@@ -263,7 +263,8 @@ def _read(x: Node, parts: Sequence[_Indexed]) -> Node:
 
 
 def _moving_runs(parts: Sequence[_Indexed]) -> list[tuple[int, list[Node]]]:
-    """Slices that move along axes side by side: the first axis, and the places along each. One gather does for all."""
+    """Slices that move, in runs of neighbouring axes: the first axis of each run, and the places along each of its
+    axes. One gather reads a run."""
     runs: list[tuple[int, list[Node]]] = []
     for part in parts:
         if part.kind == "slice" and part.places is not None:

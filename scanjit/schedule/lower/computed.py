@@ -21,14 +21,15 @@ from scanjit.walks import fold
 
 
 class Split(NamedTuple):
-    """An index, which is the sum of what counts loops and of what is computed (None: nothing is)."""
+    """An index as a sum: `counted` is a number and multiples of loop counters, `rest` is computed (None: 0)."""
 
     counted: Axis
     rest: Value | None
 
 
 def split(value: Value) -> Split:
-    """An int64 index as a sum. What counts loops has known steps."""
+    """An int64 index as a sum. The multiples of loop counters are known numbers; otherwise all of it counts as
+    computed."""
     found = fold(value, _inner, _split, {})
     if not all(isinstance(step, int) for _, step in found.counted[1]) or not found.counted[1]:
         return Split(maps.FIXED, value)
@@ -84,7 +85,7 @@ def _sum(left: Split, right: Split) -> Split:
 
 
 class Indices(NamedTuple):
-    """How the indexed axes of a place are indexed: what is counted of each, and what is computed."""
+    """How the indexed axes of a place are indexed. Each axis has a counted part and a computed one."""
 
     counted: IndexMap
     computed: tuple[Index, ...]
@@ -114,8 +115,8 @@ def indices_of(values: Sequence[Value], ref: Ref, axis: int, over: IndexMap) -> 
 
 
 def _wrapped(value: Value, size: Dimension) -> tuple[Axis, Value] | None:
-    """What is counted and what is computed of an index `(counted + computed) % size`, the latter modulo `size`; None if
-    it has another form, or may go around more than once."""
+    """For an index `(counted + computed) % size`: the counted part, and `computed % size`. None if the index has
+    another form, or `counted` may be negative, or `size` or more."""
     if not isinstance(value, Apply) or value.op is not MOD or value.dtype != "int64":
         return None
     inner, modulus = value.args

@@ -73,8 +73,9 @@ def is_small(shape: tuple[Dimension, ...]) -> bool:
 
 
 def _rows_of_scan(part: Node, place: Ref, uses: Counter[Node]) -> tuple[Node, Ref] | None:
-    """If a part of something larger is what a scan stacks, with its axes in some order, and nothing else reads it: the
-    result of the scan, and where it lies in the `place` of the part."""
+    """Where a scan can stack a result right away, such as the `ys` of `concatenate([ys.T, zs.T])`. `part` is the
+    operand that has a `place` in something larger. Returns the scan's result, and where its rows lie there. None if the
+    part is anything else than a result of a scan, perhaps with its axes in another order, that nothing else reads."""
     strides = place.strides
     if part.op is DIMSHUFFLE and uses[part] == 1:
         order, (base,) = part.params["order"], part.operands

@@ -159,10 +159,12 @@ class Load(Value):
 class Index:
     """An index computed at run time: `value * stride` is added to an address.
 
-    The places of an axis of `size` entries that are meant lie from `value + least` to `value + most`: the access moves
-    from one to the next. That they exist is checked; it is no error where `some` is 0, because nothing is meant.
-    With `turn`, how far the access has moved along the axis, the places go on with the first one after the last one:
-    where `value + turn` is not below `size`, `size` is taken off. It is never twice as much.
+    The access itself may move along the same axis, from `least` to `most` entries on: for `x[t : t + 3]`, `value` is t,
+    `least` is 0 and `most` is 2. It is checked that `value + least` and `value + most` are entries of the axis, which
+    has `size` of them. Where `some` is 0, nothing is read, and nothing is an error.
+
+    With `turn`, the axis begins again after its last entry, as for `roll`. `turn` is how far the access has moved along
+    the axis; where `value + turn` is `size` or more, `size` is taken off. It is always less than `2 * size`.
     """
 
     value: Value
