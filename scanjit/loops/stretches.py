@@ -27,7 +27,7 @@ def in_stretches(loop: Node) -> tuple[Node, ...]:
     if not loop.params["until"] or wanted in (None, "all") or loop.params["truncate"] >= 0:
         return ir.parts(loop)
     size = types.maximum(types.square_root(length), 1) if wanted == "sqrt" else wanted
-    if size == 1 or (isinstance(length, int) and size >= length):
+    if size == 1 or (isinstance(size, int) and isinstance(length, int) and size >= length):
         return ir.parts(loop)
     with errors.located(loop.where):
         return _cut(loop, size)
