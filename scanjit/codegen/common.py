@@ -179,11 +179,11 @@ class Draft:
     of the functions that it calls, one after the other; its own entries lie behind them. `inside` are the functions of
     jobs that stand in the same source, by name, if it is a `whole` of them. One thread `alone` may run it."""
 
-    def __init__(self, whole: bool = False) -> None:
+    def __init__(self, whole: bool = False, alone: bool = False) -> None:
         self.lines: list[str] = []
         self.shares: list[str] = []
         self.calls: dict[str, None] = {}
-        self.whole, self.alone = whole, False
+        self.whole, self.alone = whole, alone
         self.inside: dict[str, Source] = {}
         self.tables: list[Buffer | Dimension] = []
         self._counts: dict[str, int] = {}

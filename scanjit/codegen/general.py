@@ -66,11 +66,12 @@ def general(nest: Nest) -> General | None:
     *outer, lane = nest.space
     rows = {loop: NestLoop(unknown(loop.size)) for loop in outer or [NestLoop(1)]}
     columns, width = lane, tile.lanes * tile.vectors
+    whole = tile.unit if tile.split is lane else width  # a piece may end between the vectors of a turn
     if isinstance(lane.size, int) and lane.size <= FEW * width:
         if tile.split is lane:
             return None
-    elif types.remainder(lane.size, width) == 0:
-        columns = NestLoop(unknown(lane.size // width) * width)
+    elif types.remainder(lane.size, whole) == 0:
+        columns = NestLoop(unknown(lane.size // whole) * whole)
     elif any(access.buffer.row is not None for access, _ in nest.accesses()):
         return None  # a vector that is not full may have room there
     else:

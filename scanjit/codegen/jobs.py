@@ -182,7 +182,10 @@ class Jobs:
             even, left = self.sharing.evenly(tile, at, piece)
             self.draft.add(at, call(*even), f"if {left[0]} < {left[1]}:", "    " + call(*left))
             return
-        ranges: tuple[str, ...] = () if tile.split is None else (piece, "piece_end(line)")
+        end = "piece_end(line)"
+        if self.draft.alone and tile.split is not None:
+            end = self.common.number(tile.split.size)
+        ranges: tuple[str, ...] = () if tile.split is None else (piece, end)
         if rows is not None and (tile.split is None or rows.steps is not None):
             ranges = ("0", self.common.number(rows.size))
         if tile.own is not None and tile.own is not tile.split:

@@ -34,10 +34,10 @@ Portion = tuple[Statement, ...]
 
 class Statements:
     """Writes a function that runs statements, and those that it calls. A `whole` one has the functions of its jobs in
-    its own source."""
+    its own source. One thread `alone` may run it."""
 
-    def __init__(self, common: Common, whole: bool = False) -> None:
-        self.common, self.draft = common, Draft(whole)
+    def __init__(self, common: Common, whole: bool = False, alone: bool = False) -> None:
+        self.common, self.draft = common, Draft(whole, alone)
         self.jobs = Jobs(common, self.draft)
 
     def source(self, label: str, at: Place, counters: Sequence[str] = ()) -> Source:
@@ -80,7 +80,9 @@ class Statements:
             case If():
                 self._if(statement, at)
             case TimeLoop() if not self.draft.whole and is_short(statement, self.common.program, self.common.nests):
-                self._whole(statement, at)
+                self._apart(statement, at, whole=True)
+            case TimeLoop() if not self.draft.alone and is_alone(statement):
+                self._apart(statement, at, whole=False)
             case TimeLoop():
                 self._loop(statement, at)
             case _:
@@ -117,7 +119,7 @@ class Statements:
         known: dict[Atom, str] = {}
         for atom, name in given.items():
             known[atom] = unused(name.rstrip("0123456789"), known.values())
-        inner = Statements(self.common.inside(known), whole)
+        inner = Statements(self.common.inside(known), whole, self.draft.alone)
         write(inner)
         words = inner.draft.words()
         counters = [atom for atom, name in known.items() if name in words]
@@ -177,11 +179,12 @@ class Statements:
         self.draft.add(at, "else:")
         self.write(choice.otherwise, at.inside)
 
-    def _whole(self, loop: TimeLoop, at: Place) -> None:
-        """Call a function that is a loop over time and has the functions of its nests in its source."""
+    def _apart(self, loop: TimeLoop, at: Place, whole: bool) -> None:
+        """Call a function that is a loop over time: one that has the functions of its nests in its source, or one that
+        a thread runs alone."""
         alone, place = is_alone(loop), replace(at, depth=0)
         write = lambda inner: inner._alone(loop, place) if alone else inner._loop(loop, place)
-        name, table, counters = self._function("loop", [loop], at, write, whole=True)
+        name, table, counters = self._function("loop", [loop], at, write, whole=whole)
         if alone:
             self.draft.add(at, f"if {self.jobs.sharing.step(at).thread} == 0:")
         inner = at.inside if alone else at

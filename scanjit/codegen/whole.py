@@ -15,7 +15,18 @@ from scanjit import types
 from scanjit.codegen.names import number, suffix
 from scanjit.codegen.nest import NestSources
 from scanjit.kinds import kind_of
-from scanjit.schedule.nests import Blocks, Buffer, Nest, Program, Statement, TimeLoop
+from scanjit.schedule.nests import (
+    Blocks,
+    Buffer,
+    GuestCall,
+    If,
+    LapackCall,
+    Nest,
+    Pack,
+    Program,
+    Statement,
+    TimeLoop,
+)
 from scanjit.types import Dimension
 
 SHORT = 160
@@ -95,9 +106,22 @@ def is_short(loop: TimeLoop, program: Program, sources: NestSources) -> bool:
 
 
 def is_alone(loop: TimeLoop) -> bool:
-    """Whether one thread runs all of a loop whose steps are nests."""
-    tiles = [nest.tile for nest in loop.every() if isinstance(nest, Nest)]
-    return all(tile is not None and tile.split is None and tile.own is None for tile in tiles)
+    """Whether one thread runs all of a loop: threads share nothing of a step."""
+    return not any(_is_shared(statement) for statement in loop.every())
+
+
+def _is_shared(statement: Statement) -> bool:
+    """Whether threads may share what a statement computes."""
+    match statement:
+        case Nest(tile=tile):
+            return tile is None or tile.split is not None or tile.own is not None
+        case Pack():
+            columns = statement.sources[0].shape[-1]
+            return not (isinstance(columns, int) and columns <= statement.width)
+        case Blocks():
+            return statement.own_rows is not None
+        case _:
+            return not isinstance(statement, TimeLoop | If | LapackCall | GuestCall)
 
 
 def locals_of(loop: TimeLoop, program: Program, uses: Counter[Buffer]) -> list[Local]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from tests.fuzz.check import Config
 
 
 def functions(f):
@@ -64,3 +65,17 @@ def test_rows_of_few_points_keep_their_number():
     x, y = sj.tensor(("n", 16), name="x"), sj.tensor(("n", 8), name="y")
     f = checked([x, y], [sj.concatenate([x, y], axis=1)], [numbers(50, 16), numbers(50, 8)])
     assert "range(0, 16, 8)" in f.source or "range(0, 16, 4)" in f.source or "range(0, 16, 2)" in f.source
+
+
+@pytest.mark.parametrize("width", [16, 64])
+@pytest.mark.parametrize("rows", [1, 3, 10])
+def test_pieces_end_between_vectors_that_are_computed_side_by_side(width, rows):
+    """A row is whole tiles of several vectors; a thread's piece of it need not be."""
+    y = sj.tensor(("n", 8), name="y")
+    root = y
+    for _ in range(4):
+        root = sj.sqrt(root * root + 1.0) / 2
+    given = numbers(rows, 8)
+    with Config(width=width, threads=2).active():
+        f = sj.function([y], root, mode="emulate")
+        np.testing.assert_allclose(f(given), sj.function([y], root, mode="reference")(given))
