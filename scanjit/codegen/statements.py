@@ -183,7 +183,14 @@ class Statements:
         """Call a function that is a loop over time: one that has the functions of its nests in its source, or one that
         a thread runs alone."""
         alone, place = is_alone(loop), replace(at, depth=0)
-        write = lambda inner: inner._alone(loop, place) if alone else inner._loop(loop, place)
+
+        def write(inner: Statements) -> None:
+            inner.draft.alone |= alone
+            if alone and whole:
+                inner._on_stack(loop, place)
+            else:
+                inner._loop(loop, place)
+
         name, table, counters = self._function("loop", [loop], at, write, whole=whole)
         if alone:
             self.draft.add(at, f"if {self.jobs.sharing.step(at).thread} == 0:")
@@ -200,9 +207,9 @@ class Statements:
         assert loop.count is not None
         return self.common.address(loop.count.buffer, 0, at)
 
-    def _alone(self, loop: TimeLoop, at: Place) -> None:
-        """A loop over time that one thread runs, with what only it uses on the stack."""
-        common, self.draft.alone = self.common, True
+    def _on_stack(self, loop: TimeLoop, at: Place) -> None:
+        """A loop over time, with what only it uses on the stack."""
+        common = self.common
         after_step: list[str] = []
         after_loop: list[str] = []
         length = loop.length if loop.count is None else loop.ran
