@@ -14,7 +14,7 @@ from tests.fuzz.check import Config
 N = 4
 
 
-def filtered(y: Any, F: Any, P: Any, early: bool = False) -> Any:
+def filtered(y: Any, F: Any, P: Any, early: bool = False, unroll: int = 1) -> Any:
     """A filter of Kalman's kind: too long for one function, and with a product whose right operand is packed."""
 
     def step(row: Any, m: Any, P: Any) -> Any:
@@ -29,14 +29,16 @@ def filtered(y: Any, F: Any, P: Any, early: bool = False) -> Any:
         found = m, P, sj.log(determinant) + v @ inverse @ v
         return (found, sj.until(m[0] > 1e3)) if early else found
 
-    return sj.scan(step, y, [sj.zeros(N), P, None])
+    return sj.scan(step, y, [sj.zeros(N), P, None], unroll=unroll)
 
 
-@pytest.mark.parametrize("early", [False, True])
-@pytest.mark.parametrize("threads", [1, 2, 3])
-def test_values_and_gradients(threads: int, early: bool) -> None:
+@pytest.mark.parametrize(
+    ("threads", "early", "unroll"),
+    [(1, False, 1), (2, False, 1), (3, False, 1), (2, True, 1), (1, False, 3), (2, False, 2)],
+)
+def test_values_and_gradients(threads: int, early: bool, unroll: int) -> None:
     y, F, P = sj.tensor(("T", 2), name="y"), sj.tensor((N, N), name="F"), sj.tensor((N, N), name="P")
-    _, covariance, terms = filtered(y, F, P, early)
+    _, covariance, terms = filtered(y, F, P, early, unroll)
     total = terms.sum() + covariance.sum()
     outputs = [total] if early else [total, *sj.grad(total, [y, F, P])]
     rng = np.random.default_rng(0)
