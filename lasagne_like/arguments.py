@@ -2,41 +2,7 @@
 
 import inspect
 from abc import ABC
-from collections.abc import Iterable
 from typing import Any, Self
-
-HINTS = {
-    "activation": "write nonlinearity=",
-    "bias_initializer": "write b=",
-    "dropout": "write RNNLayer(x, cells.DropoutWrapper(cell, input=...))",
-    "filters": "write num_filters=",
-    "go_backwards": "write backwards=True",
-    "input_dim": "write input_size=",
-    "kernel_initializer": "write W=",
-    "mask": "write mask_input=",
-    "merge_mode": "write merge=",
-    "output_dim": "write output_size=",
-    "rate": "write p=",
-    "recurrent_dropout": "write RNNLayer(x, cells.DropoutWrapper(cell, state=...))",
-    "return_sequences": "all steps are returned, or with only_return_final=True the last one",
-    "units": "write num_units=",
-    "use_bias": "write b=None for no bias",
-}
-"""What to write instead of Keras's arguments."""
-
-
-def check_words(cls: type, names: Iterable[str]) -> None:
-    """Raise an error if a class takes no argument of these names, and one is Keras's: the error says what to write."""
-    for name in sorted(HINTS.keys() & set(names)):
-        taken = inspect.signature(cls.__init__).parameters  # type: ignore[misc]
-        if name not in taken and inspect.Parameter.VAR_KEYWORD not in [one.kind for one in taken.values()]:
-            raise unexpected(cls, name)
-
-
-def unexpected(cls: type, name: str) -> TypeError:
-    """The error about an argument that a class does not take."""
-    hint = f": {HINTS[name]}" if name in HINTS else ""
-    return TypeError(f"{cls.__name__} got an unexpected keyword argument {name!r}{hint}")
 
 
 class Captured(ABC):

@@ -1,5 +1,6 @@
 """Derivatives as graphs: `grad`, `vjp` (Theano's `Lop`) and `jvp` (Theano's `Rop`). They can be nested in any order."""
 
+import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 
@@ -56,15 +57,31 @@ class OfOutputs(Protocol[P]):
 
 
 def by_variables(function: Callable[Concatenate[Any, Any, P], Any]) -> ByVariables[P]:
-    """A decorator that tells type checkers what a derivative is."""
-    found: Any = function
-    return found
+    """A decorator that tells type checkers what a derivative is, and callers that it is one by variables."""
+    return _checked(function)
 
 
 def of_outputs(function: Callable[Concatenate[Any, Any, P], Any]) -> OfOutputs[P]:
     """`by_variables` for a function that differentiates `outputs`."""
-    found: Any = function
-    return found
+    return _checked(function)
+
+
+def _checked(function: Callable[..., Any]) -> Any:
+    """A derivative that refuses to be called without variables, as JAX's derivatives of functions are."""
+    name = function.__name__
+
+    @functools.wraps(function)
+    def derivative(*args: Any, **named: Any) -> Any:
+        if len(args) == 1 and "wrt" not in named:
+            whole = "value_and_grad(f)" if name == "grad" else f"jit(lambda x: sj.{name}(f(x), x))"
+            raise errors.ArgumentError(
+                f"sj.{name} needs the variables to differentiate by",
+                got=repr(args[0]),
+                fix=f"sj.{name}(y, x), of symbols; for a Python function f of arrays: sj.{whole}",
+            )
+        return function(*args, **named)
+
+    return derivative
 
 
 @by_variables

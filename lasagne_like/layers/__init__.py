@@ -1,5 +1,8 @@
 """Layers, and functions of whole networks."""
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from lasagne_like.foreign import no_layer as _no_layer
 from lasagne_like.layers.base import *  # noqa: F403
 from lasagne_like.layers.bidirectional import *  # noqa: F403
 from lasagne_like.layers.conv import *  # noqa: F403
@@ -26,3 +29,8 @@ from lasagne_like.layers.stepping import *  # noqa: F403
 from lasagne_like.layers.summaries import *  # noqa: F403
 from lasagne_like.layers.transformer import *  # noqa: F403
 from lasagne_like.layers.upscale import *  # noqa: F403
+
+if not _TYPE_CHECKING:  # it would allow every name
+
+    def __getattr__(name: str) -> None:
+        raise _no_layer(name, [one for one in globals() if not one.startswith("_")])

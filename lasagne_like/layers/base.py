@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import scanjit as sj
 from lasagne_like import utils
-from lasagne_like.arguments import check_words
+from lasagne_like.foreign import METHODS, check_words, no_method
 from lasagne_like.parameters import Parametrized
 from lasagne_like.utils import Shape
 
@@ -80,6 +80,13 @@ class Layer(Parametrized):
         if not self.takes_structures:
             check_single(shape, self)
         check_positive(shape, self, what)
+
+    if not TYPE_CHECKING:  # it would allow every attribute
+
+        def __getattr__(self, name: str) -> Any:
+            if name in METHODS:
+                raise no_method(self, name)
+            return object.__getattribute__(self, name)  # raises the error again: it may be one inside a property
 
     def __str__(self) -> str:
         return f"<{type(self).__name__}{f' {self.name!r}' if getattr(self, 'name', None) else ''}>"

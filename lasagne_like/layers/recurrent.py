@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack
 
 import scanjit as sj
 from lasagne_like import init, nonlinearities
-from lasagne_like.arguments import unexpected
 from lasagne_like.cells import GRU, LSTM, Cell, Gate
 from lasagne_like.descriptions import completed
+from lasagne_like.foreign import unexpected
 from lasagne_like.layers import helper
 from lasagne_like.layers.base import Incoming, Layer, check_single, shape_of
 from lasagne_like.layers.dense import DenseLayer

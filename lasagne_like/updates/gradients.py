@@ -1,7 +1,7 @@
 """The base of all update rules: gradients, and variables that remember something of each parameter."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ def get_or_compute_grads(loss_or_grads: Any, params: Sequence[sj.SharedVariable]
 
     Raises
     ------
+    TypeError
+        If the parameters are no list, but a layer or one shared variable.
     ValueError
         If a parameter is not a shared variable (it could not be updated), or a list has another length.
 
@@ -36,6 +38,7 @@ def get_or_compute_grads(loss_or_grads: Any, params: Sequence[sj.SharedVariable]
     >>> sj.function([], get_or_compute_grads((w * w).sum(), [w]), mode="reference")()
     [array([2., 4.])]
     """
+    _check_list(params)
     for i, param in enumerate(params):
         if not isinstance(param, sj.SharedVariable):
             raise ValueError(
@@ -49,8 +52,17 @@ def get_or_compute_grads(loss_or_grads: Any, params: Sequence[sj.SharedVariable]
     return loss_or_grads  # type: ignore[return-value]
 
 
+def _check_list(params: Any) -> None:
+    if isinstance(params, sj.SharedVariable):
+        raise TypeError(f"params must be a list of shared variables, got {params!r}: write [{params.name or 'w'}]")
+    if not isinstance(params, Iterable):
+        fix = "write lasagne_like.layers.get_all_params(network, trainable=True)"
+        raise TypeError(f"params must be a list of shared variables, got {params!r}: {fix}")
+
+
 def pairs(loss_or_grads: Any, params: Sequence[sj.SharedVariable]) -> list[tuple[sj.SharedVariable, sj.Node]]:
     """Parameters with their gradients, in the dtype of the parameter."""
+    _check_list(params)
     params = list(params)
     grads = get_or_compute_grads(loss_or_grads, params)
     return [(p, sj.cast(g, p.dtype)) for p, g in zip(params, grads, strict=True)]

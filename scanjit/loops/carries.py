@@ -286,7 +286,11 @@ def _shape_advice(before: Type, after: Type) -> str:
     pairs = zip(reversed(before.shape), reversed(after.shape), strict=False)
     if before.ndim <= after.ndim and all(b == 1 or not _differ(b, a) for b, a in pairs):
         text = types.shape_text(after.shape)
-        return f"start from the whole shape: use sj.zeros({text}, '{before.dtype}') or sj.broadcast_to(initial, {text})"
+        start = (
+            f"start from the whole shape: use sj.zeros({text}, '{before.dtype}') or sj.broadcast_to(initial, {text})"
+        )
+        column = not before.ndim and after.shape == (1,)
+        return start + ("; if the sequence should be a column's numbers: xs[:, 0]" if column else "")
     if before.ndim != after.ndim:
         return "return a value of as many axes as the initial value has"
     return "return a value of the shape that the step is given (did a reduction or a broadcast change it?)"

@@ -59,6 +59,15 @@ def test_outputs_may_be_given_twice_and_depend_on_each_other() -> None:
     assert value(found[0], {x: 2.0}) == 11 * 4 + 100 * 12
 
 
+@pytest.mark.parametrize("derivative", [grad, jacobian, hessian, hvp, sj.vjp])
+def test_what_to_differentiate_by_is_asked_for(derivative: Any) -> None:
+    """As JAX's `hessian(f)` is written."""
+    with pytest.raises(
+        errors.ArgumentError, match=rf"sj.{derivative.__name__} needs the variables .*(?s:.*)function f"
+    ):
+        derivative(lambda x: x * x)
+
+
 def test_only_paths_from_wrt_are_visited() -> None:
     x, y = var("x"), var("y")
     (g,) = pullback([tanh(y) * x], [constant(1.0)], [x])

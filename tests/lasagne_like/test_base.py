@@ -7,6 +7,7 @@ import pytest
 
 import lasagne_like as lasagne
 import scanjit as sj
+from lasagne_like.foreign import METHODS
 from lasagne_like.layers import DenseLayer, InputLayer, Layer, MergeLayer
 
 
@@ -171,3 +172,29 @@ def test_a_layer_shows_its_name() -> None:
     sums = lasagne.layers.ElemwiseSumLayer([named, named])
     assert repr(sums) == "<ElemwiseSumLayer: (None, 2), (None, 2) -> (None, 2), 0 parameters>"
     assert repr(Layer.__new__(Layer)) == "<Layer>"
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_the_methods_of_keras_say_what_to_write(name: str) -> None:
+    with pytest.raises(AttributeError, match=rf"'InputLayer' object has no attribute '{name}': write "):
+        getattr(InputLayer((None, 3)), name)
+
+
+def test_other_attributes_that_are_missing() -> None:
+    class Broken(Layer):
+        @property
+        def rate(self) -> float:
+            return self.nothing_of_this_name  # type: ignore[no-any-return, attr-defined]
+
+        weights = "its own"
+
+    layer = Broken(InputLayer((None, 3)))
+    assert layer.weights == "its own"
+    with pytest.raises(AttributeError, match=r"no attribute 'nothing_of_this_name'$"):
+        _ = layer.rate
+    with pytest.raises(AttributeError, match=r"layers' has no attribute 'Dense': write DenseLayer$"):
+        _ = lasagne.layers.Dense  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"has no attribute 'DenseLayre': write DenseLayer$"):
+        _ = lasagne.layers.DenseLayre  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"has no attribute 'qqqqq'$"):
+        _ = lasagne.layers.qqqqq  # type: ignore[attr-defined]

@@ -8,6 +8,7 @@ import pytest
 
 import scanjit as sj
 from lasagne_like import updates as u
+from lasagne_like.layers import DenseLayer, InputLayer
 
 COEFFICIENTS = np.array([0.1, 0.2, 0.3])
 
@@ -239,3 +240,12 @@ def test_compiled(name: str) -> None:
     for _ in range(10):
         step()
     np.testing.assert_allclose(x.get_value(), expected, rtol=1e-5)
+
+
+def test_parameters_are_a_list() -> None:
+    network = DenseLayer(InputLayer((None, 3)), 2)
+    w = sj.shared(1.0, "w")
+    with pytest.raises(TypeError, match=r"must be a list .*DenseLayer.*get_all_params\(network, trainable=True\)"):
+        u.adam(w * w, network)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"must be a list .*write \[w\]"):
+        u.sgd(w * w, w, 0.1)  # type: ignore[arg-type]

@@ -122,6 +122,10 @@ ERRORS: dict[str, tuple[Callable[[], Any], list[str]]] = {
         lambda: scan(lambda r, h: r + h, M, 0.0),
         ["output 0 changes its shape: initial has shape (), the step returns (3,)", "sj.zeros((3,), 'float64')"],
     ),
+    "a column of a table": (
+        lambda: scan(lambda r, h: r + h, symbol("x", "n", 1), 0.0),
+        ["the step returns (1,)", "sj.zeros((1,), 'float64')", "a column's numbers: xs[:, 0]"],
+    ),
     "shape with symbols": (
         lambda: scan(lambda a, h: M * a + h, X, [W]),
         ["output 0 ('w')", "initial has shape (), the step returns (B, 3)", "use sj.zeros((B, 3), 'float64')"],
