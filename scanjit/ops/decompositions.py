@@ -3,6 +3,8 @@
 The last two axes are matrices, the axes before them a batch. The derivatives are made of ops with derivatives. A
 derivative divides by differences of eigenvalues (or of squares of singular values): where two are equal, the quotient
 is left out (0). That is right where the result does not depend on which vectors of the common space were chosen.
+
+The ops take real matrices. The gradients of complex ones, in PyTorch's convention, are the same formulas.
 """
 
 from collections.abc import Callable
@@ -10,9 +12,9 @@ from collections.abc import Callable
 import numpy as np
 
 from scanjit import errors, types
-from scanjit.ir import Node, Op
+from scanjit.ir import COMPLEX, Node, Op
 from scanjit.ops.elementwise import where
-from scanjit.ops.factor import SOLVE, of_matrices, places, product, transposed
+from scanjit.ops.factor import SOLVE, adjoint, of_matrices, places, product, transposed
 from scanjit.ops.samples import FLOATS
 from scanjit.ops.shape import CONCATENATE, window
 from scanjit.ops.view import DIMSHUFFLE
@@ -80,11 +82,16 @@ def _eigh_reference(a: Array) -> Array:
     return _each(one, a, (n + 1, n))
 
 
+def of_eigenvectors(values: Node, vectors: Node, of_values: Node, of_vectors: Node) -> Node:
+    """The gradient of matrices, given their eigenvalues, their eigenvectors as columns, and the gradients of both."""
+    turned = product(adjoint(vectors), of_vectors)
+    inner = _quotient((turned - adjoint(turned)) * 0.5, _row(values) - _column(values))
+    return product(vectors, product(inner + _diagonal_of(of_values, turned), adjoint(vectors)))
+
+
 def _eigh_vjp(g: Node, y: Node, a: Node) -> tuple[Node]:
     (of_rows, of_values), (rows, values) = vectors_and_values(g), vectors_and_values(y)
-    turned = product(rows, transposed(of_rows))
-    inner = _quotient((turned - transposed(turned)) * 0.5, _row(values) - _column(values))
-    whole = product(transposed(rows), product(inner + _diagonal_of(of_values, a), rows))
+    whole = of_eigenvectors(values, transposed(rows), of_values, transposed(of_rows))
     i, j = places(a.type.shape[-1])
     both = whole + transposed(whole)
     return (where(i < j, both, where(i == j, both * 0.5, 0)),)
@@ -146,20 +153,27 @@ def _qr_reference(a: Array) -> Array:
     return _each(lambda x: np.concatenate([np.linalg.qr(x)[0].T, np.linalg.qr(x)[1]], 1), a, (min(m, n), m + n))
 
 
-def _qr_vjp(g: Node, y: Node, a: Node) -> tuple[Node]:
-    """S. Walter, L. Lehmann and R. Lamour, "On evaluating higher-order derivatives of the QR decomposition" (2012), for
-    the first columns, as many as there are rows. The others are a product: `a[:, k:] = Q @ R[:, k:]`."""
+def of_orthogonal_and_upper(a: Node, q: Node, r: Node, of_q: Node, of_r: Node) -> Node:
+    """The gradient of matrices `a`, given the factors of `qr` and their gradients.
+
+    S. Walter, L. Lehmann and R. Lamour, "On evaluating higher-order derivatives of the QR decomposition" (2012), for
+    the first columns, as many as there are rows. The others are a product: `a[:, k:] = Q @ R[:, k:]`. The diagonal of R
+    is real."""
     m, n = a.type.shape[-2:]
     k, last = types.minimum(m, n), a.ndim - 1
-    (q, r), (of_q, of_r) = (orthogonal_and_upper(x, m, n) for x in (y, g))
     rest, of_rest = (window(x, last, k, n - k) for x in (a, of_r))
-    of_q = of_q + product(rest, transposed(of_rest))
+    of_q = of_q + product(rest, adjoint(of_rest))
     square, of_square = (window(x, last, 0, k) for x in (r, of_r))
-    inner = product(square, transposed(of_square)) - product(transposed(of_q), q)
+    inner = product(square, adjoint(of_square)) - product(adjoint(of_q), q)
     i, j = places(k)
-    mirrored = where(i >= j, inner, 0) + transposed(where(i > j, inner, 0))
-    of_first = transposed(SOLVE(square, transposed(of_q + product(q, mirrored)), trans=False))
-    return (CONCATENATE(of_first, product(q, of_rest), axis=last),)
+    below, diagonal = where(i > j, inner, 0), where(i == j, (inner + adjoint(inner)) * 0.5, 0)
+    of_first = adjoint(SOLVE(square, adjoint(of_q + product(q, below + adjoint(below) + diagonal)), trans=False))
+    return CONCATENATE(of_first, product(q, of_rest), axis=last)
+
+
+def _qr_vjp(g: Node, y: Node, a: Node) -> tuple[Node]:
+    m, n = a.type.shape[-2:]
+    return (of_orthogonal_and_upper(a, *orthogonal_and_upper(y, m, n), *orthogonal_and_upper(g, m, n)),)
 
 
 QR = _of_any(
@@ -187,18 +201,26 @@ def _svd_reference(a: Array) -> Array:
     return _each(one, a, (min(m, n), m + n + 1))
 
 
-def _svd_vjp(g: Node, y: Node, a: Node) -> tuple[Node]:
-    m, n = a.type.shape[-2:]
-    (u, v, s), (of_u, of_v, of_s) = (left_right_values(x, m, n) for x in (y, g))
+def of_singular_vectors(u: Node, v: Node, s: Node, of_u: Node, of_v: Node, of_s: Node) -> Node:
+    """The gradient of matrices, given the adjoint left vectors, the adjoint right vectors, the singular values, and the
+    gradients of all three."""
     row, column = _row(s), _column(s)
     gaps = (row - column) * (row + column)
-    along_u, along_v = product(u, transposed(of_u)), product(v, transposed(of_v))
-    of_left, of_right = (_quotient(x - transposed(x), gaps) for x in (along_u, along_v))
-    middle = of_left * row + column * of_right + _diagonal_of(of_s, along_u)
-    beside_u = _quotient(of_u - product(transposed(along_u), u), column)
-    beside_v = _quotient(of_v - product(transposed(along_v), v), column)
+    along_u, along_v = product(u, adjoint(of_u)), product(v, adjoint(of_v))
+    turned_u, turned_v = (x - adjoint(x) for x in (along_u, along_v))
+    middle = _quotient(turned_u, gaps) * row + column * _quotient(turned_v, gaps) + _diagonal_of(of_s, along_u)
+    if u.op is COMPLEX:  # a left vector may turn against its right one
+        i, j = places(s.type.shape[-1])
+        middle = middle + where(i == j, _quotient(turned_u * 0.5, row), 0)
+    beside_u = _quotient(of_u - product(adjoint(along_u), u), column)
+    beside_v = _quotient(of_v - product(adjoint(along_v), v), column)
     inner = product(middle, v) + beside_v
-    return (product(transposed(u), inner) + product(transposed(beside_u), v),)
+    return product(adjoint(u), inner) + product(adjoint(beside_u), v)
+
+
+def _svd_vjp(g: Node, y: Node, a: Node) -> tuple[Node]:
+    m, n = a.type.shape[-2:]
+    return (of_singular_vectors(*left_right_values(y, m, n), *left_right_values(g, m, n)),)
 
 
 SVD = _of_any(

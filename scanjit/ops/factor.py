@@ -56,6 +56,11 @@ def transposed(x: Node) -> Node:
     return DIMSHUFFLE(x, order=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
+def adjoint(x: Node) -> Node:
+    """Matrices with rows and columns exchanged; complex ones conjugated too."""
+    return COMPLEX(transposed(x.args[0]), -transposed(x.args[1])) if x.op is COMPLEX else transposed(x)
+
+
 def product(a: Node, b: Node) -> Node:
     """Products of matrices, batch by batch."""
     batch = range(3, a.ndim + 1)
@@ -188,6 +193,34 @@ def _triangular_vjp(g: Node, x: Node, a: Node, b: Node, *, lower: bool, trans: b
     return -_triangle(of_a, lower, unit), of_b
 
 
+def _interleaved(x: Node, y: Node, axis: int) -> Node:
+    """The entries of two tensors in turn, along an axis."""
+    order = (*range(axis + 1), None, *range(axis + 1, x.ndim))
+    both = CONCATENATE(*(DIMSHUFFLE(part, order=order) for part in (x, y)), axis=axis + 1)
+    shape = x.type.shape
+    return RESHAPE(both, shape=(*shape[:axis], 2 * shape[axis], *shape[axis + 1 :]))
+
+
+def _triangular_of_complex(a: Node, b: Node, *, lower: bool, trans: bool, unit: bool) -> Node:
+    """Each number is a block of a real system, `[[re, -im], [im, re]]`. If the diagonal is ones, that is a triangle."""
+    if trans:
+        a, lower = transposed(a), not lower
+    i, j = places(a.type.shape[-1])
+    if not unit:
+        diagonal = where(i == j, a, 0).sum(-1)[..., None]
+        singular = (diagonal == 0).any((-2, -1))[..., None, None]
+        a, b = (x / where(diagonal == 0, 1, diagonal) for x in (a, b))
+    p, q = (where(i == j, 0, part) for part in a.args)
+    *batch, n, columns = b.type.shape
+    rows = len(batch) + 1
+    wide = [_interleaved(*half, axis=rows) for half in ((p, -q), (q, p))]
+    system, given = _interleaved(*wide, axis=rows - 1), _interleaved(*b.args, axis=rows - 1)
+    found = RESHAPE(TRIANGULAR_SOLVE(system, given, lower=lower, trans=False, unit=True), shape=(*batch, n, 2, columns))
+    order = (*range(rows), rows + 1)
+    x = COMPLEX(*(DIMSHUFFLE(window(found, rows, k, 1), order=order) for k in (0, 1)))
+    return x if unit else where(singular, np.nan, x)
+
+
 def _triangular_samples(rng: np.random.Generator, dtype: str) -> Samples:
     flags = ((True, False, False), (False, True, False), (True, True, True), (False, False, True), (True, True, False))
     shapes: tuple[tuple[int, ...], ...] = ((3, 3), (2, 2, 2), (3, 3), (1, 0, 0), (9, 9))
@@ -199,6 +232,7 @@ def _triangular_samples(rng: np.random.Generator, dtype: str) -> Samples:
 TRIANGULAR_SOLVE: Op = Op(
     "triangular_solve",
     never_fails=True,
+    of_complex=_triangular_of_complex,
     infer=lambda a, b, *, lower, trans, unit: _system(a, b, "solve_triangular"),
     reference=_triangular_reference,
     vjp=_triangular_vjp,

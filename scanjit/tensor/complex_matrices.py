@@ -6,14 +6,14 @@ matrix in which each number is a block: `[[re, -im], [im, re]]`. Its diagonal is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from scanjit import ir
-from scanjit.ir import COMPLEX, Graph, Node, new_input
+from scanjit.ir import COMPLEX, Graph, Node
 from scanjit.ops.custom import CUSTOM, DerivativeRule
 from scanjit.ops.elementwise import ABS, LOG, cast, where
 from scanjit.ops.factor import CHOLESKY, SOLVE, identity, places, transposed
-from scanjit.ops.parts import stand_in
+from scanjit.ops.parts import is_complex, pieces, stand_in
 from scanjit.ops.scan import scan_node
 from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import full, or_zeros
@@ -52,16 +52,33 @@ def _eliminated(x: Node) -> tuple[Node, Node, Node]:
     n, batch, dtype = x.type.shape[-1], x.type.shape[:-2], x.args[0].dtype
     one, zero = (full(value, batch, dtype) for value in (1, 0))
     given = [x, COMPLEX(one, zero), COMPLEX(one, zero), zero]
-    k = new_input(IOTA(length=n)[0].type)
-    inside = [stand_in(node.type) for node in given]
-    body = Graph.of([*_flat(inside), k], _flat(_step(k, *inside)))
-    node = scan_node(body, _flat(given), [IOTA(length=n)], [], n, name="elimination")
-    found = ir.parts(node)[2 : len(_flat(given))]
-    return COMPLEX(*found[:2]), COMPLEX(*found[2:4]), found[4]
+    (_, det, sign, log), _ = looped(
+        "elimination", lambda rows, before: (_step(*rows, *before), []), [IOTA(length=n)], given
+    )
+    return det, sign, log
 
 
-def _flat(nodes: Sequence[Node]) -> list[Node]:
-    return [part for node in nodes for part in (node.args if node.op is COMPLEX else (node,))]
+Step = Callable[[list[Node], list[Node]], tuple[list[Node], list[Node]]]
+"""A step of a loop: rows of the sequences and the state in, the state and what is stacked out."""
+
+
+def looped(
+    name: str, step: Step, sequences: Sequence[Node], state: Sequence[Node], reverse: bool = False
+) -> tuple[list[Node], list[Node]]:
+    """The last state of a loop over sequences, of real or complex numbers, and the stacks."""
+    rows = [stand_in(x.type.with_shape(x.type.shape[1:])) for x in sequences]
+    before = [stand_in(x.type) for x in state]
+    after, ys = step(rows, before)
+    inputs, outputs = pieces(*before, *rows), pieces(*after, *ys)
+    captured = ir.free_variables(outputs, inputs)
+    body = Graph.of([*inputs, *captured], outputs)
+    length = sequences[0].type.shape[0]
+    node = scan_node(body, pieces(*state), pieces(*sequences), captured, length, reverse=reverse, name=name)
+    found = iter(ir.parts(node))
+    finals, stacks = (
+        [COMPLEX(next(found), next(found)) if is_complex(x) else next(found) for x in xs] for xs in (after, ys)
+    )
+    return finals, stacks
 
 
 def _step(k: Node, a: Node, det: Node, sign: Node, log: Node) -> list[Node]:

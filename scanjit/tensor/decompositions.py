@@ -2,6 +2,7 @@
 
 Matrices are the last two axes, those before them a batch. Matrices of at most 8 rows and columns, both known while a
 function is built, are decomposed side by side in the lanes of vectors. Others are LAPACK's, one after the other.
+Complex matrices become real ones by reflections first, in a loop over their columns.
 Nothing is raised for the values of a matrix: the factors of one with an entry that is not finite are NaN.
 """
 
@@ -12,8 +13,10 @@ from typing import NamedTuple
 from scanjit import errors, types
 from scanjit.ir import Node
 from scanjit.ops.decompositions import EIGH, QR, SVD, left_right_values, orthogonal_and_upper, vectors_and_values
-from scanjit.ops.factor import transposed
+from scanjit.ops.factor import adjoint, transposed
+from scanjit.ops.parts import is_complex
 from scanjit.symbol import TensorLike
+from scanjit.tensor import complex_decompositions
 from scanjit.tensor.linalg import floats, matrix
 
 __all__ = ["eigh", "eigvalsh", "qr", "svd", "svdvals"]
@@ -42,19 +45,20 @@ class Svd(NamedTuple):
 
 
 def eigh(a: TensorLike) -> Eigh:
-    """The eigenvalues and eigenvectors of symmetric matrices: `a @ V = V * w`.
+    """The eigenvalues and eigenvectors of symmetric (complex: Hermitian) matrices: `a @ V = V * w`.
 
     Parameters
     ----------
     a : tensor_like of shape (..., n, n)
-        Only the symmetric part `(a + a.T) / 2` counts, so that gradients are symmetric.
+        Only the symmetric part `(a + conj(a.T)) / 2` counts, so that gradients are symmetric.
 
     Returns
     -------
     tuple of Node
         `(eigenvalues, eigenvectors)`: w of shape (..., n), from the smallest on; V of shape (..., n, n), the vectors
-        in its columns. The sign of a vector v is the one for which `(v / (arange(n) + sqrt(2))).sum()` is not negative,
-        whatever the size and the machine. NumPy's may differ.
+        in its columns. The sign (complex: the phase) of a vector v is the one for which
+        `(v / (arange(n) + sqrt(2))).sum()` is real and not negative, whatever the size and the machine. NumPy's may
+        differ.
 
     Notes
     -----
@@ -71,7 +75,10 @@ def eigh(a: TensorLike) -> Eigh:
     array([1., 2.])
     """
     x = matrix(a, "eigh")
-    rows, values = vectors_and_values(EIGH((x + transposed(x)) * 0.5))
+    whole = (x + adjoint(x)) * 0.5
+    if is_complex(x):
+        return Eigh(*complex_decompositions.eigh(whole))
+    rows, values = vectors_and_values(EIGH(whole))
     return Eigh(values, transposed(rows))
 
 
@@ -117,7 +124,7 @@ def qr(a: TensorLike, mode: str = "reduced") -> Qr | Node:
     -------
     tuple of Node, or Node
         `(Q, R)`, of shapes (..., m, k) and (..., k, n), with k the smaller of m and n. Signs are as in NumPy: the
-        diagonal of R may be negative.
+        diagonal of R is real, and may be negative.
 
     Notes
     -----
@@ -137,7 +144,7 @@ def qr(a: TensorLike, mode: str = "reduced") -> Qr | Node:
     x = matrices(a, "qr")
     if mode == "complete":
         _check_whole(x, False, "qr gives as many columns of Q as there are columns", 'mode="reduced"')
-    q, r = orthogonal_and_upper(QR(x), *x.type.shape[-2:])
+    q, r = complex_decompositions.qr(x) if is_complex(x) else orthogonal_and_upper(QR(x), *x.type.shape[-2:])
     return r if mode == "r" else Qr(q, r)
 
 
@@ -173,6 +180,9 @@ def svd(a: TensorLike, full_matrices: bool = False, compute_uv: bool = True) -> 
     x = matrices(a, "svd")
     if full_matrices:
         _check_whole(x, True, "svd gives as many vectors as there are singular values", "full_matrices=False")
+    if is_complex(x):
+        found = Svd(*complex_decompositions.svd(x))
+        return found if compute_uv else found.S
     left, right, values = left_right_values(SVD(x), *x.type.shape[-2:])
     return Svd(transposed(left), values, right) if compute_uv else values
 

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scanjit import errors, ir
-from scanjit.ir import Node
+from scanjit.ir import COMPLEX, Node
 from scanjit.ops.custom import CUSTOM, DerivativeRule
 from scanjit.ops.elementwise import cast, where
-from scanjit.ops.factor import product, transposed
-from scanjit.ops.parts import is_complex
+from scanjit.ops.factor import adjoint, product, transposed
+from scanjit.ops.parts import pieces, size_squared
 from scanjit.ops.shape import IOTA
+from scanjit.ops.stretch import or_zeros
 from scanjit.records import record
 from scanjit.symbol import TensorLike
 from scanjit.tensor.decompositions import matrices, svd, svdvals
@@ -67,7 +68,7 @@ def pinv(a: TensorLike, rcond: TensorLike | None = None, *, rtol: TensorLike | N
     """
     if rcond is not None and rtol is not None:
         raise errors.ArgumentError("rcond and rtol are two names of one argument", got="both")
-    x = _real(a, "pinv")
+    x = matrices(a, "pinv")
     m, n = x.type.shape[-2:]
     if isinstance(m, int) and isinstance(n, int) and m < n:  # the rule multiplies matrices of n columns
         return transposed(_pinv(transposed(x), rtol if rcond is None else rcond))
@@ -78,17 +79,22 @@ def _pinv(x: Node, rtol: Any) -> Node:
     u, s, v = svd(x)
     kept = s > _smallest(x, s, rtol)
     inverted = where(kept, 1 / where(kept, s, 1), 0)
-    value = product(transposed(v) * inverted[..., None, :], transposed(u))
-    return ir.parts(CUSTOM(value, x, results=1, rule=_PinvRule()))[0]
+    value = pieces(product(adjoint(v) * inverted[..., None, :], adjoint(u)))
+    return _whole(ir.parts(CUSTOM(*value, *pieces(x), results=len(value), rule=_PinvRule())))
+
+
+def _whole(parts: Sequence[Node]) -> Node:
+    """One real tensor, or complex numbers of two parts."""
+    return COMPLEX(*parts) if len(parts) == 2 else parts[0]
 
 
 def _smallest(x: Node, s: Node, rtol: Any) -> Node:
     """The largest singular value that counts as zero, for each matrix."""
     if rtol is None:
-        rtol = cast(maximum(*x.shape[-2:]), x.dtype) * float(np.finfo(x.dtype).eps)
+        rtol = cast(maximum(*x.shape[-2:]), s.dtype) * float(np.finfo(s.dtype).eps)
     else:
         (rtol,) = floats(rtol)
-        rtol = cast(rtol, x.dtype)[..., None]
+        rtol = cast(rtol, s.dtype)[..., None]
     first = IOTA(length=s.type.shape[-1]) == 0  # there is none in an empty matrix
     return rtol * where(first, s, 0).sum(axis=-1, keepdims=True)
 
@@ -101,14 +107,14 @@ class _PinvRule(DerivativeRule):
         self, cotangents: Sequence[Node | None], results: Sequence[Node], arguments: Sequence[Node]
     ) -> list[Node | None]:
         """The sum of three terms: for the inverse, and for what is outside of the columns, and of the rows."""
-        (g,), (p,), (a,) = cotangents, results, arguments
-        if g is None:
-            return [None]
-        g, across = transposed(g), transposed(p)
-        inner = product(p, g)
+        if all(g is None for g in cotangents):
+            return [None] * len(arguments)
+        p, a = _whole(results), _whole(arguments)
+        g = adjoint(_whole([or_zeros(g, y) for g, y in zip(cotangents, results, strict=True)]))
+        across, inner = adjoint(p), product(p, g)
         outside = product(g - product(a, inner), product(p, across))
         beside = product(across, inner - product(product(inner, p), a))
-        return [outside + beside - product(across, product(transposed(g), across))]
+        return pieces(outside + beside - product(across, product(adjoint(g), across)))
 
 
 def lstsq(a: TensorLike, b: TensorLike, rcond: TensorLike | None = None) -> Lstsq:
@@ -144,8 +150,7 @@ def lstsq(a: TensorLike, b: TensorLike, rcond: TensorLike | None = None) -> Lsts
     array([-0.5,  2.5])
     """
     x, right = floats(a, b)
-    for node in (_real(x, "lstsq"), right):
-        _check_real(node, "lstsq")
+    x = matrices(x, "lstsq")
     if right.ndim == 0:
         raise errors.ShapeError("the right side of lstsq is a vector or matrices", got=right.type)
     vector = right.ndim == 1
@@ -155,7 +160,7 @@ def lstsq(a: TensorLike, b: TensorLike, rcond: TensorLike | None = None) -> Lsts
     s = svdvals(x)
     rank = cast(s > _smallest(x, s, rcond), "int64").sum(axis=-1)
     found = matmul(pinv(x, rcond), right)
-    residuals = ((matmul(x, found) - right) ** 2).sum(axis=-2)
+    residuals = size_squared(matmul(x, found) - right).sum(axis=-2)
     return Lstsq(found[..., 0], residuals[..., 0], rank, s) if vector else Lstsq(found, residuals, rank, s)
 
 
@@ -177,18 +182,7 @@ def matrix_rank(a: TensorLike, tol: TensorLike | None = None, *, rtol: TensorLik
     >>> sj.function([a], sj.matrix_rank(a), mode="reference")([[1.0, 2.0], [2.0, 4.0]])
     array(1)
     """
-    x = _real(a, "matrix_rank")
+    x = matrices(a, "matrix_rank")
     s = svdvals(x)
     limit = _smallest(x, s, rtol) if tol is None else floats(tol)[0][..., None]
     return cast(s > limit, "int64").sum(axis=-1)
-
-
-def _real(a: Any, name: str) -> Node:
-    x = matrices(a, name)
-    _check_real(x, name)
-    return x
-
-
-def _check_real(x: Node, name: str) -> None:
-    if is_complex(x):
-        raise errors.NotSupportedError(f"{name} takes real matrices", got=x.type)

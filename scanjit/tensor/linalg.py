@@ -148,8 +148,14 @@ def cho_solve(c_and_lower: tuple[TensorLike, bool], b: TensorLike) -> Node:
             expected="(sj.cholesky(a), True)",
         )
     c, lower = given
-    inner = solve_triangular(c, b, lower=lower, trans=not lower)
-    return solve_triangular(c, inner, lower=lower, trans=bool(lower))
+    if lower:
+        return _adjoint_solved(c, solve_triangular(c, b), lower=True)
+    return solve_triangular(c, _adjoint_solved(c, b, lower=False), lower=False)
+
+
+def _adjoint_solved(c: TensorLike, b: TensorLike, lower: bool) -> Node:
+    """x in `conj(t.T) @ x = b`, where t is a triangle of c."""
+    return conj(solve_triangular(c, conj(b), lower=lower, trans=True))
 
 
 def _solved(op: Op, a: Any, b: Any, name: str, **flags: bool) -> Node:
