@@ -210,11 +210,11 @@ def _triangular_of_complex(a: Node, b: Node, *, lower: bool, trans: bool, unit: 
         diagonal = where(i == j, a, 0).sum(-1)[..., None]
         singular = (diagonal == 0).any((-2, -1))[..., None, None]
         a, b = (x / where(diagonal == 0, 1, diagonal) for x in (a, b))
-    p, q = (where(i == j, 0, part) for part in a.args)
+    (p, q), (real, imaginary) = (where(i == j, 0, part) for part in a.args), b.args
     *batch, n, columns = b.type.shape
     rows = len(batch) + 1
-    wide = [_interleaved(*half, axis=rows) for half in ((p, -q), (q, p))]
-    system, given = _interleaved(*wide, axis=rows - 1), _interleaved(*b.args, axis=rows - 1)
+    system = _interleaved(_interleaved(p, -q, rows), _interleaved(q, p, rows), rows - 1)
+    given = _interleaved(real, imaginary, rows - 1)
     found = RESHAPE(TRIANGULAR_SOLVE(system, given, lower=lower, trans=False, unit=True), shape=(*batch, n, 2, columns))
     order = (*range(rows), rows + 1)
     x = COMPLEX(*(DIMSHUFFLE(window(found, rows, k, 1), order=order) for k in (0, 1)))

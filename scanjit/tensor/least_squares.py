@@ -114,7 +114,7 @@ class _PinvRule(DerivativeRule):
         across, inner = adjoint(p), product(p, g)
         outside = product(g - product(a, inner), product(p, across))
         beside = product(across, inner - product(product(inner, p), a))
-        return pieces(outside + beside - product(across, product(adjoint(g), across)))
+        return [*pieces(outside + beside - product(across, product(adjoint(g), across)))]
 
 
 def lstsq(a: TensorLike, b: TensorLike, rcond: TensorLike | None = None) -> Lstsq:
