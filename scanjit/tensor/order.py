@@ -4,6 +4,7 @@ All of it is made of the ops `sort` and `argsort` and of indexing, and has its d
 sorted tensor has the derivative of the element that it is.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,11 @@ from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.order import ARGSORT, SORT, entries
 from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, flip, window
 from scanjit.ops.stretch import broadcast_to, constant_value, full
-from scanjit.ops.view import along
 from scanjit.symbol import TensorLike
 from scanjit.tensor.cumulative import cumsum, scanned
 from scanjit.tensor.indexing import take
 from scanjit.tensor.probes import assert_
-from scanjit.tensor.reductions import all as all_of
+from scanjit.tensor.reductions import all as all_of, max as max_of
 from scanjit.tensor.shapes import moveaxis, ravel
 from scanjit.tensor.variables import as_tensor, axis_of, dimensions, promoted
 from scanjit.types import Dimension
@@ -31,9 +31,7 @@ __all__ = [
 ]  # fmt: skip
 
 PART = 64
-"""`top_k` looks for the largest elements of parts of a row, of at least so many elements."""
-WIDEST_PART = 512
-"""And of at most so many: wider parts are not sorted side by side."""
+"""`top_k` cuts rows whose length is found when a function runs into parts of so many elements."""
 FARTHEST = 48
 """A vector of unknown length has at most two to the power of this elements."""
 
@@ -156,22 +154,37 @@ def _along(x: TensorLike, axis: int | None) -> tuple[Node, int]:
 
 
 def _largest(rows: Node, count: Dimension) -> Node:
-    """The places of the `count` largest elements of rows. Those of a long row are among the largest ones of its parts,
-    of which many are sorted side by side."""
+    """The places of the `count` largest elements of rows.
+
+    A row is cut into parts. The `count` parts whose largest elements are the largest hold all that is looked for: in
+    place of the row, its parts are put in order, and then the elements of those few."""
     *batch, n = rows.type.shape
-    part = max(PART, 8 * count) if isinstance(count, int) else 0
-    if not (isinstance(n, int) and 0 < part <= WIDEST_PART and n >= 4 * part):
-        return window(_order(rows, descending=True), rows.ndim - 1, 0, count)
-    many = -(-n // part)
-    if n < many * part:  # what fills the last part is no larger than anything, and comes behind it
-        fill = full(rows.type.kind.limits[0], (*batch, many * part - n), rows.dtype)
-        rows = CONCATENATE(rows, fill, axis=rows.ndim - 1)
-    parts = RESHAPE(rows, shape=(*batch, many, part))
-    found = window(_order(parts, descending=True), parts.ndim - 1, 0, count)
-    first = along(IOTA(length=many), parts.ndim - 2, parts.ndim) * part
-    flat = (*batch, many * count)
-    values, places = (RESHAPE(x, shape=flat) for x in (entries(parts, found), found + first))
-    return entries(places, _largest(values, count))
+    part, many = _parts(n, count)
+    if not part:
+        return _first(rows, count)
+    largest, last, chosen = _largest if isinstance(n, int) else _first, rows.ndim - 1, types.minimum(count, many)
+    best = max_of(RESHAPE(window(rows, last, 0, many * part), shape=(*batch, many, part)), axis=-1)
+    first = SORT(largest(best, chosen)) * part  # in the order of the row, so that equal elements stay in order
+    inside = RESHAPE(first[..., None] + IOTA(length=part), shape=(*batch, chosen * part))
+    rest = n - many * part
+    behind = broadcast_to(IOTA(length=rest) + dim_node(many * part), (*batch, rest))
+    places = CONCATENATE(inside, behind, axis=last)
+    return entries(places, largest(entries(rows, places), count))
+
+
+def _first(rows: Node, count: Dimension) -> Node:
+    """The same, all elements being put in order."""
+    return window(_order(rows, descending=True), rows.ndim - 1, 0, count)
+
+
+def _parts(n: Dimension, count: Dimension) -> tuple[int, Dimension]:
+    """The size and the number of the parts of a row, such that few elements have to be sorted; (0, 0) if the row is."""
+    if not isinstance(count, int) or count == 0:
+        return 0, 0
+    if not isinstance(n, int):
+        return PART, n // PART * types.minimum(n // (2 * PART * count), 1)
+    part = 1 << round(math.log2(max(n / count, 1)) / 2)
+    return (part, n // part) if part > 1 and 4 * (n // part + part * count) <= 3 * n else (0, 0)
 
 
 def _order(rows: Node, descending: bool) -> Node:

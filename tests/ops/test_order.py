@@ -49,20 +49,23 @@ def test_order_of_rows_in_compiled_functions(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_largest_elements_of_long_rows_are_found_part_by_part(dtype: str) -> None:
-    known, few = sj.tensor((2, 1000), dtype, "known"), sj.tensor((300,), dtype, "few")
-    f = sj.function(
-        [known, few], [*sj.top_k(known, 5), *sj.top_k(known, 40), *sj.top_k(few, 1), *sj.top_k(known, 2, 0)]
-    )
-    lowest = np.full(
-        (2, 1000), False if dtype == "bool" else -np.inf if dtype[0] == "f" else np.iinfo(dtype).min, dtype
-    )
-    for x in (numbers((2, 1000), dtype), lowest):
-        found = f(x, x[0, :300])
-        for k, (of, count, axis) in enumerate([(x, 5, -1), (x, 40, -1), (x[0, :300], 1, -1), (x, 2, 0)]):
-            n = of.shape[axis]
-            order = np.flip(n - 1 - places(np.flip(of, axis), axis), axis).take(range(count), axis)
-            np.testing.assert_array_equal(found[2 * k + 1], order)
-            np.testing.assert_array_equal(found[2 * k], np.take_along_axis(of, order, axis))
+    known, few, found = (sj.tensor(shape, dtype) for shape in ((2, 1000), (300,), ("b", "n")))
+    counts = (("known", 5, -1), ("known", 40, -1), ("few", 1, -1), ("known", 2, 0), ("found", 3, -1), ("found", 7, 1))
+    symbols = {"known": known, "few": few, "found": found}
+    f = sj.function([*symbols.values()], [part for of, k, axis in counts for part in sj.top_k(symbols[of], k, axis)])
+    limit = np.array(False) if dtype == "bool" else np.array(-np.inf if dtype[0] == "f" else np.iinfo(dtype).min)
+    for n in (7, 389, 1000, 2049):
+        for alike in (False, True):
+            given = {"known": numbers((2, 1000), dtype), "few": numbers((300,), dtype), "found": numbers((3, n), dtype)}
+            if alike:
+                given = {name: np.full_like(x, limit) for name, x in given.items()}
+            results = f(*given.values())
+            for (of, k, axis), values, order in zip(counts, results[::2], results[1::2], strict=True):
+                x = given[of]
+                last = x.shape[axis] - 1
+                wanted = np.flip(last - places(np.flip(x, axis), axis), axis).take(range(k), axis)
+                np.testing.assert_array_equal(order, wanted)
+                np.testing.assert_array_equal(values, np.take_along_axis(x, wanted, axis))
 
 
 @pytest.mark.parametrize("mode", ["numba", "emulate"])
