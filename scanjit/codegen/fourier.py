@@ -9,7 +9,11 @@ Between passes, a row is two planes: all real parts, then all imaginary parts. T
 in memory, the last one makes pairs. Rows alternate between `spare` and the memory of the result. All rows of a
 thread's piece use the same part of `spare`: it stays in the cache.
 
-Of a length that is known, each pass has its own code. Of others, factors are found when the function runs.
+Of a length that is known, each pass has its own code. Of others, factors are found when the function runs. If one of
+them is a large prime, the transform is a convolution with a chirp, `exp(pi i j j / n)` (L. Bluestein, "A linear
+filtering approach to the computation of discrete Fourier transform", 1970): two transforms of a length `m` that has
+small factors, and between them a product with the transform of the chirp. The second one goes backwards: in it, the
+planes are exchanged.
 
 What `table` has: see `scanjit.ops.passes`.
 """
@@ -23,10 +27,9 @@ from functools import partial
 from scanjit.codegen.lines import LOOK, indented
 from scanjit.codegen.names import suffix
 from scanjit.codegen.source import Parameters, Source
-from scanjit.ops.passes import FOUND, Number, factors, is_written_out, table_of
+from scanjit.ops.passes import FOUND, LARGEST_FACTOR, Number, factors, is_written_out, table_of
 from scanjit.schedule.nests import Fourier, NestLoop, RootsOfUnity, Tile
 from scanjit.signatures import DType
-from scanjit.types import product
 
 Pair = tuple[str, str]
 """The names of a real and an imaginary part."""
@@ -45,13 +48,13 @@ def roots_source(job: RootsOfUnity, lanes: int) -> Source:
     table, n = parameters.address(job.table.buffer, job.table.offset), parameters.number(job.length)
     dtype = job.table.buffer.dtype
     size, wide = dtype.itemsize, max(min(lanes, 8), 1)
-    turn = f"cast_f64x{wide}(iota_i64x{wide}(first)*j) / cast_f64x{wide}(splat_i64x{wide}(whole)) * 6.283185307179586"
-    value = f"cast_{suffix(dtype, wide)}({{}}(angle))"
+    places, value = f"iota_i64x{wide}(first)", f"cast_{suffix(dtype, wide)}({{}}(angle))"
 
-    def row(count: str) -> list[str]:
+    def row(count: str, turns: str, whole: str) -> list[str]:
+        """The roots for so many turns, each one part of `whole`."""
         return [
             f"for first in range(0, {count}, {wide}):",
-            f"    angle = {turn}",
+            f"    angle = cast_f64x{wide}({turns}) / cast_f64x{wide}(splat_i64x{wide}({whole})) * 6.283185307179586",
             f"    mask = head_x{wide}({count} - first)",
             f"    store_masked(place + first*{size}, {value.format('cos')}, mask)",
             f"    store_masked(place + {count}*{size} + first*{size}, {value.format('sin')}, mask)",
@@ -59,8 +62,11 @@ def roots_source(job: RootsOfUnity, lanes: int) -> Source:
         ]
 
     lines = [
+        *_find_length(n),
         f"place = {table}",
-        f"left = {n}",
+        f"if m != {n}:",
+        *indented(row(n, f"mod({places}*{places}, splat_i64x{wide}(2*{n}))", f"2*{n}")),
+        "left = m",
         "done = 1",
         "while left > 1:",
         *indented(LOOK),
@@ -68,14 +74,32 @@ def roots_source(job: RootsOfUnity, lanes: int) -> Source:
         "    whole = radix*done",
         "    if done > 1:",
         "        for j in range(1, radix):",
-        *indented(row("done"), 3),
+        *indented(row("done", f"{places}*j", "whole"), 3),
         f"    if radix > {max(FOUND)}:",
-        "        j = done",
-        *indented(row("radix"), 2),
+        *indented(row("radix", f"{places}*done", "whole"), 2),
         "    left = left // radix",
         "    done = whole",
     ]
     return parameters.source(job.title, indented(lines), ["line"])
+
+
+def _find_length(n: str) -> list[str]:
+    """Find `m`: the length n, or that of a convolution if a factor of n is a large prime."""
+    return [
+        f"m = {n}",
+        f"left = {n}",
+        "while left > 1:",
+        *indented(_choose_radix()),
+        f"    if radix > {LARGEST_FACTOR}:",
+        "        m = 0",
+        "    left = left // radix",
+        f"if m < {n}:",
+        "    m = 4",
+        f"    while m < 2*{n} - 1:",
+        "        m = m*2",
+        f"    if m // 4 * 3 >= 2*{n} - 1:",
+        "        m = m // 4 * 3",
+    ]
 
 
 def _choose_radix() -> list[str]:
@@ -101,7 +125,8 @@ class _Writer:
     def __init__(self, dtype: DType, lanes: int, sign: int) -> None:
         self.dtype, self.lanes, self.sign, self.size = dtype, lanes, sign, dtype.itemsize
         self.parameters = Parameters()
-        self.n, self.known = "", False
+        self.n, self.plane, self.known = "", "", False
+        self.places: list[str] = []
         self.lines: list[str] = []
         self.depth = 1
         self.names = 0
@@ -125,35 +150,35 @@ class _Writer:
 
     def source(self, job: Fourier) -> Source:
         """The loop over rows."""
-        number, size = self.parameters.number, self.size
-        given, result, spare, table = (self.parameters.address(ref.buffer, ref.offset) for ref, _ in job.arrays)
+        self.places = [self.parameters.address(ref.buffer, ref.offset) for ref, _ in job.arrays]
         length = job.length
-        self.n = number(length)
+        self.n = self.plane = self.parameters.number(length)
         self.known = isinstance(length, int)
         if isinstance(length, int):
-            self.add(f"kept = stack({2 * 8 * 8 * size})")
+            self.add(f"kept = stack({2 * 8 * 8 * self.size})")
+            self.block("for row in range(begin, end):", partial(self._known_row, job, length))
         else:
-            self.add("passes = 0", f"left = {self.n}")
-            self.block("while left > 1:", lambda: self.add(*_choose_radix(), "left = left // radix", "passes += 1"))
-
-        def row() -> None:
-            self.add(*LOOK)
-            for name, place, longer in (
-                ("given", given, job.half and job.sign > 0),
-                ("result", result, job.half and job.sign < 0),
-            ):
-                self.add(f"{name} = {place} + row*{f'({self.n} + 1)' if longer else self.n}*{2 * size}")
-            self.add(f"spare = {spare} + begin*{self.n}*{2 * size}", f"table = {table}")
-            if isinstance(length, int):
-                self._known(length, job.half)
-            else:
-                self._found()
-
-        self.block("for row in range(begin, end):", row)
-        tile = Tile(split=NestLoop(product(job.spare.shape[:-2])))
+            self.add(*_find_length(self.n))
+            self.block("for band in range(begin, end):", partial(self._band, job))
+        tile = Tile(split=NestLoop(job.pieces))
         return self.parameters.source(job.title, self.lines, ["begin", "end", "line"], tile=tile)
 
     # ---- passes -----------------------------------------------------------------------------------------------------
+
+    def _row(self, job: Fourier, row: str) -> None:
+        """Where a row lies."""
+        for name, place, longer in zip(
+            ("given", "result"), self.places, (job.half and job.sign > 0, job.half and job.sign < 0), strict=False
+        ):
+            self.add(f"{name} = {place} + ({row})*{f'({self.n} + 1)' if longer else self.n}*{2 * self.size}")
+
+    def _known_row(self, job: Fourier, length: int) -> None:
+        """One row of a length that is known."""
+        self.add(*LOOK)
+        self._row(job, "row")
+        *_, spare, table = self.places
+        self.add(f"spare = {spare} + begin*{self.n}*{2 * self.size}", f"table = {table}")
+        self._known(length, job.half)
 
     def _known(self, n: int, half: bool) -> None:
         """The passes for a length that is known, one after the other; before or after them, what half spectra need."""
@@ -226,18 +251,41 @@ class _Writer:
         """Lanes for so many elements."""
         return min(self.lanes, 1 << max(count - 1, 0).bit_length())
 
+    def _band(self, job: Fourier) -> None:
+        """Rows of a length that is found, in turns: a row takes one. As a convolution it takes two; a turn before all
+        rows transforms the chirp."""
+        rows, bands, n, size = self.parameters.number(job.rows), self.parameters.number(job.pieces), self.n, self.size
+        *_, spare, table = self.places
+        self.plane = "m"
+        self.add(
+            f"low = {rows}*band//{bands}",
+            f"turns = {rows}*(band + 1)//{bands} - low",
+            f"here = {spare} + band*{18 * size}*{n}",
+            f"there = here + m*{2 * size}",
+            f"kept = there + m*{2 * size}",
+            f"powers = {table}",
+        )
+        self.block(f"if m != {n}:", lambda: self.add("turns = 2*turns + 1", f"powers = powers + {n}*{2 * size}"))
+
+        def turn() -> None:
+            self.add(*LOOK, "row = low + turn")
+            self.block(f"if m != {n}:", lambda: self.add("row = low + (max(turn, 1) - 1)//2"))
+            self._row(job, "row")
+            self.block(f"if m == {n}:", self._parted)
+            self.block("elif turn == 0:", partial(self._chirp, table))
+            self.block("elif turn % 2 == 1:", partial(self._with_chirp, table))
+            self.block("else:", self._multiplied)
+            self._found()
+            self.block(f"if m == {n}:", self._paired)
+            self.block("elif turn == 0:", self._kept)
+            self.block("elif turn % 2 == 0:", partial(self._without_chirp, table))
+
+        self.block("for turn in range(turns):", turn)
+
     def _found(self) -> None:
-        """Planes, a loop over the passes, and pairs. The last pass writes to `spare`, from which pairs are made."""
-        n, size, wide = self.n, self.size, self.lanes
-        self.add("here = spare", "there = result")
-        self.block("if passes % 2 == 1:", lambda: self.add("here = result", "there = spare"))
-
-        def parted(mask: str) -> None:
-            for name, value in zip(("0", n), self._paired_load("given", "i", wide, mask), strict=True):
-                self._store(f"here + ({name} + i)*{size}", value, mask)
-
-        self._vectors("i", n, wide, parted)
-        self.add("done = 1", f"left = {n}")
+        """The passes from `here` to `here`, by way of `there`."""
+        size = self.size
+        self.add("table = powers", "done = 1", "left = m")
 
         def one() -> None:
             self.add(*LOOK, *_choose_radix(), "left = left // radix")
@@ -252,11 +300,95 @@ class _Writer:
 
         self.block("while left > 1:", one)
 
-        def paired(mask: str) -> None:
-            real, imaginary = (self.new(self._load(f"here + ({name} + i)*{size}", wide, mask)) for name in ("0", n))
-            self._paired_store("result", "i", (real, imaginary), wide, mask)
+    # ---- before and after the passes of a length that is found -----------------------------------------------------
 
-        self._vectors("i", n, wide, paired)
+    def _parted(self) -> None:
+        """Make planes of the pairs of a row."""
+
+        def vectors(mask: str) -> None:
+            self._result("here", "i", self._paired_load("given", "i", self.lanes, mask), self.lanes, mask, False)
+
+        self._vectors("i", self.n, self.lanes, vectors)
+
+    def _paired(self) -> None:
+        """Make pairs of the planes."""
+
+        def vectors(mask: str) -> None:
+            self._paired_store("result", "i", self._element("here", "i", self.lanes, mask, False), self.lanes, mask)
+
+        self._vectors("i", self.n, self.lanes, vectors)
+
+    def _power(self, table: str, mask: str) -> Pair:
+        """The chirp from i on, for a positive sign."""
+        place = f"{table} + i*{self.size}"
+        real, imaginary = (f"{place}{more}" for more in ("", f" + {self.n}*{self.size}"))
+        return self.new(self._load(real, self.lanes, mask)), self.new(self._load(imaginary, self.lanes, mask))
+
+    def _chirp(self, table: str) -> None:
+        """The chirp of the other sign, which is the same around 0."""
+
+        def vectors(mask: str) -> None:
+            real, imaginary = self._power(table, mask)
+            pair = (real, self.new(f"-{imaginary}") if self.sign > 0 else imaginary)
+            self._result("here", "i", pair, self.lanes, mask, False)
+
+        self._vectors("i", self.n, self.lanes, vectors)
+        self._zeros(self.n, f"m - 2*{self.n} + 1")
+
+        def mirrored() -> None:
+            self._result("here", "m - i", self._element("here", "i", 1, "", False), 1, "", False)
+
+        self.block(f"for i in range(1, {self.n}):", mirrored)
+
+    def _zeros(self, start: str, count: str) -> None:
+        """So many zeros behind others."""
+        self.add(f"more = {count}", f"zero = splat_{suffix(self.dtype, self.lanes)}(0.0)")
+        self._vectors(
+            "i",
+            "more",
+            self.lanes,
+            lambda mask: self._result("here", f"{start} + i", ("zero", "zero"), self.lanes, mask, False),
+        )
+
+    def _with_chirp(self, table: str) -> None:
+        """A row times the chirp, and zeros."""
+
+        def vectors(mask: str) -> None:
+            x = self._paired_load("given", "i", self.lanes, mask)
+            self._result("here", "i", self._times(x, self._power(table, mask)), self.lanes, mask, False)
+
+        self._vectors("i", self.n, self.lanes, vectors)
+        self._zeros(self.n, f"m - {self.n}")
+
+    def _kept(self) -> None:
+        """Keep the transform of the chirp."""
+
+        def vectors(mask: str) -> None:
+            self._result("kept", "i", self._element("here", "i", self.lanes, mask, False), self.lanes, mask, False)
+
+        self._vectors("i", "m", self.lanes, vectors)
+
+    def _multiplied(self) -> None:
+        """The product with the transform of the chirp. Its planes are exchanged."""
+
+        def vectors(mask: str) -> None:
+            (a, b), (c, d) = (self._element(name, "i", self.lanes, mask, False) for name in ("here", "kept"))
+            pair = self.new(f"{b}*{c} + {a}*{d}"), self.new(f"{a}*{c} - {b}*{d}")
+            self._result("here", "i", pair, self.lanes, mask, False)
+
+        self._vectors("i", "m", self.lanes, vectors)
+
+    def _without_chirp(self, table: str) -> None:
+        """Pairs from exchanged planes, times the chirp."""
+        kind = suffix(self.dtype, self.lanes)
+        self.add(f"share = splat_{kind}(1.0) / cast_{kind}(splat_i64x{self.lanes}(m))")
+
+        def vectors(mask: str) -> None:
+            imaginary, real = self._element("here", "i", self.lanes, mask, False)
+            x = self.new(f"{real}*share"), self.new(f"{imaginary}*share")
+            self._paired_store("result", "i", self._times(x, self._power(table, mask)), self.lanes, mask)
+
+        self._vectors("i", self.n, self.lanes, vectors)
 
     def _either(self, radix: int) -> None:
         """A pass of a row whose length is found: the first, or a later one."""
@@ -390,21 +522,21 @@ class _Writer:
             return self._paired_load(base, index, wide, mask)
         place = f"{base} + ({index})*{self.size}"
         real = self.new(self._load(place, wide, mask))
-        return real, self.new(self._load(f"{place} + {self.n}*{self.size}", wide, mask))
+        return real, self.new(self._load(f"{place} + {self.plane}*{self.size}", wide, mask))
 
     def _result(self, base: str, index: str, pair: Pair, wide: int, mask: str, paired: bool) -> None:
         if paired:
             self._paired_store(base, index, pair, wide, mask)
             return
         place = f"{base} + ({index})*{self.size}"
-        for value, more in zip(pair, ("", f" + {self.n}*{self.size}"), strict=True):
+        for value, more in zip(pair, ("", f" + {self.plane}*{self.size}"), strict=True):
             self._store(place + more, value, mask)
 
     def _column(
         self, base: str, radix: int | str, k: int | str, pair: Pair, wide: int, mask: str, paired: bool
     ) -> None:
         """Store what the first pass makes of one frequency `k`: each lane belongs to another l."""
-        each, apart = (2 * self.size, str(self.size)) if paired else (self.size, f"{self.n}*{self.size}")
+        each, apart = (2 * self.size, str(self.size)) if paired else (self.size, f"{self.plane}*{self.size}")
         mask = mask or f"head_x{wide}({wide})"
         place = f"{base} + (l*{radix} + {k})*{each}"
         for value, more in zip(pair, ("", f" + {apart}"), strict=True):

@@ -18,6 +18,9 @@ WRITTEN_OUT = (8, 4, 2, 3, 5, 7)
 FOUND = (4, 2, 3, 5)
 """Those of them that are used for a length that is found when the function runs."""
 
+LARGEST_FACTOR = 64
+"""A transform of a length with a larger prime factor is a convolution, whose length has small factors (Bluestein)."""
+
 Number = int | str
 """A number that is known, or its name in generated code."""
 
@@ -67,5 +70,11 @@ def table_of(n: int, dtype: DType, half: bool = False) -> Array:
 
 
 def table_size(n: Dimension) -> Dimension:
-    """How many numbers the table has at most, for a length that is found when the function runs."""
-    return 4 * n
+    """How many numbers the table has at most, for a length that is found when the function runs: four for each number
+    of a row; of a convolution, whose length is below 3 n, and 2 n for the chirp."""
+    return 14 * n
+
+
+def work_size(n: Dimension) -> Dimension:
+    """How many pairs such a transform works with at most: three rows of a convolution."""
+    return 9 * n

@@ -1,7 +1,8 @@
 """Discrete Fourier transforms of any length.
 
 The transforms of up to 8 numbers are arithmetic on entries; others are ops with code of their own. A transform of a
-length that is known to have a prime factor above 64 is a convolution (Bluestein), whose length has small factors.
+length with a prime factor above 64 is a convolution (Bluestein), whose length has small factors: here, where the length
+is known; else in the code of the op.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from scanjit.ir import COMPLEX, Node
 from scanjit.ops.elementwise import cast
 from scanjit.ops.fourier import FOURIER, FROM_HALF_SPECTRUM, HALF_SPECTRUM
 from scanjit.ops.parts import is_complex, joined, minus, of_stored, parts, plus, times
-from scanjit.ops.passes import WRITTEN_OUT, factors, is_written_out
+from scanjit.ops.passes import LARGEST_FACTOR, WRITTEN_OUT, factors, is_written_out
 from scanjit.ops.shape import CONCATENATE, flip, window
 from scanjit.ops.stretch import full
 from scanjit.ops.view import DIMSHUFFLE
@@ -32,8 +33,6 @@ from scanjit.types import Dimension
 __all__ = ["fft", "ifft", "irfft", "rfft"]
 
 Norm = Literal["backward", "ortho", "forward"] | None
-_LARGEST = 64
-"""A length with a larger prime factor is a convolution."""
 
 
 def fft(x: TensorLike, n: int | Node | None = None, axis: int = -1, norm: Norm = None) -> Node:
@@ -45,8 +44,8 @@ def fft(x: TensorLike, n: int | Node | None = None, axis: int = -1, norm: Norm =
         Real or complex.
     n : int or size, optional
         The length of the axis: what is longer is cut, and zeros follow what is shorter. By default, the length of `x`
-        there. A length that is known while the function is built has faster code: about twice as fast, and much faster
-        where it has a large prime factor. `sj.jit` knows the lengths of its arguments, and makes code for each.
+        there. A length that is known while the function is built has faster code: about twice as fast. `sj.jit` knows
+        the lengths of its arguments, and makes code for each.
     axis : int
     norm : {"backward", "ortho", "forward"}, optional
         Where the division by n stands: in the inverse transform, by its root in both, or in this one.
@@ -100,7 +99,7 @@ def _has_half(n: Dimension) -> bool:
     """Whether there is a statement for half spectra of n numbers."""
     if not isinstance(n, int) or n % 2:
         return False
-    return not is_written_out(n // 2) and max(factors(n // 2)) <= _LARGEST
+    return not is_written_out(n // 2) and max(factors(n // 2)) <= LARGEST_FACTOR
 
 
 def irfft(x: TensorLike, n: int | Node | None = None, axis: int = -1, norm: Norm = None) -> Node:
@@ -205,7 +204,7 @@ def _dft(x: Node, sign: int) -> Node:
         return of_stored(FOURIER(*x.args, sign=sign))
     if is_written_out(n):  # elementwise, with a batch in the lanes of vectors
         return stack(_short([_entry(x, i) for i in range(n)], sign), axis=-1)
-    return _convolved(x, n, sign) if max(factors(n)) > _LARGEST else of_stored(FOURIER(*x.args, sign=sign))
+    return _convolved(x, n, sign) if max(factors(n)) > LARGEST_FACTOR else of_stored(FOURIER(*x.args, sign=sign))
 
 
 def _entry(x: Node, i: int) -> Node:

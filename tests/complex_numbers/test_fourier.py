@@ -105,7 +105,7 @@ def test_lengths_that_are_found_when_a_function_runs(mode: str) -> None:
     m = z.shape[1]
     results = [sj.fft(z), sj.ifft(z), sj.fft(x, norm="ortho"), sj.rfft(x, norm="forward"), sj.irfft(z), sj.irfft(z, m)]
     f = sj.function([z, x], [*results, sj.fft(x, x.shape[0]), sj.ifft(z, 7), sj.fft(z, axis=0)], mode=mode)
-    for n in (2, 3, 4, 5, 8, 12, 13, 30, 49, 64, 77, 101):
+    for n in (2, 3, 4, 5, 8, 12, 13, 30, 49, 61, 64, 67, 77, 101, 146):
         rng = np.random.default_rng(n)
         a, b = sampled(rng, (3, n)), rng.normal(size=(3, n))
         expected = [np.fft.fft(a), np.fft.ifft(a), np.fft.fft(b, norm="ortho"), np.fft.rfft(b, norm="forward")]
@@ -121,7 +121,7 @@ def test_lengths_that_are_found_compiled(dtype: str, close: float) -> None:
     states = sj.scan(lambda row, h: sj.ifft(sj.fft(h) * sj.fft(row)) + row, z, sj.zeros_like(z[0]))
     cost = (abs(sj.fft(z)) ** 2).sum() + (abs(states[-1]) ** 2).sum()
     f = sj.function([z], [sj.fft(z), states, sj.grad(cost, z)])
-    for n in (1, 6, 31, 300, 1024):
+    for n in (1, 6, 31, 300, 997, 1024, 2 * 509):
         rows = sampled(np.random.default_rng(n), (4, n), dtype) / n**0.5
         state, expected = np.zeros(n), []
         for row in rows:
@@ -135,6 +135,26 @@ def test_lengths_that_are_found_compiled(dtype: str, close: float) -> None:
         same = (abs(sj.fft(known)) ** 2).sum() + (abs(states_known[-1]) ** 2).sum()
         wanted = sj.function([known], sj.grad(same, known), mode="reference")(rows)
         np.testing.assert_allclose(found[2], wanted, 10 * close, 10 * close)
+
+
+def test_lengths_with_large_prime_factors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same bits for any number of threads; many rows, which threads share in bands; long ones; a vector."""
+    z, x = sj.tensor(("b", "n"), "complex128"), sj.tensor(("n",), "float32")
+    f, g = sj.function([z], [sj.fft(z), sj.ifft(z)]), sj.function([x], [sj.rfft(x), sj.irfft(sj.rfft(x), x.shape[0])])
+    rng = np.random.default_rng(0)
+    for shape in ((1, 67), (15, 134), (16, 71), (40, 997), (3, 10007), (0, 997)):
+        a = sampled(rng, shape)
+        found = []
+        for threads in (1, 2):
+            monkeypatch.setattr(sj.config, "threads", threads)
+            found.append(f(a))
+        for one, two, wanted in zip(*found, (np.fft.fft(a), np.fft.ifft(a)), strict=True):
+            assert (one == two).all()
+            np.testing.assert_allclose(one, wanted, 1e-10, 1e-10)
+    row = rng.normal(size=10007).astype("float32")
+    spectrum, back = g(row)
+    np.testing.assert_allclose(spectrum, np.fft.rfft(row), 1e-4, 1e-3)
+    np.testing.assert_allclose(back, row, 1e-4, 1e-5)
 
 
 def test_wrong_transforms() -> None:

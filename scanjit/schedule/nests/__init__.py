@@ -9,6 +9,7 @@ positions, elementwise ops, reductions over loops of their own. A product of mat
 product of two loads; nothing else in this package knows what a GEMM is, except the choice of the register tile.
 """
 
+from scanjit.schedule.nests.array_job import BANDS
 from scanjit.schedule.nests.branches import Beside, If
 from scanjit.schedule.nests.buffers import LINE, Buffer, Ref, row_major, with_room
 from scanjit.schedule.nests.decomposition import LARGEST, Decomposition

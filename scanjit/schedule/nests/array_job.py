@@ -10,6 +10,9 @@ from scanjit.schedule.nests.buffers import Ref
 from scanjit.schedule.nests.statement import Job, Reference, Traffic
 from scanjit.types import Dimension
 
+BANDS = 16
+"""Rows are computed in at most so many bands, which threads share, where each band has memory of its own to work in."""
+
 
 class ArrayJob(Job, ABC):
     """A job on whole arrays. From `arrays` follows what it touches, depends on and computes in."""

@@ -6,16 +6,17 @@ from dataclasses import replace
 
 from scanjit import types
 from scanjit.records import record
-from scanjit.schedule.nests.array_job import ArrayJob
+from scanjit.schedule.nests.array_job import BANDS, ArrayJob
 from scanjit.schedule.nests.buffers import Rebase, Ref
 from scanjit.types import Dimension
 
 
 @record
 class Fourier(ArrayJob):
-    """Transform each row of pairs of `given` into `result`, with the help of `spare`, which has as many rows of
-    `length` pairs. `table` has the powers of roots of unity that are needed (see `scanjit.ops.passes`). None has gaps.
-    Where `half`, `length` pairs of real numbers are transformed to a half spectrum, or back, by the sign."""
+    """Transform each row of pairs of `given` into `result`. None has gaps. `spare` is memory to work in: as many rows
+    of `length` pairs if that is known, else some for each band of rows. `table` has the powers of roots of unity (see
+    `scanjit.ops.passes`). Where `half`, `length` pairs of real numbers are transformed to a half spectrum, or back, by
+    the sign."""
 
     given: Ref
     result: Ref
@@ -42,8 +43,13 @@ class Fourier(ArrayJob):
 
     @property
     def dims(self) -> tuple[Dimension, ...]:
-        """Where its arrays lie, their shapes, and the length of rows."""
-        return (*super().dims, self.length)
+        """Where its arrays lie, their shapes, the length of rows, and how they are shared."""
+        return (*super().dims, self.length, self.rows, self.pieces)
+
+    @property
+    def rows(self) -> Dimension:
+        """How many rows there are."""
+        return types.product(self.result.shape[: -1 if self.half and self.sign > 0 else -2])
 
     @property
     def operations(self) -> Dimension:
@@ -52,8 +58,9 @@ class Fourier(ArrayJob):
 
     @property
     def pieces(self) -> Dimension:
-        """Its rows."""
-        return types.maximum(types.product(self.spare.shape[:-2]), 1)
+        """Its rows, or the bands of them."""
+        rows = self.rows if isinstance(self.length, int) else types.minimum(self.rows, BANDS)
+        return types.maximum(rows, 1)
 
 
 @record

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from scanjit import types
 from scanjit.records import record
-from scanjit.schedule.nests.array_job import ArrayJob
+from scanjit.schedule.nests.array_job import BANDS, ArrayJob
 from scanjit.schedule.nests.buffers import Rebase, Ref
 from scanjit.types import Dimension
 
@@ -16,8 +16,6 @@ ALONG = 512
 """Single rows of at most so many elements are sorted by a network, and need no memory for that."""
 MOST_PACKED = 2**32
 """From so many elements on, a place does not fit beside a key of 32 bits in one word."""
-BANDS = 16
-"""Rows are sorted in at most so many bands, which threads share. Each has memory of its own to work in."""
 
 
 @record

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from scanjit import ir
+from scanjit import ir, types
 from scanjit.ir import Node
 from scanjit.ops.fourier import FOURIER, HALF_SPECTRUM
-from scanjit.ops.passes import table_of, table_size
+from scanjit.ops.passes import table_of, table_size, work_size
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering
 from scanjit.schedule.lower.region import Item
-from scanjit.schedule.nests import Buffer, Fourier, Ref, RootsOfUnity
+from scanjit.schedule.nests import BANDS, Buffer, Fourier, Ref, RootsOfUnity
 from scanjit.types import Dimension
 
 
@@ -34,7 +34,9 @@ class FourierRule(ArrayRule):
         *rows, n = x.type.shape
         n = node.params["half"] if half else n
         result = lowering.new_memory(node, node, node.type.shape, node.op.name)
-        spare = lowering.new_memory(node, node, (*rows, n, 2), "spare")
+        bands = types.maximum(types.minimum(types.product(rows), BANDS), 1)
+        shape = (*rows, n, 2) if isinstance(n, int) else (bands, work_size(n), 2)
+        spare = lowering.new_memory(node, node, shape, "spare")
         table, filled = self._table(lowering, node, n, half)
         sign = int(node.params["sign"]) if not half else -1 if forth else 1
         statement = Fourier(given, result, spare, table, sign, n, half)
