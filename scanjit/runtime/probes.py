@@ -10,22 +10,26 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from scanjit import errors, show
-from scanjit.ir import PART, Graph, Node, apply, rebuild, walk, with_params
+from scanjit import errors, show, types
+from scanjit.ir import CONSTANT, PART, Graph, Node, apply, as_dim, constant, rebuild, replace, walk, with_params
 from scanjit.ops.branch import IFELSE
-from scanjit.ops.elementwise import INVERT
+from scanjit.ops.elementwise import INVERT, OR
 from scanjit.ops.probe import ASSERT, PRINT, has_probes
-from scanjit.ops.reduce import ALL
+from scanjit.ops.reduce import ALL, ANY
 from scanjit.ops.scan import SCAN, Roles
-from scanjit.ops.stretch import zeros_like
+from scanjit.ops.stretch import constant_value, zeros_like
 from scanjit.runtime.watch import At, Moment, Watch, described
+from scanjit.types import Dimension
 
 _LONGEST = 200
 """The most characters of a formula."""
+_MOST_STEPS = 2**40
+"""Loops of more steps have `until`, and no limit that memory could be planned by."""
 
 
 class Printing(Watch):
@@ -75,8 +79,8 @@ class _Item(ABC):
     """A probe, or an op with probes inside."""
 
     @abstractmethod
-    def looks(self) -> Iterator[_Look]:
-        """The probes."""
+    def looks(self, inside: At = ()) -> Iterator[tuple[_Look, At]]:
+        """The probes, each with the loops and branches that it is inside of."""
 
     @abstractmethod
     def report(self, values: Sequence[np.ndarray], rows: Rows, at: At, out: Printing) -> None:
@@ -85,20 +89,22 @@ class _Item(ABC):
 
 @dataclass(eq=False)
 class _Look(_Item):
-    """A probe, and the index of its value: the array to print, or whether the condition has failed."""
+    """A probe, and the index of its value: the array to print, or whether the condition has failed; `inside` of loops
+    whose steps are not told apart, whether it has failed in any."""
 
     node: Node
     value: int
+    inside: At = ()
 
-    def looks(self) -> Iterator[_Look]:
-        yield self
+    def looks(self, inside: At = ()) -> Iterator[tuple[_Look, At]]:
+        yield self, (*inside, *self.inside)
 
     def report(self, values: Sequence[np.ndarray], rows: Rows, at: At, out: Printing) -> None:
         value = values[self.value][rows]
         if self.node.op is PRINT:
             out.show(self.node, value, at)
         elif value:
-            raise failed(self.node, at)
+            raise failed(self.node, (*at, *self.inside))
 
 
 @dataclass(eq=False)
@@ -109,11 +115,12 @@ class _Steps(_Item):
     items: list[_Item]
     count: int | None
 
-    def looks(self) -> Iterator[_Look]:
-        return (look for item in self.items for look in item.looks())
+    def looks(self, inside: At = ()) -> Iterator[tuple[_Look, At]]:
+        inside = (*inside, Moment(self.node, -1, 0))
+        return (found for item in self.items for found in item.looks(inside))
 
     def report(self, values: Sequence[np.ndarray], rows: Rows, at: At, out: Printing) -> None:
-        total = values[next(self.looks()).value].shape[len(rows)]
+        total = values[next(self.looks())[0].value].shape[len(rows)]
         for number in range(total if self.count is None else int(values[self.count][rows])):
             row = total - 1 - number if self.node.params["reverse"] else number
             for item in self.items:
@@ -129,8 +136,9 @@ class _Branches(_Item):
     other: list[_Item]
     condition: int
 
-    def looks(self) -> Iterator[_Look]:
-        return (look for item in (*self.then, *self.other) for look in item.looks())
+    def looks(self, inside: At = ()) -> Iterator[tuple[_Look, At]]:
+        inside = (*inside, Moment(self.node, 0, 0))
+        return (found for item in (*self.then, *self.other) for found in item.looks(inside))
 
     def report(self, values: Sequence[np.ndarray], rows: Rows, at: At, out: Printing) -> None:
         for item in self.then if values[self.condition][rows] else self.other:
@@ -146,11 +154,29 @@ class Probes:
 
     def report(self, values: Sequence[np.ndarray]) -> None:
         """Print values and check assertions, in the order in which they were computed."""
-        looks = [look for item in self.items for look in item.looks()]
+        looks = [look for item in self.items for look, _ in item.looks()]
         if any(look.node.op is PRINT or values[look.value].any() for look in looks):
             out = Printing()
             for item in self.items:
                 item.report(values, (), (), out)
+
+
+def _is_unlimited(size: Dimension) -> bool:
+    """Whether a number of steps is that of a `while_loop` without `max_steps`. At the top level such a loop runs twice:
+    how many steps there are is known before the second run."""
+    if isinstance(size, int):
+        return size > _MOST_STEPS
+    computed = walk([atom.node for atom in types.atoms(size) if atom.kind == "value"])
+    numbers = [constant_value(node) for node in computed if node.op is CONSTANT and node.type.kind.integral]
+    return any((number > _MOST_STEPS).any() for number in numbers if number is not None)
+
+
+def _cannot_print(node: Node) -> errors.NotSupportedError:
+    return errors.NotSupportedError(
+        "a compiled function prints no more steps, and no larger arrays, than are known before it runs",
+        fix='mode="reference" prints them',
+        where=node.where,
+    )
 
 
 def exposed(outputs: Sequence[Node]) -> tuple[list[Node], Probes]:
@@ -162,14 +188,17 @@ def exposed(outputs: Sequence[Node]) -> tuple[list[Node], Probes]:
 
 
 class _Level:
-    """Removes the probes from one graph: of a function, a step or a branch. Indices count in `values`."""
+    """Removes the probes from one graph: of a function, or a step or a branch of the node `around`. Indices count in
+    `values`."""
 
-    def __init__(self, first: int = 0) -> None:
-        self.first = first
+    def __init__(self, first: int = 0, around: Node | None = None) -> None:
+        self.first, self.around = first, around
         self.values: list[Node] = []
         self.items: list[_Item] = []
         self._places: dict[Node, int] = {}
         self._done: dict[Node, Node] = {}
+        self._parts: dict[Node, dict[int, Node]] = {}
+        """The results of a loop with probes, by index: its new node has more results."""
 
     def outputs(self, outputs: Sequence[Node]) -> list[Node]:
         """The outputs without probes."""
@@ -183,6 +212,8 @@ class _Level:
             seen = self._done[node.operands[-1]]
             if node.op is ASSERT:  # rows of steps that do not run are zero: they have not failed
                 seen = apply(INVERT, ALL(seen, axes=tuple(range(seen.ndim))) if seen.ndim else seen)
+            if any(map(self._is_unplanned, seen.type.shape)):
+                raise _cannot_print(node)
             self.items.append(_Look(node, self._add(seen)))
             return self._done[node.operands[0]]
         new = rebuild(node, tuple(self._done[arg] for arg in node.args))
@@ -190,8 +221,8 @@ class _Level:
         if isinstance(body, Graph) and has_probes(body.outputs):
             with errors.located(node.where):
                 return self._steps(node, new) if node.op is SCAN else self._branches(node, new)
-        if node.op is PART and node.args[0].op is SCAN and node.params["index"] == self._count(node.args[0]):
-            return PART(new.args[0], index=self._count(new.args[0]))
+        if node.op is PART and node.args[0] in self._parts:
+            return self._parts[node.args[0]][node.params["index"]]
         return new
 
     def _add(self, value: Node) -> int:
@@ -200,21 +231,52 @@ class _Level:
             self.values.append(value)
         return self._places[value]
 
-    def _count(self, scan: Node) -> int:
-        """The index of the result that says how many steps ran."""
-        return Roles.of(scan).stacks.stop
+    def _is_unplanned(self, size: Dimension) -> bool:
+        """Whether a step or a branch computes the size, so that it can give no result of so many rows."""
+        if self.around is None:
+            return False
+        inputs = self.around.params["body"].inputs
+        given = {inputs[i].dim_atom for i, _ in self.around.params["sizes"]}
+        computed = any(atom.kind == "value" and atom not in given for atom in types.atoms(size))
+        return computed or _is_unlimited(size)
 
     def _steps(self, node: Node, new: Node) -> Node:
         body, roles = new.params["body"], Roles.of(new)
-        inner = _Level(self.first + len(self.values))
+        inner = _Level(self.first + len(self.values), new)
         outputs = inner.outputs(body.outputs)
-        end = roles.stacks.stop
-        graph = Graph.of(body.inputs, [*outputs[:end], *inner.values, *outputs[end:]])
-        made = with_params(new, body=graph)
+        steps = _Steps(node, inner.items, None)
+        length, end = new.params["length"], roles.stacks.stop
+        bare = with_params(new, body=Graph.of(body.inputs, outputs))
+        if self._is_unplanned(length):
+            return self._any_step(steps, bare, {inner.first + k: value for k, value in enumerate(inner.values)})
+        ran = as_dim(PART(bare, index=end)) if _is_unlimited(length) else length
+        stacked = [*outputs[:end], *inner.values, *outputs[end:]]
+        made = with_params(new, body=Graph.of(body.inputs, stacked), length=ran)
+        whole = bare if _is_unlimited(length) else made
+        self._parts[node] = {i: PART(whole, index=i) for i in range(end)}
         self.values += [PART(made, index=end + k) for k in range(len(inner.values))]
-        count = self._add(PART(made, index=self._count(made))) if roles.until else None
-        self.items.append(_Steps(node, inner.items, count))
+        if roles.until:
+            self._parts[node][end] = PART(whole, index=Roles.of(whole).stacks.stop)
+            steps.count = self._add(PART(made, index=Roles.of(made).stacks.stop))
+        self.items.append(steps)
         return made
+
+    def _any_step(self, steps: _Steps, bare: Node, values: dict[int, Node]) -> Node:
+        """The loop `bare`, whose number of steps is not known before it runs: each assertion is a carry of it, whether
+        it has failed in any step. `values` of the step are those that the probes look at."""
+        from scanjit.rewrite.loop import OpenScan  # who asserts nothing there need not wait for the rewrites
+
+        loop, found = OpenScan.of(bare), []
+        for look, inside in steps.looks():
+            if look.node.op is PRINT:
+                raise _cannot_print(look.node)
+            (value,) = replace([values[look.value]], loop.same)
+            failed = ANY(value, axes=tuple(range(value.ndim))) if value.ndim else value
+            found.append((look.node, loop.add_carry(constant(np.False_), partial(apply, OR, failed)), inside))
+        done = loop.finish()
+        self._parts[steps.node] = done.parts()
+        self.items += [_Look(probe, self._add(done.carry(carry)), inside) for probe, carry, inside in found]
+        return done.node
 
     def _branches(self, node: Node, new: Node) -> Node:
         assert node.op is IFELSE
@@ -223,7 +285,7 @@ class _Level:
         levels, sides = [], []
         first = self.first + len(self.values)
         for outputs in (body.outputs[:half], body.outputs[half:]):
-            levels.append(_Level(first))
+            levels.append(_Level(first, new))
             sides.append(levels[-1].outputs(outputs))
             first += len(levels[-1].values)
         then, other = [(level.values, list(map(zeros_like, level.values))) for level in levels]

@@ -17,7 +17,8 @@ _SHORT = 60
 
 
 class Moment(NamedTuple):
-    """Where a run is inside an op with a graph of its own: in which step of a loop (counted from 0), at which row."""
+    """Where a run is inside an op with a graph of its own: in which step of a loop (from 0; -1 if that is not known),
+    at which row."""
 
     owner: Node
     number: int
@@ -120,7 +121,11 @@ def _arrays(values: Sequence[Any]) -> list[np.ndarray]:
 
 def described(at: At) -> str:
     """Where a run is, as text: the innermost step first. "" outside of all loops."""
-    return ", in ".join(f"step {m.number} of {_title(m.owner)}" for m in reversed(at) if m.owner.op is SCAN)
+    return ", in ".join(f"{_step(m)} of {_title(m.owner)}" for m in reversed(at) if m.owner.op is SCAN)
+
+
+def _step(moment: Moment) -> str:
+    return "a step" if moment.number < 0 else f"step {moment.number}"
 
 
 def _title(node: Node) -> str:

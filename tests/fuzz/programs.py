@@ -43,15 +43,19 @@ class Program:
         return [sizes | {twin: sizes[atom] for twin, atom in self.twins.items()} for sizes in self._sizes(rng, count)]
 
     def _sizes(self, rng: np.random.Generator, count: int) -> list[dict[Atom, int]]:
-        found = [self.sizes]
+        found = [self._limited(self.sizes)]
         while len(found) < count:
             sizes = {atom: int(rng.choice(SIZES)) for atom in self.sizes}
             if len(found) == 2:
                 sizes = dict.fromkeys(self.sizes, int(rng.integers(0, 2)))
-            while max(sizes.values(), default=0) > 0 and self._largest(sizes) > MOST_ELEMENTS:
-                sizes = {atom: min(number, max(sizes.values()) - 1) for atom, number in sizes.items()}
-            found.append(sizes)
+            found.append(self._limited(sizes))
         return found
+
+    def _limited(self, sizes: dict[Atom, int]) -> dict[Atom, int]:
+        """The sizes, the largest of them made smaller until no value has too many elements."""
+        while max(sizes.values(), default=0) > 0 and self._largest(sizes) > MOST_ELEMENTS:
+            sizes = {atom: min(number, max(sizes.values()) - 1) for atom, number in sizes.items()}
+        return sizes
 
     def _largest(self, sizes: dict[Atom, int]) -> int:
         """The most elements that a value outside of loops has, as far as sizes tell."""

@@ -185,3 +185,67 @@ def test_errors_of_the_arguments():
     for call in (lambda: sj.print_(x, 3), lambda: sj.assert_(x > 0, x, x)):
         with pytest.raises(sj.ArgumentError, match="the message is a text"):
             call()
+
+
+def checked(v):
+    return sj.assert_(v < 1.5, v)
+
+
+@pytest.mark.parametrize("check", [sj.print_, checked])
+def test_a_while_loop_without_a_limit(mode, check, capsys):
+    """Memory is planned before a loop runs; how many steps this one has is known after."""
+    x = sj.scalar("x")
+    f = sj.function([x], sj.while_loop(lambda z: z < x, lambda z: check(z) + 1, 0.0), mode=mode)
+    assert f(2.0) == 2
+    assert f(0.0) == 0
+    if check is sj.print_:
+        lines = capsys.readouterr().out.splitlines()
+        assert lines == ["h, in step 0 of scan 'while_loop': 0.0", "h, in step 1 of scan 'while_loop': 1.0"]
+    else:
+        with pytest.raises(sj.AssertError, match="in step 2 of scan 'while_loop'"):
+            f(3.0)
+
+
+COMPUTED = {
+    "while_loop": lambda n: sj.while_loop(lambda z: z < n, lambda z: checked(z) + 1.0, 0.0),
+    "scan": lambda n: sj.scan(lambda z: checked(z) + 1.0, outputs_info=0.0, n_steps=n).sum(),
+    "branch": lambda n: sj.ifelse(
+        n > 1, lambda: sj.while_loop(lambda z: z < n, lambda z: checked(z) + 1.0, 0.0), lambda: -1.0
+    ),
+    "branch inside": lambda n: sj.while_loop(
+        lambda z: z < n, lambda z: sj.ifelse(z > 0.5, lambda: checked(z), lambda: z) + 1.0, 0.0
+    ),
+    "loop inside": lambda n: sj.while_loop(
+        lambda z: z < n, lambda z: z + 1 + 0 * sj.scan(lambda k: checked(k * z), sj.arange(2)).sum(), 0.0
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_assertions_in_loops_whose_number_of_steps_a_step_computes(name, mode):
+    x = sj.lvector("x")
+    f = sj.function([x], sj.scan(COMPUTED[name], sequences=x, name="outer"), mode=mode)
+    expected = [-1, -1, 2] if name == "branch" else [1, 0, 3 if name == "scan" else 2]
+    assert f([1, 0, 2]).tolist() == expected
+    text = r"in (a step|step \d) of .*in step 1 of scan 'outer'\n  got: .*h < 1\.5 is false"
+    with pytest.raises(sj.AssertError, match=text):
+        f([1, 3, 0])
+
+
+def test_an_assertion_in_a_loop_without_a_limit_in_a_branch(mode):
+    x = sj.scalar("x")
+    f = sj.function([x], sj.ifelse(x > 1, lambda: COMPUTED["while_loop"](x), lambda: x), mode=mode)
+    assert (f(1.0), f(2.0)) == (1, 2)
+    with pytest.raises(sj.AssertError, match=r"in (a step|step 2) of scan 'while_loop'"):
+        f(3.0)
+
+
+def test_what_cannot_be_printed_is_refused():
+    x = sj.lvector("x")
+    loop = sj.scan(lambda n: sj.while_loop(lambda z: z < n, lambda z: sj.print_(z) + 1.0, 0.0), sequences=x)
+    array = sj.scan(lambda n: sj.print_(sj.arange(n)).sum(), sequences=x)
+    for wrong in (loop, array):
+        with pytest.raises(
+            sj.NotSupportedError, match=r"prints no more steps, .*(?s:.*)mode=\"reference\" prints them"
+        ):
+            sj.function([x], wrong, mode="emulate")
