@@ -17,15 +17,15 @@ from scanjit.types import Dimension
 
 def threads_apart(program: Program) -> Iterator[Problem]:
     """Of a nest that threads share, every store moves with the loop that they share. Where a load and a store begin at
-    one place, the same thread reads and writes there. A nest is not shared if two of the computed places that it
-    writes may be one."""
+    one place, the same thread reads and writes there. (A load in a loop of no steps is none.) A nest is not shared if
+    two of the computed places that it writes may be one."""
     for nest in nests(program):
         split = None if nest.tile is None else nest.tile.split
         if split is None or any(loop.size == 0 for loop in nest.space):
             continue
         if nest.sequential or any(store.indices and not store.apart for store in nest.stores):
             yield nest, "threads share a nest that writes at computed places"
-        accesses = list(nest.accesses())
+        accesses = [(access, writes) for access, writes in nest.accesses() if all(n.size != 0 for n in access.strides)]
         written: dict[tuple[Buffer, Dimension], Access] = {}
         for access, writes in accesses:
             if writes:
