@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from scanjit import errors
+from scanjit import errors, types
 from scanjit.onnx.extra import package
+from scanjit.types import Type
 
 DTYPES: dict[int, np.dtype] = {
     1: np.dtype("float32"),
@@ -21,23 +22,33 @@ DTYPES: dict[int, np.dtype] = {
     6: np.dtype("int32"),
     7: np.dtype("int64"),
     9: np.dtype("bool"),
+    10: np.dtype("float16"),
     11: np.dtype("float64"),
 }
-"""The dtypes by their numbers in `TensorProto.DataType`."""
-NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
+"""The dtypes by their numbers in `TensorProto.DataType`; bfloat16, which NumPy lacks, is number 16."""
+BFLOAT16 = 16
+_NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
 _FIELDS = {1: "float_data", 7: "int64_data", 11: "double_data"}
 _EXTERNAL = 1
 _MOST_AXES = 64
 
 
+def number_of(dtype: Any) -> int:
+    """The number of a dtype."""
+    dtype = np.dtype(dtype)
+    return BFLOAT16 if dtype.name == "bfloat16" else _NUMBERS[dtype]
+
+
 def dtype_of(number: int, what: str) -> np.dtype:
     """The dtype with this number, or an error that names it."""
+    if number == BFLOAT16:
+        return types.dtype_of("bfloat16")
     if number not in DTYPES:
         names = {value: name for name, value in package().TensorProto.DataType.items()}
         raise errors.DtypeError(
             f"{what} has a dtype that is not supported",
             got=names.get(number, f"the number {number}").lower(),
-            expected="one of " + ", ".join(map(str, DTYPES.values())),
+            expected="one of " + ", ".join(map(str, [*DTYPES.values(), "bfloat16"])),
         )
     return DTYPES[number]
 
@@ -52,17 +63,18 @@ def array_of(tensor: Any, folder: str | None) -> np.ndarray:
     if tensor.HasField("segment"):
         raise errors.NotSupportedError(f"{what} is split into segments")
     count = math.prod(shape)
+    kept = np.dtype("uint16") if Type(dtype).is_half else dtype  # a half is kept as its bits
     if tensor.data_location == _EXTERNAL:
-        flat = np.frombuffer(_external(tensor, what, count * dtype.itemsize, folder), dtype.newbyteorder("<"))
+        flat = np.frombuffer(_external(tensor, what, count * dtype.itemsize, folder), kept.newbyteorder("<"))
     elif tensor.HasField("raw_data"):
         _check_count(what, shape, count * dtype.itemsize, len(tensor.raw_data), "bytes")
-        flat = np.frombuffer(tensor.raw_data, dtype.newbyteorder("<"))
+        flat = np.frombuffer(tensor.raw_data, kept.newbyteorder("<"))
     else:
         values = getattr(tensor, _FIELDS.get(tensor.data_type, "int32_data"))
         _check_count(what, shape, count, len(values), "numbers")
         flat = np.array(values, np.dtype("int32") if tensor.data_type not in _FIELDS else dtype)
     with np.errstate(all="ignore"):
-        return flat.astype(dtype).reshape(shape)
+        return flat.astype(kept).view(dtype).reshape(shape)
 
 
 def _check_count(what: str, shape: tuple[int, ...], expected: int, got: int, unit: str) -> None:

@@ -7,6 +7,10 @@ What is not here has no equivalent in ONNX: random numbers, factorizations, gamm
 from scanjit.onnx.exporting import elementwise as e, fourier, loops, products, shapes as s
 from scanjit.onnx.exporting.convolutions import pooled
 from scanjit.onnx.exporting.writer import Rule
+from scanjit.onnx.tensors import BFLOAT16
+from scanjit.ops.narrow import LARGEST_INT8, LEAST_INT8
+
+INT8 = (LEAST_INT8, LARGEST_INT8)
 
 _SAME = "cos cosh det div equal erf exp log neg pow sigmoid sign sin sinh softplus sqrt sub tan tanh".split()
 """Ops that ONNX has by the same name, but for the capital letter."""
@@ -18,6 +22,7 @@ TABLE: dict[str, Rule] = {
     **dict.fromkeys(_NOT_COMPUTED, e.same),
     **{name: s.reduction(f"Reduce{name.capitalize()}") for name in ("min", "prod")},
     "max": pooled("ReduceMax"),
+    "supremum": s.reduction("ReduceMax"),
     "sum": pooled("ReduceSum"),
     # arithmetic
     "abs": lambda w, node, x: x if node.type.kind.never_negative else w.op("Abs", x),
@@ -63,6 +68,9 @@ TABLE: dict[str, Rule] = {
     "xor": e.bitwise("Xor"),
     # dtypes, and ops that pass their operand on
     "cast": lambda w, node, x: w.cast(x, node.dtype),
+    "keep": lambda w, node, x: w.cast(x, node.dtype),
+    "round_bfloat16": lambda w, node, x: w.cast(w.op("Cast", x, to=BFLOAT16), node.dtype),
+    "round_int8": lambda w, node, x: w.op("Clip", w.op("Round", x), *(w.constant(k, node.dtype) for k in INT8)),
     "constant": lambda w, node: w.constant(node.params["data"].array),
     "custom": lambda w, node, *operands: operands[: node.params["results"]],
     # shapes and indices

@@ -95,7 +95,7 @@ def encoded(model: Any, weights: Mapping[str, Weight], beside: str | None) -> It
 
 def _head(name: str, weight: Weight) -> dict[str, Any]:
     """The fields of a TensorProto without its data."""
-    return {"name": name, "data_type": tensors.NUMBERS[weight.dtype], "dims": weight.shape}
+    return {"name": name, "data_type": tensors.number_of(weight.dtype), "dims": weight.shape}
 
 
 def _begins(field: int, length: int) -> bytes:

@@ -84,7 +84,9 @@ class Writer:
         key = (str(array.dtype), array.shape, array.tobytes())
         found = self._known("_constants", key)
         if found is None:
-            tensor = package().numpy_helper.from_array(np.array(array, order="C"))
+            array = np.array(array, order="C")
+            number = tensors.number_of(array.dtype)
+            tensor = package().helper.make_tensor("", number, array.shape, array.tobytes(), raw=True)
             found = self._constants[key] = self.op("Constant", value=tensor)
         return found
 
@@ -100,7 +102,7 @@ class Writer:
 
     def cast(self, name: str, dtype: Any) -> str:
         """Another dtype."""
-        return self.op("Cast", name, to=tensors.NUMBERS[np.dtype(dtype)])
+        return self.op("Cast", name, to=tensors.number_of(dtype))
 
     def where(self, condition: str, a: str, b: str, dtype: Any) -> str:
         """`where(condition, a, b)`. Runtimes lack it for bools: there it is made of And, Or and Not."""
@@ -267,7 +269,7 @@ class Writer:
         """The declaration of an input or an output. If no shape is given, the sizes that are numbers are declared."""
         if shape is None:
             shape = [dim if isinstance(dim, int) else None for dim in type_.shape]
-        return package().helper.make_tensor_value_info(name, tensors.NUMBERS[type_.dtype], shape)
+        return package().helper.make_tensor_value_info(name, tensors.number_of(type_.dtype), shape)
 
 
 class _Seen:
