@@ -9,9 +9,9 @@ from tests.onnx.support import onnx, runtime
 
 pytest.importorskip("ml_dtypes")
 
-import scanjit as sj  # noqa: E402
-import scanjit.onnx as sjo  # noqa: E402
-from scanjit.kinds import named_dtype  # noqa: E402
+import scanjit as sj
+import scanjit.onnx as sjo
+from scanjit.kinds import named_dtype
 
 rng = np.random.default_rng(0)
 
@@ -54,12 +54,33 @@ def test_halves_that_are_written_as_numbers() -> None:
     """Files may hold the bits of halves as integers in place of bytes."""
     for number, name in ((10, "float16"), (16, "bfloat16")):
         values = np.array([0.5, -2, 65504 if number == 10 else 3e38], named_dtype(name))
-        tensor = onnx.TensorProto(data_type=number, dims=[3], int32_data=values.view(np.uint16).astype(np.int32).tolist())
+        tensor = onnx.TensorProto(
+            data_type=number, dims=[3], int32_data=values.view(np.uint16).astype(np.int32).tolist()
+        )
         graph = onnx.helper.make_graph(
-            [onnx.helper.make_node("Constant", [], ["c"], value=tensor), onnx.helper.make_node("Cast", ["c"], ["y"], to=1)],
+            [
+                onnx.helper.make_node("Constant", [], ["c"], value=tensor),
+                onnx.helper.make_node("Cast", ["c"], ["y"], to=1),
+            ],
             "halves",
             [],
             [onnx.helper.make_tensor_value_info("y", 1, [3])],
         )
         model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)])
         np.testing.assert_array_equal(sjo.load(model).function(mode="reference")(), values.astype(np.float32))
+
+
+def test_a_model_of_float16_throughout() -> None:
+    half, helper = np.float16, onnx.helper
+    w = normal(6, 3).astype(half)
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["z"]),
+        helper.make_node("Softmax", ["z"], ["y"], axis=-1),
+    ]
+    made = {name: helper.make_tensor_value_info(name, 10, shape) for name, shape in (("x", ["n", 6]), ("y", ["n", 3]))}
+    graph = helper.make_graph(nodes, "half", [made["x"]], [made["y"]], [onnx.numpy_helper.from_array(w, "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    given = normal(5, 6).astype(half)
+    found = sjo.load(model).function(mode="reference")(given)
+    assert found.dtype == half
+    np.testing.assert_allclose(found.astype(float), by_runtime(model, given).astype(float), rtol=0, atol=2e-3)
