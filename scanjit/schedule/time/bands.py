@@ -15,6 +15,10 @@ No statement reads or writes anything of one series while it computes another. I
 
 and `h` has 64 columns, which stay in the cache, instead of 2,000. Several threads take bands of their own,
 each with a copy of `h`.
+
+Linear scans, such as running sums, fill vectors with the steps of one series (see `scanjit.schedule.tiles.linear`).
+Where the number of series is not known, a second `Blocks` is for calls with fewer of them than a vector has lanes: each
+of its bands is one series.
 """
 
 from __future__ import annotations
@@ -44,6 +48,8 @@ from scanjit.schedule.nests import (
 )
 from scanjit.schedule.nests.plan import Plan
 from scanjit.schedule.threads.rows import own_loop
+from scanjit.schedule.tiles.estimates import lanes_of
+from scanjit.schedule.tiles.linear import linear
 from scanjit.schedule.tiles.products import factors
 from scanjit.schedule.time.flow import Flow, plan_of, scans_of
 from scanjit.target import Target
@@ -67,7 +73,7 @@ def in_bands(program: Program) -> Program:
     while (group := _next_group(suite, tried)) is not None:
         band, suite = group.band(program.target), list(group.flow.statements)
         if band is not None:
-            suite = group.cut(band)
+            suite = group.cut(band, program.target)
             names = ", ".join(sorted({buffer.name for buffer in group.short}))
             scans = len(scans_of(group.members))
             notes.append(f"{scans} scans go through all steps for {band} points at a time, with memory for {names}")
@@ -137,22 +143,39 @@ class _Group:
         outside = [access for access, _ in scan.accesses() if access.buffer not in self.short]
         return any(access.strides.get(points) == 1 and scan.time in access.strides for access in outside)
 
-    def cut(self, band: Dimension) -> list[Statement]:
+    def cut(self, band: Dimension, target: Target) -> list[Statement]:
         """The statements of the suite: what members need, the members in bands, and the rest."""
         before, after = list[Statement](), list[Statement]()
         for statement in self.flow.statements:
             if statement not in self.members:
                 later = not self.flow.below[statement].isdisjoint(self.members)
                 (after if later else before).append(statement)
+        few = self._few(target)
+        single = [] if few is None else [self._bands(1, few)]
+        return [*before, *single, self._bands(band, self.size if few is None else self.size - few), *after]
+
+    def _few(self, target: Target) -> Dimension | None:
+        """All points in calls where these fill no vector, else 0. None if no vector can be filled with steps."""
+        scans = [nest for nest in self.members if nest.time is not None]
+        lanes = max(lanes_of(scan, target) for scan in scans)
+        alone = self._band(1, types.counter("first"), 1)
+        fewer = types.minimum(types.maximum(lanes - self.size, 0), 1)
+        linear_alone = all(linear(alone.nest(scan, self.members[scan])) is not None for scan in scans)
+        return self.size * fewer if linear_alone and not isinstance(fewer, int) else None
+
+    def _bands(self, band: Dimension, total: Dimension) -> Blocks:
+        """The members in bands of so many points, until `total` of them are computed."""
+        first, count = types.counter("first"), types.counter("points")
+        made = self._band(band, first, 1 if band == 1 else count)
+        inside = tuple(made.nest(nest, loop) for nest, loop in self.members.items())
+        size = types.maximum(band, 1)
+        rows = OwnRows(-(-total // size), 1, types.counter("apart"), types.anonymous_size("copies"))
+        return Blocks(total, size, first, count, inside, own_rows=rows, copy=types.counter("copy"))
+
+    def _band(self, band: Dimension, first: Dimension, count: Dimension) -> _Band:
         shapes = {b: (*b.shape[:axis], band, *b.shape[axis + 1 :]) for b, axis in self.short.items()}
         short = {buffer: changed(buffer, shape=shape) for buffer, shape in shapes.items()}
-        first, count = types.counter("first"), types.counter("points")
-        bands = _Band(self.size, self.steps, short, band, first, count)
-        inside = tuple(bands.nest(nest, loop) for nest, loop in self.members.items())
-        size = types.maximum(band, 1)
-        rows = OwnRows(-(-self.size // size), 1, types.counter("apart"), types.anonymous_size("copies"))
-        blocks = Blocks(self.size, size, first, count, inside, own_rows=rows, copy=types.counter("copy"))
-        return [*before, blocks, *after]
+        return _Band(self.size, self.steps, short, band, first, count)
 
 
 @dataclass(frozen=True)
@@ -170,6 +193,7 @@ class _Band:
     def nest(self, nest: Nest, points: NestLoop) -> Nest:
         """A nest for these points."""
         new = NestLoop(self.count)
+        alone = self.count == 1
 
         def loops(loop: NestLoop) -> NestLoop:
             return new if loop is points else loop
@@ -177,10 +201,11 @@ class _Band:
         def access(old: Access) -> Access:
             moved = {loop: self._length(old.buffer, step) for loop, step in old.strides.items()}
             offset = self._offset(old.buffer, old.offset, old.strides.get(points, 0))
-            strides = {loops(loop): step for loop, step in moved.items()}
+            strides = {loops(loop): step for loop, step in moved.items() if not (alone and loop is points)}
             return changed(old, buffer=self.short.get(old.buffer, old.buffer), offset=offset, strides=strides)
 
-        made = nest.rebuilt(access, loops, map(loops, nest.space))
+        space = [loops(loop) for loop in nest.space if not (alone and loop is points)]
+        made = nest.rebuilt(access, loops, space)
         return made if nest.plan is None else changed(made, plan=self._plan(nest.plan))
 
     def _plan(self, plan: Plan) -> Plan:
