@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
+
+import numba
 
 import scanjit as st
 from scanjit import errors
@@ -33,3 +36,37 @@ def batched(b: Builder) -> Node | None:
             raise
         return None  # each row would have a result of another size
     return made if made.ndim <= 4 and b.count(made.type.shape) <= 1500 else None
+
+
+def _damped(x: Any, y: Any) -> Any:
+    return x / (1 + x * x) + 0.5 * y
+
+
+def _damped_vjp(g: Node, z: Node, x: Node, y: Node) -> tuple[Node, Node]:
+    return g * (1 - x * x) / (1 + x * x) ** 2, 0.5 * g
+
+
+def _echo(x: Any) -> Any:
+    found = x.copy()
+    found[1:] += 0.5 * x[:-1]
+    return found
+
+
+def _echo_vjp(g: Node, y: Node, x: Node) -> Node:
+    return g + 0.5 * st.concatenate([g, st.zeros_like(g)])[1:][: g.shape[0]]
+
+
+@cache
+def _compiled(dtype: str) -> Any:
+    """A function of numbers of a dtype, and one of arrays."""
+    of_numbers = st.from_numba(numba.njit(_damped), result=dtype, vjp=_damped_vjp)
+    return of_numbers, st.from_numba(numba.njit(_echo), result=lambda x: x, vjp=_echo_vjp)
+
+
+def guest(b: Builder) -> Node:
+    """A function that Numba compiled, of numbers or of arrays, with its derivative."""
+    x = b.some("f")
+    of_numbers, of_arrays = _compiled(str(x.dtype))
+    if x.ndim and b.chance(0.5):
+        return of_arrays(x)
+    return of_numbers(x, st.cast(b.mate(x, "f"), x.dtype))

@@ -11,7 +11,7 @@ import scanjit as st
 from scanjit.ir import Node, dim_node
 from scanjit.types import Dim
 from tests.fuzz.builder import Builder, joins
-from tests.fuzz.functions import batched
+from tests.fuzz.functions import batched, guest
 from tests.fuzz.loops import PRODUCTIONS as LOOPS
 from tests.fuzz.moving import moving
 from tests.fuzz.order import ordered, searched
@@ -606,6 +606,7 @@ TABLE: tuple[tuple[float, Callable[[Builder], Node | None]], ...] = (
     (1, complex_numbers),
     (0.5, transform),
     (0.7, batched),
+    (0.3, guest),
     *LOOPS,
 )
 WEIGHED = ([production for _, production in TABLE], [weight for weight, _ in TABLE])
