@@ -20,26 +20,23 @@ What `table` has: see `scanjit.ops.passes`.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from scanjit.codegen.lines import LOOK, indented
 from scanjit.codegen.names import suffix
+from scanjit.codegen.pairs import Pair, Pairs
 from scanjit.codegen.source import Parameters, Source
 from scanjit.ops.passes import FOUND, LARGEST_FACTOR, Number, factors, is_written_out, table_of
 from scanjit.schedule.nests import Fourier, NestLoop, RootsOfUnity, Tile
-from scanjit.signatures import DType
 
-Pair = tuple[str, str]
-"""The names of a real and an imaginary part."""
 Given = Callable[[Number], Pair]
 Put = Callable[[Number, Pair], None]
 
 
 def fourier_source(job: Fourier, lanes: int) -> Source:
     """The source of a function that transforms rows. Threads share the rows."""
-    return _Writer(job.result.buffer.dtype, lanes, job.sign).source(job)
+    return _Writer(job, lanes).source(job)
 
 
 def roots_source(job: RootsOfUnity, lanes: int) -> Source:
@@ -122,38 +119,18 @@ def _choose_radix() -> list[str]:
 class _Writer:
     """Writes the lines of a transform."""
 
-    def __init__(self, dtype: DType, lanes: int, sign: int) -> None:
-        self.dtype, self.lanes, self.sign, self.size = dtype, lanes, sign, dtype.itemsize
+    def __init__(self, job: Fourier, lanes: int) -> None:
+        dtype = job.result.buffer.dtype
+        self.dtype, self.lanes, self.sign, self.size = dtype, lanes, job.sign, dtype.itemsize
         self.parameters = Parameters()
-        self.n, self.plane, self.known = "", "", False
-        self.places: list[str] = []
-        self.lines: list[str] = []
-        self.depth = 1
-        self.names = 0
-
-    def add(self, *lines: str) -> None:
-        """Write lines."""
-        self.lines += ["    " * self.depth + line for line in lines]
-
-    def new(self, value: str) -> str:
-        """Give a value a name."""
-        self.names += 1
-        self.add(f"v{self.names} = {value}")
-        return f"v{self.names}"
-
-    def block(self, head: str, write: Callable[[], None]) -> None:
-        """Write a block."""
-        self.add(head)
-        self.depth += 1
-        write()
-        self.depth -= 1
+        self.places = [self.parameters.address(ref.buffer, ref.offset) for ref, _ in job.arrays]
+        self.n, self.known = self.parameters.number(job.length), isinstance(job.length, int)
+        self.pairs = Pairs(dtype, lanes, job.sign, self.n if self.known else "m")
+        self.add, self.new, self.block = self.pairs.add, self.pairs.new, self.pairs.block
 
     def source(self, job: Fourier) -> Source:
         """The loop over rows."""
-        self.places = [self.parameters.address(ref.buffer, ref.offset) for ref, _ in job.arrays]
         length = job.length
-        self.n = self.plane = self.parameters.number(length)
-        self.known = isinstance(length, int)
         if isinstance(length, int):
             self.add(f"kept = stack({2 * 8 * 8 * self.size})")
             self.block("for row in range(begin, end):", partial(self._known_row, job, length))
@@ -161,7 +138,7 @@ class _Writer:
             self.add(*_find_length(self.n))
             self.block("for band in range(begin, end):", partial(self._band, job))
         tile = Tile(split=NestLoop(job.pieces))
-        return self.parameters.source(job.title, self.lines, ["begin", "end", "line"], tile=tile)
+        return self.parameters.source(job.title, self.pairs.lines, ["begin", "end", "line"], tile=tile)
 
     # ---- passes -----------------------------------------------------------------------------------------------------
 
@@ -205,58 +182,53 @@ class _Writer:
         around = ""
         if mask:
             around = self.new(f"reversed_lanes({mask}, {mask})")
-        x = self._element(here, "k", wide, mask, paired)
-        y = self._element(here, f"{n - wide + 1} - k", wide, around, paired)
+        x = self.pairs.element(here, "k", wide, mask, paired)
+        y = self.pairs.element(here, f"{n - wide + 1} - k", wide, around, paired)
         return x, (self.new(f"reversed_lanes({y[0]}, {y[0]})"), self.new(f"reversed_lanes({y[1]}, {y[1]})"))
 
     def _halves_joined(self, x: Pair, y: Pair, n: int, whole: int, wide: int, mask: str) -> tuple[Pair, Pair]:
         """`x + conj(y)`, and `x - conj(y)` times the powers of the root of order 2n from k on."""
         place = f"table + ({whole} + k)*{self.size}"
         power = (
-            self.new(self._load(place, wide, mask)),
-            self.new(self._load(f"{place} + {(n + 1) * self.size}", wide, mask)),
+            self.new(self.pairs.load(place, wide, mask)),
+            self.new(self.pairs.load(f"{place} + {(n + 1) * self.size}", wide, mask)),
         )
         total = self.new(f"{x[0]} + {y[0]}"), self.new(f"{x[1]} - {y[1]}")
-        return total, self._times((self.new(f"{x[0]} - {y[0]}"), self.new(f"{x[1]} + {y[1]}")), power)
+        return total, self.pairs.times((self.new(f"{x[0]} - {y[0]}"), self.new(f"{x[1]} + {y[1]}")), power)
 
     def _to_half(self, n: int, whole: int) -> None:
         """The half spectrum of real numbers: even and odd ones were transformed as real and imaginary parts."""
-        first = self._element("spare", "0", 1, "", False)
+        first = self.pairs.element("spare", "0", 1, "", False)
         zero = self.new(f"{first[0]} * 0.0")
         for k, sign in ((0, "+"), (n, "-")):
-            self._paired_store("result", str(k), (self.new(f"{first[0]} {sign} {first[1]}"), zero), 1, "")
+            self.pairs.paired_store("result", str(k), (self.new(f"{first[0]} {sign} {first[1]}"), zero), 1, "")
 
         def vectors(mask: str) -> None:
-            wide = self._wide_until(n - 1)
+            wide = self.pairs.wide_until(n - 1)
             (a, b), (c, d) = self._halves_joined(*self._mirrored("spare", n, wide, mask, False), n, whole, wide, mask)
             pair = self.new(f"({a} + {d})*0.5"), self.new(f"({b} - {c})*0.5")
-            self._paired_store("result", "k", pair, wide, mask)
+            self.pairs.paired_store("result", "k", pair, wide, mask)
 
-        self._vectors("k", n - 1, self._wide_until(n - 1), vectors, 1)
+        self.pairs.vectors("k", n - 1, self.pairs.wide_until(n - 1), vectors, 1)
 
     def _from_half(self, n: int, whole: int, there: str) -> None:
         """The other way round, before the passes."""
-        first, last = (self._element("given", k, 1, "", True) for k in ("0", str(n)))
+        first, last = (self.pairs.element("given", k, 1, "", True) for k in ("0", str(n)))
         pair = self.new(f"{first[0]} + {last[0]}"), self.new(f"{first[0]} - {last[0]}")
-        self._result(there, "0", pair, 1, "", False)
+        self.pairs.result(there, "0", pair, 1, "", False)
 
         def vectors(mask: str) -> None:
-            wide = self._wide_until(n - 1)
+            wide = self.pairs.wide_until(n - 1)
             (a, b), (c, d) = self._halves_joined(*self._mirrored("given", n, wide, mask, True), n, whole, wide, mask)
-            self._result(there, "k", (self.new(f"{a} - {d}"), self.new(f"{b} + {c}")), wide, mask, False)
+            self.pairs.result(there, "k", (self.new(f"{a} - {d}"), self.new(f"{b} + {c}")), wide, mask, False)
 
-        self._vectors("k", n - 1, self._wide_until(n - 1), vectors, 1)
-
-    def _wide_until(self, count: int) -> int:
-        """Lanes for so many elements."""
-        return min(self.lanes, 1 << max(count - 1, 0).bit_length())
+        self.pairs.vectors("k", n - 1, self.pairs.wide_until(n - 1), vectors, 1)
 
     def _band(self, job: Fourier) -> None:
         """Rows of a length that is found, in turns: a row takes one. As a convolution it takes two; a turn before all
         rows transforms the chirp."""
         rows, bands, n, size = self.parameters.number(job.rows), self.parameters.number(job.pieces), self.n, self.size
         *_, spare, table = self.places
-        self.plane = "m"
         self.add(
             f"low = {rows}*band//{bands}",
             f"turns = {rows}*(band + 1)//{bands} - low",
@@ -306,23 +278,27 @@ class _Writer:
         """Make planes of the pairs of a row."""
 
         def vectors(mask: str) -> None:
-            self._result("here", "i", self._paired_load("given", "i", self.lanes, mask), self.lanes, mask, False)
+            self.pairs.result(
+                "here", "i", self.pairs.paired_load("given", "i", self.lanes, mask), self.lanes, mask, False
+            )
 
-        self._vectors("i", self.n, self.lanes, vectors)
+        self.pairs.vectors("i", self.n, self.lanes, vectors)
 
     def _paired(self) -> None:
         """Make pairs of the planes."""
 
         def vectors(mask: str) -> None:
-            self._paired_store("result", "i", self._element("here", "i", self.lanes, mask, False), self.lanes, mask)
+            self.pairs.paired_store(
+                "result", "i", self.pairs.element("here", "i", self.lanes, mask, False), self.lanes, mask
+            )
 
-        self._vectors("i", self.n, self.lanes, vectors)
+        self.pairs.vectors("i", self.n, self.lanes, vectors)
 
     def _power(self, table: str, mask: str) -> Pair:
         """The chirp from i on, for a positive sign."""
         place = f"{table} + i*{self.size}"
         real, imaginary = (f"{place}{more}" for more in ("", f" + {self.n}*{self.size}"))
-        return self.new(self._load(real, self.lanes, mask)), self.new(self._load(imaginary, self.lanes, mask))
+        return self.new(self.pairs.load(real, self.lanes, mask)), self.new(self.pairs.load(imaginary, self.lanes, mask))
 
     def _chirp(self, table: str) -> None:
         """The chirp of the other sign, which is the same around 0."""
@@ -330,53 +306,55 @@ class _Writer:
         def vectors(mask: str) -> None:
             real, imaginary = self._power(table, mask)
             pair = (real, self.new(f"-{imaginary}") if self.sign > 0 else imaginary)
-            self._result("here", "i", pair, self.lanes, mask, False)
+            self.pairs.result("here", "i", pair, self.lanes, mask, False)
 
-        self._vectors("i", self.n, self.lanes, vectors)
+        self.pairs.vectors("i", self.n, self.lanes, vectors)
         self._zeros(self.n, f"m - 2*{self.n} + 1")
 
         def mirrored() -> None:
-            self._result("here", "m - i", self._element("here", "i", 1, "", False), 1, "", False)
+            self.pairs.result("here", "m - i", self.pairs.element("here", "i", 1, "", False), 1, "", False)
 
         self.block(f"for i in range(1, {self.n}):", mirrored)
 
     def _zeros(self, start: str, count: str) -> None:
         """So many zeros behind others."""
         self.add(f"more = {count}", f"zero = splat_{suffix(self.dtype, self.lanes)}(0.0)")
-        self._vectors(
+        self.pairs.vectors(
             "i",
             "more",
             self.lanes,
-            lambda mask: self._result("here", f"{start} + i", ("zero", "zero"), self.lanes, mask, False),
+            lambda mask: self.pairs.result("here", f"{start} + i", ("zero", "zero"), self.lanes, mask, False),
         )
 
     def _with_chirp(self, table: str) -> None:
         """A row times the chirp, and zeros."""
 
         def vectors(mask: str) -> None:
-            x = self._paired_load("given", "i", self.lanes, mask)
-            self._result("here", "i", self._times(x, self._power(table, mask)), self.lanes, mask, False)
+            x = self.pairs.paired_load("given", "i", self.lanes, mask)
+            self.pairs.result("here", "i", self.pairs.times(x, self._power(table, mask)), self.lanes, mask, False)
 
-        self._vectors("i", self.n, self.lanes, vectors)
+        self.pairs.vectors("i", self.n, self.lanes, vectors)
         self._zeros(self.n, f"m - {self.n}")
 
     def _kept(self) -> None:
         """Keep the transform of the chirp."""
 
         def vectors(mask: str) -> None:
-            self._result("kept", "i", self._element("here", "i", self.lanes, mask, False), self.lanes, mask, False)
+            self.pairs.result(
+                "kept", "i", self.pairs.element("here", "i", self.lanes, mask, False), self.lanes, mask, False
+            )
 
-        self._vectors("i", "m", self.lanes, vectors)
+        self.pairs.vectors("i", "m", self.lanes, vectors)
 
     def _multiplied(self) -> None:
         """The product with the transform of the chirp. Its planes are exchanged."""
 
         def vectors(mask: str) -> None:
-            (a, b), (c, d) = (self._element(name, "i", self.lanes, mask, False) for name in ("here", "kept"))
+            (a, b), (c, d) = (self.pairs.element(name, "i", self.lanes, mask, False) for name in ("here", "kept"))
             pair = self.new(f"{b}*{c} + {a}*{d}"), self.new(f"{a}*{c} - {b}*{d}")
-            self._result("here", "i", pair, self.lanes, mask, False)
+            self.pairs.result("here", "i", pair, self.lanes, mask, False)
 
-        self._vectors("i", "m", self.lanes, vectors)
+        self.pairs.vectors("i", "m", self.lanes, vectors)
 
     def _without_chirp(self, table: str) -> None:
         """Pairs from exchanged planes, times the chirp."""
@@ -384,11 +362,11 @@ class _Writer:
         self.add(f"share = splat_{kind}(1.0) / cast_{kind}(splat_i64x{self.lanes}(m))")
 
         def vectors(mask: str) -> None:
-            imaginary, real = self._element("here", "i", self.lanes, mask, False)
+            imaginary, real = self.pairs.element("here", "i", self.lanes, mask, False)
             x = self.new(f"{real}*share"), self.new(f"{imaginary}*share")
-            self._paired_store("result", "i", self._times(x, self._power(table, mask)), self.lanes, mask)
+            self.pairs.paired_store("result", "i", self.pairs.times(x, self._power(table, mask)), self.lanes, mask)
 
-        self._vectors("i", self.n, self.lanes, vectors)
+        self.pairs.vectors("i", self.n, self.lanes, vectors)
 
     def _either(self, radix: int) -> None:
         """A pass of a row whose length is found: the first, or a later one."""
@@ -411,26 +389,26 @@ class _Writer:
         """Vectors along `left`. A square of elements is transposed, so that it is stored in whole vectors."""
         wide = radix if isinstance(radix, int) and radix in (4, 8) and radix <= self.lanes else self.lanes
         if isinstance(left, int):
-            wide = min(wide, self._wide_until(left))
+            wide = min(wide, self.pairs.wide_until(left))
 
         def transforms(mask: str) -> None:
             def given(r: Number) -> Pair:
-                return self._element(here, f"{r}*{left} + l", wide, mask, paired[0])
+                return self.pairs.element(here, f"{r}*{left} + l", wide, mask, paired[0])
 
             def put(k: Number, y: Pair) -> None:
-                self._column(there, radix, k, y, wide, mask, paired[1])
+                self.pairs.column(there, radix, k, y, wide, mask, paired[1])
 
             if not is_written_out(radix):
                 self._sums(radix, offset, wide, given, put)
                 return
-            ys = self._short([given(r) for r in range(int(radix))])
+            ys = self.pairs.short([given(r) for r in range(int(radix))])
             if wide == radix and self.known and not mask and not paired[1]:
-                self._transposed(ys, there, radix)
+                self.pairs.transposed(ys, there, radix)
             else:
                 for k, y in enumerate(ys):
                     put(k, y)
 
-        self._vectors("l", left, wide, transforms)
+        self.pairs.vectors("l", left, wide, transforms)
 
     def _later_pass(
         self, radix: Number, left: Number, done: Number, offset: int, here: str, there: str, paired: bool
@@ -443,21 +421,21 @@ class _Writer:
         def columns(mask: str) -> None:
             def power(r: Number) -> Pair:
                 place = f"table + ({offset} + 2*({r} - 1)*{done} + s)*{self.size}"
-                real = self.new(self._load(place, wide, mask))
-                return real, self.new(self._load(f"{place} + {done}*{self.size}", wide, mask))
+                real = self.new(self.pairs.load(place, wide, mask))
+                return real, self.new(self.pairs.load(f"{place} + {done}*{self.size}", wide, mask))
 
             def given(r: Number) -> Pair:
-                return self._element(here, f"({r}*{left} + l)*{done} + s", wide, mask, False)
+                return self.pairs.element(here, f"({r}*{left} + l)*{done} + s", wide, mask, False)
 
             def turned(r: Number) -> Pair:
-                return self._times(given(r), power(r)) if r else given(r)
+                return self.pairs.times(given(r), power(r)) if r else given(r)
 
             def put(k: Number, y: Pair) -> None:
-                self._result(there, f"(l*{radix} + {k})*{done} + s", y, wide, mask, paired)
+                self.pairs.result(there, f"(l*{radix} + {k})*{done} + s", y, wide, mask, paired)
 
             def written_out() -> None:
                 first, *rest = [given(r) for r in range(int(radix))]
-                for k, y in enumerate(self._short([first, *map(self._times, rest, powers)])):
+                for k, y in enumerate(self.pairs.short([first, *map(self.pairs.times, rest, powers)])):
                     put(k, y)
 
             every = f"for l in range({left}):"
@@ -468,145 +446,7 @@ class _Writer:
                 start = f"{offset} + 2*({radix} - 1)*{done}"
                 self.block(every, lambda: self._sums(radix, start, wide, turned, put))
 
-        self._vectors("s", done, wide, columns)
-
-    def _vectors(self, name: str, count: Number, wide: int, body: Callable[[str], None], first: int = 0) -> None:
-        """A loop over so many elements in vectors. The last one has a mask, if elements are left for it. If the number
-        is known, `first` may be another one than 0."""
-        if isinstance(count, int):
-            whole = count // wide * wide
-            if whole:
-                self.block(f"for {name} in range({first}, {first + whole}, {wide}):", lambda: body(""))
-            if count > whole:
-                self.add(f"{name} = {first + whole}", f"mask{wide} = head_x{wide}({count - whole})")
-                body(f"mask{wide}")
-            return
-        self.add(f"whole = {count} // {wide} * {wide}")
-        self.block(f"for {name} in range(0, whole, {wide}):", lambda: body(""))
-        if wide > 1:
-
-            def rest() -> None:
-                self.add(f"{name} = whole", f"mask{wide} = head_x{wide}({count} - whole)")
-                body(f"mask{wide}")
-
-            self.block(f"if whole < {count}:", rest)
-
-    # ---- memory -----------------------------------------------------------------------------------------------------
-
-    def _load(self, place: str, wide: int, mask: str) -> str:
-        kind = suffix(self.dtype, wide)
-        return f"load_masked_{kind}({place}, {mask})" if mask else f"load_{kind}({place})"
-
-    def _store(self, place: str, value: str, mask: str) -> None:
-        self.add(f"store_masked({place}, {value}, {mask})" if mask else f"store({place}, {value})")
-
-    def _halves(self, place: str, wide: int, mask: str) -> list[tuple[str, str]]:
-        """The places and masks of the two vectors that hold pairs."""
-        if mask:
-            self.add(f"low{wide} = paired_low({mask}, {mask})", f"high{wide} = paired_high({mask}, {mask})")
-        masks = (f"low{wide}", f"high{wide}") if mask else ("", "")
-        return list(zip((place, f"{place} + {wide * self.size}"), masks, strict=True))
-
-    def _paired_load(self, base: str, index: str, wide: int, mask: str) -> Pair:
-        halves = self._halves(f"{base} + ({index})*{2 * self.size}", wide, mask)
-        both = ", ".join([self.new(self._load(place, wide, half)) for place, half in halves])
-        return self.new(f"evens({both})"), self.new(f"odds({both})")
-
-    def _paired_store(self, base: str, index: str, pair: Pair, wide: int, mask: str) -> None:
-        halves = self._halves(f"{base} + ({index})*{2 * self.size}", wide, mask)
-        for (place, half), name in zip(halves, ("paired_low", "paired_high"), strict=True):
-            self._store(place, f"{name}({', '.join(pair)})", half)
-
-    def _element(self, base: str, index: str, wide: int, mask: str, paired: bool) -> Pair:
-        if paired:
-            return self._paired_load(base, index, wide, mask)
-        place = f"{base} + ({index})*{self.size}"
-        real = self.new(self._load(place, wide, mask))
-        return real, self.new(self._load(f"{place} + {self.plane}*{self.size}", wide, mask))
-
-    def _result(self, base: str, index: str, pair: Pair, wide: int, mask: str, paired: bool) -> None:
-        if paired:
-            self._paired_store(base, index, pair, wide, mask)
-            return
-        place = f"{base} + ({index})*{self.size}"
-        for value, more in zip(pair, ("", f" + {self.plane}*{self.size}"), strict=True):
-            self._store(place + more, value, mask)
-
-    def _column(
-        self, base: str, radix: int | str, k: int | str, pair: Pair, wide: int, mask: str, paired: bool
-    ) -> None:
-        """Store what the first pass makes of one frequency `k`: each lane belongs to another l."""
-        each, apart = (2 * self.size, str(self.size)) if paired else (self.size, f"{self.plane}*{self.size}")
-        mask = mask or f"head_x{wide}({wide})"
-        place = f"{base} + (l*{radix} + {k})*{each}"
-        for value, more in zip(pair, ("", f" + {apart}"), strict=True):
-            self.add(f"store_strided({place}{more}, {radix}*{each}, {value}, {mask})")
-
-    def _transposed(self, ys: Sequence[Pair], there: str, radix: int) -> None:
-        """Store what the first pass makes of a square of elements."""
-        for part in (0, 1):
-            for k, y in enumerate(ys):
-                self.add(f"store(kept + {(part * 8 + k) * 8 * self.size}, {y[part]})")
-            place = f"{there} + l*{radix * self.size}" + (f" + {self.n}*{self.size}" if part else "")
-            operands = f"{place}, {radix * self.size}, kept + {part * 64 * self.size}, {8 * self.size}"
-            self.add(f"transpose_{suffix(self.dtype, radix)}({operands})")
-
-    # ---- arithmetic -------------------------------------------------------------------------------------------------
-
-    def _times(self, x: Pair, w: Pair) -> Pair:
-        """A product with a power from the table, which is for positive signs."""
-        (a, b), (c, d) = x, w
-        signs = "-+" if self.sign > 0 else "+-"
-        return self.new(f"{a}*{c} {signs[0]} {b}*{d}"), self.new(f"{b}*{c} {signs[1]} {a}*{d}")
-
-    def _plus(self, x: Pair, y: Pair, sign: str = "+") -> Pair:
-        return self.new(f"{x[0]} {sign} {y[0]}"), self.new(f"{x[1]} {sign} {y[1]}")
-
-    def _turned(self, x: Pair, power: int, n: int) -> Pair:
-        """`x` times a power of the n-th root of unity, n being 4 or 8: quarters of a turn are exchanges."""
-        quarters, rest = divmod(4 * (power % n), n)
-        if rest:
-            half = repr(math.sqrt(0.5))
-            minus, plus = (self.new(f"({x[0]} {sign} {x[1]})*{half}") for sign in "-+")
-            x = (minus, plus) if self.sign > 0 else (plus, self.new(f"({x[1]} - {x[0]})*{half}"))
-        for _ in range(quarters if self.sign > 0 else -quarters % 4):
-            x = (self.new(f"-{x[1]}"), x[0])
-        return x
-
-    def _short(self, xs: Sequence[Pair]) -> list[Pair]:
-        """The transform of a few numbers, written out."""
-        n = len(xs)
-        if n <= 2:
-            return list(xs) if n == 1 else [self._plus(xs[0], xs[1], sign) for sign in "+-"]
-        if n % 2:
-            return self._odd(xs)
-        even, odd = self._short(xs[::2]), self._short(xs[1::2])
-        odd = [self._turned(y, k, n) for k, y in enumerate(odd)]
-        pairs = list(zip(even, odd, strict=True))
-        return [self._plus(*pair) for pair in pairs] + [self._plus(*pair, "-") for pair in pairs]
-
-    def _odd(self, xs: Sequence[Pair]) -> list[Pair]:
-        """Of an odd number: sums and differences of what stands at opposite places have real factors."""
-        n, first = len(xs), xs[0]
-        pairs = [(xs[j], xs[n - j]) for j in range(1, n // 2 + 1)]
-        sums, gaps = ([self._plus(*pair, sign) for pair in pairs] for sign in "+-")
-        total = first
-        for x in sums:
-            total = self._plus(total, x)
-        low, high = [total], []
-        for k in range(1, n // 2 + 1):
-            angles = [2 * math.pi * (j * k % n) / n for j in range(1, n // 2 + 1)]
-            even, odd = (
-                [start[p] + "".join(f" + {x[p]}*{f(a)!r}" for x, a in zip(given, angles, strict=True)) for p in (0, 1)]
-                for start, given, f in ((first, sums, math.cos), (("0.0", "0.0"), gaps, self._sine))
-            )
-            (a, b), (c, d) = ((self.new(part[0]), self.new(part[1])) for part in (even, odd))
-            low.append((self.new(f"{a} - {d}"), self.new(f"{b} + {c}")))
-            high.append((self.new(f"{a} + {d}"), self.new(f"{b} - {c}")))
-        return low + high[::-1]
-
-    def _sine(self, angle: float) -> float:
-        return self.sign * math.sin(angle)
+        self.pairs.vectors("s", done, wide, columns)
 
     def _sums(self, radix: int | str, start: int | str, wide: int, given: Given, put: Put) -> None:
         """The transform of `radix` elements, each frequency as a sum. The powers of the root begin at `start`."""

@@ -1,0 +1,196 @@
+"""Lines on pairs of vectors, the real and the imaginary parts of complex numbers: where they lie, products, and Fourier
+transforms of a few numbers.
+
+In memory lie pairs, or two planes: all real parts, then all imaginary parts.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+from scanjit.codegen.names import suffix
+from scanjit.ops.passes import Number
+from scanjit.signatures import DType
+
+Pair = tuple[str, str]
+"""The names of a real and an imaginary part."""
+
+
+class Pairs:
+    """Writes lines on pairs.
+
+    Parameters
+    ----------
+    dtype : that of the parts.
+    lanes : how many a vector has.
+    sign : that of the exponent of a transform.
+    plane : how many elements a plane has.
+    """
+
+    def __init__(self, dtype: DType, lanes: int, sign: int, plane: str) -> None:
+        self.dtype, self.lanes, self.sign, self.plane, self.size = dtype, lanes, sign, plane, dtype.itemsize
+        self.lines: list[str] = []
+        self.depth = 1
+        self.names = 0
+
+    def add(self, *lines: str) -> None:
+        """Write lines."""
+        self.lines += ["    " * self.depth + line for line in lines]
+
+    def new(self, value: str) -> str:
+        """Give a value a name."""
+        self.names += 1
+        self.add(f"v{self.names} = {value}")
+        return f"v{self.names}"
+
+    def block(self, head: str, write: Callable[[], None]) -> None:
+        """Write a block."""
+        self.add(head)
+        self.depth += 1
+        write()
+        self.depth -= 1
+
+    def vectors(self, name: str, count: Number, wide: int, body: Callable[[str], None], first: int = 0) -> None:
+        """A loop over so many elements in vectors. The last one has a mask, if elements are left for it. If the number
+        is known, `first` may be another one than 0."""
+        if isinstance(count, int):
+            whole = count // wide * wide
+            if whole:
+                self.block(f"for {name} in range({first}, {first + whole}, {wide}):", lambda: body(""))
+            if count > whole:
+                self.add(f"{name} = {first + whole}", f"mask{wide} = head_x{wide}({count - whole})")
+                body(f"mask{wide}")
+            return
+        self.add(f"whole = {count} // {wide} * {wide}")
+        self.block(f"for {name} in range(0, whole, {wide}):", lambda: body(""))
+        if wide > 1:
+
+            def rest() -> None:
+                self.add(f"{name} = whole", f"mask{wide} = head_x{wide}({count} - whole)")
+                body(f"mask{wide}")
+
+            self.block(f"if whole < {count}:", rest)
+
+    def wide_until(self, count: int) -> int:
+        """Lanes for so many elements."""
+        return min(self.lanes, 1 << max(count - 1, 0).bit_length())
+
+    # ---- memory -----------------------------------------------------------------------------------------------------
+
+    def load(self, place: str, wide: int, mask: str) -> str:
+        """Load a vector."""
+        kind = suffix(self.dtype, wide)
+        return f"load_masked_{kind}({place}, {mask})" if mask else f"load_{kind}({place})"
+
+    def _store(self, place: str, value: str, mask: str) -> None:
+        self.add(f"store_masked({place}, {value}, {mask})" if mask else f"store({place}, {value})")
+
+    def _halves(self, place: str, wide: int, mask: str) -> list[tuple[str, str]]:
+        """The places and masks of the two vectors that hold pairs."""
+        if mask:
+            self.add(f"low{wide} = paired_low({mask}, {mask})", f"high{wide} = paired_high({mask}, {mask})")
+        masks = (f"low{wide}", f"high{wide}") if mask else ("", "")
+        return list(zip((place, f"{place} + {wide * self.size}"), masks, strict=True))
+
+    def paired_load(self, base: str, index: str, wide: int, mask: str) -> Pair:
+        """Load pairs that lie in memory; their index is that of the first."""
+        halves = self._halves(f"{base} + ({index})*{2 * self.size}", wide, mask)
+        both = ", ".join([self.new(self.load(place, wide, half)) for place, half in halves])
+        return self.new(f"evens({both})"), self.new(f"odds({both})")
+
+    def paired_store(self, base: str, index: str, pair: Pair, wide: int, mask: str) -> None:
+        """Store pairs as they lie in memory."""
+        halves = self._halves(f"{base} + ({index})*{2 * self.size}", wide, mask)
+        for (place, half), name in zip(halves, ("paired_low", "paired_high"), strict=True):
+            self._store(place, f"{name}({', '.join(pair)})", half)
+
+    def element(self, base: str, index: str, wide: int, mask: str, paired: bool) -> Pair:
+        """Load pairs, or the same places of two planes."""
+        if paired:
+            return self.paired_load(base, index, wide, mask)
+        place = f"{base} + ({index})*{self.size}"
+        real = self.new(self.load(place, wide, mask))
+        return real, self.new(self.load(f"{place} + {self.plane}*{self.size}", wide, mask))
+
+    def result(self, base: str, index: str, pair: Pair, wide: int, mask: str, paired: bool) -> None:
+        """Store pairs, or the same places of two planes."""
+        if paired:
+            self.paired_store(base, index, pair, wide, mask)
+            return
+        place = f"{base} + ({index})*{self.size}"
+        for value, more in zip(pair, ("", f" + {self.plane}*{self.size}"), strict=True):
+            self._store(place + more, value, mask)
+
+    def column(self, base: str, radix: int | str, k: int | str, pair: Pair, wide: int, mask: str, paired: bool) -> None:
+        """Store what the first pass makes of one frequency `k`: each lane belongs to another l."""
+        each, apart = (2 * self.size, str(self.size)) if paired else (self.size, f"{self.plane}*{self.size}")
+        mask = mask or f"head_x{wide}({wide})"
+        place = f"{base} + (l*{radix} + {k})*{each}"
+        for value, more in zip(pair, ("", f" + {apart}"), strict=True):
+            self.add(f"store_strided({place}{more}, {radix}*{each}, {value}, {mask})")
+
+    def transposed(self, ys: Sequence[Pair], there: str, radix: int) -> None:
+        """Store what the first pass makes of a square of elements."""
+        for part in (0, 1):
+            for k, y in enumerate(ys):
+                self.add(f"store(kept + {(part * 8 + k) * 8 * self.size}, {y[part]})")
+            place = f"{there} + l*{radix * self.size}" + (f" + {self.plane}*{self.size}" if part else "")
+            operands = f"{place}, {radix * self.size}, kept + {part * 64 * self.size}, {8 * self.size}"
+            self.add(f"transpose_{suffix(self.dtype, radix)}({operands})")
+
+    # ---- arithmetic -------------------------------------------------------------------------------------------------
+
+    def times(self, x: Pair, w: Pair) -> Pair:
+        """A product with a power from the table, which is for positive signs."""
+        (a, b), (c, d) = x, w
+        signs = "-+" if self.sign > 0 else "+-"
+        return self.new(f"{a}*{c} {signs[0]} {b}*{d}"), self.new(f"{b}*{c} {signs[1]} {a}*{d}")
+
+    def plus(self, x: Pair, y: Pair, sign: str = "+") -> Pair:
+        """A sum, or a difference."""
+        return self.new(f"{x[0]} {sign} {y[0]}"), self.new(f"{x[1]} {sign} {y[1]}")
+
+    def _turned(self, x: Pair, power: int, n: int) -> Pair:
+        """`x` times a power of the n-th root of unity, n being 4 or 8: quarters of a turn are exchanges."""
+        quarters, rest = divmod(4 * (power % n), n)
+        if rest:
+            half = repr(math.sqrt(0.5))
+            minus, plus = (self.new(f"({x[0]} {sign} {x[1]})*{half}") for sign in "-+")
+            x = (minus, plus) if self.sign > 0 else (plus, self.new(f"({x[1]} - {x[0]})*{half}"))
+        for _ in range(quarters if self.sign > 0 else -quarters % 4):
+            x = (self.new(f"-{x[1]}"), x[0])
+        return x
+
+    def short(self, xs: Sequence[Pair]) -> list[Pair]:
+        """The transform of a few numbers, written out."""
+        n = len(xs)
+        if n <= 2:
+            return list(xs) if n == 1 else [self.plus(xs[0], xs[1], sign) for sign in "+-"]
+        if n % 2:
+            return self._odd(xs)
+        even, odd = self.short(xs[::2]), self.short(xs[1::2])
+        odd = [self._turned(y, k, n) for k, y in enumerate(odd)]
+        pairs = list(zip(even, odd, strict=True))
+        return [self.plus(*pair) for pair in pairs] + [self.plus(*pair, "-") for pair in pairs]
+
+    def _odd(self, xs: Sequence[Pair]) -> list[Pair]:
+        """Of an odd number: sums and differences of what stands at opposite places have real factors."""
+        n, first = len(xs), xs[0]
+        pairs = [(xs[j], xs[n - j]) for j in range(1, n // 2 + 1)]
+        sums, gaps = ([self.plus(*pair, sign) for pair in pairs] for sign in "+-")
+        total = first
+        for x in sums:
+            total = self.plus(total, x)
+        low, high = [total], []
+        for k in range(1, n // 2 + 1):
+            angles = [2 * math.pi * (j * k % n) / n for j in range(1, n // 2 + 1)]
+            even, odd = (
+                [start[p] + "".join(f" + {x[p]}*{f(a)!r}" for x, a in zip(given, angles, strict=True)) for p in (0, 1)]
+                for start, given, f in ((first, sums, math.cos), (("0.0", "0.0"), gaps, self._sine))
+            )
+            (a, b), (c, d) = ((self.new(part[0]), self.new(part[1])) for part in (even, odd))
+            low.append((self.new(f"{a} - {d}"), self.new(f"{b} + {c}")))
+            high.append((self.new(f"{a} + {d}"), self.new(f"{b} - {c}")))
+        return low + high[::-1]
+
+    def _sine(self, angle: float) -> float:
+        return self.sign * math.sin(angle)
