@@ -162,7 +162,7 @@ def _largest(rows: Node, count: Dimension) -> Node:
     part, many = _parts(n, count)
     if not part:
         return _first(rows, count)
-    largest, last, chosen = _largest if isinstance(n, int) else _first, rows.ndim - 1, types.minimum(count, many)
+    largest, last, chosen = _largest if isinstance(many, int) else _first, rows.ndim - 1, types.minimum(count, many)
     best = max_of(RESHAPE(window(rows, last, 0, many * part), shape=(*batch, many, part)), axis=-1)
     first = SORT(largest(best, chosen)) * part  # in the order of the row, so that equal elements stay in order
     inside = RESHAPE(first[..., None] + IOTA(length=part), shape=(*batch, chosen * part))
@@ -179,10 +179,10 @@ def _first(rows: Node, count: Dimension) -> Node:
 
 def _parts(n: Dimension, count: Dimension) -> tuple[int, Dimension]:
     """The size and the number of the parts of a row, such that few elements have to be sorted; (0, 0) if the row is."""
-    if not isinstance(count, int) or count == 0:
+    if count == 0:
         return 0, 0
-    if not isinstance(n, int):
-        return PART, n // PART * types.minimum(n // (2 * PART * count), 1)
+    if not isinstance(n, int) or not isinstance(count, int):
+        return PART, n // PART * types.minimum(n // (2 * PART * types.maximum(count, 1)), 1)
     part = 1 << round(math.log2(max(n / count, 1)) / 2)
     return (part, n // part) if part > 1 and 4 * (n // part + part * count) <= 3 * n else (0, 0)
 

@@ -16,7 +16,7 @@ from tests.fuzz.loops import PRODUCTIONS as LOOPS
 from tests.fuzz.moving import moving
 from tests.fuzz.order import ordered, searched
 from tests.fuzz.spectra import complex_numbers, transform
-from tests.fuzz.systems import decomposed, system
+from tests.fuzz.systems import decomposed, of_complex, system
 
 UNARY: dict[str, Callable[[Node], Node]] = {
     "abs": st.abs,
@@ -600,6 +600,7 @@ TABLE: tuple[tuple[float, Callable[[Builder], Node | None]], ...] = (
     (1, convolution),
     (0.7, system),
     (0.4, decomposed),
+    (0.2, of_complex),
     (2, moving),
     (1, ordered),
     (0.5, searched),

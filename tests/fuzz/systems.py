@@ -65,3 +65,31 @@ def decomposed(b: Builder) -> Node | None:
         return st.svd(a, compute_uv=False)
     q, r = st.qr(a)
     return b.tame(st.matmul(q, r)) if b.chance(0.3) else st.abs(r)
+
+
+def of_complex(b: Builder) -> Node:
+    """What a complex matrix decomposes into, joined to what the phases of vectors do not change."""
+    n = b.rnd.choice((1, 2, 3))
+    lead = (b.dim(),) if b.chance(0.3) else ()
+    noise = _clean(b, *lead, n, n)
+    other = st.cast(_clean(b, *lead, n, n), noise.dtype)
+    spread = st.as_tensor([1.0, 3.0, 6.0][:n]).astype(noise.dtype) * st.eye(n, dtype=noise.dtype)
+    z = (noise + 1j * other) * noise.dtype.type(0.1) + spread
+    both = (z + st.conj(st.swapaxes(z, -1, -2))) * noise.dtype.type(0.5)
+    way = b.rnd.randrange(6)
+    if way == 0:
+        return st.eigvalsh(both)
+    if way == 1:
+        values, vectors = st.eigh(both)
+        z = st.matmul(vectors * st.tanh(values)[..., None, :], st.conj(st.swapaxes(vectors, -1, -2)))
+    elif way == 2:
+        return st.svdvals(z)
+    elif way == 3:
+        u, _, vh = st.svd(z)
+        z = st.matmul(u, vh)
+    elif way == 4:
+        z = st.pinv(z)
+    else:
+        q, r = st.qr(z)
+        z = st.matmul(q, r) if b.chance(0.3) else r * q
+    return b.tame(st.real(z) + 2 * st.imag(z))

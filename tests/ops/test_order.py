@@ -52,7 +52,10 @@ def test_the_largest_elements_of_long_rows_are_found_part_by_part(dtype: str) ->
     known, few, found = (sj.tensor(shape, dtype) for shape in ((2, 1000), (300,), ("b", "n")))
     counts = (("known", 5, -1), ("known", 40, -1), ("few", 1, -1), ("known", 2, 0), ("found", 3, -1), ("found", 7, 1))
     symbols = {"known": known, "few": few, "found": found}
-    f = sj.function([*symbols.values()], [part for of, k, axis in counts for part in sj.top_k(symbols[of], k, axis)])
+    k = sj.lscalar("k")
+    results = [part for of, many, axis in counts for part in sj.top_k(symbols[of], many, axis)]
+    f = sj.function([*symbols.values(), k], [*results, *sj.top_k(known, k), *sj.top_k(found, k)])
+    counts = (*counts, ("known", 4, -1), ("found", 4, -1))
     limit = np.array(False) if dtype == "bool" else np.array(-np.inf if dtype[0] == "f" else np.iinfo(dtype).min)
     for n in (7, 389, 1000, 2049):
         for alike in ("no", "all", "but one"):
@@ -62,11 +65,11 @@ def test_the_largest_elements_of_long_rows_are_found_part_by_part(dtype: str) ->
             if alike == "but one":  # the largest one is in the last part
                 for x in given.values():
                     x[..., -1] = 1
-            results = f(*given.values())
-            for (of, k, axis), values, order in zip(counts, results[::2], results[1::2], strict=True):
+            results = f(*given.values(), 4)
+            for (of, many, axis), values, order in zip(counts, results[::2], results[1::2], strict=True):
                 x = given[of]
                 last = x.shape[axis] - 1
-                wanted = np.flip(last - places(np.flip(x, axis), axis), axis).take(range(k), axis)
+                wanted = np.flip(last - places(np.flip(x, axis), axis), axis).take(range(many), axis)
                 np.testing.assert_array_equal(order, wanted)
                 np.testing.assert_array_equal(values, np.take_along_axis(x, wanted, axis))
 
