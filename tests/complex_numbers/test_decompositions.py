@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -201,3 +202,29 @@ def test_triangles(mode: str) -> None:
     g = sj.function([x, y], cost, mode="reference")
     np.testing.assert_allclose(slopes[0], slope(lambda z: g(z, b), a + 3 * np.eye(4)), 1e-5, 1e-6)
     np.testing.assert_allclose(slopes[1], slope(lambda z: g(a + 3 * np.eye(4), z), b), 1e-5, 1e-6)
+
+
+def test_forward_mode_branches_files_and_errors(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(8)
+    a, change, w = (sampled(rng, shape) for shape in ((3, 3), (3, 3), (5, 5)))
+    x, by, flag = sj.tensor((3, 3), "complex128"), sj.tensor((3, 3), "complex128"), sj.lscalar("flag")
+    cost = sum(costs(x, w))
+    f = sj.function([x], [cost, sj.grad(cost, x)], mode="reference")
+    moved = sj.function([x, by], sj.jvp(cost, x, by), mode="reference")(a, change)
+    np.testing.assert_allclose(moved, (f(a)[1].conj() * change).sum().real, 1e-9)
+    chosen = sj.function([x, flag], sj.ifelse(flag > 0, cost, sj.real(x).sum()))
+    np.testing.assert_allclose(chosen(a, 1), f(a)[0], 1e-9)
+    np.testing.assert_allclose(chosen(a, 0), a.real.sum(), 1e-12)
+    f.save(tmp_path / "costs.sj")
+    sj.export_numpy(f, tmp_path / "exported", name="complex_costs")
+    monkeypatch.syspath_prepend(tmp_path / "exported")
+    exported = importlib.import_module("complex_costs").complex_costs
+    for g in (sj.load(tmp_path / "costs.sj"), exported):
+        for found, wanted in zip(g(a), f(a), strict=True):
+            np.testing.assert_allclose(found, wanted, 1e-9, 1e-10)
+    z = sj.tensor(("m", "n"), "complex64")
+    with pytest.raises(sj.ShapeError, match="the matrix of eigh has another shape"):
+        sj.function([z], [*sj.eigh(z)], mode="reference")(a[:2].astype("complex64"))
+    pytest.importorskip("onnx")
+    with pytest.raises(sj.NotSupportedError, match="eigh has no equivalent in ONNX"):
+        sj.onnx.export(f)
