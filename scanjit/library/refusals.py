@@ -1,6 +1,6 @@
 """What no library can hold: each with the reason, and the user's line."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 
 from scanjit import ir, types
 from scanjit.errors import NotSupportedError
@@ -18,15 +18,13 @@ _OF_LAPACK = (CHOLESKY, LU, TRIANGULAR_SOLVE, EIGH, QR, SVD)
 
 def check_graph(graph: FunctionGraph) -> None:
     """An error if a function calls what is in this process only."""
-    for node in ir.walk_inside(graph.roots):
+    for node, around in _with_loops(graph.roots):
         if node.op in PROBES:
-            raise _refused(node, f"`{node.op.name}` calls Python, which the library runs without", "leave it out")
+            why = f"`{node.op.name}` calls Python, which the library runs without"
+            raise _refused(node, why, "leave it out", around)
         if "guest" in node.params:
-            raise _refused(
-                node,
-                f"it calls {node.params['guest']!r}, a function given to from_numba, whose code is in this process",
-                "write it with operations of scanjit",
-            )
+            why = f"it calls {node.params['guest']!r}, a function given to from_numba, whose code is in this process"
+            raise _refused(node, why, "write it with operations of scanjit", around)
 
 
 def check_front(made: Front, known: Collection[Atom]) -> None:
@@ -34,9 +32,9 @@ def check_front(made: Front, known: Collection[Atom]) -> None:
     The sizes in `known` are known before."""
     for stage in made.stages:
         if stage.layout.has_lapack:
-            nodes = ir.walk_inside(stage.stage.outputs)
-            node = next(node for node in nodes if node.op in _OF_LAPACK)
-            raise _refused(node, f"`{node.op.name}` of this size calls LAPACK, which the library does not have", "")
+            node, around = next(pair for pair in _with_loops(stage.stage.outputs) if pair[0].op in _OF_LAPACK)
+            why = f"`{node.op.name}` of this size calls LAPACK, which the library does not have"
+            raise _refused(node, why, "", around)
     tables = [stage.layout.table for stage in made.stages]
     dims = [life.nbytes for table in tables for life in table.lives]
     dims += [buffer.nbytes for table in tables for buffer in table.out_buffers]
@@ -58,5 +56,19 @@ def bounded(dim: Dimension, known: Collection[Atom]) -> Dimension:
     return found
 
 
-def _refused(node: Node, why: str, fix: str) -> NotSupportedError:
-    return NotSupportedError(f"this function cannot be a library: {why}", got=repr(node), fix=fix, where=node.where)
+def _with_loops(outputs: Iterable[Node]) -> Iterator[tuple[Node, Node]]:
+    """Every node, also those in bodies of loops and branches, with the node of the function that it belongs to: itself,
+    or the outermost loop around it."""
+    for outer in ir.walk(outputs):
+        yield outer, outer
+        for graph in ir.graphs_in([outer]):
+            yield from ((node, outer) for node in graph.nodes())
+
+
+def _refused(node: Node, why: str, fix: str, around: Node | None = None) -> NotSupportedError:
+    """The error about a node, in the loop `around` it. Equal bodies of two loops are one graph, whose lines are those
+    of the loop that was written first: so the error names the line of this loop too."""
+    where = node.where
+    if around is not None and around.where != where:
+        where += f", in the `{around.op.name}` at {around.where}"
+    return NotSupportedError(f"this function cannot be a library: {why}", got=repr(node), fix=fix, where=where)

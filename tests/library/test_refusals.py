@@ -52,6 +52,16 @@ def test_refused_with_the_line(tmp_path: Path, made: Any, why: str) -> None:
     assert not (tmp_path / "new").exists()
 
 
+def test_equal_loops_are_refused_with_the_line_of_their_own(tmp_path: Path) -> None:
+    x = sj.vector("x")
+    kept = sj.scan(lambda row, h: sj.print_(h - row, "same"), sj.vector("z"), sj.constant(0.0))
+    h = sj.scan(lambda row, h: sj.print_(h - row, "same"), x, sj.constant(0.0))
+    line = test_equal_loops_are_refused_with_the_line_of_their_own.__code__.co_firstlineno + 3
+    with pytest.raises(NotSupportedError, match=rf"in the `scan` at .*test_refusals.py:{line}"):
+        sj.export_library(sj.function([x], h, mode="emulate"), tmp_path / "new", kind="object")
+    assert kept is not h
+
+
 def test_a_guest_is_refused(tmp_path: Path) -> None:
     numba = pytest.importorskip("numba")
     guest = sj.from_numba(numba.njit(lambda x: x + 1.0), result="float64")
