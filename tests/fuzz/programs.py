@@ -37,6 +37,8 @@ class Program:
     """Sizes that inputs declare apart, and the one that each is equal to."""
     built: dict[Any, Any] = field(default_factory=dict)
     """The functions that checks have made of it, by what they compute and how."""
+    oracle: Any = None
+    """What bounds its outputs, if it computes with few bits: see `narrow.Oracle`."""
 
     def bindings(self, rng: np.random.Generator, count: int) -> list[dict[Atom, int]]:
         """Sizes to run it with: those it was planned with, then others."""
@@ -85,6 +87,15 @@ class Program:
         return np.asarray(values)
 
 
+def size(sizes: dict[Atom, int], number: int) -> Dimension:
+    """A new size that is found when a program runs, planned to be this number."""
+    dim = types.size()
+    atom = types.as_atom(dim)
+    assert atom is not None
+    sizes[atom] = number
+    return dim
+
+
 def strange(rng: np.random.Generator, array: np.ndarray) -> np.ndarray:
     """An equal array that lies in memory in another way."""
     way = rng.integers(4)
@@ -119,11 +130,7 @@ def program(seed: int, source: random.Random | None = None, most: int | None = N
     for _ in range(rnd.choice((1, 2, 2, 3, 3, 4))):
         number = rnd.choice(SIZES)
         if rnd.random() < 0.6:
-            dim = types.size()
-            atom = types.as_atom(dim)
-            assert atom is not None
-            sizes[atom] = number
-            dims.append(dim)
+            dims.append(size(sizes, number))
         else:
             dims.append(number)
     if rnd.random() < 0.12:
@@ -153,7 +160,7 @@ def program(seed: int, source: random.Random | None = None, most: int | None = N
     made = b.pool[start:] or b.pool
     outputs = [made[-1]] + [rnd.choice(made) for _ in range(rnd.choice((0, 0, 1, 2)))]
     outputs = list(dict.fromkeys(outputs))
-    _give_sizes(inputs, sizes)
+    give_sizes(inputs, sizes)
     twins: dict[Atom, Atom] = {}
     if apart:
         inputs, outputs, twins = _declared_apart(inputs, outputs)
@@ -183,7 +190,7 @@ def _declared_apart(inputs: list[Node], outputs: list[Node]) -> tuple[list[Node]
     return new, ir.replace(outputs, dict(zip(inputs, new, strict=True))), twins
 
 
-def _give_sizes(inputs: list[Node], sizes: dict[Atom, int]) -> None:
+def give_sizes(inputs: list[Node], sizes: dict[Atom, int]) -> None:
     """Every symbol must be in the type of an input."""
     known = {atom for x in inputs for d in x.type.shape for atom in types.atoms(d)}
     for atom in sizes:
