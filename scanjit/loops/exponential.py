@@ -4,6 +4,7 @@ from scanjit.ir import Node
 from scanjit.loops.ifelse import ifelse
 from scanjit.loops.scan import scan
 from scanjit.ops.factor import identity, product
+from scanjit.ops.parts import pieces, size_squared
 from scanjit.symbol import TensorLike
 from scanjit.tensor import arange, ceil, exp2, isfinite, log2, maximum, solve, sqrt, stop_gradient, where
 from scanjit.tensor.linalg import matrix
@@ -49,7 +50,7 @@ def expm(a: TensorLike) -> Node:
     x = matrix(a, "expm")
     if x.type.shape[-1] == 0:
         return x
-    norm = stop_gradient(sqrt((x * x).sum((-2, -1), keepdims=True)))
+    norm = stop_gradient(sqrt(size_squared(x).sum((-2, -1), keepdims=True)))
     fits = isfinite(norm) & (norm <= NEAR * 2.0**MOST)
     halvings = where(fits, maximum(ceil(log2(maximum(where(fits, norm, 0), NEAR) / NEAR)), 0), 0)
     power = _near(where(fits, x, 0) * exp2(-halvings))
@@ -57,12 +58,12 @@ def expm(a: TensorLike) -> Node:
     def square(k: Node, y: Node) -> Node:
         return ifelse((k < halvings).any(), lambda: where(k < halvings, product(y, y), y), y)
 
-    return where(fits, scan(square, arange(MOST, dtype=x.dtype), power)[-1], float("nan"))
+    return where(fits, scan(square, arange(MOST, dtype=norm.dtype), power)[-1], float("nan"))
 
 
 def _near(x: Node) -> Node:
     """The exponential of matrices of small norm."""
-    one = identity(x)
+    one = identity(pieces(x)[0])
     second = product(x, x)
     fourth = product(second, second)
     sixth = product(second, fourth)

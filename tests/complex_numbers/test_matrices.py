@@ -87,3 +87,20 @@ def test_beside_torch() -> None:
     mine = mine + sj.real(sj.cholesky(x @ sj.conj(x.T) + np.eye(4)) * (1 - 3j)).sum()
     found = sj.function([x], sj.grad(mine, x), mode="reference")(a)
     np.testing.assert_allclose(found, z.grad.numpy(), 1e-9, 1e-9)
+
+
+@pytest.mark.parametrize("mode", ["reference", "numba"])
+def test_powers_and_exponentials(mode: str) -> None:
+    linalg = pytest.importorskip("scipy.linalg")
+    rng = np.random.default_rng(0)
+    z = sj.tensor(("b", "n", "n"), "complex128")
+    f = sj.function([z], [sj.expm(z), sj.matrix_power(z, 3), sj.matrix_power(z, -2)], mode=mode)
+    for size in (0.1, 30):
+        a = sampled(rng, (2, 3, 3), size=size)
+        wanted = [[g(x) for x in a] for g in (linalg.expm, lambda x: x @ x @ x, lambda x: np.linalg.inv(x @ x))]
+        for found, other in zip(f(a), np.asarray(wanted), strict=True):
+            np.testing.assert_allclose(found, other, 1e-9, 1e-11 * abs(other).max())
+    a[1, 0, 0] = np.nan
+    assert np.isnan(f(a)[0]).any((1, 2)).tolist() == [False, True]
+    weights = np.arange(4.0).reshape(2, 2)
+    sj.check_grad(lambda a: sj.real(sj.expm(a) * weights).sum(), sampled(rng, (2, 2), size=0.3), order=2)
