@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from scanjit import types
 from scanjit.ir import Node
@@ -30,8 +30,10 @@ def most(dim: Dimension, known: Collection[Atom]) -> Dimension | None:
         if len(atoms) > 1 and not all(map(_not_negative, atoms)):
             return None
         if factor < 0:
-            if not all(map(_not_negative, atoms)):
+            least = _least_of(atoms)
+            if least is None:
                 return None
+            total = total + factor * least
             continue
         bounds = [_most_of(atom, known) for atom in atoms]
         term: Dimension = factor
@@ -55,9 +57,18 @@ def _most_of(atom: Atom, known: Collection[Atom]) -> Dimension | None:
         return some[0] if len(some) == 1 else types.minimum(*some)
     if atom.kind == "max" and len(some) == 2:
         return types.maximum(*some)
-    if atom.kind == "//" and some and isinstance(atom.args[1], int) and atom.args[1] > 0:
-        return some[0] // atom.args[1]
+    if atom.kind == "//" and bounds[0] is not None and isinstance(atom.args[1], int) and atom.args[1] > 0:
+        return bounds[0] // atom.args[1]
     return None
+
+
+def _least_of(atoms: Sequence[Atom]) -> int | None:
+    """A number that a product of atoms is never below; None if there is none."""
+    if all(map(_not_negative, atoms)):
+        return 0
+    if len(atoms) > 1 or atoms[0].kind != "max":
+        return None
+    return max((arg for arg in atoms[0].args if isinstance(arg, int)), default=None)
 
 
 def _not_negative(atom: Atom) -> bool:

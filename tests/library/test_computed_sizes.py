@@ -40,6 +40,7 @@ def functions() -> Any:
     half = ends[::2]
     yield sj.function([x], sj.scan(lambda row, h: sj.tanh(row + 0.5 * h), half, sj.zeros(2))), [long, short, none]
     yield sj.function([x], sj.concatenate([ends, x])), [long, short, none]
+    yield sj.function([x], [x[count::-1], x[:count:-2]]), [long, short, none, [-one]]
 
 
 FUNCTIONS = list(functions())
@@ -58,6 +59,15 @@ def test_the_bits_of_python(which: int, tmp_path: Path, monkeypatch: pytest.Monk
         leaves = list(wanted.values()) if isinstance(wanted, dict) else wanted if isinstance(wanted, list) else [wanted]
         for one, other in zip(found, leaves, strict=True):
             same(one, np.ascontiguousarray(other))
+
+
+def test_a_part_of_what_has_no_bound_has_none(tmp_path: Path) -> None:
+    x = sj.vector("x")
+    free = sj.arange(sj.cast(x.sum(), "int64"))
+    for part in (free[::2], free[1::3], free[::-2], sj.concatenate([x, free[::2]])):
+        f = sj.function([x], part, mode="emulate")
+        with pytest.raises(sj.NotSupportedError, match="computes a size"):
+            sj.export_library(f, tmp_path / "new", kind="object")
 
 
 @compiled
