@@ -9,14 +9,15 @@ from numpy.typing import DTypeLike
 
 from scanjit import errors, types
 from scanjit.config import config
-from scanjit.ir import Node, as_dim
+from scanjit.ir import Node, as_dim, is_symbol
 from scanjit.ops.elementwise import cast, where
+from scanjit.ops.parts import pieces
 from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.symbol import TensorLike
 from scanjit.tensor.names import defined
-from scanjit.tensor.variables import as_tensor, constant, dimensions
+from scanjit.tensor.variables import as_tensor, constant, dimensions, promoted
 from scanjit.types import Dimension
 
 
@@ -140,16 +141,42 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: DTypeLike | None 
     return cast(result, dtype or "int64")
 
 
-def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: DTypeLike | None = None) -> Node:
-    """`num` evenly spaced numbers from `start` to `stop`, all of them known.
+def linspace(
+    start: TensorLike, stop: TensorLike, num: int = 50, endpoint: bool = True, dtype: DTypeLike | None = None
+) -> Node:
+    """`num` evenly spaced numbers from `start` to `stop`, along a new first axis.
+
+    Parameters
+    ----------
+    start, stop : tensor_like
+        They broadcast with each other.
+    num : int
+    endpoint : bool
+        Whether `stop` is the last number; else it would be the next one.
+    dtype : a dtype or its name
 
     Examples
     --------
     >>> import scanjit as sj
-    >>> sj.function([], sj.linspace(0, 1, 5), mode="reference")()
+    >>> x = sj.scalar("x")
+    >>> sj.function([x], sj.linspace(0, x, 5), mode="reference")(1.0)
     array([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
-    return constant(np.linspace(start, stop, num, endpoint), dtype)
+    if not is_symbol(start) and not is_symbol(stop):
+        return constant(np.linspace(start, stop, num, endpoint), dtype)
+    num = operator.index(num)
+    if num < 0:
+        raise errors.ArgumentError("linspace gives at least 0 numbers", got=num)
+    first, last = promoted([start, stop])
+    if not first.type.kind.inexact:
+        first, last = cast(first, "float64"), cast(last, "float64")
+    way = last - first
+    place = IOTA(length=num)[(slice(None), *(None,) * way.ndim)]
+    part = pieces(way)[0].dtype.type(1 / max(num - 1 if endpoint else num, 1))
+    found = first + cast(place, part.dtype) * part * way
+    if endpoint and num > 1:
+        found = where(place == num - 1, last, found)
+    return found if dtype is None else cast(found, dtype)
 
 
 def _diagonal(n: Dimension, m: Dimension, offset: int) -> tuple[Node, Node]:

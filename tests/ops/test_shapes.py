@@ -307,3 +307,22 @@ def test_a_shape_that_is_a_vector() -> None:
         f(np.arange(6.0), [1, 2, 3])
     with pytest.raises(sj.ArgumentError, match="ndim of reshape is the number of sizes"):
         x.reshape((2, 3), ndim=3)
+
+
+def test_evenly_spaced_numbers_between_symbols() -> None:
+    x, y, z = sj.scalar("x"), sj.tensor(("n",), "float32", "y"), sj.scalar("z", "complex128")
+    makes = [
+        lambda lib, x, y, z: lib.linspace(x, 2.0, 5),
+        lambda lib, x, y, z: lib.linspace(0, y, 4, endpoint=False),
+        lambda lib, x, y, z: lib.linspace(x, y, 7),
+        lambda lib, x, y, z: lib.linspace(z, 1j, 3),
+        lambda lib, x, y, z: lib.linspace(x, 3, 1),
+        lambda lib, x, y, z: lib.linspace(x, 3, 0),
+    ]
+    given = 0.1, np.array([1.5, -2.0], "float32"), 1 + 2j
+    found = sj.function([x, y, z], [make(sj, x, y, z) for make in makes], mode="reference")(*given)
+    for value, make in zip(found, makes, strict=True):
+        np.testing.assert_allclose(value, make(np, *given), 1e-6)
+    sj.check_grad(lambda a: sj.linspace(a, a * a, 4) ** 2, 0.7, order=2)
+    with pytest.raises(sj.ArgumentError, match="linspace gives at least 0 numbers"):
+        sj.linspace(x, 1.0, -1)
