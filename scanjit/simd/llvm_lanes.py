@@ -481,30 +481,40 @@ class LlvmLanes(Lanes):
         return self._scalef(exponent)
 
     def dot_pairs(self, left: LlvmLanes, right: LlvmLanes) -> LlvmLanes | None:
-        if not (self._target.has_avx512 and self._target.has("avx512bf16")):
+        target, pair = self._target, ir.VectorType(_BFloat(), 2)
+        if target.is_arm64 and target.has("bf16"):  # two fused multiply-adds; `bfdot` and `bfmmla` round otherwise
+            second = self._dot("aarch64.neon.bfmlalt", 128, pair, left, right)
+            return second._dot("aarch64.neon.bfmlalb", 128, pair, left, right)
+        if not (target.has_avx512 and target.has("avx512bf16")):
             return None
-        return self._dot("avx512bf16.dpbf16ps", 512, _BFloat(), left, right)
+        return self._dot("x86.avx512bf16.dpbf16ps.{bits}", 512, pair, left, right)
 
     def dot_quads(self, left: LlvmLanes, right: LlvmLanes) -> LlvmLanes | None:
-        wide = self._target.has_avx512 and self._target.has("avx512vnni")
-        if not wide and not (self._target.is_x86 and self._target.has("avxvnni")):
+        target = self._target
+        if target.is_arm64 and target.has("i8mm"):
+            quad = ir.VectorType(ir.IntType(8), 4)
+            return self._dot("aarch64.neon.usdot.v{lanes}i32.v{bytes}i8", 128, quad, left, right)
+        wide = target.has_avx512 and target.has("avx512vnni")
+        if not wide and not (target.is_x86 and target.has("avxvnni")):
             return None
-        return self._dot("avx512.vpdpbusd", 512 if wide else 256, I32, left, right)
+        return self._dot("x86.avx512.vpdpbusd.{bits}", 512 if wide else 256, I32, left, right)
 
-    def _dot(self, name: str, most: int, part: ir.Type, left: LlvmLanes, right: LlvmLanes) -> LlvmLanes:
+    def _dot(self, name: str, most: int, lane: ir.Type, left: LlvmLanes, right: LlvmLanes) -> LlvmLanes:
         """An instruction that adds products of parts of lanes, for registers of 128 to `most` bits. To LLVM, operands
-        are vectors of `part`."""
+        are vectors of the elements of `lane`, which says what a lane is made of."""
         width = self.lanes * self.kind.bits
         if width > most:
             halves = zip(self.halves(), left.halves(), right.halves(), strict=True)
-            return join([a._dot(name, most, part, b, c) for a, b, c in halves])
+            return join([a._dot(name, most, lane, b, c) for a, b, c in halves])
         if width < 128:  # one lane is computed as all are
             twice = [join([x, x]) for x in (self, left, right)]
-            return twice[0]._dot(name, most, part, *twice[1:]).part(0, self.lanes)
+            return twice[0]._dot(name, most, lane, *twice[1:]).part(0, self.lanes)
         b = self.builder
-        form = left.value.type if part is I32 else ir.VectorType(part, 2 * self.lanes)
+        part, count = (lane.element, lane.count) if isinstance(lane, ir.VectorType) else (lane, 1)
+        form = ir.VectorType(part, count * self.lanes)
         operands = [self.value, *(b.bitcast(x.value, form) for x in (left, right))]
-        return self._new(call(b, f"llvm.x86.{name}.{width}", self.value.type, operands))
+        named = name.format(bits=width, lanes=self.lanes, bytes=width // 8)
+        return self._new(call(b, f"llvm.{named}", self.value.type, operands))
 
     def _scalef(self, exponent: LlvmLanes) -> LlvmLanes:
         width = self.lanes * self.kind.bits

@@ -4,9 +4,10 @@ A bfloat16 is the upper half of a float32. Two of them fit into an int32: the fi
 upper half. Processors with AVX512-BF16 add the products of two such pairs to a float32 in one instruction. As Intel
 defines it, that is two fused multiply-adds, of the second numbers first. Other processors compute the same with float32
 here. So results are equal on all of them, but for numbers below 2**-126, which the instruction takes for zero.
+Arm's `bfmlalt` and `bfmlalb` are these two. (Its `bfdot` and `bfmmla` round otherwise.)
 
-Four integers of 8 bits fit into an int32 too. Processors with VNNI add the four products of two such quads, one without
-a sign and one with, to an int32. These sums are exact, and wrap as all integers do.
+Four integers of 8 bits fit into an int32 too. Processors with VNNI (Arm's: with I8MM) add the four products of two such
+quads, one without a sign and one with, to an int32. These sums are exact, and wrap as all integers do.
 """
 
 from collections.abc import Sequence

@@ -7,11 +7,13 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import scanjit as sj
+from scanjit.target import target_for
 from tests.library.models import CASES, Case
 from tests.library.support import STRICT, Built, same
 
@@ -85,6 +87,28 @@ def test_other_processors(name: str, target: str, tmp_path: Path) -> None:
     case = CASES[name]()
     built = Built(case.f, tmp_path, [*ZIG, "-target", triple, "-static"], STRICT, [run], target=target)
     compare(case, built, exactly=False)
+
+
+@pytest.mark.parametrize(
+    ("weights", "feature", "codes"),
+    [("int8", "i8mm", [0x4E809C00]), ("bfloat16", "bf16", [0x6EC0FC00, 0x2EC0FC00])],
+    ids=["usdot", "bfmlalt and bfmlalb"],
+)
+def test_products_of_few_bits_on_arm(weights: Any, feature: str, codes: list[int], tmp_path: Path) -> None:
+    """The same bits as here, by the processor's instructions for them and by others."""
+    run, rng = emulator("aarch64"), np.random.default_rng(0)
+    x, w = sj.tensor((3, 40), dtype="float32"), sj.tensor((40, 5), dtype="float32")
+    f = sj.mixed(sj.function([x, w], x @ w), weights=weights)
+    args = rng.normal(size=(3, 40)).astype("float32"), rng.normal(size=(40, 5)).astype("float32")
+    for has, features in ((False, "+neon"), (True, f"+neon,+{feature}")):
+        folder, target = tmp_path / str(has), target_for("aarch64-unknown-linux-gnu", features=features)
+        compiler = [*ZIG, "-target", "aarch64-linux-musl", "-static"]
+        built = Built(f, folder, compiler, STRICT, [run], target=target)
+        (found,), _ = built.call(*args)
+        np.testing.assert_array_equal(found, f(*args))
+        (path,) = folder.glob("*_code*.o")
+        words = np.frombuffer(path.read_bytes()[: path.stat().st_size // 4 * 4], "<u4") & 0xFFE0FC00
+        assert all((code in words) == has for code in codes)
 
 
 @pytest.mark.slow
