@@ -48,24 +48,21 @@ def in_order_of_loops(outputs: list[Node], notes: list[Note]) -> list[Node]:
         order = orders.get(old)
         if order is None:
             return None
-        args = [
-            _before(arg, new.type.shape, order, was in orders)
-            for was, arg in zip(old.operands, new.operands, strict=True)
-        ]
+        args = [_before(arg, new.type.shape, order) for arg in new.operands]
         return DIMSHUFFLE(new.op(*args, **new.params), order=order)
 
     return rebuilt(outputs, reordered)
 
 
 def _groups(users: Mapping[Node, Sequence[Node]]) -> Iterator[list[Node]]:
-    """Elementwise ops of large tensors that use each other's results."""
+    """Elementwise ops of large tensors of one shape that use each other's results."""
     left = {node: None for node in users if is_elementwise(node) and _is_wide(node, node.ndim)}
     while left:
         group = [next(iter(left))]
         del left[group[0]]
         for node in group:  # it grows meanwhile
             for other in (*node.operands, *users[node]):
-                if other in left:
+                if other in left and other.ndim == node.ndim:
                     del left[other]
                     group.append(other)
         yield group
@@ -115,12 +112,12 @@ def _inverse(order: Order) -> Order:
     return tuple(order.index(axis) for axis in range(len(order)))
 
 
-def _before(arg: Node, shape: tuple[Dimension, ...], order: Order, is_reordered: bool) -> Node:
+def _before(arg: Node, shape: tuple[Dimension, ...], order: Order) -> Node:
     """An operand of an op with a result of this shape, as it is before the transpose."""
     if not arg.ndim:
         return arg
     wide = _is_wide(arg, len(order))
-    if is_reordered or (wide and _order(arg, len(order)) == order):
+    if wide and _order(arg, len(order)) == order:
         return arg.operands[0]
     lead = len(order) - arg.ndim
     axes = (axis - lead for axis in _inverse(order))

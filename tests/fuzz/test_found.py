@@ -25,6 +25,8 @@ FOUND = {
     964002408: "the opposite of a mask that depends on a carry was computed before the loop",
     964002561: "a copy in square blocks had a tile of several vectors",
     971001892: "four samples of noise agreed by chance on which side of 2 a sum lies that is 2 but for rounding",
+    976007663: "arrays of two and of three axes were to have the order of axes of one loop",
+    977005317: "a loop of one step was cut into stretches: how many steps a stretch has was not known any more",
     977003400: "the verifier took the terms of a sum of no terms for reads",
     920000598: "with other sizes than planned, a value has 390,625 elements",
 }

@@ -74,6 +74,26 @@ def test_what_stays() -> None:
     assert not count(rewritten(wide, features)[0])["copy"]
 
 
+def test_arrays_of_two_and_of_three_axes_that_are_used_together() -> None:
+    """Each has an order of its own."""
+    flat, deep = symbol("a", "B", "T"), symbol("k", "H", "B", "T")
+
+    def sums(x: Node) -> Node:
+        """Of the last axis; the others keep their order."""
+        order = (x.ndim - 1, *range(x.ndim - 1))
+        steps = sj.scan(
+            lambda v, h: sj.tanh(0.5 * h + v), sequences=view(x, *order), outputs_info=0 * view(x, *order)[0]
+        )
+        return view(steps, *range(1, x.ndim), 0)
+
+    two = fn("tanh", flat)
+    twice = fn("tanh", sums(two) * sums(two * two)) * two
+    three = fn("tanh", deep) * twice
+    outputs = [total(sums(twice) * twice), total(sums(three) * sums(three * twice) * three + twice)]
+    notes = [note.text for note in checked(outputs)[1]]
+    assert any("the order of a loop's axes" in text for text in notes)
+
+
 def graph(rng: np.random.Generator) -> list[Node]:
     """A random graph of arrays (B, T), and of loops that read and write them as (T, B)."""
     rows = [symbol("a", "B", "T"), *(view(symbol(name, "T", "B"), 1, 0) for name in "bc")]

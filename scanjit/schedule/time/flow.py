@@ -123,5 +123,6 @@ def plan_of(scan: Statement) -> Plan:
 
 
 def can_be_cut(scan: Statement) -> bool:
-    """Whether a scan can run a stretch of steps at a time: if it does not end early."""
-    return not plan_of(scan).roles.until
+    """Whether a scan can run a stretch of steps at a time: if it has several, and does not end early."""
+    plan = plan_of(scan)
+    return not plan.roles.until and plan.length != 1
