@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from scanjit import types
 from scanjit.codegen.lines import LOOK, indented
 from scanjit.codegen.names import suffix
 from scanjit.codegen.pairs import Pair, Pairs
@@ -137,7 +138,7 @@ class _Writer:
         else:
             self.add(*_find_length(self.n))
             self.block("for band in range(begin, end):", partial(self._band, job))
-        tile = Tile(split=NestLoop(job.pieces))
+        tile = Tile(split=NestLoop(types.minimum(job.rows, job.pieces)))
         return self.parameters.source(job.title, self.pairs.lines, ["begin", "end", "line"], tile=tile)
 
     # ---- passes -----------------------------------------------------------------------------------------------------
