@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scanjit import types
-from scanjit.kinds import kind_of
 from scanjit.library.header import c_type
 from scanjit.library.model import Array, Interface, Model
 from scanjit.types import Dimension
@@ -67,7 +66,7 @@ def example(model: Model) -> str:
         kind = c_type(each)
         declared.append(f"    {kind} *{each.name}_data;")
         given.append(f"    inputs.{each.name} = {each.name}_data = {_room(face, each)};")
-        value = "0.01 * (double)(i % 100)" if kind_of(each.dtype).floating else "0"
+        value = "0.01 * (double)(i % 100)" if kind in ("float", "double") else "0"
         given.append(f"    for (i = 0; i < {_elements(face, each.shape)}; i++)")
         given.append(f"        {each.name}_data[i] = ({kind})({value});")
     given += [f"    outputs.{each.name} = {_room(face, each)};" for each in face.given_back]

@@ -13,7 +13,7 @@ from scanjit.library.readme import readme
 from scanjit.library.rust import rust
 from scanjit.library.shim import shim
 from scanjit.library.stack import worst_stack
-from scanjit.library.wheel import wheel
+from scanjit.library.wheel import check_dtypes, wheel
 from scanjit.runtime import compiler
 from scanjit.runtime.function_graph import FunctionGraph
 from scanjit.runtime.undefined import undefined
@@ -37,6 +37,8 @@ def write(
     native = all(build.is_native(target) for target in targets.values())
     command = [] if kind in ("object", "wasm") else build.compiler_for(next(iter(targets.values())), native)
     face = interface(name, graph, sizes, call)
+    if kind == "wheel":
+        check_dtypes(face)
     levels = [level(face, graph, label, target, threads) for label, target in targets.items()]
     model = Model(face, graph, levels, threads)
     texts = {f"{name}.c": shim(model), f"{name}.h": header(model), "example.c": example(model)}

@@ -12,6 +12,8 @@ C_TYPES = {
     "int32": "int32_t",
     "int64": "int64_t",
     "uint8": "uint8_t",
+    "float16": "uint16_t",  # its bits: C99 has no such type
+    "bfloat16": "uint16_t",
     "float32": "float",
     "float64": "double",
 }

@@ -87,30 +87,26 @@ def export_library(
     ...     print(sorted(file.name for file in path.iterdir()))
     ['CMakeLists.txt', 'Makefile', 'README.md', 'example.c', 'smooth.c', 'smooth.h', 'smooth.rs', 'smooth_code.o']
     """
-    if not isinstance(f, CompiledFunction | StepFunction):
-        raise errors.ArgumentError(
-            "what is exported is a compiled function", got=repr(f), fix="make it with sj.function"
-        )
-    if identifier(name, "") != name or name.startswith("_"):
-        raise errors.ArgumentError(
-            "the name of a library begins names in C",
-            got=repr(name),
-            expected="letters from a to z, digits and underscores, a letter first",
-        )
-    if kind not in get_args(Form):
-        raise errors.ArgumentError(
-            "there is no such kind of library", got=repr(kind), expected=f"one of {get_args(Form)}"
-        )
+    _check(f, path, name, sizes, kind, threads)
     if kind == "wasm" and target not in ("host", "wasm32"):
         raise errors.ArgumentError("a WebAssembly module has one target", got=repr(target), expected='"wasm32"')
     folder = Path(path)
+    if folder.exists() and not folder.is_dir():
+        raise errors.ArgumentError("a library is a folder of files", got=f"the file {str(folder)!r}")
     if (folder / f"{name}.h").exists() and not overwrite:
         raise errors.ArgumentError("there is a library already", got=str(folder), fix="pass overwrite=True")
     from scanjit.library.folder import write  # imports llvmlite, which most programs need not wait for
     from scanjit.library.targets import targets_of
 
     targets = targets_of("wasm32" if kind == "wasm" else target)
-    if not 1 <= threads <= MOST_THREADS or (threads > 1 and any(each.gives_way is None for each in targets.values())):
+    without_system = any(each.gives_way is None for each in targets.values())
+    if kind in ("shared", "wheel") and without_system:
+        raise errors.ArgumentError(
+            "shared libraries are for machines with a system that loads them",
+            got=f"kind={kind!r}, target={target!r}",
+            expected='kind="static" or "object"; for pages, kind="wasm"',
+        )
+    if not 1 <= threads <= MOST_THREADS or (threads > 1 and without_system):
         raise errors.ArgumentError(
             "so many threads cannot be",
             got=f"threads={threads}",
@@ -122,3 +118,31 @@ def export_library(
     else:
         write(f.graph, folder, name, targets, sizes or {}, kind, threads)
     return folder
+
+
+def _check(f: object, path: object, name: object, sizes: object, kind: object, threads: object) -> None:
+    """An error if what is given is of another type than it should be, or names nothing."""
+    if not isinstance(f, CompiledFunction | StepFunction):
+        raise errors.ArgumentError(
+            "what is exported is a compiled function", got=repr(f), fix="make it with sj.function"
+        )
+    if not isinstance(path, str | os.PathLike):
+        raise errors.ArgumentError(
+            "the path of a library is that of a folder", got=repr(path), expected="a str or Path"
+        )
+    if not isinstance(name, str) or not name or identifier(name, "") != name or name.startswith("_"):
+        raise errors.ArgumentError(
+            "the name of a library begins names in C, and is no word of Python",
+            got=repr(name),
+            expected="letters from a to z, digits and underscores, a letter first",
+        )
+    if sizes is not None and not isinstance(sizes, Mapping):
+        raise errors.ArgumentError(
+            "the sizes that are the same in all calls have names", got=repr(sizes), expected='as {"batch": 1}'
+        )
+    if kind not in get_args(Form):
+        raise errors.ArgumentError(
+            "there is no such kind of library", got=repr(kind), expected=f"one of {get_args(Form)}"
+        )
+    if isinstance(threads, bool) or not isinstance(threads, int):
+        raise errors.ArgumentError("a number of threads is a whole number", got=f"threads={threads!r}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import field, replace
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 
@@ -200,7 +202,7 @@ def _label(atom: Atom) -> str:
     return atom.node.name if atom.kind == "value" and atom.node.name else str(atom.name)
 
 
-def _given(graph: FunctionGraph, sizes: Mapping[str, int]) -> dict[Atom, int]:
+def _given(graph: FunctionGraph, sizes: Mapping[str, Any]) -> dict[Atom, int]:
     """The sizes that the user fixes, by their names."""
     known = {_label(atom): atom for atom in _sizes_of(graph)}
     for name, value in sizes.items():
@@ -208,8 +210,13 @@ def _given(graph: FunctionGraph, sizes: Mapping[str, int]) -> dict[Atom, int]:
             raise errors.ArgumentError(
                 "the function has no such size", got=repr(name), expected=f"one of {sorted(known)}", where=""
             )
-        if value < 0:
-            raise errors.ArgumentError("a size is a number, not below 0", got=f"{name}={value!r}", where="")
+        if isinstance(value, bool) or not isinstance(value, Integral) or not 0 <= value < 2**63:
+            raise errors.ArgumentError(
+                "a size is a whole number, not below 0",
+                got=f"{name}={value!r}",
+                expected="an integer from 0 to 2**63 - 1",
+                where="",
+            )
     return {known[name]: int(value) for name, value in sizes.items()}
 
 

@@ -6,7 +6,7 @@ from scanjit.library.header import described
 from scanjit.library.model import Array, Interface
 from scanjit.library.status import STATUSES
 
-_TYPES = {"bool": "u8", "float32": "f32", "float64": "f64", "uint8": "u8"}
+_TYPES = {"bool": "u8", "float32": "f32", "float64": "f64", "uint8": "u8", "float16": "u16", "bfloat16": "u16"}
 _MODULE = """\
 //! {name}: a function of Python's, exported by scanjit. Written by a program: export it again instead of editing it.
 //!

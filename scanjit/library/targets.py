@@ -17,7 +17,7 @@ def targets_of(given: str | Target | Sequence[str]) -> dict[str, Target]:
     >>> sorted(targets_of(["x86-64-v3", "x86-64-v2"]))
     ['v2', 'v3']
     """
-    if isinstance(given, str | Target):
+    if not isinstance(given, list | tuple):
         return {"": _target(given)}
     found = {_level(name): _target(name) for name in given}
     if not found or len({target.triple for target in found.values()}) > 1:
@@ -30,8 +30,8 @@ def targets_of(given: str | Target | Sequence[str]) -> dict[str, Target]:
     return dict(sorted(found.items()))
 
 
-def _level(name: str) -> str:
-    level = name.rpartition("-")[2]
+def _level(name: object) -> str:
+    level = name.rpartition("-")[2] if isinstance(name, str) else ""
     if level not in LEVELS:
         raise errors.ArgumentError(
             "a library of several targets has levels of x86-64", got=repr(name), expected='"x86-64-v2"', where=""
@@ -39,13 +39,13 @@ def _level(name: str) -> str:
     return level
 
 
-def _target(given: str | Target) -> Target:
+def _target(given: object) -> Target:
     if isinstance(given, Target):
         return given
     if given == "host":
         return host.target()
     system = "windows" if "windows" in host.TRIPLE else "macos" if "apple" in host.TRIPLE else "linux"
-    found = target_named(given, system)
+    found = target_named(given, system) if isinstance(given, str) else None
     if found is None:
         raise errors.ArgumentError(
             "there is no such target",

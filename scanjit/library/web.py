@@ -22,6 +22,8 @@ ARRAYS = {
     "int32": "Int32Array",
     "int64": "BigInt64Array",
     "uint8": "Uint8Array",
+    "float16": "Uint16Array",  # its bits
+    "bfloat16": "Uint16Array",
     "float32": "Float32Array",
     "float64": "Float64Array",
 }

@@ -19,7 +19,7 @@ from scanjit.target import Target
 from scanjit.types import Atom, Dimension
 
 VERSION = "1.0.0"
-_FIELDS = {"float32": "float", "float64": "double", "bool": "uint8"}
+_FIELDS = {"float32": "float", "float64": "double", "bool": "uint8", "float16": "uint16"}
 """What ctypes calls elements, where it is not the name of the dtype."""
 _MODULE = '''\
 """`{name}`, exported by scanjit: machine code, called with ctypes and NumPy."""
@@ -72,6 +72,18 @@ variables = {{
 }}
 \"\"\"The values of the variables, as calls change them: arrays in the memory of the library's state.\"\"\"
 """
+
+
+def check_dtypes(face: Interface) -> None:
+    """An error if an array is of a dtype that NumPy does not have."""
+    for each in (*face.inputs, *face.given_back, *(variable for variable, _ in face.state)):
+        if each.dtype.name == "bfloat16":
+            raise ArgumentError(
+                "a wheel needs NumPy alone, which has no bfloat16",
+                got=each.label,
+                fix='take and give float32, and cast inside: sj.cast(x, "bfloat16")',
+                where="",
+            )
 
 
 def wheel(model: Model, library: Path, name: str, target: Target) -> Path:

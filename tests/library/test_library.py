@@ -145,6 +145,22 @@ def test_complex_numbers_are_pairs(tmp_path: Path) -> None:
     same(found[1], f(given)[1])
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_narrow_floats_are_their_bits(tmp_path: Path, dtype: str) -> None:
+    x, kept = sj.tensor(("T", 3), dtype, "x"), sj.shared(np.arange(3, dtype="float32"), "kept")
+    low = sj.shared(np.arange(3).astype(x.dtype), "low")
+    h = sj.scan(lambda row, h: 0.5 * h + row, x, sj.cast(kept, dtype))
+    f = sj.function([x], h, updates={kept: kept + 1, low: h[-1]})
+    given = np.random.default_rng(0).normal(size=(20, 3)).astype(x.dtype)
+    built = Built(f, tmp_path, flags=GUARDED)
+    (found,), state = built.call(given, calls=2)
+    assert built.status == 0 and "uint16_t" in (tmp_path / "model.h").read_text()
+    f(given)
+    same(found, f(given))
+    for one, variable in zip(state, f.graph.variables, strict=True):
+        same(one, variable.get_value())
+
+
 def test_weights_are_packed_when_the_library_is_made(tmp_path: Path) -> None:
     """A step with batch 1 does not copy its weights in each call."""
     units = 128

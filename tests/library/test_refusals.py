@@ -73,13 +73,36 @@ def test_a_guest_is_refused(tmp_path: Path) -> None:
 def test_wrong_arguments(tmp_path: Path) -> None:
     x = sj.tensor(("T", 2), name="x")
     f = sj.function([x], x + np.ones(2), mode="emulate")
-    for given in ({"name": "a b"}, {"name": "_x"}, {"kind": "dll"}, {"sizes": {"B": 3}}, {"sizes": {"T": -1}}):
+    names: list[Any] = ["a b", "_x", "", "for", None, 3]
+    sizes: list[Any] = [{"B": 3}, {"T": -1}, {"T": 2.5}, {"T": "3"}, {"T": True}, {"T": 2**63}, {3: 3}, ["T"]]
+    targets: list[Any] = [None, 3, [1], [None], {}]
+    wrong: list[dict[str, Any]] = [
+        *({"name": each} for each in names),
+        *({"sizes": each} for each in sizes),
+        *({"target": each} for each in targets),
+        *({"threads": each} for each in (None, "2", 2.0, True, 0, -1, 1000)),
+        *({"kind": each} for each in ("dll", None, ["object"])),
+        *({"kind": kind, "target": name} for kind in ("shared", "wheel") for name in ("wasm32", "cortex-m4")),
+    ]
+    for given in wrong:
         with pytest.raises(ArgumentError):
             sj.export_library(f, tmp_path / "new", **{"kind": "object", **given})
+    (tmp_path / "file").write_text("kept")
+    for path in (None, 3, tmp_path / "file"):
+        with pytest.raises(ArgumentError):
+            sj.export_library(f, path, kind="object")  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="compiled function"):
         sj.export_library(lambda x: x, tmp_path / "new")  # type: ignore[arg-type]
     assert not (tmp_path / "new").exists()
-    sj.export_library(f, tmp_path, kind="object")
+    assert (tmp_path / "file").read_text() == "kept"
+    sj.export_library(f, tmp_path, kind="object", sizes={"T": np.int64(3)})
     with pytest.raises(ArgumentError, match="overwrite"):
         sj.export_library(f, tmp_path, kind="object")
     sj.export_library(f, tmp_path, kind="object", overwrite=True)
+
+
+def test_numpy_has_no_bfloat16(tmp_path: Path) -> None:
+    x = sj.tensor(("T",), "bfloat16", "x")
+    with pytest.raises(ArgumentError, match="NumPy alone"):
+        sj.export_library(sj.function([x], x[::-1], mode="emulate"), tmp_path / "new", kind="wheel")
+    assert not (tmp_path / "new").exists()
