@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import field, replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -210,7 +209,7 @@ def _given(graph: FunctionGraph, sizes: Mapping[str, Any]) -> dict[Atom, int]:
             raise errors.ArgumentError(
                 "the function has no such size", got=repr(name), expected=f"one of {sorted(known)}", where=""
             )
-        if isinstance(value, bool) or not isinstance(value, Integral) or not 0 <= value < 2**63:
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value < 2**63:
             raise errors.ArgumentError(
                 "a size is a whole number, not below 0",
                 got=f"{name}={value!r}",
