@@ -28,7 +28,7 @@ class OrderRule(ArrayRule):
             apart = values.contiguous
             values, needs = lowering.place_of(x), lowering.items_of(x)
         else:
-            values = lowering.new_place(x, "rows")
+            values = lowering.new_memory(x, x, shape, "rows")
             needs = [lowering.copy(x, values)]
         if apart:
             result = Ref.whole(Buffer(node.dtype, shape, "temporary", node.op.name))

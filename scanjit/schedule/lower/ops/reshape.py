@@ -26,7 +26,7 @@ class ReshapeRule(AssemblyRule):
             return
         whole = lowering.destination(node)
         if not whole.contiguous:
-            whole = lowering.new_place(node)
+            whole = lowering.new_memory(node, node, node.type.shape, node.op.name)
         lowering.put(node, whole, [lowering.copy(x, _under(whole, x))])
 
 
