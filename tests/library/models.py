@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 
 import lasagne_like as lasagne
 import scanjit as sj
 from lasagne_like.layers import DenseLayer, GRULayer, InputLayer, LSTMLayer, get_output
+from tests.library.support import Built, same
 
 
 class Case(NamedTuple):
@@ -107,6 +111,41 @@ def amplifier(units: int = 40) -> Case:
     return Case(sj.step_function(([x], y), time=1).for_sizes({}).function, [numbers(1, 1, dtype="float32")], calls=50)
 
 
+def silero() -> Case:
+    """A detector of speech that others trained, from its ONNX file: a step of a stream."""
+    pytest.importorskip("onnx")
+    spec = importlib.util.find_spec("silero_vad")
+    if spec is None or not spec.submodule_search_locations:
+        pytest.skip("silero-vad is not installed")
+    path = Path(next(iter(spec.submodule_search_locations))) / "data" / "silero_vad.onnx"
+    model = sj.onnx.load(path, inputs={"sr": 16000}, sizes={"input": (1, 576), "state": (2, 1, 128)})
+    step = sj.step_function(model.function(), time=None, feedback={"state": "stateN"})
+    return Case(step.for_sizes({}).function, [0.3 * numbers(1, 576, dtype="float32")], calls=3)
+
+
 CASES: dict[str, Callable[[], Case]] = {
-    made.__name__: made for made in (garch, biquads, kalman, stack, characters, amplifier)
+    made.__name__: made for made in (garch, biquads, kalman, stack, characters, amplifier, silero)
 }
+
+BOUND = 64
+"""How far results may be from those of Python, in units in the last place of the largest entry of each array. What is
+measured is in docs/reference/c_library.md."""
+
+
+def compare(case: Case, built: Built, exactly: bool) -> None:
+    """The results of some calls, and the variables after them, beside Python's."""
+    before = {variable: variable.get_value() for variable in case.f.graph.variables}
+    found, state = built.call(*case.args, calls=case.calls)
+    assert built.status == 0, built.said
+    wanted = None
+    for _ in range(case.calls):
+        wanted = case.f(*case.args)
+    results = wanted if isinstance(wanted, list) else [wanted]
+    after = [variable.get_value() for _, variable in built.face.state]
+    sj.set_values(before)
+    for one, other in zip([*found, *state], [*results, *after], strict=True):
+        if exactly:
+            same(one, other)
+        else:
+            bound = BOUND * np.finfo(one.dtype).eps * abs(other).max() if one.dtype.kind == "f" else 0
+            np.testing.assert_allclose(one, other, rtol=0, atol=bound)

@@ -13,14 +13,12 @@ import pytest
 import scanjit as sj
 from scanjit.errors import ArgumentError
 from scanjit.runtime import host
-from scanjit.runtime.undefined import undefined
 from scanjit.target import NAMES
 from tests.library.support import STRICT, Built, same
+from tests.library.undefined import needed
 
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 x86 = pytest.mark.skipif(not host.target().is_x86, reason="needs a processor of the family x86-64")
-SYSTEM = {"memcpy", "memset", "memmove", "bzero", "__chkstk"}
-OF_COMPILERS = {"__divdi3", "__moddi3", "__aeabi_ldivmod"}
 THREADS = """\
 #define _POSIX_C_SOURCE 200112L
 #include <pthread.h>
@@ -135,8 +133,7 @@ def test_other_machines_need_nothing(tmp_path: Path, name: str) -> None:
         sj.export_library(f, tmp_path, target=name, kind="object")
     except ArgumentError as error:
         pytest.skip(f"this LLVM has no {name}: {error}")
-    needed = set(undefined((tmp_path / "model_code.o").read_bytes())) - SYSTEM
-    assert needed <= (OF_COMPILERS if "arm" in name or "cortex" in name else set())
+    assert not needed(tmp_path, name)
 
 
 def test_targets_that_are_none(tmp_path: Path) -> None:
