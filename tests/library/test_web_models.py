@@ -10,9 +10,8 @@ import pytest
 import scanjit as sj
 from scanjit.library.model import interface
 from scanjit.runtime import sizes
-from tests.library.models import CASES
+from tests.library.models import BOUND, CASES
 from tests.library.pages import linked, told
-from tests.library.test_emulators import BOUND
 
 SCRIPT = """
 import { load } from "./model.js";
