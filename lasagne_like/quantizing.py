@@ -54,12 +54,12 @@ def quantize(
     >>> import scanjit as sj
     >>> import lasagne_like as lasagne
     >>> l_in = lasagne.layers.InputLayer((None, 32), sj.matrix("x", dtype="float32"))
-    >>> network = lasagne.layers.DenseLayer(l_in, num_units=4)
+    >>> network = lasagne.layers.DenseLayer(l_in, num_units=4, W=np.eye(32, 4, dtype="float32"), b=None)
     >>> predict = lasagne.quantize(network, mode="reference")
     >>> predict(np.ones((2, 32), "float32")).shape
     (2, 4)
     >>> calibrated = lasagne.quantize(network, mode="reference", calibrate=[np.ones((2, 32), "float32")])
-    >>> "errors up to" in calibrated.explain()
+    >>> "errors up to" in str(calibrated.explain())
     True
     """
     layers = get_all_layers(layer_or_layers)

@@ -4,9 +4,11 @@ from scanjit.ir import OPS
 from scanjit.ops import (
     branch,
     custom,
+    decompositions,
     elementwise,
     expect,
     factor,
+    fourier,
     guest,
     index,
     linalg,

@@ -62,7 +62,7 @@ def dprint(
 
     >>> h = sj.scan(lambda row, h: 0.5 * h + row, x, sj.constant(0.0), name="decay")
     >>> sj.dprint(sj.grad(h[-1], x), loop="decay.grad")
-    scan {length=x.shape[0], reverse=True, name=decay.grad}
+    scan {length=x.shape[0], reverse=True, name=decay.grad, gradient=True}
       | %0: float64() = carry 0
       | %1: float64() = row 0
       | %2: float64() = add %0 %1

@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.onnx.support import onnx, runtime
-
+onnx = pytest.importorskip("onnx")
+runtime = pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
-import scanjit as sj
-import scanjit.onnx as sjo
-from scanjit.kinds import named_dtype
+import scanjit as sj  # noqa: E402
+import scanjit.onnx as sjo  # noqa: E402
+from scanjit.kinds import named_dtype  # noqa: E402
 
 rng = np.random.default_rng(0)
 

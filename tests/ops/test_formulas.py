@@ -217,6 +217,6 @@ def test_reference_is_the_formula(op: Elementwise) -> None:
 
 def test_every_derivative_that_is_not_zero_has_a_formula() -> None:
     named = {"cast", "where", "stop_gradient", "clip_gradient", "sign", "floor", "ceil", "trunc", "round", "floordiv"}
-    named |= {"round_bfloat16", "round_int8"}  # as if they did not round
+    named |= {"keep", "remark", "round_bfloat16", "round_gradient", "round_int8"}  # as if they did not round
     without = {op.name for op in OPS.values() if isinstance(op, Elementwise) and op.vjp and op.formula is None}
     assert without - named == {"mod"}  # its derivative is tested by differences
