@@ -80,6 +80,15 @@ class Jobs:
             return self._call([order_source(job, self.common.program.target.vector_bytes)], at)
         return self._call([source_of(job)], at)
 
+    def outline(self, job: Job, at: Place) -> object:
+        """What is the same for jobs that call the same functions."""
+        return tuple([s.digest for s in self._sources(job, at)]) if isinstance(job, Nest) else (type(job), job.title)
+
+    def _sources(self, nest: Nest, at: Place) -> Sequence[Source]:
+        """The functions that run a nest."""
+        nests, in_step = self.common.nests, at.counted or self.draft.whole
+        return [nests.of(nest)] if in_step else nests.apart(nest)  # in a step, each call counts
+
     # ---- where threads meet, and end ---------------------------------------------------------------------------------
 
     def called(self, at: Place) -> None:
@@ -114,12 +123,8 @@ class Jobs:
         return self._call([pack_source(pack, lanes)], at)
 
     def _nest(self, nest: Nest, at: Place) -> Sequence[Source]:
-        program, nests = self.common.program, self.common.nests
+        program, nests, sources = self.common.program, self.common.nests, self._sources(nest, at)
         single, pieces = program.single.get(nest), nest if nest in program.pieces else None
-        if not (at.counted or self.draft.whole):
-            sources = nests.apart(nest)
-        else:  # in a step, each call counts
-            sources = [nests.of(nest)]
         if nest.time is not None and sources[0].looks and not at.counted:
             self.begin_loop(at, nest.time.size)
             self._call(sources, at, pieces, told=True)

@@ -60,13 +60,12 @@ class Statements:
                 self._statement(statement, at)
 
     def _alike(self, portions: Sequence[Portion], at: Place) -> set[Portion]:
-        """The portions that functions of the same text would run, as for the layers of a stack."""
-        titles = [tuple(statement.title for statement in few) for few in portions]
-        found: dict[str, list[Portion]] = {}
-        for few, title in zip(portions, titles, strict=True):
-            if len(few) >= FEWEST and titles.count(title) > 1 and self.common.timed is None:
-                tried = Statements(replace(self.common, functions={}, pieces=[], kept_sizes={}))
-                found.setdefault(tried._part(few, at)[0], []).append(few)
+        """The portions that call the same functions as others, as for the layers of a stack."""
+        found: dict[tuple[object, ...], list[Portion]] = {}
+        for few in portions:
+            if len(few) >= FEWEST and self.common.timed is None:
+                jobs = [job for job in few if isinstance(job, Job)]
+                found.setdefault(tuple([self.jobs.outline(job, at) for job in jobs]), []).append(few)
         return {few for same in found.values() if len(same) > 1 for few in same}
 
     def _statement(self, statement: Statement, at: Place) -> None:
