@@ -228,21 +228,20 @@ def level(interface: Interface, graph: FunctionGraph, label: str, target: Target
     changing = {node for node in graph.shared if node.params["variable"] in updated}
     with host.using(target):
         made = front(leaves, list(dict.fromkeys(graph.roots)), on_values, interface.name, False, changing)
-        check_front(made, {*interface.sizes, *interface.fixed})
+        decisions = {atom: number for stage in made.stages for atom, number in _decided(stage.layout).items()}
+        check_front(made, {*interface.sizes, *interface.fixed, *decisions})
         recipe = made.recipe(leaves, lambda made: [])
         functions = [source for stage in made.stages for source in stage.code.functions]
         arity = {source.name: source.arity for source in functions}
         wanted = [(each.text, each.name, {callee: arity[callee] for callee in each.calls}) for each in functions]
         units = kernels.units(wanted, target)
     stages: list[Stage] = []
-    decisions: dict[Atom, int] = {}
     for number, (stage, found) in enumerate(zip(made.stages, recipe.stages, strict=True)):
         symbol = "_".join(
             [f"{interface.name}_program", *([label] if label else []), *([str(number)] if number else [])]
         )
         main = stage.code.main.name
         units[main] = units[main]._replace(symbol=symbol)
-        decisions |= _decided(stage.layout)
         constant = {
             i: leaves[argument].params["variable"].stored
             for i, argument in enumerate(found.arguments)

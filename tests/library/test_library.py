@@ -54,6 +54,18 @@ def test_an_lstm_and_its_gradient(tmp_path: Path, flags: list[str]) -> None:
             same(one, other)
 
 
+def test_numbers_that_python_decides_in_each_call(tmp_path: Path) -> None:
+    """Threads may keep series of their own, each with a copy of what holds one: a library has one copy."""
+    x = sj.tensor(("T", "B"), name="x")
+    f = sj.function([x], [sj.cumsum(x, axis=1), sj.grad((sj.cumsum(x, axis=1) ** 2).sum(), x)])
+    built = Built(f, tmp_path, flags=GUARDED)
+    for shape in ((1, 1), (3, 300), (300, 2)):
+        (given,) = arrays(shape, dtype="float64")
+        found, _ = built.call(given)
+        for one, other in zip(found, f(given), strict=True):
+            same(one, other)
+
+
 def test_several_arguments_and_results(tmp_path: Path) -> None:
     x, n = sj.tensor(("N", 3), "float64", "x"), sj.tensor(("N",), "int32", "for")
     flag, scale = sj.tensor((), "bool", "flag"), sj.scalar("scale", "float64")
