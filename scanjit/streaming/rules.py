@@ -83,6 +83,13 @@ def _together(cutter: Cut, node: Node, operands: Operands) -> tuple[list[Value],
     return [cutter.delayed(i, i.lead - lead) if isinstance(i, Rows) else i for i in operands], lead
 
 
+def _up_to_now(cutter: Cut, node: Node, rows: Rows) -> Rows:
+    """The rows, delayed until there are as many as in the whole sequence: of `concatenate([zero, x[:-1]])`, it has no
+    entry that depends on the newest row of `x`."""
+    late = rows.lead - rows.more
+    return cutter.delayed(_plain(node, rows), late) if late > 0 else rows
+
+
 def _nodes(operands: Operands) -> list[Node]:
     return [operand.node for operand in operands]
 
@@ -185,7 +192,7 @@ def _reshape(cutter: Cut, node: Node, operands: Operands) -> Value:
     (rows,) = _some(node, operands)
     before, after = _sides(node.operands[0].type.shape, rows.axis)
     before, after = before * rows.outer, rows.inner * after
-    shape = node.params["shape"]
+    shape = tuple(map(cutter.of_many, node.params["shape"]))
     places = [axis for axis, dim in enumerate(shape) if cutter.has_time(dim)]
     if len(places) != 1:
         refuse(node, "a reshape that spreads the steps over several axes")
@@ -336,6 +343,7 @@ def _reduction(cutter: Cut, node: Node, operands: Operands) -> Value:
     assert isinstance(op, Reduction)
     if rows.axis not in node.params["axes"]:
         return _aligned(cutter, node, operands)
+    rows = _up_to_now(cutter, node, rows)
     if rows.lead != rows.more:
         refuse(node, f"the {op.name} of some of the steps")
     if rows.lead == 0:
@@ -368,7 +376,8 @@ def _scan(cutter: Cut, node: Node, operands: Operands) -> list[Value | None]:
         refuse(node, "a loop whose start or whose constants depend on the steps")
     if any(atom is cutter.time for inner in params["body"].nodes() for atom in ir.atoms_of(inner)):
         refuse(node, "a loop whose step uses the number of steps")
-    together, lead = _together(cutter, node, xs) if xs else ([], max(more, 0))
+    now = [_up_to_now(cutter, node, x) if isinstance(x, Rows) else x for x in xs]
+    together, lead = _together(cutter, node, now) if xs else ([], max(more, 0))
     if lead < 0:
         refuse(
             node,

@@ -103,19 +103,29 @@ class Cut:
         return any(atom is self.time for atom in types.atoms(dim))
 
     def more(self, dim: Dimension) -> int | None:
-        """`n` if the dimension is the number of steps plus n, else None. A size `max(T - 1, 0)` counts as `T - 1`."""
-        atom = types.as_atom(dim)
-        if atom is not None and atom.kind == "max" and atom.args[1] == 0:
-            dim = atom.args[0]
-        difference = dim - self.steps
+        """`n` if the dimension is the number of steps plus n, else None."""
+        difference = self.of_many(dim) - self.steps
         return difference if isinstance(difference, int) else None
+
+    def of_many(self, dim: Dimension) -> Dimension:
+        """The dimension in a sequence of many steps: `max(T - 2, 0)` is `T - 2`, `max(T - 2, 0) + 2` is `T`."""
+
+        def of_atom(atom: Atom) -> Dimension:
+            if atom.kind == "max" and atom.args[1] == 0:
+                length = self.of_many(atom.args[0])
+                if isinstance(length - self.steps, int):
+                    return length
+            return types.dim_of(atom)
+
+        terms = [types.product(map(of_atom, atoms)) * factor for atoms, factor in types.terms(dim)]
+        return sum(terms, start=0)
 
     def applied(self, node: Node, operands: list[Node], more: int, count: Dimension | None = None) -> Node:
         """The node's op on operands of a block. In the whole sequence, they have `more` entries than there are steps.
         With `count`, the op on operands that have so many entries."""
         size = (self.steps if count is None else count) - more
         dims = {self.time: size}
-        params = {k: ir.map_dims(v, lambda d: types.substitute(d, dims)) for k, v in node.params.items()}
+        params = {k: ir.map_dims(v, lambda d: types.substitute(self.of_many(d), dims)) for k, v in node.params.items()}
         with errors.located(node.where):
             return node.op(*operands, **params)
 

@@ -100,7 +100,7 @@ def strange(rng: np.random.Generator, array: np.ndarray) -> np.ndarray:
     """An equal array that lies in memory in another way."""
     way = rng.integers(4)
     if way == 0:
-        return np.asfortranarray(array)
+        return np.array(array, order="F")  # (`asfortranarray` gives a scalar an axis)
     if way == 1:
         array = array.copy()
         array.setflags(write=False)
