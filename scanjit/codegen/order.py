@@ -1,16 +1,21 @@
-"""Sorting rows, as Python source: their elements, or their places, in order.
+"""Sorting rows, as Python source: their elements, or their places, in order; or only some of these.
 
 Elements become words (`codegen.words`). Short rows are sorted by networks (`codegen.network`): as many as a vector has
-lanes side by side, and single ones in consecutive words. Longer rows are sorted by radix (`codegen.radix`).
+lanes side by side, and single ones in consecutive words. Longer rows are sorted by radix (`codegen.radix`), where only
+some entries are wanted, after others have been left out (`codegen.selection`).
 """
 
 from scanjit.codegen.lines import LOOK, indented
 from scanjit.codegen.network import across, along
 from scanjit.codegen.radix import radix, stretches
+from scanjit.codegen.selection import selection
 from scanjit.codegen.source import Parameters, Source
 from scanjit.codegen.words import Words
 from scanjit.schedule.nests import ACROSS, ALONG, MOST_PACKED, NestLoop, Order, Tile
 from scanjit.types import Dimension, product
+
+FEW = 16
+"""Ranks that are nearer to each other than this part of a row are found together."""
 
 
 def order_source(statement: Order, vector_bytes: int) -> Source:
@@ -31,9 +36,11 @@ class _OrderWriter:
         self.n = self.parameters.number(self.length)
         self.rows = self.parameters.number(product(statement.values.shape[:-1]))
         self.step = self.parameters.number(statement.step)
-        self.values, self.result, self.spare = (
+        self.values, self.result, self.spare, *ranks = (
             self.parameters.address(ref.buffer, ref.offset) for ref, _ in statement.arrays
         )
+        self.ranks = ranks[0] if ranks else ""
+        self.many = self.parameters.number(statement.ranks.shape[0]) if statement.ranks else ""
 
     def source(self) -> Source:
         """The loop over bands; of each, the rows side by side and then the others."""
@@ -81,8 +88,15 @@ class _OrderWriter:
     def _taken(self) -> list[str]:
         """Put what is wanted of `lanes` rows where it belongs."""
         lanes, size, name = self.lanes, self.words.result.size, self._name(self.words.result.name)
-        loads = [self.words.load(f"{home}s + i*{lanes * self.words.size}", lanes, home) for home in self.words.names]
+        place = "rank" if self.ranks else "i"
+        loads = [self.words.load(f"{h}s + {place}*{lanes * self.words.size}", lanes, h) for h in self.words.names]
         made = [*loads, *self.words.unmade(lanes)]
+        if self.ranks:
+            store = f"store({self.result} + (row + j*{self.step})*{size}, y)"
+            if self.statement.rows_apart:
+                at = f"{self.result} + (row*{self.many} + j)*{size}"
+                store = f"store_strided({at}, {self.many}*{size}, y, head_x{lanes}({lanes}))"
+            return self._ranked([f"rank = {self._rank()}", *made, store])
         if not self.statement.rows_apart:
             return [
                 f"for i in range({self.n}):",
@@ -119,8 +133,9 @@ class _OrderWriter:
     def _row(self) -> list[str]:
         """Sort the row `row`."""
         size, result = self.words.stored.size, self.words.result.size
-        start = f"row*{self.n}" if self.statement.rows_apart else "row"
-        lines = [f"first = {self.values} + {start}*{size}", f"target = {self.result} + {start}*{result}"]
+        many = self.many if self.ranks else self.n
+        start, place = (f"row*{self.n}", f"row*{many}") if self.statement.rows_apart else ("row", "row")
+        lines = [f"first = {self.values} + {start}*{size}", f"target = {self.result} + {place}*{result}"]
         ways: list[tuple[str, list[str]]] = []
         if self._may_be(0, ALONG):
             ways.append((f"{self.n} <= {ALONG}", self._by_network()))
@@ -147,16 +162,39 @@ class _OrderWriter:
         most = [f"store(words + i*{words.size}, splat_{words.kept.name}x{lanes}({words.most}))"]
         most += [f"store(places + i*8, splat_i64x{lanes}({words.most}))"] if words.beside else []
         last = f"({self.n} + {lanes - 1})//{lanes}*{lanes}"
-        return [*lines, f"i = {last}", *most, *along(words, lanes, self.n), *self._taken_row(words)]
+        taken = self._taken_ranks(words, self._rank()) if self.ranks else self._taken_row(words)
+        return [*lines, f"i = {last}", *most, *along(words, lanes, self.n), *taken]
 
     def _by_radix(self, words: Words) -> list[str]:
         """With the memory of this band."""
         size = words.size
         homes = 4 if words.beside else 2
-        lines = [f"words = {self.spare} + band*{homes}*{self.n}*{size}", f"others = words + {self.n}*{size}"]
+        room = f"{homes}*{self.n}*{size}"
+        if self.ranks:
+            room = f"({room} + 16*{self.many})"
+        lines = [f"words = {self.spare} + band*{room}", f"others = words + {self.n}*{size}"]
         if words.beside:
             lines += [f"places = words + 2*{self.n}*8", f"further = words + 3*{self.n}*8"]
-        return [*lines, *self._made_row(words, exact=True), *radix(words, self.n), *self._taken_row(words)]
+        if not self.ranks:
+            return [*lines, *self._made_row(words, exact=True), *radix(words, self.n), *self._taken_row(words)]
+        return self._by_selection(words, [*lines, f"asked = words + {homes}*{self.n}*{size}"])
+
+    def _by_selection(self, words: Words, homes: list[str]) -> list[str]:
+        """Ranks of which each is near the one before it are found together."""
+        asked = [f"rank = {self._rank()}", "store_i64(asked + j*8, rank)"]
+        here, before = "load_i64(asked + till*8)", "load_i64(asked + (till - 1)*8)"
+        near = f"{FEW}*max({here} - {before}, {before} - {here}) <= {self.n}"
+        found = [
+            "till = since + 1",
+            f"while till < {self.many} and {near}:",
+            "    till += 1",
+            *self._made_row(words, exact=True),
+            *selection(words, self.lanes, self.n, self.many),
+            *self._taken_ranks(words, "load_i64(asked + j*8)", "since, till"),
+            "since = till",
+        ]
+        lines = [*homes, f"for j in range({self.many}):", *indented(asked), "since = 0"]
+        return [*lines, f"while since < {self.many}:", *indented([*homes, *found])]
 
     def _made_row(self, words: Words, exact: bool = False) -> list[str]:
         """Make the words of a row. Unless it is to be `exact`, the last vector is filled up with the largest one."""
@@ -183,6 +221,23 @@ class _OrderWriter:
             stored = f"store_strided(target + i*{self.step}*{size}, {self.step}*{size}, y, inside)"
         lines = [f"inside = head_x{lanes}({self.n} - i)", *loads, *words.unmade(lanes), stored]
         return stretches(self.n, lines, lanes)
+
+    def _taken_ranks(self, words: Words, rank: str, some: str = "") -> list[str]:
+        """Put the wanted entries of a sorted row where they belong."""
+        one = f"head_x{self.lanes}(1)"
+        loads = [
+            f"{h} = load_masked_{self._name(words.kept.name)}({h}s + rank*{words.size}, {one})" for h in words.names
+        ]
+        stored = f"store_masked(target + j*{self.step}*{words.result.size}, y, {one})"
+        return self._ranked([f"rank = {rank}", *loads, *words.unmade(self.lanes), stored], some)
+
+    def _ranked(self, lines: list[str], some: str = "") -> list[str]:
+        """The loop over all wanted ranks, or over some of them; rows without elements have none."""
+        return [f"if {self.n} > 0:", f"    for j in range({some or self.many}):", *indented(lines, 2)]
+
+    def _rank(self) -> str:
+        """Rank j of those that are given, moved into the row."""
+        return f"min(max(load_i64({self.ranks} + j*8), 0), {self.n} - 1)"
 
     def _read_part(self, kind: str, size: int) -> str:
         if self.statement.rows_apart:

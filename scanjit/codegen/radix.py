@@ -14,8 +14,8 @@ def radix(words: Words, n: str) -> list[str]:
     beside them, from `places` on with memory from `further` on. In the end, the names are where the sorted ones are."""
     low, high = words.digits
     exchanged = [("words", "others"), ("places", "further")] if words.beside else [("words", "others")]
-    digit = [f"number = {_loaded(words)}", "slot = counts + (((number >> shift) & (many - 1)) ^ sign)*8"]
-    moved = ["at = load_i64(slot)", "store_i64(slot, at + 1)", _stored(words, f"others + at*{words.size}")]
+    digit = [f"number = {loaded(words)}", "slot = counts + (((number >> shift) & (many - 1)) ^ sign)*8"]
+    moved = ["at = load_i64(slot)", "store_i64(slot, at + 1)", stored(words, f"others + at*{words.size}")]
     if words.beside:
         moved.append("store_i64(further + at*8, load_i64(places + i*8))")
     return [
@@ -59,10 +59,11 @@ def stretches(n: str, lines: list[str], lanes: int = 1) -> list[str]:
     ]
 
 
-def _loaded(words: Words) -> str:
-    """Word i as a number."""
-    return "load_i64(words + i*8)" if words.size == 8 else "lane_i64(load_i32x1(words + i*4), 0)"
+def loaded(words: Words, i: str = "i") -> str:
+    """A word as a number."""
+    return f"load_i64(words + {i}*8)" if words.size == 8 else f"lane_i64(load_i32x1(words + {i}*4), 0)"
 
 
-def _stored(words: Words, at: str) -> str:
+def stored(words: Words, at: str) -> str:
+    """Put the word `number` at an address."""
     return f"store_i64({at}, number)" if words.size == 8 else f"store({at}, splat_i32x1(number))"

@@ -1,4 +1,5 @@
-"""The elements in order along the last axis, `sort`, and their places, `argsort`. All that sorts is made of these."""
+"""The elements in order along the last axis, `sort`, and their places, `argsort`; and some of these, `ranked` and
+`argranked`, for which not all elements have to be put in order. All that sorts is made of these."""
 
 from collections.abc import Sequence
 
@@ -9,9 +10,9 @@ from scanjit.ir import Node, Op
 from scanjit.kinds import kind_of
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.samples import ANY_DTYPE, numbered, sample
-from scanjit.ops.shape import IOTA
-from scanjit.ops.stretch import zeros_like
-from scanjit.ops.view import along
+from scanjit.ops.shape import IOTA, RESHAPE
+from scanjit.ops.stretch import broadcast_to, zeros_like
+from scanjit.ops.view import along, moved_axis
 from scanjit.signatures import Array, Samples
 from scanjit.types import Dimension, Type
 
@@ -43,6 +44,32 @@ def _sort_reference(x: Array) -> Array:
     return np.take_along_axis(x, np.lexsort((~np.signbit(x), x)), -1)
 
 
+def _infer_ranked(x: Type, ranks: Type) -> Type:
+    _check(x)
+    return Type(x.dtype, (*x.shape[:-1], *ranks.shape))
+
+
+def _infer_argranked(x: Type, ranks: Type) -> Type:
+    return Type(np.dtype("int64"), _infer_ranked(x, ranks).shape)
+
+
+def _ranked_reference(x: Array, ranks: Array) -> Array:
+    """Some entries of what `sort` gives."""
+    n = x.shape[-1]
+    if not np.issubdtype(x.dtype, np.floating):  # exports copy this source
+        found = np.sort(x, axis=-1)
+    else:
+        found = np.take_along_axis(x, np.lexsort((~np.signbit(x), x)), -1)
+    return found[..., np.clip(ranks, 0, n - 1)] if n else np.zeros((*x.shape[:-1], *ranks.shape), x.dtype)
+
+
+def _argranked_reference(x: Array, ranks: Array) -> Array:
+    """Some entries of what `argsort` gives."""
+    n = x.shape[-1]
+    found = np.argsort(x, axis=-1, kind="stable")
+    return found[..., np.clip(ranks, 0, n - 1)] if n else np.zeros((*x.shape[:-1], *ranks.shape), np.int64)
+
+
 def entries(rows: Node, places: Node) -> Node:
     """The elements of rows at places that differ between rows."""
     return GATHER(rows, *_before(rows), places, axis=0)
@@ -70,6 +97,36 @@ def _argsort_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimensio
     return ARGSORT(*args), True
 
 
+def _ranked_vjp(g: Node, y: Node, x: Node, ranks: Node) -> tuple[Node, None]:
+    return SCATTER(zeros_like(x), g, *_before(x), ARGRANKED(x, ranks), axis=0, add=True), None
+
+
+def _ranked_jvp(tangents: Sequence[Node | None], y: Node, x: Node, ranks: Node) -> Node | None:
+    return None if tangents[0] is None else entries(tangents[0], ARGRANKED(x, ranks))
+
+
+def _ranked_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension) -> tuple[Node, bool]:
+    return _batched(SORT, RANKED, args, batched, size), True
+
+
+def _argranked_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension) -> tuple[Node, bool]:
+    return _batched(ARGSORT, ARGRANKED, args, batched, size), True
+
+
+def _batched(whole: Op, some: Op, args: Sequence[Node], batched: Sequence[bool], size: Dimension) -> Node:
+    """A batch of `some`, which gives entries of what `whole` gives. Ranks of several examples are looked up together if
+    the rows are the same, and among all elements if not."""
+    x, ranks = args
+    if not batched[1]:
+        return some(x, ranks)
+    count = ranks.type.shape[1]
+    if not batched[0]:
+        found = some(x, RESHAPE(ranks, shape=(size * count,)))
+        return moved_axis(RESHAPE(found, shape=(*x.type.shape[:-1], size, count)), x.ndim - 1, 0)
+    places = RESHAPE(ranks, shape=(size, *(1,) * (x.ndim - 2), count))
+    return entries(whole(x), broadcast_to(places, (*x.type.shape[:-1], count)))
+
+
 def _samples(rng: np.random.Generator, dtype: str) -> Samples:
     for shape in ((5,), (2, 3, 60), (3, 1), (2, 0), (0, 4), (300,)):
         x = sample(rng, shape, dtype)
@@ -82,6 +139,15 @@ def _apart(rng: np.random.Generator, dtype: str) -> Samples:
     """Without equal elements, between which there is no slope."""
     for shape in ((5,), (2, 3, 20), (3, 1), (2, 0), (0, 4), (40, 3)):
         yield (rng.permutation(numbered(shape, dtype).ravel()).reshape(shape),), {}
+
+
+def _ranked_samples(rng: np.random.Generator, dtype: str) -> Samples:
+    """Some entries, and one of them twice; those of long rows are among many others."""
+    for (x,), _ in _apart(rng, dtype):
+        if x.shape[-1]:
+            yield (x, np.array([x.shape[-1] // 2, 0, x.shape[-1] - 1, 0])), {}
+    x = rng.permutation(numbered((2, 700), dtype).ravel()).reshape(2, 700)
+    yield (x, np.array([350, 349])), {}
 
 
 SORT: Op = Op(
@@ -107,4 +173,28 @@ ARGSORT: Op = Op(
     never_fails=True,
     reads_memory="all",
     doc="the places of the elements along the last axis, the smallest first; equal ones in order, NaN last",
+)
+RANKED: Op = Op(
+    "ranked",
+    infer=_infer_ranked,
+    reference=_ranked_reference,
+    vjp=_ranked_vjp,
+    jvp=_ranked_jvp,
+    batch=_ranked_batch,
+    samples=_ranked_samples,
+    dtypes=ANY_DTYPE,
+    never_fails=True,
+    reads_memory="all",
+    doc="`sort(x)[..., ranks]`: a vector of int64 says which elements. Those beyond an end are the first or the last",
+)
+ARGRANKED: Op = Op(
+    "argranked",
+    infer=_infer_argranked,
+    reference=_argranked_reference,
+    batch=_argranked_batch,
+    samples=_ranked_samples,
+    dtypes=ANY_DTYPE,
+    never_fails=True,
+    reads_memory="all",
+    doc="`argsort(x)[..., ranks]`: the places of what `ranked` gives",
 )

@@ -14,7 +14,7 @@ from scanjit.ir import Node
 from scanjit.ops.expect import EXPECT
 from scanjit.ops.factor import CHOLESKY, DET, DET_SIGN, LOGABSDET, SOLVE, TRIANGULAR_SOLVE
 from scanjit.ops.index import GATHER
-from scanjit.ops.order import ARGSORT, SORT
+from scanjit.ops.order import ARGRANKED, ARGSORT, RANKED, SORT
 from scanjit.ops.reduce import ARGMAX, ARGMIN
 from scanjit.ops.reduction import Reduction
 from scanjit.ops.scan import SCAN, Roles
@@ -186,6 +186,14 @@ def _in_last(count: int) -> Rule:
         return _same(cutter, node, operands, rows[0].axis)
 
     return rule
+
+
+def _ranked(cutter: Cut, node: Node, operands: Operands) -> Value:
+    """Some entries of each row in order."""
+    x, ranks = operands
+    if not isinstance(x, Rows) or isinstance(ranks, Rows) or x.axis >= node.ndim - 1:
+        refuse(node, f"{node.op.name} of all steps at once")
+    return _same(cutter, node, operands, x.axis)
 
 
 def _reshape(cutter: Cut, node: Node, operands: Operands) -> Value:
@@ -419,6 +427,8 @@ RULES: dict[ir.Op, Rule] = {
     ARGMIN: _along,
     SORT: _in_last(1),
     ARGSORT: _in_last(1),
+    RANKED: _ranked,
+    ARGRANKED: _ranked,
     **dict.fromkeys((SOLVE, TRIANGULAR_SOLVE, CHOLESKY, DET, LOGABSDET, DET_SIGN), _in_last(2)),
     SCAN: _scan,
 }

@@ -11,10 +11,10 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import Node, constant, dim_node
-from scanjit.ops.elementwise import cast, where
+from scanjit.ops.elementwise import MINIMUM, cast, where
 from scanjit.ops.expect import expect
 from scanjit.ops.index import GATHER, SCATTER
-from scanjit.ops.order import ARGSORT, SORT, entries
+from scanjit.ops.order import ARGRANKED, ARGSORT, SORT, entries
 from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, flip, window
 from scanjit.ops.stretch import broadcast_to, constant_value, full
 from scanjit.symbol import TensorLike
@@ -164,17 +164,19 @@ def _largest(rows: Node, count: Dimension) -> Node:
         return _first(rows, count)
     largest, last, chosen = _largest if isinstance(many, int) else _first, rows.ndim - 1, types.minimum(count, many)
     best = max_of(RESHAPE(window(rows, last, 0, many * part), shape=(*batch, many, part)), axis=-1)
-    first = SORT(largest(best, chosen)) * part  # in the order of the row, so that equal elements stay in order
-    inside = RESHAPE(first[..., None] + IOTA(length=part), shape=(*batch, chosen * part))
-    rest = n - many * part
-    behind = broadcast_to(IOTA(length=rest) + dim_node(many * part), (*batch, rest))
-    places = CONCATENATE(inside, behind, axis=last)
-    return entries(places, largest(entries(rows, places), count))
+    first = SORT(largest(best, chosen))  # in the order of the row, so that equal elements stay in order
+    inside = RESHAPE(first[..., None] * part + IOTA(length=part), shape=(*batch, chosen * part))
+    behind = window(rows, last, many * part, n - many * part)
+    found = largest(CONCATENATE(entries(rows, inside), behind, axis=last), count)
+    moved = (first - IOTA(length=chosen)) * part  # how far each part has come towards the start of the row
+    moved = CONCATENATE(moved, broadcast_to(dim_node((many - chosen) * part), (*batch, 1)), axis=last)
+    return found + entries(moved, MINIMUM(found // part, dim_node(chosen)))
 
 
 def _first(rows: Node, count: Dimension) -> Node:
-    """The same, all elements being put in order."""
-    return window(_order(rows, descending=True), rows.ndim - 1, 0, count)
+    """The same, without parts. Backwards, the order of the flipped rows has equal elements in order."""
+    end = dim_node(rows.type.shape[-1] - 1)
+    return end - ARGRANKED(flip(rows, rows.ndim - 1), end - IOTA(length=count))
 
 
 def _parts(n: Dimension, count: Dimension) -> tuple[int, Dimension]:

@@ -6,15 +6,15 @@ from scanjit import errors, types
 from scanjit.ir import Node, dim_node, is_number
 from scanjit.ops.elementwise import cast, where
 from scanjit.ops.expect import expect
-from scanjit.ops.shape import window
+from scanjit.ops.order import RANKED
 from scanjit.ops.stretch import constant_value, expand
 from scanjit.signatures import DType
 from scanjit.symbol import Axis, TensorLike
 from scanjit.tensor.elementwise import ceil, clip, floor, rint
-from scanjit.tensor.indexing import take
-from scanjit.tensor.order import sort
+from scanjit.tensor.joining import stack
 from scanjit.tensor.probes import assert_
-from scanjit.tensor.shapes import moveaxis, reshape
+from scanjit.tensor.reductions import any as any_of
+from scanjit.tensor.shapes import moveaxis, ravel, reshape
 from scanjit.tensor.variables import as_tensor, axes_of
 from scanjit.types import Dimension
 
@@ -50,11 +50,10 @@ def median(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Node:
     >>> sj.function([], sj.median([[1.0, 5.0, 2.0], [4.0, 3.0, 9.0]], axis=1), mode="reference")()
     array([2., 4.])
     """
-    axes, ordered, n = _sorted(as_tensor(x), None, axis, "median")
-    last = ordered.ndim - 1
-    below, above = (window(ordered, last, half, 1) for half in ((n - 1) // 2, n // 2))
-    found = _or_nan(where(below == above, below, (below + above) * 0.5), ordered, n)
-    found = reshape(found, found.shape[:-1])
+    axes, rows, n = _rows(as_tensor(x), None, axis, "median")
+    found = RANKED(rows, stack([dim_node((n - 1) // 2), dim_node(n // 2)]))
+    below, above = found[..., 0], found[..., 1]
+    found = _or_nan(where(below == above, below, (below + above) * 0.5), rows)
     return expand(found, axes) if keepdims else found
 
 
@@ -90,7 +89,7 @@ def quantile(x: TensorLike, q: TensorLike, axis: Axis = None, method: str = "lin
         raise errors.ArgumentError(message, got=known)
     if known is None:
         shares = assert_(((shares >= 0) & (shares <= 1)).all(), shares, message)
-    axes, ordered, n = _sorted(x, dtype, axis, "quantile")
+    axes, rows, n = _rows(x, dtype, axis, "quantile")
     place = clip(_place(shares, dim_node(n), method), 0, dim_node(n - 1))
     first, second = floor(place), ceil(place)
     if method in STEPS:
@@ -100,14 +99,14 @@ def quantile(x: TensorLike, q: TensorLike, axis: Axis = None, method: str = "lin
             "nearest": (rint(place),) * 2,
             "midpoint": (first, second),
         }[method]
-    below, above = (take(ordered, cast(at, "int64"), -1) for at in (first, second))
+    below, above = _ranked(rows, first, second)
     weight = cast(where(first == second, 0.0, 0.5) if method == "midpoint" else place - floor(place), dtype)
     if method == "midpoint" or method in CONTINUOUS:
         gap = above - below
         near = where(weight < 0.5, below + gap * weight, above - gap * (1 - weight))
         below = where(below == above, below, near)
-    ndim = ordered.ndim - 1
-    found = _or_nan(below, ordered, n, shares.ndim)
+    ndim = rows.ndim - 1
+    found = _or_nan(below, rows, shares.ndim)
     found = moveaxis(found, tuple(range(ndim, ndim + shares.ndim)), tuple(range(shares.ndim)))
     return expand(found, [a + shares.ndim for a in axes]) if keepdims else found
 
@@ -124,8 +123,8 @@ def percentile(x: TensorLike, q: TensorLike, axis: Axis = None, method: str = "l
     return quantile(x, q / 100 if is_number(q) else as_tensor(q) / 100, axis, method, keepdims)
 
 
-def _sorted(x: Node, dtype: DType | None, axis: Axis, name: str) -> tuple[tuple[int, ...], Node, Dimension]:
-    """The axes to look along, the elements sorted along one last axis in place of them, and how many they are."""
+def _rows(x: Node, dtype: DType | None, axis: Axis, name: str) -> tuple[tuple[int, ...], Node, Dimension]:
+    """The axes to look along, the elements along one last axis in place of them, and how many they are."""
     if x.type.kind.is_complex:
         raise errors.DtypeError("complex numbers have no order", got=x.type)
     x = cast(x, dtype or (x.dtype if x.type.kind.floating else "float64"))
@@ -136,7 +135,14 @@ def _sorted(x: Node, dtype: DType | None, axis: Axis, name: str) -> tuple[tuple[
         raise errors.ShapeError(f"{name} of no elements", got=x.type, expected="at least one")
     x = expect(x, (1, n, f"{name} of no elements: at least one is needed"), error="shape")
     rows = reshape(x.transpose((*kept, *axes)) if x.ndim else x, (*(x.shape[a] for a in kept), dim_node(n)))
-    return axes, sort(rows), n
+    return axes, rows, n
+
+
+def _ranked(rows: Node, first: Node, second: Node) -> tuple[Node, Node]:
+    """The entries of sorted rows at two tensors of places, which are the last axes of the results."""
+    ranks = ravel(cast(stack([first, second], axis=-1), "int64"))
+    found = reshape(RANKED(rows, ranks), (*rows.shape[:-1], *first.shape, 2))
+    return found[..., 0], found[..., 1]
 
 
 def _place(shares: Node, n: Node, method: str) -> Node:
@@ -151,8 +157,7 @@ def _place(shares: Node, n: Node, method: str) -> Node:
     return n * shares + (alpha + shares * (1 - alpha - beta)) - 1
 
 
-def _or_nan(found: Node, ordered: Node, n: Dimension, more: int = 1) -> Node:
-    """NaN where the last of the sorted elements is NaN. `found` has `more` axes behind those of the rows."""
-    largest = window(ordered, ordered.ndim - 1, n - 1, 1)
-    largest = reshape(largest, (*largest.shape[:-1], *(1,) * more))
-    return where(largest == largest, found, largest)
+def _or_nan(found: Node, rows: Node, more: int = 0) -> Node:
+    """NaN for the rows that have one. `found` has `more` axes behind those of the rows."""
+    bad = any_of(rows != rows, axis=-1)
+    return where(reshape(bad, (*bad.shape, *(1,) * more)), np.nan, found)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit.ops.order import ARGSORT
+from scanjit.ops.order import ARGRANKED, ARGSORT, RANKED
 from tests.ops.support import agrees, run, same
 
 RNG = np.random.default_rng(0)
@@ -92,16 +92,47 @@ def test_rows_side_by_side_and_alone_are_sorted_alike(dtype: str, mode: Any) -> 
             np.testing.assert_array_equal(found[2 * k + 1], places(values, axis), strict=True)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "mode"), [*((dtype, "numba") for dtype in DTYPES), ("float32", "emulate"), ("float64", "emulate")]
+)
+def test_some_entries_of_sorted_rows(dtype: str, mode: Any) -> None:
+    """Rows side by side and alone, that are sorted whole or not; ranks one by one, in groups, all, beyond the ends."""
+    x, known = sj.tensor(("b", "n"), dtype), sj.tensor((1, 1300), dtype)
+    ranks = sj.tensor(("m",), "int64")
+    of = [x, x.T, known]
+    f = sj.function([x, known, ranks], [op(rows, ranks) for rows in of for op in (RANKED, ARGRANKED)], mode=mode)
+    shapes = [(3, 7), (2, 0), (2, 600)] + [(40, 33), (2, 4500), (700, 2)] * (mode == "numba")
+    for shape in shapes:
+        n = shape[1]
+        for wanted in ([0], [3, -1, 10**9, 2], list(range(0, n, 9)), [n // 2, n // 2 - 1, n // 9, n // 9]):
+            for like in ("numbers", "one number", "outliers"):
+                given = [numbers(shape, dtype), numbers((1, 1300), dtype)]
+                if like == "one number":
+                    given = [np.ones_like(a) for a in given]
+                elif like == "outliers" and dtype[0] == "f":  # most lie in few buckets of the first round
+                    given = [RNG.random(a.shape).astype(dtype) for a in given]
+                    for a in given:
+                        a[..., -1:], a[..., :1] = NAN, -np.inf
+                results = f(*given, np.array(wanted, "int64"))
+                for i, rows in enumerate((given[0], given[0].T, given[1])):
+                    if rows.shape[-1]:
+                        at = np.clip(np.array(wanted, "int64"), 0, rows.shape[-1] - 1)
+                        np.testing.assert_array_equal(results[2 * i], np.sort(rows, -1)[..., at], strict=True)
+                        np.testing.assert_array_equal(results[2 * i + 1], places(rows)[..., at], strict=True)
+
+
 @pytest.mark.parametrize("mode", ["numba", "emulate"])
 def test_longer_rows_than_places_fit_beside_keys(mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As with 2**32 elements and more."""
     for module in ("scanjit.codegen.order", "scanjit.schedule.lower.ops.order"):
         monkeypatch.setattr(f"{module}.MOST_PACKED", 2100)
     x, known = sj.tensor(("n",), "float32"), sj.tensor((2150,), "float32")
-    f = sj.function([x, known], [sj.argsort(x), sj.argsort(known), sj.sort(known)], mode=mode)
+    ranks = np.array([7, 1070])
+    f = sj.function([x, known], [sj.argsort(x), sj.argsort(known), sj.sort(known), ARGRANKED(x, sj.as_tensor(ranks))], mode=mode)
     for n in (2099, 2100, 2200):
         given = numbers((n,), "float32"), numbers((2150,), "float32")
-        for got, right in zip(f(*given), [*map(places, given), np.sort(given[1])], strict=True):
+        wanted = [*map(places, given), np.sort(given[1]), places(given[0])[ranks]]
+        for got, right in zip(f(*given), wanted, strict=True):
             np.testing.assert_array_equal(got, right)
 
 
@@ -274,6 +305,37 @@ def test_derivatives() -> None:
         sj.check_grad(fn, [x])
     q = np.array([0.23, 0.61])
     sj.check_grad(lambda q: sj.quantile(x, q, 1), [q])
+
+
+def test_medians_of_long_rows_in_steps_branches_and_batches() -> None:
+    """Of which not all elements are put in order."""
+    x, q = sj.tensor((3, 700), "float32", "x"), sj.tensor((2, 2), "float64", "q")
+    start = sj.constant(0.5, "float32")
+    steps = sj.scan(lambda row, m: sj.ifelse(m > 0, sj.median(row) - m, sj.quantile(row, 0.7) + m), x, start)
+    loss = (steps**3).sum()
+    (slope,) = sj.grad(loss, [x])
+    (second,) = sj.grad((slope**2).sum(), [x])
+    outputs = [
+        steps,
+        slope,
+        second,
+        sj.vmap(lambda a: sj.median(a))(x),
+        sj.vmap(lambda a: sj.vmap(lambda s: sj.quantile(a, s))(q))(x),
+        sj.vmap(lambda a, s: sj.quantile(a, s))(x[:2], q),
+        sj.vmap(lambda s: sj.quantile(x, s, 1))(q),
+        sj.vmap(lambda s: sj.quantile(x, s, 0))(q),
+    ]
+    given = RNG.permutation(2100).reshape(3, 700).astype("float32") / 1000, np.array([[0.2, 0.9], [0.5, 0.123]])
+    right = sj.function([x, q], outputs, mode="reference")(*given)
+    for got, wanted in zip(sj.function([x, q], outputs)(*given), right, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-6)
+    np.testing.assert_array_equal(right[3], np.median(given[0], 1))
+    np.testing.assert_allclose(right[6], np.stack([np.quantile(given[0], s, 1) for s in given[1]]))
+    np.testing.assert_allclose(
+        right[5], np.stack([np.quantile(*pair) for pair in zip(given[0], given[1], strict=False)])
+    )
+    assert (right[1] != 0).any()
+    assert (right[2] != 0).any()
 
 
 def test_in_steps_branches_and_batches() -> None:

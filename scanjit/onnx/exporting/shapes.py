@@ -133,8 +133,8 @@ def _places(w: Writer, node: Node, shape: Sequence[Dimension], indices: Sequence
 def order(w: Writer, node: Node, x: str) -> str:
     """The places of the elements of rows, the smallest first. `TopK` says nothing about NaN: so infinities stand for
     them, and then the places of numbers are put before those of NaN."""
-    (operand,), size = node.operands, w.vector(node.type.shape[-1:])
-    last = node.ndim - 1
+    operand, last = node.operands[0], node.ndim - 1
+    size = w.vector(operand.type.shape[-1:])
 
     def places(name: str) -> str:
         return w.several("TopK", [name, size], 2, axis=last, largest=0, sorted=1)[1]
@@ -151,6 +151,16 @@ def order(w: Writer, node: Node, x: str) -> str:
 def ordered(w: Writer, node: Node, x: str) -> str:
     """The elements of rows, the smallest first."""
     return w.op("GatherElements", x, order(w, node, x), axis=node.ndim - 1)
+
+
+def ranked_places(w: Writer, node: Node, x: str, ranks: str) -> str:
+    """Some places of the elements of sorted rows."""
+    return w.op("Gather", order(w, node, x), ranks, axis=node.ndim - 1)
+
+
+def ranked(w: Writer, node: Node, x: str, ranks: str) -> str:
+    """Some elements of sorted rows."""
+    return w.op("Gather", ordered(w, node, x), ranks, axis=node.ndim - 1)
 
 
 def scatter(w: Writer, node: Node, x: str, v: str, *indices: str) -> str:

@@ -92,6 +92,8 @@ TABLE: dict[str, Rule] = {
     "argmin": s.position("ArgMin"),
     "argsort": s.order,
     "sort": s.ordered,
+    "argranked": s.ranked_places,
+    "ranked": s.ranked,
     "fourier": fourier.transform,
     "from_half_spectrum": fourier.from_half_spectrum,
     "half_spectrum": fourier.half_spectrum,

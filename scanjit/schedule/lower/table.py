@@ -9,7 +9,7 @@ from scanjit.ops.fourier import FOURIER, FROM_HALF_SPECTRUM, HALF_SPECTRUM
 from scanjit.ops.guest import CALL
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.linalg import Contraction
-from scanjit.ops.order import ARGSORT, SORT
+from scanjit.ops.order import ARGRANKED, ARGSORT, RANKED, SORT
 from scanjit.ops.reduce import ArgReduction
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import CONCATENATE, COPY, IOTA, RESHAPE, SET_SLICE
@@ -50,6 +50,8 @@ RULES = Rules(
         CALL: GuestRule(),
         ARGSORT: OrderRule(finds_places=True),
         SORT: OrderRule(finds_places=False),
+        ARGRANKED: OrderRule(finds_places=True),
+        RANKED: OrderRule(finds_places=False),
         FOURIER: FourierRule(),
         HALF_SPECTRUM: FourierRule(),
         FROM_HALF_SPECTRUM: FourierRule(),

@@ -22,28 +22,30 @@ MOST_PACKED = 2**32
 class Order(ArrayJob):
     """Sort the rows of `values` into `result`: their elements, or their places (int64). Both lie alike, without gaps:
     each row in consecutive elements, or (not `rows_apart`) the first elements of all rows, then the second ones...
-    `spare` has memory for long rows."""
+    With `ranks`, a vector of int64, only those entries of a sorted row are found. `spare` has memory for long rows."""
 
     values: Ref
     result: Ref
     spare: Ref
     finds_places: bool
     rows_apart: bool
+    ranks: Ref | None = None
 
     @property
     def arrays(self) -> tuple[tuple[Ref, bool], ...]:
-        """The rows, what becomes of them, and the memory to work in."""
-        return (self.values, False), (self.result, True), (self.spare, True)
+        """The rows, what becomes of them, the memory to work in, and the ranks."""
+        ranks = () if self.ranks is None else ((self.ranks, False),)
+        return (self.values, False), (self.result, True), (self.spare, True), *ranks
 
     @property
     def title(self) -> str:
         """What users call it."""
-        return "argsort" if self.finds_places else "sort"
+        return ("arg" if self.finds_places else "") + ("sort" if self.ranks is None else "ranked")
 
     def rebased(self, place: Rebase) -> Order:
         """The same rows at another place."""
-        values, result, spare = (ref.rebased(place) for ref, _ in self.arrays)
-        return replace(self, values=values, result=result, spare=spare)
+        values, result, spare, *ranks = (ref.rebased(place) for ref, _ in self.arrays)
+        return replace(self, values=values, result=result, spare=spare, ranks=ranks[0] if ranks else None)
 
     @property
     def dtype(self) -> str:

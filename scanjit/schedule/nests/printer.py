@@ -165,7 +165,8 @@ class _Writer:
 
     @lines.register
     def _(self, found: Order) -> list[str]:
-        return [f"{self.ref(found.result)} = {found.title}({self.ref(found.values)})"]
+        given = [found.values, *([] if found.ranks is None else [found.ranks])]
+        return [f"{self.ref(found.result)} = {found.title}({', '.join(map(self.ref, given))})"]
 
     @lines.register
     def _(self, factors: Decomposition) -> list[str]:

@@ -6,20 +6,21 @@ from scanjit import types
 from scanjit.ir import Node
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering
+from scanjit.schedule.lower.region import Item
 from scanjit.schedule.nests import ALONG, MOST_PACKED, Buffer, Order, Ref, bands_of, row_major
 from scanjit.types import Dimension
 
 
 class OrderRule(ArrayRule):
-    """The rule of `sort` and `argsort`. Rows with gaps between their elements are copied, except where the first
-    elements of all rows are neighbours, then the second ones, and so on."""
+    """The rule of `sort`, `argsort`, `ranked` and `argranked`. Rows with gaps between their elements are copied, except
+    where the first elements of all rows are neighbours, then the second ones, and so on."""
 
     def __init__(self, finds_places: bool) -> None:
         self.finds_places = finds_places
 
     def lower(self, lowering: Lowering, node: Node) -> None:
         """Add the statement, with memory for as many words as the rows need that are sorted at a time."""
-        (x,) = node.operands
+        x = node.operands[0]
         shape = x.type.shape
         *batch, n = shape
         crossed = (*row_major(tuple(batch)), types.product(batch))
@@ -30,13 +31,29 @@ class OrderRule(ArrayRule):
         else:
             values = lowering.new_memory(x, x, shape, "rows")
             needs = [lowering.copy(x, values)]
+        ranks = None
+        if len(node.operands) > 1:
+            ranks, more = self._ranks(lowering, node.operands[1])
+            needs = [*needs, *more]
+        found = node.type.shape
         if apart:
-            result = Ref.whole(Buffer(node.dtype, shape, "temporary", node.op.name))
+            result = Ref.whole(Buffer(node.dtype, found, "temporary", node.op.name))
         else:
-            result = Ref(Buffer(node.dtype, (n, *batch), "temporary", node.op.name), 0, shape, crossed)
-        spare = Ref.whole(Buffer(np.dtype("int64"), (self._spare(x, n) * bands_of(shape),), "temporary", "spare"))
-        order = Order(values, result, spare, self.finds_places, apart)
+            result = Ref(Buffer(node.dtype, (found[-1], *batch), "temporary", node.op.name), 0, found, crossed)
+        room = self._spare(x, n)
+        if ranks is not None and room != 0:
+            room += 2 * found[-1]
+        spare = Ref.whole(Buffer(np.dtype("int64"), (room * bands_of(shape),), "temporary", "spare"))
+        order = Order(values, result, spare, self.finds_places, apart, ranks)
         lowering.put(node, result, [lowering.add_statement(order, needs)])
+
+    def _ranks(self, lowering: Lowering, ranks: Node) -> tuple[Ref, list[Item]]:
+        """Where ranks lie without gaps, and what computes them."""
+        place = maps.view_ref(ranks, lowering.locate)
+        if place is not None and place.contiguous:
+            return lowering.place_of(ranks), lowering.items_of(ranks)
+        place = lowering.new_memory(ranks, ranks, ranks.type.shape, "ranks")
+        return place, [lowering.copy(ranks, place)]
 
     def _spare(self, x: Node, n: Dimension) -> Dimension:
         """How many numbers of 64 bits the sorting of one long row works in."""

@@ -1,0 +1,157 @@
+"""Finding some entries of one long sorted row without sorting it, as Python source.
+
+The range of the words is cut into *buckets* of equal width, and it is counted how many words lie in each: so it is
+known in which bucket the word of a rank lies. Only the words of these buckets stay, in their order, and the rank
+becomes one among them. This is repeated while it leaves fewer words or a narrower range; then the rest is sorted. For
+example, the median of a million words lies in one of 2048 buckets, of perhaps 500 words.
+"""
+
+from scanjit.codegen.lines import indented
+from scanjit.codegen.network import along
+from scanjit.codegen.radix import LONG, loaded, radix, stored, stretches
+from scanjit.codegen.words import Words
+from scanjit.schedule.nests import ALONG
+
+
+def selection(words: Words, lanes: int, n: str, ranks: str) -> list[str]:
+    """Make of the `n` words from the address `words` on some sorted ones, and replace the ranks `since` to `till`, from
+    the address `asked` on, by ranks among these. Behind all `ranks` is room for as many numbers. There is memory as for
+    `radix`."""
+    kept = ["remaining = left"]
+    return [
+        f"remaining = {n}",
+        "mixed = True",
+        f"going = remaining > {ALONG}",
+        f"counts = stack({2048 * 8})",
+        f"wanted = stack({2048 * 8})",
+        "while going:",
+        *indented(_buckets(words, lanes)),
+        "    mixed = low < high",
+        "    going = mixed",
+        "    if mixed:",
+        *indented([*_counted(words), *_found(ranks), *_packed(ranks), *_gathered(words, lanes), *kept], 2),
+        "if mixed:",
+        f"    if remaining <= {ALONG}:",
+        *indented([*_filled_up(words, lanes), *along(words, lanes, "remaining")], 2),
+        "    else:",
+        *indented(radix(words, "remaining"), 2),
+    ]
+
+
+def _buckets(words: Words, lanes: int) -> list[str]:
+    """Bucket b has the words whose upper bits, `word >> shift`, are `base + b`."""
+    name, size = f"{words.kept.name}x{lanes}", words.size
+    least, most = f"splat_{name}({-words.most - 1})", f"splat_{name}({words.most})"
+    part = [
+        f"inside = head_x{lanes}(remaining - i)",
+        f"word = load_masked_{name}(words + i*{size}, inside)",
+        f"least = minimum(least, select(inside, word, {most}))",
+        f"most = maximum(most, select(inside, word, {least}))",
+    ]
+    return [
+        f"least = {most}",
+        f"most = {least}",
+        *stretches("remaining", part, lanes),
+        "low = lane_i64(reduce_min(least), 0)",
+        "high = lane_i64(reduce_max(most), 0)",
+        "bits = 8",
+        f"if remaining > {LONG}:",
+        "    bits = 11",
+        f"shift = {8 * size} - bits",
+        "while shift > 0 and (high >> (shift - 1)) - (low >> (shift - 1)) < (1 << bits):",
+        "    shift -= 1",
+        "base = low >> shift",
+        "many = (high >> shift) - base + 1",
+    ]
+
+
+def _counted(words: Words) -> list[str]:
+    """How many words lie in each bucket and those before it."""
+    return [
+        "for bucket in range(many):",
+        "    store_i64(counts + bucket*8, 0)",
+        "    store_i64(wanted + bucket*8, 0)",
+        *stretches(
+            "remaining",
+            [
+                f"slot = counts + (({loaded(words)} >> shift) - base)*8",
+                "store_i64(slot, load_i64(slot) + 1)",
+            ],
+        ),
+        "total = 0",
+        "for bucket in range(many):",
+        "    total += load_i64(counts + bucket*8)",
+        "    store_i64(counts + bucket*8, total)",
+    ]
+
+
+def _found(ranks: str) -> list[str]:
+    """The bucket of each rank, by bisection; the rank becomes one in its bucket."""
+    return [
+        "for j in range(since, till):",
+        "    rank = load_i64(asked + j*8)",
+        "    low = 0",
+        "    high = many - 1",
+        "    while low < high:",
+        "        middle = (low + high) >> 1",
+        "        if load_i64(counts + middle*8) > rank:",
+        "            high = middle",
+        "        else:",
+        "            low = middle + 1",
+        "    store_i64(wanted + low*8, 1)",
+        f"    store_i64(asked + ({ranks} + j)*8, low)",
+        "    if low > 0:",
+        "        store_i64(asked + j*8, rank - load_i64(counts + (low - 1)*8))",
+    ]
+
+
+def _packed(ranks: str) -> list[str]:
+    """Where each wanted bucket starts when only these are left, and whether to go on then."""
+    return [
+        "left = 0",
+        "before = 0",
+        "lowest = many",
+        "highest = 0",
+        "for bucket in range(many):",
+        "    after = load_i64(counts + bucket*8)",
+        "    if load_i64(wanted + bucket*8) > 0:",
+        "        store_i64(counts + bucket*8, left)",
+        "        left += after - before",
+        "        lowest = min(lowest, bucket)",
+        "        highest = bucket",
+        "    before = after",
+        "for j in range(since, till):",
+        f"    start = load_i64(counts + load_i64(asked + ({ranks} + j)*8)*8)",
+        "    store_i64(asked + j*8, load_i64(asked + j*8) + start)",
+        f"going = left > {ALONG} and (2*left < remaining or 4*(highest - lowest) < many)",
+    ]
+
+
+def _gathered(words: Words, lanes: int) -> list[str]:
+    """Keep the words of wanted buckets, in their order. Vectors without any are passed over."""
+    name, size = f"{words.kept.name}x{lanes}", words.size
+    keep = [f"number = {loaded(words, 'g')}", stored(words, f"words + at*{size}")]
+    if words.beside:
+        keep.append("store_i64(places + at*8, load_i64(places + g*8))")
+    keep.append("at += load_i64(wanted + ((number >> shift) - base)*8)")
+    part = [
+        f"inside = head_x{lanes}(remaining - i)",
+        f"word = load_masked_{name}(words + i*{size}, inside)",
+        "if any_of((word >= lower) & (word <= upper) & inside):",
+        f"    for g in range(i, min(i + {lanes}, remaining)):",
+        *indented(keep, 2),
+    ]
+    return [
+        f"lower = splat_{name}((base + lowest) << shift)",
+        f"upper = splat_{name}(((base + highest) << shift) | ((1 << shift) - 1))",
+        "at = 0",
+        *stretches("remaining", part, lanes),
+    ]
+
+
+def _filled_up(words: Words, lanes: int) -> list[str]:
+    """Put the largest word behind the others, as `along` wants it."""
+    lines = [f"for i in range({2 * lanes}):"]
+    for name, kind in (("words", words.kept.name), ("places", "i64"))[: len(words.names)]:
+        lines.append(f"    store({name} + (remaining + i)*{words.size}, splat_{kind}x1({words.most}))")
+    return lines
