@@ -192,17 +192,16 @@ class Programs:
     ----------
     f, mode : see `scanjit.torch.as_function`.
     library : whose function it becomes, for errors.
-    real : whether the function may take and give real numbers only.
     """
 
-    def __init__(self, f: Callable[..., Any], mode: Mode, library: str, real: bool = False) -> None:
+    def __init__(self, f: Callable[..., Any], mode: Mode, library: str) -> None:
         check_mode(mode)
         if not callable(f):
             raise errors.ArgumentError(f"a function for {library} is made of a function", got=repr(f))
-        self.f, self.library, self.real = f, library, real
+        self.f, self.library = f, library
         self.name = getattr(f, "__name__", "function")
         self.mode = f.mode if isinstance(f, CompiledFunction) else mode
-        self.compiled = self._checked(made_of(f, library)) if isinstance(f, CompiledFunction) else None
+        self.compiled = made_of(f, library) if isinstance(f, CompiledFunction) else None
         self._traced: dict[Any, Made] = {}
         self._lock = threading.Lock()
 
@@ -226,20 +225,12 @@ class Programs:
                 symbols = [tensor((None,) * ndim, dtype) for ndim, dtype in kinds]
                 outputs = self.f(*(symbols if join is None else join(symbols)))
                 f = function(symbols, outputs, name=self.name, mode=self.mode)
-                self._traced[kinds, key] = self._checked(made_of(f, self.library))
+                self._traced[kinds, key] = made_of(f, self.library)
             return self._traced[kinds, key]
 
     def made(self) -> list[Made]:
         """All programs that there are so far."""
         return [*self._traced.values()] if self.compiled is None else [self.compiled]
-
-    def _checked(self, made: Made) -> Made:
-        if self.real and made.is_complex:
-            raise errors.NotSupportedError(
-                f"a function for {self.library} takes and gives real numbers",
-                fix="give it the real and the imaginary part",
-            )
-        return made
 
     def check(self, given: Sequence[Any], made: Made, fix: Callable[[Node], str] = lambda node: "") -> None:
         """Check that arrays have the ranks and dtypes of the inputs. `fix` says what to do if one has not."""

@@ -51,7 +51,8 @@ def as_function(f: Callable[..., Any], mode: Mode = "numba") -> JaxFunction:
     Notes
     -----
     It works in `jit`, `grad`, `jvp`, `vjp`, `linearize`, `vmap`, and in `lax.scan`, `cond` and `while_loop`. It is an
-    error if sizes of the results depend on values: JAX must know them. An error of a call becomes one of XLA's.
+    error if sizes of the results depend on values: JAX must know them. An error of a call becomes one of XLA's. Complex
+    arrays are copied into pairs of floats and back; their gradients follow JAX's convention.
 
     Examples
     --------
@@ -80,7 +81,7 @@ class JaxFunction:
 
     def __init__(self, f: Callable[..., Any], mode: Mode = "numba") -> None:
         _primitive()
-        self._programs = Programs(f, mode, "JAX", real=True)
+        self._programs = Programs(f, mode, "JAX")
         self.__name__ = self._programs.name
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -91,18 +92,33 @@ class JaxFunction:
         programs = self._programs
         args, made = programs.by_position(args, named), programs.compiled
         if made is not None:
-            pairs = zip(args, made.program.inputs, strict=True)
-            arrays = [jnp.asarray(value, node.dtype if is_weak(value) else None) for value, node in pairs]
+            pairs = zip(args, made.types, strict=True)
+            arrays = [jnp.asarray(value, type_.dtype if is_weak(value) else None) for value, type_ in pairs]
         else:
             leaves, structure = tree.tree_flatten(args)
             arrays = [jnp.asarray(leaf) for leaf in leaves]
             kinds = tuple((array.ndim, str(array.dtype)) for array in arrays)
             made = programs.traced(kinds, lambda symbols: tree.tree_unflatten(structure, symbols), structure)
+        arrays = [_stored(array, type_.kind.is_complex) for array, type_ in zip(arrays, made.types, strict=True)]
         programs.check(arrays, made, _wide)
-        return made.tree.unflatten(_bind(made.program, arrays))
+        outputs = zip(_bind(made.program, arrays), made.tree.stored(), strict=True)
+        return made.tree.whole().unflatten([_complex(x) if pairs else x for x, pairs in outputs])
 
     def __repr__(self) -> str:
         return f"<scanjit.jax: {self._programs.f!r}>"
+
+
+def _stored(array: Any, pairs: bool) -> Any:
+    """What our programs take for an array: pairs of floats for complex numbers. JAX knows the derivative of this."""
+    if not pairs:
+        return array
+    jnp = _jax().numpy
+    return jnp.stack([jnp.real(array), jnp.imag(array)], axis=-1)
+
+
+def _complex(pairs: Any) -> Any:
+    """Complex numbers of pairs."""
+    return _jax().lax.complex(pairs[..., 0], pairs[..., 1])
 
 
 def _wide(node: Node) -> str:

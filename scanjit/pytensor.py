@@ -48,7 +48,8 @@ def as_op(f: Callable[..., Any], mode: Mode = "numba") -> PytensorFunction:
 
     Notes
     -----
-    No gradient is computed for constants, such as the data of a model.
+    No gradient is computed for constants, such as the data of a model. PyTensor has no gradients of complex variables:
+    where one is needed, give the real and the imaginary part, and take `sj.real` and `sj.imag` of what comes out.
 
     Examples
     --------
@@ -78,7 +79,7 @@ class PytensorFunction:
 
     def __init__(self, f: Callable[..., Any], mode: Mode = "numba") -> None:
         _pytensor()
-        self._programs = Programs(f, mode, "PyTensor", real=True)
+        self._programs = Programs(f, mode, "PyTensor")
         self.__name__ = self._programs.name
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -88,17 +89,32 @@ class PytensorFunction:
         variable = _pytensor().tensor.as_tensor_variable
         args, made = self._programs.by_position(args, named), self._programs.compiled
         if made is not None:
-            pairs = zip(args, made.program.inputs, strict=True)
-            given = [variable(x, dtype=node.dtype) if is_weak(x) else variable(x) for x, node in pairs]
+            pairs = zip(args, made.types, strict=True)
+            given = [variable(x, dtype=type_.dtype) if is_weak(x) else variable(x) for x, type_ in pairs]
         else:
             given = list(map(variable, args))
             made = self._programs.traced(tuple((x.ndim, str(x.dtype)) for x in given))
+        given = [_stored(x, type_.kind.is_complex) for x, type_ in zip(given, made.types, strict=True)]
         self._programs.check(given, made)
         keeping = made.program.keeping(_floats(made.program))
-        return made.tree.unflatten(_applied(keeping, given)[: len(made.program.outputs)])
+        outputs = zip(_applied(keeping, given), made.tree.stored(), strict=False)  # behind them is what is kept
+        return made.tree.whole().unflatten([_complex(x) if pairs else x for x, pairs in outputs])
 
     def __repr__(self) -> str:
         return f"<scanjit.pytensor: {self._programs.f!r}>"
+
+
+def _stored(x: Any, pairs: bool) -> Any:
+    """What our programs take for a variable: pairs of floats for complex numbers."""
+    if not pairs:
+        return x
+    pt = _pytensor().tensor
+    return pt.stack([pt.real(x), pt.imag(x)], axis=-1)
+
+
+def _complex(pairs: Any) -> Any:
+    """Complex numbers of pairs."""
+    return _pytensor().tensor.complex(pairs[..., 0], pairs[..., 1])
 
 
 def _floats(program: Program) -> tuple[int, ...]:

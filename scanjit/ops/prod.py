@@ -4,7 +4,7 @@ zero."""
 import numpy as np
 
 from scanjit import types
-from scanjit.ir import Graph, Node, free_variables, new_input, parts
+from scanjit.ir import COMPLEX, Graph, Node, free_variables, new_input, parts
 from scanjit.ops.reduction import Reduction
 from scanjit.ops.scan import scan_node
 from scanjit.ops.shape import RESHAPE
@@ -37,6 +37,21 @@ def _products_before(x: Node, reverse: bool) -> Node:
     return parts(scan_node(body, [one], [x], sizes, x.type.shape[0], reverse=reverse))[1]
 
 
+def _product_of_complex(x: Node, *, axes: tuple[int, ...]) -> Node:
+    """The product of complex numbers: a scan, whose state is the product of the elements so far."""
+    order = (*axes, *(a for a in range(x.ndim) if a not in axes))
+    moved = x.type.with_shape([x.type.shape[a] for a in order])
+    rest = moved.shape[len(axes) :]
+    shape = (types.product(moved.shape[: len(axes)]), *rest)
+    rows = [RESHAPE(DIMSHUFFLE(part, order=order), shape=shape) for part in x.args]
+    start = [full(value, rest, rows[0].dtype) for value in (1, 0)]
+    given = [new_input(start[0].type) for _ in range(4)]
+    after = COMPLEX(*given[:2]) * COMPLEX(*given[2:])
+    sizes = free_variables(after.args, given)
+    body = Graph.of([*given, *sizes], after.args)
+    return COMPLEX(*parts(scan_node(body, start, rows, sizes, shape[0])))
+
+
 PROD = Reduction(
     "prod",
     join=lambda a, b: a * b,
@@ -44,6 +59,7 @@ PROD = Reduction(
     horizontal="reduce_mul",
     initial=lambda dtype: 1,
     function=lambda x, axis: np.multiply.reduce(x, axis=axis, dtype=x.dtype),
+    of_complex=_product_of_complex,
     vjp=lambda g, y, x, *, axes: (expand(g, axes) * _others(x, axes) if axes else g,),
     doc="the product over axes, in the dtype of the operand",
 )

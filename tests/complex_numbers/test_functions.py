@@ -57,6 +57,10 @@ SHAPED: dict[str, Callable[[Any, Any], Any]] = {
     "zeros_like": lambda a, b: np.zeros_like(a) + np.ones_like(b),
     "any": lambda a, b: np.any(a, axis=0),
     "cumsum": lambda a, b: np.cumsum(a, axis=1),
+    "prod": lambda a, b: np.prod(a, axis=0),
+    "prod of all": lambda a, b: np.prod(a),
+    "prod kept": lambda a, b: np.prod(a, axis=(1,), keepdims=True),
+    "prod of nothing": lambda a, b: np.prod(a[:0], axis=0),
     "cumprod": lambda a, b: np.cumprod(a, axis=0),
 }
 
@@ -208,3 +212,24 @@ def test_systems_of_equations(mode: Any, n: int) -> None:
         sj.check_grad(lambda a, b: np.linalg.solve(a, b), [a[0], b[0]])
     with pytest.raises(sj.DtypeError, match="prod is not defined for complex numbers"):
         np.prod(symbols[0])
+
+
+@pytest.mark.parametrize("mode", ["reference", "numba"])
+def test_derivatives_of_products(mode: Any) -> None:
+    """Where one element is zero, the products of the others are the gradient; of order 2; in a batch; in a step."""
+    z = sj.tensor(("m", "n"), "complex128", "z")
+    product = sj.prod(z, axis=1)
+    (first,) = sj.grad(sj.real(product).sum(), [z])
+    (second,) = sj.grad((sj.abs(first) ** 2).sum(), [z])
+    steps = sj.scan(lambda row, h: h + sj.prod(row), z, sj.zeros((), "complex128"))
+    f = sj.function([z], [product, first, second, sj.vmap(sj.prod)(z), steps], mode=mode)
+    given = sampled(np.random.default_rng(2), (3, 4))
+    given[1, 2] = given[2, 0] = given[2, 3] = 0
+    torch = pytest.importorskip("torch")
+    x = torch.tensor(given, requires_grad=True)
+    total = x[:, 0] * x[:, 1] * x[:, 2] * x[:, 3]
+    (slope,) = torch.autograd.grad(total.real.sum(), x, create_graph=True)
+    (curve,) = torch.autograd.grad((slope.abs() ** 2).sum(), x)
+    found = f(given)
+    for got, wanted in zip(found, (total, slope, curve, total, total.cumsum(0)), strict=True):
+        np.testing.assert_allclose(got, wanted.detach().numpy(), 1e-12, 1e-14)

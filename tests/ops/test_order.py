@@ -128,7 +128,9 @@ def test_longer_rows_than_places_fit_beside_keys(mode: Any, monkeypatch: pytest.
         monkeypatch.setattr(f"{module}.MOST_PACKED", 2100)
     x, known = sj.tensor(("n",), "float32"), sj.tensor((2150,), "float32")
     ranks = np.array([7, 1070])
-    f = sj.function([x, known], [sj.argsort(x), sj.argsort(known), sj.sort(known), ARGRANKED(x, sj.as_tensor(ranks))], mode=mode)
+    f = sj.function(
+        [x, known], [sj.argsort(x), sj.argsort(known), sj.sort(known), ARGRANKED(x, sj.as_tensor(ranks))], mode=mode
+    )
     for n in (2099, 2100, 2200):
         given = numbers((n,), "float32"), numbers((2150,), "float32")
         wanted = [*map(places, given), np.sort(given[1]), places(given[0])[ranks]]

@@ -90,6 +90,30 @@ def test_compiled_functions_names_and_pickles() -> None:
 
 
 @needs_pytensor
+@pytest.mark.parametrize("compiled", [False, True])
+def test_complex_arguments_and_results(compiled: bool) -> None:
+    """PyTensor has no gradients of complex variables; of real ones it has, whatever is complex inside."""
+    x, w = sj.tensor(("n",), "complex128", "x"), sj.tensor((), "complex128", "w")
+
+    def turned(x: Any, w: Any) -> Any:
+        return sj.scan(lambda row, h: w * h + row, x, sj.zeros((), "complex128"))
+
+    ours = sj.pytensor.as_op(sj.function([x, w], turned(x, w)) if compiled else turned)
+    rows, factor, angle = pt.zvector("x"), pt.zscalar("w"), pt.dscalar("angle")
+    size = sj.pytensor.as_op(lambda x, a: sj.real(turned(x * 1j, sj.exp(1j * a))).sum())(np.ones(2), angle)
+    f = pytensor.function([rows, factor, angle], [ours(rows, factor), pt.grad(size, angle)])
+    rng = np.random.default_rng(3)
+    given = rng.normal(size=5) + 1j * rng.normal(size=5)
+    h, states = 0j, []
+    for row in given:
+        h = (0.3 + 0.4j) * h + row
+        states.append(h)
+    found, slope = f(given, 0.3 + 0.4j, 0.7)
+    np.testing.assert_allclose(found, states, rtol=1e-12)
+    np.testing.assert_allclose(slope, -np.cos(0.7), rtol=1e-12)
+
+
+@needs_pytensor
 def test_errors() -> None:
     with pytest.raises(sj.ArgumentError, match="made of a function"):
         sj.pytensor.as_op(3)  # type: ignore[arg-type]
@@ -101,8 +125,6 @@ def test_errors() -> None:
     x = sj.vector("x")
     with pytest.raises(sj.ArgumentError, match="has another type"):
         sj.pytensor.as_op(sj.function([x], x * 2, mode="reference"))(pt.fvector())
-    with pytest.raises(sj.NotSupportedError, match="real numbers"):
-        sj.pytensor.as_op(lambda x: x * 1j, "reference")(pt.dvector())
     checked = sj.pytensor.as_op(lambda x: sj.assert_(x > 0, x, "positive"), "reference")
     with pytest.raises(sj.AssertError, match="positive"):
         pytensor.function([], checked(np.array([-1.0])), mode="FAST_COMPILE")()
