@@ -52,7 +52,9 @@ def page() -> str:
         "# The array API standard\n\n"
         f"`x.__array_namespace__()` of a symbol `x` has the functions of the [Python array API standard]"
         f"(https://data-apis.org/array-api/) {XP.__array_api_version__} that are here, by the standard's names: "
-        f"{count} of {len(every)}. Code that asks an array for its namespace builds graphs from symbols:\n\n"
+        f"{count} of {len(every)}. Compiled code gives NumPy's numbers for all {len(compared())} of them that compute "
+        "something (the others, such as `finfo`, need no symbols). Code that asks an array for its namespace builds "
+        "graphs from symbols:\n\n"
         "```python\nimport scanjit as sj\n\n\ndef softmax(x):\n    xp = x.__array_namespace__()\n"
         "    e = xp.exp(x - xp.max(x, axis=-1, keepdims=True))\n    return e / xp.sum(e, axis=-1, keepdims=True)\n\n\n"
         'x = sj.matrix("x")\nf = sj.function([x], softmax(x))\n```\n\n'
@@ -73,6 +75,7 @@ def test_the_page_says_what_is_here() -> None:
 RNG = np.random.default_rng(0)
 SHAPES = [((), ()), ((5,), (5,)), ((0,), (1,)), ((2, 3), (3,)), ((2, 1), (1, 4))]
 WHOLE = "bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor bitwise_invert".split()
+ELEMENTWISE = [n for n in standard.NAMES["Elementwise"].split() if hasattr(XP, n)]
 LOGICAL = "logical_and logical_or logical_xor logical_not".split()
 FLOATING = (
     "acos acosh asin asinh atan atan2 atanh copysign cos cosh divide exp expm1 hypot log log10 log1p log2 logaddexp "
@@ -89,7 +92,7 @@ def dtypes(name: str) -> list[str]:
     return ["int32", "int64", "uint8"] if name in WHOLE else ["float32", "float64"] + ["int64"] * (name not in FLOATING)
 
 
-@pytest.mark.parametrize("name", [n for n in standard.NAMES["Elementwise"].split() if hasattr(XP, n)])
+@pytest.mark.parametrize("name", ELEMENTWISE)
 def test_elementwise(name: str) -> None:
     theirs = getattr(np, name)
     operands = getattr(theirs, "nin", 1)
@@ -217,9 +220,45 @@ def test_beside_numpy(name: str, dtype: str) -> None:
             assert ours.shape == theirs.shape
 
 
+@pytest.mark.parametrize("name", [name for name in CASES if "." in name or hasattr(XP, name)])
+def test_compiled(name: str) -> None:
+    """In both floating types at once."""
+    function, arrays = CASES[name]
+    given = [a.astype(dtype) for dtype in ("float32", "float64") for a in arrays]
+    symbols = [sj.tensor(a.shape, a.dtype) for a in given]
+    half = len(arrays)
+    expected = [function(np, *given[:half]), function(np, *given[half:])]
+    found = sj.function(symbols, [function(XP, *symbols[:half]), function(XP, *symbols[half:])])(*given)
+    for one, other, close in zip(found, expected, (1e-5, 1e-12), strict=True):
+        for ours, theirs in zip(*([v] if not isinstance(v, list) else v for v in (one, other)), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=close)
+            assert ours.shape == theirs.shape
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int32", "int64", "uint8", "float32", "float64"])
+def test_elementwise_compiled(dtype: str) -> None:
+    """All functions at once, of rows of a size that is not known before."""
+    names = [n for n in ELEMENTWISE if dtype in dtypes(n) and n not in UNCHECKED]
+    arrays = [(abs(RNG.normal(size=(2, 37))) * 2 + 1).astype(dtype) for _ in range(2)]
+    symbols = [sj.tensor((2, "n"), dtype) for _ in arrays]
+    counts = {name: getattr(getattr(np, name), "nin", 1) for name in names}
+    f = sj.function(symbols, {name: getattr(XP, name)(*symbols[:n]) for name, n in counts.items()})
+    with np.errstate(all="ignore"):
+        for name, ours in f(*arrays).items():
+            theirs = getattr(np, name)(*arrays[: counts[name]])
+            same(ours, theirs, *(1e-6 if dtype == "float32" else 1e-14,) * 2)
+
+
+def compared() -> set[str]:
+    """The functions that are compared with NumPy's in compiled code."""
+    return {name for name in CASES if "." in name or hasattr(XP, name)} | set(ELEMENTWISE)
+
+
 def test_every_function_is_compared() -> None:
-    compared = {*CASES, *standard.NAMES["Elementwise"].split(), *WITHOUT_SYMBOLS}
-    assert {name for name in MAIN if hasattr(XP, name)} <= compared
+    every = {name for name in MAIN if hasattr(XP, name)}
+    for part in ("linalg", "fft"):
+        every |= {f"{part}.{n}" for n in standard.NAMES[part].split() if hasattr(getattr(XP, part), n)}
+    assert every - compared() == WITHOUT_SYMBOLS
 
 
 def test_dtypes() -> None:

@@ -6,7 +6,7 @@ called for each.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from scanjit.schedule.nests import Buffer, Nest, Store, Value, walk_values
@@ -16,7 +16,7 @@ from scanjit.walks import fold
 def parts(nest: Nest) -> list[Nest]:
     """Nests that together do what a nest does, one after the other. Two of its stores are in one of them if they use
     the same value, except for values that are the same at all points. The nest itself, if its parts depend on each
-    other."""
+    other, or would compute much again."""
     if len(nest.stores) < 2 or not _separable(nest):
         return [nest]
     groups: dict[int, list[Store]] = {}
@@ -29,7 +29,7 @@ def parts(nest: Nest) -> list[Nest]:
         groups[number] = [*(store for other in sorted(others) for store in groups.pop(other)), store]
         group_of |= {value: number for value, group in group_of.items() if group in others} if others else {}
         group_of |= dict.fromkeys(values, number)
-    if len(groups) == 1 or not _independent(list(groups.values())):
+    if len(groups) == 1 or not _independent(list(groups.values())) or _repeats(nest, groups.values()):
         return [nest]
     return [replace(nest, stores=tuple(stores)) for stores in groups.values()]
 
@@ -44,6 +44,21 @@ def _separable(nest: Nest) -> bool:
 def _moves(value: Value, operands: Sequence[bool]) -> bool:
     """Whether a value differs from point to point."""
     return bool(value.own_loops) or any(operands)
+
+
+def _repeats(nest: Nest, groups: Iterable[Sequence[Store]]) -> bool:
+    """Whether parts have more than twice as many values as the nest, such as the entries of a matrix's inverse: all of
+    them need the same elimination."""
+    left = 2 * _count(nest.stores)
+    for stores in groups:
+        left -= _count(stores)
+        if left < 0:
+            return True
+    return False
+
+
+def _count(stores: Sequence[Store]) -> int:
+    return len(walk_values([store.value for store in stores]))
 
 
 def _independent(groups: Sequence[Sequence[Store]]) -> bool:

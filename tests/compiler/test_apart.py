@@ -56,3 +56,14 @@ def test_what_differs_stays_together() -> None:
     x, y = sj.tensor((300,), name="x"), sj.tensor((300,), name="y")
     f = sj.function([x, y], [sj.exp(x), sj.tanh(y)])
     assert f.source.count("\ndef ") == 2
+
+
+def test_parts_that_need_the_same_long_computation_stay_together() -> None:
+    """As all entries of an inverse need the same elimination: functions of their own would each do it again."""
+    x = sj.scalar("x")
+    common = x
+    for _ in range(20):
+        common = sj.sin(common) + x
+    nest = nest_of([x], [common * k for k in range(2, 8)])
+    assert len(nest.stores) == 6
+    assert parts(nest) == [nest]
