@@ -14,7 +14,7 @@ from scanjit.ir import Node, constant, dim_node
 from scanjit.ops.elementwise import MINIMUM, cast, where
 from scanjit.ops.expect import expect
 from scanjit.ops.index import GATHER, SCATTER
-from scanjit.ops.order import ARGRANKED, ARGSORT, SORT, entries
+from scanjit.ops.order import ARGRANKED, ARGSORT, RANKED, SORT, entries
 from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, flip, window
 from scanjit.ops.stretch import broadcast_to, constant_value, full
 from scanjit.symbol import TensorLike
@@ -32,6 +32,10 @@ __all__ = [
 
 PART = 64
 """`top_k` cuts rows whose length is found when a function runs into parts of so many elements."""
+LONG = 2048
+"""Rows of more elements than this are cut at the elements of given ranks..."""
+FEW = 4
+"""...if these are at most so many."""
 FARTHEST = 48
 """A vector of unknown length has at most two to the power of this elements."""
 
@@ -86,7 +90,7 @@ def sort(
 
 def partition(x: TensorLike, kth: Any, axis: int | None = -1, kind: str | None = None) -> Node:
     """The elements along an axis such that those at the places `kth` are where they are in the sorted tensor, smaller
-    ones before them and larger ones behind. Here, all are sorted.
+    ones before them and larger ones behind. Which of these comes first is not promised.
 
     Examples
     --------
@@ -96,7 +100,8 @@ def partition(x: TensorLike, kth: Any, axis: int | None = -1, kind: str | None =
     """
     x, axis = _along(x, axis)
     _check_places(kth, x, axis)
-    return sort(x, axis)
+    order = _apart(moveaxis(x, axis, -1), kth)
+    return sort(x, axis) if order is None else moveaxis(entries(moveaxis(x, axis, -1), order), -1, axis)
 
 
 def argpartition(x: TensorLike, kth: Any, axis: int | None = -1, kind: str | None = None) -> Node:
@@ -110,7 +115,8 @@ def argpartition(x: TensorLike, kth: Any, axis: int | None = -1, kind: str | Non
     """
     x, axis = _along(x, axis)
     _check_places(kth, x, axis)
-    return argsort(x, axis)
+    order = _apart(moveaxis(x, axis, -1), kth)
+    return argsort(x, axis) if order is None else moveaxis(order, -1, axis)
 
 
 def top_k(x: TensorLike, k: Any, axis: int = -1) -> tuple[Node, Node]:
@@ -195,6 +201,21 @@ def _order(rows: Node, descending: bool) -> Node:
         return ARGSORT(rows)
     last = rows.ndim - 1
     return dim_node(rows.type.shape[last] - 1) - flip(ARGSORT(flip(rows, last)), last)
+
+
+def _apart(rows: Node, kth: Any) -> Node | None:
+    """The order in which elements of rows lie before, at or behind those of some ranks; None if it is as fast to sort
+    all. How often an element comes behind one of these, or is equal to it, is the number of its group."""
+    n, ranks = rows.type.shape[-1], np.unique(np.ravel(kth))
+    if not isinstance(n, int) or n <= LONG or not 0 < len(ranks) <= FEW:
+        return None
+    found = RANKED(rows, constant(np.unique(ranks % n).astype(np.int64)))
+    group = full(0, rows.type.shape, "int8")
+    for i in range(found.type.shape[-1]):
+        middle = found[..., i : i + 1]
+        for behind in (_comes_before(middle, rows, "left"), _comes_before(middle, rows, "right")):
+            group = group + cast(behind, "int8")
+    return ARGSORT(group)
 
 
 def _check_places(kth: Any, x: Node, axis: int) -> None:

@@ -175,6 +175,28 @@ def test_falling_order_is_stable_too() -> None:
     assert run(lambda x: sj.argsort(x, descending=True), np.array([-128, 127, 0], "int8")).tolist() == [1, 2, 0]
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_partitions_of_long_rows(dtype: str) -> None:
+    """Which are not sorted whole. All elements are there once; those at the places are where they are when sorted."""
+    x = sj.tensor((2, 2100), dtype)
+    cases = [(5, -1), ([1000, -1, 7, 1000], 1), (-300, None)]
+    f = sj.function([x], [op(x, kth, axis) for kth, axis in cases for op in (sj.partition, sj.argpartition)])
+    for given in (numbers((2, 2100), dtype), np.ones((2, 2100), dtype)):
+        results = f(given)
+        for i, (kth, axis) in enumerate(cases):
+            rows = given.reshape(1, -1) if axis is None else given
+            values, order = results[2 * i].reshape(rows.shape), results[2 * i + 1].reshape(rows.shape)
+            same(np.take_along_axis(rows, order, -1), values)
+            same(np.sort(values), np.sort(rows))
+            for k in np.ravel(kth) % rows.shape[1]:
+                for part in (slice(0, k), slice(k, k + 1), slice(k, None)):
+                    same(np.sort(values[:, part]), np.sort(rows)[:, part])
+    if dtype == "float64":
+        y = RNG.permutation(np.arange(2100.0))
+        slope = sj.function([z := sj.tensor((2100,))], sj.grad((sj.partition(z, 700)[:700] ** 2).sum(), z))(y)
+        same(slope, np.where(y < 700, 2 * y, 0))
+
+
 def test_top_k() -> None:
     x = numbers((3, 5, 4))
     for axis in (0, 1, -1):
