@@ -209,9 +209,10 @@ def _apart(rows: Node, kth: Any) -> Node | None:
     n, ranks = rows.type.shape[-1], np.unique(np.ravel(kth))
     if not isinstance(n, int) or n <= LONG or not 0 < len(ranks) <= FEW:
         return None
-    found = RANKED(rows, constant(np.unique(ranks % n).astype(np.int64)))
+    ranks = np.unique(ranks % n)
+    found = RANKED(rows, constant(ranks.astype(np.int64)))
     group = full(0, rows.type.shape, "int8")
-    for i in range(found.type.shape[-1]):
+    for i in range(len(ranks)):
         middle = found[..., i : i + 1]
         for behind in (_comes_before(middle, rows, "left"), _comes_before(middle, rows, "right")):
             group = group + cast(behind, "int8")
