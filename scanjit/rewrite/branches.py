@@ -23,8 +23,11 @@ def known_branch(node: Node, whole: Node) -> Node | None:
     value = constant_value(whole.operands[0])
     if value is None:
         return None
-    outputs = whole.params["body"](*whole.operands[1:])
-    return outputs[node.params["index"] + (0 if value else len(outputs) // 2)]
+    body = whole.params["body"]
+    chosen = body.outputs[node.params["index"] + (0 if value else len(body.outputs) // 2)]
+    return replace([chosen], dict(zip(body.inputs, whole.operands[1:], strict=True)))[
+        0
+    ]  # sizes of the other need not fit
 
 
 def share(outputs: list[Node], notes: list[Note]) -> list[Node]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from scanjit import errors
 from scanjit.ir import PART, Graph, Node, Op, rebuild, rebuilt, walk, walk_inside, with_params
 from scanjit.ops.scan import SCAN
+from scanjit.ops.stretch import zeros_like
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,7 @@ class Rewriter:
         if new is not node:
             return new
         if "body" in node.params:
-            body = self._body(node.params["body"])
+            body = self._body(node.params["body"], node.op.is_branch)
             if body is not node.params["body"]:
                 return with_params(node, body=body)
         applied = self.rules.apply(node, self.used)
@@ -197,11 +198,23 @@ class Rewriter:
             raise errors.InternalError(f"the rules do not come to an end; the last one was {rule.name}", got=node)
         return new
 
-    def _body(self, graph: Graph) -> Graph:
+    def _body(self, graph: Graph, branches: bool) -> Graph:
         if graph not in self._bodies:
-            new = graph.with_outputs(self(graph.outputs))
+            middle = len(graph.outputs) // 2
+            halves = [graph.outputs[:middle], graph.outputs[middle:]]
+            outputs = itertools.chain(*map(self._branch, halves)) if branches else self(graph.outputs)
+            new = graph.with_outputs(list(outputs))
             self._bodies[graph] = self._bodies[new] = new
         return self._bodies[graph]
+
+    def _branch(self, outputs: Sequence[Node]) -> list[Node]:
+        """The outputs of a branch in their final form: zeros if a size is computed on the way and does not fit. Such a
+        branch does not run (`rewrite.unfit`)."""
+        try:
+            return self(outputs)
+        except (errors.OutOfBoundsError, errors.ShapeError):
+            self._next = {node: step for node, step in self._next.items() if node in self._final}
+            return self(list(map(zeros_like, outputs)))
 
 
 def users_among(nodes: Iterable[Node]) -> dict[Node, list[Node]]:

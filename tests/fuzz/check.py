@@ -11,7 +11,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -377,18 +377,33 @@ def check(p: Program, configs: Sequence[Config], runs: int = 2) -> Outcome:
 
 def built(p: Program, outputs: Sequence[Node], config: Config) -> Any:
     """Outputs of the inputs of a program as a function that is run in one of these ways. Checks share it. None where it
-    is refused for a size that a step computes, which some derivatives of a `while_loop` in a step need."""
+    is refused for a size that a step computes, which some derivatives of a `while_loop` in a step need. What the
+    compiler finds out that no call can do, such as `x[-1]` of no rows, is an error of each call."""
     key = (config, *p.inputs, *outputs)
     if key not in p.built:
         try:
             with config.active():
                 p.built[key] = function(p.inputs, outputs, mode=config.mode)
+        except USER_ERRORS as error:
+            p.built[key] = _Impossible(error)
         except errors.NotSupportedError as error:
             if error.what != "a size inside a step of a scan depends on a value computed in that step":
                 raise
             p.built[key] = None
             p.features.add(f"refused, rewriting {'on' if config.rewrite else 'off'}")
     return p.built[key]
+
+
+class _Impossible(NamedTuple):
+    """In place of a compiled function: no call of it can succeed."""
+
+    error: Exception
+
+    def __call__(self, *arguments: np.ndarray) -> Any:
+        raise self.error
+
+    def explain(self) -> str:
+        return ""
 
 
 def outcome_of(compiled: Any, arguments: Sequence[np.ndarray]) -> Any:

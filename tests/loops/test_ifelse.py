@@ -458,3 +458,32 @@ def test_what_a_branch_reads_by_computed_sizes_is_there(case: str, derived: bool
             else:
                 np.testing.assert_allclose(compiled(values, number, count), expected, rtol=1e-12)
     assert failed or derived
+
+
+@pytest.mark.parametrize("derived", [False, True])
+@pytest.mark.parametrize("case", ["last", "inside", "part", "shape", "known", "deeper"])
+def test_a_size_that_only_the_compiler_knows_fits_where_the_branch_is_taken(case: str, derived: bool) -> None:
+    """The sum of no terms is 0, which the compiler finds out. So a branch has a row of no rows, which nobody takes."""
+    x, c = sj.tensor((0,), name="x"), sj.scalar("c")
+    count = sj.cast(sj.cumsum(x).sum(), "int64") % 4
+    run = lambda: sj.scan(lambda h: h / 2, outputs_info=sj.ones(2) * c, n_steps=count)
+    rows = run()
+    taken = {
+        "last": lambda: rows[-1].sum(),
+        "inside": lambda: run()[-1].sum(),
+        "part": lambda: (sj.ones(3) * c)[:count][0],
+        "shape": lambda: sj.reshape(sj.concatenate([(sj.ones(3) * c)[:count], sj.ones(1)]), (2,)).sum(),
+        "known": lambda: rows[-1].sum(),
+        "deeper": lambda: sj.ifelse(c > 1, lambda: rows[-1].sum(), lambda: c / 2),
+    }[case]
+    y = sj.ifelse(count > 0 if case == "known" else c > 0, taken, lambda: c * 3)
+    y = sj.grad(y, c) if derived else y
+    plain, compiled = (sj.function([x, c], y, mode=mode) for mode in ("reference", "emulate"))
+    for value in (-1.0, 0.5, 2.0):
+        try:
+            expected = plain([], value)
+        except (sj.OutOfBoundsError, sj.ShapeError) as error:
+            with pytest.raises(type(error)):
+                compiled([], value)
+        else:
+            assert compiled([], value) == expected
