@@ -69,6 +69,12 @@ class Symbol(Generic[N]):
         def argmin(self, axis: int | None = None, keepdims: bool = False) -> N:
             """The position (int64) of the first of the smallest elements. See `argmax`."""
 
+        def argsort(
+            self, axis: int | None = -1, kind: str | None = None, *, descending: bool = False, stable: bool = True
+        ) -> N:
+            """The places (int64) of the elements along an axis, the smallest element first. NaN comes last. See
+            `scanjit.argsort`."""
+
         def astype(self, dtype: DTypeLike) -> N:
             """`x` in another dtype. Floats become integers by dropping their fraction. As a bool, anything but zero
             is True. See `scanjit.cast`."""
@@ -133,7 +139,7 @@ class Symbol(Generic[N]):
             `scanjit.nonzero`."""
 
         def norm(self, ord: float | str | None = None, axis: Axis = None, keepdims: bool = False) -> N:
-            """The norm of vectors: the root of the sum of squares, or the `ord`-norm. See `scanjit.norm`."""
+            """The norm of vectors or of matrices. See `scanjit.norm`."""
 
         def prod(self, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False) -> N:
             """The product over axes, with derivatives that are right where there are zeros. Arguments as for `sum`.
@@ -156,6 +162,10 @@ class Symbol(Generic[N]):
         def round(self, decimals: int = 0) -> N:
             """The nearest whole number; a number in the middle goes to the even one. With `decimals`, the nearest
             number with so many decimals. See `scanjit.round`."""
+
+        def searchsorted(self, v: TensorLike, side: str = "left", sorter: TensorLike | None = None) -> N:
+            """Where elements would stand in a sorted vector: how many of its elements come before each of `v`. See
+            `scanjit.searchsorted`."""
 
         def set(self, value: TensorLike) -> N:
             """`x[key].set(v)`: `x`, with `v` in place of what `key` selects."""

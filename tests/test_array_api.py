@@ -201,6 +201,13 @@ EXTENSIONS: dict[str, Callable[..., Any]] = {
     "fft.fftshift": lambda xp, a: xp.fft.fftshift(a),
     "fft.ifftshift": lambda xp, a: xp.fft.ifftshift(a, axes=(1, 2)),
     "fft.irfft": lambda xp, a: xp.fft.irfft(a, n=4),
+    "fft.fftn": lambda xp, a: xp.abs(xp.fft.fftn(a)),
+    "fft.ifftn": lambda xp, a: xp.abs(xp.fft.ifftn(a, axes=(1, 2))),
+    "fft.rfftn": lambda xp, a: xp.abs(xp.fft.rfftn(a, s=(3, 4), axes=(0, 2))),
+    "fft.irfftn": lambda xp, a: xp.fft.irfftn(a),
+    "fft.hfft": lambda xp, a: xp.fft.hfft(a),
+    "fft.ihfft": lambda xp, a: xp.abs(xp.fft.ihfft(a)),
+    "linalg.matrix_norm": lambda xp, a: xp.linalg.matrix_norm(a, ord="nuc", keepdims=True),
 }
 CASES |= {name: (function, (A,)) for name, function in EXTENSIONS.items()}
 WITHOUT_SYMBOLS = {"can_cast", "finfo", "iinfo", "isdtype", "result_type"}

@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 from scanjit import errors, types
 from scanjit.config import config
 from scanjit.ir import Node, as_dim, is_symbol
-from scanjit.ops.elementwise import cast, where
+from scanjit.ops.elementwise import cast, power, where
 from scanjit.ops.parts import pieces
 from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to
@@ -176,6 +176,48 @@ def linspace(
     found = first + cast(place, part.dtype) * part * way
     if endpoint and num > 1:
         found = where(place == num - 1, last, found)
+    return found if dtype is None else cast(found, dtype)
+
+
+def logspace(
+    start: TensorLike,
+    stop: TensorLike,
+    num: int = 50,
+    endpoint: bool = True,
+    base: TensorLike = 10.0,
+    dtype: DTypeLike | None = None,
+) -> Node:
+    """`num` numbers from `base**start` to `base**stop`, whose exponents are evenly spaced. See `linspace`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.logspace(0, 2, 3), mode="reference")()
+    array([  1.,  10., 100.])
+    """
+    found = power(base, linspace(start, stop, num, endpoint))
+    return found if dtype is None else cast(found, dtype)
+
+
+def geomspace(
+    start: TensorLike, stop: TensorLike, num: int = 50, endpoint: bool = True, dtype: DTypeLike | None = None
+) -> Node:
+    """`num` numbers from `start` to `stop`, each the same multiple of the one before. Both have one sign.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.geomspace(1.0, 8.0, 4), mode="reference")().round(6)
+    array([1., 2., 4., 8.])
+    """
+    first, last = promoted([start, stop])
+    if not first.type.kind.inexact:
+        first, last = cast(first, "float64"), cast(last, "float64")
+    share = linspace(0.0, as_tensor(1.0, pieces(first)[0].dtype), num, endpoint)
+    share = share[(slice(None), *(None,) * max(first.ndim, last.ndim))]
+    found = first * power(last / first, share)
+    if endpoint and num > 1:
+        found = where(share == 1, last, found)
     return found if dtype is None else cast(found, dtype)
 
 

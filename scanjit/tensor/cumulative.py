@@ -20,7 +20,8 @@ from scanjit.tensor.elementwise import logaddexp
 from scanjit.tensor.variables import accumulated, as_tensor, axis_of
 
 __all__ = [
-    "accumulate", "cummax", "cummin", "cumprod", "cumsum", "logcumsumexp", "nancumprod", "nancumsum"
+    "accumulate", "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "logcumsumexp",
+    "nancumprod", "nancumsum",
 ]  # fmt: skip
 
 
@@ -47,6 +48,50 @@ def cumprod(x: TensorLike, axis: int | None = None, dtype: DTypeLike | None = No
     array([ 1,  2,  6, 24])
     """
     return _running(accumulated(x, dtype), axis, 1, lambda total, row: total * row)
+
+
+def cumulative_sum(
+    x: TensorLike, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False
+) -> Node:
+    """The sums of the elements up to each one, along an axis. With `include_initial`, 0 stands in front.
+
+    A tensor with several axes needs the `axis`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.cumulative_sum([1, 2, 3], include_initial=True), mode="reference")()
+    array([0, 1, 3, 6])
+    """
+    return _cumulative(cumsum, x, axis, dtype, 0 if include_initial else None)
+
+
+def cumulative_prod(
+    x: TensorLike, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False
+) -> Node:
+    """The products of the elements up to each one, along an axis. With `include_initial`, 1 stands in front.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.cumulative_prod([1, 2, 3], include_initial=True), mode="reference")()
+    array([1, 1, 2, 6])
+    """
+    return _cumulative(cumprod, x, axis, dtype, 1 if include_initial else None)
+
+
+def _cumulative(
+    running: Callable[..., Node], x: TensorLike, axis: int | None, dtype: DTypeLike | None, first: int | None
+) -> Node:
+    x = as_tensor(x)
+    if axis is None and x.ndim != 1:
+        raise errors.ArgumentError("of several axes, one must be named", got=x.type)
+    axis = axis_of(0 if axis is None else axis, x.ndim)
+    found = running(x, axis, dtype)
+    if first is None:
+        return found
+    start = full(first, (*x.type.shape[:axis], 1, *x.type.shape[axis + 1 :]), found.dtype)
+    return CONCATENATE(start, found, axis=axis)
 
 
 def nancumsum(x: TensorLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Node:

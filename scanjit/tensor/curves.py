@@ -1,5 +1,8 @@
 """What NumPy offers for samples: differences, integrals, polynomials, convolutions, curves through points, counts."""
 
+import math
+from typing import Any
+
 import numpy as np
 
 from scanjit import errors, types
@@ -7,18 +10,19 @@ from scanjit.ir import Node, dim_node
 from scanjit.ops.elementwise import DIV, FLOOR, cast, where
 from scanjit.ops.expect import expect
 from scanjit.ops.shape import window
-from scanjit.symbol import TensorLike
+from scanjit.symbol import Axis, TensorLike
 from scanjit.tensor.convolution import conv1d
 from scanjit.tensor.creation import arange, zeros
+from scanjit.tensor.cumulative import cumsum
 from scanjit.tensor.elementwise import clip
 from scanjit.tensor.joining import concatenate, flip
 from scanjit.tensor.order import searchsorted
 from scanjit.tensor.reductions import max as max_, min as min_, sum as sum_
-from scanjit.tensor.shapes import broadcast_to, expand_dims, ravel, specify_shape
-from scanjit.tensor.variables import as_tensor, axis_of, promoted
+from scanjit.tensor.shapes import broadcast_to, expand_dims, moveaxis, ravel, specify_shape
+from scanjit.tensor.variables import as_tensor, axes_of, axis_of, inexact, promoted
 from scanjit.types import Dimension
 
-__all__ = ["convolve", "correlate", "diff", "histogram", "interp", "polyval", "trapezoid"]
+__all__ = ["convolve", "correlate", "diff", "ediff1d", "gradient", "histogram", "interp", "trapezoid", "unwrap"]
 
 
 def diff(
@@ -66,6 +70,110 @@ def _neighbours(x: Node, axis: int, first: int) -> Node:
     return x[(*[slice(None)] * axis, slice(first, None if first else -1))]
 
 
+def ediff1d(x: TensorLike, to_end: TensorLike | None = None, to_begin: TensorLike | None = None) -> Node:
+    """The differences of neighbours among all elements, in row-major order, with more put before and after them.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.ediff1d([1, 2, 4, 7], to_begin=0), mode="reference")()
+    array([0, 1, 2, 3])
+    """
+    x = ravel(x)
+    ends = [None if end is None else cast(ravel(end), x.dtype) for end in (to_begin, to_end)]
+    return concatenate([part for part in (ends[0], diff(x), ends[1]) if part is not None])
+
+
+def gradient(f: TensorLike, *spacing: Any, axis: Axis = None, edge_order: int = 1) -> Any:
+    """The slopes of samples along axes: from the neighbours on both sides, at the ends from those on one side.
+
+    (The derivative of a computation is `grad`.)
+
+    Parameters
+    ----------
+    f : tensor_like
+    *spacing : tensor_like, optional
+        One number for all axes, or for each axis a number or the places of the samples (a vector). By default 1.
+    axis : int, tuple of ints or None
+        None for all.
+    edge_order : {1, 2}
+        How exact the ends are: 2 takes three samples there.
+
+    Returns
+    -------
+    Node, or list of Node
+        One for each axis.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.gradient([0.0, 1.0, 4.0, 9.0]), mode="reference")()
+    array([1., 2., 4., 5.])
+    """
+    f = inexact(f)
+    axes = axes_of(axis, f.ndim)
+    if edge_order not in (1, 2):
+        raise errors.ArgumentError("edge_order is 1 or 2", got=repr(edge_order))
+    if len(spacing) not in (0, 1, len(axes)) or (len(spacing) == 1 < len(axes) and as_tensor(spacing[0]).ndim):
+        raise errors.ArgumentError("gradient takes a spacing for each axis", got=f"{len(spacing)} for {len(axes)} axes")
+    steps = [as_tensor(1.0, f.dtype)] * len(axes) if not spacing else [as_tensor(h) for h in spacing]
+    steps = steps * len(axes) if len(steps) < len(axes) else steps
+    found = [moveaxis(_slopes(moveaxis(f, a, -1), h, edge_order), -1, a) for a, h in zip(axes, steps, strict=True)]
+    return found if len(found) != 1 else found[0]
+
+
+def _slopes(f: Node, h: Node, edge_order: int) -> Node:
+    """The slopes along the last axis, from the widths before and behind each sample."""
+    if h.ndim > 1:
+        raise errors.ShapeError("places of samples are a vector", got=h.type)
+    widths = diff(h) if h.ndim else None
+    before, behind = (h, h) if widths is None else (widths[:-1], widths[1:])
+    rises = diff(f)
+    middle = (rises[..., 1:] * before / behind + rises[..., :-1] * behind / before) / (before + behind)
+
+    def end(near: int, further: int) -> Node:
+        """The slope at one end, from the rise there and the next one."""
+        first, second = (h, h) if widths is None else (widths[near], widths[further])
+        slope = rises[..., near] / first
+        if edge_order == 2:
+            slope = slope + (slope - rises[..., further] / second) * first / (first + second)
+        return expand_dims(slope, -1)
+
+    return concatenate([end(0, 1), middle, end(-1, -2)], -1)
+
+
+def unwrap(p: TensorLike, discont: float | None = None, axis: int = -1, period: float = 2 * math.pi) -> Node:
+    """Angles without jumps: whole periods are added where neighbours differ by more than half of one.
+
+    Parameters
+    ----------
+    p : tensor_like
+    discont : float, optional
+        The difference that counts as a jump; at least, and by default, half of a period.
+    axis : int
+    period : float
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.unwrap([0, 1, 2, -1, 0], period=4), mode="reference")()
+    array([0, 1, 2, 3, 4])
+    """
+    p = as_tensor(p)
+    axis = axis_of(axis, p.ndim)
+    if not isinstance(period, int):
+        p = inexact(p)
+    steps = diff(p, axis=axis)
+    half = period // 2 if p.type.kind.integral else period / 2
+    low = -half
+    inside = (steps - low) % period + low
+    if not p.type.kind.integral or period % 2 == 0:
+        inside = where((inside == low) & (steps > 0), half, inside)
+    more = where(abs(steps) < max(half, half if discont is None else discont), 0, inside - steps)
+    start = p[(*[slice(None)] * axis, slice(0, 1))]
+    return p + concatenate([start * 0, cumsum(more, axis)], axis)
+
+
 def trapezoid(y: TensorLike, x: TensorLike | None = None, dx: TensorLike = 1.0, axis: int = -1) -> Node:
     """The integral of samples along an axis, by straight lines between them.
 
@@ -93,27 +201,6 @@ def trapezoid(y: TensorLike, x: TensorLike | None = None, dx: TensorLike = 1.0, 
         else:
             width = diff(places, axis=axis)
     return sum_(width * (_neighbours(y, axis, 1) + _neighbours(y, axis, 0)) / 2.0, axis)
-
-
-def polyval(p: TensorLike, x: TensorLike) -> Node:
-    """The value of a polynomial at `x`. Its coefficients stand along the first axis, the highest power first.
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> sj.function([], sj.polyval([3, 0, 1], 5), mode="reference")()
-    array(76)
-    """
-    p, x = as_tensor(p), as_tensor(x)
-    count = p.type.shape[0] if p.ndim else None
-    if not isinstance(count, int):
-        raise errors.NotSupportedError(
-            "the number of coefficients must be known", got=p.type, fix="sj.scan(lambda c, y: y * x + c, p, y0)[-1]"
-        )
-    found = x * 0
-    for i in range(count):
-        found = found * x + p[i]
-    return found
 
 
 def convolve(a: TensorLike, v: TensorLike, mode: str = "full") -> Node:

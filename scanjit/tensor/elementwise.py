@@ -17,7 +17,7 @@ from scanjit.ops.elementwise import hypot as hypot, power as power
 from scanjit.ops.parts import is_complex
 from scanjit.symbol import TensorLike
 from scanjit.tensor.names import defined
-from scanjit.tensor.variables import as_tensor
+from scanjit.tensor.variables import as_tensor, inexact
 
 
 class _Unary(Protocol):
@@ -174,12 +174,6 @@ def cast(x: TensorLike, dtype: DTypeLike) -> Node:
     return ops.cast(as_tensor(x), dtype)
 
 
-def _float(x: Any) -> Node:
-    """As a float: integers and bools become float64."""
-    node = as_tensor(x)
-    return node if node.type.kind.inexact else ops.cast(node, "float64")
-
-
 def square(x: TensorLike) -> Node:
     """`x * x`.
 
@@ -201,7 +195,7 @@ def reciprocal(x: TensorLike) -> Node:
     >>> sj.function([], sj.reciprocal([2, 4]), mode="reference")()
     array([0.5 , 0.25])
     """
-    return 1 / _float(x)
+    return 1 / inexact(x)
 
 
 def where(condition: TensorLike, x: TensorLike, y: TensorLike) -> Node:
@@ -249,7 +243,7 @@ def clip_gradient(x: TensorLike, low: float, high: float) -> Node:
     """
     if not all(isinstance(bound, int | float | np.number) for bound in (low, high)) or low > high:
         raise errors.ArgumentError("the bounds of a gradient must be ordered numbers", got=(low, high))
-    return ops.CLIP_GRADIENT(_float(x), low=float(low), high=float(high))
+    return ops.CLIP_GRADIENT(inexact(x), low=float(low), high=float(high))
 
 
 def round(x: TensorLike, decimals: int = 0) -> Node:
@@ -283,7 +277,7 @@ def rint(x: TensorLike) -> Node:
     >>> sj.function([], sj.rint([0.5, 1.5, -2.7]), mode="reference")()
     array([ 0.,  2., -3.])
     """
-    return apply(ops.ROUND, _float(x))
+    return apply(ops.ROUND, inexact(x))
 
 
 def isfinite(x: TensorLike) -> Node:
@@ -295,7 +289,7 @@ def isfinite(x: TensorLike) -> Node:
     >>> sj.function([], sj.isfinite([1.0, float("inf"), float("nan")]), mode="reference")()
     array([ True, False, False])
     """
-    return apply(ops.ABS, _float(x)) < math.inf
+    return apply(ops.ABS, inexact(x)) < math.inf
 
 
 def logical_and(x: TensorLike, y: TensorLike) -> Node:
@@ -357,8 +351,10 @@ def logaddexp(x: TensorLike, y: TensorLike) -> Node:
     array([1000.693147,    0.      ])
     """
     x, y = ops.DIV.prepare((x, y))
-    top = apply(ops.MAXIMUM, x, y)
-    return where(top == -np.inf, -np.inf, top) + softplus(-apply(ops.ABS, where(x == y, 0, x - y)))
+    top = where(x > y, x, y)
+    apart = where(x > y, y - x, x - y)
+    both_infinite = (x == y) & (apart != apart)
+    return where(top == -math.inf, -math.inf, top) + softplus(where(both_infinite, 0, apart))
 
 
 def heaviside(x: TensorLike, at_zero: TensorLike) -> Node:
@@ -430,19 +426,6 @@ def select(conditions: Sequence[TensorLike], choices: Sequence[TensorLike], defa
     return as_tensor(found)
 
 
-def i0(x: TensorLike) -> Node:
-    """The modified Bessel function of order 0. It overflows where `i0e` does not.
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> sj.function([], sj.i0([0.0, 1.0]).round(6), mode="reference")()
-    array([1.      , 1.266066])
-    """
-    x = _float(x)
-    return apply(ops.I0E, x) * apply(ops.EXP, apply(ops.ABS, x))
-
-
 def signbit(x: TensorLike) -> Node:
     """Whether a number is negative, -0.0 too. NaN is not.
 
@@ -472,137 +455,172 @@ def copysign(x: TensorLike, y: TensorLike) -> Node:
     return where(flips, -x, x)
 
 
-def xlogy(x: TensorLike, y: TensorLike) -> Node:
-    """`x * log(y)`, and 0 where `x` is 0.
+def fmax(x: TensorLike, y: TensorLike) -> Node:
+    """The larger one of two numbers; the other one where one is NaN.
 
     Examples
     --------
     >>> import scanjit as sj
-    >>> sj.function([], sj.xlogy([0.0, 2.0], [0.0, 1.0]), mode="reference")()
-    array([0., 0.])
+    >>> sj.function([], sj.fmax([1.0, float("nan")], [3.0, 2.0]), mode="reference")()
+    array([3., 2.])
+    """
+    x, y = ops.MAXIMUM.prepare((x, y))
+    return where(x == x, where(y == y, apply(ops.MAXIMUM, x, y), x), y)
+
+
+def fmin(x: TensorLike, y: TensorLike) -> Node:
+    """The smaller one of two numbers; the other one where one is NaN.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.fmin([1.0, float("nan")], [3.0, 2.0]), mode="reference")()
+    array([1., 2.])
+    """
+    x, y = ops.MINIMUM.prepare((x, y))
+    return where(x == x, where(y == y, apply(ops.MINIMUM, x, y), x), y)
+
+
+def fmod(x: TensorLike, y: TensorLike) -> Node:
+    """What is left of `x` after division by `y`, with the sign of `x`. (`mod` has the sign of `y`.)
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.fmod([-3, 3], [2, -2]), mode="reference")()
+    array([-1,  1])
+    """
+    x, y = ops.MOD.prepare((x, y))
+    size = apply(ops.ABS, y)
+    return where(x < 0, -apply(ops.MOD, -x, size), apply(ops.MOD, x, size))
+
+
+def divmod(x: TensorLike, y: TensorLike) -> tuple[Node, Node]:
+    """`(x // y, x % y)`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], list(sj.divmod([7, -7], 2)), mode="reference")()
+    [array([ 3, -4]), array([1, 1])]
+    """
+    return floor_divide(x, y), mod(x, y)
+
+
+def modf(x: TensorLike) -> tuple[Node, Node]:
+    """The part behind the point and the whole part, both with the sign of `x`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], list(sj.modf([2.5, -2.5])), mode="reference")()
+    [array([ 0.5, -0.5]), array([ 2., -2.])]
+    """
+    x = inexact(x)
+    whole = trunc(x)
+    return copysign(where(apply(ops.ABS, x) == math.inf, 0, x - whole), x), whole
+
+
+def float_power(x: TensorLike, y: TensorLike) -> Node:
+    """`x ** y` in float64, integers too.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.float_power([1, 2, 4], -1), mode="reference")()
+    array([1.  , 0.5 , 0.25])
+    """
+    return power(*(ops.cast(node, "complex128" if is_complex(node) else "float64") for node in map(as_tensor, (x, y))))
+
+
+def ldexp(x: TensorLike, n: TensorLike) -> Node:
+    """`x * 2**n` for whole numbers `n`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.ldexp([1.5, 3.0], [3, -1]), mode="reference")()
+    array([12. ,  1.5])
+    """
+    x, n = inexact(x), as_tensor(n)
+    first = n >> 1  # in two factors: 2**n alone may be out of range
+    return x * exp2(ops.cast(first, x.dtype)) * exp2(ops.cast(n - first, x.dtype))
+
+
+def logaddexp2(x: TensorLike, y: TensorLike) -> Node:
+    """`log2(2**x + 2**y)` without overflow. See `logaddexp`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.logaddexp2([3.0, 0.0], [3.0, 0.0]), mode="reference")()
+    array([4., 1.])
     """
     x, y = ops.DIV.prepare((x, y))
-    nothing = (x == 0) & (y == y)
-    return where(nothing, 0, x * apply(ops.LOG, where(nothing, 1, y)))
+    return logaddexp(x * math.log(2), y * math.log(2)) / math.log(2)
 
 
-def logit(x: TensorLike) -> Node:
-    """`log(x / (1 - x))`, which `sigmoid` turns back.
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> sj.function([], sj.sigmoid(sj.logit([0.25])), mode="reference")()
-    array([0.25])
-    """
-    x = _float(x)
-    return apply(ops.LOG, x) - apply(ops.LOG1P, -x)
-
-
-def betaln(a: TensorLike, b: TensorLike) -> Node:
-    """The logarithm of the beta function, for positive `a` and `b`.
+def deg2rad(x: TensorLike) -> Node:
+    """Degrees as radians. `numpy.radians` of symbols is this.
 
     Examples
     --------
     >>> import scanjit as sj
-    >>> sj.function([], sj.exp(sj.betaln(2.0, 3.0)).round(6), mode="reference")()
-    array(0.083333)
+    >>> sj.function([], sj.deg2rad([0.0, 180.0]).round(6), mode="reference")()
+    array([0.      , 3.141593])
     """
-    a, b = ops.DIV.prepare((a, b))
-    return apply(ops.GAMMALN, a) + apply(ops.GAMMALN, b) - apply(ops.GAMMALN, a + b)
+    return inexact(x) * (math.pi / 180)
 
 
-def trigamma(x: TensorLike) -> Node:
-    """The derivative of `digamma`.
+def rad2deg(x: TensorLike) -> Node:
+    """Radians as degrees. `numpy.degrees` of symbols is this.
 
     Examples
     --------
     >>> import scanjit as sj
-    >>> sj.function([], sj.trigamma([1.0, 2.0]).round(6), mode="reference")()
-    array([1.644934, 0.644934])
+    >>> sj.function([], sj.rad2deg([0.0, np.pi]), mode="reference")()
+    array([  0., 180.])
     """
-    return ops.trigamma(_float(x))
+    return inexact(x) * (180 / math.pi)
 
 
-# ---- nonlinearities of neural networks -------------------------------------------------------------------------------
-
-
-def elu(x: TensorLike, alpha: float = 1.0) -> Node:
-    """`x` where it is positive, else `alpha * (exp(x) - 1)`.
+def isposinf(x: TensorLike) -> Node:
+    """Whether a number is inf.
 
     Examples
     --------
     >>> import scanjit as sj
-    >>> sj.function([], sj.elu([-1.0, 0.0, 2.0]).round(6), mode="reference")()
-    array([-0.632121,  0.      ,  2.      ])
+    >>> sj.function([], sj.isposinf([1.0, float("inf"), -float("inf")]), mode="reference")()
+    array([False,  True, False])
     """
-    x = _float(x)
-    return where(x > 0, x, alpha * expm1(where(x > 0, 0, x)))
+    return inexact(x) == math.inf
 
 
-def selu(x: TensorLike) -> Node:
-    """The self-normalizing `elu` of Klambauer et al. (2017).
+def isneginf(x: TensorLike) -> Node:
+    """Whether a number is -inf.
 
     Examples
     --------
     >>> import scanjit as sj
-    >>> sj.function([], sj.selu([-1.0, 0.0, 2.0]).round(6), mode="reference")()
-    array([-1.111331,  0.      ,  2.101402])
+    >>> sj.function([], sj.isneginf([1.0, float("inf"), -float("inf")]), mode="reference")()
+    array([False, False,  True])
     """
-    return 1.0507009873554805 * elu(x, 1.6732632423543772)
+    return inexact(x) == -math.inf
 
 
-def gelu(x: TensorLike, approximate: bool = False) -> Node:
-    """`x` times the probability that a standard normal number is smaller than `x`. With `approximate`, by tanh.
+def sinc(x: TensorLike) -> Node:
+    """`sin(pi * x) / (pi * x)`, and 1 at 0.
 
     Examples
     --------
     >>> import scanjit as sj
-    >>> sj.function([], sj.gelu([-1.0, 0.0, 2.0]).round(6), mode="reference")()
-    array([-0.158655,  0.      ,  1.9545  ])
+    >>> sj.function([], sj.sinc([0.0, 0.5, 1.0]).round(6), mode="reference")()
+    array([1.     , 0.63662, 0.     ])
     """
-    x = _float(x)
-    if approximate:
-        return 0.5 * x * (1 + tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))))
-    return 0.5 * x * erfc(x * -math.sqrt(0.5))
-
-
-def silu(x: TensorLike) -> Node:
-    """`x * sigmoid(x)`.
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> sj.function([], sj.silu([-1.0, 0.0, 2.0]).round(6), mode="reference")()
-    array([-0.268941,  0.      ,  1.761594])
-    """
-    x = _float(x)
-    return x * sigmoid(x)
-
-
-def hard_sigmoid(x: TensorLike) -> Node:
-    """`0.2 * x + 0.5`, kept between 0 and 1.
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> sj.function([], sj.hard_sigmoid([-3.0, 0.0, 1.0]), mode="reference")()
-    array([0. , 0.5, 0.7])
-    """
-    return clip(0.2 * _float(x) + 0.5, 0, 1)
-
-
-def softsign(x: TensorLike) -> Node:
-    """`x / (1 + abs(x))`.
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> sj.function([], sj.softsign([-1.0, 0.0, 3.0]), mode="reference")()
-    array([-0.5 ,  0.  ,  0.75])
-    """
-    x = _float(x)
-    return x / (1 + apply(ops.ABS, x))
+    angle = inexact(x) * math.pi
+    small = apply(ops.ABS, angle) < 1e-4
+    square = angle * angle
+    return where(small, 1 - square / 6 + square * square / 120, sin(where(small, 1, angle)) / where(small, 1, angle))
 
 
 if not TYPE_CHECKING:  # they cannot compute it

@@ -5,9 +5,15 @@ from collections.abc import Collection
 from types import FrameType
 
 ALIASES = {
+    "around": "round",
+    "astype": "cast",
+    "copy": "as_tensor",
+    "degrees": "rad2deg",
     "fabs": "abs",
+    "fix": "trunc",
     "log_expit": "log_sigmoid",
     "psi": "digamma",
+    "radians": "deg2rad",
 }
 """Functions of NumPy and SciPy that have another name here."""
 
@@ -54,9 +60,8 @@ METHODS = {
 CALLS = {
     "copyto": "x[...].set(value), which gives a new symbol",
     "empty_like": "sj.zeros_like(x)",
+    "ndtri": "np.sqrt(2) * sj.erfinv(2 * p - 1)",
     "put_along_axis": "sj.put_along_axis, which gives a new symbol",
-    "ndtr": "0.5 * sj.erfc(-x / np.sqrt(2))",
-    "xlog1py": "sj.where(x == 0, 0, x * sj.log1p(y))",
 }
 """What to write for a function of NumPy or SciPy that is not here."""
 

@@ -27,7 +27,7 @@ from scanjit.tensor import sizes
 from scanjit.tensor.complex_numbers import conj, real
 from scanjit.tensor.joining import stack
 from scanjit.tensor.shapes import moveaxis
-from scanjit.tensor.variables import as_tensor, axis_of, dimensions
+from scanjit.tensor.variables import axis_of, dimensions, inexact
 from scanjit.types import Dimension
 
 __all__ = ["fft", "ifft", "irfft", "rfft"]
@@ -85,7 +85,7 @@ def rfft(x: TensorLike, n: int | Node | None = None, axis: int = -1, norm: Norm 
     >>> abs(sj.function([], sj.rfft([1.0, 2.0, 3.0, 4.0]), mode="reference")()).round(3)
     array([10.   ,  2.828,  2.   ])
     """
-    x = _inexact(x)
+    x = inexact(x)
     if is_complex(x):
         raise errors.DtypeError("rfft takes real numbers", got=x.type, fix="use sj.fft, or sj.real(x)")
     length = _checked(n, _length(x, axis))
@@ -111,7 +111,7 @@ def irfft(x: TensorLike, n: int | Node | None = None, axis: int = -1, norm: Norm
     >>> sj.function([], sj.irfft([10.0, -2 + 2j, -2.0]), mode="reference")()
     array([1., 2., 3., 4.])
     """
-    x = _inexact(x)
+    x = inexact(x)
     length = _checked(n, 2 * (_length(x, axis) - 1))
     x = _of_length(x if is_complex(x) else joined(x, None), length // 2 + 1, axis)
     x = _scaled(x, length, norm, 1)
@@ -125,15 +125,10 @@ def irfft(x: TensorLike, n: int | Node | None = None, axis: int = -1, norm: Norm
 
 
 def _transformed(x: Any, n: Any, axis: int, norm: Norm, sign: int) -> Node:
-    x = _inexact(x)
+    x = inexact(x)
     length = _checked(n, _length(x, axis))
     x = _scaled(_of_length(x, length, axis), length, norm, sign)
     return _placed(_dft(x if is_complex(x) else joined(x, None), sign), axis)
-
-
-def _inexact(x: Any) -> Node:
-    x = as_tensor(x)
-    return x if x.type.kind.inexact else cast(x, "float64")
 
 
 def _of_length(x: Node, n: Dimension, axis: int) -> Node:

@@ -11,6 +11,7 @@ from scanjit import errors, types
 from scanjit.ir import Node, constant, is_number
 from scanjit.ops.stretch import broadcast_to
 from scanjit.tensor import elementwise as functions
+from scanjit.tensor.special import trigamma
 from scanjit.tensor.variables import as_tensor
 
 if TYPE_CHECKING:
@@ -332,7 +333,7 @@ def _polygamma(builder: _Builder, expr: Any) -> Node:
     order, x = expr.args
     if order not in (0, 1):
         raise errors.NotSupportedError("sympy's polygamma has a counterpart here for the orders 0 and 1", got=str(expr))
-    return (functions.trigamma if order == 1 else functions.digamma)(builder.node(x))
+    return (trigamma if order == 1 else functions.digamma)(builder.node(x))
 
 
 def _comparison(function: Callable[[Any, Any], Node]) -> Rule:
@@ -341,10 +342,11 @@ def _comparison(function: Callable[[Any, Any], Node]) -> Rule:
 
 
 Rule = Callable[[_Builder, Any], Value]
-_SAME = ("sign floor exp exp2 expm1 log log1p log2 log10 sin cos tan sinh cosh tanh erf erfc digamma trigamma").split()
+_SAME = ("sign floor exp exp2 expm1 log log1p log2 log10 sin cos tan sinh cosh tanh erf erfc digamma").split()
 """Functions with one name in sympy and here."""
 _RULES: dict[str, Rule] = {
     **{name: _call(getattr(functions, name)) for name in _SAME},
+    "trigamma": _call(trigamma),
     "Add": _add,
     "Mul": _mul,
     "Pow": _pow,

@@ -20,6 +20,7 @@ from scanjit.tensor.names import defined
 from scanjit.tensor.shapes import (
     atleast_1d,
     atleast_2d,
+    atleast_3d,
     broadcast_to,
     expand_dims,
     moveaxis,
@@ -230,6 +231,19 @@ def unstack(x: TensorLike, axis: int = 0) -> tuple[Node, ...]:
     [array([1, 3]), array([2, 4])]
     """
     return tuple(moveaxis(x, axis, 0))
+
+
+def dstack(tensors: Sequence[TensorLike] | Symbol[Node]) -> Node:
+    """Tensors behind one another, along the third axis.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.dstack([[1, 2], [3, 4]]), mode="reference")()
+    array([[[1, 3],
+            [2, 4]]])
+    """
+    return concatenate([atleast_3d(x) for x in _several(tensors, "dstack")], 2)
 
 
 def column_stack(tensors: Sequence[TensorLike]) -> Node:

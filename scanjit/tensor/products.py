@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from scanjit.tensor.complex_numbers import conj
 from scanjit.tensor.creation import eye
 from scanjit.tensor.joining import pad, stack
 from scanjit.tensor.reductions import sum as sum_
-from scanjit.tensor.shapes import ravel, reshape
+from scanjit.tensor.shapes import moveaxis, ravel, reshape
 from scanjit.tensor.variables import as_tensor, axis_of, promoted
 
 Label = Any
@@ -26,16 +27,21 @@ Label = Any
 __all__ = [
     "cross",
     "diag",
+    "diagflat",
     "diagonal",
     "dot",
     "einsum",
     "inner",
     "kron",
     "matmul",
+    "matvec",
+    "multi_dot",
     "outer",
     "tensordot",
     "trace",
     "vdot",
+    "vecdot",
+    "vecmat",
 ]
 
 
@@ -259,6 +265,19 @@ def diag(x: TensorLike, k: int = 0) -> Node:
     return where(eye(n, k=k, dtype="bool"), DIMSHUFFLE(padded, order=(None, 0)), 0)
 
 
+def diagflat(v: TensorLike, k: int = 0) -> Node:
+    """A matrix with all elements of a tensor on one of its diagonals. See `diag`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.diagflat([[1, 2]]), mode="reference")()
+    array([[1, 0],
+           [0, 2]])
+    """
+    return diag(ravel(v), k)
+
+
 def _padded(x: Node, before: int, after: int) -> Node:
     return pad(x, ((before, after),))
 
@@ -344,3 +363,82 @@ def _without(x: Node, names: Sequence[str], kept: set[str]) -> tuple[Node, list[
     """An operand, summed over the axes whose labels are not in `kept`."""
     axes = tuple(i for i, name in enumerate(names) if name not in kept)
     return (SUM(x, axes=axes) if axes else x), [name for name in names if name in kept]
+
+
+def vecdot(x1: TensorLike, x2: TensorLike, axis: int = -1) -> Node:
+    """The sum of the products of two tensors along an axis; the first one is conjugated.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.vecdot([[1, 2], [3, 4]], [1, 10]), mode="reference")()
+    array([21, 43])
+    """
+    first, second = conj(x1), as_tensor(x2)
+    return einsum("...i,...i->...", moveaxis(first, axis, -1), moveaxis(second, axis, -1))
+
+
+def matvec(x1: TensorLike, x2: TensorLike) -> Node:
+    """The products of matrices (the last two axes of `x1`) and vectors (the last axis of `x2`).
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.matvec([[1, 2], [3, 4]], [1, 10]), mode="reference")()
+    array([21, 43])
+    """
+    return einsum("...ij,...j->...i", as_tensor(x1), as_tensor(x2))
+
+
+def vecmat(x1: TensorLike, x2: TensorLike) -> Node:
+    """The products of vectors (the last axis of `x1`), conjugated, and matrices (the last two axes of `x2`).
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.vecmat([1, 10], [[1, 2], [3, 4]]), mode="reference")()
+    array([31, 42])
+    """
+    return einsum("...i,...ij->...j", conj(x1), as_tensor(x2))
+
+
+def multi_dot(arrays: Sequence[TensorLike]) -> Node:
+    """The product of several matrices, in the order that takes the fewest multiplications.
+
+    The first and the last one may be vectors. A size that is not known counts as 1000.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.multi_dot([[1, 2], [[3, 4], [5, 6]], [7, 8]]), mode="reference")()
+    array(219)
+    """
+    nodes = [as_tensor(a) for a in arrays]
+    if len(nodes) < 2:
+        raise errors.ArgumentError("multi_dot multiplies at least two tensors", got=len(nodes))
+    inner = [node.type.shape[0] for node in nodes[1:]]
+    ends = [node.type.shape[i] if node.ndim > 1 else 1 for node, i in ((nodes[0], 0), (nodes[-1], -1))]
+    sizes = [size if isinstance(size, int) else 1000 for size in (ends[0], *inner, ends[1])]
+    return _in_best_order(nodes, sizes)
+
+
+def _in_best_order(nodes: Sequence[Node], sizes: Sequence[int]) -> Node:
+    """The product of a chain: matrix i has `sizes[i]` rows and `sizes[i + 1]` columns."""
+
+    @functools.cache
+    def best(first: int, last: int) -> tuple[int, int]:
+        """The fewest multiplications for the matrices from `first` to `last`, and the last matrix of the left part."""
+        if first == last:
+            return 0, first
+        return min(
+            (best(first, k)[0] + best(k + 1, last)[0] + sizes[first] * sizes[k + 1] * sizes[last + 1], k)
+            for k in range(first, last)
+        )
+
+    def product(first: int, last: int) -> Node:
+        if first == last:
+            return nodes[first]
+        k = best(first, last)[1]
+        return dot(product(first, k), product(k + 1, last))
+
+    return product(0, len(nodes) - 1)

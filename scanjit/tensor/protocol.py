@@ -10,27 +10,36 @@ from scanjit import errors
 from scanjit.ir import PART, Node
 from scanjit.ops.scan import SCAN
 from scanjit.tensor import (
+    activations,
+    choices,
     complex_numbers,
     convolution,
     creation,
     cumulative,
     curves,
+    cutting,
     decompositions,
     elementwise,
     foreign,
     fourier,
+    fourier_axes,
     indexing,
     joining,
     least_squares,
     linalg,
+    nans,
+    norms,
     order,
+    polynomials,
     pooling,
     products,
     quantiles,
     reductions,
     shapes,
     sizes,
+    special,
     standard,
+    statistics,
     transposed,
     variables,
 )
@@ -55,17 +64,27 @@ MODULES: tuple[ModuleType, ...] = (
     cumulative,
     order,
     quantiles,
+    nans,
+    norms,
+    statistics,
+    polynomials,
+    fourier_axes,
+    cutting,
+    choices,
+    special,
+    activations,
 )
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: getattr(module, name) for module in MODULES for name in module.__all__
 }
 """Every public function by its name."""
 
-_STANDARD = standard.namespace(FUNCTIONS | {"as_tensor": variables.as_tensor})
+_TAKING_ARRAYS = FUNCTIONS | {"as_tensor": variables.as_tensor}
+_STANDARD = standard.namespace(_TAKING_ARRAYS)
 
 METHODS = (
-    "all any argmax argmin clip conj conjugate cumprod cumsum diagonal dimshuffle dot flatten max mean min nonzero "
-    "norm prod ravel repeat round squeeze std sum swapaxes take trace var"
+    "all any argmax argmin argsort clip conj conjugate cumprod cumsum diagonal dimshuffle dot flatten max mean min "
+    "nonzero norm prod ravel repeat round searchsorted squeeze std sum swapaxes take trace var"
 ).split()
 
 
@@ -81,8 +100,9 @@ def _array_ufunc(self: Node, ufunc: Any, method: str, *inputs: Any, **kwargs: An
             foreign.call(ufunc.__name__, FUNCTIONS) if function is None else "sj.scan, for what is not a sum"
         )
         raise errors.NotSupportedError(f"{name} is not defined for symbols", got=repr(self), fix=fix)
+    options = {"axis": kwargs.pop("axis")} if ufunc.signature and "axis" in kwargs else {}
     _no_more_than(ufunc.__name__, kwargs)
-    return function(*inputs)
+    return function(*inputs, **options)
 
 
 def _accumulate(name: str, function: Any, x: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
@@ -97,15 +117,18 @@ def _accumulate(name: str, function: Any, x: Any, axis: int = 0, dtype: Any = No
 
 def _array_function(self: Node, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
     name = func.__name__
-    function = FUNCTIONS.get(name)
-    matrices = ("norm", *linalg.__all__, *decompositions.__all__, *least_squares.__all__)
-    module = np.linalg if name in matrices else np.fft if name in fourier.__all__ else np
-    if function is None or func is not getattr(module, name, None) or name in foreign.CALLS:
+    function = _TAKING_ARRAYS.get(foreign.ALIASES.get(name, name))
+    if function is None or func not in _named(name) or name in foreign.CALLS:
         fix = foreign.called_library_function(FUNCTIONS) or foreign.call(name, FUNCTIONS)
         raise errors.NotSupportedError(f"{func.__module__}.{name} is not defined for symbols", got=repr(self), fix=fix)
     dropped = {"out", "where", "initial", "order", "casting", "subok", "optimize"} & set(kwargs)
     _no_more_than(name, {key: kwargs[key] for key in dropped if (key, kwargs[key]) != ("order", "C")})
     return function(*args, **{key: value for key, value in kwargs.items() if key not in dropped})
+
+
+def _named(name: str) -> list[Any]:
+    """NumPy's functions of a name."""
+    return [getattr(module, name, None) for module in (np, np.linalg, np.fft)]
 
 
 def _array_namespace(self: Node, /, *, api_version: str | None = None) -> SimpleNamespace:

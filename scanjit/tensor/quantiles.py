@@ -1,5 +1,8 @@
 """Medians and quantiles: entries of sorted tensors."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 
 from scanjit import errors, types
@@ -10,15 +13,17 @@ from scanjit.ops.order import RANKED
 from scanjit.ops.stretch import constant_value, expand
 from scanjit.signatures import DType
 from scanjit.symbol import Axis, TensorLike
-from scanjit.tensor.elementwise import ceil, clip, floor, rint
+from scanjit.tensor.elementwise import ceil, clip, floor, maximum, rint
+from scanjit.tensor.indexing import take_along_axis
 from scanjit.tensor.joining import stack
+from scanjit.tensor.order import sort
 from scanjit.tensor.probes import assert_
-from scanjit.tensor.reductions import any as any_of
+from scanjit.tensor.reductions import any as any_of, count_nonzero
 from scanjit.tensor.shapes import moveaxis, ravel, reshape
 from scanjit.tensor.variables import as_tensor, axes_of
 from scanjit.types import Dimension
 
-__all__ = ["median", "percentile", "quantile"]
+__all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
 
 CONTINUOUS = {
     "linear": (1.0, 1.0),
@@ -78,37 +83,11 @@ def quantile(x: TensorLike, q: TensorLike, axis: Axis = None, method: str = "lin
     >>> sj.function([], sj.quantile([4.0, 1.0, 3.0], [0.0, 0.25, 1.0]), mode="reference")()
     array([1., 2., 4.])
     """
-    x, q = as_tensor(x), q if is_number(q) else as_tensor(q)
-    dtype = x.dtype if x.type.kind.floating else np.dtype("float64")
-    if isinstance(q, Node):
-        dtype = types.promote([dtype, q.dtype])
-    shares = cast(as_tensor(q), "float64")
-    known = constant_value(shares)
-    message = "the shares of quantiles are from 0 to 1"
-    if known is not None and not ((known >= 0) & (known <= 1)).all():
-        raise errors.ArgumentError(message, got=known)
-    if known is None:
-        shares = assert_(((shares >= 0) & (shares <= 1)).all(), shares, message)
-    axes, rows, n = _rows(x, dtype, axis, "quantile")
+    shares, dtype = _shares(x, q)
+    axes, rows, n = _rows(as_tensor(x), dtype, axis, "quantile")
     place = clip(_place(shares, dim_node(n), method), 0, dim_node(n - 1))
-    first, second = floor(place), ceil(place)
-    if method in STEPS:
-        first, second = {
-            "lower": (first, first),
-            "higher": (second, second),
-            "nearest": (rint(place),) * 2,
-            "midpoint": (first, second),
-        }[method]
-    below, above = _ranked(rows, first, second)
-    weight = cast(where(first == second, 0.0, 0.5) if method == "midpoint" else place - floor(place), dtype)
-    if method == "midpoint" or method in CONTINUOUS:
-        gap = above - below
-        near = where(weight < 0.5, below + gap * weight, above - gap * (1 - weight))
-        below = where(below == above, below, near)
-    ndim = rows.ndim - 1
-    found = _or_nan(below, rows, shares.ndim)
-    found = moveaxis(found, tuple(range(ndim, ndim + shares.ndim)), tuple(range(shares.ndim)))
-    return expand(found, [a + shares.ndim for a in axes]) if keepdims else found
+    found = _between(place, method, dtype, lambda first, second: _ranked(rows, first, second))
+    return _placed(_or_nan(found, rows, shares.ndim), rows.ndim - 1, shares.ndim, axes, keepdims)
 
 
 def percentile(x: TensorLike, q: TensorLike, axis: Axis = None, method: str = "linear", keepdims: bool = False) -> Node:
@@ -121,6 +100,76 @@ def percentile(x: TensorLike, q: TensorLike, axis: Axis = None, method: str = "l
     array(3.)
     """
     return quantile(x, q / 100 if is_number(q) else as_tensor(q) / 100, axis, method, keepdims)
+
+
+def nanmedian(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Node:
+    """The median of the elements that are not NaN; NaN if all are. Arguments as for `median`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.nanmedian([1.0, float("nan"), 5.0, 2.0]), mode="reference")()
+    array(2.)
+    """
+    return nanquantile(x, 0.5, axis, keepdims=keepdims)
+
+
+def nanquantile(
+    x: TensorLike, q: TensorLike, axis: Axis = None, method: str = "linear", keepdims: bool = False
+) -> Node:
+    """The `quantile` of the elements that are not NaN; NaN if all are.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.nanquantile([4.0, float("nan"), 1.0, 3.0], [0.0, 0.25]), mode="reference")()
+    array([1., 2.])
+    """
+    shares, dtype = _shares(x, q)
+    axes, rows, _ = _rows(as_tensor(x), dtype, axis, "nanquantile")
+    ordered = sort(rows)  # NaN comes last
+    count = count_nonzero(rows == rows, -1)
+    count = reshape(count, (*count.shape, *(1,) * shares.ndim))
+    place = clip(_place(shares, count, method), 0, maximum(count - 1, 0))
+
+    def entries(first: Node, second: Node) -> tuple[Node, Node]:
+        pair = stack([first, second], axis=-1)
+        places = reshape(cast(pair, "int64"), (*rows.shape[:-1], -1))
+        found = reshape(take_along_axis(ordered, places, -1), pair.shape)
+        return found[..., 0], found[..., 1]
+
+    found = _between(place, method, dtype, entries)
+    return _placed(found, rows.ndim - 1, shares.ndim, axes, keepdims)
+
+
+def nanpercentile(
+    x: TensorLike, q: TensorLike, axis: Axis = None, method: str = "linear", keepdims: bool = False
+) -> Node:
+    """The `nanquantile` for shares in percent.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.nanpercentile([4.0, float("nan"), 3.0], 50), mode="reference")()
+    array(3.5)
+    """
+    return nanquantile(x, q / 100 if is_number(q) else as_tensor(q) / 100, axis, method, keepdims)
+
+
+def _shares(x: TensorLike, q: TensorLike) -> tuple[Node, np.dtype[Any]]:
+    """The shares in float64, from 0 to 1, and the dtype of the result."""
+    node, q = as_tensor(x), q if is_number(q) else as_tensor(q)
+    dtype = node.dtype if node.type.kind.floating else np.dtype("float64")
+    if isinstance(q, Node):
+        dtype = types.promote([dtype, q.dtype])
+    shares = cast(as_tensor(q), "float64")
+    known = constant_value(shares)
+    message = "the shares of quantiles are from 0 to 1"
+    if known is not None and not ((known >= 0) & (known <= 1)).all():
+        raise errors.ArgumentError(message, got=known)
+    if known is None:
+        shares = assert_(((shares >= 0) & (shares <= 1)).all(), shares, message)
+    return shares, dtype
 
 
 def _rows(x: Node, dtype: DType | None, axis: Axis, name: str) -> tuple[tuple[int, ...], Node, Dimension]:
@@ -143,6 +192,33 @@ def _ranked(rows: Node, first: Node, second: Node) -> tuple[Node, Node]:
     ranks = ravel(cast(stack([first, second], axis=-1), "int64"))
     found = reshape(RANKED(rows, ranks), (*rows.shape[:-1], *first.shape, 2))
     return found[..., 0], found[..., 1]
+
+
+def _between(
+    place: Node, method: str, dtype: np.dtype[Any], entries: Callable[[Node, Node], tuple[Node, Node]]
+) -> Node:
+    """What a method makes of the entries of sorted rows near a place, which may lie between two."""
+    first, second = floor(place), ceil(place)
+    if method in STEPS:
+        first, second = {
+            "lower": (first, first),
+            "higher": (second, second),
+            "nearest": (rint(place),) * 2,
+            "midpoint": (first, second),
+        }[method]
+    below, above = entries(first, second)
+    if method != "midpoint" and method not in CONTINUOUS:
+        return below
+    weight = cast(where(first == second, 0.0, 0.5) if method == "midpoint" else place - floor(place), dtype)
+    gap = above - below
+    near = where(weight < 0.5, below + gap * weight, above - gap * (1 - weight))
+    return where(below == above, below, near)
+
+
+def _placed(found: Node, rows: int, shares: int, axes: Sequence[int], keepdims: bool) -> Node:
+    """The axes of the shares in front of those of the rows."""
+    found = moveaxis(found, tuple(range(rows, rows + shares)), tuple(range(shares)))
+    return expand(found, [a + shares for a in axes]) if keepdims else found
 
 
 def _place(shares: Node, n: Node, method: str) -> Node:

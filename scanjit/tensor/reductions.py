@@ -1,15 +1,14 @@
 """Reductions over axes, with NumPy's names and arguments."""
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from scanjit import errors, types
-from scanjit.ir import Node, apply, dim_node
+from scanjit.ir import Node, dim_node
 from scanjit.ops import reduce as ops
-from scanjit.ops.elementwise import ABS, cast, truth, where
+from scanjit.ops.elementwise import cast, truth, where
 from scanjit.ops.parts import size_squared
 from scanjit.ops.prod import PROD
 from scanjit.ops.reduction import Reduction
@@ -17,9 +16,9 @@ from scanjit.ops.shape import RESHAPE
 from scanjit.ops.stretch import SUM, broadcast_to, expand
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.symbol import Axis, TensorLike
-from scanjit.tensor.elementwise import exp, isclose, isfinite, log, power, sqrt, stop_gradient
+from scanjit.tensor.elementwise import exp, isclose, isfinite, log, sqrt, stop_gradient
 from scanjit.tensor.names import defined
-from scanjit.tensor.variables import accumulated, as_tensor, axes_of, axis_of
+from scanjit.tensor.variables import accumulated, as_tensor, axes_of, axis_of, inexact
 
 
 def _reduced(op: Reduction, x: Node, axis: Any, keepdims: bool) -> Node:
@@ -166,11 +165,6 @@ def _positions(op: ops.ArgReduction, x: Node, axis: int | None, keepdims: bool) 
 # ---- statistics ------------------------------------------------------------------------------------------------------
 
 
-def _float(x: Any, dtype: DTypeLike | None = None) -> Node:
-    x = as_tensor(x)
-    return cast(x, dtype or (x.dtype if x.type.kind.inexact else "float64"))
-
-
 def _count(x: Node, axis: Any) -> Any:
     """The number of elements that a reduction joins: an int, or a symbol of the dtype of `x`."""
     count = types.product(x.type.shape[a] for a in axes_of(axis, x.ndim))
@@ -186,7 +180,7 @@ def mean(x: TensorLike, axis: Axis = None, dtype: DTypeLike | None = None, keepd
     >>> sj.function([], sj.mean([[1, 2], [3, 5]], axis=0), mode="reference")()
     array([2. , 3.5])
     """
-    x = _float(x, dtype)
+    x = inexact(x, dtype)
     if x.type.is_half:
         return cast(mean(cast(x, "float32"), axis, keepdims=keepdims), x.dtype)
     return _reduced(SUM, x, axis, keepdims) / _count(x, axis)
@@ -207,7 +201,7 @@ def var(x: TensorLike, axis: Axis = None, ddof: int = 0, keepdims: bool = False)
     >>> sj.function([], sj.var([1.0, 3.0], ddof=1), mode="reference")()
     array(2.)
     """
-    x = _float(x)
+    x = inexact(x)
     if x.type.is_half:
         return cast(var(cast(x, "float32"), axis, ddof, keepdims), x.dtype)
     apart = x - mean(x, axis, keepdims=True)
@@ -239,32 +233,6 @@ def count_nonzero(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> N
     return sum(truth(as_tensor(x)), axis, keepdims=keepdims)
 
 
-def nansum(x: TensorLike, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False) -> Node:
-    """The sum of the elements that are not NaN. Arguments as for `sum`.
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> sj.function([], sj.nansum([1.0, float("nan"), 2.0]), mode="reference")()
-    array(3.)
-    """
-    x = as_tensor(x)
-    return sum(where(x == x, x, 0) if x.type.kind.inexact else x, axis, dtype, keepdims)
-
-
-def nanmean(x: TensorLike, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False) -> Node:
-    """The mean of the elements that are not NaN; NaN if all are. Arguments as for `sum`.
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> sj.function([], sj.nanmean([1.0, float("nan"), 2.0]), mode="reference")()
-    array(1.5)
-    """
-    x = _float(x, dtype)
-    return nansum(x, axis, keepdims=keepdims) / cast(count_nonzero(x == x, axis, keepdims), x.dtype)
-
-
 def average(x: TensorLike, axis: Axis = None, weights: TensorLike | None = None, *, keepdims: bool = False) -> Node:
     """The weighted mean over axes.
 
@@ -280,7 +248,7 @@ def average(x: TensorLike, axis: Axis = None, weights: TensorLike | None = None,
     >>> sj.function([], sj.average([1.0, 4.0], weights=[2.0, 1.0]), mode="reference")()
     array(2.)
     """
-    x = _float(x)
+    x = inexact(x)
     if weights is None:
         return mean(x, axis, keepdims=keepdims)
     w = as_tensor(weights)
@@ -318,7 +286,7 @@ def logsumexp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Node:
     >>> sj.function([], sj.logsumexp([1000.0, 1000.0]).round(6), mode="reference")()
     array(1000.693147)
     """
-    x = _float(x)
+    x = inexact(x)
     axes = axes_of(axis, x.ndim)
     top = max(x, axes, keepdims=True)
     top = stop_gradient(where(isfinite(top), top, 0))
@@ -342,7 +310,7 @@ def softmax(x: TensorLike, axis: Axis = -1) -> Node:
     array([[0.5, 0.5],
            [1. , 0. ]])
     """
-    x = _float(x)
+    x = inexact(x)
     powers = exp(x - stop_gradient(max(x, axis, keepdims=True)))
     return powers / sum(powers, axis, keepdims=True)
 
@@ -356,48 +324,9 @@ def log_softmax(x: TensorLike, axis: Axis = -1) -> Node:
     >>> sj.function([], sj.log_softmax([0.0, 1000.0]), mode="reference")()
     array([-1000.,     0.])
     """
-    x = _float(x)
+    x = inexact(x)
     lowered = x - stop_gradient(max(x, axis, keepdims=True))
     return lowered - log(sum(exp(lowered), axis, keepdims=True))
-
-
-def norm(x: TensorLike, ord: float | str | None = None, axis: Axis = None, keepdims: bool = False) -> Node:
-    """The norm of vectors: the root of the sum of squares, or the `ord`-norm.
-
-    Where the root is of 0, the derivative is 0.
-
-    Parameters
-    ----------
-    x : tensor_like
-    ord : None, "fro", a positive number, 0, inf or -inf
-        None (or 2, or "fro") sums squares, over all axes together; 0 counts what is not 0.
-    axis, keepdims : as for `sum`
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> sj.function([], sj.norm([[3.0, 4.0], [0.0, 2.0]], axis=1), mode="reference")()
-    array([5., 2.])
-    """
-    x = _float(x)
-    if isinstance(ord, int | float) and ord != 2 and len(axes_of(axis, x.ndim)) > 1:
-        raise errors.NotSupportedError(f"the {ord}-norm of matrices", fix="give one axis, or flatten")
-    if ord is None or ord == "fro" or ord == 2:
-        squares = sum(size_squared(x), axis, keepdims=keepdims)
-        none = squares == 0
-        return where(none, 0, sqrt(where(none, 1, squares)))
-    sizes = apply(ABS, x)
-    if ord == math.inf:
-        return max(sizes, axis, keepdims)
-    if ord == -math.inf:
-        return min(sizes, axis, keepdims)
-    if ord == 0:
-        return sum(cast(x != 0, sizes.dtype), axis, keepdims=keepdims)
-    if ord == 1:
-        return sum(sizes, axis, keepdims=keepdims)
-    if not isinstance(ord, int | float) or ord < 0:
-        raise errors.ArgumentError("there is no such norm", got=repr(ord))
-    return power(sum(power(sizes, ord), axis, keepdims=keepdims), 1 / ord)
 
 
 if not TYPE_CHECKING:  # they cannot compute it

@@ -157,6 +157,12 @@ def accumulated(x: Any, dtype: Any) -> Node:
     return cast(x, dtype or (x.dtype if x.type.kind.inexact else "int64"))
 
 
+def inexact(x: Any, dtype: DTypeLike | None = None) -> Node:
+    """A tensor of floats or complex numbers; bools and integers become float64."""
+    x = as_tensor(x)
+    return cast(x, dtype or (x.dtype if x.type.kind.inexact else "float64"))
+
+
 def has_symbol(x: Any) -> bool:
     """Whether a value is a symbol, or a (nested) list with one in it."""
     return any(map(has_symbol, x)) if isinstance(x, tuple | list) else ir.is_symbol(x)

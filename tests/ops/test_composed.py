@@ -72,6 +72,14 @@ CORNERS = {
     "numpy select": "an entry is 0, where another choice begins",
     "numpy nansum": "an entry is 0, where another choice begins",
     "numpy logit": "0 and 1 are poles",
+    "numpy divmod": "an entry is 0, where it jumps",
+    "numpy around": "it jumps",
+    "numpy astype": "differences see the rounding to float32",
+    "numpy piecewise": "an entry is 0, where another piece begins",
+    "numpy piecewise default": "an entry is 0, where another piece begins",
+    "numpy kl_div": "entries are 0, where it ends",
+    "numpy huber": "an entry is where the line begins",
+    "numpy pseudo_huber": "delta is 0",
     "standard astype": "differences see the rounding to float32",
 }
 SMOOTH = [
@@ -92,6 +100,7 @@ def test_derivatives(name: str) -> None:
 
 
 GENERATED = ["numpy interp", "numpy cross", "numpy kron", "numpy nanmean", "numpy trapezoid all places", "numpy hypot"]
+GENERATED += ["numpy nanquantile", "numpy insert", "numpy gradient places", "numpy unwrap axis", "numpy cov aweights"]
 GENERATED += ["numpy convolve same 6 3", "standard std", "standard linalg.svd", "standard linalg.qr", "standard sort"]
 
 

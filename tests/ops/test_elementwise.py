@@ -330,6 +330,11 @@ def test_gradients_of_logaddexp_with_infinities() -> None:
     np.testing.assert_array_equal(b, [1, 0, 0, 0.5])
 
 
+def test_logaddexp_of_equal_numbers_curves() -> None:
+    T.check_grad(lambda x, y: T.logaddexp(x, y), [np.array([0.0, -3.0, 2.0])] * 2, order=2)
+    T.check_grad(lambda x: T.logcumsumexp(x), [np.zeros(3)], order=2)
+
+
 def test_where_keeps_nan_of_the_other_branch_out() -> None:
     assert slope(lambda x: T.where(x > 0, T.sqrt(T.where(x > 0, x, 1)), 0), -1.0, 4.0) == [0, 0.25]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -105,6 +106,165 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "logit": (scipy.special.logit, (np.array([0.0, 0.2, 0.9, 1.0]),)),
     "betaln": (scipy.special.betaln, (np.abs(X) + 0.1, np.abs(Y) + 0.1)),
 }
+GAPS = np.where(np.abs(X) < 0.4, np.nan, X)
+HALVES = np.array([2.5, -2.5, 0.0, 3.0, -7.25])
+SEVERAL = RNG.normal(size=(2, 3, 4))
+
+
+def quiet(function: Callable[..., Any]) -> Callable[..., Any]:
+    """NumPy's function, which warns where all elements are NaN."""
+
+    def call(x: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return function(x)
+
+    return call
+
+
+CASES |= {
+    "fmax": (np.fmax, (ODD, ODD[::-1])),
+    "fmin": (np.fmin, (ODD, ODD[::-1])),
+    "fmod": (np.fmod, (X * 5, np.abs(Y) + 1)),
+    "fmod integers": (np.fmod, (np.array([-7, 7, -7, 7]), np.array([3, 3, -3, -3]))),
+    "divmod": (lambda x, y: list(np.divmod(x, y)), (X * 5, Y + 0.1)),
+    "divmod integers": (lambda x: list(divmod(x, 2)), (FEW,)),
+    "modf": (lambda x: list(np.modf(x)), (np.concatenate([HALVES, [np.inf, -np.inf, np.nan]]),)),
+    "float_power": (np.float_power, (FEW, np.array([-1, 0, 1, 2]))),
+    "ldexp": (np.ldexp, (V, np.array([0, 3, -4, 1, 2, 60]))),
+    "logaddexp2": (np.logaddexp2, (X, Y)),
+    "radians": (np.radians, (X,)),
+    "deg2rad": (np.deg2rad, (FEW,)),
+    "degrees": (np.degrees, (X,)),
+    "isposinf": (np.isposinf, (ODD,)),
+    "isneginf": (np.isneginf, (ODD,)),
+    "sinc": (np.sinc, (np.concatenate([V, [0.0, 1e-9, 1e-5, 1.0]]),)),
+    "around": (lambda x: np.around(x, 1), (HALVES,)),
+    "copy": (np.copy, (X,)),
+    "astype": (lambda x: np.astype(x, np.float32), (X,)),
+    "nanmax": (lambda x: np.nanmax(x, axis=1), (GAPS,)),
+    "nanmax all": (quiet(np.nanmax), (GAPS * np.nan,)),
+    "nanmax integers": (np.nanmax, (FEW,)),
+    "nanmin": (lambda x: np.nanmin(x, axis=0, keepdims=True), (GAPS,)),
+    "nanprod": (lambda x: np.nanprod(x, axis=1), (GAPS,)),
+    "nanargmax": (lambda x: np.nanargmax(x, axis=1), (GAPS,)),
+    "nanargmin": (np.nanargmin, (GAPS,)),
+    "nanvar": (lambda x: np.nanvar(x, axis=1, ddof=1), (GAPS,)),
+    "nanstd": (np.nanstd, (GAPS,)),
+    "nanmedian": (lambda x: np.nanmedian(x, axis=1), (GAPS,)),
+    "nanmedian none": (quiet(np.nanmedian), (GAPS * np.nan,)),
+    "nanquantile": (lambda x: np.nanquantile(x, [0.1, 0.5, 1.0], axis=0), (GAPS,)),
+    "nanpercentile": (lambda x: np.nanpercentile(x, 30, axis=(0, 1), keepdims=True), (GAPS,)),
+    "ptp": (lambda x: np.ptp(x, axis=1), (X,)),
+    "cov": (np.cov, (X,)),
+    "cov columns": (lambda x, y: np.cov(x, y, rowvar=False, bias=True), (X, Y)),
+    "cov of one": (np.cov, (V,)),
+    "cov weights": (
+        lambda x, f, a: np.cov(x, fweights=f, aweights=a),
+        (X, FEW, np.array([0.5, 1.0, 2.0, 0.25])),
+    ),
+    "cov aweights": (lambda x, a: np.cov(x, aweights=a, ddof=2), (X, np.array([0.5, 1.0, 2.0, 0.25]))),
+    "corrcoef": (np.corrcoef, (X,)),
+    "corrcoef two": (np.corrcoef, (V, V[::-1])),
+    "array_equal": (np.array_equal, (X, X)),
+    "array_equal not": (np.array_equal, (X, Y)),
+    "flipud": (np.flipud, (X,)),
+    "fliplr": (np.fliplr, (X,)),
+    "rot90": (np.rot90, (X,)),
+    "rot90 back": (lambda x: np.rot90(x, -1, axes=(2, 0)), (SEVERAL,)),
+    "rot90 twice": (lambda x: np.rot90(x, 2), (X,)),
+    "dstack": (lambda x, y: np.dstack([x, y]), (X, Y)),
+    "hsplit": (lambda x: np.hsplit(x, 2), (X,)),
+    "hsplit places": (lambda x: np.hsplit(x, [1, 3]), (V,)),
+    "vsplit": (lambda x: np.vsplit(x, 3), (X,)),
+    "dsplit": (lambda x: np.dsplit(x, 2), (SEVERAL,)),
+    "array_split": (lambda x: np.array_split(x, 3, axis=1), (X,)),
+    "array_split many": (lambda x: np.array_split(x, 8), (V,)),
+    "delete": (lambda x: np.delete(x, 1, axis=1), (X,)),
+    "delete last": (lambda x: np.delete(x, -1), (X,)),
+    "delete several": (lambda x: np.delete(x, [0, -1, 2], axis=1), (X,)),
+    "delete slice": (lambda x: np.delete(x, slice(None, None, 2), axis=1), (X,)),
+    "delete mask": (lambda x: np.delete(x, np.array([True, False, True, False]), axis=1), (X,)),
+    "insert": (lambda x: np.insert(x, 1, 7.0, axis=1), (X,)),
+    "insert several": (lambda v, w: np.insert(v, -2, w), (V, W)),
+    "insert last": (lambda x, y: np.insert(x, 3, y[0], axis=0), (X, Y)),
+    "insert in all": (lambda x: np.insert(x, 5, 1.0), (X,)),
+    "choose": (lambda i, x, y: np.choose(i, [x, y, 0.5]), (np.array([2, 0, 1, 1]), X, Y)),
+    "piecewise": (lambda x: np.piecewise(x, [x < 0, x > 0.5], [lambda v: v * v, 3.0, lambda v: -v]), (X,)),
+    "piecewise default": (lambda x: np.piecewise(x, [x < 0], [1.0]), (X,)),
+    "isin": (np.isin, (FEW, np.array([7, 2, 3]))),
+    "isin floats": (lambda x: np.isin(x, [0.0, 1.0, np.inf, np.nan], invert=True), (ODD,)),
+    "isin nothing": (lambda x, y: np.isin(x, y[:0]), (ODD, V)),
+    "polyder": (lambda p: np.polyder(p, 2), (V,)),
+    "polyint": (lambda p: np.polyint(p, 2, k=[1.0, 2.0]), (V,)),
+    "polymul": (np.polymul, (V, W)),
+    "polyfit": (lambda x, y: np.polyfit(x, y, 2), (V, V[::-1])),
+    "polyfit weights": (lambda x, y, w: np.polyfit(x, y, 1, w=w), (V, np.stack([V[::-1], V**2], 1), np.abs(V))),
+    "vander": (lambda x: np.vander(x, 3), (V,)),
+    "vander increasing": (lambda x: np.vander(x, 4, increasing=True), (FEW,)),
+    "vander square": (np.vander, (W,)),
+    "logspace": (lambda w: np.logspace(w[0], w[1], 5, base=2.0), (W,)),
+    "geomspace": (lambda w: np.geomspace(w[0], w[1], 5), (np.abs(W),)),
+    "geomspace below": (lambda w: np.geomspace(w, -8.0, 4, endpoint=False), (-np.abs(W),)),
+    "diagflat": (lambda x: np.diagflat(x, 1), (X,)),
+    "vecdot": (np.vecdot, (X, Y)),
+    "vecdot axis": (lambda x, y: np.vecdot(x, y, axis=0), (X, Y)),
+    "matvec": (np.matvec, (SEVERAL, X[:2])),
+    "vecmat": (np.vecmat, (X[:2, :3], SEVERAL)),
+    "multi_dot": (lambda x, y: np.linalg.multi_dot([x[0], y.T, x, y[:, 0][:0].sum() + y.T]), (X, Y)),
+    "cumulative_sum": (lambda x: np.cumulative_sum(x, axis=0, include_initial=True), (X,)),
+    "cumulative_prod": (np.cumulative_prod, (V,)),
+    "ediff1d": (lambda x, w: np.ediff1d(x, to_begin=w, to_end=0.5), (X, W)),
+    "gradient": (lambda x: list(np.gradient(x)), (X,)),
+    "gradient widths": (lambda x, w: np.gradient(x, w[0], axis=1, edge_order=2), (X, W)),
+    "gradient places": (lambda x, p: np.gradient(x, p, axis=1, edge_order=2), (X, np.array([0.0, 1.0, 1.5, 4.0]))),
+    "gradient each": (lambda x, p: list(np.gradient(x, 0.5, p)), (X, np.array([0.0, 1.0, 1.5, 4.0]))),
+    "unwrap": (lambda x: np.unwrap(x * 9), (X,)),
+    "unwrap axis": (lambda x: np.unwrap(x * 9, discont=4.0, axis=0), (X,)),
+    "unwrap integers": (lambda x: np.unwrap(x, period=5), (FEW,)),
+    "norm 1": (lambda x: np.linalg.norm(x, 1), (X,)),
+    "norm -1": (lambda x: np.linalg.norm(x, -1), (X,)),
+    "norm 2": (lambda x: np.linalg.norm(x, 2), (X,)),
+    "norm -2": (lambda x: np.linalg.norm(x, -2, keepdims=True), (X,)),
+    "norm inf": (lambda x: np.linalg.norm(x, np.inf, axis=(2, 0)), (SEVERAL,)),
+    "norm nuc": (lambda x: np.linalg.norm(x, "nuc", axis=(0, 1), keepdims=True), (SEVERAL,)),
+    "norm fro": (lambda x: np.linalg.norm(x, "fro"), (X,)),
+    "norm all": (np.linalg.norm, (SEVERAL,)),
+    "norm negative power": (lambda x: np.linalg.norm(x, -3.0), (V,)),
+    "matrix_norm": (lambda x: np.linalg.matrix_norm(x, ord=1), (SEVERAL,)),
+    "vector_norm": (lambda x: np.linalg.vector_norm(x, axis=(0, 2), ord=3), (SEVERAL,)),
+    "cond": (np.linalg.cond, (SEVERAL,)),
+    "cond 1": (lambda x: np.linalg.cond(x[:, :3], 1), (X,)),
+    "cond -2": (lambda x: np.linalg.cond(x, -2), (X,)),
+    "fft2": (lambda x: np.abs(np.fft.fft2(x)), (X,)),
+    "fft2 axes": (lambda x: np.abs(np.fft.fft2(x, s=(3, 5), axes=(0, 2))), (SEVERAL,)),
+    "ifft2": (lambda x: np.real(np.fft.ifft2(x, norm="ortho")), (SEVERAL,)),
+    "fftn": (lambda x: np.abs(np.fft.fftn(x)), (SEVERAL,)),
+    "ifftn": (lambda x: np.imag(np.fft.ifftn(x, axes=(1, 0))), (SEVERAL,)),
+    "rfft2": (lambda x: np.abs(np.fft.rfft2(x)), (X,)),
+    "irfft2": (np.fft.irfft2, (X,)),
+    "rfftn": (lambda x: np.abs(np.fft.rfftn(x, norm="forward")), (SEVERAL,)),
+    "irfftn": (lambda x: np.fft.irfftn(x, s=(2, 3, 5), axes=(0, 1, 2)), (SEVERAL,)),
+    "hfft": (lambda x: np.fft.hfft(x, n=7), (X,)),
+    "ihfft": (lambda x: np.abs(np.fft.ihfft(x, axis=0, norm="ortho")), (X,)),
+    "fftshift": (np.fft.fftshift, (SEVERAL,)),
+    "ifftshift": (lambda x: np.fft.ifftshift(x, axes=1), (X,)),
+    "ndtr": (scipy.special.ndtr, (np.concatenate([ODD, [-30.0, 8.0]]),)),
+    "xlog1py": (scipy.special.xlog1py, (np.array([0.0, 0.0, 2.0, 0.0]), np.array([-1.0, 3.0, 0.5, np.nan]))),
+    "entr": (scipy.special.entr, (np.array([0.0, -0.0, 0.5, -1.0, np.inf, np.nan]),)),
+    "rel_entr": (
+        scipy.special.rel_entr,
+        (np.array([0.5, 0.0, 1.0, -1.0, 0.0, np.nan, 2.0]), np.array([0.2, 0.0, 0.0, 1.0, -1.0, 1.0, 3.0])),
+    ),
+    "kl_div": (
+        scipy.special.kl_div,
+        (np.array([0.5, 0.0, 1.0, -1.0, 0.0, 2.0]), np.array([0.2, 0.5, 0.0, 1.0, 0.0, 3.0])),
+    ),
+    "huber": (scipy.special.huber, (np.array([1.0, 1.0, 1.0, 0.5, -1.0]), np.array([0.5, -3.0, 1.0, 0.0, 1.0]))),
+    "pseudo_huber": (scipy.special.pseudo_huber, (np.array([1.0, 2.0, 0.0, 0.5]), np.array([0.5, -3.0, 1.0, 0.0]))),
+    "boxcox": (scipy.special.boxcox, (np.abs(X) + 0.1, Y)),
+    "inv_boxcox": (scipy.special.inv_boxcox, (np.abs(X), np.abs(Y))),
+}
 VECTORS = ((V, W), (W, V), (V, V[:4]), (V[:4], V), (FEW, FEW))
 
 
@@ -118,7 +278,7 @@ CASES |= {
     for mode in ("full", "same", "valid")
     for pair in VECTORS
 }
-KNOWN_SIZES = ("polyval", "unstack")
+KNOWN_SIZES = ("polyval", "unstack", "array_split", "delete several", "delete slice", "delete mask", "vander square")
 """Of these, sizes must be known."""
 
 
@@ -176,6 +336,23 @@ def test_put_along_axis() -> None:
     agrees(lambda x, i: x[sj.triu_indices(3)].set(0.0), lambda x, i: np.tril(x, -1), X[:, :3], places)
 
 
+@pytest.mark.parametrize("mode", ["reference", "emulate"])
+def test_places_that_are_computed(mode: Any) -> None:
+    """In a step too: entries leave, and come in, at another place in each one. A place out of bounds is an error."""
+    i, v = sj.scalar("i", dtype="int64"), sj.vector("v")
+    both = sj.scan(
+        lambda t, x: (sj.delete(x, t - 2), sj.insert(x, t, 7.0)), sequences=i + sj.arange(3), non_sequences=v
+    )
+    f = sj.function([i, v], list(both), mode=mode)
+    for ours, theirs in zip(f(0, V), (np.delete, lambda x, t: np.insert(x, t + 2, 7.0)), strict=True):
+        np.testing.assert_array_equal(ours, [theirs(V, t - 2) for t in range(3)])
+    for at in (-5, 5):
+        with pytest.raises(errors.AssertError, match="the place is out of bounds"):
+            f(at, V)
+    with pytest.raises(errors.AssertError, match="all elements are NaN"):
+        sj.function([v], sj.nanargmax(v), mode=mode)(V * np.nan)
+
+
 def test_errors() -> None:
     x, v = sj.matrix("x"), sj.vector("v")
     for call, words in (
@@ -195,6 +372,32 @@ def test_errors() -> None:
         (lambda: sj.cross(sj.tensor((2,)), sj.tensor((3,))), "vectors of a cross product"),
         (lambda: sj.average(x, weights=v), "weights have the axes"),
         (lambda: sj.ravel_multi_index((v,), (2, 3)), "a tensor for each axis"),
+        (lambda: sj.array_split(x, 2), "unknown length has parts of unknown lengths"),
+        (lambda: sj.array_split(x, 0), "at least one part"),
+        (lambda: sj.vsplit(v, 2), "tensors with more axes"),
+        (lambda: sj.delete(v, [0, 1]), "which entries stay is not known"),
+        (lambda: sj.delete(v, 0.5), "a place as an integer"),
+        (lambda: sj.insert(v, [0, 1], 1.0), "put in at one place"),
+        (lambda: sj.insert(v, 0, x), "more axes than the tensor"),
+        (lambda: sj.rot90(x, axes=(1, -1)), "between two axes"),
+        (lambda: sj.choose(v, [v]), "choose takes integers"),
+        (lambda: sj.piecewise(v, [v > 0], []), "a function for each condition"),
+        (lambda: sj.polyder(x), "polyder takes a vector"),
+        (lambda: sj.polyder(v, -1), "a number of times"),
+        (lambda: sj.vander(v), "number of powers must be known"),
+        (lambda: sj.gradient(x, v), "a spacing for each axis"),
+        (lambda: sj.gradient(x, x, axis=0), "places of samples are a vector"),
+        (lambda: sj.gradient(x, edge_order=3), "edge_order is 1 or 2"),
+        (lambda: sj.cov(sj.tensor((2, 3, 4))), "variables are vectors or a matrix"),
+        (lambda: sj.cov(x, fweights=x), "weights are vectors"),
+        (lambda: sj.norm(x, 3), "no such norm of matrices"),
+        (lambda: sj.norm(v, "nuc"), "no such norm of vectors"),
+        (lambda: sj.norm(sj.tensor((2, 3, 4)), 1), "of vectors or of matrices"),
+        (lambda: sj.matrix_norm(v), "a matrix has two axes"),
+        (lambda: sj.multi_dot([x]), "at least two tensors"),
+        (lambda: sj.fftn(x, s=(2,), axes=(0, 1)), "a length for each axis"),
+        (lambda: sj.hfft(v, norm="half"), "no such norm"),
+        (lambda: sj.cumulative_sum(x), "one must be named"),
     ):
         with pytest.raises(errors.ScanjitError, match=words):
             call()

@@ -1,0 +1,146 @@
+"""Polynomials by their coefficients, the highest power first, as NumPy has them."""
+
+import operator
+from typing import Any
+
+from scanjit import errors
+from scanjit.ir import Node
+from scanjit.ops.elementwise import cast
+from scanjit.symbol import TensorLike
+from scanjit.tensor.creation import arange, ones_like
+from scanjit.tensor.curves import convolve
+from scanjit.tensor.joining import append, stack
+from scanjit.tensor.least_squares import lstsq
+from scanjit.tensor.norms import vector_norm
+from scanjit.tensor.variables import as_tensor, inexact, promoted
+
+__all__ = ["polyder", "polyfit", "polyint", "polymul", "polyval", "vander"]
+
+
+def polyval(p: TensorLike, x: TensorLike) -> Node:
+    """The value of a polynomial at `x`. Its coefficients stand along the first axis, the highest power first.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.polyval([3, 0, 1], 5), mode="reference")()
+    array(76)
+    """
+    p, x = as_tensor(p), as_tensor(x)
+    count = p.type.shape[0] if p.ndim else None
+    if not isinstance(count, int):
+        raise errors.NotSupportedError(
+            "the number of coefficients must be known", got=p.type, fix="sj.scan(lambda c, y: y * x + c, p, y0)[-1]"
+        )
+    found = x * 0
+    for i in range(count):
+        found = found * x + p[i]
+    return found
+
+
+def polyder(p: TensorLike, m: int = 1) -> Node:
+    """The coefficients of the `m`-th derivative of a polynomial.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.polyder([3, 2, 1]), mode="reference")()
+    array([6, 2])
+    """
+    p = _coefficients(p, "polyder")
+    for _ in range(_times(m)):
+        p = p[:-1] * cast(arange(p.shape[0] - 1, 0, -1), p.dtype)
+    return p
+
+
+def polyint(p: TensorLike, m: int = 1, k: TensorLike = 0.0) -> Node:
+    """The coefficients of a polynomial whose `m`-th derivative is `p`. `k` is the constant of each integral.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.polyint([6.0, 2.0], k=5.0), mode="reference")()
+    array([3., 2., 5.])
+    """
+    p, constant = promoted([inexact(_coefficients(p, "polyint")), k])
+    constants = [constant[i] for i in range(_times(m))] if constant.ndim else [constant] * _times(m)
+    for end in constants:
+        p = append(p / cast(arange(p.shape[0], 0, -1), p.dtype), end)
+    return p
+
+
+def polymul(a: TensorLike, b: TensorLike) -> Node:
+    """The coefficients of the product of two polynomials.
+
+    Zeros in front stay, which `numpy.polymul` leaves out: the length does not depend on values.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.polymul([1, -1], [1, 1]), mode="reference")()
+    array([ 1,  0, -1])
+    """
+    return convolve(_coefficients(a, "polymul"), _coefficients(b, "polymul"))
+
+
+def vander(x: TensorLike, N: int | None = None, increasing: bool = False) -> Node:
+    """The powers of the entries of a vector, from N - 1 down to 0, each a column. By default N is the vector's length.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.vander([2, 3], 3), mode="reference")()
+    array([[4, 2, 1],
+           [9, 3, 1]])
+    """
+    x = _coefficients(x, "vander")
+    count = x.type.shape[0] if N is None else operator.index(N)
+    if not isinstance(count, int):
+        raise errors.NotSupportedError("the number of powers must be known", got=x.type, fix="give it: vander(x, 3)")
+    powers = [ones_like(x)]
+    for _ in range(count - 1):
+        powers.append(powers[-1] * x)
+    if not count:
+        return stack(powers, -1)[:, :0]
+    return stack(powers if increasing else powers[::-1], -1)
+
+
+def polyfit(x: TensorLike, y: TensorLike, deg: int, w: TensorLike | None = None) -> Node:
+    """The coefficients of the polynomial of degree `deg` that is nearest to points: the sum of squares is least.
+
+    Parameters
+    ----------
+    x : tensor_like of shape (n,)
+    y : tensor_like of shape (n,) or (n, k)
+        One curve, or one in each column.
+    deg : int
+    w : tensor_like of shape (n,), optional
+        What each difference is multiplied with before it is squared.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.polyfit([0.0, 1.0, 2.0], [1.0, 3.0, 9.0], 2), mode="reference")().round(6)
+    array([2., 0., 1.])
+    """
+    x, y = promoted([inexact(_coefficients(x, "polyfit")), y])
+    rows = vander(x, operator.index(deg) + 1)
+    if w is not None:
+        weights = cast(as_tensor(w), x.dtype)
+        rows, y = rows * weights[:, None], y * (weights if y.ndim == 1 else weights[:, None])
+    sizes = vector_norm(rows, axis=0)
+    found = lstsq(rows / sizes, y)[0]
+    return found / (sizes if y.ndim == 1 else sizes[:, None])
+
+
+def _coefficients(p: Any, name: str) -> Node:
+    p = as_tensor(p)
+    if p.ndim != 1:
+        raise errors.ShapeError(f"{name} takes a vector", got=p.type)
+    return p
+
+
+def _times(m: int) -> int:
+    if operator.index(m) < 0:
+        raise errors.ArgumentError("a number of times", got=m, expected="0, 1, 2, ...")
+    return operator.index(m)
