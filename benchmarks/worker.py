@@ -14,8 +14,11 @@ BEGIN = time.perf_counter()
 
 
 def settle(threads: int) -> None:
-    """So many threads, whatever library computes; to be done before any is loaded."""
-    for name in ("SCANJIT", "OPENBLAS", "MKL", "OMP", "BLIS", "VECLIB_MAXIMUM", "NUMBA"):
+    """At most so many threads, whatever library computes; to be done before any is loaded.
+
+    scanjit is left to choose how many of them it uses, as in a user's process.
+    """
+    for name in ("OPENBLAS", "MKL", "OMP", "BLIS", "VECLIB_MAXIMUM", "NUMBA"):
         os.environ[f"{name}_NUM_THREADS"] = str(threads)
     os.environ["TF_NUM_INTRAOP_THREADS"] = str(threads)
     os.environ["TF_NUM_INTEROP_THREADS"] = "1"

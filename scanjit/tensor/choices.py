@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from scanjit import errors
-from scanjit.ir import Node, dim_node
+from scanjit import errors, types
+from scanjit.ir import Node, dim_node, is_number
 from scanjit.ops.elementwise import cast, where
 from scanjit.symbol import TensorLike
 from scanjit.tensor.creation import zeros, zeros_like
@@ -46,7 +46,8 @@ def choose(a: TensorLike, choices: Sequence[TensorLike]) -> Node:
     number = as_tensor(a)
     if not number.type.kind.integral or not len(choices):
         raise errors.ArgumentError("choose takes integers, and at least one choice", got=number.type)
-    places, *parts = broadcast_arrays(number, *promoted(list(choices)))
+    dtype = types.promote([as_tensor(c).dtype for c in choices if not is_number(c)], list(filter(is_number, choices)))
+    places, *parts = broadcast_arrays(number, *(cast(as_tensor(c), dtype) for c in choices))
     return take_along_axis(stack(parts), expand_dims(places, 0), 0)[0]
 
 

@@ -352,8 +352,8 @@ def _edges(a: Node, bins: int, span: tuple[TensorLike, TensorLike] | None) -> No
     """The edges of bins of one width; half a unit to both sides of a single value, as in NumPy."""
     if bins < 1:
         raise errors.ArgumentError("a histogram has bins", got=f"bins={bins}")
-    low, high = (cast(as_tensor(v), a.dtype) for v in ((min_(a), max_(a)) if span is None else span))
+    low, high = promoted([inexact(v) for v in ((min_(a), max_(a)) if span is None else span)])
     flat = low == high
     low, high = where(flat, low - 0.5, low), where(flat, high + 0.5, high)
-    places = cast(arange(bins + 1), a.dtype)
-    return where(places == bins, high, low + places * ((high - low) / bins))
+    places = cast(arange(bins + 1), low.dtype)
+    return cast(where(places == bins, high, low + places * ((high - low) / bins)), a.dtype)
