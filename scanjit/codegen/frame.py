@@ -80,6 +80,7 @@ class Frame:
         self.index: dict[tuple[NestLoop, int], str] = {}
         self.registers: dict[tuple[int, int], str] = {}
         self.order: RowOrder | None = None
+        self._hidden: list[tuple[NestLoop, int, str] | None] = [None]
         self._counts: dict[str, int] = {}
         self._dependence: dict[Value, frozenset[NestLoop]] = {}
 
@@ -99,13 +100,16 @@ class Frame:
         self.scopes.append(inner)
         self.memos.append({})
         self.masks.append(self.masks[-1])
+        self._hidden.append((loop, self.level[loop], self.index[loop, 0]) if loop in self.level else None)
         if loop is not None:
             self.level[loop] = len(self.scopes) - 1
             self.index[loop, 0] = counter
 
     def pop(self, depth: int) -> None:
-        """Close scopes until `depth` are open."""
+        """Close scopes until `depth` are open. A loop that was open twice has the counter of the outer one again."""
         while len(self.scopes) > depth:
+            if (hidden := self._hidden.pop()) is not None:
+                loop, self.level[loop], self.index[loop, 0] = hidden
             self.scopes.pop()
             self.memos.pop()
             self.masks.pop()

@@ -13,6 +13,9 @@ from scanjit.schedule.nests import Access, Load, Nest, NestLoop
 LEAST_BYTES = 4
 """Vectors of smaller elements have too many lanes: a block would be hundreds of instructions."""
 
+LEAST_LANES = 4
+"""Of a block."""
+
 
 def crossed(nest: Nest) -> NestLoop | None:
     """The loop along which what a nest copies lies side by side, if that is another one than the loop of lanes, along
@@ -40,26 +43,55 @@ def in_blocks(nest: Nest) -> Nest:
 
 
 def write_transposed(frame: Frame, values: Values, down: NestLoop) -> None:
-    """Loops over blocks of as many rows as a vector has lanes. A block that is not whole is copied row by row."""
-    lane, lanes = frame.nest.space[-1], frame.tile.lanes
+    """Loops over blocks of as many rows as a vector has lanes. A block that is not whole has smaller ones. Rows that
+    are too few for the smallest are copied one by one."""
+    lane = frame.nest.space[-1]
     for loop in frame.nest.space:
         if loop not in (down, lane):
             frame.loop(loop, "i", frame.bounds(loop))
-    (start, stop), (first, last) = frame.bounds(down), frame.bounds(lane)
-    column = frame.loop(lane, "j", (first, last), lanes)
-    row = frame.loop(down, "i", (start, stop), lanes)
-    whole = frame.line("whole", f"{row} + {lanes} <= {stop} and {column} + {lanes} <= {last}")
-    depth, point = len(frame.scopes), Point(width=lanes)
+    _write_blocks(frame, values, down, frame.tile.lanes, frame.bounds(down), frame.bounds(lane))
+
+
+def _write_blocks(
+    frame: Frame, values: Values, down: NestLoop, lanes: int, rows: tuple[str, str], columns: tuple[str, str]
+) -> None:
+    """Copy rows and columns in blocks of so many lanes. For example, 13 rows are one block of 8 lanes beside another
+    one, four of 4 below them, and one row."""
+    lane, most = frame.nest.space[-1], None if lanes == frame.tile.lanes else 2
+    column = frame.loop(lane, "j", columns, lanes, most)
+    row = frame.loop(down, "i", rows, lanes, most)
+    whole = frame.line("whole", f"{row} + {lanes} <= {rows[1]} and {column} + {lanes} <= {columns[1]}")
+    depth = len(frame.scopes)
     frame.push(f"if {whole}:")
+    _write_block(frame, down, Point(width=lanes))
+    frame.pop(depth)
+    frame.push(f"if not {whole}:")
+    end = frame.line("end", f"min({row} + {lanes}, {rows[1]})")
+    if lanes <= LEAST_LANES:
+        return _write_rows(frame, values, down, lanes, (row, end), f"{columns[1]} - {column}")
+    behind = frame.line("end", f"min({column} + {lanes}, {columns[1]})")
+    if most is not None:  # the number of rows is a multiple of the smallest block's
+        return _write_blocks(frame, values, down, lanes // 2, (row, end), (column, behind))
+    inner, full = len(frame.scopes), frame.line("full", f"{end} - ({end} - {row}) % {LEAST_LANES}")
+    _write_blocks(frame, values, down, lanes // 2, (row, full), (column, behind))
+    frame.pop(inner)
+    _write_rows(frame, values, down, lanes, (full, end), f"{columns[1]} - {column}")
+
+
+def _write_block(frame: Frame, down: NestLoop, point: Point) -> None:
+    """A whole block, each row of which is a vector."""
     for target, source in _copied(frame.nest):
         (to, _), (at, across) = frame.vector(target, point), frame.vector(source.access, point)
         step = frame.size(target.strides[down] * target.buffer.dtype.itemsize)
-        name = suffix(source.dtype, lanes)
+        name = suffix(source.dtype, point.width)
         frame.scope.add(f"transpose_{name}({to}, {step}, {at}, {frame.size(across)})")
-    frame.pop(depth)
-    frame.push(f"if not {whole}:")
-    frame.masks[-1] = [frame.line("mask", f"head_x{lanes}({last} - {column})")]
-    frame.loop(down, "k", (row, f"min({row} + {lanes}, {stop})"), most=lanes)
+
+
+def _write_rows(frame: Frame, values: Values, down: NestLoop, lanes: int, rows: tuple[str, str], columns: str) -> None:
+    """Single rows of at most so many columns."""
+    point = Point(width=lanes)
+    frame.masks[-1] = [frame.line("mask", f"head_x{lanes}({columns})")]
+    frame.loop(down, "k", rows, most=lanes)
     for store in frame.nest.stores:
         write(frame, store, values.value(store.value, point), point)
 

@@ -31,13 +31,28 @@ def test_sequences_along_rows(series, shape):
     np.testing.assert_allclose(series(a, xs), np.array(wanted).T.reshape(shape), rtol=1e-12, atol=1e-12)
 
 
+SHAPES = [(19, 35), (16, 16), (33, 20), (13, 13), (40, 6), (7, 30), (18, 4), (35, 3), (4, 12), (1, 9)]
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("shape", [(19, 35), (16, 16), (33, 20)])
-def test_blocks_stay_inside(dtype, shape):
-    """Every load and store is inside of its array, for whole blocks and for others, with several threads too."""
+@pytest.mark.parametrize("nbytes", ["16", "64"])
+def test_blocks_stay_inside(dtype, nbytes, monkeypatch):
+    """Every load and store is inside of its array: for whole blocks, those of half the rows, and single rows."""
+    monkeypatch.setenv("SCANJIT_VECTOR_BYTES", nbytes)
     rng = np.random.default_rng(2)
-    a, xs = rng.uniform(-1, 1, shape[0]).astype(dtype), rng.standard_normal(shape).astype(dtype)
     x, y = sj.vector("a", dtype), sj.matrix("xs", dtype)
     result = sj.vmap(lambda a, x: sj.scan(lambda x, h: a * h + x, x, np.zeros((), dtype)))(x, y)
-    wanted = sj.function([x, y], result, mode="reference")(a, xs)
-    np.testing.assert_allclose(sj.function([x, y], result, mode="emulate")(a, xs), wanted, rtol=1e-5)
+    reference, emulated = (sj.function([x, y], result, mode=mode) for mode in ("reference", "emulate"))
+    for shape in SHAPES:
+        a, xs = rng.uniform(-1, 1, shape[0]).astype(dtype), rng.standard_normal(shape).astype(dtype)
+        np.testing.assert_allclose(emulated(a, xs), reference(a, xs), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("known", [None, 3, 4, 13])
+def test_short_rows(known):
+    """Rows below and above the length of a vector."""
+    x = sj.tensor((None, known), "float32")
+    f = sj.function([x], sj.cumsum(x, axis=1))
+    for length in range(1, 21) if known is None else [known]:
+        xs = np.random.default_rng(3).standard_normal((37, length)).astype("float32")
+        np.testing.assert_allclose(f(xs), np.cumsum(xs, axis=1), rtol=1e-5, atol=1e-6)
