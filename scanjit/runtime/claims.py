@@ -75,6 +75,7 @@ class Claims:
             else:
                 left.remove(stem)
                 yield stem
+                self.end(stem)  # else two processes that wait for each other's would wait until their patience ends
 
 
 def _byte(stem: str) -> int:

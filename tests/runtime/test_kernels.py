@@ -21,6 +21,7 @@ import pytest
 
 from scanjit.errors import InternalError
 from scanjit.runtime import cache, compiler, host, kernels
+from scanjit.runtime.claims import Claims
 from scanjit.runtime.kernels import Kernel, compile_count, kernel
 from scanjit.runtime.undisturbed import undisturbed
 from scanjit.runtime.unit import Unit
@@ -460,7 +461,9 @@ def test_threads_make_a_kernel_once() -> None:
 def test_processes_make_the_same_kernels_at_once(directory: Path) -> None:
     """Each kernel is compiled by one of them."""
     program = f"""
+    from scanjit.runtime import claims
     from scanjit.runtime.kernels import kernels
+    claims.PATIENCE = float("inf")
     kernel(SCALE, "scale")
     count = apply(kernel(TWICE, "twice", {{"scale": 2}}), 1, 2)
     kernels({several("each", *[f"store_i64(a, b + {i})" for i in range(20)])!r})
@@ -471,6 +474,21 @@ def test_processes_make_the_same_kernels_at_once(directory: Path) -> None:
     assert {(a, b) for a, b, _ in seen} == {("3", "6")}
     assert sum(int(count) for *_, count in seen) == 22 == len(list(directory.glob("*.o")))
     assert finish(start(program)) == "3 6 0"
+
+
+def test_who_waits_for_the_next_kernel_holds_no_claim_to_the_one_before(directory: Path) -> None:
+    stems = ["first_" + "0" * 20, "second_" + "1" * 20]
+    program = f"""
+    from pathlib import Path
+    from scanjit.runtime.claims import Claims
+    with Claims(Path({str(directory)!r})) as claims:
+        print([claims.take(stem) for stem in {stems!r}])
+    """
+    directory.mkdir(exist_ok=True)
+    with Claims(directory) as claims:
+        waiting = claims.wait(stems, lambda: False)
+        assert [next(waiting), next(waiting)] == stems
+        assert finish(start(program)) == "[True, False]"
 
 
 def test_a_process_that_dies_leaves_what_it_was_compiling(directory: Path) -> None:
