@@ -11,7 +11,7 @@ from tests.fuzz.cases import run_one
 from tests.fuzz.check import Config, check
 from tests.fuzz.programs import program
 
-QUICK, ALL, CHUNK = 400, 1500, 10
+QUICK, ALL, CHUNK = 150, 1500, 10
 CHUNKS = [pytest.param(first, marks=() if first < QUICK else pytest.mark.slow) for first in range(0, ALL, CHUNK)]
 
 

@@ -264,6 +264,7 @@ def test_what_goes_with_a_loop_is_made_again_with_its_carries(checkpoint: Any) -
     np.testing.assert_array_equal(other(x)[0], plain(x)[0])
 
 
+@pytest.mark.slow
 def test_random_second_derivatives() -> None:
     """The loops of a gradient's gradient keep carries for each other."""
     met = 0

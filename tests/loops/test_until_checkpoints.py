@@ -79,8 +79,17 @@ def everything(cost: Any) -> list[Any]:
     return [cost, slope, sj.grad((slope * sj.arange(1.0, 4.0)).sum(), W), sj.jvp(cost, W, sj.cos(W))]
 
 
-@pytest.mark.parametrize("mode", ["reference", "emulate", "numba"])
-@pytest.mark.parametrize("name", LOOPS)
+SLOW = ("repeated", "emulate"), ("rows", "emulate")
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        pytest.param(name, mode, marks=pytest.mark.slow if (name, mode) in SLOW else ())
+        for name in LOOPS
+        for mode in ("reference", "emulate", "numba")
+    ],
+)
 def test_the_same_as_without(name: str, mode: str) -> None:
     plain = sj.function([W, LIMIT], everything(LOOPS[name]()), mode="reference")
     for checkpoint in (7,) if mode == "numba" else ("sqrt", 1, 4, MOST):
