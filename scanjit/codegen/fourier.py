@@ -31,6 +31,9 @@ from scanjit.codegen.source import Parameters, Source
 from scanjit.ops.passes import FOUND, LARGEST_FACTOR, Number, factors, is_written_out, table_of
 from scanjit.schedule.nests import Fourier, NestLoop, RootsOfUnity, Tile
 
+CROWDED = 512
+"""A convolution's length is no multiple of it: what a pass loads at once would share few places of the cache."""
+
 Given = Callable[[Number], Pair]
 Put = Callable[[Number, Pair], None]
 
@@ -82,7 +85,9 @@ def roots_source(job: RootsOfUnity, lanes: int) -> Source:
 
 
 def _find_length(n: str) -> list[str]:
-    """Find `m`: the length n, or that of a convolution if a factor of n is a large prime."""
+    """Find `m`: the length n, or that of a convolution if a factor of n is a large prime.
+
+    That is the first multiple of 4 from 2 n - 1 on whose factors are small."""
     return [
         f"m = {n}",
         f"left = {n}",
@@ -92,11 +97,16 @@ def _find_length(n: str) -> list[str]:
         "        m = 0",
         "    left = left // radix",
         f"if m < {n}:",
-        "    m = 4",
-        f"    while m < 2*{n} - 1:",
-        "        m = m*2",
-        f"    if m // 4 * 3 >= 2*{n} - 1:",
-        "        m = m // 4 * 3",
+        f"    m = (2*{n} + 2)//4*4 - 4",
+        "    left = 0",
+        f"    while left != 1 or m % {CROWDED} == 0:",
+        "        m = m + 4",
+        "        left = m",
+        *(
+            line
+            for radix in FOUND
+            for line in (f"        while left % {radix} == 0:", f"            left = left // {radix}")
+        ),
     ]
 
 
@@ -132,8 +142,8 @@ class _Writer:
     def source(self, job: Fourier) -> Source:
         """The loop over rows."""
         length = job.length
+        self.add(f"square = stack({2 * 8 * 8 * self.size})")
         if isinstance(length, int):
-            self.add(f"kept = stack({2 * 8 * 8 * self.size})")
             self.block("for row in range(begin, end):", partial(self._known_row, job, length))
         else:
             self.add(*_find_length(self.n))
@@ -403,7 +413,7 @@ class _Writer:
                 self._sums(radix, offset, wide, given, put)
                 return
             ys = self.pairs.short([given(r) for r in range(int(radix))])
-            if wide == radix and self.known and not mask and not paired[1]:
+            if wide == radix and not mask and not paired[1]:
                 self.pairs.transposed(ys, there, radix)
             else:
                 for k, y in enumerate(ys):

@@ -132,9 +132,9 @@ class Pairs:
         """Store what the first pass makes of a square of elements."""
         for part in (0, 1):
             for k, y in enumerate(ys):
-                self.add(f"store(kept + {(part * 8 + k) * 8 * self.size}, {y[part]})")
+                self.add(f"store(square + {(part * 8 + k) * 8 * self.size}, {y[part]})")
             place = f"{there} + l*{radix * self.size}" + (f" + {self.plane}*{self.size}" if part else "")
-            operands = f"{place}, {radix * self.size}, kept + {part * 64 * self.size}, {8 * self.size}"
+            operands = f"{place}, {radix * self.size}, square + {part * 64 * self.size}, {8 * self.size}"
             self.add(f"transpose_{suffix(self.dtype, radix)}({operands})")
 
     # ---- arithmetic -------------------------------------------------------------------------------------------------
