@@ -31,9 +31,6 @@ from scanjit.codegen.source import Parameters, Source
 from scanjit.ops.passes import FOUND, LARGEST_FACTOR, Number, factors, is_written_out, table_of
 from scanjit.schedule.nests import Fourier, NestLoop, RootsOfUnity, Tile
 
-CROWDED = 512
-"""A convolution's length is no multiple of it: what a pass loads at once would share few places of the cache."""
-
 Given = Callable[[Number], Pair]
 Put = Callable[[Number, Pair], None]
 
@@ -99,7 +96,7 @@ def _find_length(n: str) -> list[str]:
         f"if m < {n}:",
         f"    m = (2*{n} + 2)//4*4 - 4",
         "    left = 0",
-        f"    while left != 1 or m % {CROWDED} == 0:",
+        "    while left != 1:",
         "        m = m + 4",
         "        left = m",
         *(
@@ -136,7 +133,7 @@ class _Writer:
         self.parameters = Parameters()
         self.places = [self.parameters.address(ref.buffer, ref.offset) for ref, _ in job.arrays]
         self.n, self.known = self.parameters.number(job.length), isinstance(job.length, int)
-        self.pairs = Pairs(dtype, lanes, job.sign, self.n if self.known else "m")
+        self.pairs = Pairs(dtype, lanes, job.sign, self.n if self.known else "plane")
         self.add, self.new, self.block = self.pairs.add, self.pairs.new, self.pairs.block
 
     def source(self, job: Fourier) -> Source:
@@ -244,8 +241,9 @@ class _Writer:
             f"low = {rows}*band//{bands}",
             f"turns = {rows}*(band + 1)//{bands} - low",
             f"here = {spare} + band*{18 * size}*{n}",
-            f"there = here + m*{2 * size}",
-            f"kept = there + m*{2 * size}",
+            "plane = m + 16*min(m//64, 1)",  # else planes of 2048 numbers would share places of the cache
+            f"there = here + plane*{2 * size}",
+            f"kept = there + plane*{2 * size}",
             f"powers = {table}",
         )
         self.block(f"if m != {n}:", lambda: self.add("turns = 2*turns + 1", f"powers = powers + {n}*{2 * size}"))
