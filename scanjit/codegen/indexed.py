@@ -10,7 +10,7 @@ from scanjit.codegen.names import INT64, suffix
 from scanjit.codegen.places import STATUS
 from scanjit.codegen.scope import Scope
 from scanjit.kinds import kind_of
-from scanjit.schedule.nests import Fetch, Index, Store
+from scanjit.schedule.nests import Fetch, Index, Store, Value, fits_any_width
 from scanjit.signatures import DType
 from scanjit.types import Dimension
 
@@ -32,6 +32,11 @@ def fetch(frame: Frame, value_of: ValueOf, value: Fetch, point: Point) -> str:
         rest.add(f"{name} = select({place.inside}, {_loaded(frame, value, point, step, place, once)}, {name})")
         scope.add(rest)
     return name
+
+
+def in_lanes(frame: Frame, index: Value) -> bool:
+    """Whether an index is computed in all lanes. Where it is the same for all of them, one lane computes it."""
+    return not {frame.lane, frame.columns}.isdisjoint(frame.depends(index)) or not fits_any_width(index)
 
 
 def _loaded(frame: Frame, value: Fetch, point: Point, step: Dimension, place: _Place, once: bool) -> str:
@@ -148,7 +153,8 @@ class _Places(NamedTuple):
         key = (*index.dims, index.value, self.code, row, vector)
         place, within = (frame.recall(level, (*key, part)) for part in ("place", self.width))
         if place is None:
-            text = self.value_of(index.value, point)
+            alone = point if in_lanes(frame, index.value) else Point(point.row, point.vector, 1)
+            text = self.value_of(index.value, alone)
             place = frame.remember(level, (*key, "place"), "k", f"lane_i64({text}, 0)")
         if within is None:
             low, end = frame.size(-1 * index.least), frame.size(index.size - index.most)

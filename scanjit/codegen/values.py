@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from scanjit.codegen.frame import Frame, Point, ValueOf
-from scanjit.codegen.indexed import fetch, scatter
+from scanjit.codegen.indexed import fetch, in_lanes, scatter
 from scanjit.codegen.memory import load, write
 from scanjit.codegen.names import number, suffix
 from scanjit.codegen.places import STATUS
@@ -22,6 +22,7 @@ from scanjit.schedule.nests import (
     Register,
     Store,
     Value,
+    fits_any_width,
 )
 from scanjit.walks import bottom_up
 
@@ -64,6 +65,8 @@ class Values:
         if isinstance(value, Apply):
             plain = self._plain(value)
             return [arg for arg, text in zip(value.args, plain, strict=True) if text is None]
+        if isinstance(value, Fetch):
+            return [part for part in value.operands if in_lanes(self.frame, part)]
         return value.operands
 
     def _known(self, value: Value, point: Point) -> str | None:
@@ -112,8 +115,7 @@ class Values:
             return False
         if value.op.cost < EXPENSIVE or not {self.frame.lane, self.frame.columns}.isdisjoint(self.frame.depends(value)):
             return False
-        parts: list[Value] = bottom_up([value], _operands)
-        return all(map(_is_plain, parts))
+        return fits_any_width(value)
 
     def _apply(self, value: Apply, point: Point) -> str:
         text = _op_text(value).replace("{T}", suffix(value.dtype, point.width))
@@ -160,17 +162,6 @@ class Values:
             scatter(self.frame, self.value, store, text, point)
         else:
             write(self.frame, store, text, point)
-
-
-def _operands(value: Value) -> Sequence[Value]:
-    return value.operands
-
-
-def _is_plain(value: Value) -> bool:
-    """Whether a value may be computed in a vector of any width."""
-    if isinstance(value, Load):
-        return bool(value.when == 1)
-    return isinstance(value, Literal | Fetch) or (isinstance(value, Apply) and not value.reports)
 
 
 def _op_text(value: Apply) -> str:

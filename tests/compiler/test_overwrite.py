@@ -10,7 +10,7 @@ import pytest
 import scanjit as sj
 from scanjit.rewrite import run as rewrite
 from scanjit.runtime import host
-from scanjit.schedule.nests import TimeLoop
+from scanjit.schedule.nests import Fetch, Nest, TimeLoop
 from scanjit.schedule.pipeline import schedule
 
 I, J, X = (sj.tensor(("T",), dtype, name) for dtype, name in (("int64", "i"), ("int64", "j"), ("float64", "x")))
@@ -74,6 +74,49 @@ def read_between(i: Any, j: Any, x: Any, p: Any, q: Any) -> Any:
     return first[j].inc(first.sum()), q
 
 
+def five(p: Any, i: Any) -> slice:
+    """The places of five neighbours."""
+    at = i % (p.shape[0] - 5)
+    return slice(at, at + 5)
+
+
+def scaled(i: Any, j: Any, x: Any, p: Any, q: Any) -> Any:
+    """Each element is changed by what it was itself."""
+    return p[five(p, i)].set(0.5 * p[five(p, i)] + x), q
+
+
+def scaled_and_added(i: Any, j: Any, x: Any, p: Any, q: Any) -> Any:
+    """The same, where the change is added."""
+    return p[five(p, i)].inc(x * p[five(p, i)]), q[:2].set(sj.sin(q[:2]))
+
+
+def scaled_and_shown(i: Any, j: Any, x: Any, p: Any, q: Any) -> Any:
+    """What the elements were is stacked, and some of it is read elsewhere."""
+    old = p[five(p, i)]
+    return p[five(p, i)].set(0.5 * old + x), q[1].set(old[0] - old[1]), sj.exp(old)
+
+
+def from_others(i: Any, j: Any, x: Any, p: Any, q: Any) -> Any:
+    """The elements that are read may overlap with those that are changed."""
+    return p[five(p, i)].set(0.5 * p[five(p, j)] + x), q
+
+
+def from_both(i: Any, j: Any, x: Any, p: Any, q: Any) -> Any:
+    """An element is changed by what it was, and by another one."""
+    return p[five(p, i)].set(0.5 * p[five(p, i)] + p[five(p, j)][::-1]), q
+
+
+def flipped(i: Any, j: Any, x: Any, p: Any, q: Any) -> Any:
+    """Five neighbours are put in the opposite order."""
+    return p[five(p, i)].set(p[five(p, i)][::-1]), q
+
+
+def twice(i: Any, j: Any, x: Any, p: Any, q: Any) -> Any:
+    """Several may be one element: the last one of them counts."""
+    at = sj.stack([i, j, i])
+    return p[at].set(0.5 * p[at] + sj.arange(3.0)), q
+
+
 STEPS = {  # how many carries are changed where they lie
     ratings: 1,
     exchanged: 1,
@@ -85,12 +128,19 @@ STEPS = {  # how many carries are changed where they lie
     passed_on: 0,
     shifted: 1,
     read_between: 0,
+    scaled: 1,
+    scaled_and_added: 2,
+    scaled_and_shown: 2,
+    from_others: 1,
+    from_both: 1,
+    flipped: 1,
+    twice: 1,
 }
 
 
 def results(step: Any) -> list[sj.Node]:
     """The last carries, and what is stacked."""
-    stacked = {exchanged: 1, between: 2}.get(step, 0)
+    stacked = {exchanged: 1, between: 2, scaled_and_shown: 1}.get(step, 0)
     made = sj.scan(step, sequences=[I, J, X], outputs_info=[P, Q, *[None] * stacked])
     return [made[0][-1], made[1][-1], *made[2:]]
 
@@ -110,16 +160,27 @@ def test_changed_where_they_lie(step: Any) -> None:
     loop = next(each for each in inside if isinstance(each, TimeLoop))
     once = [buffer for buffer in set(loop.persistent) if buffer.shape[0] == 1]
     assert len(once) == STEPS[step]
+    assert {buffer.kind for buffer in once} <= {"output"}  # the caller gets them as they are
     exact, run = (sj.function(INPUTS, made, mode=mode) for mode in ("reference", "emulate"))
-    for steps, size in ((1, 3), (7, 5), (4, 300)):
+    for steps, size in ((1, 8), (7, 6), (4, 300)):
         given = values(steps, size)
         for wanted, got in zip(exact(*given), run(*given), strict=True):
             np.testing.assert_allclose(got, wanted, rtol=1e-12)
         np.testing.assert_array_equal(given[3], values(steps, size)[3])
 
 
+@pytest.mark.parametrize(("step", "together"), [(scaled, True), (scaled_and_added, True), (from_others, False)])
+def test_what_is_changed_by_itself_is_read_and_written_in_one_nest(step: Any, together: bool) -> None:
+    program = schedule(INPUTS, rewrite(results(step)).outputs, host.target())
+    nests = [each for statement in program.suite for each in statement.every() if isinstance(each, Nest)]
+    changed = [nest for nest in nests if any(store.indices for store in nest.stores)]
+    read = [value for nest in changed for value in nest.values if isinstance(value, Fetch)]
+    assert len(changed) == 1 and bool(read) == together
+
+
 def test_compiled_with_gradients() -> None:
-    made = [node for step in (ratings, between, summed) for node in results(step)]
+    steps = (ratings, between, summed, scaled, scaled_and_shown, from_both, twice)
+    made = [node for step in steps for node in results(step)]
     total = sum((node**2).sum() for node in made)
     wanted = [*made, *sj.grad(total, [X, P, Q])]
     exact, run = (sj.function(INPUTS, wanted, mode=mode) for mode in ("reference", "numba"))

@@ -21,7 +21,6 @@ from scanjit.schedule.nests import (
     NestLoop,
     Reduce,
     Statement,
-    Store,
     TimeLoop,
     Value,
     reductions_in,
@@ -119,11 +118,13 @@ class _Groups:
     def _joined(self, task: Task) -> _Group:
         """The group of a task."""
         work = _Work.of(task)
-        group = None if task.store.indices else self._partner(task, work)
+        group = self._partner(task, work)
+        over = self._over.setdefault(task.space, [])
         if group is None:
             group = self._begun([])
-            if not task.store.indices:  # where one writes at computed places, no other may join
-                self._over.setdefault(task.space, []).append(group)
+            over.append(group)
+        if task.store.indices:  # where one writes at computed places, no other may join
+            over.remove(group)
         group.add(task, work, any(self.where[need] is group for need in task.needs))
         return group
 
@@ -136,6 +137,8 @@ class _Groups:
 
         A nest that makes something for the task may stand before others that do so too. It is then put off to the end,
         if none of those behind it needs it.
+
+        What writes at computed places joins only what is computed for it.
         """
         needed: dict[_Group, bool] = {}
         for item, own_point in task.needs.items():
@@ -153,6 +156,8 @@ class _Groups:
 
         over = self._over.get(task.space, [])
         near = [group for group in reversed(over) if group.number > self._count - LOOK_BACK]
+        if task.store.indices:
+            near = [group for group in near if group in needed and task.store.apart]
         ready = [group for group in near if group.number >= last and fits(group)]
         if ready:
             return max(ready, key=lambda group: len(loaded & group.loaded))
@@ -277,9 +282,8 @@ def _nest(group: _Group, stored: Collection[Item]) -> Nest:
         if maker in members and load is not maker.store.value
     }
     stores = tuple(task.store for task in tasks if task in stored)
-    get = substitute([store.value for store in stores], replace)
+    get = substitute([value for store in stores for value in store.values], replace)
     label = "_".join(dict.fromkeys(task.node.op.name for task in tasks))[:40]
-    space = tasks[0].space
-    if any(store.indices for store in stores):
-        return Nest(space, stores, label, sequential=not all(store.apart for store in stores))
-    return Nest(space, tuple(Store(store.access, get(store.value)) for store in stores), label)
+    made = tuple(store.rebuilt(get) for store in stores)
+    together = all(store.apart for store in stores if store.indices)
+    return Nest(tasks[0].space, made, label, sequential=not together)

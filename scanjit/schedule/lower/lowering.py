@@ -15,7 +15,7 @@ from scanjit.ops.view import DIMSHUFFLE
 from scanjit.records import record
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.places import choose_stored
-from scanjit.schedule.lower.region import Context, Item, Region, Single, Task
+from scanjit.schedule.lower.region import Context, Item, Region, Single, Task, reads_where
 from scanjit.schedule.lower.values import PointRule, ValueBuilder
 from scanjit.schedule.nests import Buffer, NestLoop, Ref, Statement, Store, Value, walk_values, with_room
 from scanjit.types import Dimension
@@ -269,7 +269,7 @@ class Lowering:
         origins = self.builder(space).origins
         needs: dict[Item, bool] = {}
         loads: list[tuple[Value, Task]] = []
-        for value in walk_values([store.value, *(value for index in store.indices for value in index.values)]):
+        for value in walk_values(store.values):
             for of, own_point in (origins[access] for access in value.accesses if access in origins):
                 for item in self.items_of(of):
                     if own_point and isinstance(item, Task) and item.node is of and item.space is space:
@@ -278,7 +278,8 @@ class Lowering:
                     else:
                         needs[item] = False
                         self._escaping.add(item)
-        task = Task({**needs, **dict.fromkeys(after, False)}, node, space, store, loads)
+        needs |= {item: needs.get(item, True) and reads_where(item, space, store) for item in after}
+        task = Task(needs, node, space, store, loads)
         self.items.append(task)
         return task
 

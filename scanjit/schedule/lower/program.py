@@ -57,12 +57,12 @@ def lower(origins: Sequence[Node], outputs: Sequence[Node], changing: Collection
 def _can_be_given(place: Ref, trajectories: Collection[Buffer]) -> bool:
     """Whether the caller can own the buffer in which a result lies.
 
-    The caller gets whole buffers, or the rows of a trajectory: the values of a carry but for the one before the first
-    step. An input that is returned is copied, and so are the slots of a carry, of which one is wanted, and a row whose
-    place depends on how many steps ran.
+    The caller gets whole buffers, the only slot of a carry, or the rows of a trajectory: the values of a carry but for
+    the one before the first step. An input that is returned is copied, and so are the slots of a carry, of which one is
+    wanted, and a row whose place depends on how many steps ran.
     """
     buffer = place.buffer
     rows = len(place.shape) == len(buffer.shape) and place.shape[1:] == buffer.shape[1:]
-    whole = place.shape == buffer.shape or (rows and buffer in trajectories)
+    whole = buffer.shape in (place.shape, (1, *place.shape)) or (rows and buffer in trajectories)
     known = all(atom.kind != "counter" for atom in types.atoms(place.offset))
     return buffer.kind == "temporary" and place.contiguous and whole and known

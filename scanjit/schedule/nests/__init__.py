@@ -37,6 +37,8 @@ from scanjit.schedule.nests.values import (
     Reduce,
     Register,
     Value,
+    fits_any_width,
+    in_one_lane,
     loops_of,
     reductions_in,
     substitute,

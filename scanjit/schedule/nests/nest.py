@@ -31,6 +31,16 @@ class Store:
     code: int = 0
     apart: bool = False
 
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """What is computed: the value, and the indices."""
+        return (self.value, *(value for index in self.indices for value in index.values))
+
+    def rebuilt(self, value: Callable[[Value], Value]) -> Store:
+        """The same with changed values."""
+        indices = tuple(index.rebuilt(value) for index in self.indices)
+        return replace(self, value=value(self.value), indices=indices)
+
 
 def one_of(dtype: DType) -> int | float:
     """The factor that changes nothing: all bits of an integer (see `Linear`)."""
@@ -107,9 +117,8 @@ class Nest(Job):
     @property
     def roots(self) -> list[Value]:
         """All values that are stored or carried."""
-        stored = [store.value for store in (*self.stores, *self.finals)]
-        indexed = [value for store in self.stores for index in store.indices for value in index.values]
-        return [*stored, *indexed, *self.registers, *self.updates]
+        stored = [value for store in (*self.stores, *self.finals) for value in store.values]
+        return [*stored, *self.registers, *self.updates]
 
     @cached_property
     def values(self) -> tuple[Value, ...]:
@@ -148,8 +157,7 @@ class Nest(Job):
         get = substitute(self.roots, values or {}, access, loop)
 
         def store(old: Store) -> Store:
-            indices = tuple(index.rebuilt(get) for index in old.indices)
-            return replace(old, access=access(old.access), value=get(old.value), indices=indices)
+            return replace(old.rebuilt(get), access=access(old.access))
 
         return replace(
             self,

@@ -336,6 +336,23 @@ def loops_of(value: Value) -> set[NestLoop]:
     return found.difference(*(part.loops for part in reductions_in(parts)))
 
 
+def in_one_lane(value: Value, shared: Collection[NestLoop]) -> bool:
+    """Whether a value depends on none but `shared` loops, along which no lanes run, and one lane may compute it for
+    all."""
+    return loops_of(value).issubset(shared) and fits_any_width(value)
+
+
+def fits_any_width(value: Value) -> bool:
+    """Whether a value that is the same for all lanes may be computed in a vector of any width."""
+    return all(map(_fits_any_width, walk_values([value])))
+
+
+def _fits_any_width(value: Value) -> bool:
+    if isinstance(value, Load):
+        return bool(value.when == 1)
+    return isinstance(value, Literal | Position | Fetch) or (isinstance(value, Apply) and not value.reports)
+
+
 def substitute(
     roots: Sequence[Value],
     replace: Mapping[Value, Value],

@@ -2,16 +2,17 @@
 another. All estimates are in slots (see `scanjit.schedule.cost.rates`)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from scanjit import types
 from scanjit.schedule.cost import rates
-from scanjit.schedule.nests import Apply, Load, Nest, NestLoop, Reduce, Value
+from scanjit.schedule.nests import Apply, Fetch, Load, Nest, NestLoop, Reduce, Value, in_one_lane
 from scanjit.schedule.tiles.products import factors, packable, reductions_of
 from scanjit.schedule.tiles.shapes import USUAL, shape
 from scanjit.target import Target
 from scanjit.types import Dimension
+from scanjit.walks import bottom_up
 
 ROWS, VECTORS = 4, 4
 """About how many rows, and how many vectors, of a register tile share a load."""
@@ -58,8 +59,17 @@ def lane_cost(nest: Nest, lane: NestLoop, target: Target, filled: float | None =
 
 
 def lanes_of(nest: Nest, target: Target) -> int:
-    """How many elements a vector of a nest has: as many of its widest type as fit."""
-    return target.lanes(max((value.dtype.itemsize for value in nest.values), default=8))
+    """How many elements a vector of a nest has: as many of its widest type as fit. Indices that one lane computes for
+    all do not count."""
+    shared = [*nest.space[:-1], *([nest.time] if nest.time is not None else [])]
+    fetched = [value.indices for value in nest.values if isinstance(value, Fetch)]
+    indices = [index.value for part in (*fetched, *(store.indices for store in nest.stores)) for index in part]
+    alone = {value for value in indices if in_one_lane(value, shared)}
+    values: Iterable[Value] = nest.values
+    if alone:
+        roots = [root for root in nest.roots if root not in alone]
+        values = bottom_up(roots, lambda value: [part for part in value.operands if part not in alone])
+    return target.lanes(max((value.dtype.itemsize for value in values), default=8))
 
 
 def vectors_of(nest: Nest, target: Target) -> int:

@@ -23,7 +23,8 @@ def make_plan(lowering: Lowering, node: Node, step: Step, pointwise: bool) -> Pl
     A carry needs a trajectory (memory for all steps) if its values are an output too. A carry with a lag needs one also
     in three other cases: if the scan may be one nest (`pointwise`), if its last values are read after the loop, or if
     there are checkpoints. An output that is a part of something larger is stored there, if a nest holds the carry in a
-    register.
+    register. A carry that is changed where it lies may become a result of the graph as it is: it has no room for full
+    vectors.
     """
     roles, length, reverse = Roles.of(node), node.params["length"], node.params["reverse"]
     carries: list[CarryMemory] = []
@@ -38,7 +39,8 @@ def make_plan(lowering: Lowering, node: Node, step: Step, pointwise: bool) -> Pl
         slots, reach = (1 if i in once and not trajectory else 2, 1) if lag is None else (lag + 1, lag)
         rows = length + reach if trajectory else slots
         store = _shared(carries, node, step, i, reach) if trajectory else None
-        if not trajectory and lag is None and not pointwise and is_small(before.type.shape):
+        returned = i in once and lowering.whole
+        if not trajectory and lag is None and not pointwise and not returned and is_small(before.type.shape):
             store = with_room(before.dtype, (rows, *before.type.shape), "carry")
         store = store or lowering.new_memory(node, before, (rows, *before.type.shape), "carry")
         carries.append(CarryMemory(store, trajectory, lag, slots))

@@ -17,7 +17,7 @@ class ScatterRule(ChangeRule):
         """A copy of the operand, then the values, one after the other in the order of the indices."""
         whole = lowering.destination(node)
         first = lowering.held(node.operands[0], whole)
-        lowering.put(node, whole, [*first, _values(lowering, node, whole, first)])
+        lowering.put(node, whole, [_values(lowering, node, whole, first)])
         lowering.read_by_others(node)
 
 

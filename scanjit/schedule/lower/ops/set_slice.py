@@ -18,4 +18,4 @@ class SetSliceRule(ChangeRule):
             offset = offset + start * stride
             strides.append(stride * step)
         window = Ref(whole.buffer, offset, v.type.shape, tuple(strides))
-        lowering.put(node, whole, [*first, lowering.copy(v, window, after=first)])
+        lowering.put(node, whole, [lowering.copy(v, window, after=first)])
