@@ -196,3 +196,39 @@ def test_an_index_outside_is_an_error() -> None:
     given[1][3] = 4
     with pytest.raises(sj.errors.OutOfBoundsError, match=r"index 4 .* in step 3"):
         run(*given)
+
+
+A, B = (sj.tensor(("P", size), "float64", size.lower()) for size in "NM")
+S = sj.tensor((), "int64", "s")
+
+
+def rolled(a: Any, b: Any, s: Any, p: Any) -> Any:
+    """Products are added where their rows come to lie."""
+    places = (sj.arange(a.shape[1]) - s) % a.shape[1]
+    return sj.zeros((a.shape[1], b.shape[1]), "float64")[places].inc(sj.einsum("pn,pm->nm", a, b))
+
+
+def rolled_sums(a: Any, b: Any, s: Any, p: Any) -> Any:
+    """Sums are, and each is computed where it is added."""
+    places = (sj.arange(a.shape[1]) - s) % a.shape[1]
+    return sj.zeros((a.shape[1], b.shape[1]), "float64")[places].inc((a[:, :, None] * b[:, None]).sum(0))
+
+
+def scaled_and_multiplied(a: Any, b: Any, s: Any, p: Any) -> Any:
+    """Some rows are changed by what they were themselves, and by products."""
+    n = a.shape[1]
+    return p[s : s + n].set(0.5 * p[s : s + n] + sj.einsum("pn,pm->nm", a, b))
+
+
+@pytest.mark.parametrize("lanes", [2, 4, 8])
+@pytest.mark.parametrize("step", [rolled, rolled_sums, scaled_and_multiplied], ids=lambda step: step.__name__)
+def test_no_row_of_a_tile_is_added_twice(step: Any, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Register tiles of products have several rows. Where a matrix ends, rows of the last tile are computed again."""
+    monkeypatch.setenv("SCANJIT_VECTOR_BYTES", str(8 * lanes))
+    before = sj.tensor(("K", "M"), "float64", "p")
+    made = step(A, B, S, before)
+    exact, run = (sj.function([A, B, S, before], made, mode=mode) for mode in ("reference", "emulate"))
+    rng = np.random.default_rng(0)
+    for n, m in ((2, 4), (5, 3), (9, 20)):
+        given = (rng.standard_normal((2, n)), rng.standard_normal((2, m)), np.int64(1), rng.standard_normal((n + 2, m)))
+        np.testing.assert_allclose(run(*given), exact(*given), rtol=1e-12)

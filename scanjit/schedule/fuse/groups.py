@@ -24,6 +24,7 @@ from scanjit.schedule.nests import (
     TimeLoop,
     Value,
     reductions_in,
+    rereads,
     substitute,
     walk_values,
 )
@@ -42,18 +43,19 @@ MOST_REDUCTIONS = 6
 @record
 class _Work:
     """What a task does: its values, the reductions among them, what its elementwise parts load, and what its reductions
-    read."""
+    read; and whether what it writes depends on what was there."""
 
     values: Sequence[Value]
     reductions: set[Reduce]
     loaded: set[tuple[object, ...]]
     read: set[object]
+    rereads: bool
 
     @classmethod
     def of(cls, task: Task) -> _Work:
         values = walk_values([task.store.value])
         reductions = set(reductions_in(values))
-        return cls(values, reductions, _loaded(values), _read(reductions))
+        return cls(values, reductions, _loaded(values), _read(reductions), rereads([task.store]))
 
 
 @dataclass(eq=False)
@@ -71,6 +73,7 @@ class _Group:
     around: Around[Item] = field(default_factory=Around)
     readers: set[_Group] = field(default_factory=set)
     unrelated: int = 0
+    rereads: bool = False
 
     @property
     def fills(self) -> bool:
@@ -86,6 +89,7 @@ class _Group:
         self.read |= work.read
         self.values.update(work.values)
         self.loaded |= work.loaded
+        self.rereads |= work.rereads
 
 
 class _Groups:
@@ -239,8 +243,10 @@ def _loaded(values: Iterable[Value]) -> set[tuple[object, ...]]:
 
 def _compatible(work: _Work, group: _Group, dependent: bool) -> bool:
     """Whether one nest may do what a group does, and this work: it does not get too long, and two reductions share a
-    tile only if one reads the other's results or both read the same."""
+    tile only if one reads the other's results or both read the same. Rows of a tile may be computed twice."""
     found, values = work.reductions, work.values
+    if (found or group.reductions) and (work.rereads or group.rereads):
+        return False
     if len(group.values) + len(values) > 2 * LARGEST and len(group.values.union(values)) > 2 * LARGEST:
         return False
     if not found or not group.reductions:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence, Set as AbstractSet
 from scanjit import ir
 from scanjit.ir import Node
 from scanjit.records import record
-from scanjit.schedule.nests import Access, Buffer, Fetch, Index, NestLoop, Ref, Statement, Store, Value, walk_values
+from scanjit.schedule.nests import Buffer, NestLoop, Ref, Statement, Store, Value, places_read, walk_values
 
 
 @record
@@ -60,23 +60,11 @@ def reads_where(item: Item, space: tuple[NestLoop, ...], store: Store) -> bool:
     there. Then the two may go through the points together, as in `x[t : t + 3].set(2 * x[t : t + 3])`."""
     if not isinstance(item, Task) or item.space is not space or (store.indices and not store.apart):
         return False
-    changed, where = store.access.buffer, _where(store.access, store.indices)
+    changed, where = store.access.buffer, store.access.where(store.indices)
     if item.store.access.buffer is changed:
         return False
-    read = walk_values(item.store.values)
-    places = [
-        _where(access, value.indices if isinstance(value, Fetch) else ())
-        for value in read
-        for access in value.accesses
-        if access.buffer is changed
-    ]
-    return all(place == where for place in places)
-
-
-def _where(access: Access, indices: Sequence[Index]) -> object:
-    """What is the same for equal places in one buffer."""
-    moved = [(index.value, index.turn, *index.dims) for index in indices]
-    return access.offset, dict(access.strides), access.panel, moved
+    read = places_read(walk_values(item.store.values), [changed])
+    return all(place == where for place in read)
 
 
 class Context:

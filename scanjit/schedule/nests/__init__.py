@@ -19,7 +19,7 @@ from scanjit.schedule.nests.lapack import LapackCall
 from scanjit.schedule.nests.lifetime import Lifetime
 from scanjit.schedule.nests.likeness import Likeness, Names
 from scanjit.schedule.nests.loops import NestLoop, joined
-from scanjit.schedule.nests.nest import Lanewise, Linear, Nest, Store, one_of
+from scanjit.schedule.nests.nest import Lanewise, Linear, Nest, Store, one_of, rereads
 from scanjit.schedule.nests.order import ACROSS, ALONG, MOST_PACKED, Order, bands_of
 from scanjit.schedule.nests.pack import Pack
 from scanjit.schedule.nests.program import Program
@@ -40,6 +40,7 @@ from scanjit.schedule.nests.values import (
     fits_any_width,
     in_one_lane,
     loops_of,
+    places_read,
     reductions_in,
     substitute,
     walk_values,

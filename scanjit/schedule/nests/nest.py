@@ -14,7 +14,17 @@ from scanjit.schedule.nests.loops import NestLoop
 from scanjit.schedule.nests.plan import Plan
 from scanjit.schedule.nests.statement import Job, Reference, Traffic
 from scanjit.schedule.nests.tile import Tile
-from scanjit.schedule.nests.values import Access, Apply, Index, Reduce, Register, Value, substitute, walk_values
+from scanjit.schedule.nests.values import (
+    Access,
+    Apply,
+    Index,
+    Reduce,
+    Register,
+    Value,
+    places_read,
+    substitute,
+    walk_values,
+)
 from scanjit.signatures import DType
 from scanjit.types import Dimension
 
@@ -40,6 +50,15 @@ class Store:
         """The same with changed values."""
         indices = tuple(index.rebuilt(value) for index in self.indices)
         return replace(self, value=value(self.value), indices=indices)
+
+
+def rereads(stores: Iterable[Store]) -> bool:
+    """Whether what stores write depends on what was there: nothing may be written twice."""
+    stores = list(stores)
+    buffers = {store.access.buffer for store in stores}
+    changed = {store.access.where(store.indices) for store in stores}
+    read = walk_values([value for store in stores for value in store.values])
+    return any(store.add for store in stores) or not changed.isdisjoint(places_read(read, buffers))
 
 
 def one_of(dtype: DType) -> int | float:

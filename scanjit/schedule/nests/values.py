@@ -40,6 +40,11 @@ class Access:
     strides: Mapping[NestLoop, Dimension]
     panel: NestLoop | None = None
 
+    def where(self, indices: Sequence[Index] = ()) -> object:
+        """What is the same for the same elements of one buffer, reached through computed indices."""
+        moved = tuple((index.value, index.turn, *index.dims) for index in indices)
+        return self.buffer, self.offset, frozenset(self.strides.items()), self.panel, moved
+
 
 @dataclass(frozen=True)
 class Changes:
@@ -334,6 +339,16 @@ def loops_of(value: Value) -> set[NestLoop]:
     parts = walk_values([value])
     found = {loop for part in parts for loop in part.own_loops}
     return found.difference(*(part.loops for part in reductions_in(parts)))
+
+
+def places_read(values: Iterable[Value], buffers: Collection[Buffer]) -> list[object]:
+    """Where in some buffers the elements lie that values read (see `Access.where`)."""
+    return [
+        access.where(value.indices if isinstance(value, Fetch) else ())
+        for value in values
+        for access in value.accesses
+        if access.buffer in buffers
+    ]
 
 
 def in_one_lane(value: Value, shared: Collection[NestLoop]) -> bool:

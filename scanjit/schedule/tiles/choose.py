@@ -14,6 +14,7 @@ from scanjit.schedule.nests import (
     Tile,
     joined,
     loops_of,
+    rereads,
     walk_values,
 )
 from scanjit.schedule.tiles import shapes, strips
@@ -38,6 +39,8 @@ def choose_tile(nest: Nest, target: Target, joins: bool = False) -> Tile:
         return _along_sums(nest, reductions, target)
     if not nest.space:
         return Tile(lanes=lanes if linear(nest) is not None else 1)
+    if reductions and rereads(nest.stores):
+        return Tile(_fit(lanes, nest.space[-1].size))
     if reductions and nest.time is None and _thin(nest, reductions, lanes):
         return _along_thin_sums(nest, reductions, target)
     lanes = _fit(lanes, nest.space[-1].size)

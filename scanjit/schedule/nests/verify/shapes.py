@@ -6,7 +6,7 @@ import numpy as np
 
 from scanjit import types
 from scanjit.schedule.nests.branches import Beside, If
-from scanjit.schedule.nests.nest import Nest
+from scanjit.schedule.nests.nest import Nest, rereads
 from scanjit.schedule.nests.pack import Pack
 from scanjit.schedule.nests.program import Program
 from scanjit.schedule.nests.statement import Statement
@@ -90,6 +90,7 @@ def _tile_checks(nest: Nest, tile: Tile, kept: bool) -> dict[str, bool]:
         "rows of its tile are of a loop that is not its": all(loop in nest.space for loop in tile.row_loops),
         "lanes run along its rows": tile.horizontal or lane not in tile.row_loops,
         "it has a block of rows, but no rows": tile.rows is not None or tile.row_block == 1,
+        "rows may be computed twice, and read what they change": tile.rows is None or not rereads(nest.stores),
         "it has groups of tiles, but no rows": tile.rows is not None or tile.group == 1,
         "the vectors left of no tile are single": not tile.singles or (tile.rows is not None and tile.vectors > 1),
         "lanes run along reductions, and there are none": not tile.horizontal or reduces,
