@@ -4,7 +4,7 @@ import numpy as np
 
 from scanjit.config import MOST_THREADS
 from scanjit.schedule.nests import Buffer
-from scanjit.schedule.threads.beside import MOST_BRANCHES
+from scanjit.schedule.threads.teams import MOST_TEAMS
 
 STATUS = Buffer(np.dtype("int64"), (), "temporary", "status")
 """Where a nest reports an index out of bounds."""
@@ -12,8 +12,8 @@ SCRATCH_BYTES = 8192
 SCRATCH = Buffer(np.dtype("int8"), (MOST_THREADS * SCRATCH_BYTES,), "temporary", "scratch")
 """Where a register tile is put before the rows of its epilogue are computed one after the other; one a thread."""
 SYNC_WORDS = 32 + 8 * MOST_THREADS
-SYNC = Buffer(np.dtype("int64"), ((1 + MOST_BRANCHES) * SYNC_WORDS,), "temporary", "sync")
-"""Where threads meet: all of them, and those of each team that runs a loop of its own."""
+SYNC = Buffer(np.dtype("int64"), ((1 + MOST_TEAMS) * SYNC_WORDS,), "temporary", "sync")
+"""Where threads meet: all of them, and those of each team that runs loops of its own."""
 PREPARED = Buffer(np.dtype("int64"), (), "temporary", "prepared")
 """Not memory, but a number in the table: 1 if statements that run once have run in an earlier call, else 0."""
 PROFILE = Buffer(np.dtype("int64"), (), "temporary", "profile")

@@ -324,9 +324,9 @@ class Statements:
         for call in calls:
             self.draft.add(at.inside, call("thread", "threads", sync(SYNC, 0, at)))
         self.draft.add(at, "else:")
-        for k, (call, first, many) in enumerate(zip(calls, beside.first, beside.many, strict=True), start=1):
-            begin, count = number(first), number(many)
-            run = call(f"thread - {begin}", count, sync(SYNC, k * SYNC_WORDS, at))
+        for call, *numbers in zip(calls, beside.first, beside.many, beside.place, strict=True):
+            begin, count, place = map(number, numbers)
+            run = call(f"thread - {begin}", count, f"{sync(SYNC, 0, at)} + {place}*{8 * SYNC_WORDS}")
             self.draft.add(at.inside, f"if {begin} <= thread < {begin} + {count}:", "    " + run)
         self.jobs.meet(at.inside)
 

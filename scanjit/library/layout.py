@@ -14,7 +14,7 @@ from scanjit.runtime.sizes import Check
 from scanjit.runtime.table import STATUS_WORDS
 from scanjit.schedule.memory.addresses import ALIGNMENT, assign
 from scanjit.schedule.nests import Lifetime
-from scanjit.schedule.threads.beside import MOST_BRANCHES
+from scanjit.schedule.threads.teams import MOST_TEAMS
 from scanjit.types import Atom, Dimension
 
 LINE_BYTES = 256
@@ -101,7 +101,7 @@ class LayoutWriter:
         self._kept: list[Dimension] = []
         self.line_at = _rounded(8 * (max(table.size for table in self._tables) + STATUS_WORDS))
         self.sync_at = self.line_at + LINE_BYTES * model.threads
-        self.sync_bytes = 8 * SYNC_WORDS * (1 + MOST_BRANCHES) if model.threads > 1 else 0
+        self.sync_bytes = 8 * SYNC_WORDS * (1 + MOST_TEAMS) if model.threads > 1 else 0
         self._head = self.sync_at + _rounded(self.sync_bytes)
 
     def value(self, dim: Dimension) -> str:

@@ -21,7 +21,7 @@ import numpy as np
 from scanjit.codegen.places import SYNC_WORDS
 from scanjit.runtime import cache
 from scanjit.runtime.native_text import STRUCTS, WORK_WORDS, native_text, python_functions
-from scanjit.schedule.threads.beside import MOST_BRANCHES
+from scanjit.schedule.threads.teams import MOST_TEAMS
 
 Tick = Callable[[int], None]
 """Called by the thread of a call, with the address of its `Line`, when the clock has ticked. Python runs signal
@@ -119,7 +119,7 @@ class Native:
         """Start with no workers and no clock, as a new process does. The old team's memory is kept: a call that forked
         may still use it."""
         self.team = self._new_team()
-        self._places.append(ctypes.create_string_buffer(8 * SYNC_WORDS * (1 + MOST_BRANCHES) + 64))
+        self._places.append(ctypes.create_string_buffer(8 * SYNC_WORDS * (1 + MOST_TEAMS) + 64))
         self.place = -(-ctypes.addressof(self._places[-1]) // 64) * 64
         self._set_place(self.place)
 

@@ -8,7 +8,7 @@ import re
 from scanjit.codegen.places import SYNC_WORDS
 from scanjit.config import MOST_THREADS
 from scanjit.runtime.addresses import DATA_FIELD
-from scanjit.schedule.threads.beside import MOST_BRANCHES
+from scanjit.schedule.threads.teams import MOST_TEAMS
 
 TICK = 0.05
 """Seconds between two ticks of the clock thread."""
@@ -516,7 +516,7 @@ def native_text(triple: str) -> str:
     text = _TEXT.replace("IDLE", str(IDLE_TICKS)).replace("MICROSECONDS", str(int(TICK * 1e6)))
     text = text.replace("CLOCK", f"llvm.read{'cycle' if triple.startswith('x86_64') else 'steady'}counter")
     text = text.replace("DATA_FIELD", str(DATA_FIELD)).replace("PLACE_BYTES", str(8 * SYNC_WORDS))
-    return _expanded(text.replace("PLACES", str(1 + MOST_BRANCHES)))
+    return _expanded(text.replace("PLACES", str(1 + MOST_TEAMS)))
 
 
 def python_functions() -> list[str]:

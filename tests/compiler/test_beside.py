@@ -15,7 +15,7 @@ from scanjit.schedule.cost.statements import Cost
 from scanjit.schedule.memory.addresses import assign
 from scanjit.schedule.nests import Beside
 from scanjit.schedule.threads import sharing
-from scanjit.schedule.threads.teams import Assignment, Team, teams_for
+from scanjit.schedule.threads.teams import MOST_TEAMS, Assignment, Team, teams_for
 from scanjit.schedule.threads.times import Work
 from tests.fuzz.check import Config, agree
 
@@ -150,6 +150,45 @@ def test_compiled_bits_do_not_depend_on_who_runs_what(always_apart, monkeypatch)
         for other in results[1:]:
             for a, b in zip(results[0], other, strict=True):
                 np.testing.assert_array_equal(a, b)
+
+
+def test_only_the_threads_of_one_team_meet_at_a_place(always_apart, monkeypatch):
+    """Loops forward and their gradients may have teams of other sizes. A thread that had been in one of these alone
+    would wait for the others without end."""
+    inputs, outputs = network(1)
+    f, args = sj.function(inputs, outputs), arguments(inputs)
+    config.threads = 1
+    wanted = f(*args)
+    (stage,) = f.executable.stages
+    (sized,) = stage.known.values()
+    sizes = itertools.cycle([(3, 2), (2, 3)])
+
+    def of_other_sizes(works, threads):
+        first, second = next(sizes)
+        return Assignment([Team(0, first), Team(first, second)], 1.0, 2.0)
+
+    monkeypatch.setattr(sharing, "assignment", of_other_sizes)
+    parts = [part for part in stage.layout.parts if part.first]
+    numbers = sharing.sharing(parts, sized.number, 5, 2**20).numbers
+    value = lambda dims: [numbers[types.as_atom(dim)] for dim in dims]
+    teams = {
+        (first, many, place)
+        for part in parts
+        for first, many, place in zip(value(part.first), value(part.many), value(part.place), strict=True)
+    }
+    assert teams == {(0, 3, 1), (3, 2, 2), (0, 2, 3), (2, 3, 4)}
+    config.threads = 5
+    stage.known.clear()
+    for a, b in zip(wanted, f(*args), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_teams_without_a_place_do_not_run_apart(always_apart):
+    places = {Team(first, 2): first for first in range(1, MOST_TEAMS + 1)}
+    assigned = Assignment([Team(0, 2), Team(2, 1)], 1.0, 2.0)
+    assert sharing._with_places(assigned, dict(places)).teams is None
+    del places[Team(1, 2)]
+    assert sharing._with_places(assigned, places).teams == assigned.teams
 
 
 def test_indices_out_of_bounds_are_reported_by_every_branch(always_apart):

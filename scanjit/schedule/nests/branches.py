@@ -60,14 +60,16 @@ class Beside(Statement):
     """Loops over time that do not depend on each other: `branches`, each of one statement.
 
     Where `apart` is not 0, each branch is run by threads of its own, the others not waiting for them: by `many[i]`
-    threads from number `first[i]` on. Else, and where there is but one thread, all threads run one branch after the
-    other. These numbers are known when sizes and threads are (see `threads.sharing`).
+    threads from number `first[i]` on, which meet at the place of number `place[i]`. Else, and where there is but one
+    thread, all threads run one branch after the other. These numbers are known when sizes and threads are (see
+    `threads.sharing`).
     """
 
     branches: tuple[Statement, ...]
     apart: Dimension
     first: tuple[Dimension, ...]
     many: tuple[Dimension, ...]
+    place: tuple[Dimension, ...]
 
     @property
     def title(self) -> str:

@@ -27,6 +27,7 @@ from scanjit.schedule.nests.values import (
 )
 from scanjit.signatures import DType
 from scanjit.types import Dimension
+from scanjit.walks import bottom_up
 
 
 @record
@@ -53,11 +54,13 @@ class Store:
 
 
 def rereads(stores: Iterable[Store]) -> bool:
-    """Whether what stores write depends on what was there: nothing may be written twice."""
+    """Whether what stores write depends on what was there: nothing may be written twice. What sums begin with does
+    not count: all rows of a tile read it before one of them is written."""
     stores = list(stores)
     buffers = {store.access.buffer for store in stores}
     changed = {store.access.where(store.indices) for store in stores}
-    read = walk_values([value for store in stores for value in store.values])
+    written = [value for store in stores for value in store.values]
+    read = bottom_up(written, lambda value: () if isinstance(value, Reduce) else value.operands)
     return any(store.add for store in stores) or not changed.isdisjoint(places_read(read, buffers))
 
 

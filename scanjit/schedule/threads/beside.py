@@ -53,8 +53,8 @@ def _arranged(suite: list[Statement], once: Collection[Statement]) -> list[State
         result += [suite[i] for i in left if i not in group and i not in after]
         left = [i for i in after if i not in group]
         branches = tuple(suite[i] for i in group)
-        first, many = (tuple(types.counter(what) for _ in branches) for what in ("first", "many"))
-        result.append(Beside(branches, types.counter("apart"), first, many))
+        first, many, place = (tuple(types.counter(what) for _ in branches) for what in ("first", "many", "place"))
+        result.append(Beside(branches, types.counter("apart"), first, many, place))
     return [*result, *(suite[i] for i in left)]
 
 

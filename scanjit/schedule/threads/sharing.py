@@ -14,7 +14,7 @@ from scanjit.records import record
 from scanjit.schedule.cost import rates
 from scanjit.schedule.cost.statements import Cost, Price, costs, prices
 from scanjit.schedule.nests import Beside, OwnRows, Program
-from scanjit.schedule.threads.teams import Assignment, Team, assignment
+from scanjit.schedule.threads.teams import MOST_TEAMS, Assignment, Team, assignment
 from scanjit.schedule.threads.times import Work
 from scanjit.types import Atom, Dimension, Numbers
 
@@ -22,12 +22,18 @@ from scanjit.types import Atom, Dimension, Numbers
 @record
 class Part:
     """What the sharing of a statement depends on: what each of its `branches` costs. Only a `Beside` has several; its
-    `apart`, `first` and `many` are dimensions whose values are decided here."""
+    `apart`, `first`, `many` and `place` are dimensions whose values are decided here."""
 
     branches: tuple[tuple[Price, ...], ...]
     apart: Dimension = 0
     first: tuple[Dimension, ...] = ()
     many: tuple[Dimension, ...] = ()
+    place: tuple[Dimension, ...] = ()
+
+    @property
+    def decided(self) -> tuple[Dimension, ...]:
+        """The dimensions of a `Beside`."""
+        return (self.apart, *self.first, *self.many, *self.place)
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,7 @@ class Sharing:
 def parts(program: Program) -> tuple[Part, ...]:
     """The statements of a program, as threads share them."""
     return tuple(
-        Part(tuple(prices([branch]) for branch in s.branches), s.apart, s.first, s.many)
+        Part(tuple(prices([branch]) for branch in s.branches), s.apart, s.first, s.many, s.place)
         if isinstance(s, Beside)
         else Part((prices([s]),))
         for s in program.suite
@@ -66,7 +72,7 @@ def parts(program: Program) -> tuple[Part, ...]:
 def decided(parts: Iterable[Part]) -> list[Dimension]:
     """The dimensions of a program whose values `Sharing.numbers` has."""
     of_rows = [dim for part in parts for rows in _rows(part) for dim in (rows.apart, rows.copies)]
-    return [dim for part in parts for dim in (part.apart, *part.first, *part.many)] + of_rows
+    return [dim for part in parts for dim in part.decided] + of_rows
 
 
 def _rows(part: Part) -> list[OwnRows]:
@@ -76,7 +82,11 @@ def _rows(part: Part) -> list[OwnRows]:
 def sharing(parts: Sequence[Part], number: Numbers, threads: int, near_bytes: int) -> Sharing:
     """How so many threads share a program, on cores with so many bytes of second-level cache."""
     works = [[Work(costs(some, number), number, near_bytes) for some in part.branches] for part in parts]
-    teams = {part.apart: assignment(own, threads) for part, own in zip(parts, works, strict=True) if part.first}
+    teams: dict[Dimension, Assignment] = {}
+    places: dict[Team, int] = {}
+    for part, own in zip(parts, works, strict=True):
+        if part.first:
+            teams[part.apart] = _with_places(assignment(own, threads), places)
     found: dict[Atom, int] = {}
     shared: list[Shared] = []
     for part, own in zip(parts, works, strict=True):
@@ -86,12 +96,23 @@ def sharing(parts: Sequence[Part], number: Numbers, threads: int, near_bytes: in
             found |= _numbers([part.apart], [int(None not in running)])
             found |= _numbers(part.first, [0 if team is None else team.first for team in running])
             found |= _numbers(part.many, [0 if team is None else team.many for team in running])
+            found |= _numbers(part.place, [0 if team is None else places.get(team, 0) for team in running])
     rows = rows_apart(shared, threads)
     for kept, apart in rows.items():
         copies = min(threads, number(kept.size)) if apart else 1
         found |= _numbers([kept.apart, kept.copies], [int(apart), copies])
     operations = float(sum(work.operations for own in works for work in own))
     return Sharing(threads, teams, rows, worth(shared, rows), max(operations, 1.0), found)
+
+
+def _with_places(assigned: Assignment, places: dict[Team, int]) -> Assignment:
+    """An assignment whose teams have places to meet at, numbered from 1. None but the threads of one team ever meet at
+    a place: each of them has counted all that was done there. Without teams, if there are more of these than places."""
+    new = [team for team in dict.fromkeys(assigned.teams or ()) if team.many > 1 and team not in places]
+    if len(places) + len(new) > MOST_TEAMS:
+        return assigned._replace(teams=None)
+    places.update({team: number for number, team in enumerate(new, len(places) + 1)})
+    return assigned
 
 
 Shared = Sequence[tuple[Work, Team | None]]

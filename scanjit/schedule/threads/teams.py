@@ -6,6 +6,9 @@ from typing import NamedTuple
 from scanjit.schedule.cost import rates
 from scanjit.schedule.threads.times import Work
 
+MOST_TEAMS = 8
+"""A program has at most so many different teams of several threads: each needs memory where these meet."""
+
 
 class Team(NamedTuple):
     """The threads that run one branch: `many` of them, from number `first` on."""

@@ -29,7 +29,7 @@ def fields_fit(program: Program) -> Iterator[Problem]:
         elif isinstance(statement, If):
             checks["the condition is no int64"] = statement.condition.buffer.dtype == np.dtype("int64")
         elif isinstance(statement, Beside):
-            sizes = {len(part) for part in (statement.branches, statement.first, statement.many)}
+            sizes = {len(part) for part in (statement.branches, statement.first, statement.many, statement.place)}
             checks["not every branch has threads"] = len(sizes) == 1
         elif isinstance(statement, Pack):
             checks |= _pack_checks(statement)
