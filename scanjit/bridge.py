@@ -24,7 +24,7 @@ from scanjit.tensor import tensor
 from scanjit.types import Type
 
 
-class Program:
+class BridgedFunction:
     """Outputs as a function of inputs; and its derivatives.
 
     Parameters
@@ -67,17 +67,17 @@ class Program:
                 self._derived[key] = make()
             return self._derived[key]
 
-    def keeping(self, needed: tuple[int, ...]) -> Program:
+    def keeping(self, needed: tuple[int, ...]) -> BridgedFunction:
         """The program that also gives what its pullbacks for these inputs would else compute again."""
         return self._once(("keeping", needed), lambda: self._keeping(needed))
 
-    def _keeping(self, needed: Sequence[int]) -> Program:
+    def _keeping(self, needed: Sequence[int]) -> BridgedFunction:
         floats = [node for node, some in zip(self.outputs, self.floats, strict=True) if some]
         found = pullback(floats, list(map(seed, floats)), [self.inputs[i] for i in needed])
         kept = _worth_keeping([g for g in found if g is not None], self.inputs)
         outputs = [*self.outputs, *(node for node in kept if node not in set(self.outputs))]
         at = {node: i for i, node in enumerate(outputs)}
-        program = Program(self.inputs, outputs, self.name, self.mode, None, [at[node] for node in kept])
+        program = BridgedFunction(self.inputs, outputs, self.name, self.mode, None, [at[node] for node in kept])
         return program if kept else self
 
     def pullback(self, needed: tuple[int, ...], given: tuple[int, ...]) -> Derivative:
@@ -109,14 +109,14 @@ class Program:
         known = {self.outputs[i]: new_input(self.outputs[i].type) for i in self.kept}
         wanted = ir.replace([g for g in found if g is not None], known)
         return Derivative(
-            Program([*self.inputs, *known.values(), *seeds], wanted, f"{self.name}.{name}", self.mode), reached
+            BridgedFunction([*self.inputs, *known.values(), *seeds], wanted, f"{self.name}.{name}", self.mode), reached
         )
 
-    def batched(self, over: tuple[bool, ...]) -> Program:
+    def batched(self, over: tuple[bool, ...]) -> BridgedFunction:
         """The program over a batch, the first axis of all outputs, and of the inputs for which `over` says so."""
         return self._once(("batched", over), lambda: self._batched(over))
 
-    def _batched(self, over: Sequence[bool]) -> Program:
+    def _batched(self, over: Sequence[bool]) -> BridgedFunction:
         size = types.size()
         rows = {
             x: new_input(x.type.with_shape((size, *x.type.shape)))
@@ -124,7 +124,7 @@ class Program:
             if some
         }
         found = [over_batch(*pair, size) for pair in batch_or_loop(self.outputs, rows, size)]
-        return Program([rows.get(x, x) for x in self.inputs], found, f"{self.name}.batch", self.mode)
+        return BridgedFunction([rows.get(x, x) for x in self.inputs], found, f"{self.name}.batch", self.mode)
 
     def shapes(self, given: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
         """The shapes of the outputs for inputs of these shapes."""
@@ -145,16 +145,16 @@ class Program:
 class Derivative(NamedTuple):
     """A program that computes derivatives, and the positions of those that are not zero: those that it gives."""
 
-    program: Program
+    program: BridgedFunction
     reached: list[int]
 
 
-class Made(NamedTuple):
+class MadeProgram(NamedTuple):
     """The program of a function, the structure of what it returns, and the types that its inputs have for users.
 
     The program knows complex tensors as tensors of floats, whose last axis holds the two parts."""
 
-    program: Program
+    program: BridgedFunction
     tree: Tree
     types: list[Type]
 
@@ -164,7 +164,7 @@ class Made(NamedTuple):
         return any(self.tree.stored()) or any(type_.kind.is_complex for type_ in self.types)
 
 
-def made_of(f: CompiledFunction[Any], library: str) -> Made:
+def made_of(f: CompiledFunction[Any], library: str) -> MadeProgram:
     """The program of a compiled function."""
     if f.graph.updates:
         updated = ", ".join(variable.name or "unnamed" for variable, _ in f.graph.updates)
@@ -176,15 +176,15 @@ def made_of(f: CompiledFunction[Any], library: str) -> Made:
     graph, declared = f.graph, list(map(ir.declared, f.graph.inputs))
     if graph.tree is None:
         raise errors.ArgumentError(f"{f.name} gives nothing", fix="give it outputs")
-    made = Made(Program(graph.inputs, graph.outputs, f.name, f.mode, f), graph.tree, declared)
+    made = MadeProgram(BridgedFunction(graph.inputs, graph.outputs, f.name, f.mode, f), graph.tree, declared)
     if not made.is_complex:
         return made
     stored = [new_input(node.type, node.name) for node in graph.inputs]
     outputs = ir.replace(graph.outputs, dict(zip(graph.inputs, stored, strict=True)))
-    return made._replace(program=Program(stored, outputs, f.name, f.mode))
+    return made._replace(program=BridgedFunction(stored, outputs, f.name, f.mode))
 
 
-class Programs:
+class BridgedFunctions:
     """The programs of a function that another library calls: one of a compiled function; of a function of symbols, one
     for each kind of arguments.
 
@@ -202,7 +202,7 @@ class Programs:
         self.name = getattr(f, "__name__", "function")
         self.mode = f.mode if isinstance(f, CompiledFunction) else mode
         self.compiled = made_of(f, library) if isinstance(f, CompiledFunction) else None
-        self._traced: dict[Any, Made] = {}
+        self._traced: dict[Any, MadeProgram] = {}
         self._lock = threading.Lock()
 
     def by_position(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
@@ -217,7 +217,7 @@ class Programs:
 
     def traced(
         self, kinds: tuple[tuple[int, str], ...], join: Callable[..., Any] | None = None, key: Any = None
-    ) -> Made:
+    ) -> MadeProgram:
         """The program for arguments of these ranks and dtypes. `join` makes the arguments of the function from the
         symbols, if that takes nested ones; other joins have other keys."""
         with self._lock:
@@ -228,11 +228,11 @@ class Programs:
                 self._traced[kinds, key] = made_of(f, self.library)
             return self._traced[kinds, key]
 
-    def made(self) -> list[Made]:
+    def made(self) -> list[MadeProgram]:
         """All programs that there are so far."""
         return [*self._traced.values()] if self.compiled is None else [self.compiled]
 
-    def check(self, given: Sequence[Any], made: Made, fix: Callable[[Node], str] = lambda node: "") -> None:
+    def check(self, given: Sequence[Any], made: MadeProgram, fix: Callable[[Node], str] = lambda node: "") -> None:
         """Check that arrays have the ranks and dtypes of the inputs. `fix` says what to do if one has not."""
         for x, node in zip(given, made.program.inputs, strict=True):
             if x.dtype != node.dtype or x.ndim != node.ndim:

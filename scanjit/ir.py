@@ -22,7 +22,7 @@ from numpy.typing import DTypeLike
 
 from scanjit import errors, types
 from scanjit.kinds import kind_of
-from scanjit.signatures import Array, Attribute, DType, Parameter, Params, Reference, Rule, Samples, Value
+from scanjit.signatures import Array, Attribute, DType, OpFunction, Parameter, Params, Reference, Samples, Value
 from scanjit.symbol import Symbol
 from scanjit.types import Atom, Dim, Dimension, Type
 from scanjit.walks import bottom_up
@@ -45,8 +45,8 @@ class Traits(TypedDict, total=False):
     reads_memory: Literal["none", "first", "all"]
     goes_anywhere: bool
     zero_with: tuple[int, ...]
-    aligned: Rule[dict[int, int]]
-    of_dims: Rule[Dimension]
+    aligned: OpFunction[dict[int, int]]
+    of_dims: OpFunction[Dimension]
 
 
 class Op:
@@ -118,23 +118,23 @@ class Op:
     reads_memory: Literal["none", "first", "all"] = "none"
     goes_anywhere: bool = False
     zero_with: tuple[int, ...] = ()
-    aligned: Rule[dict[int, int]] | None = None
-    of_dims: Rule[Dimension] | None = None
+    aligned: OpFunction[dict[int, int]] | None = None
+    of_dims: OpFunction[Dimension] | None = None
 
     def __init__(
         self,
         name: str,
         *,
-        infer: Rule[Type | tuple[Type, ...]],
+        infer: OpFunction[Type | tuple[Type, ...]],
         reference: Reference,
-        vjp: Rule[tuple[Node | None, ...]] | None = None,
+        vjp: OpFunction[tuple[Node | None, ...]] | None = None,
         selective_vjp: Callable[[Node, Sequence[Node | None], Sequence[bool]], list[Node | None]] | None = None,
         connected: Callable[[Node, Collection[int], Callable[[Node], bool]], list[Node]] | None = None,
-        jvp: Rule[Node | tuple[Node | None, ...] | None] | None = None,
-        batch: Rule[tuple[Node, bool] | list[tuple[Node, bool]]] | None = None,
-        batch_params: Rule[Params] | None = None,
+        jvp: OpFunction[Node | tuple[Node | None, ...] | None] | None = None,
+        batch: OpFunction[tuple[Node, bool] | list[tuple[Node, bool]]] | None = None,
+        batch_params: OpFunction[Params] | None = None,
         samples: Callable[[np.random.Generator, str], Samples] | None = None,
-        of_complex: Rule[Node] | None = None,
+        of_complex: OpFunction[Node] | None = None,
         dtypes: Sequence[str] = ("float64", "float32"),
         doc: str = "",
         **traits: Unpack[Traits],
@@ -158,7 +158,7 @@ class Op:
             return self._applied_to_complex(args, params)
         if not self.takes_halves and any([not arg.several and arg.type.is_half for arg in args]):
             return self._applied_to_halves(args, params)
-        applied = Parametrized.of(self, params, len(args))
+        applied = AppliedOp.of(self, params, len(args))
         return _intern(applied, applied.arguments(args))
 
     def _applied_to_complex(self, args: tuple[Node, ...], params: Params) -> Node:
@@ -223,7 +223,7 @@ class Node(Symbol["Node"]):
         "several", "type", "types", "where",
     )  # fmt: skip
 
-    applied: Parametrized
+    applied: AppliedOp
     op: Op
     args: tuple[Node, ...]
     arity: int
@@ -349,7 +349,7 @@ def _in_place_of(value: object) -> str:
     return ""
 
 
-class Parametrized:
+class AppliedOp:
     """What a node applies to its arguments: an op with its parameters. Interned, as nodes are.
 
     Parameters
@@ -365,7 +365,7 @@ class Parametrized:
         self.op, self.params, self.arity, self.sizes = op, params, arity, dim_nodes(params)
 
     @classmethod
-    def of(cls, op: Op, params: Params, arity: int) -> Parametrized:
+    def of(cls, op: Op, params: Params, arity: int) -> AppliedOp:
         """The op with these parameters, the same object for equal ones."""
         key = (op, arity, *[(name, _freeze(value)) for name, value in params.items()])
         return _parametrized.get(key) or _parametrized.setdefault(key, cls(op, params, arity))
@@ -380,7 +380,7 @@ class Parametrized:
 
 _serial = itertools.count()
 _nodes: weakref.WeakValueDictionary[tuple[object, ...], Node] = weakref.WeakValueDictionary()
-_parametrized: weakref.WeakValueDictionary[tuple[object, ...], Parametrized] = weakref.WeakValueDictionary()
+_parametrized: weakref.WeakValueDictionary[tuple[object, ...], AppliedOp] = weakref.WeakValueDictionary()
 
 
 def _freeze(value: object) -> object:
@@ -394,7 +394,7 @@ def _freeze(value: object) -> object:
     return value
 
 
-def _intern(applied: Parametrized, args: tuple[Node, ...], like: Node | None = None, where: str | None = None) -> Node:
+def _intern(applied: AppliedOp, args: tuple[Node, ...], like: Node | None = None, where: str | None = None) -> Node:
     """The node that applies an op with its parameters to arguments. `like`: a node that does the same to operands of
     the same types. The new node has its types, and its location if `where` gives no other."""
     key = (applied, *map(id, args))
@@ -450,7 +450,7 @@ def map_dims(value: Parameter, change: Callable[[Dimension], Dimension]) -> Para
 # ---- origins ---------------------------------------------------------------------------------------------------------
 
 
-def _leaf(name: str, infer: Rule[Type], doc: str) -> Op:
+def _leaf(name: str, infer: OpFunction[Type], doc: str) -> Op:
     def reference(**params: Parameter) -> Array:
         raise errors.InternalError(f"{name} has no value of its own")
 
@@ -676,7 +676,7 @@ def transferred(node: Node, args: tuple[Node, ...], where: str, name: str | None
     """The node's op on other arguments of the same types, at another location, with another name if it has one."""
     applied = node.applied
     if name != node.name:
-        applied = Parametrized.of(node.op, {**node.params, "name": name}, node.arity)
+        applied = AppliedOp.of(node.op, {**node.params, "name": name}, node.arity)
     return _intern(applied, args, node, where)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors
-from scanjit.bridge import Derivative, Program, Programs, is_weak
+from scanjit.bridge import BridgedFunction, BridgedFunctions, Derivative, is_weak
 from scanjit.ir import Node
 from scanjit.runtime.function_graph import Mode
 
@@ -81,7 +81,7 @@ class JaxFunction:
 
     def __init__(self, f: Callable[..., Any], mode: Mode = "numba") -> None:
         _primitive()
-        self._programs = Programs(f, mode, "JAX")
+        self._programs = BridgedFunctions(f, mode, "JAX")
         self.__name__ = self._programs.name
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -140,7 +140,7 @@ def _jax() -> Any:
     return jax
 
 
-def _bind(program: Program, arrays: Sequence[Any]) -> list[Any]:
+def _bind(program: BridgedFunction, arrays: Sequence[Any]) -> list[Any]:
     """The outputs of a program, which JAX can transform."""
     return _primitive().bind(*arrays, program=program, of=None, needed=())
 
@@ -164,16 +164,16 @@ def _primitive() -> Any:
         return jax.jit(lambda *arrays: primitive.bind(*arrays, **dict(params)))
 
     @primitive.def_abstract_eval
-    def types_of(*avals: Any, program: Program, **_: Any) -> Any:
+    def types_of(*avals: Any, program: BridgedFunction, **_: Any) -> Any:
         shapes = program.shapes([aval.shape for aval in avals])
         return [jax.core.ShapedArray(shape, node.dtype) for shape, node in zip(shapes, program.outputs, strict=True)]
 
-    def lower(context: Any, *operands: Any, program: Program, **_: Any) -> Any:
+    def lower(context: Any, *operands: Any, program: BridgedFunction, **_: Any) -> Any:
         return jax.ffi.ffi_lowering(_target(program))(context, *operands)
 
     mlir.register_lowering(primitive, lower, platform="cpu")
 
-    def forward(primals: Any, tangents: Any, *, program: Program, **_: Any) -> Any:
+    def forward(primals: Any, tangents: Any, *, program: BridgedFunction, **_: Any) -> Any:
         needed = tuple(
             i
             for i, (g, node) in enumerate(zip(tangents, program.inputs, strict=True))
@@ -204,7 +204,7 @@ def _primitive() -> Any:
     ad.primitive_jvps[primitive] = forward
 
     def transpose(
-        cotangents: Any, *operands: Any, program: Program, of: Program | None, needed: tuple[int, ...]
+        cotangents: Any, *operands: Any, program: BridgedFunction, of: BridgedFunction | None, needed: tuple[int, ...]
     ) -> Any:
         if of is None:
             raise errors.GradientError(f"{program.name} is not linear: JAX cannot transpose it")
@@ -224,7 +224,7 @@ def _primitive() -> Any:
 
     ad.primitive_transposes[primitive] = transpose
 
-    def batch(operands: Any, axes: Any, *, program: Program, **_: Any) -> Any:
+    def batch(operands: Any, axes: Any, *, program: BridgedFunction, **_: Any) -> Any:
         over = tuple(isinstance(axis, int) for axis in axes)
         moved = [
             jax.numpy.moveaxis(value, axis, 0) if some else value
@@ -311,11 +311,11 @@ class _NewError(ctypes.Structure):
 
 _HANDLER = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_Frame))
 _METADATA, _EXECUTE, _UNKNOWN = 1, 3, 2
-_targets: dict[Program, tuple[str, Any]] = {}
+_targets: dict[BridgedFunction, tuple[str, Any]] = {}
 _lock = threading.Lock()
 
 
-def _target(program: Program) -> str:
+def _target(program: BridgedFunction) -> str:
     """The name under which XLA finds a program. No other process has the same, so that none finds it on disk."""
     with _lock:
         if program not in _targets:
@@ -327,7 +327,7 @@ def _target(program: Program) -> str:
         return _targets[program][0]
 
 
-def _handle(program: Program, frame: Any) -> int | None:
+def _handle(program: BridgedFunction, frame: Any) -> int | None:
     """What XLA calls. Returns the address of an error, or None."""
     call = frame.contents
     if call.extension and call.extension.contents.type == _METADATA:

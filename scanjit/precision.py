@@ -18,7 +18,7 @@ from scanjit.runtime.jit import Jitted, jit
 
 if TYPE_CHECKING:
     from scanjit.rewrite.calibrate import Watch
-    from scanjit.rewrite.narrow import Measured, Place
+    from scanjit.rewrite.narrow import MeasuredProduct, Place
 
 __all__ = ["mixed"]
 
@@ -141,7 +141,10 @@ class Policy:
             types.dtype_of(self.stored)  # it may be missing
 
     def applied(
-        self, outputs: Sequence[Node], given: Sequence[Node] = (), measured: Mapping[Place, Measured] | None = None
+        self,
+        outputs: Sequence[Node],
+        given: Sequence[Node] = (),
+        measured: Mapping[Place, MeasuredProduct] | None = None,
     ) -> list[Node]:
         """The outputs, computed in this way. What nodes that are `given` are computed from stays as it is. `measured`:
         what is known of their products."""
@@ -170,10 +173,10 @@ class _Mixed:
         return tree.unflatten(self.policy.applied([as_node(leaf) for leaf in leaves], given))
 
 
-def _measured(f: CompiledFunction[Any], batches: Iterable[Any]) -> dict[Place, Measured]:
+def _measured(f: CompiledFunction[Any], batches: Iterable[Any]) -> dict[Place, MeasuredProduct]:
     """What typical arguments show about the products of a function: their scales, and then their errors."""
     from scanjit.rewrite.calibrate import errors_with, operands_that_vary
-    from scanjit.rewrite.narrow import Measured
+    from scanjit.rewrite.narrow import MeasuredProduct
 
     given = [batch if isinstance(batch, tuple | list) else (batch,) for batch in batches]
     if not given:
@@ -185,10 +188,10 @@ def _measured(f: CompiledFunction[Any], batches: Iterable[Any]) -> dict[Place, M
                 "numbers that are not finite enter a product on the data to calibrate with", where=place[1].where
             )
         left, right = (value if value > SMALLEST else None for value in largest)
-        known[place] = Measured((left, right))
+        known[place] = MeasuredProduct((left, right))
     found = _largest(f, given, errors_with(known))
     return {
-        place: Measured(about.largest, _remark(*found[place])) if about.largest != (None, None) else about
+        place: MeasuredProduct(about.largest, _remark(*found[place])) if about.largest != (None, None) else about
         for place, about in known.items()
     }
 

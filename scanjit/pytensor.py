@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from scanjit import types
-from scanjit.bridge import Derivative, Program, Programs, is_weak
+from scanjit.bridge import BridgedFunction, BridgedFunctions, Derivative, is_weak
 from scanjit.runtime.function_graph import Mode
 
 __all__ = ["PytensorFunction", "as_op"]
@@ -79,7 +79,7 @@ class PytensorFunction:
 
     def __init__(self, f: Callable[..., Any], mode: Mode = "numba") -> None:
         _pytensor()
-        self._programs = Programs(f, mode, "PyTensor")
+        self._programs = BridgedFunctions(f, mode, "PyTensor")
         self.__name__ = self._programs.name
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -117,7 +117,7 @@ def _complex(pairs: Any) -> Any:
     return _pytensor().tensor.complex(pairs[..., 0], pairs[..., 1])
 
 
-def _floats(program: Program) -> tuple[int, ...]:
+def _floats(program: BridgedFunction) -> tuple[int, ...]:
     return tuple(i for i, node in enumerate(program.inputs) if node.type.kind.floating)
 
 
@@ -132,7 +132,7 @@ def _pytensor() -> Any:
     return pytensor
 
 
-def _applied(program: Program, variables: Sequence[Any]) -> list[Any]:
+def _applied(program: BridgedFunction, variables: Sequence[Any]) -> list[Any]:
     """The outputs of a program, as variables."""
     return _op_class()(program)(*variables, return_list=True)
 
@@ -148,7 +148,7 @@ def _op_class() -> Any:
     class ScanjitOp(Op):
         """Computes a program."""
 
-        def __init__(self, program: Program) -> None:
+        def __init__(self, program: BridgedFunction) -> None:
             self.program = program
 
         def __eq__(self, other: object) -> bool:

@@ -31,11 +31,11 @@ Attribute = Any
 Result = TypeVar("Result", covariant=True)
 
 
-class Rule(Protocol[Result]):
+class OpFunction(Protocol[Result]):
     """A function that belongs to an op. It takes operands (or their types), and the op's parameters by their names."""
 
     def __call__(self, *operands: Any, **params: Any) -> Result: ...
 
 
-Reference = Rule[Any]
+Reference = OpFunction[Any]
 """How NumPy computes an op: a function that gives an array, a scalar of NumPy's, or a tuple of these."""

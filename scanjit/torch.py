@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors
-from scanjit.bridge import Program, Programs, is_weak
+from scanjit.bridge import BridgedFunction, BridgedFunctions, is_weak
 from scanjit.ir import Node
 from scanjit.runtime.function_graph import Mode
 from scanjit.types import Type
@@ -75,7 +75,7 @@ class TorchFunction:
 
     def __init__(self, f: Callable[..., Any], mode: Mode = "numba") -> None:
         _torch()
-        self._programs = Programs(f, mode, "PyTorch")
+        self._programs = BridgedFunctions(f, mode, "PyTorch")
         self.__name__ = self._programs.name
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -149,7 +149,7 @@ def _as_array(value: Any, label: str) -> np.ndarray:
 # ---- calls -----------------------------------------------------------------------------------------------------------
 
 
-def _called(program: Program, tensors: Sequence[Any]) -> tuple[Any, ...]:
+def _called(program: BridgedFunction, tensors: Sequence[Any]) -> tuple[Any, ...]:
     """The outputs of a program, which PyTorch can differentiate."""
     needed: tuple[int, ...] = ()
     if _torch().is_grad_enabled():
@@ -157,7 +157,7 @@ def _called(program: Program, tensors: Sequence[Any]) -> tuple[Any, ...]:
     return _call_class().apply(program.keeping(needed) if needed else program, *tensors)[: len(program.outputs)]
 
 
-def _run(program: Program, tensors: Sequence[Any]) -> list[Any]:
+def _run(program: BridgedFunction, tensors: Sequence[Any]) -> list[Any]:
     """New tensors from tensors, without derivatives."""
     arrays = [_as_array(value, label) for value, label in zip(tensors, program.labels, strict=True)]
     return [_torch().from_numpy(array) for array in program.run(arrays)]
@@ -171,7 +171,7 @@ def _call_class() -> Any:
         """One call of a program."""
 
         @staticmethod
-        def forward(ctx: Any, program: Program, *tensors: Any) -> Any:
+        def forward(ctx: Any, program: BridgedFunction, *tensors: Any) -> Any:
             outputs = _run(program, tensors)
             ctx.program = program
             ctx.save_for_backward(*tensors, *(outputs[i] for i in program.kept))
@@ -186,7 +186,9 @@ def _call_class() -> Any:
     return Call
 
 
-def _cotangents(program: Program, tensors: Sequence[Any], need: Sequence[bool], cotangents: Sequence[Any]) -> list[Any]:
+def _cotangents(
+    program: BridgedFunction, tensors: Sequence[Any], need: Sequence[bool], cotangents: Sequence[Any]
+) -> list[Any]:
     """The cotangents of the inputs, from those of the outputs. None for inputs that need none."""
     results: list[Any] = [None] * len(program.inputs)
     needed = tuple(i for i, some in enumerate(need) if some)

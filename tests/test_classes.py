@@ -27,6 +27,12 @@ EXTENDED = {
 """Classes that objects are made of and that others extend (a class, a file or a folder), each with the reason."""
 
 
+SHARED_NAMES = {
+    "StepFunction": "both are what `step_function` makes: of any function, and of a network",
+}
+"""Names that two classes have, each with the reason."""
+
+
 def classes() -> list[type]:
     """All classes that are defined in the packages; files whose third parties are not installed are left out."""
     found: dict[type, None] = {}
@@ -63,6 +69,16 @@ def is_listed(name: str) -> bool:
 def test_a_class_that_others_extend_is_abstract() -> None:
     found = {name: below for name, below in concrete_bases().items() if not is_listed(name)}
     assert not found, f"declare them as abstract (ABC), or compose: {found}"
+
+
+def test_a_name_means_one_class() -> None:
+    """Names that begin with an underscore are those of one file."""
+    found: dict[str, set[str]] = {}
+    for made in classes():
+        if not made.__qualname__.startswith("_"):
+            found.setdefault(made.__qualname__, set()).add(made.__module__)
+    twice = {name: sorted(modules) for name, modules in found.items() if len(modules) > 1}
+    assert twice.keys() == SHARED_NAMES.keys(), f"one word for a concept, one concept for a word: {twice}"
 
 
 def test_exceptions_are_needed() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 
 from scanjit.config import MOST_THREADS
-from scanjit.runtime.native import Line, native
+from scanjit.runtime.native import LineFields, native
 
 
 class _Slot(ctypes.Structure):
     _fields_ = [
-        ("line", Line),
+        ("line", LineFields),
         *((name, ctypes.c_int64) for name in ("wake", "done", "program", "table", "number", "threads", "given")),
         ("empty", ctypes.c_int64),
     ]

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lasagne_like import training
 from lasagne_like.estimators.inputs import check_counts, read_sequences, read_weights
-from lasagne_like.estimators.network import CELLS, Network, Plan
+from lasagne_like.estimators.network import CELLS, Network, NetworkPlan
 
 _RULES = (
     "adadelta", "adagrad", "adam", "adamax", "adamw", "amsgrad", "momentum", "nesterov_momentum", "rmsprop", "sgd"
@@ -244,7 +244,7 @@ class Recurrent(BaseEstimator, ABC):
 
     def _made(self, samples: Samples, learned: dict[str, Any], again: bool) -> Network:
         """The network to train: a new one, or the one there is."""
-        plan = Plan(
+        plan = NetworkPlan(
             samples.sequences[0].shape[1], self._outputs(learned), self._classes, self._each_step, self.cell,
             self.units, self.layers, bool(self.bidirectional), self.dropout, self.optimizer, self.alpha,
             self.max_norm, self.dtype,

@@ -22,7 +22,7 @@ Choice = str | Callable[..., Any]
 
 
 @dataclass(frozen=True)
-class Plan:
+class NetworkPlan:
     """What a network is made from.
 
     Examples
@@ -73,7 +73,7 @@ class Network:
     [(5, 1), ()]
     """
 
-    def __init__(self, plan: Plan, learning_rate: Any, rng: np.random.RandomState | None = None) -> None:
+    def __init__(self, plan: NetworkPlan, learning_rate: Any, rng: np.random.RandomState | None = None) -> None:
         self.plan, self.learning_rate = plan, learning_rate
         self.rng = np.random.RandomState(0) if rng is None else rng
         self.schedule: Schedule = learning_rate() if callable(learning_rate) else constant(learning_rate)
@@ -159,7 +159,7 @@ class Network:
         sj.set_values(dict(zip(self.params, state["params"], strict=True)))
 
 
-def _layers(plan: Plan) -> tuple[layers.InputLayer, layers.InputLayer, layers.Layer]:
+def _layers(plan: NetworkPlan) -> tuple[layers.InputLayer, layers.InputLayer, layers.Layer]:
     """The input, the mask and the last layer."""
     l_in = layers.InputLayer((None, None, plan.features), name="x")
     l_mask = layers.InputLayer((None, None), name="mask")

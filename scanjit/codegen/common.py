@@ -25,7 +25,7 @@ OWN_WORDS = frozenset(
 
 
 @dataclass(frozen=True)
-class Place:
+class StatementPlace:
     """Where a statement stands in a function.
 
     Attributes
@@ -43,7 +43,7 @@ class Place:
     counted: bool = False
 
     @property
-    def inside(self) -> Place:
+    def inside(self) -> StatementPlace:
         """One indentation deeper."""
         return replace(self, depth=self.depth + 1)
 
@@ -117,7 +117,7 @@ class Common:
             found = self.table[kind, what] = f"{name}{len(self.table)}"
         return found
 
-    def address(self, buffer: Buffer, offset: Dimension, at: Place) -> str:
+    def address(self, buffer: Buffer, offset: Dimension, at: StatementPlace) -> str:
         """The address of a position in a buffer, as text."""
         if buffer in self.local:
             base, step = self.local[buffer]
@@ -188,7 +188,7 @@ class Draft:
         self.tables: list[Buffer | Dimension] = []
         self._counts: dict[str, int] = {}
 
-    def add(self, at: Place, *lines: str) -> None:
+    def add(self, at: StatementPlace, *lines: str) -> None:
         """Add lines at the depth of a place."""
         self.lines += ["    " * at.depth + line for line in lines]
 

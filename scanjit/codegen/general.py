@@ -13,9 +13,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from scanjit import types
-from scanjit.codegen.source import Rows, Source
+from scanjit.codegen.source import RowRange, Source
 from scanjit.codegen.transposed import crossed
-from scanjit.schedule.nests import Access, Apply, Buffer, Literal, Load, Names, Nest, NestLoop, Tile
+from scanjit.schedule.nests import Access, Apply, Buffer, Correspondence, Literal, Load, Nest, NestLoop, Tile
 from scanjit.types import Atom, Dimension
 
 SMALL = 1 << 15
@@ -37,14 +37,14 @@ class General(NamedTuple):
         tile, lane = nest.tile or Tile(), nest.space[-1]
         rows = nest.space[0].size if len(nest.space) > 1 else 1
         if tile.split is not lane:
-            return replace(self._named(source, tile), rows=Rows(rows, None, 0))
+            return replace(self._named(source, tile), rows=RowRange(rows, None, 0))
         columns, accesses = self.nest.space[-1], [access for access, _ in self.nest.accesses()]
         along = {(each.buffer, each.offset): each.buffer.dtype.itemsize for each in accesses if columns in each.strides}
         steps = tuple([along.get(place, 0) for place in source.addresses])
-        return replace(self._named(source, tile), rows=Rows(rows, steps, source.numbers.index(columns.size)))
+        return replace(self._named(source, tile), rows=RowRange(rows, steps, source.numbers.index(columns.size)))
 
     def _named(self, source: Source, tile: Tile) -> Source:
-        return source.called(Names(MappingProxyType({}), self.known), tile)
+        return source.called(Correspondence(MappingProxyType({}), self.known), tile)
 
 
 def general(nest: Nest) -> General | None:

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from scanjit.codegen.common import Common, Place
+from scanjit.codegen.common import Common, StatementPlace
 from scanjit.codegen.source import Source
-from scanjit.codegen.statements import Statements
+from scanjit.codegen.statements import StatementWriter
 from scanjit.schedule.nests import Buffer, Job, Program
 from scanjit.schedule.threads.split import Piece
 from scanjit.types import Dimension
@@ -40,8 +40,8 @@ def generate(program: Program, label: str = "main", profile: bool = False) -> Ge
     """Generate the source of a program; with `profile`, it takes the time of each statement. Statements that run once
     are left out in calls for which the entry `PREPARED` of the table is not 0."""
     common = Common(program, [] if profile else None)
-    writer = Statements(common)
-    writer.write(program.suite, Place())
-    main = writer.source(label, Place())
+    writer = StatementWriter(common)
+    writer.write(program.suite, StatementPlace())
+    main = writer.source(label, StatementPlace())
     functions = [*common.functions.values(), main]
     return Generated(functions, main.table, common.timed or [], common.pieces, list(common.kept_sizes))

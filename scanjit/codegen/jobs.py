@@ -8,14 +8,14 @@ from functools import singledispatch
 
 from scanjit import types
 from scanjit.codegen.call import call_source
-from scanjit.codegen.common import Common, Draft, Place
+from scanjit.codegen.common import Common, Draft, StatementPlace
 from scanjit.codegen.decomposition import decomposition_source
 from scanjit.codegen.fourier import fourier_source, roots_source
 from scanjit.codegen.guest import guest_source
 from scanjit.codegen.order import order_source
 from scanjit.codegen.pack import pack_source
 from scanjit.codegen.places import PREPARED, PROFILE, SYNC
-from scanjit.codegen.sharing import Sharing
+from scanjit.codegen.sharing import Variables
 from scanjit.codegen.source import Source
 from scanjit.schedule.nests import Decomposition, Fourier, GuestCall, Job, LapackCall, Nest, Order, Pack, RootsOfUnity
 from scanjit.schedule.threads.split import Piece
@@ -29,11 +29,11 @@ class Jobs:
     """Writes what one function calls."""
 
     def __init__(self, common: Common, draft: Draft) -> None:
-        self.common, self.draft, self.sharing = common, draft, Sharing(common, draft)
+        self.common, self.draft, self.sharing = common, draft, Variables(common, draft)
         self._unlooked = 0
         """How many calls there were since the last look whether to end."""
 
-    def write(self, job: Job, at: Place) -> None:
+    def write(self, job: Job, at: StatementPlace) -> None:
         """Run a job; one that runs once is left out if it ran in an earlier call."""
         if job in self.common.program.once:
             self.draft.add(at, f"if {self.common.entry('flag', PREPARED)} == 0:")
@@ -47,7 +47,7 @@ class Jobs:
             self._timed(job, at)
         self.called(at)
 
-    def _timed(self, job: Job, at: Place) -> Sequence[Source]:
+    def _timed(self, job: Job, at: StatementPlace) -> Sequence[Source]:
         """Run a job; the functions that it calls. If time is taken, the first thread adds up how long it took, waiting
         included, and how often it ran."""
         common = self.common
@@ -63,7 +63,7 @@ class Jobs:
         self.draft.add(at.inside, f"store_i64({runs}, load_i64({runs}) + 1)")
         return sources
 
-    def _written(self, job: Job, at: Place) -> Sequence[Source]:
+    def _written(self, job: Job, at: StatementPlace) -> Sequence[Source]:
         if isinstance(job, Nest):
             return self._nest(job, at)
         if isinstance(job, Pack):
@@ -80,49 +80,49 @@ class Jobs:
             return self._call([order_source(job, self.common.program.target.vector_bytes)], at)
         return self._call([source_of(job)], at)
 
-    def outline(self, job: Job, at: Place) -> object:
+    def outline(self, job: Job, at: StatementPlace) -> object:
         """What is the same for jobs that call the same functions."""
         return tuple([s.digest for s in self._sources(job, at)]) if isinstance(job, Nest) else (type(job), job.title)
 
-    def _sources(self, nest: Nest, at: Place) -> Sequence[Source]:
+    def _sources(self, nest: Nest, at: StatementPlace) -> Sequence[Source]:
         """The functions that run a nest."""
         nests, in_step = self.common.nests, at.counted or self.draft.whole
         return [nests.of(nest)] if in_step else nests.apart(nest)  # in a step, each call counts
 
     # ---- where threads meet, and end ---------------------------------------------------------------------------------
 
-    def called(self, at: Place) -> None:
+    def called(self, at: StatementPlace) -> None:
         """A function was called: look now and then whether to end."""
         self._unlooked += 1
         if self._unlooked == UNLOOKED:
             self.look(at)
 
-    def look(self, at: Place) -> None:
+    def look(self, at: StatementPlace) -> None:
         """End if this thread is interrupted. What is in memory then nobody reads."""
         self._unlooked = 0
         self.draft.add(at, "if interrupted(line):", "    return")
 
-    def begin_loop(self, at: Place, steps: Dimension, early: bool = False) -> None:
+    def begin_loop(self, at: StatementPlace, steps: Dimension, early: bool = False) -> None:
         """Note that a loop over time begins, how many steps it has, and whether it may end earlier."""
         self.draft.add(at, f"begin_loop(line, {self.common.number(steps)}, {int(early)})")
 
-    def meet(self, at: Place, everybody: bool = False) -> None:
+    def meet(self, at: StatementPlace, everybody: bool = False) -> None:
         """All threads (of a team) wait here for each other; in a step, those that share its rows. One that is alone
         waits for nobody."""
         if not self.draft.alone:
             kept = self.sharing.step(replace(at, rows=None) if everybody else at)
             self.draft.add(at, f"barrier({self._sync(at)}, {kept.thread}, {kept.threads}, line)")
 
-    def _sync(self, at: Place) -> str:
+    def _sync(self, at: StatementPlace) -> str:
         return "sync" if at.team else self.common.address(SYNC, 0, at)
 
     # ---- calls -------------------------------------------------------------------------------------------------------
 
-    def _pack(self, pack: Pack, at: Place) -> Sequence[Source]:
+    def _pack(self, pack: Pack, at: StatementPlace) -> Sequence[Source]:
         lanes = min(self.common.program.target.lanes(pack.target.dtype.itemsize), max(pack.width, 1))
         return self._call([pack_source(pack, lanes)], at)
 
-    def _nest(self, nest: Nest, at: Place) -> Sequence[Source]:
+    def _nest(self, nest: Nest, at: StatementPlace) -> Sequence[Source]:
         program, nests, sources = self.common.program, self.common.nests, self._sources(nest, at)
         single, pieces = program.single.get(nest), nest if nest in program.pieces else None
         if nest.time is not None and sources[0].looks and not at.counted:
@@ -138,7 +138,7 @@ class Jobs:
         return self._call(sources, at.inside)
 
     def _call(
-        self, sources: Sequence[Source], at: Place, nest: Nest | None = None, told: bool = False
+        self, sources: Sequence[Source], at: StatementPlace, nest: Nest | None = None, told: bool = False
     ) -> Sequence[Source]:
         """Call functions that run a job, all for the same share of it; for a nest that is given, a piece at a time.
         Where it is `told` how many steps a nest has made and one thread runs it, that is the thread of the call: it
@@ -165,12 +165,12 @@ class Jobs:
             self.draft.add(at.inside, f"{piece} = next_piece(line)")
         return sources
 
-    def _call_for(self, sources: Sequence[Source], at: Place, piece: str) -> None:
+    def _call_for(self, sources: Sequence[Source], at: StatementPlace, piece: str) -> None:
         """Call functions for a piece of what the threads share."""
         for source in sources:
             self._call_one(source, at, piece)
 
-    def _call_one(self, source: Source, at: Place, piece: str) -> None:
+    def _call_one(self, source: Source, at: StatementPlace, piece: str) -> None:
         tile, line, rows = source.tile, ["line"] if source.looks else [], source.rows
         addresses = [self.common.address(buffer, offset, at) for buffer, offset in source.addresses]
         numbers = [self.common.number(dim) for dim in source.numbers]

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from scanjit.codegen.common import Common, Draft, Place
+from scanjit.codegen.common import Common, Draft, StatementPlace
 from scanjit.schedule.nests import OwnRows, Tile
 
 
@@ -33,14 +33,14 @@ WHOLE = Shared("0", "1", "1")
 """One thread computes all."""
 
 
-class Sharing:
+class Variables:
     """Writes the variables of one function; each once, before the first statement, unless a counter is part of it."""
 
     def __init__(self, common: Common, draft: Draft) -> None:
         self.common, self.draft = common, draft
         self._steps: dict[OwnRows, Share] = {}
 
-    def step(self, at: Place) -> Share:
+    def step(self, at: StatementPlace) -> Share:
         """How the threads share the nests of a place. Outside of steps whose threads may keep rows, all threads share
         everything."""
         rows, number = at.rows, self.common.number
@@ -60,7 +60,7 @@ class Sharing:
             self._steps[rows] = made
         return self._steps[rows]
 
-    def shared(self, tile: Tile, at: Place) -> Shared:
+    def shared(self, tile: Tile, at: StatementPlace) -> Shared:
         """What the threads share of a nest: the turns of its `split`, or of its own rows."""
         if tile.split is None:
             return WHOLE
@@ -70,13 +70,13 @@ class Sharing:
         low, high = self.own(tile, at) if own else ("0", self.common.number(tile.split.size))
         return Shared(low, high, str(tile.unit))
 
-    def own(self, tile: Tile, at: Place) -> tuple[str, str]:
+    def own(self, tile: Tile, at: StatementPlace) -> tuple[str, str]:
         """The range of a nest's `own` loop that belongs to the rows of this thread."""
         kept, each = self.step(at), self.common.number(tile.each)
         low, high = (name if each == "1" else f"{name}*{each}" for name in (kept.low, kept.high))
         return low, high
 
-    def evenly(self, tile: Tile, at: Place, share: str) -> list[tuple[str, str, str, str]]:
+    def evenly(self, tile: Tile, at: StatementPlace, share: str) -> list[tuple[str, str, str, str]]:
         """Two calls of a nest for a share, each with a range of its `split` and one of its rows. In the first one, all
         shares have equally many pieces; in the second one, the pieces that are left, each share some of the rows."""
         assert tile.split is not None

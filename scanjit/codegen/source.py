@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from scanjit.codegen.names import imports
 from scanjit.records import record
-from scanjit.schedule.nests import Buffer, Names, Tile
+from scanjit.schedule.nests import Buffer, Correspondence, Tile
 from scanjit.show.identifiers import identifier
 from scanjit.types import Dimension
 
 
-class Rows(NamedTuple):
+class RowRange(NamedTuple):
     """How to call a function that goes over a range of rows (see `codegen.general`). There are `size` rows. If threads
     share the points of a row, `steps` has the bytes from one point to the next for each address, and `points` is the
     place of the number of points among the function's numbers. Otherwise `steps` is None."""
@@ -44,14 +44,14 @@ class Source:
     tile: Tile
     looks: bool
     table: tuple[Buffer | Dimension, ...] = ()
-    rows: Rows | None = None
+    rows: RowRange | None = None
 
     @property
     def digest(self) -> str:
         """The end of its name: functions that do the same have the same."""
         return self.name.rpartition("_")[2]
 
-    def called(self, names: Names, tile: Tile | None) -> Source:
+    def called(self, names: Correspondence, tile: Tile | None) -> Source:
         """The same function, called for a nest that is alike, and has this tile."""
         addresses = tuple((names.buffer(buffer), names.size(offset)) for buffer, offset in self.addresses)
         numbers = tuple(map(names.size, self.numbers))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from scanjit import types
-from scanjit.codegen.common import Common, Draft, Place, unused
+from scanjit.codegen.common import Common, Draft, StatementPlace, unused
 from scanjit.codegen.jobs import Jobs
 from scanjit.codegen.places import SYNC, SYNC_WORDS
 from scanjit.codegen.source import Parameters, Source
@@ -32,7 +32,7 @@ Portion = tuple[Statement, ...]
 """Statements that one function may run: a statement, or jobs that come one after the other."""
 
 
-class Statements:
+class StatementWriter:
     """Writes a function that runs statements, and those that it calls. A `whole` one has the functions of its jobs in
     its own source. One thread `alone` may run it."""
 
@@ -40,13 +40,13 @@ class Statements:
         self.common, self.draft = common, Draft(whole, alone)
         self.jobs = Jobs(common, self.draft)
 
-    def source(self, label: str, at: Place, counters: Sequence[str] = ()) -> Source:
+    def source(self, label: str, at: StatementPlace, counters: Sequence[str] = ()) -> Source:
         """The function, which takes the values of these counters."""
         lines, table = self.draft.text(self.common.table)
         calls, inside = tuple(self.draft.calls), self.draft.inside
         return Parameters().source(label, lines, [*at.parameters, *counters], calls, table=table, inside=inside)
 
-    def write(self, statements: Sequence[Statement], at: Place) -> None:
+    def write(self, statements: Sequence[Statement], at: StatementPlace) -> None:
         """Write statements, in order."""
         if not statements:
             self.draft.add(at, "pass")
@@ -59,7 +59,7 @@ class Statements:
             for statement in few:
                 self._statement(statement, at)
 
-    def _alike(self, portions: Sequence[Portion], at: Place) -> set[Portion]:
+    def _alike(self, portions: Sequence[Portion], at: StatementPlace) -> set[Portion]:
         """The portions that call the same functions as others, as for the layers of a stack."""
         found: dict[tuple[object, ...], list[Portion]] = {}
         for few in portions:
@@ -68,7 +68,7 @@ class Statements:
                 found.setdefault(tuple([self.jobs.outline(job, at) for job in jobs]), []).append(few)
         return {few for same in found.values() if len(same) > 1 for few in same}
 
-    def _statement(self, statement: Statement, at: Place) -> None:
+    def _statement(self, statement: Statement, at: StatementPlace) -> None:
         match statement:
             case Job():
                 self.jobs.write(statement, at)
@@ -89,13 +89,13 @@ class Statements:
 
     # ---- functions of their own --------------------------------------------------------------------------------------
 
-    def _portion(self, few: Portion, at: Place) -> None:
+    def _portion(self, few: Portion, at: StatementPlace) -> None:
         """Call a function that runs some of many statements: the time to compile one grows faster than its length."""
         name, table, counters = self._part(few, at)
         self.draft.add(at, f"{name}({', '.join([table, *at.parameters[1:], *counters])})")
 
-    def _part(self, few: Portion, at: Place) -> tuple[str, str, list[str]]:
-        def write(inner: Statements) -> None:
+    def _part(self, few: Portion, at: StatementPlace) -> tuple[str, str, list[str]]:
+        def write(inner: StatementWriter) -> None:
             for statement in few:
                 inner._statement(statement, replace(at, depth=0))
 
@@ -105,8 +105,8 @@ class Statements:
         self,
         label: str,
         statements: Sequence[Statement],
-        at: Place,
-        write: Callable[[Statements], None],
+        at: StatementPlace,
+        write: Callable[[StatementWriter], None],
         step: str = "",
         whole: bool = False,
     ) -> tuple[str, str, list[str]]:
@@ -118,7 +118,7 @@ class Statements:
         known: dict[Atom, str] = {}
         for atom, name in given.items():
             known[atom] = unused(name.rstrip("0123456789"), known.values())
-        inner = Statements(self.common.inside(known), whole, self.draft.alone)
+        inner = StatementWriter(self.common.inside(known), whole, self.draft.alone)
         write(inner)
         words = inner.draft.words()
         counters = [atom for atom, name in known.items() if name in words]
@@ -128,7 +128,7 @@ class Statements:
 
     # ---- loops -------------------------------------------------------------------------------------------------------
 
-    def _blocks(self, blocks: Blocks, at: Place) -> None:
+    def _blocks(self, blocks: Blocks, at: StatementPlace) -> None:
         """A loop over blocks of time."""
         number = self.common.number
         first, rows = self.common.counter(blocks.first, "first"), self.common.counter(blocks.count, "rows")
@@ -167,7 +167,7 @@ class Statements:
         lengths |= {s: s.time.size for s in blocks.suite if isinstance(s, Nest) and s.time is not None}
         return next((s for s in reversed(blocks.suite) if s in lengths and self.common.moves(lengths[s])), None)
 
-    def _if(self, choice: If, at: Place) -> None:
+    def _if(self, choice: If, at: StatementPlace) -> None:
         """The branch that is chosen."""
         runs = self.draft.fresh("runs")
         condition = self.common.address(choice.condition.buffer, choice.condition.offset, at)
@@ -178,12 +178,12 @@ class Statements:
         self.draft.add(at, "else:")
         self.write(choice.otherwise, at.inside)
 
-    def _apart(self, loop: TimeLoop, at: Place, whole: bool) -> None:
+    def _apart(self, loop: TimeLoop, at: StatementPlace, whole: bool) -> None:
         """Call a function that is a loop over time: one that has the functions of its nests in its source, or one that
         a thread runs alone."""
         alone, place = is_alone(loop), replace(at, depth=0)
 
-        def write(inner: Statements) -> None:
+        def write(inner: StatementWriter) -> None:
             inner.draft.alone |= alone
             if alone and whole:
                 inner._on_stack(loop, place)
@@ -201,12 +201,12 @@ class Statements:
             self.draft.add(at, f"{self.common.counter(loop.ran, 'ran')} = load_i64({self._ran_at(loop, at)})")
             self.jobs.meet(at)  # nobody may run the loop again before all have looked
 
-    def _ran_at(self, loop: TimeLoop, at: Place) -> str:
+    def _ran_at(self, loop: TimeLoop, at: StatementPlace) -> str:
         """Where it is written how many steps of a loop ran."""
         assert loop.count is not None
         return self.common.address(loop.count.buffer, 0, at)
 
-    def _on_stack(self, loop: TimeLoop, at: Place) -> None:
+    def _on_stack(self, loop: TimeLoop, at: StatementPlace) -> None:
         """A loop over time, with what only it uses on the stack."""
         common = self.common
         after_step: list[str] = []
@@ -231,7 +231,7 @@ class Statements:
         self._loop(loop, at, after_step)
         self.draft.add(at, *after_loop)
 
-    def _loop(self, loop: TimeLoop, at: Place, after: Sequence[str] = ()) -> None:
+    def _loop(self, loop: TimeLoop, at: StatementPlace, after: Sequence[str] = ()) -> None:
         """A loop over time; after each step, some lines."""
         step, number = self.common.counter(loop.step, "step"), self.common.number
         inside = replace(at, counted=True)
@@ -260,18 +260,18 @@ class Statements:
             self.jobs.meet(at, everybody=True)
         self.common.end([loop.step, loop.row])
 
-    def _count(self, loop: TimeLoop, step: Dimension, at: Place) -> None:
+    def _count(self, loop: TimeLoop, step: Dimension, at: StatementPlace) -> None:
         """Note how many steps were made before this one, if it is this loop whose steps are counted."""
         if (before := self.common.done.get(loop)) is not None:
             self.draft.add(at, f"count_steps(line, {self.common.number(before + step - loop.start)})")
 
-    def _step(self, loop: TimeLoop, at: Place) -> None:
+    def _step(self, loop: TimeLoop, at: StatementPlace) -> None:
         common, add = self.common, self.draft.add
         step, row = common.counter(loop.step, "step"), common.counter(loop.row, "row")
         add(at, f"{row} = {common.number(loop.total - 1)} - {step}" if loop.reverse else f"{row} = {step}")
         self.write(loop.suite, replace(at, rows=loop.own_rows or at.rows))
 
-    def _ends(self, loop: TimeLoop, step: str, at: Place) -> None:
+    def _ends(self, loop: TimeLoop, step: str, at: StatementPlace) -> None:
         """End the loop if its step says so."""
         if loop.count is None or loop.stop is None:
             return
@@ -279,13 +279,13 @@ class Statements:
         # Others may have come to later steps: then this is the number of one of these, or 0.
         self.draft.add(at, f"{ran} = {step} + 1", f"if peek_i64({stop}) == {ran}:", "    break")
 
-    def _unrolled(self, loop: TimeLoop, step: str, at: Place) -> None:
+    def _unrolled(self, loop: TimeLoop, step: str, at: StatementPlace) -> None:
         """All steps, or several an iteration, one after the other: calls of one function that is a step."""
         start, stop = self.common.number(loop.start), self.common.number(loop.start + loop.length)
         if loop.length == 0:
             self.draft.add(at, "pass")
             return
-        place = Place(rows=at.rows, team=at.team, counted=True)
+        place = StatementPlace(rows=at.rows, team=at.team, counted=True)
         write = lambda inner: inner._step(loop, place)
         name, table, counters = self._function("step", [loop], place, write, step)
 
@@ -316,7 +316,7 @@ class Statements:
 
     # ---- side by side ------------------------------------------------------------------------------------------------
 
-    def _beside(self, beside: Beside, at: Place) -> None:
+    def _beside(self, beside: Beside, at: StatementPlace) -> None:
         """Loops side by side: a function for each, which all threads call, or those of its team."""
         calls = [self._branch(branch, at) for branch in beside.branches]
         number, sync = self.common.number, self.common.address
@@ -330,9 +330,9 @@ class Statements:
             self.draft.add(at.inside, f"if {begin} <= thread < {begin} + {count}:", "    " + run)
         self.jobs.meet(at.inside)
 
-    def _branch(self, branch: Statement, at: Place) -> Callable[[str, str, str], str]:
+    def _branch(self, branch: Statement, at: StatementPlace) -> Callable[[str, str, str], str]:
         """Write a function that runs a branch; returns how it is called by a thread of so many, that meet there."""
-        place = Place(team=True, counted=at.counted)
+        place = StatementPlace(team=True, counted=at.counted)
         name, table, counters = self._function("branch", [branch], place, lambda inner: inner.write([branch], place))
 
         def call(thread: str, threads: str, sync: str) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from scanjit import errors, ir, types
 from scanjit.ir import ORIGINS, Node, as_node, is_number, is_symbol
 from scanjit.loops.structure import Mismatch, Tree, flatten, function_location
-from scanjit.loops.wrappers import Wrapper
+from scanjit.loops.wrappers import FunctionWrapper
 from scanjit.ops.chain import carries_gradient, differentiable
 from scanjit.ops.custom import CUSTOM, DerivativeRule
 from scanjit.ops.stretch import broadcast_to, full
@@ -78,7 +78,7 @@ def custom_vjp(fn: Callable[..., Any]) -> CustomVjp:
     return CustomVjp(fn)
 
 
-class CustomVjp(Wrapper):
+class CustomVjp(FunctionWrapper):
     """A function with a derivative of its own; made by `custom_vjp`.
 
     Examples

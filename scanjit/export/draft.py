@@ -50,7 +50,7 @@ class Surroundings(Protocol):
         """The name of the Python function of a graph, and the sizes that it takes after its inputs."""
 
 
-class Draft:
+class NumPyDraft:
     """The statements of one function, which compute nodes.
 
     Parameters
@@ -309,7 +309,7 @@ def _arguments(roles: Roles) -> list[str]:
     return ["state"] * roles.carries + ["row"] * roles.sequences
 
 
-def names_of_sizes(draft: Draft, nodes: Iterable[tuple[Node, str]]) -> list[tuple[str, Any]]:
+def names_of_sizes(draft: NumPyDraft, nodes: Iterable[tuple[Node, str]]) -> list[tuple[str, Any]]:
     """Give names to the sizes of arguments. Returns the sizes that must still be checked: (text, dimension)."""
     rest: list[tuple[str, Any]] = []
     for node, name in nodes:

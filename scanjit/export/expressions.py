@@ -21,7 +21,7 @@ from scanjit.show.operators import ATOM, INFIX, UNARY, Text, infix, matrix_produ
 from scanjit.types import Dimension
 
 
-class Context(Protocol):
+class Enclosing(Protocol):
     """The function around an expression, as far as the expression needs it."""
 
     def value(self, node: Node) -> Text:
@@ -43,10 +43,10 @@ class Context(Protocol):
         """The name of a function that is copied into the module."""
 
 
-Writer = Callable[[Context, Node], Text]
+Writer = Callable[[Enclosing, Node], Text]
 
 
-def expression(draft: Context, node: Node) -> Text:
+def expression(draft: Enclosing, node: Node) -> Text:
     """The value of an op as text.
 
     Raises
@@ -119,7 +119,7 @@ def dtype_text(dtype: np.dtype) -> str:
     return _type_name(dtype)
 
 
-def operands(draft: Context, node: Node) -> list[Text]:
+def operands(draft: Enclosing, node: Node) -> list[Text]:
     """The operands of an elementwise op. A known number beside others of its dtype is written as Python's own."""
     nodes = node.operands
     known = [_number(x, node) for x in nodes]
@@ -145,7 +145,7 @@ def _number(x: Node, node: Node) -> np.ndarray | None:
 # ---- elementwise -----------------------------------------------------------------------------------------------------
 
 
-def _cast(draft: Context, node: Node) -> Text:
+def _cast(draft: Enclosing, node: Node) -> Text:
     (x,), dtype = node.operands, node.params["dtype"]
     if x.type.kind.floating and kind_of(dtype).integral:
         function = draft.copied("scanjit.ops.elementwise", "_cast_reference", "to_integers")
@@ -153,24 +153,24 @@ def _cast(draft: Context, node: Node) -> Text:
     return Text(f"{draft.value(x).within(ATOM)}.astype({dtype_text(dtype)})", ATOM)
 
 
-def _pow(draft: Context, node: Node) -> Text:
+def _pow(draft: Enclosing, node: Node) -> Text:
     if node.type.kind.floating:
         return infix(node.op, *operands(draft, node))
     function = draft.copied("scanjit.ops.elementwise", "_pow_reference", "integer_power")
     return call(function, *(draft.value(x).text for x in node.operands))
 
 
-def _clip(draft: Context, node: Node) -> Text:
+def _clip(draft: Enclosing, node: Node) -> Text:
     x, low, high = (x.text for x in operands(draft, node))
     return Text(f"np.minimum(np.maximum({x}, {low}), {high})", ATOM)
 
 
-def _log_sigmoid(draft: Context, node: Node) -> Text:
+def _log_sigmoid(draft: Enclosing, node: Node) -> Text:
     function = draft.copied("scanjit.ops.special", "softplus")
     return Text(f"-{function}(-{draft.value(node.args[0]).within(UNARY + 1)})", UNARY)
 
 
-def _rounded(draft: Context, node: Node) -> Text:
+def _rounded(draft: Enclosing, node: Node) -> Text:
     x = draft.value(node.args[0])
     name = "rint" if node.op is ROUND else node.op.name
     return x if node.type.kind.integral else call(f"np.{name}", x.text)
@@ -179,7 +179,7 @@ def _rounded(draft: Context, node: Node) -> Text:
 # ---- reductions and products -----------------------------------------------------------------------------------------
 
 
-def _reduced(draft: Context, node: Node) -> Text:
+def _reduced(draft: Enclosing, node: Node) -> Text:
     x, axes = draft.value(node.args[0]), node.params["axes"]
     if len(axes) == node.args[0].ndim and axes:
         arguments = []
@@ -194,11 +194,11 @@ def _reduced(draft: Context, node: Node) -> Text:
     return Text(f"{x.within(ATOM)}.{name}({', '.join(arguments)})", ATOM)
 
 
-def _position(draft: Context, node: Node) -> Text:
+def _position(draft: Enclosing, node: Node) -> Text:
     return call(f"np.{node.op.name}", draft.value(node.args[0]).text, f"axis={node.params['axis']}")
 
 
-def _contract(draft: Context, node: Node) -> Text:
+def _contract(draft: Enclosing, node: Node) -> Text:
     a, b = (draft.value(x) for x in node.operands)
     labels = [node.params[name] for name in ("left", "right", "out")]
     letters = subscripts("a", *labels)
@@ -207,7 +207,7 @@ def _contract(draft: Context, node: Node) -> Text:
     return matrix_product(a, b, *labels) or call("np.einsum", repr(letters), a.text, b.text)
 
 
-def _determinant(draft: Context, node: Node) -> Text:
+def _determinant(draft: Enclosing, node: Node) -> Text:
     x = draft.value(node.args[0]).text
     part = {"det": "np.linalg.det({})", "logabsdet": "np.linalg.slogdet({})[1]", "det_sign": "np.linalg.slogdet({})[0]"}
     return call("np.asarray", part[node.op.name].format(x), dtype_text(node.dtype))
@@ -216,7 +216,7 @@ def _determinant(draft: Context, node: Node) -> Text:
 # ---- shapes ----------------------------------------------------------------------------------------------------------
 
 
-def _dimshuffle(draft: Context, node: Node) -> Text:
+def _dimshuffle(draft: Enclosing, node: Node) -> Text:
     (x,), order = node.operands, node.params["order"]
     kept = [axis for axis in order if axis is not None]
     dropped = [axis for axis in range(x.ndim) if axis not in kept]
@@ -235,7 +235,7 @@ def _dimshuffle(draft: Context, node: Node) -> Text:
     return text.indexed([":" if axis is not None else "None" for axis in order]) if None in order else text
 
 
-def _broadcast(draft: Context, node: Node) -> Text:
+def _broadcast(draft: Enclosing, node: Node) -> Text:
     (x,) = node.operands
     shape, value = draft.shape(node.type.shape), constant_value(x)
     if value is not None and not value.ndim:
@@ -245,7 +245,7 @@ def _broadcast(draft: Context, node: Node) -> Text:
     return call("np.broadcast_to", draft.value(x).text, shape)
 
 
-def _slice(draft: Context, node: Node) -> Text:
+def _slice(draft: Enclosing, node: Node) -> Text:
     plain = _plain_slice(draft, node, ())
     if plain is not None:
         return plain
@@ -253,7 +253,7 @@ def _slice(draft: Context, node: Node) -> Text:
     return call(window, draft.value(node.args[0]).text, *(draft.shape(p[key]) for key in ("start", "length", "step")))
 
 
-def _plain_slice(draft: Context, node: Node, dropped: Sequence[int]) -> Text | None:
+def _plain_slice(draft: Enclosing, node: Node, dropped: Sequence[int]) -> Text | None:
     """Python's slice, where it is certain that nothing lies outside; `dropped` axes are indexed by numbers."""
     (x,), p = node.operands, node.params
     with types.collecting() as found:
@@ -285,21 +285,21 @@ def _holds(item: types.Condition) -> bool:
     return operator.eq(difference, 0) if item.kind == "==" else types.not_negative(difference)
 
 
-def _set_slice(draft: Context, node: Node) -> Text:
+def _set_slice(draft: Enclosing, node: Node) -> Text:
     x, value = (draft.value(one).text for one in node.operands)
     return call(draft.helper("set_window"), x, value, *(draft.shape(node.params[k]) for k in ("start", "step")))
 
 
-def _reshape(draft: Context, node: Node) -> Text:
+def _reshape(draft: Enclosing, node: Node) -> Text:
     return Text(f"{draft.value(node.args[0]).within(ATOM)}.reshape({draft.shape(node.params['shape'])})", ATOM)
 
 
-def _concatenate(draft: Context, node: Node) -> Text:
+def _concatenate(draft: Enclosing, node: Node) -> Text:
     parts = ", ".join(draft.value(x).text for x in node.operands)
     return call("np.concatenate", f"[{parts}]", f"axis={node.params['axis']}")
 
 
-def _windows(draft: Context, node: Node) -> Text:
+def _windows(draft: Enclosing, node: Node) -> Text:
     function = draft.copied("scanjit.ops.windows", "_reference", "windows")
     p = node.params
     given = [f"axes={p['axes']}", f"size={draft.shape(p['size'])}", f"step={p['step']}", f"dilation={p['dilation']}"]
@@ -309,7 +309,7 @@ def _windows(draft: Context, node: Node) -> Text:
 # ---- indexing, probes ------------------------------------------------------------------------------------------------
 
 
-def _indexed(draft: Context, node: Node) -> Text:
+def _indexed(draft: Enclosing, node: Node) -> Text:
     first = 1 if node.op is GATHER else 2
     given = [draft.value(x).text for x in node.operands]
     index = ", ".join(given[first:]) + ","
@@ -317,11 +317,11 @@ def _indexed(draft: Context, node: Node) -> Text:
     return call(draft.helper(node.op.name), *given[:first], f"({index})", *params)
 
 
-def _print(draft: Context, node: Node) -> Text:
+def _print(draft: Enclosing, node: Node) -> Text:
     return call(draft.helper("printed"), draft.value(node.args[0]).text, repr(node.params["message"]))
 
 
-def _assert(draft: Context, node: Node) -> Text:
+def _assert(draft: Enclosing, node: Node) -> Text:
     given = [draft.value(x).text for x in node.operands]
     return call(draft.helper("make_sure"), *given, repr(node.params["message"]))
 
@@ -329,7 +329,7 @@ def _assert(draft: Context, node: Node) -> Text:
 # ---- the table -------------------------------------------------------------------------------------------------------
 
 
-def _of_operand(write: Callable[[Context, Text], Text]) -> Writer:
+def _of_operand(write: Callable[[Enclosing, Text], Text]) -> Writer:
     """An op of which the text depends on its operand alone."""
     return lambda draft, node: write(draft, draft.value(node.args[0]))
 

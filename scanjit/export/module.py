@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors, types
-from scanjit.export.draft import Draft, names_of_sizes
+from scanjit.export.draft import NumPyDraft, names_of_sizes
 from scanjit.export.expressions import ML_DTYPES, dtype_text
 from scanjit.export.harvest import Harvest
 from scanjit.ir import Graph, Node, declared
@@ -86,7 +86,7 @@ class Module:
             names: set[str] = set()
             labels = [*arguments, *["value"] * (len(graph.inputs) - len(arguments))]
             given = {node: self.unused(label, names) for node, label in zip(graph.inputs, labels, strict=True)}
-            draft = Draft(self, given)
+            draft = NumPyDraft(self, given)
             results = draft.compute(list(outputs))
             text = [f"def {name}({', '.join([*given.values(), *draft.wanted.values()])}):"]
             text += [f"    {line}" for line in draft.lines]
@@ -129,7 +129,7 @@ class Module:
         graph = self.called.graph
         names: set[str] = set()
         given = {node: self.unused(node.name or "x", names) for node in graph.inputs}
-        draft = Draft(self, given)
+        draft = NumPyDraft(self, given)
         for node, name in given.items():
             taken = declared(node)
             known = tuple(dim if isinstance(dim, int) else None for dim in taken.shape)
@@ -150,7 +150,7 @@ class Module:
         text = [signature, f'    """{self._summary(list(given.items()))}"""']
         return "\n".join([*text, '    with np.errstate(all="ignore"):', *(f"        {line}" for line in lines)])
 
-    def _check_sizes(self, draft: Draft, rest: list[tuple[str, Any]]) -> None:
+    def _check_sizes(self, draft: NumPyDraft, rest: list[tuple[str, Any]]) -> None:
         """Check sizes that occur twice. Solve for a size that occurs only inside another one, as n in `2 * n`."""
         for text, dim in rest:
             unknown = {atom for atom in types.atoms(dim) if atom not in draft.sizes}
@@ -164,7 +164,7 @@ class Module:
             if not unknown:
                 draft.lines.append(f"{self.helper('equal')}({text}, {draft.dim(dim)}, {'the sizes of ' + text!r})")
 
-    def _returning(self, draft: Draft, results: list[str]) -> list[str]:
+    def _returning(self, draft: NumPyDraft, results: list[str]) -> list[str]:
         """The statements of a draft, then those that update variables, then the `return`."""
         graph = self.called.graph
         count = len(graph.outputs)

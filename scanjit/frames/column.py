@@ -11,7 +11,7 @@ import numpy as np
 from scanjit import errors
 from scanjit.batching import vmap
 from scanjit.config import config
-from scanjit.frames.rows import Rows, check_columns, named, numbers, opened, rows_of
+from scanjit.frames.rows import SeriesRows, check_columns, named, numbers, opened, rows_of
 from scanjit.frames.series import series_ids, with_columns
 from scanjit.ir import Node
 from scanjit.loops import scan as loop
@@ -113,7 +113,7 @@ def _states(
 
 
 def _run(
-    program: Jitted[..., Any], rows: Rows, columns: Sequence[np.ndarray], begin: Sequence[np.ndarray]
+    program: Jitted[..., Any], rows: SeriesRows, columns: Sequence[np.ndarray], begin: Sequence[np.ndarray]
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Each output, by the rows of the frame; and the states of the groups after their last row."""
     found: list[np.ndarray] = []

@@ -11,7 +11,7 @@ import numpy as np
 from scanjit import errors
 
 
-class Rows(NamedTuple):
+class SeriesRows(NamedTuple):
     """The rows of a frame, by series. Series are numbered as they first appear in the frame.
 
     `order` has the rows of the first series in the order of time, then those of the second one, and so on. `starts` and
@@ -66,7 +66,7 @@ def check_columns(frame: Any, names: Sequence[str]) -> None:
             )
 
 
-def rows_of(frame: Any, ids: Sequence[str], time: str | None) -> Rows:
+def rows_of(frame: Any, ids: Sequence[str], time: str | None) -> SeriesRows:
     """The rows of each series. Without the name of a time, they are in order as they stand."""
     check_columns(frame, [*ids, *([] if time is None else [time])])
     for name in ids:
@@ -74,7 +74,7 @@ def rows_of(frame: Any, ids: Sequence[str], time: str | None) -> Rows:
     firsts, series = np.unique(_topmost(frame, ids), return_inverse=True)
     order = np.argsort(series, kind="stable") if time is None else _by_time(frame, ids, time, series)
     lengths = np.bincount(series, minlength=len(firsts))
-    return Rows(order, np.cumsum(lengths) - lengths, lengths, firsts)
+    return SeriesRows(order, np.cumsum(lengths) - lengths, lengths, firsts)
 
 
 def _topmost(frame: Any, ids: Sequence[str]) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from scanjit import errors
 from scanjit.config import config
-from scanjit.frames.rows import Rows, check_columns, named, narwhals, numbers, opened, rows_of
+from scanjit.frames.rows import SeriesRows, check_columns, named, narwhals, numbers, opened, rows_of
 from scanjit.optimize import Result
 
 SHOWN = ("fun", "nit", "nfev", "status", "message")
@@ -108,7 +108,9 @@ class Batch:
     Batch of 2 series of up to 2 steps: sold
     """
 
-    def __init__(self, keys: Any, id_columns: Sequence[str], rows: Rows, arrays: Mapping[str, np.ndarray]) -> None:
+    def __init__(
+        self, keys: Any, id_columns: Sequence[str], rows: SeriesRows, arrays: Mapping[str, np.ndarray]
+    ) -> None:
         self._keys, self._id_columns, self._rows, self._arrays = keys, list(id_columns), rows, dict(arrays)
         self.lengths = rows.lengths
         self.ids = series_ids(keys, self._id_columns, rows)
@@ -193,17 +195,17 @@ def with_columns(frame: Any, columns: Mapping[str, np.ndarray]) -> Any:
     return frame.with_columns(made).to_native()
 
 
-def series_ids(frame: Any, ids: Sequence[str], rows: Rows) -> list[Any]:
+def series_ids(frame: Any, ids: Sequence[str], rows: SeriesRows) -> list[Any]:
     """The id of each series."""
     found = frame[rows.firsts, list(ids)]
     return found[ids[0]].to_list() if len(ids) == 1 else found.rows()
 
 
-def _longest(rows: Rows) -> int:
+def _longest(rows: SeriesRows) -> int:
     return int(rows.lengths.max(initial=0))
 
 
-def _padded(column: np.ndarray, rows: Rows, pad: float) -> np.ndarray:
+def _padded(column: np.ndarray, rows: SeriesRows, pad: float) -> np.ndarray:
     floats = np.issubdtype(column.dtype, np.floating)
     dtype = column.dtype if floats or not np.isnan(pad) else np.dtype(config.floatX)
     steps = _longest(rows)

@@ -12,7 +12,7 @@ from scanjit import types
 from scanjit.ir import INPUT
 from scanjit.library.header import C_TYPES
 from scanjit.library.layout import LINE_BYTES, LayoutWriter, listed, nbytes
-from scanjit.library.model import Level, Model
+from scanjit.library.model import Level, LibraryModel
 from scanjit.library.status import codes
 from scanjit.runtime.table import STATUS_WORDS
 from scanjit.types import Dimension
@@ -120,7 +120,7 @@ class _Copy(NamedTuple):
     nbytes: Dimension
 
 
-def level_text(model: Model, level: Level) -> str:
+def level_text(model: LibraryModel, level: Level) -> str:
     """All functions of one level."""
     return _CallWriter(model, level).text()
 
@@ -128,7 +128,7 @@ def level_text(model: Model, level: Level) -> str:
 class _CallWriter:
     """Writes the functions of one level."""
 
-    def __init__(self, model: Model, level: Level) -> None:
+    def __init__(self, model: LibraryModel, level: Level) -> None:
         self.model, self.level = model, level
         self.tables = [stage.layout.table for stage in level.stages]
         self.at, self.face = LayoutWriter(model, level), model.interface

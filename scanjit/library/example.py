@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from scanjit import types
 from scanjit.library.header import c_type
-from scanjit.library.model import Array, Interface, Model
+from scanjit.library.model import Array, Interface, LibraryModel
 from scanjit.types import Dimension
 
 _TEXT = """\
@@ -51,7 +51,7 @@ int main(void)
 """
 
 
-def example(model: Model) -> str:
+def example(model: LibraryModel) -> str:
     """The text of the example."""
     face, name = model.interface, model.interface.name
     inputs = [each for each in face.inputs if each.atom is None]

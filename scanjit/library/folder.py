@@ -8,7 +8,7 @@ from pathlib import Path
 from scanjit.library import build, web
 from scanjit.library.example import example
 from scanjit.library.header import header
-from scanjit.library.model import Model, interface, level
+from scanjit.library.model import LibraryModel, interface, level
 from scanjit.library.readme import readme
 from scanjit.library.rust import rust
 from scanjit.library.shim import shim
@@ -40,7 +40,7 @@ def write(
     if kind == "wheel":
         check_dtypes(face)
     levels = [level(face, graph, label, target, threads) for label, target in targets.items()]
-    model = Model(face, graph, levels, threads)
+    model = LibraryModel(face, graph, levels, threads)
     texts = {f"{name}.c": shim(model), f"{name}.h": header(model), "example.c": example(model)}
     texts[f"{name}.rs"] = rust(face)
     data = {label: held for held, label in model.data.items()}

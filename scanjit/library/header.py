@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scanjit.library.model import Array, Interface, Model
+from scanjit.library.model import Array, Interface, LibraryModel
 from scanjit.library.status import FIRST_CHECK, STATUSES
 
 C_TYPES = {
@@ -81,7 +81,7 @@ int {name}_{call}_parallel(const {name}_sizes *sizes, const {name}_inputs *input
 """
 
 
-def header(model: Model) -> str:
+def header(model: LibraryModel) -> str:
     """The text of the header."""
     face, name = model.interface, model.interface.name
     guard = name.upper()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from scanjit import types
 from scanjit.codegen.places import SYNC_WORDS
 from scanjit.library.dims import Sizes, number
-from scanjit.library.model import Array, Level, Model
+from scanjit.library.model import Array, Level, LibraryModel
 from scanjit.library.refusals import bounded
 from scanjit.library.status import FIRST_CHECK
 from scanjit.runtime.sizes import Check
@@ -77,7 +77,7 @@ class LayoutWriter:
     sync_at, sync_bytes : where threads meet.
     """
 
-    def __init__(self, model: Model, level: Level) -> None:
+    def __init__(self, model: LibraryModel, level: Level) -> None:
         self.model, self.level = model, level
         self.end = f"_{level.label}" if level.label else ""
         face = model.interface

@@ -88,7 +88,7 @@ class Interface:
 
 
 @record
-class Stage:
+class StageCall:
     """A stage of a program: how it is called, the symbol of its main function, and the nodes that may report an index
     out of bounds."""
 
@@ -113,7 +113,7 @@ class Level:
 
     label: str
     target: Target
-    stages: list[Stage]
+    stages: list[StageCall]
     recipe: Recipe
     decided: Mapping[Atom, int]
     leaves: list[Node]
@@ -131,7 +131,7 @@ class Level:
 
 
 @record
-class Model:
+class LibraryModel:
     """A function as a library: its interface, its levels (the best one last), and its data: the values of constants and
     of shared variables that it does not update."""
 
@@ -235,7 +235,7 @@ def level(interface: Interface, graph: FunctionGraph, label: str, target: Target
         arity = {source.name: source.arity for source in functions}
         wanted = [(each.text, each.name, {callee: arity[callee] for callee in each.calls}) for each in functions]
         units = kernels.units(wanted, target)
-    stages: list[Stage] = []
+    stages: list[StageCall] = []
     for number, (stage, found) in enumerate(zip(made.stages, recipe.stages, strict=True)):
         symbol = "_".join(
             [f"{interface.name}_program", *([label] if label else []), *([str(number)] if number else [])]
@@ -248,7 +248,7 @@ def level(interface: Interface, graph: FunctionGraph, label: str, target: Target
             if argument < len(leaves) and leaves[argument].op is SHARED and leaves[argument] not in changing
         }
         layout = _for_threads(prepared(stage, {**interface.fixed, **decisions}, constant), threads)
-        stages.append(Stage(layout, symbol, stage.program.codes))
+        stages.append(StageCall(layout, symbol, stage.program.codes))
     return Level(label, target, stages, recipe, decisions, leaves, list(units.values()))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from scanjit.codegen.generate import generate
 from scanjit.runtime.emulation import emulate
-from scanjit.runtime.front import Made
+from scanjit.runtime.front import MadeStage
 from scanjit.runtime.layout import Layout
 from scanjit.runtime.sized import sized
 from scanjit.schedule.nests import Buffer, Lifetime, Program, Ref
@@ -20,7 +20,7 @@ MOST_BYTES = 2**26
 """More is computed in each call: the emulation of a larger machine's packs would take minutes."""
 
 
-def prepared(made: Made, fixed: Mapping[Atom, int], values: Mapping[int, np.ndarray]) -> Layout:
+def prepared(made: MadeStage, fixed: Mapping[Atom, int], values: Mapping[int, np.ndarray]) -> Layout:
     """The layout of a program in which the results of statements that run once are constants. It is the program's own
     if these depend on a size of the call.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from scanjit.library.header import described
-from scanjit.library.model import Model
+from scanjit.library.model import LibraryModel
 
 _TEXT = """\
 # {name}
@@ -46,7 +46,7 @@ Memory of a call: `{name}_workspace(sizes)` bytes, which the caller gives. The s
 """
 
 
-def readme(model: Model, objects: Mapping[str, int], needed: Sequence[str], stacks: Sequence[int | None]) -> str:
+def readme(model: LibraryModel, objects: Mapping[str, int], needed: Sequence[str], stacks: Sequence[int | None]) -> str:
     """The text of the README."""
     face = model.interface
     rows = [f"| argument | `{each.name}` | {described(each)} |" for each in face.inputs]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from scanjit.library.call import level_text
 from scanjit.library.dims import HELPERS
-from scanjit.library.model import Level, Model
+from scanjit.library.model import Level, LibraryModel
 from scanjit.library.status import FIRST_CHECK, STATUSES, failures, unmet
 
 _HEAD = """\
@@ -109,7 +109,7 @@ _TESTED = {"x86-64-v2": 2, "x86-64-v3": 3, "x86-64-v4": 4}
 """The levels of x86-64 that not all of its processors have."""
 
 
-def shim(model: Model) -> str:
+def shim(model: LibraryModel) -> str:
     """The text of the C file."""
     face = model.interface
     texts = [level_text(model, level) for level in model.levels]
@@ -139,7 +139,7 @@ def _tests(level: Level) -> int:
     return _TESTED.get(level.target.name, 0) if level.target.is_x86 else 0
 
 
-def _public(model: Model) -> str:
+def _public(model: LibraryModel) -> str:
     """The functions that others call: each calls that of the best level whose instructions this processor has."""
     face = model.interface
     given = {"name": face.name, "guard": face.guard, "call": face.call}
@@ -155,7 +155,7 @@ def _public(model: Model) -> str:
     return "\n".join(parts)
 
 
-def _chosen(model: Model, body: Callable[[str], str], none: str) -> str:
+def _chosen(model: LibraryModel, body: Callable[[str], str], none: str) -> str:
     """Lines that do what `body` says for the end of a level's names, for the best level that this processor has."""
     lines: list[str] = []
     for level in reversed(model.levels):
@@ -166,7 +166,7 @@ def _chosen(model: Model, body: Callable[[str], str], none: str) -> str:
     return "\n".join([*lines, f"    return {none};"])
 
 
-def _state(model: Model) -> str:
+def _state(model: LibraryModel) -> str:
     """The functions of the state."""
     face = model.interface
     if not face.state:
@@ -179,7 +179,7 @@ def _state(model: Model) -> str:
     return _STATE.format(name=face.name, guard=face.guard, lines="\n".join(copies))
 
 
-def _error(model: Model) -> str:
+def _error(model: LibraryModel) -> str:
     """The function that says what a status means."""
     face = model.interface
     meanings = [(f"{face.guard}_{word}", text) for word, _, text in STATUSES]

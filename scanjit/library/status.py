@@ -1,7 +1,7 @@
 """What functions of a library return."""
 
 from scanjit.ir import Node
-from scanjit.library.model import Model
+from scanjit.library.model import LibraryModel
 from scanjit.runtime.sizes import Check
 
 STATUSES = (
@@ -19,12 +19,12 @@ FIRST_CHECK = -100
 """The status of the first condition on sizes that does not hold; the second one is one less."""
 
 
-def failures(model: Model) -> list[str]:
+def failures(model: LibraryModel) -> list[str]:
     """What the statuses above 0 mean: the first is that of status 1."""
     return list(dict.fromkeys(_failed(node) for level in model.levels for node in level.codes))
 
 
-def codes(model: Model, nodes: tuple[Node, ...]) -> list[int]:
+def codes(model: LibraryModel, nodes: tuple[Node, ...]) -> list[int]:
     """The status for each code that a program reports."""
     texts = failures(model)
     return [texts.index(_failed(node)) + 1 for node in nodes]

@@ -14,7 +14,7 @@ from scanjit.errors import ArgumentError
 from scanjit.export.harvest import Harvest
 from scanjit.export.module import nested
 from scanjit.ir import declared
-from scanjit.library.model import Array, Interface, Model
+from scanjit.library.model import Array, Interface, LibraryModel
 from scanjit.target import Target
 from scanjit.types import Atom, Dimension
 
@@ -86,7 +86,7 @@ def check_dtypes(face: Interface) -> None:
             )
 
 
-def wheel(model: Model, library: Path, name: str, target: Target) -> Path:
+def wheel(model: LibraryModel, library: Path, name: str, target: Target) -> Path:
     """Write a wheel beside the library that goes into it; its path."""
     info = f"{name}-{VERSION}.dist-info"
     tag = f"py3-none-{_platform(target)}"
@@ -124,7 +124,7 @@ def _platform(target: Target) -> str:
     raise ArgumentError("there is no Python for this target", got=target.triple, where="")
 
 
-def module(model: Model, file: str) -> str:
+def module(model: LibraryModel, file: str) -> str:
     """The text of the module."""
     face, graph, name = model.interface, model.graph, model.interface.name
     harvest = Harvest({name, "np", "ctypes", "threading", "Path", "variables", *(each.name for each in face.inputs)})
@@ -162,7 +162,7 @@ def _field(each: Array) -> str:
     return _FIELDS.get(each.dtype.name, each.dtype.name)
 
 
-def _lines(model: Model, copied: Mapping[str, str]) -> list[str]:
+def _lines(model: LibraryModel, copied: Mapping[str, str]) -> list[str]:
     """The lines of the function."""
     face, graph, name = model.interface, model.graph, model.interface.name
     lines: list[str] = []

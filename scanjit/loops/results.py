@@ -17,7 +17,7 @@ Several = tuple[Tensor, ...] | list[Tensor]
 """What a step with several outputs returns."""
 
 
-class Step(Protocol[R]):
+class StepCallable(Protocol[R]):
     """A step, as `Callable[..., R]`. Jedi matches no function with a class of ours: it then completes what any of the
     overloads gives, also where it cannot tell what a step returns, such as a lambda."""
 
@@ -39,7 +39,7 @@ class Loop(Protocol[P]):
     @overload
     def __call__(self, /, fn: Callable[..., tuple[Several, Until]], *args: P.args, **named: P.kwargs) -> list[Node]: ...
     @overload
-    def __call__(self, /, fn: Step[S | tuple[S, Until]], *args: P.args, **named: P.kwargs) -> S: ...
+    def __call__(self, /, fn: StepCallable[S | tuple[S, Until]], *args: P.args, **named: P.kwargs) -> S: ...
 
 
 def loop(function: Callable[Concatenate[Callable[..., Any], P], Any]) -> Loop[P]:

@@ -22,14 +22,14 @@ from typing import Any
 _COPY = "pickled_function"
 
 
-class Wrapper(ABC):
+class FunctionWrapper(ABC):
     """The base class of objects that replace a function. They take its name and docstring by
     `functools.update_wrapper`."""
 
     __qualname__: str
     __module__: str
 
-    def __init__(self, maker: Callable[..., Wrapper], fn: Callable[..., Any], *options: Any) -> None:
+    def __init__(self, maker: Callable[..., FunctionWrapper], fn: Callable[..., Any], *options: Any) -> None:
         this: Any = self  # (type checkers take only functions for wrappers)
         functools.update_wrapper(this, fn)
         self._made = maker, fn, options
@@ -60,13 +60,13 @@ class Wrapper(ABC):
         return None
 
 
-def _again(maker: Callable[..., Wrapper], fn: Any, options: tuple[Any, ...]) -> Any:
+def _again(maker: Callable[..., FunctionWrapper], fn: Any, options: tuple[Any, ...]) -> Any:
     """Unpickle: the object that exists under the function's name, or a new one made with the same options."""
     name = getattr(fn, "__qualname__", "")
     if name.endswith(f".{_COPY}"):
         name = name.removesuffix(f".{_COPY}")
         owner = _found(fn.__module__, name)
-        if isinstance(owner, Wrapper) and owner.pickled_function is fn:
+        if isinstance(owner, FunctionWrapper) and owner.pickled_function is fn:
             return owner
         fn.__qualname__ = name
     return maker(fn, *options)

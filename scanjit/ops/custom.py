@@ -9,7 +9,7 @@ from scanjit.ops.batch import batch_graph
 from scanjit.ops.chain import transposed
 from scanjit.ops.stretch import all_over_batch, or_zeros, over_batch
 from scanjit.records import record
-from scanjit.signatures import Rule
+from scanjit.signatures import OpFunction
 from scanjit.types import Dimension
 
 
@@ -49,7 +49,7 @@ class _OverBatch(DerivativeRule):
 
     def _of_one(
         self,
-        rule: Rule[Sequence[Node | None] | None],
+        rule: OpFunction[Sequence[Node | None] | None],
         derivatives: Sequence[Node | None],
         results: Sequence[Node],
         arguments: Sequence[Node],

@@ -16,7 +16,7 @@ from scanjit.ops.parts import Part, is_complex, joined, minus, parts, plus, time
 from scanjit.ops.samples import FLOATS, INTS, sample
 from scanjit.ops.stretch import broadcast_to, constant_value, full, zeros_like
 from scanjit.ops.view import DIMSHUFFLE
-from scanjit.signatures import Array, DType, Parameter, Rule, Samples
+from scanjit.signatures import Array, DType, OpFunction, Parameter, Samples
 from scanjit.symbol import TensorLike
 from scanjit.types import Dimension, Type
 
@@ -53,8 +53,8 @@ class Elementwise(Op):
         self,
         name: str,
         *,
-        lower: str | Rule[str],
-        result: str | Rule[Parameter] = "same",
+        lower: str | OpFunction[str],
+        result: str | OpFunction[Parameter] = "same",
         takes: str = "bif",
         bools: bool = True,
         formula: str | None = None,
@@ -226,7 +226,7 @@ def _cast_reference(x: Array, *, dtype: DType) -> Array:
     return np.where(inside, np.where(inside, whole, 0.0).astype(np.int64), edge).astype(dtype)
 
 
-def _bool_or(boolean: str, number: str) -> Rule[str]:
+def _bool_or(boolean: str, number: str) -> OpFunction[str]:
     """A lowering with a different expression for bools, which are masks in generated code."""
     return lambda dtype, *_: boolean if kind_of(dtype).is_mask else number
 
@@ -570,7 +570,7 @@ CLIP: Elementwise = Elementwise(
 
 
 def _comparison(
-    name: str, sign: str, of_bools: str, reference: Rule[Parameter], of_complex: Rule[Node] | None = None
+    name: str, sign: str, of_bools: str, reference: OpFunction[Parameter], of_complex: OpFunction[Node] | None = None
 ) -> Elementwise:
     return Elementwise(
         name,
@@ -582,7 +582,7 @@ def _comparison(
     )
 
 
-def _of_each(op: Elementwise, join: Elementwise) -> Rule[Node]:
+def _of_each(op: Elementwise, join: Elementwise) -> OpFunction[Node]:
     """An op on complex numbers that compares or asks: its answers for both parts, joined."""
     return lambda *operands: join(*(op(*(z.args[i] for z in operands)) for i in (0, 1)))
 
@@ -606,7 +606,7 @@ LEFT_SHIFT = Elementwise("left_shift", lower="{0} << {1}", takes="i", reference=
 RIGHT_SHIFT = Elementwise("right_shift", lower="{0} >> {1}", takes="i", reference=np.right_shift, domain=_SHIFTED)
 
 
-def _question(name: str, reference: Rule[Parameter]) -> Elementwise:
+def _question(name: str, reference: OpFunction[Parameter]) -> Elementwise:
     """Whether a number is something; a complex number is if one of its parts is."""
     op: Elementwise = Elementwise(
         name,
@@ -662,7 +662,7 @@ def _complex_arctanh(z: Node) -> Node:
     return COMPLEX(where(x < 0, -real, real), 0.5 * ARCTAN2(2 * y, (1 - size) * (1 + size) - y * y))
 
 
-def _turned(function: Rule[Node]) -> Rule[Node]:
+def _turned(function: OpFunction[Node]) -> OpFunction[Node]:
     """`-1j * function(1j * z)`, with the signs of zeros."""
 
     def turned(z: Node) -> Node:
@@ -691,7 +691,7 @@ def _expm1_cos(x: Node, y: Node) -> Node:
     return EXPM1(x) * COS(y) - 2 * (half * half)
 
 
-_OF_COMPLEX: dict[str, Rule[Node]] = {
+_OF_COMPLEX: dict[str, OpFunction[Node]] = {
     "sqrt": _complex_sqrt,
     "exp": _complex_exp,
     "exp2": lambda z: EXP(z * math.log(2)),
@@ -719,7 +719,7 @@ _OF_COMPLEX: dict[str, Rule[Node]] = {
 
 def _function(
     name: str,
-    reference: Rule[Parameter],
+    reference: OpFunction[Parameter],
     derivative: Callable[[Node, Node], object],
     formula: str | None = None,
     *domain: float,
@@ -827,7 +827,7 @@ ARCTAN2: Elementwise = Elementwise(
 )
 
 
-def _rounding(name: str, reference: Rule[Parameter], doc: str) -> Elementwise:
+def _rounding(name: str, reference: OpFunction[Parameter], doc: str) -> Elementwise:
     return Elementwise(
         name,
         lower=_of_floats(name),
@@ -839,7 +839,7 @@ def _rounding(name: str, reference: Rule[Parameter], doc: str) -> Elementwise:
     )
 
 
-def _of_floats(name: str) -> Rule[str]:
+def _of_floats(name: str) -> OpFunction[str]:
     return lambda dtype: name + "({0})" if kind_of(dtype).floating else "{0}"
 
 

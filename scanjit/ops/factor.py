@@ -20,7 +20,7 @@ from scanjit.ops.samples import FLOATS
 from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, window
 from scanjit.ops.stretch import all_over_batch, broadcast_to
 from scanjit.ops.view import DIMSHUFFLE
-from scanjit.signatures import Array, Parameter, Rule, Samples
+from scanjit.signatures import Array, OpFunction, Parameter, Samples
 from scanjit.types import Dimension, Type
 
 EXTRA = 3
@@ -110,7 +110,7 @@ def _batch_of_systems(
     return op(*all_over_batch(args, batched, size), **params), True
 
 
-def _each(function: Rule[Array], *arrays: Array) -> Array:
+def _each(function: OpFunction[Array], *arrays: Array) -> Array:
     """Apply a function of NumPy to all matrices. If it raises for a matrix, the result of that matrix is NaN."""
     try:
         return np.asarray(function(*arrays))

@@ -15,7 +15,7 @@ from scanjit.ops.samples import FLOATS, sample
 from scanjit.ops.shape import window
 from scanjit.ops.stretch import all_over_batch, or_zeros
 from scanjit.ops.view import DIMSHUFFLE
-from scanjit.signatures import Array, DType, Parameter, Rule, Samples
+from scanjit.signatures import Array, DType, OpFunction, Parameter, Samples
 from scanjit.types import Type
 
 
@@ -99,7 +99,7 @@ def _inner(part: Node, half: int, factor: float) -> Node:
     return part * factors
 
 
-def _linear(op: Rule[Node]) -> Rule[Node | None]:
+def _linear(op: OpFunction[Node]) -> OpFunction[Node | None]:
     """The rule for forward derivatives of a linear op."""
 
     def jvp(tangents: Sequence[Node | None], y: Node, *operands: Node, **params: Parameter) -> Node | None:
@@ -110,7 +110,7 @@ def _linear(op: Rule[Node]) -> Rule[Node | None]:
     return jvp
 
 
-def _batched(op: Rule[Node]) -> Rule[tuple[Node, bool]]:
+def _batched(op: OpFunction[Node]) -> OpFunction[tuple[Node, bool]]:
     """The rule for a batch of an op that transforms the last axis."""
     return lambda args, batched, size, **params: (op(*all_over_batch(args, batched, size), **params), True)
 

@@ -20,7 +20,7 @@ from scanjit.ops.linalg import Contraction, Labels, contracted, einsum_text
 from scanjit.ops.samples import sample
 from scanjit.ops.shape import CONCATENATE, window
 from scanjit.ops.stretch import full
-from scanjit.signatures import Array, Rule, Samples
+from scanjit.signatures import Array, OpFunction, Samples
 from scanjit.types import Dimension, Type
 
 _UPPER = np.uint32(0xFFFF0000)
@@ -125,7 +125,7 @@ def _integers(quads: Array, offset: int) -> tuple[Array, ...]:
     return tuple((quads << np.int32(24 - 8 * k)) >> 24 for k in range(4))
 
 
-def _packing(name: str, text: str, count: int, reference: Rule[Array], doc: str) -> Elementwise:
+def _packing(name: str, text: str, count: int, reference: OpFunction[Array], doc: str) -> Elementwise:
     return Elementwise(
         name,
         lower=text,
@@ -190,7 +190,7 @@ def _contracted_quads(a: Array, b: Array, *, left: Labels, right: Labels, out: L
     return _total([np.einsum(text, x, y) for x, y in zip(_integers(a, OFFSET), _integers(b, 0), strict=True)])
 
 
-def _contraction(name: str, product: Elementwise, dtype: str, reference: Rule[Array], doc: str) -> Contraction:
+def _contraction(name: str, product: Elementwise, dtype: str, reference: OpFunction[Array], doc: str) -> Contraction:
     """A contraction of packs. `product` multiplies two packs, and adds the products."""
 
     def infer(a: Type, b: Type, **labels: Labels) -> Type:
@@ -219,7 +219,7 @@ def _packed_samples(rng: np.random.Generator, dtype: str) -> Samples:
         yield tuple(arrays), {"left": left, "right": right, "out": out}
 
 
-def _product(name: str, result: str, function: str, zero: str, reference: Rule[Array], doc: str) -> Elementwise:
+def _product(name: str, result: str, function: str, zero: str, reference: OpFunction[Array], doc: str) -> Elementwise:
     return Elementwise(
         name,
         lower=f"{function}(splat_{{T}}({zero}), {{0}}, {{1}})",

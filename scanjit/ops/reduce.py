@@ -14,7 +14,7 @@ from scanjit.ops.elementwise import MAXIMUM, MINIMUM, Elementwise, cast, where
 from scanjit.ops.reduction import Reduction, need_some
 from scanjit.ops.samples import NUMBERS, sample
 from scanjit.ops.stretch import SUM, expand
-from scanjit.signatures import Array, Parameter, Rule, Samples
+from scanjit.signatures import Array, OpFunction, Parameter, Samples
 from scanjit.types import Type
 
 # ---- extremes --------------------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ class ArgReduction(Op):
 
     never_fails = goes_anywhere = True
 
-    def __init__(self, name: str, best: Reduction, *, sign: str, function: Rule[Parameter], doc: str) -> None:
+    def __init__(self, name: str, best: Reduction, *, sign: str, function: OpFunction[Parameter], doc: str) -> None:
         def infer(x: Type, *, axis: int) -> Type:
             if not 0 <= axis < x.ndim:
                 raise errors.ShapeError(f"the axis of {name} must exist", got=axis, expected=f"an axis of {x}")

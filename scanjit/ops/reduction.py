@@ -9,7 +9,7 @@ import numpy as np
 from scanjit import errors, types
 from scanjit.ir import Node, Op
 from scanjit.ops.samples import NUMBERS, sample
-from scanjit.signatures import DType, Parameter, Rule, Samples
+from scanjit.signatures import DType, OpFunction, Parameter, Samples
 from scanjit.types import Type
 
 _EMPTY = "a reduction that has no value for nothing needs at least {left} element along axis {axis}, not {right}"
@@ -41,7 +41,7 @@ class Reduction(Op):
         combine: str,
         horizontal: str,
         initial: Callable[[DType], float],
-        function: Rule[Parameter],
+        function: OpFunction[Parameter],
         empty: bool = True,
         **rest: Parameter,
     ) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from scanjit import errors, types
 from scanjit.ir import Node, Op
 from scanjit.ops.samples import ANY_DTYPE, sampled
-from scanjit.signatures import Array, Parameter, Rule
+from scanjit.signatures import Array, OpFunction, Parameter
 from scanjit.types import Dimension, Type
 
 Access = tuple[Dimension, tuple[tuple[int, Dimension], ...]]
@@ -29,7 +29,7 @@ class View(Op):
         self,
         name: str,
         *,
-        access: Rule[Sequence[Access]],
+        access: OpFunction[Sequence[Access]],
         shows_all: bool = True,
         repeats: bool = False,
         **rest: Parameter,

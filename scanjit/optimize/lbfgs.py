@@ -11,7 +11,7 @@ import numpy as np
 
 from scanjit.batching import vmap
 from scanjit.ir import Node
-from scanjit.optimize.method import Box, Loss, Method, Point, select
+from scanjit.optimize.method import Box, Loss, LossPoint, Method, select
 from scanjit.tensor import concatenate, eye, isfinite, where, zeros
 
 KEPT = 8
@@ -33,19 +33,19 @@ class LBFGS(Method):
 
     steps = 2000
 
-    def memory(self, start: Point) -> Changes:
+    def memory(self, start: LossPoint) -> Changes:
         none = zeros((KEPT, *start.x.shape), start.x.dtype)
         first = 1 / np.maximum(abs(start.jac).sum(), 1)
         return Changes(none, none, zeros((KEPT,), start.x.dtype), where(isfinite(first), first, 0))
 
-    def propose(self, loss: Loss, best: Point, memory: Changes, box: Box) -> tuple[Node, Node]:
+    def propose(self, loss: Loss, best: LossPoint, memory: Changes, box: Box) -> tuple[Node, Node]:
         slope = box.slope(best)
         downhill = where(box.fixed(best), 0, -_times(memory, slope))
         downhill = where(slope @ downhill < 0, downhill, -slope)
         step = box.project(best.x + memory.shortened * downhill) - best.x
         return step, -(slope @ step)
 
-    def learn(self, best: Point, trial: Point, kept: Node, ratio: Node, memory: Changes) -> Changes:
+    def learn(self, best: LossPoint, trial: LossPoint, kept: Node, ratio: Node, memory: Changes) -> Changes:
         step, change = trial.x - best.x, trial.jac - best.jac
         product = step @ change
         fits = kept & (product > 1e-10 * (change @ change))
@@ -56,7 +56,7 @@ class LBFGS(Method):
         steps, slopes, inverse = select(fits, pushed, memory[:3])
         return Changes(steps, slopes, inverse, where(kept, 1, shorter))
 
-    def inverse(self, best: Point, memory: Changes, box: Box) -> Node:
+    def inverse(self, best: LossPoint, memory: Changes, box: Box) -> Node:
         columns = vmap(lambda unit: _times(memory, unit))(eye(best.x.shape[0], dtype=best.x.dtype))
         fixed = box.fixed(best)
         return where(fixed[:, None] | fixed, 0, columns)

@@ -25,7 +25,7 @@ Tensor = Any
 """A symbol while programs are built; an array in what they take and return."""
 
 
-class Point(NamedTuple):
+class LossPoint(NamedTuple):
     """A place, the loss there and its derivatives. `curvature` is what a method wants besides: a matrix, or nothing."""
 
     x: Tensor
@@ -44,11 +44,11 @@ class Box(NamedTuple):
         """The nearest point inside."""
         return clip(x, self.lower, self.upper)
 
-    def fixed(self, point: Point) -> Node:
+    def fixed(self, point: LossPoint) -> Node:
         """Which variables stand at a bound, and would leave the box to make the loss smaller."""
         return ((point.x <= self.lower) & (point.jac > 0)) | ((point.x >= self.upper) & (point.jac < 0))
 
-    def slope(self, point: Point) -> Node:
+    def slope(self, point: LossPoint) -> Node:
         """The gradient, with 0 for variables that are fixed."""
         return where(self.fixed(point), 0, point.jac)
 
@@ -57,7 +57,7 @@ class State(NamedTuple):
     """How far a problem is. `scale` is the least size of the loss so far, or 1. The tolerance is relative to it: a loss
     that falls without end never converges. `memory` is the method's own."""
 
-    best: Point
+    best: LossPoint
     scale: Tensor
     status: Tensor
     nit: Tensor
@@ -73,24 +73,24 @@ class Method(ABC):
     has_inverse: bool = True
     """Whether the method knows an inverse of the second derivatives."""
 
-    def point(self, loss: Loss, x: Node) -> Point:
+    def point(self, loss: Loss, x: Node) -> LossPoint:
         """The loss and its derivatives at a place."""
         fun = loss(x)
-        return Point(x, fun, grad(fun, x))
+        return LossPoint(x, fun, grad(fun, x))
 
     @abstractmethod
-    def memory(self, start: Point) -> Any:
+    def memory(self, start: LossPoint) -> Any:
         """What the method remembers at the start."""
 
     @abstractmethod
-    def propose(self, loss: Loss, best: Point, memory: Any, box: Box) -> tuple[Node, Node]:
+    def propose(self, loss: Loss, best: LossPoint, memory: Any, box: Box) -> tuple[Node, Node]:
         """The step to try next, and by how much the loss is to fall by it: infinite if there is none this time."""
 
     @abstractmethod
-    def learn(self, best: Point, trial: Point, kept: Node, ratio: Node, memory: Any) -> Any:
+    def learn(self, best: LossPoint, trial: LossPoint, kept: Node, ratio: Node, memory: Any) -> Any:
         """The memory after a trial. `ratio` is how far the loss fell, relative to what was proposed."""
 
-    def inverse(self, best: Point, memory: Any, box: Box) -> Node:
+    def inverse(self, best: LossPoint, memory: Any, box: Box) -> Node:
         """The inverse of the second derivatives, or of what stands for them: NaN if they are not positive definite."""
         raise AssertionError(f"{type(self).__name__} has none")
 
@@ -141,7 +141,7 @@ def mapped(function: Callable[..., Any], *values: Any) -> Any:
     return None if first is None else function(*values)
 
 
-def _finite(point: Point) -> Node:
+def _finite(point: LossPoint) -> Node:
     finite = isfinite(point.fun) & isfinite(point.jac).all()
     return finite if isinstance(point.curvature, tuple) else finite & isfinite(point.curvature).all()
 
@@ -150,7 +150,7 @@ def _size(x: Node) -> Node:
     return abs(x).max()
 
 
-def _arrived(point: Point, box: Box, tolerance: Node) -> Node:
+def _arrived(point: LossPoint, box: Box, tolerance: Node) -> Node:
     """Whether the gradient is small, as a status."""
     small = _size(box.slope(point)) <= tolerance
     return cast(where(small, where(box.fixed(point).any(), AT_BOUND, CONVERGED), RUNNING), "int64")

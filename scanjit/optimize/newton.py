@@ -14,7 +14,7 @@ import numpy as np
 from scanjit.autodiff import grad
 from scanjit.derivatives import hessian, jacobian
 from scanjit.ir import Node
-from scanjit.optimize.method import Box, Loss, Method, Point
+from scanjit.optimize.method import Box, Loss, LossPoint, Method
 from scanjit.tensor import cholesky, diagonal, eye, isfinite, solve_triangular, where
 
 
@@ -30,10 +30,10 @@ class Damped(Method, ABC):
 
     steps = 200
 
-    def memory(self, start: Point) -> Any:
+    def memory(self, start: LossPoint) -> Any:
         return Damping(0 * start.fun, 0 * start.fun + 2)
 
-    def propose(self, loss: Loss, best: Point, memory: Damping, box: Box) -> tuple[Node, Node]:
+    def propose(self, loss: Loss, best: LossPoint, memory: Damping, box: Box) -> tuple[Node, Node]:
         matrix, slope = _free(best, box), box.slope(best)
         scale = abs(diagonal(matrix))
         least = 1e-3 * scale.max() + np.finfo(slope.dtype).tiny
@@ -43,13 +43,13 @@ class Damped(Method, ABC):
         step = box.project(best.x + where(definite, step, 0)) - best.x
         return step, where(definite, -(slope @ step + step @ matrix @ step / 2), np.inf)
 
-    def learn(self, best: Point, trial: Point, kept: Node, ratio: Node, memory: Damping) -> Damping:
+    def learn(self, best: LossPoint, trial: LossPoint, kept: Node, ratio: Node, memory: Damping) -> Damping:
         less = memory.amount * np.maximum(1 / 3, 1 - (2 * np.minimum(ratio, 2) - 1) ** 3)
         less = where(less < 1e-6, 0, less)
         more = np.maximum(memory.amount, 1e-3) * memory.growth
         return Damping(where(kept, less, more), where(kept, 2, 2 * memory.growth))
 
-    def inverse(self, best: Point, memory: Any, box: Box) -> Node:
+    def inverse(self, best: LossPoint, memory: Any, box: Box) -> Node:
         fixed, matrix = box.fixed(best), _free(best, box)
         factor = cholesky(matrix)
         half = solve_triangular(factor, eye(best.x.shape[0], dtype=best.x.dtype), lower=True)
@@ -61,21 +61,21 @@ class Damped(Method, ABC):
 class Newton(Damped):
     """The parabola has the loss's first and second derivatives."""
 
-    def point(self, loss: Loss, x: Node) -> Point:
+    def point(self, loss: Loss, x: Node) -> LossPoint:
         fun = loss(x)
-        return Point(x, fun, grad(fun, x), hessian(fun, x))
+        return LossPoint(x, fun, grad(fun, x), hessian(fun, x))
 
 
 class GaussNewton(Damped):
     """The loss is half a sum of squares. Products of the terms' first derivatives stand for its second ones."""
 
-    def point(self, loss: Loss, x: Node) -> Point:
+    def point(self, loss: Loss, x: Node) -> LossPoint:
         terms = loss(x)
         slopes = jacobian(terms, x)
-        return Point(x, (terms**2).sum() / 2, terms @ slopes, slopes.T @ slopes)
+        return LossPoint(x, (terms**2).sum() / 2, terms @ slopes, slopes.T @ slopes)
 
 
-def _free(point: Point, box: Box) -> Node:
+def _free(point: LossPoint, box: Box) -> Node:
     """The matrix, with a row and a column of the identity for each variable that is fixed at a bound."""
     fixed = box.fixed(point)
     unit = eye(point.x.shape[0], dtype=point.x.dtype)

@@ -13,14 +13,14 @@ import numpy as np
 from scanjit.derivatives import hvp
 from scanjit.ir import Node
 from scanjit.loops import scan
-from scanjit.optimize.method import Box, Loss, Method, Point, select
+from scanjit.optimize.method import Box, Loss, LossPoint, Method, select
 from scanjit.tensor import minimum, sqrt, where, zeros_like
 
 PRODUCTS = 30
 """A step is searched by at most so many products with the matrix."""
 
 
-class Region(NamedTuple):
+class TrustRegion(NamedTuple):
     """The longest step that is tried, and the length of the last one."""
 
     radius: Node
@@ -41,10 +41,10 @@ class Trust(Method):
 
     steps, has_inverse = 500, False
 
-    def memory(self, start: Point) -> Region:
-        return Region(0 * start.fun + 1, 0 * start.fun)
+    def memory(self, start: LossPoint) -> TrustRegion:
+        return TrustRegion(0 * start.fun + 1, 0 * start.fun)
 
-    def propose(self, loss: Loss, best: Point, memory: Region, box: Box) -> tuple[Node, Node]:
+    def propose(self, loss: Loss, best: LossPoint, memory: TrustRegion, box: Box) -> tuple[Node, Node]:
         slope, fixed = box.slope(best), box.fixed(best)
         fun = loss(best.x)
 
@@ -63,11 +63,11 @@ class Trust(Method):
         step = box.project(best.x + found.step[-1]) - best.x
         return step, -(slope @ step + step @ product(step) / 2)
 
-    def learn(self, best: Point, trial: Point, kept: Node, ratio: Node, memory: Region) -> Region:
+    def learn(self, best: LossPoint, trial: LossPoint, kept: Node, ratio: Node, memory: TrustRegion) -> TrustRegion:
         length = _length(trial.x - best.x)
         wider = where(length > 0.9 * memory.radius, 2 * memory.radius, memory.radius)
         radius = where(kept & (ratio > 0.75), wider, where(kept & (ratio > 0.25), memory.radius, length / 4))
-        return Region(radius, length)
+        return TrustRegion(radius, length)
 
 
 def _next(now: _Search, product: Callable[[Node], Node], radius: Node, wanted: Node) -> _Search:

@@ -50,7 +50,7 @@ class Cluster:
         return list(found)
 
     def outcomes(self, parts: Sequence[Any], common: tuple[Any, ...]) -> Iterator[Any]:
-        """See `Place`."""
+        """See `Workplace`."""
         futures = self._computed(parts, common)
         number = {future.key: i for i, future in enumerate(futures)}
         with self._cancelled(futures):
@@ -60,7 +60,7 @@ class Cluster:
                 futures[i] = None  # its memory is free there
 
     def combined(self, parts: Sequence[Any], common: tuple[Any, ...], ended: Callable[[Any], None]) -> Any:
-        """See `Place`."""
+        """See `Workplace`."""
         futures = level = self._computed(parts, common)
         number = {future.key: i for i, future in enumerate(futures)}
         with self._cancelled(futures):

@@ -20,7 +20,7 @@ Outcome = tuple[int, Any, BaseException | None]
 Function = Callable[..., Any]
 
 
-class Place(Protocol):
+class Workplace(Protocol):
     """Where parts are computed."""
 
     def outcomes(self, parts: Sequence[Any], common: tuple[Any, ...]) -> Iterator[Outcome]:
@@ -122,7 +122,7 @@ class Mapper:
         parts, common = list(parts), tuple(common)
         shown = _Shown(self.name, len(parts))
         stream = bars.seen()
-        drawing = None if stream is None else bars.Drawing(shown, stream)
+        drawing = None if stream is None else bars.Watcher(shown, stream)
         results: list[Any] = [None] * len(parts)
         failed: dict[int, BaseException] = {}
 
@@ -162,7 +162,7 @@ class _Shown:
         return f"{self.name}: {self.done} of {self.count} parts, {seconds:.0f} s", self.done, self.count
 
 
-def _place(function: Function, combine: Function | None, client: Any) -> Place:
+def _place(function: Function, combine: Function | None, client: Any) -> Workplace:
     client = _current_client() if client is None else client
     if client is not None:
         from scanjit.parallel.cluster import Cluster  # imports distributed
@@ -190,7 +190,7 @@ class Here:
         self._data: bytes | None = None
 
     def outcomes(self, parts: Sequence[Any], common: tuple[Any, ...]) -> Iterator[Outcome]:
-        """See `Place`."""
+        """See `Workplace`."""
         if (count := _jobs()) > 1:
             joblib = importlib.import_module("joblib")
             self._data = self._data or parts_.sent(self.function)
@@ -200,7 +200,7 @@ class Here:
             yield from (_outcome(self.function, i, part, common) for i, part in enumerate(parts))
 
     def combined(self, parts: Sequence[Any], common: tuple[Any, ...], ended: Callable[[Outcome], None]) -> Any:
-        """See `Place`."""
+        """See `Workplace`."""
         assert self.combine is not None
         results, errors = [], []
         for outcome in self.outcomes(parts, common):

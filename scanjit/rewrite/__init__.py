@@ -1,6 +1,6 @@
 """Graph to graph: local algebra by a table of rules, and the transforms of loops, in one tuple of passes."""
 
-from scanjit.rewrite.engine import Note, Rewriter, Rule, Rules
+from scanjit.rewrite.engine import Note, Rewriter, Rule, RuleTable
 from scanjit.rewrite.pipeline import PIPELINE, RULES, Rewritten, lower, run
 
-__all__ = ["PIPELINE", "RULES", "Note", "Rewriter", "Rewritten", "Rule", "Rules", "lower", "run"]
+__all__ = ["PIPELINE", "RULES", "Note", "Rewriter", "Rewritten", "Rule", "RuleTable", "lower", "run"]

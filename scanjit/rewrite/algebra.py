@@ -16,11 +16,11 @@ from scanjit.ops.expect import VIA
 from scanjit.ops.narrow import REMARK, ROUND_GRADIENT
 from scanjit.ops.scan import SCAN
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, full
-from scanjit.rewrite.engine import Rules
+from scanjit.rewrite.engine import RuleTable
 from scanjit.rewrite.match import is_elementwise, is_filled, is_zero, like, scalar, stretch
 
-rules = Rules()
-taken_apart = Rules()
+rules = RuleTable()
+taken_apart = RuleTable()
 """The rules for ops that stand for several others, which nothing can compute. They are applied even where rewriting is
 turned off."""
 FOLDED_BYTES = 4096

@@ -7,10 +7,10 @@ from scanjit.ops.elementwise import ADD
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.shape import IOTA, window
 from scanjit.ops.view import DIMSHUFFLE
-from scanjit.rewrite.engine import Rules
+from scanjit.rewrite.engine import RuleTable
 from scanjit.rewrite.match import at_most, is_zero, scalar
 
-rules = Rules()
+rules = RuleTable()
 
 
 @rules.rule(GATHER)

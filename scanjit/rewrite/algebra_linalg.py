@@ -16,11 +16,11 @@ from scanjit.ops.reduction import Reduction
 from scanjit.ops.shape import CONCATENATE, SET_SLICE
 from scanjit.ops.stretch import BROADCAST_TO, SUM, full
 from scanjit.ops.view import DIMSHUFFLE
-from scanjit.rewrite.engine import Rules
+from scanjit.rewrite.engine import RuleTable
 from scanjit.rewrite.match import is_finite, is_whole, is_zero, stretch, window_set
 from scanjit.types import Dimension
 
-rules = Rules()
+rules = RuleTable()
 
 
 # ---- reductions ------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, SLICE
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, full
 from scanjit.ops.view import DIMSHUFFLE
-from scanjit.rewrite.engine import Rules
+from scanjit.rewrite.engine import RuleTable
 from scanjit.rewrite.match import (
     Window,
     apart,
@@ -31,7 +31,7 @@ from scanjit.rewrite.match import (
 from scanjit.rewrite.windows import can_be_cut, needed_windows, remade
 from scanjit.types import Atom, Dimension
 
-rules = Rules()
+rules = RuleTable()
 
 
 # ---- dimshuffle, broadcast_to ----------------------------------------------------------------------------------------

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from scanjit.ir import PART, Node, constant, replace, walk
 from scanjit.ops.branch import IFELSE, captured, cut
 from scanjit.ops.stretch import constant_value, zeros_like
-from scanjit.rewrite.engine import Note, Rules, in_bodies
+from scanjit.rewrite.engine import Note, RuleTable, in_bodies
 from scanjit.rewrite.unfit import computable, never_fails
 from scanjit.walks import bottom_up
 
-rules = Rules()
+rules = RuleTable()
 
 
 @rules.nested(PART, of=[IFELSE])

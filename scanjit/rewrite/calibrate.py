@@ -15,7 +15,7 @@ from scanjit.ops.elementwise import ABS, MAXIMUM
 from scanjit.ops.reduce import SUPREMUM
 from scanjit.ops.scan import SCAN
 from scanjit.rewrite.loop import OpenScan
-from scanjit.rewrite.narrow import FORMATS, Measured, Place, is_to_narrow
+from scanjit.rewrite.narrow import FORMATS, MeasuredProduct, Place, is_to_narrow
 
 Watch = Callable[[Place, Collection[Node]], Sequence[Node]]
 """What is watched of a product, given the nodes that change from call to call or from step to step: scalars."""
@@ -76,7 +76,7 @@ def operands_that_vary(place: Place, varying: Collection[Node]) -> list[Node]:
     return [largest(x) if x in varying else constant(np.float32(0)) for x in place[1].operands]
 
 
-def errors_with(measured: Mapping[Place, Measured]) -> Watch:
+def errors_with(measured: Mapping[Place, MeasuredProduct]) -> Watch:
     """Watches the error that each product gets from what was measured of it, and its results."""
 
     def watch(place: Place, varying: Collection[Node]) -> list[Node]:

@@ -57,7 +57,7 @@ class Rule:
         return (named or not self.ops) and (not self.of or first in self.of)
 
 
-class Rules:
+class RuleTable:
     """A table of rules, looked up by the op of the node that they replace, and by the op of its first operand."""
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
@@ -96,9 +96,9 @@ class Rules:
         self.rules.append(Rule(name.strip("_"), ops, function, of))
         self._of_ops.clear()
 
-    def __or__(self, other: Rules) -> Rules:
+    def __or__(self, other: RuleTable) -> RuleTable:
         """The union of both tables. Rules of this table come first."""
-        return Rules([*self.rules, *other.rules])
+        return RuleTable([*self.rules, *other.rules])
 
     def of(self, node: Node) -> list[Rule]:
         """The rules that may apply to a node, in the order in which they are tried: those for any op last."""
@@ -125,7 +125,7 @@ class Rewriter:
     The node that a rule returns is rewritten again, so a rule may build nodes that are not in their final form.
     """
 
-    def __init__(self, rules: Rules, limit: int = 200_000) -> None:
+    def __init__(self, rules: RuleTable, limit: int = 200_000) -> None:
         self.rules, self.limit = rules, limit
         self.counts: dict[str, int] = {}
         self._final: dict[Node, Node] = {}

@@ -25,7 +25,7 @@ from scanjit.ops.shape import CONCATENATE, IOTA, window
 from scanjit.ops.stretch import SUM, full, zeros_like
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.records import record
-from scanjit.rewrite.engine import Rules
+from scanjit.rewrite.engine import RuleTable
 
 SMALL = 8
 """Matrices of at most so many rows become straight-line code."""
@@ -34,8 +34,8 @@ FEW = 24
 
 Row = list[Node]
 
-small = Rules()
-large = Rules()
+small = RuleTable()
+large = RuleTable()
 
 
 def _small_size(a: Node) -> int | None:

@@ -49,7 +49,7 @@ Place = tuple[tuple[Node, ...], Node]
 
 
 @record
-class Measured:
+class MeasuredProduct:
     """What was measured of a product on typical data.
 
     Parameters
@@ -62,9 +62,9 @@ class Measured:
     remark: str = ""
 
 
-UNKNOWN = Measured()
+UNKNOWN = MeasuredProduct()
 """Nothing is known: both scales are found while the function runs."""
-Product = Callable[[Node, Measured], Node]
+Product = Callable[[Node, MeasuredProduct], Node]
 """What takes the place of a product."""
 
 # ---- what is computed ------------------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ def with_narrow_products(
     outputs: Sequence[Node],
     weights: str,
     given: Sequence[Node] = (),
-    measured: Mapping[Place, Measured] | None = None,
+    measured: Mapping[Place, MeasuredProduct] | None = None,
     path: tuple[Node, ...] = (),
 ) -> list[Node]:
     """The outputs with narrow products in place of those of float32, in loops and branches too. What nodes that are
@@ -104,12 +104,12 @@ def is_to_narrow(node: Node) -> bool:
     return not any(x.op in (WINDOWS, ROUND_BFLOAT16, ROUND_INT8) for x in node.operands)
 
 
-def _of_bfloat16(node: Node, measured: Measured) -> Node:
+def _of_bfloat16(node: Node, measured: MeasuredProduct) -> Node:
     """The product of numbers rounded to bfloat16. A gradient of it that is taken later enters such products too."""
     return apply(ROUND_GRADIENT, CONTRACT(*map(ROUND_BFLOAT16, node.operands), **node.params))
 
 
-def _of_int8(node: Node, measured: Measured) -> Node:
+def _of_int8(node: Node, measured: MeasuredProduct) -> Node:
     """The product of integers of 8 bits, times two scales. Each row of the left operand has a scale, and each column of
     the right one, so that its largest number becomes 127. An operand of which the largest number was measured has that
     one's scale, and larger numbers become 127 too."""

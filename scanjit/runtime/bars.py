@@ -32,7 +32,7 @@ _counting: ContextVar[bool] = ContextVar("counting", default=False)
 """Whether a `Count` is shown for what this thread does."""
 
 
-class Shown(Protocol):
+class BarContent(Protocol):
     """What a bar shows. When `ended` is set, the bar is taken away."""
 
     ended: threading.Event
@@ -54,10 +54,10 @@ def seen() -> TextIO | None:
     return None
 
 
-class Drawing:
+class Watcher:
     """Shows something from now on, until it has ended or nobody knows it any more."""
 
-    def __init__(self, shown: Shown, stream: TextIO) -> None:
+    def __init__(self, shown: BarContent, stream: TextIO) -> None:
         # (An exception that comes while one of `threading`'s threads starts would leave that module confused.)
         self._gone = _thread.allocate_lock()
         self._gone.acquire()
@@ -80,14 +80,14 @@ class Count:
         self.ended = threading.Event()
         self._name, self._total, self._things = name, total, things
         self._done, self._begun = -1, time.monotonic()
-        self._drawing: Drawing | None = None
+        self._drawing: Watcher | None = None
 
     def tell(self, done: int) -> None:
         """So many are done. What comes before the second time may be compiling, which shows itself."""
         again, self._done = self._done >= 0, done
         if again and self._drawing is None and time.monotonic() - self._begun >= SILENT:
             if (stream := seen()) is not None:
-                self._drawing = Drawing(self, stream)
+                self._drawing = Watcher(self, stream)
                 _counting.set(True)
 
     def state(self) -> tuple[str, int, int] | None:
@@ -106,7 +106,7 @@ class Count:
             self._drawing.wait()
 
 
-def _draw(reference: weakref.ref[Shown], stream: TextIO, gone: Callable[[], None]) -> None:
+def _draw(reference: weakref.ref[BarContent], stream: TextIO, gone: Callable[[], None]) -> None:
     bar: Bar | None = None
     ended = False
     try:

@@ -134,7 +134,7 @@ def _user_directory() -> Path | None:
 # ---- the cache ---------------------------------------------------------------------------------------------------
 
 
-class Entry(NamedTuple):
+class CacheEntry(NamedTuple):
     """Object code, and the names that loading it needs; or a recipe, and its arrays."""
 
     metadata: dict[str, Any]
@@ -192,7 +192,7 @@ class Cache:
         """The entries that this process has read or written, each with its kind; the newest are the last."""
         self._unchecked = limit  # bytes written since the size was last checked: the first write of a process checks
 
-    def load(self, stem: str, kind: str = "o") -> Entry | None:
+    def load(self, stem: str, kind: str = "o") -> CacheEntry | None:
         """The entry of this kind with this stem, marked as just used. None if there is none, or if it is damaged or
         another user's."""
         if self.directory is None:
@@ -208,12 +208,12 @@ class Cache:
         """Whether there is a file for an entry."""
         return self.directory is not None and os.path.exists(self.directory / f"{stem}.{kind}")
 
-    def peek(self, stem: str, kind: str = "o") -> Entry | None:
+    def peek(self, stem: str, kind: str = "o") -> CacheEntry | None:
         """The entry that `load` returns, which is not marked as used."""
         data = None if self.directory is None else _read_own(self.directory / f"{stem}.{kind}")
         return None if data is None else decode(data)
 
-    def store(self, stem: str, entry: Entry, kind: str = "o") -> bool:
+    def store(self, stem: str, entry: CacheEntry, kind: str = "o") -> bool:
         """Write an entry, which replaces an older one with this stem. Then delete old entries if the limit is
         exceeded. Returns whether the entry could be written."""
         data = encode(entry)
@@ -347,20 +347,20 @@ def is_name(stem: str, kind: str) -> bool:
     return _ENTRY.fullmatch(f"{stem}.{kind}") is not None
 
 
-def encode(entry: Entry) -> bytes:
+def encode(entry: CacheEntry) -> bytes:
     """The bytes of a file with this entry, and their digest."""
     metadata = json.dumps(entry.metadata, sort_keys=True).encode()
     body = struct.pack("<Q", len(metadata)) + metadata + entry.payload
     return _MAGIC + hashlib.sha256(body).digest() + body
 
 
-def decode(data: bytes) -> Entry | None:
+def decode(data: bytes) -> CacheEntry | None:
     """The entry that `encode` made bytes of; None if these are others."""
     digest, body = data[8:40], data[40:]
     if data[:8] != _MAGIC or hashlib.sha256(body).digest() != digest:
         return None
     (length,) = struct.unpack_from("<Q", body)
-    return Entry(json.loads(body[8 : 8 + length]), body[8 + length :])
+    return CacheEntry(json.loads(body[8 : 8 + length]), body[8 + length :])
 
 
 def _read_own(path: Path) -> bytes | None:

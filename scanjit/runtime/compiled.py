@@ -31,7 +31,7 @@ from scanjit.types import Atom, Numbers, Type
 if TYPE_CHECKING:
     # the front end: who finds a recipe in the cache need not wait for it
     from scanjit.codegen.generate import Generated
-    from scanjit.runtime.front import Made
+    from scanjit.runtime.front import MadeStage
 
 MOST_SIZED = 64
 """A program remembers for so many combinations of sizes where everything lies."""
@@ -53,7 +53,7 @@ class CompiledStage:
         kernels: Sequence[Kernel],
         name: str,
         mode: str,
-        made: Callable[[], Made],
+        made: Callable[[], MadeStage],
         timer: Callable[[Generated, Layout], Timer] | None = None,
     ) -> None:
         self.mode, self.kernels, self._made = mode, kernels, made

@@ -7,15 +7,15 @@ import numpy as np
 
 from scanjit.codegen.generate import Generated
 from scanjit.runtime.sized import Sized
-from scanjit.runtime.table import Table
-from scanjit.simd.emulate import Memory, load_source
+from scanjit.runtime.table import EntryTable
+from scanjit.simd.emulate import Allocations, load_source
 
 
 def emulate(
-    code: Generated, table: Table, sized: Sized, arrays: Sequence[np.ndarray], made: Sequence[np.ndarray]
+    code: Generated, table: EntryTable, sized: Sized, arrays: Sequence[np.ndarray], made: Sequence[np.ndarray]
 ) -> int:
     """Run generated code; returns its status. Every buffer is an allocation of its own."""
-    memory = Memory()
+    memory = Allocations()
     entries = np.array(sized.entries)
     inputs = [memory.add(array, writable=False, name="input") for array in arrays]
     outputs = [memory.add(array, name="output") for array in made]

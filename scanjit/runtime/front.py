@@ -14,7 +14,7 @@ from scanjit.rewrite.unfit import without_unfit
 from scanjit.runtime import host
 from scanjit.runtime.kernels import Kernel, kernels
 from scanjit.runtime.layout import Layout
-from scanjit.runtime.recipe import Function, Recipe, recipe
+from scanjit.runtime.recipe import GeneratedFunction, Recipe, recipe
 from scanjit.runtime.sizes import Check
 from scanjit.runtime.stages import Stage, stages
 from scanjit.schedule.nests import Program
@@ -22,7 +22,7 @@ from scanjit.schedule.pipeline import schedule
 from scanjit.types import Type
 
 
-class Made(NamedTuple):
+class MadeStage(NamedTuple):
     """What is made of a stage."""
 
     stage: Stage
@@ -39,9 +39,9 @@ class Front(NamedTuple):
     unfit: list[Node]
     checked: list[tuple[types.Atom, types.Dimension]]
     notes: list[str]
-    stages: list[Made]
+    stages: list[MadeStage]
 
-    def recipe(self, origins: Sequence[Node], functions: Callable[[Made], list[Function]]) -> Recipe:
+    def recipe(self, origins: Sequence[Node], functions: Callable[[MadeStage], list[GeneratedFunction]]) -> Recipe:
         """How it is run. `functions` gives those of a stage."""
         made = [(each.stage, each.layout, functions(each)) for each in self.stages]
         return recipe(origins, made, self.outputs, self.unfit, self.checked)
@@ -67,11 +67,11 @@ def front(
     return Front(lowered[: len(outputs)], lowered[len(written) :], checked, list(map(str, rewritten.notes)), made)
 
 
-def _made(stage: Stage, name: str, timed: bool, changing: Collection[Node]) -> Made:
+def _made(stage: Stage, name: str, timed: bool, changing: Collection[Node]) -> MadeStage:
     program = schedule(stage.origins, stage.outputs, host.target(), changing)
     _check_memory(stage, program)
     code = generate(program, name, profile=timed)
-    return Made(stage, program, code, Layout.of(program, code))
+    return MadeStage(stage, program, code, Layout.of(program, code))
 
 
 def _check_memory(stage: Stage, program: Program) -> None:
@@ -95,6 +95,6 @@ def compiled(code: Generated) -> list[Kernel]:
     return kernels([(f.text, f.name, {name: arity[name] for name in f.calls}) for f in code.functions])
 
 
-def described(code: Generated, made: Sequence[Kernel]) -> list[Function]:
+def described(code: Generated, made: Sequence[Kernel]) -> list[GeneratedFunction]:
     """The functions of generated code, of which these kernels were made."""
-    return [Function(f.name, k.stem, f.arity, f.calls) for f, k in zip(code.functions, made, strict=True)]
+    return [GeneratedFunction(f.name, k.stem, f.arity, f.calls) for f, k in zip(code.functions, made, strict=True)]

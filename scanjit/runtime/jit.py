@@ -23,7 +23,7 @@ from scanjit.ir import Node, is_symbol
 from scanjit.kinds import holds_numbers, is_inexact
 from scanjit.loops import frozen
 from scanjit.loops.structure import flatten
-from scanjit.loops.wrappers import Wrapper
+from scanjit.loops.wrappers import FunctionWrapper
 from scanjit.ops.parts import symbol
 from scanjit.runtime.function import Array, CompiledFunction, T, function
 from scanjit.runtime.function_graph import Mode, check_mode
@@ -116,7 +116,7 @@ def jit(fn: Callable[..., Any] | None = None, *, mode: Mode = "numba", static_ar
     return Jitted(fn, mode, static_argnums)
 
 
-class Jitted(Wrapper, Generic[P, R]):
+class Jitted(FunctionWrapper, Generic[P, R]):
     """A function compiled on first use for each kind of arguments; made by `jit`. It may be called from threads.
 
     Parameters
@@ -131,7 +131,7 @@ class Jitted(Wrapper, Generic[P, R]):
         fn: Callable[..., Any],
         mode: Mode,
         static_argnums: int | Iterable[int],
-        made: tuple[Callable[..., Wrapper], Callable[..., Any], Any, str] | None = None,
+        made: tuple[Callable[..., FunctionWrapper], Callable[..., Any], Any, str] | None = None,
     ) -> None:
         check_mode(mode)
         if not callable(fn):

@@ -21,7 +21,7 @@ from scanjit.errors import ArgumentError, InternalError
 from scanjit.ops.guest import GUESTS, LINKED, PASSING
 from scanjit.runtime import cache, host, processors, waiting
 from scanjit.runtime.claims import Claims
-from scanjit.runtime.recipe import Function
+from scanjit.runtime.recipe import GeneratedFunction
 from scanjit.runtime.undisturbed import Abandoned, undisturbed
 from scanjit.runtime.unit import Unit
 from scanjit.runtime.waiting import Progress
@@ -127,7 +127,7 @@ def kernels(wanted: Sequence[Wanted]) -> list[Kernel]:
     return [_kernels[name, target.code] for _, name, _ in wanted]
 
 
-def restored(functions: Sequence[Function]) -> list[Kernel] | None:
+def restored(functions: Sequence[GeneratedFunction]) -> list[Kernel] | None:
     """The kernels of functions that an earlier process compiled. None if the source of one is not in the cache, or is
     not what its name says."""
     store, arity = cache.default(), {function.name: function.arity for function in functions}
@@ -223,7 +223,7 @@ def _make(units: Mapping[str, Unit], target: Target, progress: Progress, abandon
         _kernels[name, target.code] = made
 
 
-def _kept(unit: Unit) -> cache.Entry | None:
+def _kept(unit: Unit) -> cache.CacheEntry | None:
     """The object code of a unit from the cache."""
     entry = cache.default().load(unit.stem)
     return entry if entry is not None and entry.metadata.get("symbol") == unit.symbol else None
@@ -263,7 +263,7 @@ def _in_memory(stem: str, source: str) -> str:
 
 def _compiled(
     units: Sequence[Unit], target: Target, progress: Progress, abandoned: Callable[[], bool]
-) -> list[tuple[Unit, cache.Entry, float]]:
+) -> list[tuple[Unit, cache.CacheEntry, float]]:
     """Compile units, and leave them in the cache. Returns each with its object code and the seconds that compiling it
     took: 0 if another process did.
 
@@ -276,7 +276,7 @@ def _compiled(
         return []
     progress.kernels += len(units)
     left = iter(sorted(units, key=lambda unit: len(unit.source), reverse=True))
-    found: list[tuple[Unit, cache.Entry, float]] = []
+    found: list[tuple[Unit, cache.CacheEntry, float]] = []
     elsewhere: dict[str, Unit] = {}
     errors: list[BaseException] = []
 
@@ -308,7 +308,7 @@ def _compiled(
     return found
 
 
-def _compiled_once(unit: Unit, target: Target, progress: Progress) -> tuple[cache.Entry, float]:
+def _compiled_once(unit: Unit, target: Target, progress: Progress) -> tuple[cache.CacheEntry, float]:
     """The object code of a unit, and the seconds that compiling took: 0 if it is in the cache by now."""
     entry, spent = _kept(unit), 0.0
     kept = entry is not None
@@ -318,7 +318,7 @@ def _compiled_once(unit: Unit, target: Target, progress: Progress) -> tuple[cach
         start = time.perf_counter()
         translated = compiler.translate(unit, target)
         code, undefined = compiler.to_load(translated)
-        entry = cache.Entry({"symbol": unit.symbol, "arity": translated.arity, "undefined": undefined}, code)
+        entry = cache.CacheEntry({"symbol": unit.symbol, "arity": translated.arity, "undefined": undefined}, code)
         spent = time.perf_counter() - start
         kept = PASSING not in unit.source and cache.default().store(unit.stem, entry)
     progress.done += 1
@@ -349,7 +349,7 @@ def _engine() -> Any:
     return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
 
 
-def _load(unit: Unit, entry: cache.Entry) -> int:
+def _load(unit: Unit, entry: cache.CacheEntry) -> int:
     """Load object code into memory. Returns the address of the kernel; InternalError if it needs a symbol that does not
     exist."""
     from llvmlite import binding as llvm

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scanjit.records import record
-from scanjit.runtime.table import Table
+from scanjit.runtime.table import EntryTable
 from scanjit.schedule.nests import LapackCall, Program, jobs_of
 from scanjit.schedule.threads.sharing import Part, parts
 from scanjit.schedule.threads.split import Piece
@@ -32,7 +32,7 @@ class Layout:
     near_bytes : how large the second-level cache of a core is.
     """
 
-    table: Table
+    table: EntryTable
     results: list[tuple[int, Dimension, tuple[Dimension, ...]]]
     parts: tuple[Part, ...]
     pieces: list[Piece]
@@ -45,7 +45,7 @@ class Layout:
     def of(cls, program: Program, code: Generated) -> Layout:
         """The layout of a program, and of the code that was generated from it."""
         shared = parts(program)
-        table = Table.of(program, code, shared)
+        table = EntryTable.of(program, code, shared)
         results = [(table.out_buffers.index(ref.buffer), ref.offset, ref.shape) for ref in program.outputs]
         has_lapack = any(isinstance(job, LapackCall) for job in jobs_of(program.suite))
         read = {buffer for statement in program.once for buffer, _, writes in statement.all_refs() if not writes}

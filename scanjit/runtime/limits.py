@@ -35,7 +35,7 @@ LEAST_SECONDS, LEAST_CALLS = 1e-3, 8
 something else may take ten milliseconds."""
 
 
-class Measured(NamedTuple):
+class MeasuredCall(NamedTuple):
     """A call, and its amount of work: operations or bytes."""
 
     call: Callable[[], None]
@@ -61,7 +61,7 @@ def _bandwidth(nbytes: int) -> float:
     return _pace(stream("float32", 1, nbytes, READ // SHORT))
 
 
-def _pace(measured: Measured) -> float:
+def _pace(measured: MeasuredCall) -> float:
     """Work per second, in the fastest of several calls."""
     measured.call()
     best, spent, calls = float("inf"), 0.0, 0
@@ -76,19 +76,19 @@ def _pace(measured: Measured) -> float:
 # ---- kernels -------------------------------------------------------------------------------------------------------
 
 
-def throughput(dtype: str, threads: int, rounds: int = ROUNDS) -> Measured:
+def throughput(dtype: str, threads: int, rounds: int = ROUNDS) -> MeasuredCall:
     """A call of independent multiply-adds, and its number of floating-point operations."""
     lanes = host.target().lanes(np.dtype(dtype).itemsize)
     amount = 2.0 * lanes * SIDE_BY_SIDE * rounds * threads
-    return Measured(_fma(dtype, lanes, SIDE_BY_SIDE, rounds, threads), amount)
+    return MeasuredCall(_fma(dtype, lanes, SIDE_BY_SIDE, rounds, threads), amount)
 
 
-def latency(dtype: str) -> Measured:
+def latency(dtype: str) -> MeasuredCall:
     """A call of multiply-adds of which each needs the one before, and their number. It uses one thread."""
-    return Measured(_fma(dtype, 1, 1, CHAIN, 1), CHAIN)
+    return MeasuredCall(_fma(dtype, 1, 1, CHAIN, 1), CHAIN)
 
 
-def stream(dtype: str, threads: int, footprint: int, nbytes: int = READ) -> Measured:
+def stream(dtype: str, threads: int, footprint: int, nbytes: int = READ) -> MeasuredCall:
     """A call that reads an array of `footprint` bytes again and again, about `nbytes` in all; and the exact number."""
     lanes = host.target().lanes(np.dtype(dtype).itemsize)
     step = SIDE_BY_SIDE * lanes * np.dtype(dtype).itemsize
@@ -108,7 +108,7 @@ def stream(dtype: str, threads: int, footprint: int, nbytes: int = READ) -> Meas
         "",
     ]
     call = _on_all("\n".join(lines), name, _memory(dtype, each * threads, 0.0), each, rounds, threads)
-    return Measured(call, float(rounds * each * threads))
+    return MeasuredCall(call, float(rounds * each * threads))
 
 
 def _fma(dtype: str, lanes: int, count: int, rounds: int, threads: int) -> Callable[[], None]:

@@ -24,7 +24,7 @@ from scanjit.runtime.native_text import STRUCTS, WORK_WORDS, native_text, python
 from scanjit.schedule.threads.teams import MOST_TEAMS
 
 Tick = Callable[[int], None]
-"""Called by the thread of a call, with the address of its `Line`, when the clock has ticked. Python runs signal
+"""Called by the thread of a call, with the address of its `LineFields`, when the clock has ticked. Python runs signal
 handlers as it begins."""
 
 
@@ -40,7 +40,7 @@ the number of an array), and the arrays. Raises what the tick raises, or a signa
 Returns how many threads ran it, and 256 times how many other calls ran when it began."""
 
 
-class Line(ctypes.Structure):
+class LineFields(ctypes.Structure):
     """A line as Python sees it, in the memory of the program: the fields as words."""
 
     _fields_ = [
@@ -87,7 +87,7 @@ class Native:
         if entry is None:
             module = llvm.parse_assembly(text)
             module.verify()
-            entry = cache.Entry({}, machine.emit_object(module))
+            entry = cache.CacheEntry({}, machine.emit_object(module))
             store.store(stem, entry, "native")
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(entry.payload))

@@ -24,7 +24,7 @@ from scanjit.types import Atom
 if TYPE_CHECKING:
     # the front end: who finds a recipe in the cache need not wait for it
     from scanjit.codegen.generate import Generated
-    from scanjit.runtime.front import Front, Made
+    from scanjit.runtime.front import Front, MadeStage
 
 
 class Staged:
@@ -61,7 +61,7 @@ class Staged:
 
         return front(self.origins, self._asked, self._conditions, self.name, self._timed, self.changing)
 
-    def _made(self, number: int) -> Made:
+    def _made(self, number: int) -> MadeStage:
         return self.front.stages[number]
 
     @functools.cached_property

@@ -18,7 +18,7 @@ from scanjit.runtime.stages import Stage
 from scanjit.types import Atom, Dimension
 
 
-class Function(NamedTuple):
+class GeneratedFunction(NamedTuple):
     """A generated function: its name, what its files in the cache begin with, how many arguments it takes, and the
     names of the functions that it calls."""
 
@@ -43,7 +43,7 @@ class StageRecipe:
     arguments: list[int]
     layout: Layout
     sizes: list[tuple[Atom, int]]
-    functions: list[Function]
+    functions: list[GeneratedFunction]
 
 
 @record
@@ -95,7 +95,7 @@ def _within(count: int, numbers: Iterable[int]) -> None:
 
 def recipe(
     origins: Sequence[Node],
-    stages: Sequence[tuple[Stage, Layout, list[Function]]],
+    stages: Sequence[tuple[Stage, Layout, list[GeneratedFunction]]],
     outputs: Iterable[Node],
     unfit: Iterable[Node],
     checked: list[tuple[Atom, Dimension]],

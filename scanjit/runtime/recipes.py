@@ -21,7 +21,7 @@ from scanjit.ir import Node
 from scanjit.ops import BUILT_IN
 from scanjit.ops.guest import Guest
 from scanjit.runtime import cache, host
-from scanjit.runtime.cache import Entry
+from scanjit.runtime.cache import CacheEntry
 from scanjit.runtime.encoding import JSON, Encoded, collect, encode
 from scanjit.runtime.recipe import Recipe
 from scanjit.runtime.token import digest, portable
@@ -98,16 +98,16 @@ def again(key: Key, recipe: Recipe) -> Recipe:
     return _checked(_written(key, recipe), key)
 
 
-def _written(key: Key, recipe: Recipe) -> Entry:
+def _written(key: Key, recipe: Recipe) -> CacheEntry:
     content, arrays = write(recipe, key.known)
     kinds = [[array.dtype.name, *array.shape] for array in arrays]
     kernels = [function.stem for stage in recipe.stages for function in stage.functions]
-    return Entry(
+    return CacheEntry(
         {"content": content, "arrays": kinds, "kernels": kernels}, b"".join(array.tobytes() for array in arrays)
     )
 
 
-def _read(entry: Entry, key: Key) -> Recipe | None:
+def _read(entry: CacheEntry, key: Key) -> Recipe | None:
     try:
         return _checked(entry, key)
     except Exception as error:  # whatever a file leads to that `keep` did not write for this graph
@@ -116,13 +116,13 @@ def _read(entry: Entry, key: Key) -> Recipe | None:
         return None
 
 
-def _checked(entry: Entry, key: Key) -> Recipe:
+def _checked(entry: CacheEntry, key: Key) -> Recipe:
     recipe = read(entry.metadata["content"], list(_arrays(entry)), key.known)
     recipe.check(key.arguments)
     return recipe
 
 
-def _arrays(entry: Entry) -> Iterator[np.ndarray]:
+def _arrays(entry: CacheEntry) -> Iterator[np.ndarray]:
     start = 0
     for name, *shape in entry.metadata["arrays"]:
         array = np.frombuffer(entry.payload, types.dtype_of(name), math.prod(shape), start).reshape(shape)

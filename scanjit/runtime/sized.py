@@ -16,7 +16,7 @@ from scanjit.schedule.threads.sharing import Sharing, sharing
 from scanjit.types import Numbers
 
 
-class Result(NamedTuple):
+class ResultSpan(NamedTuple):
     """Where a result lies: from `start` to `stop` (in elements) in buffer number `buffer`, or whether it is the `whole`
     buffer."""
 
@@ -51,7 +51,7 @@ class Sized:
     nbytes: list[int]
     lasting: list[tuple[int, int]]
     shapes: list[tuple[int, ...]]
-    results: list[Result] | None
+    results: list[ResultSpan] | None
     sharing: Sharing
 
 
@@ -78,9 +78,9 @@ def sized(layout: Layout, number: Numbers, threads: int) -> Sized:
     lasting = list(zip(offsets, nbytes, strict=True))[: table.lasting]
     lasting += [(-1, number(dim)) for dim in layout.kept_sizes]
     shapes = [tuple(map(number, buffer.shape)) for buffer in table.out_buffers]
-    results: list[Result] = []
+    results: list[ResultSpan] = []
     for which, offset, dims in layout.results:
         shape, start = tuple(map(number, dims)), number(offset)
-        results.append(Result(which, start, start + math.prod(shape), shape, start == 0 and shape == shapes[which]))
+        results.append(ResultSpan(which, start, start + math.prod(shape), shape, start == 0 and shape == shapes[which]))
     same = all(result.whole for result in results) and [result.buffer for result in results] == [*range(len(shapes))]
     return Sized(number, entries, total, offsets, nbytes, lasting, shapes, None if same else results, shared)

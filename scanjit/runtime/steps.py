@@ -9,7 +9,7 @@ import threading
 import time
 
 from scanjit.runtime import bars
-from scanjit.runtime.native import Line
+from scanjit.runtime.native import LineFields
 from scanjit.runtime.native_text import TICK
 
 _LOST = 1.0
@@ -27,7 +27,7 @@ class Steps:
 
     def __call__(self, line: int) -> None:
         """The clock has ticked in the call with a line at this address."""
-        words, now = Line.from_address(line), time.monotonic()
+        words, now = LineFields.from_address(line), time.monotonic()
         call = self.running.get(words.table)
         if call is None or call.lost(now):
             call = self.running[words.table] = _Call(self.name, now - TICK)
@@ -46,10 +46,10 @@ class _Call:
     def __init__(self, name: str, begun: float) -> None:
         self.name, self.begun, self.seen = name, begun, begun
         self.ended = threading.Event()
-        self._drawing: bars.Drawing | None = None
+        self._drawing: bars.Watcher | None = None
         self._text, self._done, self._total = "", 0, 0
 
-    def tick(self, words: Line, now: float) -> None:
+    def tick(self, words: LineFields, now: float) -> None:
         """Note how far it is. A look that does not know it, such as one in a product, leaves it as it was."""
         self.seen = now
         if words.total == 0:
@@ -62,7 +62,7 @@ class _Call:
             self._text = f"{self.name}{which}: step {step:,} of {most}{words.total:,}{each}, "
         if self._drawing is None and self._text and now - self.begun >= bars.SILENT:
             if (stream := bars.seen()) is not None:
-                self._drawing = bars.Drawing(self, stream)
+                self._drawing = bars.Watcher(self, stream)
 
     def lost(self, now: float) -> bool:
         """Whether the call has ended though nobody said so."""

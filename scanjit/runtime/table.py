@@ -24,7 +24,7 @@ STATUS_WORDS = 8
 
 
 @record
-class Table:
+class EntryTable:
     """Which entries of a program's table are what. There is one for each function that reads it.
 
     Attributes
@@ -57,7 +57,7 @@ class Table:
     atoms: list[Atom]
 
     @classmethod
-    def of(cls, program: Program, code: Generated, parts: Sequence[Part]) -> Table:
+    def of(cls, program: Program, code: Generated, parts: Sequence[Part]) -> EntryTable:
         """The table of a program's code. Threads share these parts of the program."""
         places: dict[Buffer, list[int]] = {}
         numbers: dict[Dimension, list[int]] = {}

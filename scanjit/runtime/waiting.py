@@ -58,7 +58,7 @@ def told(name: str) -> Iterator[None]:
     progress = Progress(name)
     token = _current.set(progress)
     try:
-        drawing = bars.Drawing(progress, stream)
+        drawing = bars.Watcher(progress, stream)
         yield
         progress.ended.set()
         drawing.wait()

@@ -7,7 +7,7 @@ import numpy as np
 
 from scanjit.runtime.addresses import address
 from scanjit.runtime.sized import Sized
-from scanjit.runtime.table import STATUS_WORDS, Table
+from scanjit.runtime.table import STATUS_WORDS, EntryTable
 from scanjit.schedule.memory.addresses import ALIGNMENT
 
 MOST_KEPT = 4
@@ -34,7 +34,7 @@ class Workspace:
         self.filled_for: Sized | None = None
         self.values: list[np.ndarray] | None = None
 
-    def fill(self, sized: Sized, table: Table) -> None:
+    def fill(self, sized: Sized, table: EntryTable) -> None:
         """Make it one for a call with these sizes."""
         last, self.filled_for = self.filled_for, sized
         if last is None or last.lasting != sized.lasting:

@@ -1,6 +1,6 @@
 """Generated code as plain Python: vectors are NumPy arrays and every access to memory is checked. Never imports Numba.
 
->>> memory = Memory()
+>>> memory = Allocations()
 >>> x, y = np.arange(4.0), np.zeros(4)
 >>> source = "from scanjit.simd import load_f64x4, store, exp\\ndef kernel(x, y): store(y, exp(load_f64x4(x)))"
 >>> program = load_source(source, memory)
@@ -23,7 +23,7 @@ from scanjit.kinds import KINDS, Kind
 from scanjit.ops.guest import PREFIX
 
 from . import emulated_guest, emulated_lapack, narrow, table
-from .emulated_memory import Memory, MemoryFault
+from .emulated_memory import Allocations, MemoryFault
 from .lanes import Lanes, select
 from .names import parse
 from .numpy_lanes import NumpyLanes, splat_array
@@ -71,7 +71,7 @@ def _table_function(name: str) -> Emulated:
     return emulated
 
 
-def _suffixed(base: str, kind: Kind, lanes: int, memory: Memory) -> Emulated:
+def _suffixed(base: str, kind: Kind, lanes: int, memory: Allocations) -> Emulated:
     def wrap(array: Any) -> NumpyLanes:
         return NumpyLanes(array, kind)
 
@@ -212,7 +212,7 @@ def _pieces(place: int, thread: int, threads: int, loop: range, turns: int, line
         share = _next_share(place, thread, threads, shares, line)
 
 
-def _plain(name: str, memory: Memory) -> Emulated:
+def _plain(name: str, memory: Allocations) -> Emulated:
     routine, _, kind = name.rpartition("_")
     if routine in emulated_lapack.FUNCTIONS:
         return emulated_lapack.resolve(routine, KINDS[kind], memory)
@@ -264,14 +264,14 @@ def _plain(name: str, memory: Memory) -> Emulated:
     return functions[name]
 
 
-def resolve(name: str, memory: Memory) -> Emulated:
+def resolve(name: str, memory: Allocations) -> Emulated:
     """The emulated form of a public name of `scanjit.simd`.
 
     Parameters
     ----------
     name : str
         Such as ``"load_f32x16"`` or ``"tanh"``.
-    memory : Memory
+    memory : Allocations
         What loads and stores access.
 
     Raises
@@ -299,7 +299,7 @@ def resolve(name: str, memory: Memory) -> Emulated:
 class EmulatedModule:
     """Stands in for `scanjit.simd`: attributes are the emulated functions, made when first asked for."""
 
-    def __init__(self, memory: Memory):
+    def __init__(self, memory: Allocations):
         self._memory = memory
 
     def __getattr__(self, name: str) -> Emulated:
@@ -310,14 +310,14 @@ class EmulatedModule:
         return function
 
 
-def namespace(memory: Memory, names: Iterable[str] = ()) -> dict[str, Any]:
+def namespace(memory: Allocations, names: Iterable[str] = ()) -> dict[str, Any]:
     """Globals in which generated source can be executed.
 
     Its ``from scanjit.simd import ...`` finds the emulation; every other import is the usual one.
 
     Parameters
     ----------
-    memory : Memory
+    memory : Allocations
         What loads and stores access.
     names : iterable of str
         Functions to define at once, for source without an import line.
@@ -351,14 +351,14 @@ def _compiled(source: str, filename: str) -> types.CodeType:
     return compile(source, filename, "exec")
 
 
-def load_source(source: str, memory: Memory, filename: str = "<generated>") -> dict[str, Any]:
+def load_source(source: str, memory: Allocations, filename: str = "<generated>") -> dict[str, Any]:
     """Execute generated source in the emulation.
 
     Parameters
     ----------
     source : str
         A Python file.
-    memory : Memory
+    memory : Allocations
         What its loads and stores access.
     filename : str
         Its name in tracebacks.
@@ -376,4 +376,4 @@ def load_source(source: str, memory: Memory, filename: str = "<generated>") -> d
     return result
 
 
-__all__ = ["Memory", "MemoryFault", "load_source", "namespace", "quiet", "resolve"]
+__all__ = ["Allocations", "MemoryFault", "load_source", "namespace", "quiet", "resolve"]

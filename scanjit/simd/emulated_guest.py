@@ -10,12 +10,12 @@ from scanjit.errors import FunctionError
 from scanjit.kinds import kind_of
 from scanjit.ops.guest import GUESTS, Guest
 
-from .emulated_memory import Memory
+from .emulated_memory import Allocations
 from .names import Suffixed
 from .numpy_lanes import NumpyLanes
 
 
-def resolve(name: Suffixed, memory: Memory) -> Callable[..., Any]:
+def resolve(name: Suffixed, memory: Allocations) -> Callable[..., Any]:
     """The emulated form of a guest."""
     guest, kind, lanes = GUESTS[name.base], name.kind, name.lanes
 
@@ -38,7 +38,7 @@ def resolve(name: Suffixed, memory: Memory) -> Callable[..., Any]:
     return once if kind is None else of_lanes
 
 
-def _call(guest: Guest, memory: Memory, numbers: Sequence[int]) -> None:
+def _call(guest: Guest, memory: Allocations, numbers: Sequence[int]) -> None:
     """Call a guest once, with the addresses of its arguments and results, and then all their sizes."""
     places, sizes = numbers[: len(guest.ranks)], iter(numbers[len(guest.ranks) :])
     shapes = [tuple(next(sizes) for _ in range(rank)) for rank in guest.ranks]

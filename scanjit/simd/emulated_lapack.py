@@ -7,23 +7,23 @@ import numpy as np
 
 from scanjit.kinds import KINDS, Kind
 
-from .emulated_memory import Memory
+from .emulated_memory import Allocations
 
 I64 = KINDS["i64"]
 
 
-def _columns(memory: Memory, kind: Kind, rows: int, columns: int, a: int, step: int) -> Any:
+def _columns(memory: Allocations, kind: Kind, rows: int, columns: int, a: int, step: int) -> Any:
     """A matrix of Fortran's order, as an array of its own."""
     lines = [memory.load(kind, rows, a + j * step * kind.size) for j in range(columns if rows else 0)]
     return np.array(lines, kind.dtype).reshape(columns, rows).T.copy()
 
 
-def _put(memory: Memory, kind: Kind, values: Any, a: int, step: int) -> None:
+def _put(memory: Allocations, kind: Kind, values: Any, a: int, step: int) -> None:
     for j in range(values.shape[1] if len(values) else 0):
         memory.store(kind, a + j * step * kind.size, values[:, j].copy())
 
 
-def potrf(memory: Memory, kind: Kind, upper: int, n: int, a: int, step: int) -> int:
+def potrf(memory: Allocations, kind: Kind, upper: int, n: int, a: int, step: int) -> int:
     """Cholesky factor, in place; returns 0 if there is one."""
     values = _columns(memory, kind, n, n, a, step)
     triangle = np.triu(values).T if upper else np.tril(values)
@@ -36,7 +36,7 @@ def potrf(memory: Memory, kind: Kind, upper: int, n: int, a: int, step: int) -> 
     return 0
 
 
-def getrf(memory: Memory, kind: Kind, m: int, n: int, a: int, step: int, pivots: int) -> int:
+def getrf(memory: Allocations, kind: Kind, m: int, n: int, a: int, step: int, pivots: int) -> int:
     """LU factors with partial pivoting, in place; returns the first column without a pivot, counted from 1, or 0."""
     f, info = _columns(memory, kind, m, n, a, step), 0
     for k in range(n):
@@ -53,7 +53,7 @@ def getrf(memory: Memory, kind: Kind, m: int, n: int, a: int, step: int, pivots:
 
 
 def trsm(
-    memory: Memory,
+    memory: Allocations,
     kind: Kind,
     right: int,
     upper: int,
@@ -83,7 +83,7 @@ def trsm(
 
 
 def gemm(
-    memory: Memory,
+    memory: Allocations,
     kind: Kind,
     trans_a: int,
     trans_b: int,
@@ -104,7 +104,9 @@ def gemm(
     return 0
 
 
-def geqrf(memory: Memory, kind: Kind, m: int, n: int, a: int, step: int, factors: int, work: int, size: int) -> int:
+def geqrf(
+    memory: Allocations, kind: Kind, m: int, n: int, a: int, step: int, factors: int, work: int, size: int
+) -> int:
     """QR factors, in place, by reflections `1 - factor * v * v.T`, each v with a first entry of 1."""
     x = _columns(memory, kind, m, n, a, step)
     for k in range(min(m, n)):
@@ -122,7 +124,7 @@ def geqrf(memory: Memory, kind: Kind, m: int, n: int, a: int, step: int, factors
 
 
 def ormqr(
-    memory: Memory,
+    memory: Allocations,
     kind: Kind,
     trans: int,
     m: int,
@@ -146,7 +148,16 @@ def ormqr(
 
 
 def syevd(
-    memory: Memory, kind: Kind, n: int, a: int, step: int, values: int, work: int, size: int, integers: int, count: int
+    memory: Allocations,
+    kind: Kind,
+    n: int,
+    a: int,
+    step: int,
+    values: int,
+    work: int,
+    size: int,
+    integers: int,
+    count: int,
 ) -> int:
     """Eigenvectors and eigenvalues of a symmetric matrix, in place."""
     found, vectors = np.linalg.eigh(_columns(memory, kind, n, n, a, step))
@@ -156,7 +167,7 @@ def syevd(
 
 
 def gesdd(
-    memory: Memory,
+    memory: Allocations,
     kind: Kind,
     m: int,
     n: int,
@@ -183,7 +194,7 @@ FUNCTIONS: dict[str, Callable[..., int]] = {
 }
 
 
-def resolve(name: str, kind: Kind, memory: Memory) -> Callable[..., int]:
+def resolve(name: str, kind: Kind, memory: Allocations) -> Callable[..., int]:
     """The emulated form of `potrf_f64` and the like."""
     function = FUNCTIONS[name]
     return lambda *args: function(memory, kind, *args)

@@ -43,7 +43,7 @@ class Allocation:
         return data[: len(data) // dtype.itemsize * dtype.itemsize].view(dtype)
 
 
-class Memory:
+class Allocations:
     """A table of allocations at made-up addresses; every access is checked.
 
     An access must lie inside one live allocation, be aligned to its element relative to the allocation's start, and

@@ -8,7 +8,7 @@ from scanjit import ir
 from scanjit.ir import PART, Node
 from scanjit.records import record
 from scanjit.streaming.rules import cut_node, refuse
-from scanjit.streaming.values import Cut, Fixed, Last, Rows, State, Value
+from scanjit.streaming.values import Cut, Fixed, Last, StatePart, TimeRows, Value
 from scanjit.types import Atom
 
 
@@ -21,7 +21,7 @@ class Block:
 
     outputs: tuple[Node, ...]
     axes: tuple[int | None, ...]
-    states: tuple[State, ...]
+    states: tuple[StatePart, ...]
 
 
 def block_of(outputs: Sequence[Node], time: Atom, inputs: Mapping[Node, int], fed: Iterable[Node]) -> Block:
@@ -37,7 +37,7 @@ def block_of(outputs: Sequence[Node], time: Atom, inputs: Mapping[Node, int], fe
     """
     order = ir.walk(outputs)
     cutter = Cut(time, ir.dependents(order, set(fed).intersection(order)))
-    known: dict[Node, Value | None] = {node: Rows(node, axis) for node, axis in inputs.items()}
+    known: dict[Node, Value | None] = {node: TimeRows(node, axis) for node, axis in inputs.items()}
     several: dict[Node, Sequence[Value | None]] = {}
     for node in order:
         if node in known:
@@ -68,7 +68,7 @@ def _value(cutter: Cut, node: Node, operands: list[Value]) -> Value | list[Value
         return [Fixed(part) for part in ir.parts(node)] if node.several else Fixed(node)
     if any(not isinstance(operand, Fixed) for operand in operands[node.arity :]):
         refuse(node, "a size that depends on the steps")
-    if not sized and not any(isinstance(operand, Rows) for operand in operands):
+    if not sized and not any(isinstance(operand, TimeRows) for operand in operands):
         made = ir.rebuild(node, tuple([operand.node for operand in operands]))
         return [Last(part) for part in ir.parts(made)] if node.several else Last(made)
     return cut_node(cutter, node, operands[: node.arity])
@@ -77,7 +77,7 @@ def _value(cutter: Cut, node: Node, operands: list[Value]) -> Value | list[Value
 def _output(cutter: Cut, output: Node, value: Value | None) -> Value:
     """An output, with entry t of its time axis at step t."""
     value = _operand(output, value)
-    if not isinstance(value, Rows):
+    if not isinstance(value, TimeRows):
         return value
     if value.merged:
         refuse(output, "an output whose time axis was reshaped together with others")
@@ -90,12 +90,12 @@ def _output(cutter: Cut, output: Node, value: Value | None) -> Value:
 def _living(cutter: Cut, outputs: Sequence[Value]) -> Block:
     """The block, with the parts of the state that its outputs depend on."""
     roots = [output.node for output in outputs]
-    living: list[State] = []
+    living: list[StatePart] = []
     while True:
         reached = set(ir.walk([*roots, *(state.after for state in living)]))
         found = [state for state in cutter.states if state.before in reached]
         if len(found) == len(living):
             break
         living = found
-    axes = tuple(output.axis if isinstance(output, Rows) else None for output in outputs)
+    axes = tuple(output.axis if isinstance(output, TimeRows) else None for output in outputs)
     return Block(tuple(roots), axes, tuple(living))

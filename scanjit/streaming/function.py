@@ -17,7 +17,7 @@ from scanjit.runtime.function_graph import FunctionGraph, Mode, check_complete, 
 from scanjit.runtime.given import graph_of
 from scanjit.runtime.shared import SharedVariable
 from scanjit.streaming.cut import block_of
-from scanjit.streaming.values import State as Part
+from scanjit.streaming.values import StatePart
 from scanjit.streaming.whole import Whole
 from scanjit.types import Type
 
@@ -73,7 +73,7 @@ class StepFunction:
         kept = whole.kept
         self._outputs = [block.outputs[i] for i in kept]
         self._output_axes = [block.axes[i] for i in kept]
-        fed = [Part(*item) for item in whole.fed_parts(block.outputs)]
+        fed = [StatePart(*item) for item in whole.fed_parts(block.outputs)]
         taken = {state.name for state in fed}
         for state in block.states:
             while state.name in taken:

@@ -22,7 +22,7 @@ from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, SLICE, wind
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, expand
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.ops.windows import WINDOWS, extent
-from scanjit.streaming.values import Cut, Fixed, Last, Rows, Value
+from scanjit.streaming.values import Cut, Fixed, Last, TimeRows, Value
 
 Operands = Sequence[Value]
 Found = Value | list[Value | None]
@@ -52,14 +52,14 @@ def refuse(node: Node, reason: str, fix: str = "") -> NoReturn:
     )
 
 
-def _checked(node: Node, operands: Operands) -> list[Rows]:
+def _checked(node: Node, operands: Operands) -> list[TimeRows]:
     """The operands that have a time axis. None of the others may be known only after the last step."""
     if any(isinstance(operand, Last) for operand in operands):
         refuse(node, "a value at each step that depends on the value after the last step")
-    return [operand for operand in operands if isinstance(operand, Rows)]
+    return [operand for operand in operands if isinstance(operand, TimeRows)]
 
 
-def _some(node: Node, operands: Operands) -> list[Rows]:
+def _some(node: Node, operands: Operands) -> list[TimeRows]:
     """The operands that have a time axis, of an op that needs one."""
     found = _checked(node, operands)
     if not found:
@@ -67,7 +67,7 @@ def _some(node: Node, operands: Operands) -> list[Rows]:
     return found
 
 
-def _plain(node: Node, rows: Rows) -> Rows:
+def _plain(node: Node, rows: TimeRows) -> TimeRows:
     """Rows whose time axis has no entries of other axes."""
     if rows.merged:
         refuse(node, "an op that takes steps apart where the time axis was reshaped together with others")
@@ -76,14 +76,14 @@ def _plain(node: Node, rows: Rows) -> Rows:
 
 def _together(cutter: Cut, node: Node, operands: Operands) -> tuple[list[Value], int]:
     """The operands with their rows delayed, so that all have the same lead; and that lead."""
-    leads = {rows.lead for rows in operands if isinstance(rows, Rows)}
+    leads = {rows.lead for rows in operands if isinstance(rows, TimeRows)}
     lead = min(leads)
     if len(leads) > 1:
-        operands = [_plain(node, item) if isinstance(item, Rows) else item for item in operands]
-    return [cutter.delayed(i, i.lead - lead) if isinstance(i, Rows) else i for i in operands], lead
+        operands = [_plain(node, item) if isinstance(item, TimeRows) else item for item in operands]
+    return [cutter.delayed(i, i.lead - lead) if isinstance(i, TimeRows) else i for i in operands], lead
 
 
-def _up_to_now(cutter: Cut, node: Node, rows: Rows) -> Rows:
+def _up_to_now(cutter: Cut, node: Node, rows: TimeRows) -> TimeRows:
     """The rows, delayed until there are as many as in the whole sequence: of `concatenate([zero, x[:-1]])`, it has no
     entry that depends on the newest row of `x`."""
     late = rows.lead - rows.more
@@ -96,7 +96,7 @@ def _nodes(operands: Operands) -> list[Node]:
 
 def _befores(operands: Operands) -> list[Node]:
     """The operands of the entries before the first step."""
-    return [o.entry(0, o.lead) if isinstance(o, Rows) and o.lead > 0 else o.node for o in operands]
+    return [o.entry(0, o.lead) if isinstance(o, TimeRows) and o.lead > 0 else o.node for o in operands]
 
 
 # ---- ops that do the same at each step -------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def _aligned(cutter: Cut, node: Node, operands: Operands) -> Value:
         refuse(node, f"{node.op.name} of all steps at once")
     axes = set()
     for i, operand in enumerate(operands):
-        if isinstance(operand, Rows):
+        if isinstance(operand, TimeRows):
             axes.add(node.op.aligned(i, node.operands[i].type, node.type, **node.params).get(operand.axis))
     (axis, *others) = axes
     if axis is None or others or sum(map(cutter.has_time, node.type.shape)) != 1:
@@ -116,16 +116,16 @@ def _aligned(cutter: Cut, node: Node, operands: Operands) -> Value:
     return _same(cutter, node, operands, axis)
 
 
-def _fixed_size(cutter: Cut, node: Node, given: Sequence[Rows]) -> str:
+def _fixed_size(cutter: Cut, node: Node, given: Sequence[TimeRows]) -> str:
     if node.several or any(map(cutter.has_time, node.type.shape)):
         return ""
     return "give the time axis no fixed size: None in the shape of an InputLayer, a name in sj.tensor"
 
 
-def _same(cutter: Cut, node: Node, operands: Operands, axis: int) -> Rows:
+def _same(cutter: Cut, node: Node, operands: Operands, axis: int) -> TimeRows:
     """The op on the rows of a block; `axis` is the time axis of its result."""
     together, lead = _together(cutter, node, operands)
-    first = next(rows for rows in together if isinstance(rows, Rows))
+    first = next(rows for rows in together if isinstance(rows, TimeRows))
     made = cutter.applied(node, _nodes(together), first.more)
     before = cutter.applied(node, _befores(together), first.more, lead) if lead > 0 else None
     return replace(first, node=made, axis=axis, before=before)
@@ -136,8 +136,8 @@ def _gather(cutter: Cut, node: Node, operands: Operands) -> Value:
     axis = node.params["axis"]
     rows = _some(node, operands)
     ndim = max(index.node.ndim for index in indices)
-    if not isinstance(source, Rows):
-        places = {axis + ndim - i.node.ndim + i.axis for i in indices if isinstance(i, Rows)}
+    if not isinstance(source, TimeRows):
+        places = {axis + ndim - i.node.ndim + i.axis for i in indices if isinstance(i, TimeRows)}
         if len(places) != 1:
             refuse(node, "indices of several steps at once")
         return _same(cutter, node, operands, places.pop())
@@ -149,7 +149,7 @@ def _gather(cutter: Cut, node: Node, operands: Operands) -> Value:
     return _same(cutter, node, operands, source.axis + (ndim - len(indices)) * behind)
 
 
-def _own_step(cutter: Cut, node: Node, operands: Operands, source: Rows, ndim: int) -> Value:
+def _own_step(cutter: Cut, node: Node, operands: Operands, source: TimeRows, ndim: int) -> Value:
     """A value of each step, chosen by an index of that step: where time is concerned, the index is 0, 1, 2, ..."""
     axis = node.params["axis"]
     number = 1 + source.axis - axis
@@ -158,10 +158,10 @@ def _own_step(cutter: Cut, node: Node, operands: Operands, source: Rows, ndim: i
         origin = origin.operands[0]
     places = [k for k, dim in enumerate(index.type.shape) if cutter.has_time(dim)]
     own = origin.op is IOTA and cutter.more(origin.params["length"]) == 0 and len(places) == 1
-    if not own or any(isinstance(o, Rows) and (o.lead or o.more or o.merged) for o in operands):
+    if not own or any(isinstance(o, TimeRows) and (o.lead or o.more or o.merged) for o in operands):
         refuse(node, "an index that chooses steps")
-    found = [Rows(index, places[0]) if i == number else operand for i, operand in enumerate(operands)]
-    result = {axis + ndim - i.node.ndim + i.axis for i in found[1:] if isinstance(i, Rows)}
+    found = [TimeRows(index, places[0]) if i == number else operand for i, operand in enumerate(operands)]
+    result = {axis + ndim - i.node.ndim + i.axis for i in found[1:] if isinstance(i, TimeRows)}
     if len(result) != 1:
         refuse(node, "indices of several steps at once")
     return _same(cutter, node, found, result.pop())
@@ -191,7 +191,7 @@ def _in_last(count: int) -> Rule:
 def _ranked(cutter: Cut, node: Node, operands: Operands) -> Value:
     """Some entries of each row in order."""
     x, ranks = operands
-    if not isinstance(x, Rows) or isinstance(ranks, Rows) or x.axis >= node.ndim - 1:
+    if not isinstance(x, TimeRows) or isinstance(ranks, TimeRows) or x.axis >= node.ndim - 1:
         refuse(node, f"{node.op.name} of all steps at once")
     return _same(cutter, node, operands, x.axis)
 
@@ -226,7 +226,7 @@ def _iota(cutter: Cut, node: Node, operands: Operands) -> Value:
         refuse(node, "numbers of which there are not as many as steps")
     lead = max(more, 0)
     numbers = IOTA(length=cutter.steps) + (cutter.counted() + lead)
-    return Rows(numbers, 0, lead, more, IOTA(length=lead) if lead else None)
+    return TimeRows(numbers, 0, lead, more, IOTA(length=lead) if lead else None)
 
 
 def _size(cutter: Cut, node: Node, operands: Operands) -> Value:
@@ -243,7 +243,7 @@ def _broadcast(cutter: Cut, node: Node, operands: Operands) -> Value:
         refuse(node, "an array whose size is not the number of steps")
     lead = max(more, 0)
     before = cutter.applied(node, _nodes(operands), more, lead) if lead else None
-    return Rows(cutter.applied(node, _nodes(operands), more), places[0], lead, more, before)
+    return TimeRows(cutter.applied(node, _nodes(operands), more), places[0], lead, more, before)
 
 
 def _expect(cutter: Cut, node: Node, operands: Operands) -> Value:
@@ -266,7 +266,7 @@ def _slice(cutter: Cut, node: Node, operands: Operands) -> Value:
     rest = _others(node, rows.node, axis)
     if isinstance(start, int) and more is not None:
         lead = rows.lead - start
-        return Rows(rest, axis, lead, more, None if rows.before is None else _others(node, rows.before, axis))
+        return TimeRows(rest, axis, lead, more, None if rows.before is None else _others(node, rows.before, axis))
     if isinstance(start, int) and isinstance(length, int) and start + length <= rows.lead:
         return Fixed(_others(node, rows.entry(start, start + length), axis))
     if late is not None and isinstance(length, int):
@@ -289,7 +289,7 @@ def _concatenate(cutter: Cut, node: Node, operands: Operands) -> Value:
     axis, (rows, *others) = node.params["axis"], _some(node, operands)
     if rows.axis != axis:
         return _aligned(cutter, node, operands)
-    if others or not isinstance(operands[-1], Rows):
+    if others or not isinstance(operands[-1], TimeRows):
         refuse(node, "rows behind the last step")
     head = _nodes(operands[:-1])
     return _padded(node, rows, head[0] if len(head) == 1 else CONCATENATE(*head, axis=axis))
@@ -300,7 +300,7 @@ def _set_slice(cutter: Cut, node: Node, operands: Operands) -> Value:
     axis = _some(node, operands)[0].axis
     start, step = (node.params[key] for key in ("start", "step"))
     alone = all(start[a] == 0 and step[a] == 1 for a in range(node.ndim) if a != axis)
-    if not isinstance(whole, Rows) or not isinstance(part, Rows) or whole.axis != part.axis:
+    if not isinstance(whole, TimeRows) or not isinstance(part, TimeRows) or whole.axis != part.axis:
         refuse(node, "a part of the steps replaced")
     if start[axis] == 0 and step[axis] == 1 and whole.more == part.more:
         return _same(cutter, node, operands, axis)
@@ -315,7 +315,7 @@ def _set_slice(cutter: Cut, node: Node, operands: Operands) -> Value:
     return _padded(node, part, padding)
 
 
-def _padded(node: Node, rows: Rows, head: Node) -> Rows:
+def _padded(node: Node, rows: TimeRows, head: Node) -> TimeRows:
     """Rows with others in front: the first of them are known before the first step."""
     rows = _plain(node, rows)
     count = types.as_int(head.type.shape[rows.axis])
@@ -339,7 +339,7 @@ def _windows(cutter: Cut, node: Node, operands: Operands) -> Value:
     longer = cutter.history(rows, reach)
     made = node.op(longer, **node.params)
     before = node.op(rows.entry(0, rows.lead), **node.params) if rows.lead > reach else None
-    return Rows(made, rows.axis, rows.lead - reach, rows.more - reach, before)
+    return TimeRows(made, rows.axis, rows.lead - reach, rows.more - reach, before)
 
 
 # ---- all steps up to now ---------------------------------------------------------------------------------------------
@@ -378,13 +378,13 @@ def _scan(cutter: Cut, node: Node, operands: Operands) -> list[Value | None]:
     if roles.until:
         refuse(node, "a loop over the steps that ends early")
     more = cutter.more(params["length"])
-    if more is None or not all(isinstance(x, Rows) and x.axis == 0 and not x.merged for x in xs):
+    if more is None or not all(isinstance(x, TimeRows) and x.axis == 0 and not x.merged for x in xs):
         refuse(node, "a loop that does not go over the steps")
     if not all(isinstance(value, Fixed) for value in (*inits, *consts)):
         refuse(node, "a loop whose start or whose constants depend on the steps")
     if any(atom is cutter.time for inner in params["body"].nodes() for atom in ir.atoms_of(inner)):
         refuse(node, "a loop whose step uses the number of steps")
-    now = [_up_to_now(cutter, node, x) if isinstance(x, Rows) else x for x in xs]
+    now = [_up_to_now(cutter, node, x) if isinstance(x, TimeRows) else x for x in xs]
     together, lead = _together(cutter, node, now) if xs else ([], max(more, 0))
     if lead < 0:
         refuse(
@@ -409,7 +409,7 @@ def _scan(cutter: Cut, node: Node, operands: Operands) -> list[Value | None]:
             state.after = after
     stacked = zip(results[roles.carries :], rows_before[roles.carries :], strict=True)
     ended: list[Value | None] = [Last(result) if lead == more else None for result in results[: roles.carries]]
-    return [*ended, *(Rows(ys, 0, lead, more, early) for ys, early in stacked)]
+    return [*ended, *(TimeRows(ys, 0, lead, more, early) for ys, early in stacked)]
 
 
 RULES: dict[ir.Op, Rule] = {

@@ -1,6 +1,6 @@
 """What is known of a node of a function of a whole sequence, once the function is cut into blocks of steps.
 
-A node is `Rows` (it has an entry for each step), `Last` (it is one value for all steps up to now, such as the last
+A node is `TimeRows` (it has an entry for each step), `Last` (it is one value for all steps up to now, such as the last
 value of a carry), or `Fixed` (it depends on no step).
 """
 
@@ -32,7 +32,7 @@ class Last:
 
 
 @record
-class Rows:
+class TimeRows:
     """A node with a time axis.
 
     In the function of the whole sequence, of `T` steps, the axis has `T + more` entries. In that of a block, `node` has
@@ -68,11 +68,11 @@ class Rows:
         return window(self.before, self.axis, shift + start, stop - start)
 
 
-Value = Fixed | Last | Rows
+Value = Fixed | Last | TimeRows
 
 
 @dataclass(eq=False)
-class State:
+class StatePart:
     """A part of the state: what a block reads (`before`), returns (`after`), and what the first block reads."""
 
     name: str
@@ -92,7 +92,7 @@ class Cut:
 
     def __init__(self, time: Atom, fed: Collection[Node]) -> None:
         self.time, self.steps, self.fed = time, types.dim_of(time), fed
-        self.states: list[State] = []
+        self.states: list[StatePart] = []
         self._histories: dict[tuple[Node, int, Node | None], tuple[int, Node]] = {}
         self._counted: Node | None = None
 
@@ -131,10 +131,10 @@ class Cut:
 
     # ---- state
 
-    def state(self, name: str, initial: Node) -> State:
+    def state(self, name: str, initial: Node) -> StatePart:
         """A new part of the state. Whoever asks for it says later what it is after the block."""
         symbol = ir.new_input(initial.type, self._unused(name))
-        self.states.append(State(str(symbol.name), symbol, initial, symbol))
+        self.states.append(StatePart(str(symbol.name), symbol, initial, symbol))
         return self.states[-1]
 
     def _unused(self, name: str) -> str:
@@ -153,7 +153,7 @@ class Cut:
             self._counted, state.after = state.before, state.before + ir.SIZE(dim=self.steps)
         return self._counted
 
-    def delayed(self, rows: Rows, count: int) -> Rows:
+    def delayed(self, rows: TimeRows, count: int) -> TimeRows:
         """The same entries, each `count` steps later: the state holds as many."""
         if count == 0:
             return rows
@@ -161,7 +161,7 @@ class Cut:
         lead = rows.lead - count
         return replace(rows, node=node, lead=lead, before=rows.entry(0, lead) if lead > 0 else None)
 
-    def history(self, rows: Rows, count: int) -> Node:
+    def history(self, rows: TimeRows, count: int) -> Node:
         """The entries of the last `count` steps before the block, and then those of the block."""
         axis, key = rows.axis, (rows.node, rows.axis, rows.before)
         known, longer = self._histories.get(key, (0, rows.node))
@@ -173,7 +173,7 @@ class Cut:
         return window(longer, axis, known - count, self.steps + count)
 
 
-def _early(rows: Rows, count: int, known: int) -> Node:
+def _early(rows: TimeRows, count: int, known: int) -> Node:
     """The entries of the steps `-count` to `-known`, not included, which are before the first one. They are 0 where the
     whole sequence has none."""
     shape = list(rows.node.type.shape)

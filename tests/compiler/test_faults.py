@@ -12,7 +12,7 @@ import pytest
 import scanjit as sj
 from scanjit.codegen.frame import Frame
 from scanjit.codegen.reduce import Together
-from scanjit.codegen.sharing import Shared, Sharing
+from scanjit.codegen.sharing import Shared, Variables
 from scanjit.errors import InternalError
 from scanjit.runtime import front as backend, sized, workspace
 from scanjit.schedule.lower import maps
@@ -77,13 +77,13 @@ def test_a_wrong_offset(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_loop_that_ends_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Elements that are never written are garbage."""
-    plain = Sharing.shared
+    plain = Variables.shared
 
     def shared(self: Any, *args: Any) -> Shared:
         whole = plain(self, *args)
         return whole._replace(high=f"max({whole.high} - 1, {whole.low})")
 
-    monkeypatch.setattr(Sharing, "shared", shared)
+    monkeypatch.setattr(Variables, "shared", shared)
     with pytest.raises((Mismatch, MemoryFault)):
         run()
 

@@ -30,7 +30,7 @@ from scanjit.schedule.nests import OwnRows, verify as verifier
 from scanjit.schedule.threads import rows
 from scanjit.schedule.time import deep
 from scanjit.simd import emulate
-from scanjit.simd.emulate import Memory
+from scanjit.simd.emulate import Allocations
 from scanjit.simd.emulated_races import Races
 from tests.fuzz.programs import Program
 from tests.targets import with_vectors
@@ -114,7 +114,7 @@ def _spoiled(code: Any, table: Any, sized: Any, arrays: Sequence[np.ndarray], ma
 def _planned(code: Any, table: Any, sized: Any, arrays: Sequence[np.ndarray], made: Sequence[np.ndarray]) -> int:
     """The emulation, with all temporaries where they are planned to lie in one workspace."""
 
-    class Workspace(Memory):
+    class Workspace(Allocations):
         def __init__(self) -> None:
             super().__init__()
             self.offsets = iter(sized.offsets)
@@ -126,7 +126,7 @@ def _planned(code: Any, table: Any, sized: Any, arrays: Sequence[np.ndarray], ma
             return self.base + next(self.offsets)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(emulation, "Memory", Workspace)
+        patch.setattr(emulation, "Allocations", Workspace)
         return _spoiled(code, table, sized, arrays, made)
 
 
@@ -244,7 +244,7 @@ def _in_turns(patch: pytest.MonkeyPatch, count: int) -> None:
     load = emulation.load_source
     turns: list[_Turns] = []
 
-    def load_source(source: str, memory: Memory, filename: str = "") -> dict[str, Any]:
+    def load_source(source: str, memory: Allocations, filename: str = "") -> dict[str, Any]:
         found = load(source, memory, filename)
         kind, made = filename.partition("_")[0], found[filename]
         if kind == "function":
@@ -253,7 +253,9 @@ def _in_turns(patch: pytest.MonkeyPatch, count: int) -> None:
             found[filename] = functools.partial(pausing, made)
         return found
 
-    def start(function: Callable[..., None], memory: Memory, table: int, thread: int, threads: int, line: int) -> None:
+    def start(
+        function: Callable[..., None], memory: Allocations, table: int, thread: int, threads: int, line: int
+    ) -> None:
         memory.races = Races(count)
         turns.append(_Turns(count, memory.races))
         turns[-1].run(lambda number: function(table, number, count, line))

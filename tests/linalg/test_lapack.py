@@ -23,7 +23,7 @@ from scanjit.ops.factor import TRIANGULAR_SOLVE
 from scanjit.runtime import lapack, threads
 from scanjit.runtime.native import silent
 from scanjit.simd import emulated_lapack
-from scanjit.simd.emulated_memory import Memory
+from scanjit.simd.emulated_memory import Allocations
 
 
 def test_every_routine_is_found() -> None:
@@ -48,7 +48,7 @@ def test_none_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_pivots_of_32_bits(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a library writes them whose integers are of 32 bits: two in the place of one."""
 
-    def getrf(memory: Memory, kind: Kind, m: int, n: int, a: int, step: int, pivots: int) -> int:
+    def getrf(memory: Allocations, kind: Kind, m: int, n: int, a: int, step: int, pivots: int) -> int:
         wide = memory.allocate(8 * n)
         info = emulated_lapack.getrf(memory, kind, m, n, a, step, wide)
         found = [memory.load_i64(wide + 8 * i) for i in range(n)] + [0] * n

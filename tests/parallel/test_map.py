@@ -125,7 +125,7 @@ def there(tmp_path, monkeypatch):
     stems = [f"{word}_{'0123456789abcdef0123'}" for word in ("kernel", "older")]
     for stem in reversed(stems):
         store.source(stem, "text")
-        store.store(stem, cache.Entry({"symbol": stem}, b"code" * 10))
+        store.store(stem, cache.CacheEntry({"symbol": stem}, b"code" * 10))
     names = travel.used()
     assert names == [(stem, "o") for stem in stems]
     contents = travel.packed(names)

@@ -10,7 +10,7 @@ from scanjit.ir import OPS, Graph, Node, rebuild, sizes_are_given, walk
 from scanjit.loops import scan
 from scanjit.ops.elementwise import ADD, EXP, NEG, TANH
 from scanjit.ops.stretch import full
-from scanjit.rewrite import RULES, Note, Rewriter, Rules, factor, pipeline, run
+from scanjit.rewrite import RULES, Note, Rewriter, RuleTable, factor, pipeline, run
 from scanjit.rewrite.verify import verify
 from scanjit.types import Type
 from tests.rewrite.support import body, count, fn, scans, symbol
@@ -23,7 +23,7 @@ def test_rules_are_applied_until_none_does() -> None:
 
 
 def test_what_a_rule_returns_is_rewritten_too() -> None:
-    table = Rules()
+    table = RuleTable()
 
     @table.rule(NEG)
     def neg(node: Node) -> Node:
@@ -41,7 +41,7 @@ def test_what_a_rule_returns_is_rewritten_too() -> None:
 
 
 def test_rules_that_go_in_circles_are_found() -> None:
-    table = Rules()
+    table = RuleTable()
     table.rule(TANH)(lambda node: fn("exp", node.operands[0]))
     table.rule(EXP)(lambda node: fn("tanh", node.operands[0]))
     with pytest.raises(errors.InternalError, match="itself"):
@@ -49,7 +49,7 @@ def test_rules_that_go_in_circles_are_found() -> None:
 
 
 def test_rules_that_never_end_are_found() -> None:
-    table = Rules()
+    table = RuleTable()
     table.rule(TANH)(lambda node: fn("tanh", fn("exp", node.operands[0])))
     with pytest.raises(errors.InternalError, match="end"):
         Rewriter(table, limit=50)([fn("tanh", symbol("x"))])

@@ -17,10 +17,10 @@ import scanjit as sj
 from scanjit import __main__ as command
 from scanjit.errors import ScanjitError
 from scanjit.runtime import cache, host, kernels
-from scanjit.runtime.cache import Cache, Entry
+from scanjit.runtime.cache import Cache, CacheEntry
 from scanjit.runtime.inventory import age as age_in_words, inventory
 
-ENTRY = Entry({"symbol": "f", "undefined": ["exp"]}, bytes(range(256)) * 8)
+ENTRY = CacheEntry({"symbol": "f", "undefined": ["exp"]}, bytes(range(256)) * 8)
 
 
 def stem(number: int) -> str:
@@ -278,7 +278,7 @@ def store_function(store: Cache, name: str, number: int, *calls: int) -> str:
     """Store a kernel with a name as generated ones have, which calls others of these numbers."""
     made = f"{name}_{number:012x}_{number:020x}"
     symbols = [f"symbol{callee}" for callee in (*calls, 10_000)]  # the last one is not the cache's
-    store.store(made, Entry({"symbol": f"symbol{number}", "arity": 4, "undefined": symbols}, b"code"))
+    store.store(made, CacheEntry({"symbol": f"symbol{number}", "arity": 4, "undefined": symbols}, b"code"))
     store.source(made, "text")
     return made
 
@@ -311,13 +311,13 @@ def test_the_inventory_of_a_directory_in_any_state(tmp_path: Path, monkeypatch: 
     store.source(stem(4), "text")  # compiling did not end
     store.store(stem(5), ENTRY)
     (tmp_path / f"{stem(5)}.o").write_bytes(b"damaged")
-    store.store(stem(6), Entry({}, b"code"))  # of a version that noted nothing else
+    store.store(stem(6), CacheEntry({}, b"code"))  # of a version that noted nothing else
     (tmp_path / "notes.txt").write_text("mine")
     assert [row.name for row in inventory(store).rows] == ["train"]
     assert inventory(store)[1:] == (2, 2)
     peek = store.peek
 
-    def clears(wanted: str, kind: str = "o") -> Entry | None:  # as another process may, in the middle
+    def clears(wanted: str, kind: str = "o") -> CacheEntry | None:  # as another process may, in the middle
         if wanted == main:
             Cache(tmp_path).clear()
         return peek(wanted, kind)
@@ -350,7 +350,7 @@ def test_ages(seconds: float, shown: str, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("SCANJIT_CACHE_DIR", str(tmp_path))
-    cache.default().store(stem(1), Entry({}, bytes(2**20)))
+    cache.default().store(stem(1), CacheEntry({}, bytes(2**20)))
     assert command.main(["cache", "--info"]) == 0
     shown = capsys.readouterr().out
     assert str(tmp_path) in shown and "kernels    1" in shown and "1.0 MB" in shown

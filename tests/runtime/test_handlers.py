@@ -17,7 +17,7 @@ from scanjit.ir import OPS
 from scanjit.onnx.importing.graph import Reader
 from scanjit.onnx.importing.model import Model
 from scanjit.runtime import container, processors
-from scanjit.runtime.cache import Cache, Entry
+from scanjit.runtime.cache import Cache, CacheEntry
 from scanjit.runtime.caches import cache_sizes
 
 
@@ -73,13 +73,13 @@ def test_while_a_saved_function_is_read(interrupted, monkeypatch, tmp_path):
 def test_while_the_cache_is_used(interrupted, monkeypatch, tmp_path, step):
     """A cache that cannot be read or written is no error; a handler's exception is."""
     cache = Cache(tmp_path)
-    cache.store("a_" + "0" * 20, Entry({}, b"code"))
+    cache.store("a_" + "0" * 20, CacheEntry({}, b"code"))
     monkeypatch.setattr(os if step != "unlink" else Path, step, interrupted)
     with pytest.raises(Alarm):
         if step in ("open", "utime"):
             cache.load("a_" + "0" * 20)
         elif step == "replace":
-            cache.store("b_" + "0" * 20, Entry({}, b"code"))
+            cache.store("b_" + "0" * 20, CacheEntry({}, b"code"))
         else:
             cache.clear()
 

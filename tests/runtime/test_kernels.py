@@ -216,7 +216,7 @@ def test_a_callee_has_to_be_there_and_fit() -> None:
 
 
 def test_an_unknown_symbol_is_an_error_and_not_the_end_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    odd = table.Function(math_rest.from_libm("no_such_function_anywhere"))
+    odd = table.VectorFunction(math_rest.from_libm("no_such_function_anywhere"))
     monkeypatch.setitem(table.FUNCTIONS, "odd", odd)
     source = "from scanjit.simd import load_f64x1, odd, store\n\n\ndef calls(a):\n    store(a, odd(load_f64x1(a)))\n"
     for _ in range(2):  # the second time from the cache

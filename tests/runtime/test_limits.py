@@ -31,7 +31,7 @@ def test_paces(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 20e-3, 1.0, 1.0003, *(i + end for i in range(2, 8) for end in (0.0, 5e-4))])
     monkeypatch.setattr(limits.time, "perf_counter", lambda: next(clock))
     calls: list[None] = []
-    assert limits._pace(limits.Measured(lambda: calls.append(None), 6.0)) == pytest.approx(6.0 / 3e-4)
+    assert limits._pace(limits.MeasuredCall(lambda: calls.append(None), 6.0)) == pytest.approx(6.0 / 3e-4)
     assert len(calls) == 1 + limits.LEAST_CALLS
     asked: list[int] = []
     monkeypatch.setattr(limits, "_bandwidth", lambda nbytes: asked.append(nbytes) or 1.0)

@@ -15,7 +15,7 @@ import pytest
 import scanjit as sj
 from scanjit import ir
 from scanjit.runtime import cache, host, kernels, recipes
-from scanjit.runtime.cache import Entry
+from scanjit.runtime.cache import CacheEntry
 from scanjit.runtime.function import CompiledFunction
 from scanjit.schedule.nests import verify as verifier
 
@@ -237,7 +237,7 @@ def test_content_that_does_not_fit_counts_as_not_there(folder: Path) -> None:
         for step in at[:-1]:
             inner = inner[step]
         inner[at[-1]] = new
-        store.store(path.stem, Entry({**entry.metadata, "content": other}, entry.payload), "recipe")
+        store.store(path.stem, CacheEntry({**entry.metadata, "content": other}, entry.payload), "recipe")
         recipe = recipes.found(key)
         if recipe is not None:
             recipe.check(key.arguments)  # what is believed is at least whole

@@ -17,7 +17,7 @@ import scanjit as sj
 from scanjit.config import config
 from scanjit.runtime import bars
 from scanjit.runtime.compiled import CompiledStage
-from scanjit.runtime.native import Line
+from scanjit.runtime.native import LineFields
 from scanjit.runtime.steps import Steps
 from scanjit.schedule.cost import rates
 from scanjit.simd import emulate
@@ -154,7 +154,7 @@ class Call:
 
     def __init__(self, steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
         self.steps, self.now = steps, 100.0
-        self.line = Line(table=1, step=-1, done=-1)
+        self.line = LineFields(table=1, step=-1, done=-1)
         monkeypatch.setattr("scanjit.runtime.steps.time.monotonic", lambda: self.now)
 
     def tick(self, seconds: float, **words: int) -> None:
@@ -261,7 +261,7 @@ def test_it_can_be_turned_off(terminal: Terminal, monkeypatch: pytest.MonkeyPatc
 def count_bars(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """The bars that are shown from now on; none of them is drawn."""
     found: list[object] = []
-    monkeypatch.setattr(bars, "Drawing", lambda shown, stream: found.append(shown))
+    monkeypatch.setattr(bars, "Watcher", lambda shown, stream: found.append(shown))
     return found
 
 

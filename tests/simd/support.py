@@ -36,7 +36,7 @@ def run_compiled(source: str, arguments: Sequence[Any]) -> None:
 
 def run_emulated(source: str, arguments: Sequence[Any]) -> None:
     """Run in the emulation with checked memory."""
-    memory = emulate.Memory()
+    memory = emulate.Allocations()
     program = emulate.load_source(source, memory)
     program["kernel"](*[memory.add(a) if isinstance(a, np.ndarray) else a for a in arguments])
 

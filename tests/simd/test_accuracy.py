@@ -108,7 +108,7 @@ def kernels(request: Any) -> tuple[str, dict[str, Callable[..., np.ndarray]]]:
             body.append(f"        store(y + i, {name}(v))")
     source = source_of([f"load_{kind}x{lanes}", "store", *UNARY, *binary], ["which", "x", "z", "y", "n"], body)
     kernel = compiled(source)
-    memory = emulate.Memory()
+    memory = emulate.Allocations()
     result: dict[str, Callable[..., np.ndarray]] = {}
     for k, name in enumerate([*UNARY, *binary]):
 

@@ -88,7 +88,7 @@ def test_square_blocks_are_transposed(kind: str) -> None:
         assert not y[:, lanes].any()
 
 
-def emulated(body: list[str], *arguments: int, memory: emulate.Memory) -> None:
+def emulated(body: list[str], *arguments: int, memory: emulate.Allocations) -> None:
     imports = (
         "load_f32x4 load_masked_f32x4 load_strided_f32x4 gather_f32x4 broadcast_f32x4 store store_masked scatter "
         "splat_f32x4 head_x4 load_i64x4 load_i64 store_i64 splat_i64x4 iota_i64x4"
@@ -118,17 +118,17 @@ FAULTS = [
 
 @pytest.mark.parametrize(("text", "message"), FAULTS)
 def test_faults(text: str, message: str) -> None:
-    memory = emulate.Memory()
+    memory = emulate.Allocations()
     before = memory.add(np.zeros(8, np.float32), name="before")
     p = memory.add(np.zeros(8, np.float32), name="x")
     memory.add(np.zeros(8, np.float32), name="after")
     assert before != p
-    with pytest.raises(emulate.MemoryFault, match=message):
+    with pytest.raises(emulate.AllocationsFault, match=message):
         emulated([text], p, memory=memory)
 
 
 def test_off_lanes_are_not_checked() -> None:
-    memory = emulate.Memory()
+    memory = emulate.Allocations()
     p = memory.add(np.arange(8, dtype=np.float32), name="x")
     body = [
         "m = head_x4(3)",
@@ -141,30 +141,30 @@ def test_off_lanes_are_not_checked() -> None:
 
 
 def test_read_only_and_freed() -> None:
-    memory = emulate.Memory()
+    memory = emulate.Allocations()
     p = memory.add(np.zeros(8, np.float32), writable=False, name="weights")
     emulated(["load_f32x4(p)"], p, memory=memory)
-    with pytest.raises(emulate.MemoryFault, match=r"weights.*read-only"):
+    with pytest.raises(emulate.AllocationsFault, match=r"weights.*read-only"):
         emulated(["store(p, splat_f32x4(1))"], p, memory=memory)
     memory.free(p)
-    with pytest.raises(emulate.MemoryFault, match="no allocation"):
+    with pytest.raises(emulate.AllocationsFault, match="no allocation"):
         emulated(["load_f32x4(p)"], p, memory=memory)
     frozen = np.zeros(4, np.float32)
     frozen.flags.writeable = False
-    with pytest.raises(emulate.MemoryFault, match="read-only"):
+    with pytest.raises(emulate.AllocationsFault, match="read-only"):
         emulated(["store(p, splat_f32x4(1))"], memory.add(frozen), memory=memory)
 
 
 def test_uninitialised_bytes() -> None:
-    memory = emulate.Memory()
+    memory = emulate.Allocations()
     p = memory.allocate(64, "workspace")
-    with pytest.raises(emulate.MemoryFault, match=r"workspace.*nothing has written"):
+    with pytest.raises(emulate.AllocationsFault, match=r"workspace.*nothing has written"):
         emulated(["load_f32x4(p)"], p, memory=memory)
     emulated(["store_masked(p, splat_f32x4(1), head_x4(3))"], p, memory=memory)
     emulated(["load_masked_f32x4(p, head_x4(3))", "broadcast_f32x4(p + 8)"], p, memory=memory)
     for text in ("load_f32x4(p)", "load_masked_f32x4(p, head_x4(4))", "load_strided_f32x4(p, 12, head_x4(2))",
                  "load_i64(p + 8)", "gather_f32x4(p, iota_i64x4(0) * 4, head_x4(4))"):  # fmt: skip
-        with pytest.raises(emulate.MemoryFault, match="nothing has written"):
+        with pytest.raises(emulate.AllocationsFault, match="nothing has written"):
             emulated([text], p, memory=memory)
     emulated(["store(p, splat_f32x4(1))", "store(p, load_f32x4(p))"], p, memory=memory)
     untracked = memory.allocate(16, tracked=False)
@@ -172,7 +172,7 @@ def test_uninitialised_bytes() -> None:
 
 
 def test_strided_arrays_and_values() -> None:
-    memory = emulate.Memory()
+    memory = emulate.Allocations()
     whole = np.arange(40, dtype=np.float32)
     p = memory.add(whole[10:30:5], name="column")  # 4 elements, 20 bytes apart
     out = np.zeros(4, np.float32)
@@ -182,12 +182,12 @@ def test_strided_arrays_and_values() -> None:
     flipped = memory.add(out[::-1], name="flipped")
     emulated(["store(q, load_strided_f32x4(p, -4, head_x4(4)))"], flipped, memory.add(whole), memory=memory)
     assert whole[:4].tolist() == [25, 20, 15, 10]
-    with pytest.raises(emulate.MemoryFault, match="column"):
+    with pytest.raises(emulate.AllocationsFault, match="column"):
         emulated(["load_f32x4(p + 56)"], p, memory=memory)
 
 
 def test_loaded_values_do_not_change_with_memory() -> None:
-    memory = emulate.Memory()
+    memory = emulate.Allocations()
     x = np.arange(8, dtype=np.float32)
     emulated(["v = load_f32x4(p)", "store(p, splat_f32x4(9))", "store(p + 16, v)"], memory.add(x), memory=memory)
     assert x.tolist() == [9, 9, 9, 9, 0, 1, 2, 3]

@@ -132,7 +132,7 @@ def test_sums_of_products_of_quads_are_exact() -> None:
 
 def test_wrong_operands() -> None:
     pairs, numbers = (emulate.NumpyLanes(np.zeros(4, KINDS[k].dtype), KINDS[k]) for k in ("i32", "f32"))
-    emulated = emulate.resolve("dot_bf16", emulate.Memory())
+    emulated = emulate.resolve("dot_bf16", emulate.Allocations())
     with pytest.raises(TypeError, match="expected packed numbers of 4 lanes"):
         emulated(numbers, numbers, pairs)
     body = ["store(x, dot_bf16(load_f32x4(x), load_f32x4(x), load_i32x4(x)))"]

@@ -10,20 +10,20 @@ import pytest
 import scanjit as sj
 from scanjit.kinds import KINDS
 from scanjit.schedule.cost import rates
-from scanjit.simd.emulated_memory import Memory, MemoryFault
+from scanjit.simd.emulated_memory import Allocations, MemoryFault
 from scanjit.simd.emulated_races import Races
 from tests.fuzz.check import Config
 
 F32, F64 = KINDS["f32"], KINDS["f64"]
 PAIR = np.zeros(2, np.float32)
 MASK, OFFSETS = np.array([False, True]), np.array([0, 4])
-READS: dict[str, Callable[[Memory, int], object]] = {
+READS: dict[str, Callable[[Allocations, int], object]] = {
     "load": lambda memory, at: memory.load(F32, 2, at),
     "load_masked": lambda memory, at: memory.load_masked(F32, 2, at, MASK),
     "gather": lambda memory, at: memory.gather(F32, 2, at, OFFSETS, MASK),
     "load_i64": lambda memory, at: memory.load_i64(at),
 }
-WRITES: dict[str, Callable[[Memory, int], object]] = {
+WRITES: dict[str, Callable[[Allocations, int], object]] = {
     "store": lambda memory, at: memory.store(F32, at, PAIR),
     "store_masked": lambda memory, at: memory.store_masked(F32, at, PAIR, MASK),
     "scatter": lambda memory, at: memory.scatter(F32, at, OFFSETS, PAIR, MASK),
@@ -31,7 +31,7 @@ WRITES: dict[str, Callable[[Memory, int], object]] = {
 }
 
 
-class Shared(Memory):
+class Shared(Allocations):
     """Memory of three threads, with an array in it."""
 
     def __init__(self, raced: bool = False) -> None:
@@ -47,7 +47,9 @@ class Shared(Memory):
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 @pytest.mark.parametrize("other", [*READS.values(), *WRITES.values()], ids=[*READS, *WRITES])
-def test_what_nothing_orders(write: Callable[[Memory, int], object], other: Callable[[Memory, int], object]) -> None:
+def test_what_nothing_orders(
+    write: Callable[[Allocations, int], object], other: Callable[[Allocations, int], object]
+) -> None:
     for first, second in ((write, other), (other, write)):
         if first is second is WRITES["store_i64"]:
             continue

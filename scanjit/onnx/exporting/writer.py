@@ -20,7 +20,7 @@ Rule = Callable[..., "str | Sequence[str]"]
 """From a writer, a node and the names of its operands to the name of its result, or the names of several."""
 
 
-class Names:
+class UniqueNames:
     """Names that are used once in a model."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Writer:
 
     def __init__(self, table: dict[str, Rule], opset: int, outer: Writer | None = None) -> None:
         self.table, self.opset, self.outer = table, opset, outer
-        self.names: Names = Names() if outer is None else outer.names
+        self.names: UniqueNames = UniqueNames() if outer is None else outer.names
         self.sizes: dict[Atom, tuple[str, int]] = {} if outer is None else outer.sizes
         """Where each size can be read: the name of a tensor, and an axis."""
         self.root: Writer = self if outer is None else outer.root

@@ -22,7 +22,7 @@ _DEEPEST = 64
 """How deep functions may be nested. A function that calls itself is an error."""
 
 
-class Scope:
+class GraphScope:
     """The names that are visible in a graph, and the versions of the op sets of its nodes.
 
     `later` has functions that read a value when it is used for the first time: the initializers.
@@ -31,7 +31,7 @@ class Scope:
     def __init__(
         self,
         versions: Mapping[str, int],
-        outer: Scope | None = None,
+        outer: GraphScope | None = None,
         depth: int = 0,
         later: Mapping[str, Callable[[], Node]] = MappingProxyType({}),
     ) -> None:
@@ -40,7 +40,7 @@ class Scope:
 
     def find(self, name: str) -> Node | None:
         """The value of a name, in this graph or in one around it."""
-        scope: Scope | None = self
+        scope: GraphScope | None = self
         while scope is not None:
             if name in scope.later and name not in scope.values:
                 scope.values[name] = scope.later[name]()
@@ -70,7 +70,7 @@ class Reader:
         self.functions, self.folder, self.source = functions, folder, source
         self.choices = Choices()
 
-    def nodes(self, graph: Any, scope: Scope) -> None:
+    def nodes(self, graph: Any, scope: GraphScope) -> None:
         """Compute all nodes of a graph (or of a function)."""
         for node in graph.node:
             label = f"the node {node.name!r}" if node.name else f"the node that makes {', '.join(node.output)!r}"
@@ -80,7 +80,7 @@ class Reader:
                     if name:
                         scope.define(name, result)
 
-    def subgraph(self, graph: Any, inputs: Sequence[Node], outer: Scope) -> list[Node]:
+    def subgraph(self, graph: Any, inputs: Sequence[Node], outer: GraphScope) -> list[Node]:
         """The outputs of a graph inside a node."""
         if len(graph.input) != len(inputs):
             raise errors.FormatError(
@@ -88,7 +88,7 @@ class Reader:
                 got=len(graph.input),
                 expected=len(inputs),
             )
-        scope = Scope(outer.versions, outer, outer.depth)
+        scope = GraphScope(outer.versions, outer, outer.depth)
         for value, node in zip(graph.input, inputs, strict=True):
             scope.define(value.name, node)
         for tensor in graph.initializer:
@@ -96,14 +96,14 @@ class Reader:
         self.nodes(graph, scope)
         return [self.output(value.name, scope) for value in graph.output]
 
-    def output(self, name: str, scope: Scope) -> Node:
+    def output(self, name: str, scope: GraphScope) -> Node:
         """The value of an output of a graph."""
         node = scope.find(name)
         if node is None:
             raise errors.FormatError(f"the output {name!r} of a graph is made by nothing in it")
         return node
 
-    def result(self, value: Any, scope: Scope) -> Node:
+    def result(self, value: Any, scope: GraphScope) -> Node:
         """The value of an output of the model. After a choice between branches, its rank must be the declared one."""
         node, kind = self.output(value.name, scope), value.type.tensor_type
         if kind.HasField("shape") and len(kind.shape.dim) != node.ndim and self.choices.any():
@@ -116,7 +116,7 @@ class Reader:
 
     # ---- one node ----------------------------------------------------------------------------------------------------
 
-    def _results(self, node: Any, scope: Scope) -> Sequence[Node]:
+    def _results(self, node: Any, scope: GraphScope) -> Sequence[Node]:
         try:
             results = self._computed(node, scope)
         except (
@@ -134,7 +134,7 @@ class Reader:
             raise errors.FormatError(f"{node.op_type} has no {named} outputs", got=list(node.output))
         return results
 
-    def _computed(self, node: Any, scope: Scope) -> Sequence[Node]:
+    def _computed(self, node: Any, scope: GraphScope) -> Sequence[Node]:
         function = self.functions.get((node.domain, node.op_type))
         inputs = [self._input(name, scope) for name in node.input]
         attributes = {a.name: self._attribute(a) for a in node.attribute}
@@ -158,7 +158,7 @@ class Reader:
             )
         return [result] if isinstance(result, Node) else result
 
-    def _input(self, name: str, scope: Scope) -> Node | None:
+    def _input(self, name: str, scope: GraphScope) -> Node | None:
         if not name:
             return None
         node = scope.find(name)
@@ -181,14 +181,14 @@ class Reader:
     # ---- functions: of the model, and those that ONNX defines ops by -------------------------------------------------
 
     def _called(
-        self, function: Any, inputs: Sequence[Node | None], attributes: Mapping[str, Any], scope: Scope
+        self, function: Any, inputs: Sequence[Node | None], attributes: Mapping[str, Any], scope: GraphScope
     ) -> list[Node]:
         if scope.depth >= _DEEPEST:
             raise errors.FormatError(f"the function {function.name!r} calls itself")
         if len(inputs) > len(function.input):
             raise errors.FormatError(f"the function {function.name!r} has fewer inputs", got=len(inputs))
         versions = {item.domain: item.version for item in function.opset_import} or scope.versions
-        inner = Scope(versions, None, scope.depth + 1)
+        inner = GraphScope(versions, None, scope.depth + 1)
         for name, node in zip(function.input, inputs, strict=False):
             if node is not None:
                 inner.define(name, node)
@@ -200,7 +200,7 @@ class Reader:
         return [self.output(name, inner) for name in function.output]
 
     def _composed(
-        self, op: str, version: int, inputs: Sequence[Node | None], attributes: Mapping[str, Any], scope: Scope
+        self, op: str, version: int, inputs: Sequence[Node | None], attributes: Mapping[str, Any], scope: GraphScope
     ) -> list[Node]:
         """An op that ONNX itself defines by a function of other ops."""
         defs = package().defs

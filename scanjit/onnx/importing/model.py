@@ -13,7 +13,7 @@ from scanjit.ir import Node
 from scanjit.kinds import kind_of
 from scanjit.onnx import tensors
 from scanjit.onnx.extra import package
-from scanjit.onnx.importing.graph import Reader, Scope
+from scanjit.onnx.importing.graph import GraphScope, Reader
 from scanjit.onnx.importing.inputs import Inputs, fitted
 from scanjit.runtime.function import CompiledFunction, function
 from scanjit.runtime.function_graph import Mode
@@ -217,7 +217,9 @@ class Model:
         return self._reader.choices.fitting(lambda: self._walked(inputs))
 
     def _walked(self, inputs: tuple[Node, ...]) -> tuple[Node, ...]:
-        scope = Scope(self._versions, later={n: functools.partial(self._initializer, n) for n in self._initializers})
+        scope = GraphScope(
+            self._versions, later={n: functools.partial(self._initializer, n) for n in self._initializers}
+        )
         for name, node in [*self._fixed.items(), *zip(self._names, inputs, strict=True)]:
             scope.define(name, node)
         self._reader.nodes(self._proto.graph, scope)

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from scanjit.runtime.translation import integers
-from scanjit.runtime.translation.instructions import Instructions, Value
+from scanjit.runtime.translation.instructions import Instructions, KernelValue
 from scanjit.simd.inlined import OPERATOR, inlined
 from scanjit.simd.llvm_lanes import constant
 from scanjit.simd.types import BOOL, FLOAT, INT, NOTHING, SimdType
@@ -33,7 +33,7 @@ _OPERATORS = {
     ast.Invert: "invert",
 }
 """What `scanjit.simd` and `integers` call the operators of Python's grammar."""
-_NOTHING = Value(NOTHING, "")
+_NOTHING = KernelValue(NOTHING, "")
 _NUMBERS = {"inf": float("inf"), "nan": float("nan")}
 """What kernels import from `math`."""
 
@@ -62,13 +62,13 @@ class Expressions:
         target: Target,
         inside: Mapping[str, ast.FunctionDef],
     ) -> None:
-        self.write_inside: Callable[[ast.FunctionDef, Sequence[Value]], None]
+        self.write_inside: Callable[[ast.FunctionDef, Sequence[KernelValue]], None]
         self._inside = inside
         self._to = instructions
         self._externals = externals
         self._imported = imported
         self._target = target
-        self._writers: dict[type, Callable[..., Value]] = {
+        self._writers: dict[type, Callable[..., KernelValue]] = {
             ast.BinOp: self._chain,
             ast.BoolOp: self._both_or_either,
             ast.Call: self._called,
@@ -78,23 +78,23 @@ class Expressions:
             ast.UnaryOp: self._unary,
         }
 
-    def value(self, expression: ast.expr) -> Value:
+    def value(self, expression: ast.expr) -> KernelValue:
         """The value of an expression."""
         write = self._writers.get(type(expression))
         if write is None:
             raise TypeError(f"kernels have no expression {type(expression).__name__}: {ast.unparse(expression)}")
         return write(expression)
 
-    def truth(self, expression: ast.expr) -> Value:
+    def truth(self, expression: ast.expr) -> KernelValue:
         """The value of an expression as a condition."""
         value = self.value(expression)
         return value if value.type is BOOL else integers.compare(self._to, "ne", self._whole(value), integers.ZERO)
 
-    def integer(self, expression: ast.expr) -> Value:
+    def integer(self, expression: ast.expr) -> KernelValue:
         """The value of an expression as an integer."""
         return self._whole(self.value(expression))
 
-    def binary(self, operator: ast.operator, a: Value, b: Value) -> Value:
+    def binary(self, operator: ast.operator, a: KernelValue, b: KernelValue) -> KernelValue:
         """An operation of two values."""
         name = _name_of(operator)
         if _has_vector(a, b):
@@ -103,7 +103,7 @@ class Expressions:
             return self._to.pure(BOOL, f"{integers.BITWISE[name]} i1 {a.text}, {b.text}", a, b)
         return integers.binary(self._to, name, self._whole(a), self._whole(b))
 
-    def call(self, expression: ast.Call) -> Value:
+    def call(self, expression: ast.Call) -> KernelValue:
         """What a call gives, which may be nothing."""
         if not isinstance(expression.func, ast.Name) or expression.keywords:
             raise TypeError(f"no call of a kernel: {ast.unparse(expression)}")
@@ -123,7 +123,7 @@ class Expressions:
 
     # ---- what each kind of expression becomes
 
-    def _chain(self, expression: ast.BinOp) -> Value:
+    def _chain(self, expression: ast.BinOp) -> KernelValue:
         """`a + b + c`, which is nested as deep as it is long: hundreds of terms would be too deep for a recursion."""
         operations: list[ast.BinOp] = []
         first: ast.expr = expression
@@ -135,13 +135,13 @@ class Expressions:
             value = self.binary(each.op, value, self.value(each.right))
         return value
 
-    def _called(self, expression: ast.Call) -> Value:
+    def _called(self, expression: ast.Call) -> KernelValue:
         value = self.call(expression)
         if value.type is NOTHING:
             raise TypeError(f"a call without a result stands where a value is needed: {ast.unparse(expression)}")
         return value
 
-    def _kernel(self, name: str, arguments: Sequence[Value]) -> Value:
+    def _kernel(self, name: str, arguments: Sequence[KernelValue]) -> KernelValue:
         symbol, arity = self._externals[name]
         if len(arguments) != arity:
             raise TypeError(f"{name} takes {arity} arguments, got {len(arguments)}")
@@ -149,12 +149,12 @@ class Expressions:
         self._to.do(f'call void @"{symbol}"({", ".join(f"i64 {self._whole(each).text}" for each in arguments)})')
         return _NOTHING
 
-    def _intrinsic(self, name: str, arguments: Sequence[Value]) -> Value:
+    def _intrinsic(self, name: str, arguments: Sequence[KernelValue]) -> KernelValue:
         function = inlined(name, tuple(each.type for each in arguments), self._target)
         if name.startswith("splat_") and arguments[0].number is not None:
             vector = function.result
             assert isinstance(vector, SimdType)
-            return Value(vector, constant(vector.kind, vector.lanes, arguments[0].number).get_reference())
+            return KernelValue(vector, constant(vector.kind, vector.lanes, arguments[0].number).get_reference())
         self._to.include(function.parts)
         given = ", ".join(f"{each.type.text} {each.text}" for each in arguments)
         call = f"call {function.result.text} {function.name}({given})"
@@ -163,12 +163,12 @@ class Expressions:
             return _NOTHING
         return self._to.get(function.result, call)
 
-    def _name(self, expression: ast.Name) -> Value:
+    def _name(self, expression: ast.Name) -> KernelValue:
         if expression.id in self._imported and expression.id in _NUMBERS:
             return _constant(_NUMBERS[expression.id])
         return self._to.read(expression.id)
 
-    def _unary(self, expression: ast.UnaryOp) -> Value:
+    def _unary(self, expression: ast.UnaryOp) -> KernelValue:
         if isinstance(expression.op, ast.Not):
             return integers.inverted(self._to, self.truth(expression.operand))
         name, value = _name_of(expression.op), self.value(expression.operand)
@@ -178,7 +178,7 @@ class Expressions:
             return _constant(-value.number)
         return integers.unary(self._to, name, self._whole(value))
 
-    def _compare(self, expression: ast.Compare) -> Value:
+    def _compare(self, expression: ast.Compare) -> KernelValue:
         values = [self.value(each) for each in (expression.left, *expression.comparators)]
         found = [
             self._compared(_name_of(operator), a, b)
@@ -188,12 +188,12 @@ class Expressions:
             found[0] = self._to.pure(BOOL, f"and i1 {found[0].text}, {other.text}", found[0], other)
         return found[0]
 
-    def _compared(self, name: str, a: Value, b: Value) -> Value:
+    def _compared(self, name: str, a: KernelValue, b: KernelValue) -> KernelValue:
         if _has_vector(a, b):
             return self._intrinsic(OPERATOR + name, [a, b])
         return integers.compare(self._to, name, self._whole(a), self._whole(b))
 
-    def _both_or_either(self, expression: ast.BoolOp) -> Value:
+    def _both_or_either(self, expression: ast.BoolOp) -> KernelValue:
         """`a and b`, `a or b`: b is looked at only if a does not decide."""
         to, both = self._to, isinstance(expression.op, ast.And)
         after, known = to.label("end"), []
@@ -209,7 +209,7 @@ class Expressions:
         to.start(after)
         return to.get(BOOL, f"phi i1 {', '.join(known)}")
 
-    def _whole(self, value: Value) -> Value:
+    def _whole(self, value: KernelValue) -> KernelValue:
         """The value as an integer."""
         if value.type is BOOL:
             return integers.whole(self._to, value)
@@ -226,17 +226,17 @@ def _name_of(operator: ast.operator | ast.unaryop | ast.cmpop) -> str:
     return name
 
 
-def _has_vector(*values: Value) -> bool:
+def _has_vector(*values: KernelValue) -> bool:
     return any(isinstance(each.type, SimdType) for each in values)
 
 
-def _constant(number: object) -> Value:
+def _constant(number: object) -> KernelValue:
     if isinstance(number, bool):
-        return Value(BOOL, str(number).lower(), number)
+        return KernelValue(BOOL, str(number).lower(), number)
     if isinstance(number, int):
         if not -(2**63) <= number < 2**64:
             raise TypeError(f"{number} has more than 64 bits")
-        return Value(INT, str(number), number)
+        return KernelValue(INT, str(number), number)
     if isinstance(number, float):
-        return Value(FLOAT, FLOAT.llvm.format_constant(number), number)
+        return KernelValue(FLOAT, FLOAT.llvm.format_constant(number), number)
     raise TypeError(f"kernels have no constant {number!r}")

@@ -9,7 +9,7 @@ from scanjit.runtime.translation.variables import in_memory, parameters_of
 from scanjit.simd.types import INT, SimdType, Type
 
 
-class Value(NamedTuple):
+class KernelValue(NamedTuple):
     """A value of a kernel.
 
     `text` is what LLVM calls it, `number` the number that it is, where that is known. `loops` says how many of the
@@ -42,8 +42,8 @@ class Instructions:
         self._places: list[str] = []
         self._parts: dict[str, str] = {}
         self._in_memory: set[str] = set()
-        self._variables: dict[str, Value] = {}
-        self._known: dict[str, Value] = {}  # results of instructions without effects, by their text
+        self._variables: dict[str, KernelValue] = {}
+        self._known: dict[str, KernelValue] = {}  # results of instructions without effects, by their text
         self._scopes: list[list[str]] = [[]]  # for each block of statements around: what is known in it alone
         self._loops: list[tuple[list[str], list[str]]] = []  # for each loop around: the lines and the scope before it
         self._numbers = 0
@@ -58,13 +58,13 @@ class Instructions:
         """An instruction without a result."""
         self._lines.append(text)
 
-    def get(self, type_: Type, text: str) -> Value:
+    def get(self, type_: Type, text: str) -> KernelValue:
         """An instruction with a result, which may be another one each time."""
         value = self._named(type_, len(self._loops))
         self._lines.append(f"{value.text} = {text}")
         return value
 
-    def pure(self, type_: Type, text: str, *operands: Value) -> Value:
+    def pure(self, type_: Type, text: str, *operands: KernelValue) -> KernelValue:
         """An instruction without effects: its result depends on these operands alone."""
         found = self._known.get(text)
         if found is None:
@@ -79,10 +79,10 @@ class Instructions:
             scope.append(text)
         return found
 
-    def _named(self, type_: Type, loops: int) -> Value:
+    def _named(self, type_: Type, loops: int) -> KernelValue:
         self.has_vectors = self.has_vectors or isinstance(type_, SimdType)
         self._numbers += 1
-        return Value(type_, f"%v{self._numbers}", None, loops)
+        return KernelValue(type_, f"%v{self._numbers}", None, loops)
 
     # ---- blocks
 
@@ -100,7 +100,7 @@ class Instructions:
         """Go on in another block, unless this one has ended."""
         self.end(f"br label %{label}")
 
-    def branch(self, condition: Value, yes: str, no: str) -> None:
+    def branch(self, condition: KernelValue, yes: str, no: str) -> None:
         """Go on in one of two blocks."""
         self.end(f"br i1 {condition.text}, label %{yes}, label %{no}")
 
@@ -128,21 +128,21 @@ class Instructions:
             yield
         self._loops.pop()
 
-    def counter(self) -> tuple[Value, list[str]]:
+    def counter(self) -> tuple[KernelValue, list[str]]:
         """An integer that has another value in each turn of this loop, and the line for its instruction, which is known
         when the loop has ended."""
         line: list[str] = []
         self._lines.append(line)
         return self._named(INT, len(self._loops)), line
 
-    def stack(self, nbytes: int) -> Value:
+    def stack(self, nbytes: int) -> KernelValue:
         """The address of so many bytes, which belong to this run of the function."""
         name = f"%s{len(self._places)}"
         self._places.append(f"{name} = alloca [{nbytes} x i8], align 64")
         self.has_stack = True
         return self.on_stack(name, 0)
 
-    def on_stack(self, name: str, offset: int) -> Value:
+    def on_stack(self, name: str, offset: int) -> KernelValue:
         """The address at an offset from the beginning of some memory on the stack."""
         place = self.pure(INT, f"getelementptr i8, ptr {name}, i64 {offset}")
         return self.pure(INT, f"ptrtoint ptr {place.text} to i64")._replace(stack=(name, offset))
@@ -161,20 +161,20 @@ class Instructions:
         yield
         self._variables, self._in_memory = hidden
 
-    def assign(self, name: str, value: Value) -> None:
+    def assign(self, name: str, value: KernelValue) -> None:
         """Give a variable a value; TypeError if it had one of another type."""
         if name not in self._in_memory:
             self._variables[name] = value
             return
         place = self._variables.get(name)
         if place is None:
-            place = self._variables[name] = Value(value.type, f"%m{len(self._places)}")
+            place = self._variables[name] = KernelValue(value.type, f"%m{len(self._places)}")
             self._places.append(f"{place.text} = alloca {value.type.text}")
         if place.type is not value.type:
             raise TypeError(f"{name} is {place.type.name}, and cannot become {value.type.name}")
         self.do(f"store {value.type.text} {value.text}, ptr {place.text}")
 
-    def read(self, name: str) -> Value:
+    def read(self, name: str) -> KernelValue:
         """The value of a variable; TypeError if it has none."""
         found = self._variables.get(name)
         if found is None:

@@ -4,7 +4,7 @@ are known are done here."""
 import operator
 from collections.abc import Callable
 
-from scanjit.runtime.translation.instructions import Instructions, Value
+from scanjit.runtime.translation.instructions import Instructions, KernelValue
 from scanjit.simd.types import BOOL, INT
 
 BITWISE = {"and": "and", "or": "or", "xor": "xor"}
@@ -17,11 +17,11 @@ _FOLDED: dict[str, Callable[[int, int], int]] = {
 }
 """What is done here if both operands are known."""
 
-FALSE, TRUE = Value(BOOL, "false", False), Value(BOOL, "true", True)
-ZERO, ONE = Value(INT, "0", 0), Value(INT, "1", 1)
+FALSE, TRUE = KernelValue(BOOL, "false", False), KernelValue(BOOL, "true", True)
+ZERO, ONE = KernelValue(INT, "0", 0), KernelValue(INT, "1", 1)
 
 
-def binary(to: Instructions, name: str, a: Value, b: Value) -> Value:
+def binary(to: Instructions, name: str, a: KernelValue, b: KernelValue) -> KernelValue:
     """An operation of two integers."""
     if (known := _folded(name, a, b)) is not None:
         return known
@@ -40,22 +40,22 @@ def binary(to: Instructions, name: str, a: Value, b: Value) -> Value:
     return _divided(to, name, a, b)
 
 
-def unary(to: Instructions, name: str, a: Value) -> Value:
+def unary(to: Instructions, name: str, a: KernelValue) -> KernelValue:
     """An operation of one integer."""
     return to.pure(INT, f"{_UNARY[name]} {a.text}", a)
 
 
-def compare(to: Instructions, name: str, a: Value, b: Value) -> Value:
+def compare(to: Instructions, name: str, a: KernelValue, b: KernelValue) -> KernelValue:
     """A comparison of two integers."""
     return _folded(name, a, b) or to.pure(BOOL, f"icmp {_COMPARISONS[name]} i64 {a.text}, {b.text}", a, b)
 
 
-def extremum(to: Instructions, name: str, a: Value, b: Value) -> Value:
+def extremum(to: Instructions, name: str, a: KernelValue, b: KernelValue) -> KernelValue:
     """`min` or `max` of two integers."""
     return _folded(name, a, b) or select(to, compare(to, "lt" if name == "min" else "gt", b, a), b, a)
 
 
-def select(to: Instructions, condition: Value, yes: Value, no: Value) -> Value:
+def select(to: Instructions, condition: KernelValue, yes: KernelValue, no: KernelValue) -> KernelValue:
     """One of two values of one type."""
     if condition.number is not None:
         return yes if condition.number else no
@@ -63,27 +63,27 @@ def select(to: Instructions, condition: Value, yes: Value, no: Value) -> Value:
     return to.pure(yes.type, f"select i1 {condition.text}, {name} {yes.text}, {name} {no.text}", condition, yes, no)
 
 
-def inverted(to: Instructions, condition: Value) -> Value:
+def inverted(to: Instructions, condition: KernelValue) -> KernelValue:
     """Whether a condition is false."""
     return to.pure(BOOL, f"xor i1 {condition.text}, true", condition)
 
 
-def whole(to: Instructions, condition: Value) -> Value:
+def whole(to: Instructions, condition: KernelValue) -> KernelValue:
     """A condition as 0 or 1."""
     return to.pure(INT, f"zext i1 {condition.text} to i64", condition)
 
 
-def _folded(name: str, a: Value, b: Value) -> Value | None:
+def _folded(name: str, a: KernelValue, b: KernelValue) -> KernelValue | None:
     """The result as a constant, if both operands are known and it has no more than 64 bits."""
     if name not in _FOLDED or not isinstance(a.number, int) or not isinstance(b.number, int):
         return None
     result = _FOLDED[name](a.number, b.number)
     if isinstance(result, bool):
         return TRUE if result else FALSE
-    return Value(INT, str(result), result) if -(2**63) <= result < 2**63 else None
+    return KernelValue(INT, str(result), result) if -(2**63) <= result < 2**63 else None
 
 
-def _divided(to: Instructions, name: str, a: Value, b: Value) -> Value:
+def _divided(to: Instructions, name: str, a: KernelValue, b: KernelValue) -> KernelValue:
     """The quotient, rounded down, or what is left. Both are 0 for a divisor of 0.
 
     Processors stop the program at a divisor of 0, and at the lowest integer divided by -1. So these two divisors are

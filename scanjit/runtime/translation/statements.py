@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from scanjit.runtime.translation import integers
 from scanjit.runtime.translation.expressions import Expressions
-from scanjit.runtime.translation.instructions import Instructions, Value
+from scanjit.runtime.translation.instructions import Instructions, KernelValue
 from scanjit.runtime.translation.variables import parameters_of
 from scanjit.simd.types import BOOL, INT
 
@@ -40,11 +40,11 @@ class Statements:
         """Write the whole function."""
         self._to.begin(function)
         for i, name in enumerate(parameters_of(function)):
-            self._to.assign(name, Value(INT, f"%a{i}"))
+            self._to.assign(name, KernelValue(INT, f"%a{i}"))
         self._write(function.body)
         self._to.end("ret void")
 
-    def _write_inside(self, function: ast.FunctionDef, arguments: Sequence[Value]) -> None:
+    def _write_inside(self, function: ast.FunctionDef, arguments: Sequence[KernelValue]) -> None:
         """Write what a function does with these arguments, in place of a call."""
         to, parameters = self._to, parameters_of(function)
         if len(arguments) != len(parameters):
@@ -149,7 +149,7 @@ class Statements:
         with to.sometimes():  # there may be a break
             for number in counters:
                 if not to.ended:
-                    to.assign(_named([loop.target]), Value(INT, str(number), number))
+                    to.assign(_named([loop.target]), KernelValue(INT, str(number), number))
                     self._write_body(loop, after)
         to.jump(after)
         to.start(after)
@@ -162,7 +162,7 @@ class Statements:
         self._write(loop.body)
         self._exits.pop()
 
-    def _range(self, iterated: ast.expr) -> list[Value]:
+    def _range(self, iterated: ast.expr) -> list[KernelValue]:
         """The first counter, the end, and the step of a range."""
         if not (isinstance(iterated, ast.Call) and isinstance(iterated.func, ast.Name) and iterated.func.id == "range"):
             raise TypeError("a loop of a kernel runs over a range")
@@ -174,7 +174,7 @@ class Statements:
             raise TypeError(f"a range has a step of zero: {ast.unparse(iterated)}")
         return found
 
-    def _goes_on(self, counter: Value, last: Value, step: Value) -> Value:
+    def _goes_on(self, counter: KernelValue, last: KernelValue, step: KernelValue) -> KernelValue:
         """Whether a loop has a step with this counter. It has none if its step turns out to be 0."""
         to, rises = self._to, integers.compare(self._to, "gt", step, integers.ZERO)
         if rises.number is not None:
@@ -184,7 +184,7 @@ class Statements:
         return integers.select(to, rises, below, to.pure(BOOL, f"and i1 {falls.text}, {above.text}", falls, above))
 
 
-def _counters(first: Value, last: Value, step: Value) -> range:
+def _counters(first: KernelValue, last: KernelValue, step: KernelValue) -> range:
     """The counters of a loop; none if they are not known."""
     if isinstance(first.number, int) and isinstance(last.number, int) and isinstance(step.number, int):
         return range(first.number, last.number, step.number)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from scanjit.ops.elementwise import CAST
 from scanjit.records import record
-from scanjit.schedule.fuse.order import Around, Order
+from scanjit.schedule.fuse.order import Around, LoopOrder
 from scanjit.schedule.lower.places import LARGEST
 from scanjit.schedule.lower.region import Item, Region, Single, Task
 from scanjit.schedule.nests import (
@@ -96,7 +96,7 @@ class _Groups:
     """The groups of a region, one item after the other. `where` is the group of an item; `over` are those over a space,
     in order."""
 
-    def __init__(self, order: Order[Item]) -> None:
+    def __init__(self, order: LoopOrder[Item]) -> None:
         self.order = order
         self.where: dict[Item, _Group] = {}
         self._over: dict[tuple[NestLoop, ...], list[_Group]] = {}
@@ -188,7 +188,7 @@ class _Groups:
 def fuse(region: Region) -> list[Statement]:
     """The statements of a region: nests, and items that are no tasks. Tasks of one space are in one nest where none has
     to wait for another one to be complete."""
-    groups = _Groups(Order.of({item: item.needs for item in region.items}, lambda item: _loop(item) is not None))
+    groups = _Groups(LoopOrder.of({item: item.needs for item in region.items}, lambda item: _loop(item) is not None))
     for item in region.items:
         groups.add(item)
     stored = _stored(region, groups.where)

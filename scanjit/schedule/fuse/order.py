@@ -28,14 +28,14 @@ class Around(Generic[T]):
 
 
 @dataclass(frozen=True)
-class Order(Generic[T]):
+class LoopOrder(Generic[T]):
     """The loops `around` each thing, and those `beside` each loop: they are independent of it."""
 
     around: Mapping[T, Around[T]]
     beside: Mapping[T, frozenset[T]]
 
     @classmethod
-    def of(cls, needs: Mapping[T, Iterable[T]], is_loop: Callable[[T], bool]) -> Order[T]:
+    def of(cls, needs: Mapping[T, Iterable[T]], is_loop: Callable[[T], bool]) -> LoopOrder[T]:
         """The order of things, each of which comes after those that it needs."""
         own = {thing: frozenset([thing] if is_loop(thing) else []) for thing in needs}
         needed: dict[T, frozenset[T]] = {}

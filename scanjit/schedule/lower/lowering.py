@@ -42,7 +42,7 @@ class AssemblyRule(ArrayRule):
 
 
 @record
-class Rules:
+class LoweringRules:
     """The rules of all ops: of single ones, and of all ops of a kind. An op that users define is of a kind."""
 
     ops: Mapping[Op, PointRule | ArrayRule]
@@ -111,7 +111,7 @@ class Lowering:
     items : what was added so far.
     """
 
-    def __init__(self, rules: Rules, context: Context, known: Mapping[Node, Ref], whole: bool = True) -> None:
+    def __init__(self, rules: LoweringRules, context: Context, known: Mapping[Node, Ref], whole: bool = True) -> None:
         self.rules, self.context, self.whole = rules, context, whole
         self.places = dict(known)
         self.items: list[Item] = []

@@ -13,7 +13,7 @@ from scanjit.ops.order import ARGRANKED, ARGSORT, RANKED, SORT
 from scanjit.ops.reduce import ArgReduction
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import CONCATENATE, COPY, IOTA, RESHAPE, SET_SLICE
-from scanjit.schedule.lower.lowering import Rules
+from scanjit.schedule.lower.lowering import LoweringRules
 from scanjit.schedule.lower.ops.concatenate import ConcatenateRule
 from scanjit.schedule.lower.ops.contraction import ContractionRule
 from scanjit.schedule.lower.ops.fourier import FourierRule
@@ -29,7 +29,7 @@ from scanjit.schedule.lower.ops.scan import ScanRule
 from scanjit.schedule.lower.ops.scatter import ScatterRule
 from scanjit.schedule.lower.ops.set_slice import SetSliceRule
 
-RULES = Rules(
+RULES = LoweringRules(
     kinds={
         Elementwise: ElementwiseRule(),
         View: ViewRule(),

@@ -17,7 +17,7 @@ from scanjit.schedule.nests.fourier import Fourier, RootsOfUnity
 from scanjit.schedule.nests.guest import GuestCall
 from scanjit.schedule.nests.lapack import LapackCall
 from scanjit.schedule.nests.lifetime import Lifetime
-from scanjit.schedule.nests.likeness import Likeness, Names
+from scanjit.schedule.nests.likeness import Correspondence, Likeness
 from scanjit.schedule.nests.loops import NestLoop, joined
 from scanjit.schedule.nests.nest import Lanewise, Linear, Nest, Store, one_of, rereads
 from scanjit.schedule.nests.order import ACROSS, ALONG, MOST_PACKED, Order, bands_of

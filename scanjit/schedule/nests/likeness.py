@@ -25,7 +25,7 @@ from scanjit.types import Atom, Dim, Dimension
 
 
 @record
-class Names:
+class Correspondence:
     """The names in one nest, each with the name of the same thing in another nest that is alike."""
 
     buffers: Mapping[Buffer, Buffer]
@@ -58,11 +58,11 @@ class Likeness:
         self._parts.append(_content(nest, self))
         self.key = tuple(self._parts)
 
-    def names_in(self, other: Likeness) -> Names:
+    def names_in(self, other: Likeness) -> Correspondence:
         """How a nest that is alike calls what this one names."""
         atoms = zip(self._atoms, other._atoms, strict=True)
         buffers = dict(zip(self._buffers, other._buffers, strict=True))
-        return Names(buffers, {old: types.dim_of(new) for old, new in atoms if old is not new})
+        return Correspondence(buffers, {old: types.dim_of(new) for old, new in atoms if old is not new})
 
     def code(self, part: object) -> object:
         """What stands for a part of the nest in the key."""

@@ -67,7 +67,7 @@ def program_listing(program: Program) -> str:
     return "\n".join(lines) + "\n"
 
 
-class Names:
+class NamesByIdentity:
     """Names for things that are told apart by identity: the first called `x` is `x`, the next one `x_2`."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class _Writer:
     """Writes statements; remembers the names of buffers and of sizes."""
 
     def __init__(self) -> None:
-        self.buffers, self.sizes = Names(), Names()
+        self.buffers, self.sizes = NamesByIdentity(), NamesByIdentity()
 
     # ---- buffers and sizes ------------------------------------------------------------------------------------------
 

@@ -47,7 +47,7 @@ class Access:
 
 
 @dataclass(frozen=True)
-class Changes:
+class Substitution:
     """How the parts of a value change when the value is made anew: `value` maps an operand to its new form, `access` an
     access, `loop` a loop."""
 
@@ -88,7 +88,7 @@ class Value(ABC):
         return ()
 
     @abstractmethod
-    def rebuilt(self, changes: Changes) -> Value:
+    def rebuilt(self, changes: Substitution) -> Value:
         """The same value with changed parts: itself, where none of them changed."""
 
 
@@ -98,7 +98,7 @@ class Literal(Value):
 
     number: int | float
 
-    def rebuilt(self, changes: Changes) -> Value:
+    def rebuilt(self, changes: Substitution) -> Value:
         """Itself: it has no parts."""
         return self
 
@@ -120,7 +120,7 @@ class Position(Value):
         """Where it begins, and its steps."""
         return (self.offset, *self.strides.values())
 
-    def rebuilt(self, changes: Changes) -> Value:
+    def rebuilt(self, changes: Substitution) -> Value:
         """The same position, changed as an access is."""
         old = Access(POSITIONS, self.offset, self.strides)
         moved = changes.access(old)
@@ -154,7 +154,7 @@ class Load(Value):
         """The number that decides whether it loads."""
         return (self.when,)
 
-    def rebuilt(self, changes: Changes) -> Value:
+    def rebuilt(self, changes: Substitution) -> Value:
         """A load from the changed place."""
         access = changes.access(self.access)
         return self if access is self.access else Load(self.dtype, access, self.when)
@@ -228,7 +228,7 @@ class Fetch(Value):
         """Strides and bounds of the indices."""
         return tuple(dim for index in self.indices for dim in index.dims)
 
-    def rebuilt(self, changes: Changes) -> Value:
+    def rebuilt(self, changes: Substitution) -> Value:
         """A load with changed indices from the changed place."""
         indices = tuple(index.rebuilt(changes.value) for index in self.indices)
         return Fetch(self.dtype, changes.access(self.access), indices, self.code)
@@ -258,7 +258,7 @@ class Apply(Value):
         """About how many operations it takes, where an addition takes one."""
         return self.op.cost if isinstance(self.op, Elementwise) else 1
 
-    def rebuilt(self, changes: Changes) -> Value:
+    def rebuilt(self, changes: Substitution) -> Value:
         """The op of changed arguments."""
         args = tuple(map(changes.value, self.args))
         return self if args == self.args else Apply(self.dtype, self.op, args, self.params, self.code)
@@ -292,7 +292,7 @@ class Reduce(Value):
         """The sizes of its loops."""
         return tuple(loop.size for loop in self.loops)
 
-    def rebuilt(self, changes: Changes) -> Value:
+    def rebuilt(self, changes: Substitution) -> Value:
         """The reduction over the changed loops, without those of one turn; where none is left, its only term."""
         loops = tuple(loop for loop in dict.fromkeys(map(changes.loop, self.loops)) if loop.size != 1)
         term = changes.value(self.term)
@@ -318,7 +318,7 @@ class Register(Value):
         """What it is before the first step."""
         return (self.init,)
 
-    def rebuilt(self, changes: Changes) -> Register:
+    def rebuilt(self, changes: Substitution) -> Register:
         """A register that begins with the changed value."""
         init = changes.value(self.init)
         return self if init is self.init else Register(self.dtype, init, self.index)
@@ -385,7 +385,7 @@ def substitute(
             value = replace[value]
         return value
 
-    changes = Changes(get, access, loop)
+    changes = Substitution(get, access, loop)
     below = (lambda value: [final(operand) for operand in value.operands]) if replace else attrgetter("operands")
     for value in bottom_up(map(final, roots), below):
         done[value] = value.rebuilt(changes)

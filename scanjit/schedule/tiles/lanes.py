@@ -21,7 +21,7 @@ PARTS = 256
 """Parts of a vector are counted in so many."""
 
 
-class Form(NamedTuple):
+class LaneLoop(NamedTuple):
     """A loop that lanes may run along. They do in calls for which `when` is 1; in others it is 0."""
 
     lane: NestLoop
@@ -36,7 +36,7 @@ def lanes_last(nest: Nest, target: Target) -> Nest:
     return changed(nest, space=(*(loop for loop in nest.space if loop is not lane), lane))
 
 
-def forms(nest: Nest, target: Target) -> list[Form]:
+def forms(nest: Nest, target: Target) -> list[LaneLoop]:
     """The loops that lanes may run along. They are two if the best one depends on a size that is not known now, else
     none are listed."""
     candidates = _candidates(nest)
@@ -52,7 +52,7 @@ def forms(nest: Nest, target: Target) -> list[Form]:
     least, width = math.ceil(full / other * PARTS), lanes * vectors_of(nest, target)
     whole = (last.size + (width - 1)) // width * width
     filled = types.minimum(types.maximum(last.size * PARTS - whole * least + 1, 0), 1)
-    return [Form(last, filled), Form(rest, 1 - filled)]
+    return [LaneLoop(last, filled), LaneLoop(rest, 1 - filled)]
 
 
 def _candidates(nest: Nest) -> list[NestLoop]:

@@ -7,7 +7,7 @@ from dataclasses import field, replace as changed
 from functools import cached_property
 
 from scanjit.records import record
-from scanjit.schedule.fuse.order import Order
+from scanjit.schedule.fuse.order import LoopOrder
 from scanjit.schedule.nests import Buffer, Nest, Statement, TimeLoop
 from scanjit.schedule.nests.plan import Plan
 
@@ -62,9 +62,9 @@ class Flow:
         return changed(self, reads={**self.reads, **reads}, writes={**self.writes, **writes})
 
     @cached_property
-    def order(self) -> Order[Statement]:
+    def order(self) -> LoopOrder[Statement]:
         """The loops over time that statements need and feed."""
-        return Order.of(self.needs, lambda statement: isinstance(statement, TimeLoop))
+        return LoopOrder.of(self.needs, lambda statement: isinstance(statement, TimeLoop))
 
     @cached_property
     def at(self) -> Mapping[Statement, int]:

@@ -8,13 +8,13 @@ from scanjit.ir import Node
 from scanjit.ops import View
 from scanjit.ops.index import SCATTER
 from scanjit.ops.shape import SET_SLICE
-from scanjit.schedule.lower.ops.step import Step
+from scanjit.schedule.lower.ops.step import LoweredStep
 
 _CHANGES = (SCATTER, SET_SLICE)
 """The ops whose result is their first operand with some elements changed."""
 
 
-def overwritten(step: Step) -> dict[int, list[Node]]:
+def overwritten(step: LoweredStep) -> dict[int, list[Node]]:
     """The carries that a step can change where they lie, by number, each with what is to be computed before its first
     change: all that reads the carry."""
     users: dict[Node, list[Node]] = {}

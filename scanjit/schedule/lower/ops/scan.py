@@ -14,7 +14,7 @@ from scanjit.schedule.lower.ops.reshape import copied
 from scanjit.schedule.lower.ops.scan_loop import as_loop
 from scanjit.schedule.lower.ops.scan_nest import as_nest, points
 from scanjit.schedule.lower.ops.scan_plan import make_plan
-from scanjit.schedule.lower.ops.step import Step
+from scanjit.schedule.lower.ops.step import LoweredStep
 from scanjit.schedule.lower.region import Item, name_of
 from scanjit.schedule.nests import Access, Buffer, Load, Nest, NestLoop, Ref, Store, Value
 from scanjit.schedule.nests.plan import Plan
@@ -31,7 +31,7 @@ class ScanRule(ArrayRule):
 
     def lower(self, lowering: Lowering, node: Node) -> None:
         """Put the initial values where the first step finds them, then add the steps."""
-        step, first = Step.of(node), len(lowering.items)
+        step, first = LoweredStep.of(node), len(lowering.items)
         shape = points(step)
         plan = make_plan(lowering, node, step, shape is not None)
         inits, xs, consts = plan.roles.split(node.operands)
@@ -62,7 +62,7 @@ class ScanRule(ArrayRule):
             lowering.put(ir.PART(node, index=i), place, [block])
 
 
-def _paired(step: Step, shape: tuple[Dimension, ...] | None) -> set[Node]:
+def _paired(step: LoweredStep, shape: tuple[Dimension, ...] | None) -> set[Node]:
     """The rows that an elementwise op pairs with tensors of this shape: calls check that their sizes are the same."""
     rows, found = {row for row in step.rows if len(row.type.shape) == len(shape or ())}, set[Node]()
     for node in ir.walk(step.results):

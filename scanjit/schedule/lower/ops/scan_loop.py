@@ -7,14 +7,14 @@ from scanjit.ir import Node
 from scanjit.ops.elementwise import MUL, cast
 from scanjit.schedule.lower.lowering import Lowering
 from scanjit.schedule.lower.ops.overwrite import overwritten
-from scanjit.schedule.lower.ops.step import Step
+from scanjit.schedule.lower.ops.step import LoweredStep
 from scanjit.schedule.lower.region import Region, name_of
 from scanjit.schedule.nests import Buffer, Ref, TimeLoop
 from scanjit.schedule.nests.plan import Plan
 
 
 def as_loop(
-    lowering: Lowering, plan: Plan, step: Step, consts: Mapping[Node, Ref], xs: Sequence[Ref]
+    lowering: Lowering, plan: Plan, step: LoweredStep, consts: Mapping[Node, Ref], xs: Sequence[Ref]
 ) -> tuple[TimeLoop, Region]:
     """The loop over the steps of a scan, still empty, and the region of what a step computes."""
     known = {bound: plan.before(i) for i, bound in enumerate(step.carries)}

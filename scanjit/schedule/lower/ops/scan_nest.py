@@ -14,7 +14,7 @@ from scanjit.ops.shape import IOTA
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.lowering import Lowering
 from scanjit.schedule.lower.ops.late import late_last
-from scanjit.schedule.lower.ops.step import Step
+from scanjit.schedule.lower.ops.step import LoweredStep
 from scanjit.schedule.lower.values import NotInline, ValueBuilder
 from scanjit.schedule.nests import Access, Buffer, Load, Nest, NestLoop, Ref, Register, Store, Value
 from scanjit.schedule.nests.plan import Plan
@@ -27,7 +27,7 @@ MOST_OPERATIONS = 4096
 takes more than twice as long for twice as many."""
 
 
-def points(step: Step) -> tuple[Dimension, ...] | None:
+def points(step: LoweredStep) -> tuple[Dimension, ...] | None:
     """The shape of the carries, if no element of a carry depends on another element: then the whole scan may be one
     nest."""
     if step.stop is not None or not all(map(_is_pointwise, ir.walk(step.results, sizes=False))):
@@ -40,7 +40,7 @@ def _is_pointwise(node: Node) -> bool:
     return isinstance(node.op, Elementwise | View) or node.op in plain
 
 
-def _one_shape(step: Step) -> tuple[Dimension, ...] | None:
+def _one_shape(step: LoweredStep) -> tuple[Dimension, ...] | None:
     """The shape of all carries and outputs; None if they have several. Two sizes are one where a carry has the first
     before a step and the second after it: a call checks that they are equal."""
     known: dict[Dimension, Dimension] = {}
@@ -62,7 +62,7 @@ def _one_shape(step: Step) -> tuple[Dimension, ...] | None:
 def as_nest(
     lowering: Lowering,
     plan: Plan,
-    step: Step,
+    step: LoweredStep,
     shape: tuple[Dimension, ...],
     consts: Mapping[Node, Ref],
     xs: Sequence[Ref],
@@ -106,7 +106,7 @@ def as_nest(
 def _builder(
     lowering: Lowering,
     plan: Plan,
-    step: Step,
+    step: LoweredStep,
     space: tuple[NestLoop, ...],
     time: NestLoop,
     consts: Mapping[Node, Ref],

@@ -11,13 +11,13 @@ from scanjit.ops.stretch import BROADCAST_TO
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.schedule.lower.lowering import Lowering, is_small
 from scanjit.schedule.lower.ops.overwrite import overwritten
-from scanjit.schedule.lower.ops.step import Step
+from scanjit.schedule.lower.ops.step import LoweredStep
 from scanjit.schedule.nests import Ref, with_room
 from scanjit.schedule.nests.plan import CarryMemory, Plan
 from scanjit.types import Dimension
 
 
-def make_plan(lowering: Lowering, node: Node, step: Step, pointwise: bool) -> Plan:
+def make_plan(lowering: Lowering, node: Node, step: LoweredStep, pointwise: bool) -> Plan:
     """Give every carry and every output its memory.
 
     A carry needs a trajectory (memory for all steps) if its values are an output too. A carry with a lag needs one also
@@ -52,7 +52,7 @@ def make_plan(lowering: Lowering, node: Node, step: Step, pointwise: bool) -> Pl
     return Plan(node, roles, types.counter("step"), types.counter("row"), carries, [known[y] for y in step.ys])
 
 
-def _given(lowering: Lowering, node: Node, step: Step) -> dict[Node, Ref]:
+def _given(lowering: Lowering, node: Node, step: LoweredStep) -> dict[Node, Ref]:
     """The outputs that are to lie in places that others chose. With checkpoints or lags, later steps read them where
     carries lie."""
     roles = Roles.of(node)
@@ -62,7 +62,7 @@ def _given(lowering: Lowering, node: Node, step: Step) -> dict[Node, Ref]:
     return {y: place for y, place in zip(step.ys, places, strict=True) if place is not None and often[y] == 1}
 
 
-def _shared(carries: Sequence[CarryMemory], node: Node, step: Step, i: int, reach: Dimension) -> Ref | None:
+def _shared(carries: Sequence[CarryMemory], node: Node, step: LoweredStep, i: int, reach: Dimension) -> Ref | None:
     """The part of an earlier carry's trajectory that this carry can use too. The step must return the same value for
     both, and the initial values of this one must be the last initial values of the other. That is so for `h[t - 1]` and
     `h[t - 3]`."""
@@ -95,7 +95,9 @@ def _from_row(x: Node) -> tuple[Node, Dimension | None]:
     return x, 0
 
 
-def _carried(carries: Sequence[CarryMemory], step: Step, y: Node, length: Dimension, reverse: bool) -> Ref | None:
+def _carried(
+    carries: Sequence[CarryMemory], step: LoweredStep, y: Node, length: Dimension, reverse: bool
+) -> Ref | None:
     """The place of an output that is a carry before or after each step. It lies in the trajectory of that carry."""
     for carry, before, after in zip(carries, step.carries, step.new, strict=True):
         if y is after or y is before:

@@ -13,7 +13,7 @@ from scanjit.records import record
 
 
 @record
-class Step:
+class LoweredStep:
     """A step of a scan: it computes the `new` carries, the outputs `ys`, and whether to `stop`, from the `carries`
     before it, from `rows` of the sequences, and from constants."""
 
@@ -25,7 +25,7 @@ class Step:
     stop: Node | None
 
     @classmethod
-    def of(cls, node: Node) -> Step:
+    def of(cls, node: Node) -> LoweredStep:
         """The step of a scan."""
         roles, (inputs, outputs) = Roles.of(node), open_body(node)
         return cls(*roles.split(inputs), *roles.split_results(outputs))
