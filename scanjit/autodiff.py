@@ -57,7 +57,8 @@ class OfOutputs(Protocol[P]):
 
 
 def by_variables(function: Callable[Concatenate[Any, Any, P], Any]) -> ByVariables[P]:
-    """A decorator that tells type checkers what a derivative is, and callers that it is one by variables."""
+    """Decorate a derivative with respect to variables. Type checkers then know what it returns, and callers who pass a
+    function are told what to write."""
     return _checked(function)
 
 

@@ -14,9 +14,9 @@ from scanjit.walks import fold
 
 
 def parts(nest: Nest) -> list[Nest]:
-    """Nests that together do what a nest does, one after the other. Two of its stores are in one of them if they use
-    the same value, except for values that are the same at all points. The nest itself, if its parts depend on each
-    other, or would compute much again."""
+    """Nests that do, one after the other, what a nest does. Stores that use the same value stay in one nest; a value
+    that is the same at all points does not count. The result is the nest itself if its parts depend on each other, or
+    would compute much twice."""
     if len(nest.stores) < 2 or not _separable(nest):
         return [nest]
     groups: dict[int, list[Store]] = {}

@@ -61,10 +61,10 @@ class Common:
     ----------
     program : the program.
     timed : the statements whose time is taken, in the order of their numbers; None if no time is taken.
-    functions : by the digest of what they do, each after those that it calls.
+    functions : the functions, by the digest of what they do. A function stands behind those that it calls.
     pieces : how nests are computed a piece at a time.
     nests : the sources of nests.
-    kept_sizes : the sizes that statements depend on which run once for each value of the shared variables.
+    kept_sizes : the sizes that the statements of `Program.once` depend on.
     done : for each loop over time whose steps are counted, the number of steps in earlier blocks of time.
     table : the name of each entry that this function loads.
     counters : the variables of this function that count the steps and blocks of the loops around what is written.

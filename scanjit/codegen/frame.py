@@ -1,7 +1,7 @@
 """The frame of a nest's source: its scopes, what is known in each, names and parameters.
 
-A value is written in the outermost scope in which everything that it depends on is known, so that nothing is computed
-or loaded more often than its loops ask for.
+A value is written in the outermost scope in which everything that it depends on is known. So nothing is computed or
+loaded in a loop that it does not depend on.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -140,9 +140,9 @@ class Jobs:
     def _call(
         self, sources: Sequence[Source], at: StatementPlace, nest: Nest | None = None, told: bool = False
     ) -> Sequence[Source]:
-        """Call functions that run a job, all for the same share of it; for a nest that is given, a piece at a time.
-        Where it is `told` how many steps a nest has made and one thread runs it, that is the thread of the call: it
-        tells."""
+        """Call functions that run a job, all for the same share of it. A `nest` is computed a piece at a time. If it is
+        `told` how many steps it has made, and one thread runs it, this is the thread of the call, which tells
+        others."""
         if self.draft.whole:
             self.draft.inside |= {source.name: source for source in sources}
         else:

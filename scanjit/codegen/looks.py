@@ -97,8 +97,8 @@ class _Looks:
         return _Lines(STRETCH, False)
 
     def _interrupted(self, loop: Scope, counter: str) -> str:
-        """Whether to end. A loop over time tells its step; and where each element goes through all steps before the
-        next one does, for which of how many elements it makes them."""
+        """The call that tells whether to end. A loop over time also passes its step. If each element goes through all
+        steps before the next one, it passes the number of the element and how many there are."""
         if not loop.steps:
             return "interrupted(line)"
         outer = next(((around.name, around.stop) for around in self.around), ("0", "0"))

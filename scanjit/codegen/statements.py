@@ -179,8 +179,8 @@ class StatementWriter:
         self.write(choice.otherwise, at.inside)
 
     def _apart(self, loop: TimeLoop, at: StatementPlace, whole: bool) -> None:
-        """Call a function that is a loop over time: one that has the functions of its nests in its source, or one that
-        a thread runs alone."""
+        """Call a loop over time that is a function of its own: because the functions of its nests stand in its source,
+        or because one thread runs it alone."""
         alone, place = is_alone(loop), replace(at, depth=0)
 
         def write(inner: StatementWriter) -> None:

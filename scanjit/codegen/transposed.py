@@ -1,5 +1,5 @@
-"""Nests that only copy, from where elements lie side by side along one loop to where they do along another: square
-blocks are loaded by rows and stored by columns."""
+"""Nests that only transpose: elements lie side by side along one loop where they are read, and along another one where
+they are written. Square blocks are loaded by rows and stored by columns."""
 
 from collections.abc import Iterator
 from dataclasses import replace as changed
@@ -18,8 +18,8 @@ LEAST_LANES = 4
 
 
 def crossed(nest: Nest) -> NestLoop | None:
-    """The loop along which what a nest copies lies side by side, if that is another one than the loop of lanes, along
-    which the copy does. None if the nest does anything else."""
+    """The loop along which a nest reads elements that lie side by side, if it only copies them, and writes them side by
+    side along another loop, that of the lanes. Otherwise None."""
     tile = nest.tile
     if nest.time is not None or nest.sequential or tile is None or tile.lanes == 1 or tile.horizontal:
         return None

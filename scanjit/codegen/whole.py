@@ -43,9 +43,9 @@ LINE = 64
 class Local:
     """A buffer that lies on the stack while a loop runs.
 
-    What is `carried` from step to step may have two `slots`. In memory, steps use them in turn. On the stack, each step
-    reads the first and writes the second, which is copied into the first when the step ends. A carry that steps change
-    where it lies has one slot, and so has what is not carried.
+    A buffer that is `carried` from step to step may have two `slots`. In memory, steps use them in turn. On the stack,
+    each step reads the first slot and writes the second, which is copied into the first when the step ends. A carry
+    that steps change in place has one slot. So has a buffer that is not carried.
     """
 
     buffer: Buffer

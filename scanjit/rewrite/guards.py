@@ -2,8 +2,8 @@
 much as all of their steps together, without the padding.
 
 A recurrent step with a mask is `where(mask, new, old)`: where the mask is false, nobody wants the products in `new`,
-and in the gradient their operands are zero. The pass finds for each product a mask that says which of its rows nobody
-wants, or which of its terms are zero, and makes it a `contract_where`: the generated code leaves out what it can.
+and in the gradient their operands are zero. For each product, the pass looks for a mask of rows that nobody reads, or
+of terms that are zero. It makes such a product a `contract_where`, of which the generated code leaves out what it can.
 
 Finite results stay the same to the last bit. A zero times NaN or an infinity, which padding may hold, counts as zero:
 the gradient of the graph as it was written is NaN then, that of the generated code need not be.

@@ -148,7 +148,8 @@ def _of_zeros(node: Node, numbers: list[object]) -> bool:
 
 
 def chosen_by(node: Node, known: Callable[[Node], Facts]) -> tuple[Facts, Facts]:
-    """Where a `where` certainly does not take its second operand, and where it does not take its third one."""
+    """Masks of the places at which a `where` does not take its second operand, and of those at which it does not take
+    its third."""
     own = mask_of(node.operands[0])
     other = {} if own is None else {replace(own, holds=not own.holds): False}
     return arriving(known(node.operands[0]), node, 0), arriving(other, node, 0)

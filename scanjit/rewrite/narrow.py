@@ -77,9 +77,9 @@ def with_narrow_products(
     measured: Mapping[Place, MeasuredProduct] | None = None,
     path: tuple[Node, ...] = (),
 ) -> list[Node]:
-    """The outputs with narrow products in place of those of float32, in loops and branches too. What nodes that are
-    `given` are computed from stays as it is. Convolutions stay too: to pack them, each number that they read would have
-    to be copied for each place that reads it. The outputs are inside the loops of `path`."""
+    """The outputs with narrow products in place of those of float32, in loops and branches too. Nodes that are `given`,
+    and what they are computed from, stay as they are. Convolutions stay too: to pack them, each number that they read
+    would have to be copied for each place that reads it. The outputs are inside the loops of `path`."""
     known, product, about = set(walk(given)), FORMATS[weights], measured or {}
 
     def replaced(old: Node, new: Node) -> Node | None:

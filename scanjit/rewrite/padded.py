@@ -159,7 +159,8 @@ class Padded:
         return padded
 
     def _inside(self, index: Node, size: Dimension, given: Dimension) -> Node:
-        """The index, or one that is an error in an axis with more entries where it is one in an axis of this size."""
+        """The index, made for an axis with more entries: where it is out of bounds in an axis of this size, it is so
+        there too."""
         return apply(WHERE, index < number(size), index, number(given)) if self._moves(size) else index
 
     def _set_slice(self, x: Node, padded: Node, value: Node) -> Node:

@@ -67,8 +67,8 @@ def saves_memory(node: Node) -> bool:
 
 
 def _runs_or_skips_a_loop(branch: Node) -> bool:
-    """Whether one branch of an ifelse is a loop that counts its steps, and the other one is what it gives without any
-    (see `scan_steps`). For all steps at once, the loops run side by side, and those without a step end at once."""
+    """Whether one branch of an ifelse is a loop that counts its steps, and the other one its result without a step (see
+    `scan_steps`). If all steps are computed at once, such loops run side by side: one without a step ends at once."""
     condition, body = branch.operands[0], branch.params["body"]
     if condition.op is not GREATER_EQUAL or not is_filled(condition.operands[1], 1):
         return False

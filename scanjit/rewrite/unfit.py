@@ -173,8 +173,8 @@ def computable(values: Sequence[Node], known: Collection[Node] = ()) -> Node | N
 
 
 def _runs(node: Node) -> list[Node] | None:
-    """Bools that say whether a node whose sizes fit can be computed, each of which relies on those before it. None if
-    the op may fail in a way that nobody can foresee."""
+    """Bools that together say whether a node whose sizes fit can be computed. Each may only be computed if those before
+    it are true. None if nobody can foresee whether the op fails."""
     if node.op in _INDEXED:
         first, axis = _INDEXED[node.op], node.params["axis"]
         lengths = map(dim_node, node.operands[0].type.shape[axis:])

@@ -42,8 +42,8 @@ def _restored_update(encoded: Encoded) -> SavedUpdate:
 
 
 def load(path: str | os.PathLike[str], mode: Mode | None = None) -> CompiledFunction[Any]:
-    """A function that `CompiledFunction.save` wrote: without the code that defined it, and with shared variables of its
-    own, which have the values that they had then.
+    """Load a function that `CompiledFunction.save` wrote. The code that defined it is not needed. It has shared
+    variables of its own, which begin with the values that were saved.
 
     Parameters
     ----------

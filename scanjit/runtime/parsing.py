@@ -12,8 +12,8 @@ _lock = threading.RLock()
 def parsed(source: str) -> ast.Module:
     """The syntax tree of a source, as `ast.parse` gives it.
 
-    One thread at a time: Python 3.11 counts for all threads together how deep it is in a tree, and raises a
-    SystemError where that number is not what it expects.
+    One thread parses at a time. Python 3.11 has one counter of the depth in a tree for all threads, and raises a
+    SystemError if it finds another number than it expects.
     """
     return holding([_lock], ast.parse, source)
 

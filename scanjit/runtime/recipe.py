@@ -19,8 +19,8 @@ from scanjit.types import Atom, Dimension
 
 
 class GeneratedFunction(NamedTuple):
-    """A generated function: its name, what its files in the cache begin with, how many arguments it takes, and the
-    names of the functions that it calls."""
+    """A generated function: its name, the first part of the names of its files in the cache, its number of arguments,
+    and the names of the functions that it calls."""
 
     name: str
     stem: str

@@ -34,7 +34,7 @@ KIND = "recipe"
 
 
 class Key(NamedTuple):
-    """What a recipe is found by: what its file is called, how many arguments there are, and what it may refer to."""
+    """What finds a recipe: the name of its file, the number of arguments, and what the recipe may refer to."""
 
     stem: str
     arguments: int

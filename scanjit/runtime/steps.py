@@ -50,7 +50,7 @@ class _Call:
         self._text, self._done, self._total = "", 0, 0
 
     def tick(self, words: LineFields, now: float) -> None:
-        """Note how far it is. A look that does not know it, such as one in a product, leaves it as it was."""
+        """Note how far the call is. In the middle of a product, say, this is not known, and the last note stays."""
         self.seen = now
         if words.total == 0:
             self._text = f"{self.name}: " if self._text else ""  # the loop has ended

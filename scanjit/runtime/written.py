@@ -49,7 +49,8 @@ def write(recipe: Recipe, known: Known) -> tuple[JSON, list[np.ndarray]]:
 
 
 class _Writer:
-    """Writes values, and lists the sizes and dimensions that they refer to, each after those that it is made of."""
+    """Writes values, and lists the sizes and dimensions that they refer to. A size that is computed from others stands
+    behind them."""
 
     def __init__(self, known: Known) -> None:
         self.known = known

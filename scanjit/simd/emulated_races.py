@@ -1,10 +1,10 @@
 """Races: one thread of an emulated program writes a byte, another one reads or writes it, and nothing orders the two.
 
-Only meetings order threads. Each thread counts its meetings. It also knows a count of every other thread: what that
-thread did up to this count comes before what this thread does now, as they met, or both met a third one. For each byte,
-the counts are kept at which each thread last read it and wrote it. If one is higher than the count that the running
-thread knows, there is a race. So races are found in whatever order the threads happen to run. (Others call this vector
-clocks.)
+Only meetings order threads. Each thread counts its meetings, and remembers a count of every other thread: that of the
+last meeting with it, directly or through a third thread. What the other thread did up to this count is complete. For
+each byte, the emulator keeps the counts at which each thread last read it and wrote it. If such a count is higher than
+the one that the running thread remembers, there is a race. So races are found in whatever order the threads happen to
+run. (This is known as vector clocks.)
 """
 
 from collections.abc import Iterable

@@ -278,8 +278,8 @@ def _moving_runs(parts: Sequence[_Indexed]) -> list[tuple[int, list[Node]]]:
 def _order(parts: Sequence[_Indexed]) -> tuple[tuple[int | None, ...], int]:
     """The order of axes before the gather, and the axis from which on it indexes.
 
-    NumPy puts what arrays index where they stand if they (and integers, where there is an array) stand side by side,
-    else in front.
+    As in NumPy, the axes of index arrays stay in place if all index arrays stand side by side; otherwise they come
+    first. Integers count as index arrays if there is one.
     """
     several = any(p.kind == "array" and p.places is not None and p.places.ndim for p in parts)
     group = [i for i, p in enumerate(parts) if p.kind == "array" or (p.kind == "drop" and several)]

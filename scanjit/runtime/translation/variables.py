@@ -21,8 +21,8 @@ def parameters_of(function: ast.FunctionDef) -> list[str]:
 
 
 def in_memory(body: Sequence[ast.stmt], parameters: Sequence[str]) -> set[str]:
-    """The variables that have more than one value: those that are assigned twice, and those that are read where the
-    one assignment may not have been passed.
+    """The variables that must lie in memory: those that are assigned twice, and those that may be read before their
+    assignment has run.
 
     Examples
     --------

@@ -43,7 +43,7 @@ MOST_REDUCTIONS = 6
 @record
 class _Work:
     """What a task does: its values, the reductions among them, what its elementwise parts load, and what its reductions
-    read; and whether what it writes depends on what was there."""
+    read. `rereads` says whether the result depends on what the task overwrites."""
 
     values: Sequence[Value]
     reductions: set[Reduce]

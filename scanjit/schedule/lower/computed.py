@@ -150,9 +150,9 @@ def _reach(at: Axis) -> tuple[Dimension, Dimension]:
 def never_meet(at: IndexMap, indices: Indices, space: Sequence[NestLoop]) -> bool:
     """Whether no two points of a space are at one place of an array. `at` has the axes that are not indexed.
 
-    It is certain if each loop moves along an axis of its own, and what is computed changes only with loops that move
-    along axes where nothing is computed: in `x[i, t[i] + j]`, `i` tells the points of two rows apart, and `j` those of
-    a row."""
+    This is certain if each loop moves along an axis of its own, and computed indices depend only on loops that move
+    along axes without a computed index. In `x[i, t[i] + j]`, points of two rows differ in `i`, points of one row in
+    `j`."""
     pairs = list(zip(indices.counted, indices.computed, strict=True))
     plain = _along_one([*at, *(axis for axis, index in pairs if _is_zero(index.value))])
     known = plain | _along_one([axis for axis, _ in pairs])

@@ -38,7 +38,8 @@ class AssemblyRule(ArrayRule):
 
     @abstractmethod
     def parts(self, node: Node, whole: Ref) -> Iterable[tuple[Node, Ref]]:
-        """The operands that can be computed where they lie in the result, and where that is; the result is `whole`."""
+        """The operands that can be computed inside of the result, which lies at `whole`, and the place of each
+        there."""
 
 
 @record
@@ -261,7 +262,8 @@ class Lowering:
         return self.add(node, space, Store(maps.place(target, at), value), after)
 
     def inputs_of(self, operands: Iterable[Node], first: int) -> list[Item]:
-        """What a loop needs: the items that compute its operands, and those that were added for it from `first` on."""
+        """The items that a loop needs: those that compute its operands, and those from number `first` on, which were
+        added for it."""
         return [*(item for operand in operands for item in self.items_of(operand)), *self.items[first:]]
 
     def add(self, node: Node, space: tuple[NestLoop, ...], store: Store, after: Iterable[Item] = ()) -> Task:

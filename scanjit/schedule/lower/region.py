@@ -19,8 +19,8 @@ from scanjit.schedule.nests import Buffer, NestLoop, Ref, Statement, Store, Valu
 class Item(ABC):
     """Something to be computed.
 
-    `needs` are the items that must be computed before. One of them maps to True if this item reads it only at the very
-    point that it computes: `y = exp(x) + 1` needs `exp(x)` in this way, `y = exp(x)[::-1]` does not.
+    `needs` has the items that must be computed before. An item maps to True if this one reads it only at the point that
+    is computed. It does so for `exp(x)` in `exp(x) + 1`, but not in `exp(x)[::-1]`.
     """
 
     needs: Mapping[Item, bool]

@@ -14,8 +14,8 @@ from scanjit.types import Dimension
 
 @record
 class LapackCall(ArrayJob):
-    """A routine of LAPACK, for each matrix of a batch. `written` says which of the `places` it writes, where it
-    also finds its operands; `flags` are its options."""
+    """A routine of LAPACK, for each matrix of a batch. Its operands and its results lie in the `places`; `written` says
+    which of them it writes. `flags` are its options."""
 
     routine: str
     places: tuple[Ref, ...]

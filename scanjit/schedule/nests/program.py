@@ -26,8 +26,8 @@ class Program:
     codes : the nodes that may report an index out of bounds; the number of one is its position here, plus 1.
     target : the machine that it was scheduled for.
     notes : what `explain` says about how the program was made.
-    once : statements of the suite that run once for each value of the shared variables, not in every call.
-    lasting : the buffers that these write and others read: they keep what is in them between calls.
+    once : statements of the suite that run only when a shared variable has a new value, not in every call.
+    lasting : the buffers that `once` writes and other statements read. Their contents stay between calls.
     lifetimes : when each temporary is in use; first come those of `lasting`, in the same order.
     single : of nests that compute several rows at a time, the form that runs where there is one row.
     pieces : the nests that are computed a piece at a time, so that a thread can end between two pieces.

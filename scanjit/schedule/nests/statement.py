@@ -17,8 +17,8 @@ Counters = Mapping[Atom, Dimension]
 
 
 class Traffic(NamedTuple):
-    """What a run of a job touches of a buffer: `areas` has the bytes that its accesses reach from each offset, one for
-    each access that reaches other bytes than the others from there. The buffer has `most` bytes."""
+    """What one run of a job touches of a buffer of `most` bytes. For each offset, `areas` has the numbers of bytes that
+    the accesses there reach; equal ones stand once."""
 
     areas: tuple[tuple[Dimension, ...], ...]
     most: Dimension

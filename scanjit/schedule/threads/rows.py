@@ -34,8 +34,8 @@ elements of 10 rows."""
 
 
 def own_rows(program: Program) -> Program:
-    """The program in which each loop over time whose rows never meet says which rows these are (`TimeLoop.rows`), and
-    each nest in it which loop goes over them (`Tile.own`)."""
+    """The program with own rows marked. A loop over time whose rows never meet names these rows (`TimeLoop.rows`), and
+    each nest in it names its loop over them (`Tile.own`)."""
     made: dict[Statement, Statement] = {}  # a statement may stand in a program twice
     uses = _uses(program.suite)
     for statement in (inside for outer in program.suite for inside in outer.every()):

@@ -179,7 +179,8 @@ def _chain(nest: Nest) -> float:
 
 
 def _longest(nest: Nest, starts: Sequence[Value]) -> dict[Value, float]:
-    """What it takes from any of `starts` to each value that depends on them, where operations wait for each other."""
+    """The latency from `starts` to each value that depends on them: the longest chain of operations that wait for each
+    other."""
     longest = dict.fromkeys(starts, 0.0)
     for value in nest.values:
         found = [longest[part] for part in value.operands if part in longest]

@@ -1,11 +1,11 @@
 """Where the steps of an elementwise scan go: inside all other loops, with the carries in registers; or around strips of
 points, with the carries in memory.
 
-With time inside, one vector of points goes through all steps: each step waits for the one before it, and finds its row
-far from that one's. With time around a strip, many vectors go through a step side by side, none waits for another, and
-rows are read in long pieces; but each vector loads its carries and stores them again. The choice follows an estimate of
-what a step takes. It depends on the number of points where they are few: if that is not known, there is code for both,
-and each call takes one of them.
+With time inside, one vector of points goes through all steps. Each step waits for the step before it, and its row lies
+far from the last one. With time around a strip, many vectors go through a step side by side: none waits for another,
+and rows are read in long pieces, but each vector loads its carries and stores them again. An estimate of the time of a
+step decides. For few points it depends on their number: if that is not known, there is code for both, and each call
+takes one of them.
 """
 
 from scanjit import types

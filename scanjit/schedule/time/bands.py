@@ -67,8 +67,8 @@ MOST_CACHES = 5
 
 
 def in_bands(program: Program) -> Program:
-    """The program in which a scan and those that read what it stores go through all steps for a band of points, then
-    for the next band."""
+    """The program in bands: a scan and the nests that read what it stores go through all steps for one band of points,
+    then for the next."""
     suite, notes, tried = list(program.suite), list[str](), set[Dimension]()
     while (group := _next_group(suite, tried)) is not None:
         band, suite = group.band(program.target), list(group.flow.statements)
@@ -328,7 +328,7 @@ def _shares(nest: Nest, points: NestLoop) -> bool:
 
 
 def _connected(group: _Group) -> _Group:
-    """Those of a group that use what its scans use, or what others of these use."""
+    """The nests of a group that share a buffer with its scans, directly or through other nests of the group."""
     flow, used = group.flow, set[Buffer]()
     members: AbstractSet[Nest] = set()
     for scan in scans_of(group.members):

@@ -23,7 +23,8 @@ class Chain:
     Parameters
     ----------
     scan : the scan.
-    before, after : the rowwise nests that make what the scan reads, and that read what it makes.
+    before, after : the rowwise nests in front of the scan, which make what it reads, and behind it, which read what it
+        makes.
     sums : nests with sums over time of what the scan makes.
     short : the buffers that nobody else uses: memory for one stretch is enough.
     rings : carries that are stored at every step and that nobody else reads. Their memory holds a stretch and the steps
@@ -144,9 +145,8 @@ class _Search:
             members, found = left, sums
 
     def _candidates(self, before: AbstractSet[Statement]) -> tuple[list[Statement], dict[Statement, SumLoops]]:
-        """The statements after the scan that need nothing else than statements `before` and each other: those that go
-        row by row through what the scan and others of them make, and those that sum it over time. Such a sum may be
-        added to others, once all are complete."""
+        """The statements after the scan that need only the scan, statements `before` it, and each other. Each reads
+        their results row by row, or sums them over time. Such a sum may be added to others once all are complete."""
         flow, made, known = self.flow, {*self.flow.writes[self.scan]}, {*before}
         members: list[Statement] = []
         found: dict[Statement, SumLoops] = {}

@@ -23,8 +23,8 @@ class Flow:
     ----------
     statements : the statements.
     temporaries : the buffers that no caller sees, and no statement outside of the suite.
-    nests : the nests that are no scans. A nest maps to what it is by now: another one, if a carry that it begins or
-        reads has moved.
+    nests : the nests that are no scans. A nest maps to its present form, which differs from the nest if a carry that it
+        begins or reads has moved.
     reads, writes : the buffers that a statement reads and writes.
     needs : the statements that have to come before a statement.
     """
@@ -38,8 +38,8 @@ class Flow:
 
     @classmethod
     def of(cls, suite: Sequence[Statement], temporaries: AbstractSet[Buffer]) -> Flow:
-        """The flow in a suite. What a statement needs has written what it reads; or is the last before it that writes
-        where it writes too, as the copy of an array before some elements of it are set."""
+        """The flow in a suite. A statement needs every earlier statement that writes what it reads. It also needs the
+        last one that wrote where it writes: an array is copied before some of its elements are set."""
         nests: dict[Statement, Nest] = {s: s for s in suite if isinstance(s, Nest) and s.plan is None}
         flow = cls(suite, temporaries, nests)._with_uses({s: s for s in suite})
         writers: dict[Buffer, list[Statement]] = {}
@@ -98,8 +98,8 @@ class Flow:
         return using
 
     def is_alone(self, scan: Statement) -> bool:
-        """Whether no other loop needs a scan, and it needs none. For other scans, checkpoints must not change a bit:
-        for these, they change nothing."""
+        """Whether no other loop needs a scan, and it needs none. Checkpoints change nothing for such a scan. They must
+        not change a bit of any other."""
         tied = (s for s in self.statements if scan in self.below[s] or s in self.below[scan])
         return all(statement in self.nests for statement in tied)
 

@@ -15,8 +15,8 @@ _CHANGES = (SCATTER, SET_SLICE)
 
 
 def overwritten(step: LoweredStep) -> dict[int, list[Node]]:
-    """The carries that a step can change where they lie, by number, each with what is to be computed before its first
-    change: all that reads the carry."""
+    """The carries that a step can change in place, by number. Each comes with the nodes that read it: they are computed
+    before its first change."""
     users: dict[Node, list[Node]] = {}
     for node in ir.walk(step.results):
         for arg in node.args:
@@ -33,8 +33,8 @@ def overwritten(step: LoweredStep) -> dict[int, list[Node]]:
 def _changes(
     before: Node, after: Node, users: Mapping[Node, Sequence[Node]], results: Container[Node]
 ) -> Iterator[Node]:
-    """The ops that turn a carry into the next one, the last one first; none if there are others among them, or if
-    somebody else reads what one of them gives to the next."""
+    """The ops that turn a carry into the next one, the last op first. There are none if one of them cannot change a
+    tensor in place, or if something else reads a result between two of them."""
     chain, node = list[Node](), after
     while node.op in _CHANGES and (node is after or (len(users[node]) == 1 and node not in results)):
         chain.append(node)

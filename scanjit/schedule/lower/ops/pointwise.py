@@ -12,8 +12,8 @@ from scanjit.schedule.nests import Apply, Literal, Load, Position, Value
 
 
 class ElementwiseRule(PointRule):
-    """The rule of elementwise ops. They read each operand at the point that is computed; along an axis over which it is
-    stretched, they read its one entry."""
+    """The rule of elementwise ops. They read each operand at the point that is computed. Where an axis of size 1 is
+    broadcast, they read its only entry."""
 
     def cost(self, op: Op) -> int:
         """The cost that the op states."""

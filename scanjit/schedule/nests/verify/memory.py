@@ -85,8 +85,8 @@ def _missing(statement: Statement, written: AbstractSet[Buffer]) -> Iterator[tup
 
 
 def _read(statement: Statement) -> set[Buffer]:
-    """The buffers that a statement reads, in its first turn too. Where it adds to what is there, or leaves some of it,
-    it reads that."""
+    """The buffers that a statement reads in its first turn. A statement that adds to a buffer, or writes only a part of
+    it, reads it too."""
     read = {buffer for buffer, _, writes in statement.refs() if not writes}
     if isinstance(statement, Nest):
         loads = [value for value in statement.values if isinstance(value, Load)]

@@ -24,8 +24,9 @@ it saves its carries before every step, and that step is recomputed.
 - `families` finds the families of a suite. It begins with loops that may fit (`related`) as a `Candidate`, which goes
   through the steps that `families.STEPS` lists. Each returns a candidate that knows more, or refuses it and says which
   narrower one to try.
-- `short` finds the buffers of which one stretch is enough, `phases` what is done in which phase, `recompute` what has
-  to be recomputed, and whether that is too much.
-- `saved`: the carries saved before each stretch, and who else uses them.
+- `short` finds the buffers that need memory for one stretch only. `phases` decides which phase does which statement.
+  `recompute` finds what each phase recomputes, and refuses if that is too much.
+- `saved` has the carries that are saved before each stretch, and changes the nests that write their initial values or
+  read their last ones.
 - `stretches` writes a family as statements.
 """

@@ -2,7 +2,7 @@
 
 The two layers of a stack and their gradients are four loops. The layers go forward together, in phase 1, as no other
 loop comes between them; their gradients go back together, in phase 2. A nest that makes a short buffer is done in the
-phase that reads it first; another nest as soon as all is there that it needs.
+phase that reads it first; any other nest is done as soon as everything that it needs is in memory.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from scanjit.schedule.time.flow import scans_of
 
 
 def with_phases(candidate: Candidate) -> Candidate | Refusal:
-    """Find the phase that does each statement first; a rowwise nest for which there is none is dropped."""
+    """Find the first phase that does each statement. A rowwise nest that no phase can do is dropped."""
     phases = _phases(candidate)
     done = {s: i for i, phase in enumerate(phases) for loop in phase.loops
             for s in (loop, *candidate.taken[loop].others)}  # fmt: skip
@@ -42,7 +42,7 @@ def with_phases(candidate: Candidate) -> Candidate | Refusal:
 
 
 def _phases(candidate: Candidate) -> list[Phase]:
-    """The loops, those together that can go together."""
+    """The loops, in phases: loops that can go through the stretches together share one."""
     found: list[Phase] = []
     for loop in candidate.loops:
         backwards = candidate.backwards(loop)
@@ -55,9 +55,9 @@ def _phases(candidate: Candidate) -> list[Phase]:
 
 
 def _joins(candidate: Candidate, phase: Phase, loop: Statement) -> bool:
-    """Whether a loop can go through the stretches together with those of a phase. It cannot if something between them
-    needs all rows of one of these, such as a sum over time that the loop reads: that waits for the last stretch. Nor
-    can it if the loops of the phase would have to wait for a loop that they do not need."""
+    """Whether a loop can go through the stretches together with those of a phase. It cannot if the loop reads something
+    that needs all rows of the phase, such as a sum over time: the sum waits for the last stretch. Nor can it if the
+    phase would have to wait for a loop that it does not need."""
     flow, earlier = candidate.flow, {*phase.loops}
     between = flow.statements[flow.at[phase.loops[0]] : flow.at[loop]]
     if any(flow.below[s] & earlier and s not in candidate.members for s in between):
@@ -70,7 +70,7 @@ def _joins(candidate: Candidate, phase: Phase, loop: Statement) -> bool:
 def _earliest(
     candidate: Candidate, phases: list[Phase], statement: Statement, first: Mapping[Statement, int]
 ) -> int | None:
-    """The first phase before whose end there is all that a rowwise nest needs."""
+    """The first phase by whose end everything that a rowwise nest needs is in memory."""
     at, needs = candidate.flow.at, candidate.flow.needs[statement]
     least = max((first[need] for need in needs if need in candidate.members), default=0)
     others = max((at[need] for need in needs if need not in candidate.members), default=-1)
@@ -80,8 +80,8 @@ def _earliest(
 def _can_be_done(
     candidate: Candidate, phases: list[Phase], statement: Statement, p: int, done: Mapping[Statement, int]
 ) -> bool:
-    """Whether a rowwise nest can be done in a phase: no statement that needs it comes earlier, and no loop of the phase
-    has to wait for one that it does not need."""
+    """Whether a rowwise nest can be done in a phase. No statement that needs the nest may come before the phase, and no
+    loop of the phase may have to wait for a loop that it does not need."""
     flow, phase = candidate.flow, phases[p]
     for user in flow.users[statement]:
         if done.get(user, p) < p if user in candidate.members else flow.at[user] < flow.at[phase.at]:
@@ -91,8 +91,8 @@ def _can_be_done(
 
 
 def in_step(candidate: Candidate) -> Candidate | Refusal:
-    """See that all that is done in one phase goes row by row through what is made there. Where two statements do not, a
-    rowwise nest is dropped, or the later of two loops gets a phase of its own."""
+    """Check that the statements of a phase read each other's results row by row. Where one needs more than the same
+    row, a rowwise nest is dropped, or the later of two loops gets a phase of its own."""
     for phase in candidate.phases:
         for statement in phase.own:
             for maker in phase.own:
@@ -106,7 +106,7 @@ def in_step(candidate: Candidate) -> Candidate | Refusal:
 
 
 def _are_in_step(candidate: Candidate, statement: Statement, maker: Statement) -> bool:
-    """Whether a statement goes row by row through what another one makes, or goes along with the same loop."""
+    """Whether a statement reads the results of another one row by row, or both go along with the same loop."""
     flow = candidate.flow
     if statement in candidate.home and maker in candidate.home and candidate.home[statement] is candidate.home[maker]:
         return True

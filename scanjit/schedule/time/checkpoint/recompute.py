@@ -1,8 +1,8 @@
 """What each phase has to recompute, and whether that is too much.
 
-Let phase 1 make h, and phase 2 the gradient, which reads h. Then phase 2 recomputes h, but for its first stretch: phase
-1 ended there, so that its rows are still in memory. A phase 3 that goes forward and reads h recomputes all of it: the
-rows that are still there are those of the first stretch, as phase 2 ended there.
+Let phase 1 make h, and phase 2 the gradient, which reads h. Phase 2 begins with the last stretch. Its rows of h are
+still in memory, because phase 1 ended there. Phase 2 recomputes all other rows. A phase 3 that goes forward and reads h
+begins with the first stretch, where phase 2 ended: it finds these rows in memory, too, and recomputes all others.
 """
 
 from dataclasses import replace as changed
@@ -28,8 +28,8 @@ def with_recomputation(candidate: Candidate) -> Candidate | Refusal:
 
 
 def _needed(candidate: Candidate, phase: Phase, number: int) -> set[Statement]:
-    """The statements of earlier phases that make what a phase reads in short buffers, those that make what these read,
-    and so on."""
+    """The statements of earlier phases that make what a phase reads from short buffers, directly or through other such
+    statements."""
     flow, needed, stack = candidate.flow, set[Statement](), list(phase.own)
     while stack:
         read = flow.reads[stack.pop()] & candidate.short.keys()
@@ -47,8 +47,9 @@ def _is_there(candidate: Candidate, before: list[Phase], phase: Phase, statement
 
 
 def _read_too_early(candidate: Candidate) -> Refusal | None:
-    """Refuse a short buffer that a later phase reads in the same direction, with no gradient between: two loops, of
-    which the second begins with the last value of the first, and reads all others. Storing them is cheaper."""
+    """Refuse a short buffer that a later phase reads in the same direction, with no gradient between the two. An
+    example are two loops of which the second begins with the last value of the first and also reads all other values:
+    to store them is cheaper than to recompute them."""
     flow, phases = candidate.flow, candidate.phases
     for p, phase in enumerate(phases):
         against = [loop for earlier in phases[:p] if earlier.backwards != phase.backwards for loop in earlier.loops]
@@ -63,7 +64,8 @@ def _read_too_early(candidate: Candidate) -> Refusal | None:
 
 
 def _recomputed_too_often(candidate: Candidate) -> Refusal | None:
-    """Refuse what a loop stores for several phases, or else all that it stores, if it would be recomputed too often."""
+    """Refuse to recompute a loop too often. What several phases read of it stays full; if there is nothing,
+    all that it stores stays full."""
     reads = candidate.flow.reads
     for loop in candidate.loops:
         if sum(loop in phase.recomputed for phase in candidate.phases) > MOST_RECOMPUTED:
@@ -75,7 +77,7 @@ def _recomputed_too_often(candidate: Candidate) -> Refusal | None:
 
 
 def _lost(candidate: Candidate) -> Refusal | None:
-    """Refuse what a loop stores that has a carry that cannot be saved."""
+    """Refuse short buffers for the results of a loop with a carry that cannot be saved."""
     for loop in candidate.loops:
         if not all(can_be_saved(candidate, loop, i) for i in saved_carries(candidate, loop)):
             if stored := candidate.stored(loop) & candidate.short.keys():

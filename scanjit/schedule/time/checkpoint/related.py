@@ -14,8 +14,8 @@ from scanjit.schedule.time.flow import Flow, can_be_cut, plan_of
 def related(
     flow: Flow, chains: Mapping[Statement, Chain], root: Statement, others: Iterable[Statement]
 ) -> tuple[Statement, ...]:
-    """A loop, and those after it that read what it stores: first those that read it themselves, then those that read
-    what was made of it."""
+    """A loop, and the later loops that read what it stores. Loops that read it directly are found first, then loops
+    that read a result of those."""
     found = [root]
     fits = [loop for loop in others if flow.at[loop] > flow.at[root] and _fits(root, loop)]
     for directly in (True, False):
@@ -28,8 +28,8 @@ def related(
 
 
 def is_linear(loop: Statement) -> bool:
-    """Whether several steps of a loop are computed at a time. How its results are rounded depends on where it begins,
-    so it cannot begin elsewhere."""
+    """Whether several steps of a loop are computed at a time. Rounding then depends on the first step, so the loop
+    cannot begin at another one."""
     return isinstance(loop, Nest) and bool(linear(merge_loops(loop)))  # merged as it will be tiled
 
 
@@ -59,8 +59,8 @@ def _fits(root: Statement, loop: Statement) -> bool:
 def _in_order(
     flow: Flow, chains: Mapping[Statement, Chain], loop: Statement, other: Statement, found: Sequence[Statement]
 ) -> bool:
-    """Whether one of two loops may wait for the other: if it needs it, or if both go the same way and read what a loop
-    made that goes the other way (two gradients of one loop)."""
+    """Whether one of two loops may wait for the other. It may if one needs the other. It also may if both go the same
+    way and read a result of a loop that goes the other way: two gradients of one loop."""
     if depend(flow, loop, other):
         return True
     both = reads_of(flow, chains, loop) & reads_of(flow, chains, other)

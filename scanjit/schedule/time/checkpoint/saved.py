@@ -1,8 +1,8 @@
 """Carries saved before each stretch, and after the last one: who begins them, and who reads them at the end.
 
 With 6 steps in stretches of 2, `saved` has 4 rows: the carry before steps 0, 2 and 4, and after step 5. A nest that
-writes the initial value then writes it into the first row of `saved`, and one that reads the last value reads it in the
-last row (for a loop that goes against the root it is the other way round).
+writes the initial value writes it into the first row of `saved`. A nest that reads the last value reads the last row.
+For a loop that goes against the root, first and last change places.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def saved_carries(candidate: Candidate, loop: Statement) -> list[int]:
 
 
 def can_be_saved(candidate: Candidate, loop: Statement, i: int) -> bool:
-    """Whether all that others do with a carry is to begin it and to read it after the last step; and all of them stand
-    in this suite, where they can be changed."""
+    """Whether others only write the initial value of a carry and read its last value. These others must be nests of
+    this suite: only those can be changed."""
     plan = plan_of(loop)
     carry = plan.carries[i]
     others = [s for s in candidate.flow.using[carry.store.buffer] if s is not loop]
