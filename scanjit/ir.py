@@ -341,7 +341,8 @@ def as_node(value: object) -> Node:
 
 
 def _in_place_of(value: object) -> str:
-    """What to write where a value stands that is no symbol: for a layer its output, for a function its result."""
+    """The advice for a value that stands in place of a symbol: for a layer, use its output; for a function, its
+    result."""
     if hasattr(value, "get_output_for"):
         return "of a layer, take get_output(layer), or its input_var"
     if callable(value) and not isinstance(value, type):

@@ -657,7 +657,7 @@ class Type:
 
     @property
     def kind(self) -> Kind:
-        """What its elements are computed in. Asked whether these are floats, integers, or true and false."""
+        """The kind in which its elements are computed. It says whether these are floats, integers or bools."""
         return kind_of(self.dtype)
 
     @property

@@ -1,4 +1,4 @@
-"""What is known while a function is written: of the program, and of the table and the counters of the function."""
+"""The state while a function is written: facts about the program, the table of the function, and its counters."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ class Draft:
         return f"{name}{self._counts[name]}"
 
     def table_of(self, function: Source) -> str:
-        """Where the table of a function begins that is called, as text."""
+        """The position in the table at which the entries of a called function begin, as text."""
         place = 8 * len(self.tables)
         self.tables += function.table
         return f"table + {place}" if place else "table"

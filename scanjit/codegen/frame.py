@@ -252,7 +252,8 @@ class Frame:
 
     @cached_property
     def _operands(self) -> set[Access]:
-        """What the reductions of a register tile read at each turn, and what says whether they are wanted."""
+        """The operands that the reductions of a register tile read at each turn, and the masks that say whether they
+        are wanted."""
         if self.tile.rows is None:
             return set()
         reductions = reductions_in(self.nest.values)

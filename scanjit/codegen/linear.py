@@ -103,7 +103,7 @@ class LinearTime:
             return f"slide_{way}{count}({name}, {self.frame.remember(0, key, 'fill', self._splat(step, fill, point))})"
 
         def after(before: str) -> str:
-            """What is carried after the steps that are composed so far, without bounds."""
+            """The carries after the steps that are composed so far, without bounds."""
             if term is None:
                 return before if factor is None else f"{factor} {times} {before}"
             if factor is None:

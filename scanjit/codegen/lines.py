@@ -1,4 +1,4 @@
-"""What generated functions have in common: how lines are indented, and how a function looks whether it is to end."""
+"""Text that generated functions have in common: indentation, and the look whether to end."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Where a nest looks whether it is to end, in loops that may be long.
+"""Looks whether a call is to end (Ctrl-C, an error in another thread), in the loops of a nest that may be long.
 
 A look is a load from memory, so it may come often; but it keeps LLVM from making a loop of few lines better than it is
 written. So nests of which threads share the outermost loop have looks in loops over time alone: their callers compute

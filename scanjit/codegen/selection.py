@@ -106,7 +106,7 @@ def _found(ranks: str) -> list[str]:
 
 
 def _packed(ranks: str) -> list[str]:
-    """Where each wanted bucket starts when only these are left, and whether to go on then."""
+    """The start of each wanted bucket once the other buckets are left out, and whether to go on."""
     return [
         "left = 0",
         "before = 0",

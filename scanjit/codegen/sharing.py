@@ -61,7 +61,7 @@ class Variables:
         return self._steps[rows]
 
     def shared(self, tile: Tile, at: StatementPlace) -> Shared:
-        """What the threads share of a nest: the turns of its `split`, or of its own rows."""
+        """The turns of a nest that threads share: those of its `split`, or its own rows."""
         if tile.split is None:
             return WHOLE
         if tile.rest:

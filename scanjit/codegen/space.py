@@ -162,7 +162,7 @@ def group(frame: Frame, start: str, stop: str, columns: str) -> tuple[str, str]:
 
 
 def split_joined(frame: Frame, loop: NestLoop, row: int) -> None:
-    """Where the loops stand that a row of joined loops consists of."""
+    """The counters of the loops that were joined into one, at a row of the joined loop."""
     if not loop.parts:
         return
     left = frame.index[loop, row]

@@ -202,7 +202,7 @@ class StatementWriter:
             self.jobs.meet(at)  # nobody may run the loop again before all have looked
 
     def _ran_at(self, loop: TimeLoop, at: StatementPlace) -> str:
-        """Where it is written how many steps of a loop ran."""
+        """The address of the number of steps of a loop that ran."""
         assert loop.count is not None
         return self.common.address(loop.count.buffer, 0, at)
 

@@ -127,7 +127,7 @@ class Values:
         return text
 
     def _report(self, value: Apply, point: Point) -> str:
-        """Where an op reports which code, and the mask of the lanes for which it does."""
+        """The address to which an op reports an error, its code, and the mask of the lanes that report it."""
         frame = self.frame
         inside = frame.lane is None or frame.level_of(frame.depends(value)) >= frame.level.get(frame.lane, 0)
         mask = frame.every(point) if inside else frame.all_lanes(point.width)  # outside there is no tail

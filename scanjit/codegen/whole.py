@@ -151,7 +151,7 @@ def locals_of(loop: TimeLoop, program: Program, uses: Counter[Buffer]) -> list[L
 
 
 def in_turn(offset: Dimension, step: Dimension, number: int = 0) -> Dimension:
-    """What an offset is in a step with this number."""
+    """The offset in the step with this number."""
     atom = types.as_atom(step)
     assert atom is not None
     return types.substitute(offset, {atom: number})

@@ -1,4 +1,4 @@
-"""What elements become while they are sorted, as Python source.
+"""The integers that elements become while they are sorted, as Python source.
 
 Each element becomes an integer, its *word*, so that all words have a total order: NaN has the largest one. Where places
 are wanted, no two words are equal, so that every way to sort them gives the one stable order: -0.0 has the key of 0.0,

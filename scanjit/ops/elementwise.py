@@ -201,7 +201,8 @@ def is_widening(node: Node) -> bool:
 
 
 def keep(x: Node, dtype: str | None) -> Node:
-    """What a loop keeps of a value for its gradient, where it keeps float32 in a dtype of 16 bits; else the value."""
+    """The value that a loop keeps for its gradient, in a `dtype` of 16 bits if it is float32. With None, the
+    value itself."""
     return x if dtype is None or x.several or x.dtype != np.float32 else KEEP(x, dtype=types.dtype_of(dtype))
 
 

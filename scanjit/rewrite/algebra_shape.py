@@ -172,7 +172,7 @@ def _with(window: Window, axis: int, mine: tuple[Dimension, Dimension, int]) -> 
 
 
 def _offsets(xs: Sequence[Node], axis: int) -> list[Dimension]:
-    """Where each part of a concatenation begins; one more: where the last one ends."""
+    """The offset at which each part of a concatenation begins, and the offset at which the last one ends."""
     offsets: list[Dimension] = [0]
     for x in xs:
         offsets.append(offsets[-1] + x.type.shape[axis])

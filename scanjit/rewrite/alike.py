@@ -68,7 +68,7 @@ class Alike(Generic[Given]):
     def _special(
         self, made: Mapping[int, Node], general: Node, scan: Node, read: Mapping[Node, Node]
     ) -> dict[int, Node]:
-        """What was made for loops of a kind, for one of them."""
+        """What was made once for loops that are alike, with the operands of one of them."""
         done = dict(read)
         for node in walk(made.values(), read):
             if node not in done:

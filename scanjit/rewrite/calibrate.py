@@ -45,7 +45,7 @@ def _level(
 def _over_steps(
     scan: Node, varying: Collection[Node], watch: Watch, path: tuple[Node, ...]
 ) -> list[tuple[Place, Sequence[Node]]]:
-    """What is watched in a step, its largest values over all steps: carries of the same loop."""
+    """The largest values over all steps of what is watched in a step. They become carries of the loop."""
     loop, body = OpenScan.of(scan), scan.params["body"]
     fixed = {
         inner

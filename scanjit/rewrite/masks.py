@@ -110,7 +110,8 @@ def along(node: Node, i: int) -> dict[int, int]:
 
 
 def zeros(node: Node, known: Callable[[Node], Facts]) -> Facts:
-    """Where a node is zero, given where its operands are. A zero times anything counts as zero."""
+    """The places where a node is zero, given the places where its operands are. A zero times anything counts as
+    zero."""
     found = _zeros(node, known)
     own = mask_of(node) if not node.several and node.dtype == np.bool_ else None
     return found if own is None else both(found, {own: False})
@@ -159,8 +160,8 @@ def chosen_by(node: Node, known: Callable[[Node], Facts]) -> tuple[Facts, Facts]
 
 
 def unwanted(node: Node, i: int, facts: Facts, known: Callable[[Node], Facts]) -> Facts:
-    """Where operand `i` of a node is not wanted, given where the node is not wanted, and where its operands are
-    zero."""
+    """The places where operand `i` of a node is not wanted, given the places where the node is not wanted and where its
+    operands are zero."""
     op = node.op
     if op.aligned is None:
         return NOWHERE

@@ -323,8 +323,8 @@ def with_stored(outputs: Sequence[Node], stored: str, given: Sequence[Node] = ()
 
 
 def _plans_of_carries(scan: Node, known: Collection[Node]) -> list[_Plan]:
-    """What the loop of a gradient reads of the loop that it is the gradient of: the carries before each step, for each
-    of which a row in 16 bits takes the place of that of float32."""
+    """The carries that the loop of a gradient reads of its forward loop, before each step. For each of them, a row in
+    16 bits takes the place of the row in float32."""
     found = []
     roles, inputs = Roles.of(scan), scan.params["body"].inputs
     for source, rows in _sources(scan) if scan.params["gradient"] else ():

@@ -106,7 +106,7 @@ class CompiledStage:
         return texts[::-1]
 
     def notes(self) -> list[str]:
-        """What `explain` says: how the program was made, and what was decided for the last new sizes."""
+        """The lines of `explain`: how the program was made, and what was decided for the last new sizes."""
         last = next(reversed(self.known.values()), None)
         sharing, planned = (None, None) if last is None else (last.sharing, (last.workspace, last.nbytes))
         found = [*self.program.notes, *thread_notes(self.program, sharing)]

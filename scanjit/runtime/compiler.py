@@ -114,7 +114,7 @@ def to_assembly(unit: Unit, target: Target) -> str:
 
 
 class _Workshop:
-    """What one thread needs of LLVM, so that several threads can compile side by side."""
+    """The objects of LLVM that one thread uses, so that several threads can compile side by side."""
 
     def __init__(self) -> None:
         self.context = llvm.create_context()

@@ -65,7 +65,7 @@ def executable_of(
     watches: Sequence[Watch] = (),
     changing: Collection[Node] = (),
 ) -> Executable:
-    """What computes `outputs` from `origins` in this mode. Compiled code has no watches. Every call
+    """The executable that computes `outputs` from `origins` in this mode. Compiled code has no watches. Every call
     gives the shared variables `changing` new values."""
     if mode == "reference":
         return Interpreted(origins, outputs, watches)

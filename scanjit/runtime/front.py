@@ -32,8 +32,8 @@ class MadeStage(NamedTuple):
 
 
 class Front(NamedTuple):
-    """What is made of a graph: its `outputs` in the rewritten graph, what must be false there (`unfit`), which sizes
-    conditions are about, notes of the rewriter, and the stages."""
+    """The result of the front end: the `outputs` in the rewritten graph, the nodes that must be false there (`unfit`),
+    the sizes that conditions are about, notes of the rewriter, and the stages."""
 
     outputs: list[Node]
     unfit: list[Node]
@@ -42,7 +42,7 @@ class Front(NamedTuple):
     stages: list[MadeStage]
 
     def recipe(self, origins: Sequence[Node], functions: Callable[[MadeStage], list[GeneratedFunction]]) -> Recipe:
-        """How it is run. `functions` gives those of a stage."""
+        """The recipe that runs it. `functions` gives the functions of a stage."""
         made = [(each.stage, each.layout, functions(each)) for each in self.stages]
         return recipe(origins, made, self.outputs, self.unfit, self.checked)
 
@@ -55,8 +55,8 @@ def front(
     timed: bool,
     changing: Collection[Node],
 ) -> Front:
-    """What computes `outputs` from `origins`, and what `conditions` are about. With `timed`, the code takes the time of
-    its statements. The shared variables `changing` get new values in every call."""
+    """The stages that compute `outputs` from `origins`, and the sizes that `conditions` are about. With `timed`, the
+    code takes the time of its statements. The shared variables `changing` get new values in every call."""
     sized = _sized_by(conditions, origins)
     written, unfit = without_unfit(share([*outputs, *sized], []))
     rewritten = rewrite([*written, *unfit])

@@ -157,8 +157,8 @@ def _arguments(count: int) -> str:
 
 
 def _probed(computed: list[Node], mode: str) -> tuple[list[Node], Probes, list[Node]]:
-    """What is computed, in three forms: the nodes that the reference interpreter runs, the probes to look at after
-    a call of compiled code, and the nodes that are compiled."""
+    """The graph in three forms: the nodes that the reference interpreter runs, the probes that are read after a call of
+    compiled code, and the nodes that are compiled."""
     if not has_probes(computed):
         return computed, Probes(), computed
     from scanjit.rewrite.branches import share  # who prints nothing need not wait for the rewrites

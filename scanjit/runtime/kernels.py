@@ -180,7 +180,8 @@ _compilations = 0
 
 
 def units(wanted: Sequence[Wanted], target: Target) -> dict[str, Unit]:
-    """What kernels are compiled from, by name. The source of each lies in the cache then; nothing is compiled.
+    """The units from which kernels are compiled, by name. Their sources are written into the cache; nothing is
+    compiled.
 
     Examples
     --------

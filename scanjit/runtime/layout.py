@@ -1,4 +1,4 @@
-"""What a call needs to know of a stage, besides the addresses of its kernels. It is data: numbers and dimensions."""
+"""The data that a call needs of a stage, besides the addresses of its kernels: numbers and dimensions."""
 
 from __future__ import annotations
 

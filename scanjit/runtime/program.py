@@ -56,7 +56,7 @@ class Staged:
 
     @functools.cached_property
     def front(self) -> Front:
-        """What the front end makes of the graph. Where the recipe was found in the cache, only who asks makes it."""
+        """The result of the front end. If the recipe was found in the cache, it is made when somebody asks for it."""
         from scanjit.runtime.front import front
 
         return front(self.origins, self._asked, self._conditions, self.name, self._timed, self.changing)

@@ -117,7 +117,7 @@ def recipe(
 
 
 def _sizes(numbers: Mapping[Node, int], atoms: Iterable[Atom]) -> Iterator[tuple[Atom, int]]:
-    """Those of these sizes whose values are arrays with a number, each with that number."""
+    """The sizes whose values are numbered arrays, each with the number of its array."""
     for atom in dict.fromkeys(atoms):
         if atom.node in numbers:
             yield atom, numbers[atom.node]

@@ -29,7 +29,7 @@ class ResultSpan(NamedTuple):
 
 @record
 class Sized:
-    """What is known of a call from its sizes alone.
+    """Facts about a call that follow from its sizes alone.
 
     Attributes
     ----------

@@ -25,7 +25,7 @@ STATUS_WORDS = 8
 
 @record
 class EntryTable:
-    """Which entries of a program's table are what. There is one for each function that reads it.
+    """The meaning of the entries of a program's table. Each function that reads entries has one.
 
     Attributes
     ----------

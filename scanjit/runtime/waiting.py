@@ -43,7 +43,7 @@ _current: ContextVar[Progress | None] = ContextVar("progress", default=None)
 
 
 def current() -> Progress | None:
-    """What this thread compiles, if somebody is told about it."""
+    """The compilation of this thread that users are told about, if there is one."""
     return _current.get()
 
 

@@ -17,8 +17,8 @@ _SHORT = 60
 
 
 class Moment(NamedTuple):
-    """Where a run is inside an op with a graph of its own: in which step of a loop (from 0; -1 if that is not known),
-    at which row."""
+    """The position of a run inside an op with a graph of its own: the step of a loop (from 0; -1 if it is not known),
+    and the row."""
 
     owner: Node
     number: int
@@ -120,7 +120,7 @@ def _arrays(values: Sequence[Any]) -> list[np.ndarray]:
 
 
 def described(at: At) -> str:
-    """Where a run is, as text: the innermost step first. "" outside of all loops."""
+    """The position of a run as text, the innermost step first. "" outside of all loops."""
     return ", in ".join(f"{_step(m)} of {_title(m.owner)}" for m in reversed(at) if m.owner.op is SCAN)
 
 

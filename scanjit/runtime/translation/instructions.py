@@ -112,7 +112,7 @@ class Instructions:
 
     @contextlib.contextmanager
     def sometimes(self) -> Iterator[None]:
-        """What is written inside does not always run: its results are not known afterwards."""
+        """A context for code that does not always run: its results are not known afterwards."""
         self._scopes.append([])
         yield
         for text in self._scopes.pop():
@@ -120,7 +120,7 @@ class Instructions:
 
     @contextlib.contextmanager
     def loop(self) -> Iterator[None]:
-        """What is written inside is the loop that begins with the next block."""
+        """A context for the loop that begins with the next block."""
         before: list[str] = []
         self._lines.append(before)
         self._loops.append((before, self._scopes[-1]))
@@ -150,12 +150,12 @@ class Instructions:
     # ---- variables
 
     def begin(self, function: ast.FunctionDef) -> None:
-        """What follows are the variables of this function: none has a value."""
+        """Begin a function: none of its variables has a value yet."""
         self._variables, self._in_memory = {}, in_memory(function.body, parameters_of(function))
 
     @contextlib.contextmanager
     def inside(self, function: ast.FunctionDef) -> Iterator[None]:
-        """What is written inside stands in another function, whose variables are hidden meanwhile."""
+        """A context for code of another function. The variables of the present one are hidden meanwhile."""
         hidden = self._variables, self._in_memory
         self.begin(function)
         yield

@@ -1,1 +1,1 @@
-"""What things cost. All choices of the scheduler that compare costs ask here."""
+"""Costs of statements, in one place: every choice of the scheduler that compares costs asks here."""

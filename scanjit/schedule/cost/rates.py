@@ -1,4 +1,4 @@
-"""What single things cost, as measured on one processor (Zen 4). Estimates of cost multiply these and add them up.
+"""Costs of single operations, as measured on one processor (Zen 4). Estimates are sums of multiples of these.
 
 There are two units. An *operation* is one addition or multiplication of one number. A *slot* is the time in which one
 of the two vector units of a core starts an operation: half a cycle. A multiply-add of vectors of 16 numbers is one slot

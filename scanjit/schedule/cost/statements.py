@@ -29,8 +29,8 @@ class Run(NamedTuple):
 
 
 class Price(NamedTuple):
-    """What a job costs that computes in `dtype`: as much as the dearest of `samples`. `rows` are the rows that threads
-    may keep in the step that the job belongs to; None if there is no such step."""
+    """The cost of a job that computes in `dtype`: that of the most expensive of `samples`. `rows` are the rows that
+    threads may keep in the step that the job belongs to; None if there is no such step."""
 
     dtype: str
     samples: tuple[Run, ...]
@@ -38,8 +38,8 @@ class Price(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What a `Run` of a job costs for the sizes of a call: `nbytes` are the bytes of its traffic, `shared` those of the
-    part that belongs to no single row. `dtype` and `rows` are those of the `Price`."""
+    """The cost of a `Run` of a job, for the sizes of a call: `nbytes` are the bytes of its traffic, `shared` those of
+    the part that belongs to no single row. `dtype` and `rows` are those of the `Price`."""
 
     dtype: str
     runs: int

@@ -272,7 +272,7 @@ def _stored(region: Region, where: Mapping[Item, _Group]) -> set[Item]:
 
 
 def _as_read(load: Value, stored: Value) -> Value:
-    """What a load gives of a value that is stored: it may be a float of 16 bits that is loaded as a float32."""
+    """The value that a load of a stored value gives. Floats of 16 bits may be loaded as float32."""
     same = load.dtype == stored.dtype
     return stored if same else Apply(load.dtype, CAST, (stored,), {"dtype": load.dtype})
 

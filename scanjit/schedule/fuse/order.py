@@ -1,4 +1,4 @@
-"""Which loops over time are independent, and what would make one wait for the other.
+"""Which loops over time are independent, and which changes would make one wait for another.
 
 Two loops are independent if neither needs the other, as the two directions of a layer. They can run side by side, as
 long as no nest stands between them. An example: `a` and `b` are independent, `p` is computed from the results of `a`,

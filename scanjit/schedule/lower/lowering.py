@@ -211,7 +211,8 @@ class Lowering:
         return self.places.get(node) or self.context.constant(node)
 
     def place_of(self, node: Node) -> Ref:
-        """Where a node lies, in memory or as a view. A reader outside of this region's nests will read it there."""
+        """The place of a node that is in memory, or is a view of memory. Readers outside of the nests of this region
+        read it there."""
         self.read_by_others(node)
         ref = maps.view_ref(node, self.locate)
         if ref is None and (node.op in (ir.CONSTANT, ir.SIZE) or isinstance(node.op, View)):
@@ -222,7 +223,7 @@ class Lowering:
         return ref
 
     def items_of(self, node: Node) -> list[Item]:
-        """What computes a node, or what it is a view of."""
+        """The items that compute a node, or the node that it is a view of."""
         return [item for base in maps.bases(node) for item in self.makers.get(base, ())]
 
     def read_by_others(self, node: Node) -> list[Item]:

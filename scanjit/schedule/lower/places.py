@@ -100,7 +100,7 @@ class _Choice:
             self.stored.add(node)
 
     def _cost(self, node: Node) -> int | None:
-        """What it costs to compute a node at a point; None if that cannot be."""
+        """The cost of computing a node at a point. None if it cannot be computed at single points."""
         rule = self._rule_of(node.op)
         return None if rule is None else rule.cost(node.op)
 

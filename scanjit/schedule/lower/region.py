@@ -1,4 +1,5 @@
-"""What a graph, a step of a loop, or a branch of an ifelse computes, before it is statements.
+"""Regions: what is to be computed by a graph, a step of a loop, or a branch of an ifelse, before `fuse` makes
+statements of it.
 
 A `Region` is a list of items, each behind those that it needs. Most items are tasks: a task computes one node over one
 space, and stores it. Tasks that can be computed together become one nest later (`fuse`).
@@ -48,8 +49,8 @@ class Single(Item):
 
 @record
 class Region:
-    """What a graph, a step or a branch computes: `items`, in order. The results of those in `escaping` are read from
-    memory; those of others may stay in registers."""
+    """The `items` that a graph, a step or a branch computes, in order. Results of items in `escaping` are read from
+    memory; others may stay in registers."""
 
     items: Sequence[Item]
     escaping: AbstractSet[Item]
@@ -68,8 +69,8 @@ def reads_where(item: Item, space: tuple[NestLoop, ...], store: Store) -> bool:
 
 
 class Context:
-    """What all lowerings of a program share: what `explain` says about it, the nodes that may report an index out of
-    bounds, and the places of constants. The shared variables `changing` have another value in every call."""
+    """Shared by all lowerings of a program: the notes for `explain`, the nodes that may report an index out of bounds,
+    and the places of constants. The shared variables `changing` have another value in every call."""
 
     def __init__(self, changing: Collection[Node] = ()) -> None:
         self.notes: list[str] = []

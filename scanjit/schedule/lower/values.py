@@ -37,7 +37,7 @@ class PointRule(ABC):
 
     @abstractmethod
     def reads(self, builder: ValueBuilder, node: Node, at: IndexMap) -> Sequence[Read]:
-        """What a node is computed from at a point, where `at` says which element of the node that is."""
+        """The elements that a node is computed from at a point. `at` says which element of the node that is."""
 
     @abstractmethod
     def value(self, builder: ValueBuilder, node: Node, at: IndexMap, values: Sequence[Value]) -> Value:
@@ -117,7 +117,7 @@ class ValueBuilder:
         return ref
 
     def _reads(self, key: Read) -> Sequence[Read]:
-        """What a value is computed from; nothing, if the node is not computed here."""
+        """The operands of a value. There are none if the node is not computed here."""
         node, at = key
         if node in self.registers or node in self.stacked or self.locate(node) is not None:
             return ()

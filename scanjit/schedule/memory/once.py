@@ -1,4 +1,4 @@
-"""Which statements run once for each value of the shared variables: those that depend on these and on constants alone.
+"""Statements that depend on shared variables and constants alone run only when a shared variable has a new value.
 
 Weights that do not change between calls are packed once: that is what this is for. What else is computed of them, such
 as a transposed copy, runs once as well. A variable that the function itself updates has another value in every call:

@@ -41,7 +41,7 @@ class Correspondence:
 
 
 class Likeness:
-    """What a nest does, with numbers in place of names.
+    """A nest with numbers in place of the names of its buffers, loops and sizes. Nests that are alike have equal ones.
 
     Nests are alike if their `key` is the same. It holds everything but the `plan` of the nest, and what buffers are
     called, how large they are and who gives them.

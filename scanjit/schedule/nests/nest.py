@@ -234,7 +234,7 @@ class Nest(Job):
 
     @cached_property
     def operations(self) -> Dimension:
-        """Those of its elementwise ops at every point, and those of reductions at every term."""
+        """The operations at every point, of elementwise ops, and at every term, of reductions."""
         each: Dimension = 1
         inside: set[Value] = set()
         values = self.values

@@ -62,7 +62,7 @@ class Plan:
         return carry.store.row(self._slot(carry, 0))
 
     def after(self, i: int) -> Ref:
-        """Where what a step returns of carry i is to be put."""
+        """The place for the value of carry i that a step returns."""
         carry = self.carries[i]
         if carry.trajectory:
             return carry.store.row(self.row if self.reverse else self.row + carry.reach)
@@ -76,7 +76,7 @@ class Plan:
         return (self.step + carry.reach * returned) % carry.slots
 
     def first(self, i: int) -> Ref:
-        """Where the initial value of carry i is to be put."""
+        """The place for the initial value of carry i."""
         carry = self.carries[i]
         return carry.rows(self.length if carry.trajectory and self.reverse else 0)
 

@@ -1,4 +1,5 @@
-"""What every statement of a program answers: what it touches, what it counts, which statements it consists of."""
+"""The questions that every statement of a program answers: which memory it touches, which counters it has, which
+statements it consists of."""
 
 from __future__ import annotations
 
@@ -136,8 +137,8 @@ class Job(Statement, ABC):
 
     @abstractmethod
     def traffic(self, shared: bool = False) -> tuple[Traffic, ...]:
-        """What a run reads and writes; with `shared`, only what belongs to no single row of those that a thread may
-        keep (see `OwnRows`)."""
+        """The memory that a run reads and writes. With `shared`, only memory that belongs to no single one of the rows
+        that a thread may keep (see `OwnRows`)."""
 
     @property
     def pieces(self) -> Dimension:

@@ -111,7 +111,8 @@ class TimeLoop(Statement):
 
     @property
     def lasting(self) -> set[Buffer]:
-        """What steps hand on. Where threads keep rows they may be at different steps: then all that a step touches."""
+        """The buffers that steps hand on to later steps. Threads that keep rows may be at different steps: then these
+        are all buffers that a step touches."""
         own = {buffer for buffer, _, _ in self.refs()} | set(self.persistent)
         return own if self.own_rows is None else own | {buffer for buffer, _, _ in self.all_refs()}
 

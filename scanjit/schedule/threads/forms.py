@@ -1,4 +1,4 @@
-"""Which nests have a second form, and which are computed a piece at a time."""
+"""Nests that get a second form, for calls with one row, and nests that are computed a piece at a time."""
 
 from dataclasses import replace
 

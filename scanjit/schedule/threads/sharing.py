@@ -21,8 +21,8 @@ from scanjit.types import Atom, Dimension, Numbers
 
 @record
 class Part:
-    """What the sharing of a statement depends on: what each of its `branches` costs. Only a `Beside` has several; its
-    `apart`, `first`, `many` and `place` are dimensions whose values are decided here."""
+    """The costs that decide how threads share a statement: one for each of its `branches`. Only a `Beside` has several;
+    its `apart`, `first`, `many` and `place` are dimensions whose values are decided here."""
 
     branches: tuple[tuple[Price, ...], ...]
     apart: Dimension = 0

@@ -11,7 +11,7 @@ from scanjit.types import Numbers
 
 @dataclass(frozen=True)
 class Work:
-    """What some statements cost in a call with these numbers, and the bytes of a core's second-level cache."""
+    """The cost of some statements in a call with these sizes, and the bytes of a core's second-level cache."""
 
     costs: Sequence[Cost]
     number: Numbers

@@ -1,4 +1,4 @@
-"""What a nest costs in the forms that are compared: with lanes along one loop or another, and with time in one place or
+"""Costs of a nest in the forms that are compared: with lanes along one loop or another, and with time in one place or
 another. All estimates are in slots (see `scanjit.schedule.cost.rates`)."""
 
 import math
@@ -35,7 +35,7 @@ SEEN = 100.0
 
 
 def lane_cost(nest: Nest, lane: NestLoop, target: Target, filled: float | None = None) -> float:
-    """What an element of the result takes with lanes along a loop. `filled` is the part of the lanes that is used."""
+    """The cost of an element of the result with lanes along a loop. `filled` is the part of the lanes that is used."""
     reductions, lanes = reductions_of(nest), lanes_of(nest, target)
     filled = _filled(lane.size, lanes, vectors_of(nest, target)) if filled is None else filled
     operands = {load for reduction in reductions for load in factors(reduction) or ()}
@@ -78,13 +78,14 @@ def vectors_of(nest: Nest, target: Target) -> int:
 
 
 def _shared_loads(load: float) -> float:
-    """What a vector of products takes: a multiply-add, and its share of the loads of a register tile. `load` is what a
-    load of the operand takes that rows share."""
+    """The cost of a vector of products: a multiply-add, and its share of the loads of a register tile. `load` is the
+    cost of loading the operand that rows share."""
     return rates.PRODUCT + load / ROWS + rates.LOAD / VECTORS
 
 
 def _term(reduction: Reduce, lane: NestLoop, lanes: int) -> float:
-    """What a vector of products takes, with lanes along a loop: where that operand is packed, it is loaded at once."""
+    """The cost of a vector of products with lanes along a loop. An operand that is packed for it is loaded in one
+    instruction."""
     if packable(reduction, lane) is not None:
         return _shared_loads(rates.LOAD)
     strides = [load.access.strides[lane] for load in factors(reduction) or () if lane in load.access.strides]
@@ -92,7 +93,7 @@ def _term(reduction: Reduce, lane: NestLoop, lanes: int) -> float:
 
 
 def _packing(reduction: Reduce, lane: NestLoop) -> float:
-    """What it takes to pack an element of the right operand in every call."""
+    """The cost of packing an element of the right operand in every call."""
     found = packable(reduction, lane)
     return 0.0 if found is None or found[1].access.buffer.fixed else rates.LOAD_ELEMENT
 
@@ -107,8 +108,8 @@ def _filled(size: Dimension, lanes: int, vectors: int) -> float:
 
 
 class StepCosts(NamedTuple):
-    """What a step of one vector takes: with time `inside` all loops, where `vectors` go through time together, their
-    carries in registers; and with time around `strips` of points, the carries in memory."""
+    """The cost of a step of one vector. With time `inside` all loops, `vectors` go through time together, with their
+    carries in registers. With time around `strips` of points, the carries are in memory."""
 
     vectors: int
     inside: float
@@ -116,9 +117,9 @@ class StepCosts(NamedTuple):
 
 
 def step_costs(nest: Nest, lanes: int, vectors: int | None = None) -> StepCosts:
-    """What a step takes in a nest with time, whose points fill so many vectors. The slower of two things counts: how
-    long the vector units are busy, and how long each operation waits for the one before it, where few vectors are
-    computed side by side."""
+    """The cost of a step of a nest with time, whose points fill so many vectors. It is the larger of two: the time in
+    which the vector units are busy, and the time in which operations wait for each other, which counts where few
+    vectors are computed side by side."""
     vectors = _vectors(nest, lanes) if vectors is None else vectors
     work, chain = _work(nest), _chain(nest)
     together, moves = _together(nest, lanes, work), rates.MOVE * len(nest.registers)

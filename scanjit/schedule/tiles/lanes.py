@@ -1,4 +1,4 @@
-"""Which loop of a nest lanes run along: the last one; or, of a convolution, perhaps the one over its filters.
+"""The loop of a nest that lanes run along. It is the last one; for a convolution, it may be the one over its filters.
 
 Take a convolution of 16 filters. With lanes along places, each product reads the inputs of 16 neighbouring places. That
 is one load if the filter moves by 1, but 16 loads if it moves by 2, and the last vector of a row is partly empty. With

@@ -31,7 +31,7 @@ def shape(
     widths = (max(columns.size, 1),) if columns is not None and isinstance(columns.size, int) else USUAL_COLUMNS
 
     def slots(shape: Shape) -> float:
-        """What a useful multiply-add takes, the mean for these sizes."""
+        """The mean cost of a useful multiply-add for these sizes."""
         block, vectors = shape
         alone = speeds.get((block, 1), speeds[shape] * min(1.0, block * products / IN_FLIGHT))
         across = 1 / speeds[shape]
@@ -61,8 +61,8 @@ def uneven(size: Dimension, lanes: int, vectors: int) -> bool:
 
 
 def _across(size: int, lanes: int, vectors: int, known: bool, whole: float, alone: float) -> float:
-    """What a full vector of a row of so many columns takes, if one takes `whole` in a tile and `alone` by itself. Where
-    the number is `known`, vectors that are left after whole tiles may be computed one at a time."""
+    """The cost of a full vector of a row of so many columns, if a vector takes `whole` in a tile and `alone` by itself.
+    Where the number is `known`, vectors that are left after whole tiles may be computed one at a time."""
     count = -(-size // lanes)
     if known and vectors > 1 and uneven(size, lanes, vectors):
         taken = count // vectors * vectors * whole + count % vectors * alone

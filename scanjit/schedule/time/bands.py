@@ -301,8 +301,9 @@ def _fits(nest: Nest) -> bool:
 
 
 def _never_meeting(nests: Sequence[Nest], size: Dimension) -> tuple[dict[Nest, NestLoop], dict[Buffer, Dimension]]:
-    """Those of some nests whose points never meet, each with its loop over the points; and how far apart these lie.
-    Nests whose points meet in what they write themselves are left out first: what these write, others may read."""
+    """The nests whose points never meet, each with its loop over the points, and the distance of points in the buffers
+    that they write. Nests whose points meet in a buffer that they write are left out first; others may still read such
+    a buffer."""
     nests = [nest for nest in nests if own_loop(nest, size, _written([nest]), {}) is not None]
     while True:
         written = _written(nests)

@@ -111,7 +111,7 @@ class Flow:
 
 
 def scans_of(statements: Iterable[Statement]) -> list[Scan]:
-    """Those of some statements that are all steps of a scan."""
+    """The statements that have all steps of a scan."""
     return [s for s in statements if isinstance(s, Nest | TimeLoop) and s.plan is not None]
 
 

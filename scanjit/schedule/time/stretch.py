@@ -84,7 +84,8 @@ class Stretch:
         return changed(scan.rebased(self._place), length=self.count, start=self.start, plan=None)
 
     def _begins(self, nest: Nest, plan: Plan) -> Callable[[Access], Access]:
-        """Where the registers of a nest with time begin: where the steps before have left their carries."""
+        """The places where the registers of a nest with time find their first values: those of the carries that the
+        steps before have left."""
         starts: dict[Access, Access] = {}
         for register in nest.registers:
             if plan.carries[register.index].trajectory:

@@ -20,7 +20,8 @@ WORK = 64 * 256 + 65 * 64
 
 
 class LapackRule(ArrayRule):
-    """What the rules of these ops share: they copy operands, then call a routine that works in the copies."""
+    """The common part of the rules of these ops: they copy the operands, then call a routine that works in the
+    copies."""
 
     def lower(self, lowering: Lowering, node: Node) -> None:
         """Make the copies, and call the routine on them."""
@@ -36,7 +37,8 @@ class LapackRule(ArrayRule):
 
 
 class DecompositionRule(LapackRule):
-    """What the rules of `eigh`, `qr` and `svd` share: matrices of small known sizes are decomposed side by side."""
+    """The common part of the rules of `eigh`, `qr` and `svd`: matrices of small known sizes are decomposed side by
+    side."""
 
     def lower(self, lowering: Lowering, node: Node) -> None:
         """Add the statement that fits the size."""

@@ -46,8 +46,8 @@ def _changes(
 def _early(
     before: Node, changes: Sequence[Node], users: Mapping[Node, Sequence[Node]], results: Container[Node]
 ) -> list[Node] | None:
-    """What is computed before a carry is changed: its readers, and if there are several changes, what these write. None
-    if a reader needs the changed carry, or would find it changed."""
+    """The nodes that are computed before a carry is changed: its readers, and the values that the changes write if
+    there are several. None if a reader depends on the changed carry, or could only run after the change."""
     readers, stack = dict[Node, None](), [before]
     while stack:
         if (node := stack.pop()) in results:

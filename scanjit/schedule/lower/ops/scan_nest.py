@@ -112,7 +112,8 @@ def _builder(
     consts: Mapping[Node, Ref],
     xs: Sequence[Ref],
 ) -> ValueBuilder:
-    """What makes the values of a step: it reads rows and earlier carries in memory, and other carries in registers."""
+    """The builder of the values of a step. Rows and earlier carries are read from memory, other carries from
+    registers."""
     at = maps.identity(space)
     builder = ValueBuilder(
         space, lambda n: consts.get(n) or lowering.context.constant(n), lowering.context.code, lowering.rules.point
@@ -134,7 +135,8 @@ def _unrolled(plan: Plan) -> int:
 
 
 def _stores(plan: Plan, at: maps.IndexMap, updates: Sequence[Value], outputs: Sequence[Value]) -> Iterator[Store]:
-    """What each step stores in the row `at`: the carries with a trajectory, and the outputs that are no such carry."""
+    """The stores of each step into the row `at`: of carries with a trajectory, and of outputs that are not such a
+    carry."""
     carried: set[Buffer] = set()
     written: set[Ref] = set()
     for i, carry in enumerate(plan.carries):

@@ -16,8 +16,8 @@ Within = tuple[tuple[Dimension, int], ...]
 
 
 def once_is_enough(program: Program) -> Iterator[Problem]:
-    """What runs once reads only what is the same in all calls, and nobody else writes where it writes. What others read
-    of it lasts."""
+    """Statements that run once read only memory that is the same in all calls, and no other statement writes where they
+    write. Buffers of theirs that others read are lasting."""
     once = set(program.once)
     others = [statement for statement in program.suite if statement not in once]
     theirs = {(buffer, writes) for statement in others for buffer, _, writes in statement.all_refs()}

@@ -46,8 +46,9 @@ def _certainly_some(shape: Sequence[object]) -> bool:
 
 
 def read_before_written(loop: Statement) -> set[Buffer]:
-    """What a turn of a loop reads before it writes it: what is there from before the loop, or from earlier turns. A sum
-    over time begins with zero in the first turn of the loop that it is summed in, and loads in the others."""
+    """The memory that a turn of a loop reads before it writes it. Its contents come from before the loop, or from
+    earlier turns. A sum over time begins with zero in the first turn of the loop that it is summed in, and loads in the
+    others."""
     counted = {atom for dim in loop.counters for atom in types.atoms(dim)}
     begun = {
         value.access.buffer

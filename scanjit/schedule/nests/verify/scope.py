@@ -45,8 +45,8 @@ def _needed(values: Sequence[Value]) -> dict[Value, AbstractSet[NestLoop]]:
 
 
 def counters_in_scope(program: Program) -> Iterator[Problem]:
-    """What a statement does depends on a counter only inside the loop that counts it; on the number of steps that ran
-    also after the loop. The size of a buffer never changes while the program runs."""
+    """A statement depends on a counter only inside the loop that counts it, and on the number of steps that ran also
+    after the loop. The size of a buffer never changes while the program runs."""
     every = [statement for statement, _ in with_outer(program.suite)]
     ran = _counters(statement.ran for statement in every if isinstance(statement, TimeLoop))
     yield from _outside(program.suite, set())

@@ -70,7 +70,7 @@ def _nest_checks(nest: Nest) -> dict[str, bool]:
 
 
 def tiles_fit(program: Program) -> Iterator[Problem]:
-    """What a tile says of loops is said of the nest's; numbers are positive; fields that need each other are there."""
+    """A tile names loops of its own nest. Its numbers are positive. Fields that need each other are both set."""
     for statement, outer in with_outer(program.suite):
         if isinstance(statement, Nest) and statement.tile is not None:
             kept = outer[-1].own_rows if outer and isinstance(outer[-1], TimeLoop) else None

@@ -147,7 +147,7 @@ class Candidate:
         return any(loop in phase.recomputed for phase in self.phases)
 
     def stored(self, loop: Statement) -> AbstractSet[Buffer]:
-        """What a loop stores for others, and what goes along with it in any case."""
+        """The buffers that a loop, and the statements that go along with it, store for others."""
         statements = (loop, *self.taken[loop].others)
         return set[Buffer]().union(*(self.flow.writes[s] for s in statements)) - self.private.keys()
 

@@ -25,14 +25,16 @@ class _PhaseWriter:
         self.rows_of = cache(lambda window: window.rows_of(self.first, self.rows))
 
     def statements(self) -> list[Statement]:
-        """What is made once before, the loop over stretches, then what is left."""
+        """The statements of a family: those that run once before, the loops over stretches, and those that run after
+        them."""
         parts = [self._recomputed(statement, there) for statement, there in self.phase.recomputed.items()]
         # sums come last: they need a stretch of what they sum
         parts += map(self._own, sorted(self.phase.own, key=lambda statement: statement in self.loops.sums))
         return loop(parts, (self.first, self.rows), self.loops.plan.length, self.loops.size, self.phase.backwards)
 
     def _recomputed(self, statement: Statement, there: bool) -> Parts:
-        """What a statement makes, again; if it is still there for the first stretch, nothing is done then."""
+        """Recompute the results of a statement. If they are still in memory for the first stretch, nothing is done
+        there."""
         total, size, first = self.loops.plan.length, self.loops.size, self.first
         last = (total + (size - 1)) // size * size - size
         passed = last - first if self.phase.backwards else first
@@ -58,7 +60,7 @@ class _PhaseWriter:
             yield copy(self._row(loop, memory, after=False), stretch.before(plan_of(loop), i))
 
     def _row(self, loop: Statement, memory: Buffer, after: bool) -> Ref:
-        """Where a carry is saved before the stretch, or after it."""
+        """The row of `saved` that holds a carry before the stretch, or after it."""
         number = self.first // self.loops.size
         return Ref.whole(memory).row(number + 1 if after != self.loops.backwards(loop) else number)
 
