@@ -4,7 +4,8 @@ The compiler has more than a hundred. Python takes 0.1 ms to make a record and 0
 is a tenth of the time in which a small function is first compiled. A new record, too, is made faster.
 """
 
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar, dataclass_transform
 
 C = TypeVar("C")
@@ -29,6 +30,17 @@ def record(cls: type[C]) -> type[C]:
     if "__repr__" not in vars(cls):
         made.__repr__ = _shown
     return cls
+
+
+def parts(made: Any) -> dict[str, object]:
+    """The fields of a record, and what they hold."""
+    return {field.name: getattr(made, field.name) for field in fields(made)}
+
+
+def changed(made: C, change: Callable[[object], object]) -> C:
+    """A record with each of its fields changed."""
+    whole: Any = made
+    return replace(whole, **{name: change(part) for name, part in parts(made).items()})
 
 
 def _shown(self: Any) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Iterator
+from typing import ClassVar
 
-from scanjit import types
+from scanjit import records, types
 from scanjit.schedule.nests.buffers import Ref
 from scanjit.schedule.nests.statement import Job, Reference, Traffic
 from scanjit.types import Dimension
@@ -15,12 +16,17 @@ BANDS = 16
 
 
 class ArrayJob(Job, ABC):
-    """A job on whole arrays. From `arrays` follows what it touches, depends on and computes in."""
+    """A job on whole arrays: each is a field, or one of several in a field; those in the fields `writes` are written.
+    From its arrays follows what it touches, depends on and computes in."""
+
+    writes: ClassVar[tuple[str, ...]] = ("result", "spare")
 
     @property
-    @abstractmethod
     def arrays(self) -> tuple[tuple[Ref, bool], ...]:
         """Each array that it touches, and whether it writes it."""
+        fields = records.parts(self).items()
+        some = [(part if isinstance(part, tuple) else (part,), name in self.writes) for name, part in fields]
+        return tuple((ref, written) for refs, written in some for ref in refs if isinstance(ref, Ref))
 
     def refs(self) -> Iterator[Reference]:
         """Its arrays."""
@@ -30,7 +36,7 @@ class ArrayJob(Job, ABC):
     @property
     def dims(self) -> tuple[Dimension, ...]:
         """Where its arrays lie, and their shapes."""
-        return tuple(dim for ref, _ in self.arrays for dim in (ref.offset, *ref.shape))
+        return tuple(dim for ref, _ in self.arrays for dim in (ref.offset, *ref.shape, *ref.strides))
 
     @property
     def dtype(self) -> str:

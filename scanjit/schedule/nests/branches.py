@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from scanjit.records import record
-from scanjit.schedule.nests.buffers import Rebase, Ref
-from scanjit.schedule.nests.statement import Counters, Reference, Statement
+from scanjit.schedule.nests.buffers import Ref
+from scanjit.schedule.nests.statement import Reference, Statement
 from scanjit.types import Dimension
 
 
@@ -44,16 +44,6 @@ class If(Statement):
         """The condition."""
         yield self.condition.buffer, self.condition.offset, False
 
-    def rebased(self, place: Rebase) -> If:
-        """The same branches with elements at other places."""
-        suites = [[statement.rebased(place) for statement in suite] for suite in self.suites]
-        return replace(self.with_suites(*suites), condition=self.condition.rebased(place))
-
-    @property
-    def samples(self) -> list[tuple[Counters, Dimension]]:
-        """Both branches count: which one runs is not known."""
-        return [({}, 1)]
-
 
 @record
 class Beside(Statement):
@@ -84,17 +74,3 @@ class Beside(Statement):
     def with_suites(self, *suites: Sequence[Statement]) -> Beside:
         """Other branches on the same threads."""
         return replace(self, branches=tuple(branch for (branch,) in suites))
-
-    @property
-    def dims(self) -> tuple[Dimension, ...]:
-        """None: which threads run a branch is decided for each call."""
-        return ()
-
-    def refs(self) -> Iterator[Reference]:
-        """None."""
-        yield from ()
-
-    @property
-    def samples(self) -> list[tuple[Counters, Dimension]]:
-        """All branches."""
-        return [({}, 1)]

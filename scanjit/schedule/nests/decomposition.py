@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from scanjit import types
 from scanjit.records import record
 from scanjit.schedule.nests.array_job import ArrayJob
-from scanjit.schedule.nests.buffers import Rebase, Ref
+from scanjit.schedule.nests.buffers import Ref
 from scanjit.types import Dimension
 
 LARGEST = 8
@@ -29,15 +27,6 @@ class Decomposition(ArrayJob):
     def title(self) -> str:
         """What users call it."""
         return self.routine
-
-    @property
-    def arrays(self) -> tuple[tuple[Ref, bool], ...]:
-        """The matrices, and what becomes of them."""
-        return (self.given, False), (self.result, True)
-
-    def rebased(self, place: Rebase) -> Decomposition:
-        """The same matrices at another place."""
-        return replace(self, given=self.given.rebased(place), result=self.result.rebased(place))
 
     @property
     def sizes(self) -> tuple[int, int]:

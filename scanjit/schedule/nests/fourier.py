@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import ClassVar
 
 from scanjit import types
 from scanjit.records import record
 from scanjit.schedule.nests.array_job import BANDS, ArrayJob
-from scanjit.schedule.nests.buffers import Rebase, Ref
+from scanjit.schedule.nests.buffers import Ref
 from scanjit.types import Dimension
 
 
@@ -27,24 +27,9 @@ class Fourier(ArrayJob):
     half: bool = False
 
     @property
-    def arrays(self) -> tuple[tuple[Ref, bool], ...]:
-        """All that it touches."""
-        return (self.given, False), (self.result, True), (self.spare, True), (self.table, False)
-
-    @property
     def title(self) -> str:
         """What users call it."""
         return ("ifft", "irfft", "fft", "rfft")[2 * (self.sign < 0) + self.half]
-
-    def rebased(self, place: Rebase) -> Fourier:
-        """The same rows at another place."""
-        given, result, spare, table = (ref.rebased(place) for ref, _ in self.arrays)
-        return replace(self, given=given, result=result, spare=spare, table=table)
-
-    @property
-    def dims(self) -> tuple[Dimension, ...]:
-        """Where its arrays lie, their shapes, the length of rows, and how they are shared."""
-        return (*super().dims, self.length, self.rows, self.pieces)
 
     @property
     def rows(self) -> Dimension:
@@ -69,25 +54,12 @@ class RootsOfUnity(ArrayJob):
 
     table: Ref
     length: Dimension
+    writes: ClassVar[tuple[str, ...]] = ("table",)
 
     @property
     def title(self) -> str:
         """What it makes."""
         return "roots"
-
-    @property
-    def arrays(self) -> tuple[tuple[Ref, bool], ...]:
-        """The table."""
-        return ((self.table, True),)
-
-    def rebased(self, place: Rebase) -> RootsOfUnity:
-        """The same at another place."""
-        return replace(self, table=self.table.rebased(place))
-
-    @property
-    def dims(self) -> tuple[Dimension, ...]:
-        """Where the table lies, and its size."""
-        return (*super().dims, self.length)
 
     @property
     def operations(self) -> Dimension:

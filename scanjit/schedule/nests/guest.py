@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import ClassVar
 
 from scanjit import types
 from scanjit.ops.guest import Guest
 from scanjit.records import record
 from scanjit.schedule.nests.array_job import ArrayJob
-from scanjit.schedule.nests.buffers import Rebase, Ref
+from scanjit.schedule.nests.buffers import Ref
 from scanjit.types import Dimension
 
 
@@ -20,21 +20,12 @@ class GuestCall(ArrayJob):
     arguments: tuple[Ref, ...]
     results: tuple[Ref, ...]
     code: int
-
-    @property
-    def arrays(self) -> tuple[tuple[Ref, bool], ...]:
-        """The arguments, then the results."""
-        return (*((ref, False) for ref in self.arguments), *((ref, True) for ref in self.results))
+    writes: ClassVar[tuple[str, ...]] = ("results",)
 
     @property
     def title(self) -> str:
         """What the user calls the function."""
         return self.guest.name
-
-    def rebased(self, place: Rebase) -> GuestCall:
-        """The same call with arrays at other places."""
-        arguments, results = (tuple(ref.rebased(place) for ref in refs) for refs in (self.arguments, self.results))
-        return replace(self, arguments=arguments, results=results)
 
     @property
     def repeatable(self) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 
 from scanjit import types
 from scanjit.records import record
 from scanjit.schedule.nests.array_job import ArrayJob
-from scanjit.schedule.nests.buffers import Rebase, Ref
+from scanjit.schedule.nests.buffers import Ref
 from scanjit.types import Dimension
 
 
@@ -36,15 +36,6 @@ class LapackCall(ArrayJob):
     def arrays(self) -> tuple[tuple[Ref, bool], ...]:
         """Its matrices."""
         return tuple(zip(self.places, self.written, strict=True))
-
-    def rebased(self, place: Rebase) -> LapackCall:
-        """The same call with matrices at other places."""
-        return replace(self, places=tuple(ref.rebased(place) for ref in self.places))
-
-    @property
-    def dims(self) -> tuple[Dimension, ...]:
-        """Where its matrices lie, and their shapes."""
-        return tuple(dim for ref in self.places for dim in (ref.offset, *ref.shape, *ref.strides))
 
     @property
     def repeatable(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
+from typing import Self
 
 from scanjit import types
 from scanjit.kinds import kind_of
@@ -173,7 +174,7 @@ class Nest(Job):
         loop: Callable[[NestLoop], NestLoop] = lambda loop: loop,
         space: Iterable[NestLoop] | None = None,
         values: Mapping[Value, Value] | None = None,
-    ) -> Nest:
+    ) -> Self:
         """The nest with every access and every loop changed, over another space, and with some values replaced. Which
         steps are done in lanes is to be found anew."""
         get = substitute(self.roots, values or {}, access, loop)
@@ -192,7 +193,7 @@ class Nest(Job):
             lanewise=None,
         )
 
-    def rebased(self, place: Rebase) -> Nest:
+    def rebased(self, place: Rebase) -> Self:
         """The same nest with elements at other places."""
 
         def moved(access: Access) -> Access:

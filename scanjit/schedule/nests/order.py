@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from scanjit import types
 from scanjit.records import record
 from scanjit.schedule.nests.array_job import BANDS, ArrayJob
-from scanjit.schedule.nests.buffers import Rebase, Ref
+from scanjit.schedule.nests.buffers import Ref
 from scanjit.types import Dimension
 
 ACROSS = 1024
@@ -32,30 +30,14 @@ class Order(ArrayJob):
     ranks: Ref | None = None
 
     @property
-    def arrays(self) -> tuple[tuple[Ref, bool], ...]:
-        """The rows, what becomes of them, the memory to work in, and the ranks."""
-        ranks = () if self.ranks is None else ((self.ranks, False),)
-        return (self.values, False), (self.result, True), (self.spare, True), *ranks
-
-    @property
     def title(self) -> str:
         """What users call it."""
         return ("arg" if self.finds_places else "") + ("sort" if self.ranks is None else "ranked")
-
-    def rebased(self, place: Rebase) -> Order:
-        """The same rows at another place."""
-        values, result, spare, *ranks = (ref.rebased(place) for ref, _ in self.arrays)
-        return replace(self, values=values, result=result, spare=spare, ranks=ranks[0] if ranks else None)
 
     @property
     def dtype(self) -> str:
         """The type of what is compared."""
         return str(self.values.buffer.dtype)
-
-    @property
-    def dims(self) -> tuple[Dimension, ...]:
-        """Where its arrays lie, their shapes, and how they are shared."""
-        return (*super().dims, self.step, self.bands, self.blocks)
 
     @property
     def step(self) -> Dimension:

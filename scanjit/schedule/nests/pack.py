@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from scanjit import types
 from scanjit.records import record
-from scanjit.schedule.nests.buffers import Buffer, Rebase, Ref
+from scanjit.schedule.nests.buffers import Buffer, Ref
 from scanjit.schedule.nests.statement import Job, Reference, Traffic
 from scanjit.types import Dimension
 
@@ -32,11 +31,6 @@ class Pack(Job):
         for ref in self.sources:
             yield ref.buffer, ref.offset, False
         yield self.target, 0, True
-
-    def rebased(self, place: Rebase) -> Pack:
-        """The same pack of sources at other places, into other panels."""
-        target, _ = place(self.target, 0)
-        return replace(self, sources=tuple(ref.rebased(place) for ref in self.sources), target=target)
 
     @property
     def dtype(self) -> str:

@@ -13,15 +13,12 @@ from functools import singledispatchmethod
 from scanjit import types
 from scanjit.ir import Op
 from scanjit.ops.elementwise import ADD, CAST, DIV, MUL, SUB
+from scanjit.schedule.nests.array_job import ArrayJob
 from scanjit.schedule.nests.branches import Beside, If
 from scanjit.schedule.nests.buffers import Buffer, Ref
-from scanjit.schedule.nests.decomposition import Decomposition
-from scanjit.schedule.nests.fourier import Fourier, RootsOfUnity
-from scanjit.schedule.nests.guest import GuestCall
 from scanjit.schedule.nests.lapack import LapackCall
 from scanjit.schedule.nests.loops import NestLoop
 from scanjit.schedule.nests.nest import Nest, Store
-from scanjit.schedule.nests.order import Order
 from scanjit.schedule.nests.pack import Pack
 from scanjit.schedule.nests.program import Program
 from scanjit.schedule.nests.statement import Statement
@@ -159,26 +156,10 @@ class _Writer:
         return [f"call {call.routine} of {', '.join(places)}{' ' if flags else ''}{', '.join(flags)}"]
 
     @lines.register
-    def _(self, call: GuestCall) -> list[str]:
-        arguments, results = (", ".join(map(self.ref, refs)) for refs in (call.arguments, call.results))
-        return [f"{results} = {call.title}({arguments})"]
-
-    @lines.register
-    def _(self, found: Order) -> list[str]:
-        given = [found.values, *([] if found.ranks is None else [found.ranks])]
-        return [f"{self.ref(found.result)} = {found.title}({', '.join(map(self.ref, given))})"]
-
-    @lines.register
-    def _(self, factors: Decomposition) -> list[str]:
-        return [f"{self.ref(factors.result)} = {factors.title}({self.ref(factors.given)})"]
-
-    @lines.register
-    def _(self, transform: Fourier) -> list[str]:
-        return [f"{self.ref(transform.result)} = {transform.title}({self.ref(transform.given)})"]
-
-    @lines.register
-    def _(self, powers: RootsOfUnity) -> list[str]:
-        return [f"{self.ref(powers.table)} = {powers.title}({self.dim(powers.length)})"]
+    def _(self, job: ArrayJob) -> list[str]:
+        read = [self.ref(ref) for ref, written in job.arrays if not written]
+        found = [self.ref(ref) for ref, written in job.arrays if written]
+        return [f"{', '.join(found)} = {job.title}({', '.join(read)})"]
 
     @lines.register
     def _(self, loop: TimeLoop) -> list[str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
-from scanjit import types
-from scanjit.schedule.nests.buffers import Buffer, Rebase
+from scanjit import records, types
+from scanjit.schedule.nests.buffers import Buffer, Rebase, Ref
+from scanjit.schedule.nests.plan import Plan
 from scanjit.types import Atom, Dimension
 
 Reference = tuple[Buffer, Dimension, bool]
@@ -53,18 +54,17 @@ class Statement(ABC):
         return ()
 
     @property
-    @abstractmethod
     def dims(self) -> tuple[Dimension, ...]:
         """All dimensions that what it does itself depends on."""
+        return ()
 
-    @abstractmethod
     def refs(self) -> Iterator[Reference]:
         """Every place that it touches itself; the statements in it have references of their own."""
+        yield from ()
 
-    def rebased(self, place: Rebase) -> Statement:
-        """The same statement with elements at other places; those of the statements in it change too. Statements that
-        touch something themselves say more."""
-        return self.with_suites(*([statement.rebased(place) for statement in suite] for suite in self.suites))
+    def rebased(self, place: Rebase) -> Self:
+        """The same statement with elements at other places; those of the statements in it change too."""
+        return records.changed(self, lambda part: _rebased(part, place))
 
     @property
     def ends_early(self) -> bool:
@@ -87,10 +87,10 @@ class Statement(ABC):
         return any(statement.in_steps for statement in self.inner)
 
     @property
-    @abstractmethod
     def samples(self) -> list[tuple[Counters, Dimension]]:
         """Runs of its `inner` statements that stand for all: the counters of a run, and how many there are. Where there
         are several, the dearest one counts."""
+        return [({}, 1)]
 
     def every(self) -> Iterator[Statement]:
         """It, and every statement in it, however deep."""
@@ -110,15 +110,6 @@ class Job(Statement, ABC):
     def with_suites(self, *suites: Sequence[Statement]) -> Statement:
         """Itself: it has none."""
         return self
-
-    @abstractmethod
-    def rebased(self, place: Rebase) -> Statement:
-        """The same job with elements at other places."""
-
-    @property
-    def samples(self) -> list[tuple[Counters, Dimension]]:
-        """None: no statement is in it."""
-        return []
 
     @property
     @abstractmethod
@@ -144,6 +135,15 @@ class Job(Statement, ABC):
     def pieces(self) -> Dimension:
         """Into how many pieces threads can divide it."""
         return 1
+
+
+def _rebased(part: object, place: Rebase) -> object:
+    """A field of a statement, with elements at other places."""
+    if isinstance(part, tuple):
+        return tuple(_rebased(each, place) for each in part)
+    if isinstance(part, Buffer):
+        return place(part, 0)[0]
+    return part.rebased(place) if isinstance(part, Ref | Plan | Statement) else part
 
 
 def jobs_of(suite: Iterable[Statement]) -> Iterator[Job]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from scanjit import types
 from scanjit.records import record
-from scanjit.schedule.nests.buffers import Buffer, Rebase, Ref
+from scanjit.schedule.nests.buffers import Buffer, Ref
 from scanjit.schedule.nests.plan import Plan
 from scanjit.schedule.nests.statement import Counters, Reference, Statement, at
 from scanjit.types import Dimension
@@ -88,17 +88,6 @@ class TimeLoop(Statement):
         if self.stop is not None:
             yield self.stop.buffer, self.stop.offset, False
 
-    def rebased(self, place: Rebase) -> TimeLoop:
-        """The loop over a step with elements at other places."""
-        return replace(
-            self,
-            suite=tuple(statement.rebased(place) for statement in self.suite),
-            stop=None if self.stop is None else self.stop.rebased(place),
-            count=None if self.count is None else self.count.rebased(place),
-            persistent=tuple(place(buffer, 0)[0] for buffer in self.persistent),
-            plan=None if self.plan is None else self.plan.rebased(place),
-        )
-
     @property
     def ends_early(self) -> bool:
         """Whether a step may be the last, or some loop in it ends early."""
@@ -170,15 +159,6 @@ class Blocks(Statement):
     def dims(self) -> tuple[Dimension, ...]:
         """How many steps there are, and how many a block has."""
         return self.total, self.size
-
-    def refs(self) -> Iterator[Reference]:
-        """None."""
-        yield from ()
-
-    def rebased(self, place: Rebase) -> Blocks:
-        """The loop over blocks with elements at other places."""
-        suite = tuple(statement.rebased(place) for statement in self.suite)
-        return replace(self, suite=suite, private=tuple(place(buffer, 0)[0] for buffer in self.private))
 
     @property
     def repeats(self) -> bool:

@@ -128,26 +128,32 @@ class Position(Value):
 
 
 @record
-class Load(Value):
-    """What a buffer holds; or zero, where `when` is 0 (it is 0 or 1). A float of 16 bits may be loaded as a float32."""
+class Read(Value):
+    """What a buffer holds."""
 
     access: Access
-    when: Dimension = 1
-
-    @property
-    def widens(self) -> bool:
-        """Whether it loads a float of 16 bits as another dtype."""
-        return self.dtype != self.access.buffer.dtype
 
     @property
     def accesses(self) -> tuple[Access, ...]:
-        """The place that it loads from."""
+        """The place that it reads."""
         return (self.access,)
 
     @property
     def own_loops(self) -> Collection[NestLoop]:
         """The loops that the place moves with."""
         return self.access.strides.keys()
+
+
+@record
+class Load(Read):
+    """What a buffer holds; or zero, where `when` is 0 (it is 0 or 1). A float of 16 bits may be loaded as a float32."""
+
+    when: Dimension = 1
+
+    @property
+    def widens(self) -> bool:
+        """Whether it loads a float of 16 bits as another dtype."""
+        return self.dtype != self.access.buffer.dtype
 
     @property
     def own_dims(self) -> tuple[Dimension, ...]:
@@ -196,10 +202,10 @@ class Index:
 
 
 @record
-class Fetch(Value):
-    """A load at computed indices. Out of bounds it reads nothing, gives zero, and reports `code`."""
+class Fetch(Read):
+    """A load at computed indices, from the place of index 0. Out of bounds it reads nothing, gives zero, and reports
+    `code`."""
 
-    access: Access
     indices: tuple[Index, ...]
     code: int
 
@@ -212,16 +218,6 @@ class Fetch(Value):
     def operands(self) -> tuple[Value, ...]:
         """The indices."""
         return tuple(value for index in self.indices for value in index.values)
-
-    @property
-    def accesses(self) -> tuple[Access, ...]:
-        """The place of index 0."""
-        return (self.access,)
-
-    @property
-    def own_loops(self) -> Collection[NestLoop]:
-        """The loops that the place moves with."""
-        return self.access.strides.keys()
 
     @property
     def own_dims(self) -> tuple[Dimension, ...]:
