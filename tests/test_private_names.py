@@ -21,11 +21,11 @@ def uses(tree: ast.Module, path: Path, ours: set[str]) -> Iterator[str]:
     """Each place where a private name of another file is imported, or looked up in a module or in an object.
 
     `ours` are the private names of all files: others, such as `sys._getframe`, are those of other packages."""
-    own = names_of_own(tree)
+    others = ours - names_of_own(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").split(".")[0] in PACKAGES):
             found = [alias.name for alias in node.names]
-        elif isinstance(node, ast.Attribute) and not is_self(node.value) and node.attr in ours - own:
+        elif isinstance(node, ast.Attribute) and not is_self(node.value) and node.attr in others:
             found = [node.attr]
         else:
             continue

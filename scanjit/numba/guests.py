@@ -85,7 +85,7 @@ def _of_arrays(count: int, ranks: Sequence[int]) -> str:
     shapes = [[f"n{i}_{axis}" for axis in range(rank)] for i, rank in enumerate(ranks)]
     views = [
         f"carray({place}, ({''.join(f'{size}, ' for size in shape)}))" if shape else f"carray({place}, 1)[0]"
-        for place, shape in zip(places, shapes, strict=True)
+        for place, shape in zip(places[:count], shapes, strict=False)
     ]
     lines = []
     for k, (place, shape) in enumerate(zip(places[count:], shapes[count:], strict=True)):
@@ -95,8 +95,10 @@ def _of_arrays(count: int, ranks: Sequence[int]) -> str:
                 f"if r{k}.shape != ({''.join(f'{size}, ' for size in shape)}):",
                 "    carray(status, 1)[0] = code",
                 "else:",
-                f"    {views[count + k]}[...] = r{k}",
-            ]
+                f"    flat{k} = carray({place}, {' * '.join(shape)})",
+                f"    for i, value in enumerate(r{k}.flat):",
+                f"        flat{k}[i] = value",
+            ]  # a loop: an assignment of arrays compiles for seconds, with what writes the text of its error
         else:
             lines.append(f"carray({place}, 1)[0] = r{k}")
     body = "\n".join(f"        {line}" for line in lines)
@@ -104,7 +106,7 @@ def _of_arrays(count: int, ranks: Sequence[int]) -> str:
     return f"""
 def called(status, code, {", ".join([*places, *sizes])}):
     try:
-        found = f({", ".join(views[:count])})
+        found = f({", ".join(views)})
 {body}
     except Exception:
         carray(status, 1)[0] = code

@@ -145,6 +145,9 @@ def test_errors_of_a_run(mode: str) -> None:
     short = sj.from_numba(numba.njit(lambda x: x[1:] * 2), result=lambda x: x)
     with pytest.raises(sj.FunctionError, match=r"results of shapes \(\(2,\),\), not \(\(3,\),\)"):
         sj.function([x], short(x), mode=mode)([1.0, 2.0, 3.0])
+    deep = sj.from_numba(numba.njit(lambda x: np.zeros((2, 2))), result=lambda x: x)
+    with pytest.raises(sj.FunctionError, match=r"results of shapes \(\(2, 2\),\), not \(\(2,\),\)"):
+        sj.function([x], deep(x), mode=mode)([1.0, 2.0])
 
     @numba.njit
     def picky(x):
