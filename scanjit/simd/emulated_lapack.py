@@ -23,8 +23,9 @@ def _put(memory: Allocations, kind: Kind, values: Any, a: int, step: int) -> Non
         memory.store(kind, a + j * step * kind.size, values[:, j].copy())
 
 
-def potrf(memory: Allocations, kind: Kind, upper: int, n: int, a: int, step: int) -> int:
+def potrf(memory: Allocations, kind: Kind, *operands: int) -> int:
     """Cholesky factor, in place; returns 0 if there is one."""
+    upper, n, a, step = operands
     values = _columns(memory, kind, n, n, a, step)
     triangle = np.triu(values).T if upper else np.tril(values)
     try:
@@ -36,8 +37,9 @@ def potrf(memory: Allocations, kind: Kind, upper: int, n: int, a: int, step: int
     return 0
 
 
-def getrf(memory: Allocations, kind: Kind, m: int, n: int, a: int, step: int, pivots: int) -> int:
+def getrf(memory: Allocations, kind: Kind, *operands: int) -> int:
     """LU factors with partial pivoting, in place; returns the first column without a pivot, counted from 1, or 0."""
+    m, n, a, step, pivots = operands
     f, info = _columns(memory, kind, m, n, a, step), 0
     for k in range(n):
         best = k + int(np.argmax(np.abs(f[k:, k])))
@@ -52,21 +54,9 @@ def getrf(memory: Allocations, kind: Kind, m: int, n: int, a: int, step: int, pi
     return info
 
 
-def trsm(
-    memory: Allocations,
-    kind: Kind,
-    right: int,
-    upper: int,
-    trans: int,
-    unit: int,
-    m: int,
-    n: int,
-    a: int,
-    step: int,
-    b: int,
-    b_step: int,
-) -> int:
+def trsm(memory: Allocations, kind: Kind, *operands: int) -> int:
     """A triangular system, in place."""
+    right, upper, trans, unit, m, n, a, step, b, b_step = operands
     size = n if right else m
     t, x = _columns(memory, kind, size, size, a, step), _columns(memory, kind, m, n, b, b_step)
     t = np.triu(t) if upper else np.tril(t)
@@ -82,32 +72,18 @@ def trsm(
     return 0
 
 
-def gemm(
-    memory: Allocations,
-    kind: Kind,
-    trans_a: int,
-    trans_b: int,
-    m: int,
-    n: int,
-    k: int,
-    a: int,
-    a_step: int,
-    b: int,
-    b_step: int,
-    c: int,
-    c_step: int,
-) -> int:
+def gemm(memory: Allocations, kind: Kind, *operands: int) -> int:
     """A product, taken off a matrix in place."""
+    trans_a, trans_b, m, n, k, a, a_step, b, b_step, c, c_step = operands
     left = _columns(memory, kind, k, m, a, a_step).T if trans_a else _columns(memory, kind, m, k, a, a_step)
     right = _columns(memory, kind, n, k, b, b_step).T if trans_b else _columns(memory, kind, k, n, b, b_step)
     _put(memory, kind, _columns(memory, kind, m, n, c, c_step) - left @ right, c, c_step)
     return 0
 
 
-def geqrf(
-    memory: Allocations, kind: Kind, m: int, n: int, a: int, step: int, factors: int, work: int, size: int
-) -> int:
+def geqrf(memory: Allocations, kind: Kind, *operands: int) -> int:
     """QR factors, in place, by reflections `1 - factor * v * v.T`, each v with a first entry of 1."""
+    m, n, a, step, factors, *_ = operands
     x = _columns(memory, kind, m, n, a, step)
     for k in range(min(m, n)):
         first, norm = x[k, k], np.linalg.norm(x[k:, k])
@@ -123,22 +99,9 @@ def geqrf(
     return 0
 
 
-def ormqr(
-    memory: Allocations,
-    kind: Kind,
-    trans: int,
-    m: int,
-    n: int,
-    k: int,
-    a: int,
-    step: int,
-    factors: int,
-    c: int,
-    c_step: int,
-    work: int,
-    size: int,
-) -> int:
+def ormqr(memory: Allocations, kind: Kind, *operands: int) -> int:
     """Apply reflections, in place: the first one first if `trans`, else the last."""
+    trans, m, n, k, a, step, factors, c, c_step, *_ = operands
     x, reflections = _columns(memory, kind, m, n, c, c_step), _columns(memory, kind, m, k, a, step)
     for i in range(k) if trans else reversed(range(k)):
         v = np.concatenate([np.ones(1, kind.dtype), reflections[i + 1 :, i]])
@@ -147,42 +110,18 @@ def ormqr(
     return 0
 
 
-def syevd(
-    memory: Allocations,
-    kind: Kind,
-    n: int,
-    a: int,
-    step: int,
-    values: int,
-    work: int,
-    size: int,
-    integers: int,
-    count: int,
-) -> int:
+def syevd(memory: Allocations, kind: Kind, *operands: int) -> int:
     """Eigenvectors and eigenvalues of a symmetric matrix, in place."""
+    n, a, step, values, *_ = operands
     found, vectors = np.linalg.eigh(_columns(memory, kind, n, n, a, step))
     _put(memory, kind, vectors, a, step)
     _put(memory, kind, found[:, None], values, n)
     return 0
 
 
-def gesdd(
-    memory: Allocations,
-    kind: Kind,
-    m: int,
-    n: int,
-    a: int,
-    step: int,
-    values: int,
-    u: int,
-    u_step: int,
-    v: int,
-    v_step: int,
-    work: int,
-    size: int,
-    integers: int,
-) -> int:
+def gesdd(memory: Allocations, kind: Kind, *operands: int) -> int:
     """Singular values and vectors."""
+    m, n, a, step, values, u, u_step, v, v_step, *_ = operands
     left, found, right = np.linalg.svd(_columns(memory, kind, m, n, a, step), full_matrices=False)
     for x, at, row in ((left, u, u_step), (found[:, None], values, 1), (right, v, v_step)):
         _put(memory, kind, x, at, row)

@@ -245,9 +245,11 @@ FORMS: dict[str, Form] = {
 """By name, without the suffix that says a type."""
 FORMS |= {
     f"{name}_{kind}": Form(
-        "int " * count, "int", lambda b, t, *args, name=name, kind=kind: lapack.call(b, name, KINDS[kind], args)
+        "int " * lapack.arity(name),
+        "int",
+        lambda b, t, *args, name=name, kind=kind: lapack.call(b, name, KINDS[kind], args),
     )
-    for name, count in lapack.FUNCTIONS.items()
+    for name in table.LAPACK
     for kind in ("f32", "f64")
 }
 FORMS |= {

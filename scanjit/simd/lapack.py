@@ -9,22 +9,33 @@ of Fortran pass.
 The symbols are our own. Whoever loads the code gives them addresses (`scanjit.runtime.lapack`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from llvmlite import ir
 
 from scanjit.kinds import Kind
 
 from .lanes import FORMATS
-from .llvm_lanes import element_type
+from .llvm_lanes import call as call_function, element_type
 from .table import LAPACK
 
 I8, I64 = ir.IntType(8), ir.IntType(64)
 PREFIX = "scanjit_lapack_"
 ROUTINES = tuple(letter + name for letter in "sd" for name in LAPACK)
 """What is called, by its name in Fortran."""
-FUNCTIONS = {"potrf": 4, "getrf": 5, "geqrf": 7, "ormqr": 11, "syevd": 8, "gesdd": 12, "trsm": 10, "gemm": 11}
-"""The names in generated code (followed by `_f32` or `_f64`), and the numbers of arguments, all integers:
+SIGNATURES = {
+    "potrf": "U/L n a n info",
+    "getrf": "n n a n a info",
+    "geqrf": "n n a n a a n info",
+    "ormqr": "L T/N n n n a n a a n a n info",
+    "syevd": "V L n a n a a n a n info",
+    "gesdd": "S n n a n a a n a n a n a info",
+    "trsm": "R/L U/L T/N U/N n n 1 a n a n",
+    "gemm": "T/N T/N n n n -1 a n a n 1 a n",
+}
+"""The names in generated code (followed by `_f32` or `_f64`), and what Fortran takes.: a letter that is
+always the same (L), a letter that a flag chooses (U/L), an address (a), a number (n), a factor (1 or -1), a place for
+`info`. Flags, addresses and numbers are the arguments in generated code, all integers:
 
 - `info = potrf(upper, n, a, step)`: Cholesky factor of columns, in place; `info` is 0 if there is one;
 - `info = getrf(m, n, a, step, pivots)`: LU factors of n columns of m numbers, m at least n, in place; at `pivots` n
@@ -42,11 +53,6 @@ FUNCTIONS = {"potrf": 4, "getrf": 5, "geqrf": 7, "ormqr": 11, "syevd": 8, "gesdd
   `trans_a`) and b (k by n, or n by k if `trans_b`) off c (m by n).
 """
 
-LETTERS = {"geqrf": "", "ormqr": "L", "syevd": "VL", "gesdd": "S"}
-"""The options that are always the same."""
-ARGUMENTS = {"geqrf": "nnanaan", "ormqr": "nnnanaanan", "syevd": "nanaanan", "gesdd": "nnanaananana"}
-"""Which other arguments are addresses (a), and which are numbers (n)."""
-
 
 def _slot(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
     """The address of a number."""
@@ -56,45 +62,32 @@ def _slot(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
     return builder.ptrtoint(place, I64)
 
 
-def _letter(builder: ir.IRBuilder, flag: ir.Value, yes: str, no: str) -> ir.Value:
-    """The address of a letter, chosen by a flag."""
-    chosen = builder.select(builder.icmp_signed("!=", flag, I64(0)), I8(ord(yes)), I8(ord(no)))
-    return _slot(builder, chosen)
+def _argument(builder: ir.IRBuilder, kind: Kind, word: str, given: Iterator[ir.Value]) -> ir.Value:
+    """What Fortran takes where its signature has this word."""
+    if word == "a":
+        return next(given)
+    if word == "n":
+        return _slot(builder, next(given))
+    if not word.isupper():
+        return _slot(builder, ir.Constant(element_type(kind), float(word)))
+    letter, _, other = word.partition("/")
+    if not other:
+        return _slot(builder, I8(ord(letter)))
+    chosen = builder.icmp_signed("!=", next(given), I64(0))
+    return _slot(builder, builder.select(chosen, I8(ord(letter)), I8(ord(other))))
+
+
+def arity(name: str) -> int:
+    """How many arguments a routine has in generated code."""
+    return sum(word in "an" or "/" in word for word in SIGNATURES[name].split())
 
 
 def call(builder: ir.IRBuilder, name: str, kind: Kind, args: Sequence[ir.Value]) -> ir.Value:
-    """Call one of `FUNCTIONS`; returns `info`."""
-    symbol = f"{PREFIX}{FORMATS[kind.name].letter}{name}"
+    """Call a routine; returns `info`."""
+    words, given = SIGNATURES[name].split(), iter(args)
     info = _slot(builder, I64(0))
-    if name == "potrf":
-        upper, n, a, step = args
-        given = [_letter(builder, upper, "U", "L"), _slot(builder, n), a, _slot(builder, step), info, I64(1)]
-    elif name == "getrf":
-        m, n, a, step, pivots = args
-        given = [_slot(builder, m), _slot(builder, n), a, _slot(builder, step), pivots, info]
-    elif name in LETTERS:
-        flagged = name == "ormqr"  # its first argument chooses a letter
-        letters = [_slot(builder, I8(ord(letter))) for letter in LETTERS[name]]
-        letters += [_letter(builder, args[0], "T", "N")] if flagged else []
-        numbers = zip(ARGUMENTS[name], args[flagged:], strict=True)
-        given = [*letters, *(value if by == "a" else _slot(builder, value) for by, value in numbers), info]
-        given += [I64(1)] * len(letters)
-    elif name == "gemm":
-        trans_a, trans_b, *sizes, a, a_step, b, b_step, c, c_step = args
-        less, whole = (_slot(builder, ir.Constant(element_type(kind), sign)) for sign in (-1.0, 1.0))
-        given = [_letter(builder, flag, "T", "N") for flag in (trans_a, trans_b)]
-        given += [_slot(builder, size) for size in sizes]
-        given += [less, a, _slot(builder, a_step), b, _slot(builder, b_step), whole, c, _slot(builder, c_step)]
-        given += [I64(1)] * 2
-    else:
-        right, upper, trans, unit, m, n, a, step, b, b_step = args
-        flags = ((right, "R", "L"), (upper, "U", "L"), (trans, "T", "N"), (unit, "U", "N"))
-        one = _slot(builder, ir.Constant(element_type(kind), 1.0))
-        given = [_letter(builder, *flag) for flag in flags]
-        given += [_slot(builder, m), _slot(builder, n), one, a, _slot(builder, step), b, _slot(builder, b_step)]
-        given += [I64(1)] * 4
-    function = builder.module.globals.get(symbol)
-    if function is None:
-        function = ir.Function(builder.module, ir.FunctionType(ir.VoidType(), [I64] * len(given)), symbol)
-    builder.call(function, given)
+    arguments = [info if word == "info" else _argument(builder, kind, word, given) for word in words]
+    arguments += [I64(1)] * sum(map(str.isupper, words))
+    symbol = f"{PREFIX}{FORMATS[kind.name].letter}{name}"
+    call_function(builder, symbol, ir.VoidType(), arguments)
     return builder.load(builder.inttoptr(info, I64.as_pointer()))

@@ -289,7 +289,7 @@ def _share_function(module: TargetModule) -> ir.Function:
     b.cbranch(b.icmp_signed("<", seen, target), pause, leave)
     b.position_at_end(pause)
     if module.target.is_x86:
-        b.call(_declared(module, "llvm.x86.sse2.pause", ir.VoidType()), [])
+        call(b, "llvm.x86.sse2.pause", ir.VoidType(), [])
     elif module.target.is_arm64:  # its `yield` does nothing on most processors; this empties the pipeline
         call(b, "llvm.aarch64.isb", ir.VoidType(), [I32(15)])
     more = b.add(looks, I64(1))
@@ -351,7 +351,7 @@ def _sleep(builder: ir.IRBuilder, word: ir.Value, seen: ir.Value, asleep: ir.Val
     module = builder.module
     if _futex_number(module) is None:
         if (give_way := module.target.gives_way) is not None:
-            builder.call(_declared(module, give_way, I32), [])
+            call(builder, give_way, I32, [])
         return
     with builder.goto_entry_block():
         time = builder.alloca(I64, 2)
@@ -375,8 +375,3 @@ def _futex(builder: ir.IRBuilder, word: ir.Value, what: ir.Value, value: ir.Valu
 def _futex_number(module: TargetModule) -> int | None:
     system = module.target.triple.partition("-")
     return _FUTEX_NUMBERS.get(system[0]) if "linux" in system[2] else None
-
-
-def _declared(module: ir.Module, name: str, result: ir.Type) -> ir.Function:
-    found = module.globals.get(name)
-    return found if found is not None else ir.Function(module, ir.FunctionType(result, []), name)

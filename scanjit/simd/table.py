@@ -1,11 +1,13 @@
 """The public functions of vectors, once for both backends: definition, allowed kinds, result, error bound."""
 
+import operator
 from collections.abc import Callable
 from functools import partial
+from operator import methodcaller
 from typing import Any, NamedTuple
 
 from . import arith, math_bessel, math_erf, math_exp, math_log, math_pow, math_random, math_rest, math_trig, narrow
-from .lanes import Lanes, fma, rint, sqrt
+from .lanes import fma, rint, sqrt
 
 
 class VectorFunction(NamedTuple):
@@ -33,39 +35,19 @@ class VectorFunction(NamedTuple):
     inline: bool = False
 
 
-def _neg(x: Lanes) -> Lanes:
-    return -x
-
-
-def _floor(x: Lanes) -> Lanes:
-    return x.unary("floor")
-
-
-def _ceil(x: Lanes) -> Lanes:
-    return x.unary("ceil")
-
-
-def _trunc(x: Lanes) -> Lanes:
-    return x.unary("trunc")
-
-
-def _copysign(x: Lanes, y: Lanes) -> Lanes:
-    return x.copysign(y)
-
-
 FUNCTIONS: dict[str, VectorFunction] = {
     "fma": VectorFunction(fma, 3, "fiu", inline=True),
     "minimum": VectorFunction(arith.minimum, 2, "fiu", inline=True),
     "maximum": VectorFunction(arith.maximum, 2, "fiu", inline=True),
     "abs": VectorFunction(arith.abs_any, 1, "fiu", inline=True),
-    "neg": VectorFunction(_neg, 1, "fiu", inline=True),
+    "neg": VectorFunction(operator.neg, 1, "fiu", inline=True),
     "sign": VectorFunction(arith.sign, 1, "fiu", inline=True),
     "sqrt": VectorFunction(sqrt, inline=True),
-    "floor": VectorFunction(_floor, inline=True),
-    "ceil": VectorFunction(_ceil, inline=True),
-    "trunc": VectorFunction(_trunc, inline=True),
+    "floor": VectorFunction(methodcaller("unary", "floor"), inline=True),
+    "ceil": VectorFunction(methodcaller("unary", "ceil"), inline=True),
+    "trunc": VectorFunction(methodcaller("unary", "trunc"), inline=True),
     "round": VectorFunction(rint, inline=True),
-    "copysign": VectorFunction(_copysign, 2, inline=True),
+    "copysign": VectorFunction(lambda x, y: x.copysign(y), 2, inline=True),
     "isnan": VectorFunction(arith.isnan, result="mask", inline=True),
     "isinf": VectorFunction(arith.isinf, result="mask", inline=True),
     "isfinite": VectorFunction(arith.isfinite, result="mask", inline=True),
@@ -115,12 +97,12 @@ FUNCTIONS: dict[str, VectorFunction] = {
     "random_normal_f32": VectorFunction(math_random.random_normal_f32, 3, "i", "f32"),
     "random_normal_f64": VectorFunction(math_random.random_normal_f64, 3, "i", "f64"),
     "random_shuffle": VectorFunction(math_random.random_shuffle, 4, "i"),
-    "reduce_add": VectorFunction(arith.tree(lambda a, b: a + b), 1, "fiu", "one", True),
-    "reduce_mul": VectorFunction(arith.tree(lambda a, b: a * b), 1, "fiu", "one", True),
+    "reduce_add": VectorFunction(arith.tree(operator.add), 1, "fiu", "one", True),
+    "reduce_mul": VectorFunction(arith.tree(operator.mul), 1, "fiu", "one", True),
     "reduce_min": VectorFunction(arith.tree(arith.minimum), 1, "fiu", "one", True),
     "reduce_max": VectorFunction(arith.tree(arith.maximum), 1, "fiu", "one", True),
-    "reduce_and": VectorFunction(arith.tree(lambda a, b: a & b), 1, "iub", "one", True),
-    "reduce_or": VectorFunction(arith.tree(lambda a, b: a | b), 1, "iub", "one", True),
+    "reduce_and": VectorFunction(arith.tree(operator.and_), 1, "iub", "one", True),
+    "reduce_or": VectorFunction(arith.tree(operator.or_), 1, "iub", "one", True),
 }
 
 # Largest error in units in the last place, (float32, float64), with fma and without; the tests sweep it against mpmath.
