@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 
 from scanjit import ir, types
 from scanjit.errors import InternalError
@@ -221,6 +222,17 @@ class Lowering:
         if ref is None:
             raise InternalError(f"{node!r} has no place in memory", where=node.where)
         return ref
+
+    def laid_out(
+        self, node: Node, name: str, suits: Callable[[Ref], bool] = attrgetter("contiguous")
+    ) -> tuple[Ref, list[Item]]:
+        """Where a node lies as a statement reads it (without gaps, say), and what computes it there. If it lies in
+        another way, or not in memory, that is a copy, called by a name."""
+        place = maps.view_ref(node, self.locate)
+        if place is not None and suits(place):
+            return self.place_of(node), self.items_of(node)
+        place = self.new_memory(node, node, node.type.shape, name)
+        return place, [self.copy(node, place)]
 
     def items_of(self, node: Node) -> list[Item]:
         """The items that compute a node, or the node that it is a view of."""

@@ -44,16 +44,16 @@ class FourierRule(ArrayRule):
 
     def _given(self, lowering: Lowering, operands: Sequence[Node]) -> tuple[Ref, list[Item]]:
         """Where the operands lie: rows of floats, or of pairs, without gaps; and what computes them."""
-        x, pairs = operands[0], len(operands) == 2
-        refs = [maps.view_ref(operand, lowering.locate) for operand in operands]
-        place = _side_by_side(*refs) if pairs else refs[0]
+        x, *imaginary = operands
+        if not imaginary:
+            return lowering.laid_out(x, "rows")
+        place = _side_by_side(*(maps.view_ref(operand, lowering.locate) for operand in operands))
         if place is not None and place.contiguous:
             for operand in operands:
                 lowering.place_of(operand)
             return place, [item for operand in operands for item in lowering.items_of(operand)]
-        shape = x.type.shape
-        place = lowering.new_memory(x, x, (*shape, 2) if pairs else shape, "rows")
-        parts = [Ref(place.buffer, i, shape, place.strides[:-1]) for i in (0, 1)] if pairs else [place]
+        place = lowering.new_memory(x, x, (*x.type.shape, 2), "rows")
+        parts = [Ref(place.buffer, i, x.type.shape, place.strides[:-1]) for i in (0, 1)]
         return place, [lowering.copy(operand, part) for operand, part in zip(operands, parts, strict=True)]
 
     def _table(self, lowering: Lowering, node: Node, n: Dimension, half: bool) -> tuple[Ref, list[Item]]:

@@ -8,7 +8,6 @@ import numpy as np
 
 from scanjit import types
 from scanjit.ir import Node
-from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering
 from scanjit.schedule.lower.region import Item
 from scanjit.schedule.nests import LARGEST, Buffer, Decomposition, LapackCall, Ref
@@ -46,12 +45,7 @@ class DecompositionRule(LapackRule):
         if not all(isinstance(size, int) and 0 < size <= LARGEST for size in a.type.shape[-2:]):
             super().lower(lowering, node)
             return
-        given = maps.view_ref(a, lowering.locate)
-        if given is not None and given.contiguous:
-            given, needs = lowering.place_of(a), lowering.items_of(a)
-        else:
-            given = Ref.whole(Buffer(a.dtype, a.type.shape, "temporary", "matrices"))
-            needs = [lowering.copy(a, given)]
+        given, needs = lowering.laid_out(a, "matrices")
         result = Ref.whole(Buffer(node.dtype, node.type.shape, "temporary", node.op.name))
         lowering.put(node, result, [lowering.add_statement(Decomposition(node.op.name, given, result), needs)])
 
@@ -133,12 +127,7 @@ class TriangularSolveRule(LapackRule):
     def call(self, lowering: Lowering, node: Node, whole: Ref) -> tuple[LapackCall, Iterable[Item]]:
         """Solve in a copy."""
         a, b = node.operands
-        place = maps.view_ref(a, lowering.locate)
-        if place is not None and place.strides[-1] == 1 and place.strides[-2] == place.shape[-1]:
-            place, needs = lowering.place_of(a), lowering.items_of(a)
-        else:
-            place = lowering.new_place(a, "triangle")
-            needs = [lowering.copy(a, place)]
+        place, needs = lowering.laid_out(a, "triangle", lambda place: place.strides[-2:] == (place.shape[-1], 1))
         needs = [*needs, lowering.copy(b, whole)]
         flags = {name: bool(node.params[name]) for name in ("lower", "trans", "unit")}
         return LapackCall("triangular_solve", (place, whole), (False, True), flags), needs

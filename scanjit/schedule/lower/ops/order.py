@@ -4,9 +4,7 @@ import numpy as np
 
 from scanjit import types
 from scanjit.ir import Node
-from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering
-from scanjit.schedule.lower.region import Item
 from scanjit.schedule.nests import ALONG, MOST_PACKED, Buffer, Order, Ref, bands_of, row_major
 from scanjit.types import Dimension
 
@@ -24,16 +22,10 @@ class OrderRule(ArrayRule):
         shape = x.type.shape
         *batch, n = shape
         crossed = (*row_major(tuple(batch)), types.product(batch))
-        values, apart = maps.view_ref(x, lowering.locate), True
-        if values is not None and (values.contiguous or values.strides == crossed):
-            apart = values.contiguous
-            values, needs = lowering.place_of(x), lowering.items_of(x)
-        else:
-            values = lowering.new_memory(x, x, shape, "rows")
-            needs = [lowering.copy(x, values)]
-        ranks = None
+        values, needs = lowering.laid_out(x, "rows", lambda place: place.contiguous or place.strides == crossed)
+        apart, ranks = values.contiguous, None
         if len(node.operands) > 1:
-            ranks, more = self._ranks(lowering, node.operands[1])
+            ranks, more = lowering.laid_out(node.operands[1], "ranks")
             needs = [*needs, *more]
         found = node.type.shape
         if apart:
@@ -46,14 +38,6 @@ class OrderRule(ArrayRule):
         spare = Ref.whole(Buffer(np.dtype("int64"), (room * bands_of(shape),), "temporary", "spare"))
         order = Order(values, result, spare, self.finds_places, apart, ranks)
         lowering.put(node, result, [lowering.add_statement(order, needs)])
-
-    def _ranks(self, lowering: Lowering, ranks: Node) -> tuple[Ref, list[Item]]:
-        """Where ranks lie without gaps, and what computes them."""
-        place = maps.view_ref(ranks, lowering.locate)
-        if place is not None and place.contiguous:
-            return lowering.place_of(ranks), lowering.items_of(ranks)
-        place = lowering.new_memory(ranks, ranks, ranks.type.shape, "ranks")
-        return place, [lowering.copy(ranks, place)]
 
     def _spare(self, x: Node, n: Dimension) -> Dimension:
         """How many numbers of 64 bits the sorting of one long row works in."""
