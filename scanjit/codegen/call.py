@@ -15,6 +15,7 @@ from scanjit.codegen.names import suffix
 from scanjit.codegen.source import Parameters, Source
 from scanjit.kinds import kind_of
 from scanjit.schedule.nests import LapackCall, Ref
+from scanjit.target import Target
 
 BLOCK = 256
 """The columns that one call factors: with the rows of a matrix of 10,000, about 50 ms."""
@@ -22,7 +23,7 @@ SOLVED = 2**31
 """One call computes about so many products, where it does so for some of the right sides of a system: as long."""
 
 
-def call_source(call: LapackCall) -> Source:
+def call_source(call: LapackCall, target: Target) -> Source:
     """The source of a function that computes a call for all matrices of a batch, one after the other."""
     writer = _CallWriter(call)
     return writer.parameters.source(call.title, writer.lines(), ["line"])

@@ -19,6 +19,7 @@ from scanjit.codegen.names import suffix
 from scanjit.codegen.source import Parameters, Source
 from scanjit.schedule.nests import Decomposition, NestLoop, Tile
 from scanjit.schedule.nests.decomposition import BLOCK
+from scanjit.target import Target
 
 UNROLLED = 3
 """Up to this size, every entry is a variable."""
@@ -29,9 +30,9 @@ Index = int | str
 Body = Callable[[Index], list[str]]
 
 
-def decomposition_source(job: Decomposition, lanes: int) -> Source:
+def decomposition_source(job: Decomposition, target: Target) -> Source:
     """The source of a function that decomposes the matrices of some blocks."""
-    return _Writer(job, lanes).source()
+    return _Writer(job, target.lanes(job.given.buffer.dtype.itemsize)).source()
 
 
 def _sum(left: Index, right: Index) -> Index:

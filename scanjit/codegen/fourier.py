@@ -30,22 +30,23 @@ from scanjit.codegen.pairs import Pair, Pairs
 from scanjit.codegen.source import Parameters, Source
 from scanjit.ops.passes import FOUND, LARGEST_FACTOR, Number, factors, is_written_out, table_of
 from scanjit.schedule.nests import Fourier, NestLoop, RootsOfUnity, Tile
+from scanjit.target import Target
 
 Given = Callable[[Number], Pair]
 Put = Callable[[Number, Pair], None]
 
 
-def fourier_source(job: Fourier, lanes: int) -> Source:
+def fourier_source(job: Fourier, target: Target) -> Source:
     """The source of a function that transforms rows. Threads share the rows."""
-    return _Writer(job, lanes).source(job)
+    return _Writer(job, target.lanes(job.result.buffer.dtype.itemsize)).source(job)
 
 
-def roots_source(job: RootsOfUnity, lanes: int) -> Source:
+def roots_source(job: RootsOfUnity, target: Target) -> Source:
     """The source of a function that fills a table for rows of a length that is found when it runs."""
     parameters = Parameters()
     table, n = parameters.address(job.table.buffer, job.table.offset), parameters.number(job.length)
     dtype = job.table.buffer.dtype
-    size, wide = dtype.itemsize, max(min(lanes, 8), 1)
+    size, wide = dtype.itemsize, min(target.lanes(dtype.itemsize), 8)
     places, value = f"iota_i64x{wide}(first)", f"cast_{suffix(dtype, wide)}({{}}(angle))"
 
     def row(count: str, turns: str, whole: str) -> list[str]:

@@ -3,9 +3,10 @@
 from scanjit.codegen.places import STATUS
 from scanjit.codegen.source import Parameters, Source
 from scanjit.schedule.nests import GuestCall
+from scanjit.target import Target
 
 
-def guest_source(call: GuestCall) -> Source:
+def guest_source(call: GuestCall, target: Target) -> Source:
     """The source of a function that calls a guest once."""
     parameters = Parameters()
     given = [parameters.address(STATUS, 0), str(call.code)]

@@ -19,6 +19,7 @@ from scanjit.codegen.sharing import Variables
 from scanjit.codegen.source import Source
 from scanjit.schedule.nests import Decomposition, Fourier, GuestCall, Job, LapackCall, Nest, Order, Pack, RootsOfUnity
 from scanjit.schedule.threads.split import Piece
+from scanjit.target import Target
 from scanjit.types import Dimension
 
 UNLOOKED = 16
@@ -66,19 +67,7 @@ class Jobs:
     def _written(self, job: Job, at: StatementPlace) -> Sequence[Source]:
         if isinstance(job, Nest):
             return self._nest(job, at)
-        if isinstance(job, Pack):
-            return self._pack(job, at)
-        if isinstance(job, Fourier | RootsOfUnity):
-            part = job.result if isinstance(job, Fourier) else job.table
-            lanes = self.common.program.target.lanes(part.buffer.dtype.itemsize)
-            source = fourier_source(job, lanes) if isinstance(job, Fourier) else roots_source(job, lanes)
-            return self._call([source], at)
-        if isinstance(job, Decomposition):
-            lanes = self.common.program.target.lanes(job.given.buffer.dtype.itemsize)
-            return self._call([decomposition_source(job, lanes)], at)
-        if isinstance(job, Order):
-            return self._call([order_source(job, self.common.program.target.vector_bytes)], at)
-        return self._call([source_of(job)], at)
+        return self._call([source_of(job, self.common.program.target)], at)
 
     def outline(self, job: Job, at: StatementPlace) -> object:
         """What is the same for jobs that call the same functions."""
@@ -117,10 +106,6 @@ class Jobs:
         return "sync" if at.team else self.common.address(SYNC, 0, at)
 
     # ---- calls -------------------------------------------------------------------------------------------------------
-
-    def _pack(self, pack: Pack, at: StatementPlace) -> Sequence[Source]:
-        lanes = min(self.common.program.target.lanes(pack.target.dtype.itemsize), max(pack.width, 1))
-        return self._call([pack_source(pack, lanes)], at)
 
     def _nest(self, nest: Nest, at: StatementPlace) -> Sequence[Source]:
         program, nests, sources = self.common.program, self.common.nests, self._sources(nest, at)
@@ -206,10 +191,15 @@ class Jobs:
 
 
 @singledispatch
-def source_of(job: Job) -> Source:
-    """The source of a job that one thread runs as a whole."""
+def source_of(job: Job, target: Target) -> Source:
+    """The source of a job that is no nest, for a target."""
     raise TypeError(job)
 
 
+source_of.register(Decomposition, decomposition_source)
+source_of.register(Fourier, fourier_source)
 source_of.register(GuestCall, guest_source)
 source_of.register(LapackCall, call_source)
+source_of.register(Order, order_source)
+source_of.register(Pack, pack_source)
+source_of.register(RootsOfUnity, roots_source)

@@ -12,26 +12,27 @@ from scanjit.codegen.selection import selection
 from scanjit.codegen.source import Parameters, Source
 from scanjit.codegen.words import Words
 from scanjit.schedule.nests import ACROSS, ALONG, MOST_PACKED, NestLoop, Order, Tile
+from scanjit.target import Target
 from scanjit.types import Dimension, product
 
 FEW = 16
 """Ranks that are nearer to each other than this part of a row are found together."""
 
 
-def order_source(statement: Order, vector_bytes: int) -> Source:
+def order_source(statement: Order, target: Target) -> Source:
     """The source of a function that sorts the rows of some bands."""
-    return _OrderWriter(statement, vector_bytes).source()
+    return _OrderWriter(statement, target).source()
 
 
 class _OrderWriter:
     """Writes the lines of a function."""
 
-    def __init__(self, statement: Order, vector_bytes: int) -> None:
+    def __init__(self, statement: Order, target: Target) -> None:
         self.statement = statement
         self.parameters = Parameters()
         self.dtype, self.with_places = statement.values.buffer.dtype, statement.finds_places
         self.words = Words(self.dtype, self.with_places, self.with_places and self.dtype.itemsize == 8)
-        self.lanes = max(1, vector_bytes // self.words.size)
+        self.lanes = target.lanes(self.words.size)
         self.length = statement.values.shape[-1]
         self.n = self.parameters.number(self.length)
         self.rows = self.parameters.number(product(statement.values.shape[:-1]))

@@ -11,6 +11,7 @@ from scanjit.codegen.lines import LOOK, indented
 from scanjit.codegen.names import suffix
 from scanjit.codegen.source import Parameters, Source
 from scanjit.schedule.nests import NestLoop, Pack, Tile
+from scanjit.target import Target
 from scanjit.types import Dimension
 
 STREAMS = 8
@@ -21,8 +22,9 @@ DEEP = 16
 a stream while the panel is written from its begin to its end."""
 
 
-def pack_source(pack: Pack, lanes: int) -> Source:
+def pack_source(pack: Pack, target: Target) -> Source:
     """The source that copies `source[k, n]` into `[n block][k][group][lane]`, padded by zeros."""
+    lanes = min(target.lanes(pack.target.dtype.itemsize), max(pack.width, 1))
     return _PackWriter(pack, lanes).source()
 
 
