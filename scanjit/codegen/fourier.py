@@ -26,7 +26,7 @@ from functools import partial
 from scanjit import types
 from scanjit.codegen.lines import LOOK, indented
 from scanjit.codegen.names import suffix
-from scanjit.codegen.pairs import Pair, Pairs
+from scanjit.codegen.pairs import Pair, Pairs, Span
 from scanjit.codegen.source import Parameters, Source
 from scanjit.ops.passes import FOUND, LARGEST_FACTOR, Number, factors, is_written_out, table_of
 from scanjit.schedule.nests import Fourier, NestLoop, RootsOfUnity, Tile
@@ -186,50 +186,40 @@ class _Writer:
         if forth:
             self._to_half(n, whole)
 
-    def _mirrored(self, here: str, n: int, wide: int, mask: str, paired: bool) -> tuple[Pair, Pair]:
-        """The elements from k on, and those from n - k down."""
-        around = ""
-        if mask:
-            around = self.new(f"reversed_lanes({mask}, {mask})")
-        x = self.pairs.element(here, "k", wide, mask, paired)
-        y = self.pairs.element(here, f"{n - wide + 1} - k", wide, around, paired)
-        return x, (self.new(f"reversed_lanes({y[0]}, {y[0]})"), self.new(f"reversed_lanes({y[1]}, {y[1]})"))
-
-    def _halves_joined(self, x: Pair, y: Pair, n: int, whole: int, wide: int, mask: str) -> tuple[Pair, Pair]:
-        """`x + conj(y)`, and `x - conj(y)` times the powers of the root of order 2n from k on."""
-        place = f"table + ({whole} + k)*{self.size}"
-        power = (
-            self.new(self.pairs.load(place, wide, mask)),
-            self.new(self.pairs.load(f"{place} + {(n + 1) * self.size}", wide, mask)),
-        )
+    def _halves_joined(self, here: str, n: int, whole: int, span: Span, paired: bool) -> tuple[Pair, Pair]:
+        """Of the elements x from k on, and y from n - k down: `x + conj(y)`, and `x - conj(y)` times the powers of the
+        root of order 2n from k on."""
+        around = self.new(f"reversed_lanes({span.mask}, {span.mask})") if span.mask else ""
+        x = self.pairs.element(here, span, paired)
+        y = self.pairs.element(here, Span(f"{n - span.wide + 1} - k", span.wide, around), paired)
+        y = self.new(f"reversed_lanes({y[0]}, {y[0]})"), self.new(f"reversed_lanes({y[1]}, {y[1]})")
+        power = self.pairs.two_planes(f"table + ({whole} + k)*{self.size}", str(n + 1), span)
         total = self.new(f"{x[0]} + {y[0]}"), self.new(f"{x[1]} - {y[1]}")
         return total, self.pairs.times((self.new(f"{x[0]} - {y[0]}"), self.new(f"{x[1]} + {y[1]}")), power)
 
     def _to_half(self, n: int, whole: int) -> None:
         """The half spectrum of real numbers: even and odd ones were transformed as real and imaginary parts."""
-        first = self.pairs.element("spare", "0", 1, "", False)
+        first = self.pairs.element("spare", Span("0", 1))
         zero = self.new(f"{first[0]} * 0.0")
         for k, sign in ((0, "+"), (n, "-")):
-            self.pairs.paired_store("result", str(k), (self.new(f"{first[0]} {sign} {first[1]}"), zero), 1, "")
+            self.pairs.paired_store("result", Span(str(k), 1), (self.new(f"{first[0]} {sign} {first[1]}"), zero))
 
-        def vectors(mask: str) -> None:
-            wide = self.pairs.wide_until(n - 1)
-            (a, b), (c, d) = self._halves_joined(*self._mirrored("spare", n, wide, mask, False), n, whole, wide, mask)
+        def vectors(span: Span) -> None:
+            (a, b), (c, d) = self._halves_joined("spare", n, whole, span, False)
             pair = self.new(f"({a} + {d})*0.5"), self.new(f"({b} - {c})*0.5")
-            self.pairs.paired_store("result", "k", pair, wide, mask)
+            self.pairs.paired_store("result", span, pair)
 
         self.pairs.vectors("k", n - 1, self.pairs.wide_until(n - 1), vectors, 1)
 
     def _from_half(self, n: int, whole: int, there: str) -> None:
         """The other way round, before the passes."""
-        first, last = (self.pairs.element("given", k, 1, "", True) for k in ("0", str(n)))
+        first, last = (self.pairs.element("given", Span(k, 1), True) for k in ("0", str(n)))
         pair = self.new(f"{first[0]} + {last[0]}"), self.new(f"{first[0]} - {last[0]}")
-        self.pairs.result(there, "0", pair, 1, "", False)
+        self.pairs.result(there, Span("0", 1), pair)
 
-        def vectors(mask: str) -> None:
-            wide = self.pairs.wide_until(n - 1)
-            (a, b), (c, d) = self._halves_joined(*self._mirrored("given", n, wide, mask, True), n, whole, wide, mask)
-            self.pairs.result(there, "k", (self.new(f"{a} - {d}"), self.new(f"{b} + {c}")), wide, mask, False)
+        def vectors(span: Span) -> None:
+            (a, b), (c, d) = self._halves_joined("given", n, whole, span, True)
+            self.pairs.result(there, span, (self.new(f"{a} - {d}"), self.new(f"{b} + {c}")))
 
         self.pairs.vectors("k", n - 1, self.pairs.wide_until(n - 1), vectors, 1)
 
@@ -284,99 +274,80 @@ class _Writer:
 
     # ---- before and after the passes of a length that is found -----------------------------------------------------
 
+    def _each(self, count: str, change: Callable[[Span], None]) -> None:
+        """Go through so many elements of a row."""
+        self.pairs.vectors("i", count, self.lanes, change)
+
     def _parted(self) -> None:
         """Make planes of the pairs of a row."""
-
-        def vectors(mask: str) -> None:
-            self.pairs.result(
-                "here", "i", self.pairs.paired_load("given", "i", self.lanes, mask), self.lanes, mask, False
-            )
-
-        self.pairs.vectors("i", self.n, self.lanes, vectors)
+        self._each(self.n, lambda span: self.pairs.result("here", span, self.pairs.paired_load("given", span)))
 
     def _paired(self) -> None:
         """Make pairs of the planes."""
+        self._each(self.n, lambda span: self.pairs.paired_store("result", span, self.pairs.element("here", span)))
 
-        def vectors(mask: str) -> None:
-            self.pairs.paired_store(
-                "result", "i", self.pairs.element("here", "i", self.lanes, mask, False), self.lanes, mask
-            )
-
-        self.pairs.vectors("i", self.n, self.lanes, vectors)
-
-    def _power(self, table: str, mask: str) -> Pair:
+    def _power(self, table: str, span: Span) -> Pair:
         """The chirp from i on, for a positive sign."""
-        place = f"{table} + i*{self.size}"
-        real, imaginary = (f"{place}{more}" for more in ("", f" + {self.n}*{self.size}"))
-        return self.new(self.pairs.load(real, self.lanes, mask)), self.new(self.pairs.load(imaginary, self.lanes, mask))
+        return self.pairs.two_planes(f"{table} + i*{self.size}", self.n, span)
 
     def _chirp(self, table: str) -> None:
         """The chirp of the other sign, which is the same around 0."""
 
-        def vectors(mask: str) -> None:
-            real, imaginary = self._power(table, mask)
-            pair = (real, self.new(f"-{imaginary}") if self.sign > 0 else imaginary)
-            self.pairs.result("here", "i", pair, self.lanes, mask, False)
+        def vectors(span: Span) -> None:
+            real, imaginary = self._power(table, span)
+            self.pairs.result("here", span, (real, self.new(f"-{imaginary}") if self.sign > 0 else imaginary))
 
-        self.pairs.vectors("i", self.n, self.lanes, vectors)
+        self._each(self.n, vectors)
         self._zeros(self.n, f"m - 2*{self.n} + 1")
 
         def mirrored() -> None:
-            self.pairs.result("here", "m - i", self.pairs.element("here", "i", 1, "", False), 1, "", False)
+            self.pairs.result("here", Span("m - i", 1), self.pairs.element("here", Span("i", 1)))
 
         self.block(f"for i in range(1, {self.n}):", mirrored)
 
     def _zeros(self, start: str, count: str) -> None:
         """So many zeros behind others."""
         self.add(f"more = {count}", f"zero = splat_{suffix(self.dtype, self.lanes)}(0.0)")
-        self.pairs.vectors(
-            "i",
-            "more",
-            self.lanes,
-            lambda mask: self.pairs.result("here", f"{start} + i", ("zero", "zero"), self.lanes, mask, False),
-        )
+
+        def vectors(span: Span) -> None:
+            self.pairs.result("here", span._replace(start=f"{start} + i"), ("zero", "zero"))
+
+        self._each("more", vectors)
 
     def _with_chirp(self, table: str) -> None:
         """A row times the chirp, and zeros."""
 
-        def vectors(mask: str) -> None:
-            x = self.pairs.paired_load("given", "i", self.lanes, mask)
-            self.pairs.result("here", "i", self.pairs.times(x, self._power(table, mask)), self.lanes, mask, False)
+        def vectors(span: Span) -> None:
+            x = self.pairs.paired_load("given", span)
+            self.pairs.result("here", span, self.pairs.times(x, self._power(table, span)))
 
-        self.pairs.vectors("i", self.n, self.lanes, vectors)
+        self._each(self.n, vectors)
         self._zeros(self.n, f"m - {self.n}")
 
     def _kept(self) -> None:
         """Keep the transform of the chirp."""
-
-        def vectors(mask: str) -> None:
-            self.pairs.result(
-                "kept", "i", self.pairs.element("here", "i", self.lanes, mask, False), self.lanes, mask, False
-            )
-
-        self.pairs.vectors("i", "m", self.lanes, vectors)
+        self._each("m", lambda span: self.pairs.result("kept", span, self.pairs.element("here", span)))
 
     def _multiplied(self) -> None:
         """The product with the transform of the chirp. Its planes are exchanged."""
 
-        def vectors(mask: str) -> None:
-            (a, b), (c, d) = (self.pairs.element(name, "i", self.lanes, mask, False) for name in ("here", "kept"))
-            pair = self.new(f"{b}*{c} + {a}*{d}"), self.new(f"{a}*{c} - {b}*{d}")
-            self.pairs.result("here", "i", pair, self.lanes, mask, False)
+        def vectors(span: Span) -> None:
+            (a, b), (c, d) = (self.pairs.element(name, span) for name in ("here", "kept"))
+            self.pairs.result("here", span, (self.new(f"{b}*{c} + {a}*{d}"), self.new(f"{a}*{c} - {b}*{d}")))
 
-        self.pairs.vectors("i", "m", self.lanes, vectors)
+        self._each("m", vectors)
 
     def _without_chirp(self, table: str) -> None:
         """Pairs from exchanged planes, times the chirp."""
         kind = suffix(self.dtype, self.lanes)
         self.add(f"share = splat_{kind}(1.0) / cast_{kind}(splat_i64x{self.lanes}(m))")
 
-        def vectors(mask: str) -> None:
-            imaginary, real = self.pairs.element("here", "i", self.lanes, mask, False)
+        def vectors(span: Span) -> None:
+            imaginary, real = self.pairs.element("here", span)
             x = self.new(f"{real}*share"), self.new(f"{imaginary}*share")
-            self.pairs.paired_store("result", "i", self.pairs.times(x, self._power(table, mask)), self.lanes, mask)
+            self.pairs.paired_store("result", span, self.pairs.times(x, self._power(table, span)))
 
-        self.pairs.vectors("i", self.n, self.lanes, vectors)
+        self._each(self.n, vectors)
 
     def _either(self, radix: int) -> None:
         """A pass of a row whose length is found: the first, or a later one."""
@@ -401,18 +372,18 @@ class _Writer:
         if isinstance(left, int):
             wide = min(wide, self.pairs.wide_until(left))
 
-        def transforms(mask: str) -> None:
+        def transforms(span: Span) -> None:
             def given(r: Number) -> Pair:
-                return self.pairs.element(here, f"{r}*{left} + l", wide, mask, paired[0])
+                return self.pairs.element(here, span._replace(start=f"{r}*{left} + l"), paired[0])
 
             def put(k: Number, y: Pair) -> None:
-                self.pairs.column(there, radix, k, y, wide, mask, paired[1])
+                self.pairs.column(there, radix, k, span, y, paired[1])
 
             if not is_written_out(radix):
                 self._sums(radix, offset, wide, given, put)
                 return
             ys = self.pairs.short([given(r) for r in range(int(radix))])
-            if wide == radix and not mask and not paired[1]:
+            if wide == radix and not span.mask and not paired[1]:
                 self.pairs.transposed(ys, there, radix)
             else:
                 for k, y in enumerate(ys):
@@ -428,20 +399,19 @@ class _Writer:
         while isinstance(done, int) and wide >= 2 * done:
             wide //= 2
 
-        def columns(mask: str) -> None:
+        def columns(span: Span) -> None:
             def power(r: Number) -> Pair:
                 place = f"table + ({offset} + 2*({r} - 1)*{done} + s)*{self.size}"
-                real = self.new(self.pairs.load(place, wide, mask))
-                return real, self.new(self.pairs.load(f"{place} + {done}*{self.size}", wide, mask))
+                return self.pairs.two_planes(place, str(done), span)
 
             def given(r: Number) -> Pair:
-                return self.pairs.element(here, f"({r}*{left} + l)*{done} + s", wide, mask, False)
+                return self.pairs.element(here, span._replace(start=f"({r}*{left} + l)*{done} + s"))
 
             def turned(r: Number) -> Pair:
                 return self.pairs.times(given(r), power(r)) if r else given(r)
 
             def put(k: Number, y: Pair) -> None:
-                self.pairs.result(there, f"(l*{radix} + {k})*{done} + s", y, wide, mask, paired)
+                self.pairs.result(there, span._replace(start=f"(l*{radix} + {k})*{done} + s"), y, paired)
 
             def written_out() -> None:
                 first, *rest = [given(r) for r in range(int(radix))]

@@ -6,6 +6,7 @@ In memory lie pairs, or two planes: all real parts, then all imaginary parts.
 
 import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from scanjit.codegen.names import suffix
 from scanjit.ops.passes import Number
@@ -13,6 +14,14 @@ from scanjit.signatures import DType
 
 Pair = tuple[str, str]
 """The names of a real and an imaginary part."""
+
+
+class Span(NamedTuple):
+    """Consecutive elements: the index of the first, how many a vector holds, and a mask if some are left out."""
+
+    start: str
+    wide: int
+    mask: str = ""
 
 
 class Pairs:
@@ -49,24 +58,25 @@ class Pairs:
         write()
         self.depth -= 1
 
-    def vectors(self, name: str, count: Number, wide: int, body: Callable[[str], None], first: int = 0) -> None:
+    def vectors(self, name: str, count: Number, wide: int, body: Callable[[Span], None], first: int = 0) -> None:
         """A loop over so many elements in vectors. The last one has a mask, if elements are left for it. If the number
         is known, `first` may be another one than 0."""
+        full, part = Span(name, wide), Span(name, wide, f"mask{wide}")
         if isinstance(count, int):
             whole = count // wide * wide
             if whole:
-                self.block(f"for {name} in range({first}, {first + whole}, {wide}):", lambda: body(""))
+                self.block(f"for {name} in range({first}, {first + whole}, {wide}):", lambda: body(full))
             if count > whole:
-                self.add(f"{name} = {first + whole}", f"mask{wide} = head_x{wide}({count - whole})")
-                body(f"mask{wide}")
+                self.add(f"{name} = {first + whole}", f"{part.mask} = head_x{wide}({count - whole})")
+                body(part)
             return
         self.add(f"whole = {count} // {wide} * {wide}")
-        self.block(f"for {name} in range(0, whole, {wide}):", lambda: body(""))
+        self.block(f"for {name} in range(0, whole, {wide}):", lambda: body(full))
         if wide > 1:
 
             def rest() -> None:
-                self.add(f"{name} = whole", f"mask{wide} = head_x{wide}({count} - whole)")
-                body(f"mask{wide}")
+                self.add(f"{name} = whole", f"{part.mask} = head_x{wide}({count} - whole)")
+                body(part)
 
             self.block(f"if whole < {count}:", rest)
 
@@ -77,53 +87,56 @@ class Pairs:
     # ---- memory -----------------------------------------------------------------------------------------------------
 
     def load(self, place: str, wide: int, mask: str) -> str:
-        """Load a vector."""
+        """Load a vector, and give it a name."""
         kind = suffix(self.dtype, wide)
-        return f"load_masked_{kind}({place}, {mask})" if mask else f"load_{kind}({place})"
+        return self.new(f"load_masked_{kind}({place}, {mask})" if mask else f"load_{kind}({place})")
 
     def _store(self, place: str, value: str, mask: str) -> None:
         self.add(f"store_masked({place}, {value}, {mask})" if mask else f"store({place}, {value})")
 
-    def _halves(self, place: str, wide: int, mask: str) -> list[tuple[str, str]]:
+    def _halves(self, base: str, span: Span) -> list[tuple[str, str]]:
         """The places and masks of the two vectors that hold pairs."""
+        start, wide, mask = span
+        place = f"{base} + ({start})*{2 * self.size}"
         if mask:
             self.add(f"low{wide} = paired_low({mask}, {mask})", f"high{wide} = paired_high({mask}, {mask})")
         masks = (f"low{wide}", f"high{wide}") if mask else ("", "")
         return list(zip((place, f"{place} + {wide * self.size}"), masks, strict=True))
 
-    def paired_load(self, base: str, index: str, wide: int, mask: str) -> Pair:
-        """Load pairs that lie in memory; their index is that of the first."""
-        halves = self._halves(f"{base} + ({index})*{2 * self.size}", wide, mask)
-        both = ", ".join([self.new(self.load(place, wide, half)) for place, half in halves])
+    def paired_load(self, base: str, span: Span) -> Pair:
+        """Load pairs that lie in memory."""
+        both = ", ".join([self.load(place, span.wide, half) for place, half in self._halves(base, span)])
         return self.new(f"evens({both})"), self.new(f"odds({both})")
 
-    def paired_store(self, base: str, index: str, pair: Pair, wide: int, mask: str) -> None:
+    def paired_store(self, base: str, span: Span, pair: Pair) -> None:
         """Store pairs as they lie in memory."""
-        halves = self._halves(f"{base} + ({index})*{2 * self.size}", wide, mask)
-        for (place, half), name in zip(halves, ("paired_low", "paired_high"), strict=True):
+        for (place, half), name in zip(self._halves(base, span), ("paired_low", "paired_high"), strict=True):
             self._store(place, f"{name}({', '.join(pair)})", half)
 
-    def element(self, base: str, index: str, wide: int, mask: str, paired: bool) -> Pair:
+    def two_planes(self, place: str, apart: str, span: Span) -> Pair:
+        """Load two vectors of which the second lies so many elements behind the first."""
+        real, imaginary = (self.load(place + more, span.wide, span.mask) for more in ("", f" + {apart}*{self.size}"))
+        return real, imaginary
+
+    def element(self, base: str, span: Span, paired: bool = False) -> Pair:
         """Load pairs, or the same places of two planes."""
         if paired:
-            return self.paired_load(base, index, wide, mask)
-        place = f"{base} + ({index})*{self.size}"
-        real = self.new(self.load(place, wide, mask))
-        return real, self.new(self.load(f"{place} + {self.plane}*{self.size}", wide, mask))
+            return self.paired_load(base, span)
+        return self.two_planes(f"{base} + ({span.start})*{self.size}", self.plane, span)
 
-    def result(self, base: str, index: str, pair: Pair, wide: int, mask: str, paired: bool) -> None:
+    def result(self, base: str, span: Span, pair: Pair, paired: bool = False) -> None:
         """Store pairs, or the same places of two planes."""
         if paired:
-            self.paired_store(base, index, pair, wide, mask)
+            self.paired_store(base, span, pair)
             return
-        place = f"{base} + ({index})*{self.size}"
+        place = f"{base} + ({span.start})*{self.size}"
         for value, more in zip(pair, ("", f" + {self.plane}*{self.size}"), strict=True):
-            self._store(place + more, value, mask)
+            self._store(place + more, value, span.mask)
 
-    def column(self, base: str, radix: int | str, k: int | str, pair: Pair, wide: int, mask: str, paired: bool) -> None:
+    def column(self, base: str, radix: int | str, k: int | str, span: Span, pair: Pair, paired: bool) -> None:
         """Store what the first pass makes of one frequency `k`: each lane belongs to another l."""
         each, apart = (2 * self.size, str(self.size)) if paired else (self.size, f"{self.plane}*{self.size}")
-        mask = mask or f"head_x{wide}({wide})"
+        mask = span.mask or f"head_x{span.wide}({span.wide})"
         place = f"{base} + (l*{radix} + {k})*{each}"
         for value, more in zip(pair, ("", f" + {apart}"), strict=True):
             self.add(f"store_strided({place}{more}, {radix}*{each}, {value}, {mask})")
