@@ -55,6 +55,10 @@ target_include_directories({name} PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}})
 """
 
 
+ZIG = (sys.executable, "-m", "ziglang")
+"""The command of the compilers in the package ziglang."""
+
+
 def compiler_for(target: Target, native: bool) -> list[str]:
     """The command of a C compiler for a target: what `CC` names, the system's, or that of the package ziglang."""
     if native:
@@ -62,7 +66,7 @@ def compiler_for(target: Target, native: bool) -> list[str]:
             if name and shutil.which(name.split()[0]):
                 return name.split()
     if find_spec("ziglang") is not None:
-        return [sys.executable, "-m", "ziglang", "cc", *([] if native else ["-target", _zig(target)])]
+        return [*ZIG, "cc", *([] if native else ["-target", _zig(target)])]
     raise errors.ArgumentError(
         f"there is no C compiler for {target.triple}",
         got="neither cc, gcc nor clang" if native else "this machine's compilers make code for itself",
@@ -103,7 +107,7 @@ def library(command: Sequence[str], folder: Path, name: str, objects: Sequence[s
     position = [] if "windows" in target.triple else ["-fPIC"]
     call([*command, "-std=c99", "-O2", *position, "-c", f"{name}.c", "-o", f"{name}.o"], folder)
     if kind == "static":
-        archiver = ["ar"] if "ziglang" not in command else [sys.executable, "-m", "ziglang", "ar"]
+        archiver = ["ar"] if "ziglang" not in command else [*ZIG, "ar"]
         (folder / f"lib{name}.a").unlink(missing_ok=True)
         call([*archiver, "rcs", f"lib{name}.a", f"{name}.o", *objects], folder)
     else:

@@ -10,7 +10,7 @@ import numpy as np
 
 from scanjit import types
 from scanjit.ir import INPUT
-from scanjit.library.header import C_TYPES
+from scanjit.library.header import c_type
 from scanjit.library.layout import LINE_BYTES, LayoutWriter, listed, nbytes
 from scanjit.library.model import Level, LibraryModel
 from scanjit.library.status import codes
@@ -200,7 +200,7 @@ class _CallWriter:
         for number, (i, k) in self.arrays.items():
             which = self.level.stages[i].layout.results[k][0]
             if i < stage:
-                kind = C_TYPES[self.tables[i].out_buffers[which].dtype.name]
+                kind = c_type(self.tables[i].out_buffers[which].dtype)
                 addresses[number] = kind, self._result(number)
         return [*self._reported(stage - 1), *self.at.after(stage, addresses)]
 

@@ -74,6 +74,17 @@ static int64_t root(int64_t a, int64_t order)
 """
 
 
+def expression(dim: Dimension, names: Mapping[Atom, str], functions: Mapping[str, str]) -> str:
+    """A dimension as a language writes it: with these names of sizes, and with functions that take two expressions."""
+
+    def named(atom: Atom) -> str:
+        if atom in names:
+            return names[atom]
+        return functions[atom.kind].format(*(f"({expression(arg, names, functions)})" for arg in atom.args))
+
+    return types.text(dim, named)
+
+
 class Sizes:
     """Writes the lines that compute dimensions from sizes, each once.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scanjit import types
+from scanjit.library.dims import expression
 from scanjit.library.header import c_type
 from scanjit.library.model import Array, Interface, LibraryModel
 from scanjit.types import Dimension
@@ -49,6 +50,12 @@ int main(void)
     return 0;
 }}
 """
+_FUNCTIONS = {
+    "min": "({0} < {1} ? {0} : {1})",
+    "max": "({0} > {1} ? {0} : {1})",
+    "//": "({0} / {1})",
+    "%": "({0} % {1})",
+}
 
 
 def example(model: LibraryModel) -> str:
@@ -63,7 +70,7 @@ def example(model: LibraryModel) -> str:
     declared = [f"    {name}_{struct} {struct};" for struct, some in structs if some]
     given = [f"    sizes.{made} = 4;" for made in face.sizes.values()]
     for each in inputs:
-        kind = c_type(each)
+        kind = c_type(each.dtype)
         declared.append(f"    {kind} *{each.name}_data;")
         given.append(f"    inputs.{each.name} = {each.name}_data = {_room(face, each)};")
         value = "0.01 * (double)(i % 100)" if kind in ("float", "double") else "0"
@@ -94,7 +101,7 @@ def example(model: LibraryModel) -> str:
 
 
 def _room(face: Interface, each: Array) -> str:
-    kind = c_type(each)
+    kind = c_type(each.dtype)
     return f"({kind} *)room({_elements(face, each.room)}, sizeof({kind}))"
 
 
@@ -105,18 +112,4 @@ def _computed(shape: Array) -> str:
 
 def _elements(face: Interface, shape: tuple[Dimension, ...]) -> str:
     """How many elements there are, in C."""
-    return f"(size_t)({_number(face, types.substitute(types.product(shape), face.fixed))})"
-
-
-def _number(face: Interface, dim: Dimension) -> str:
-    terms = [" * ".join([*(_size(face, atom) for atom in atoms), str(factor)]) for atoms, factor in types.terms(dim)]
-    return " + ".join(terms) or "0"
-
-
-def _size(face: Interface, atom: types.Atom) -> str:
-    if atom in face.sizes:
-        return f"sizes.{face.sizes[atom]}"
-    left, right = (_number(face, types.substitute(arg, face.fixed)) for arg in atom.args)
-    if atom.kind in ("min", "max"):
-        return f"(({left}) {'<' if atom.kind == 'min' else '>'} ({right}) ? {left} : {right})"
-    return f"(({left}) {'/' if atom.kind == '//' else '%'} ({right}))"
+    return f"(size_t)({expression(types.product(shape), face.named('sizes.'), _FUNCTIONS)})"

@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-from scanjit.library.model import Array, Interface, LibraryModel
+from scanjit.library.model import Array, Interface, LibraryModel, stored
 from scanjit.library.status import FIRST_CHECK, STATUSES
-
-C_TYPES = {
-    "bool": "uint8_t",
-    "int8": "int8_t",
-    "int16": "int16_t",
-    "int32": "int32_t",
-    "int64": "int64_t",
-    "uint8": "uint8_t",
-    "float16": "uint16_t",  # its bits: C99 has no such type
-    "bfloat16": "uint16_t",
-    "float32": "float",
-    "float64": "double",
-}
+from scanjit.signatures import DType
 
 _HEADER = """\
 /* {name}: a function of Python's, exported by scanjit. Written by a program: export it again instead of editing it. */
@@ -110,7 +98,7 @@ def _structs(face: Interface, guard: str) -> list[str]:
     outputs = [_pointer(each, guard) for each in face.given_back]
     found.append(_struct(f"{face.name}_outputs", outputs, "results, row by row", "there are none: pass NULL"))
     state = [
-        f"{c_type(each)} {each.name}[{max(variable.stored.size, 1)}]; /* {described(each)} */"
+        f"{c_type(each.dtype)} {each.name}[{max(variable.stored.size, 1)}]; /* {described(each)} */"
         for each, variable in face.state
     ]
     found.append(_struct(f"{face.name}_state", state, "variables, which calls change", "there is none: pass NULL"))
@@ -125,12 +113,12 @@ def _struct(name: str, fields: list[str], what: str, none: str) -> str:
 
 
 def _pointer(each: Array, guard: str) -> str:
-    return f"{c_type(each)} *{guard}_RESTRICT {each.name}; /* {described(each)} */"
+    return f"{c_type(each.dtype)} *{guard}_RESTRICT {each.name}; /* {described(each)} */"
 
 
-def c_type(each: Array) -> str:
-    """The type of its elements in C."""
-    return C_TYPES[each.dtype.name]
+def c_type(dtype: DType) -> str:
+    """The type of elements in C."""
+    return {"float32": "float", "float64": "double"}.get(name := stored(dtype), f"{name}_t")
 
 
 def described(each: Array) -> str:

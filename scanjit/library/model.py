@@ -31,6 +31,11 @@ from scanjit.target import Target
 from scanjit.types import Atom, Dimension
 
 
+def stored(dtype: DType) -> str:
+    """A dtype, or that of its bits if languages have no such numbers."""
+    return {"bool": "uint8", "float16": "uint16", "bfloat16": "uint16"}.get(dtype.name, dtype.name)
+
+
 @record
 class Array:
     """An array of the interface: its name in C, what the user calls it, its dtype and its shape. Of a size that the
@@ -80,6 +85,11 @@ class Interface:
     def given_back(self) -> list[Array]:
         """All that a call writes, but the state."""
         return [*self.outputs, *self.shapes.values()]
+
+    def named(self, start: str) -> dict[Atom, str]:
+        """What sizes are called in some language, where names begin with `start`; or the numbers that they are."""
+        fixed = {atom: str(value) for atom, value in self.fixed.items()}
+        return {**fixed, **{atom: start + name for atom, name in self.sizes.items()}}
 
     @property
     def guard(self) -> str:

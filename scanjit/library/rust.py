@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from scanjit.library.header import described
-from scanjit.library.model import Array, Interface
+from scanjit.library.model import Array, Interface, stored
 from scanjit.library.status import STATUSES
 
-_TYPES = {"bool": "u8", "float32": "f32", "float64": "f64", "uint8": "u8", "float16": "u16", "bfloat16": "u16"}
 _MODULE = """\
 //! {name}: a function of Python's, exported by scanjit. Written by a program: export it again instead of editing it.
 //!
@@ -62,7 +61,7 @@ def rust(face: Interface) -> str:
 
 
 def _type(each: Array) -> str:
-    return _TYPES.get(each.dtype.name, each.dtype.name.replace("int", "i"))
+    return stored(each.dtype).replace("int", "i").replace("ui", "u").replace("float", "f")
 
 
 def _field(each: Array, type_: str) -> str:

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 from scanjit import errors, types
 from scanjit.library import build
+from scanjit.library.dims import expression
 from scanjit.library.javascript import PAGE, SCRIPT, TYPES
-from scanjit.library.model import Array, Interface
-from scanjit.signatures import DType
-from scanjit.types import Atom, Dimension
+from scanjit.library.model import Array, Interface, stored
+from scanjit.types import Dimension
 
-ARRAYS = {
-    "bool": "Uint8Array",
-    "int8": "Int8Array",
-    "int16": "Int16Array",
-    "int32": "Int32Array",
-    "int64": "BigInt64Array",
-    "uint8": "Uint8Array",
-    "float16": "Uint16Array",  # its bits
-    "bfloat16": "Uint16Array",
-    "float32": "Float32Array",
-    "float64": "Float64Array",
-}
 _EXPORTED = ("workspace", "error")
 _OF_STATE = ("state_init", "state_size")
 
@@ -44,17 +31,7 @@ def module(folder: Path, face: Interface, objects: Sequence[str]) -> None:
     exported = [face.call, *_EXPORTED, *(_OF_STATE if face.state else ())]
     flags = [f"-Wl,--export={name}_{function}" for function in exported]
     flags += ["-Wl,--export=__heap_base", "-Wl,--no-entry", "-Wl,--strip-all", "-Wl,-z,stack-size=262144"]
-    command = [
-        sys.executable,
-        "-m",
-        "ziglang",
-        "cc",
-        "-target",
-        "wasm32-wasi",
-        "-mexec-model=reactor",
-        "-O2",
-        "-std=c99",
-    ]
+    command = [*build.ZIG, "cc", "-target", "wasm32-wasi", "-mexec-model=reactor", "-O2", "-std=c99"]
     build.call([*command, *flags, f"{name}.c", *objects, "-o", f"{name}.wasm"], folder)
 
 
@@ -83,11 +60,11 @@ def _rows(rows: Sequence[str]) -> str:
 
 def _described(each: Array, face: Interface) -> str:
     """An array of the interface, as JavaScript: its shape is a function of the sizes."""
-    shape = ", ".join(expression(dim, face) for dim in each.room)
+    shape = ", ".join(number(dim, face) for dim in each.room)
     computed = f", computed: {json.dumps(face.shapes[each].name)}" if each.most is not None else ""
     known = [face.sizes.get(atom) if (atom := types.as_atom(dim)) is not None else None for dim in each.shape]
     return (
-        f"{{ name: {json.dumps(each.name)}, type: {ARRAYS[each.dtype.name]}, sizes: {json.dumps(known)}, "
+        f"{{ name: {json.dumps(each.name)}, type: {_array(each)}, sizes: {json.dumps(known)}, "
         f"shape: (s) => [{shape}]{computed} }}"
     )
 
@@ -96,19 +73,14 @@ def _with_offsets(arrays: Sequence[tuple[Array, int]]) -> list[str]:
     """The arrays of the state with their places in its struct, as C lays them out."""
     found, at = [], 0
     for each, count in arrays:
-        size = _bytes(each.dtype)
+        size = int(each.dtype.itemsize)
         at = -(-at // size) * size
         shape = ", ".join(str(dim) for dim in each.shape)
         found.append(
-            f"{{ name: {json.dumps(each.name)}, type: {ARRAYS[each.dtype.name]}, offset: {at}, count: {count}, "
-            f"shape: [{shape}] }}"
+            f"{{ name: {json.dumps(each.name)}, type: {_array(each)}, offset: {at}, count: {count}, shape: [{shape}] }}"
         )
         at += max(count, 1) * size
     return found
-
-
-def _bytes(dtype: DType) -> int:
-    return int(dtype.itemsize)
 
 
 _CALLS: Mapping[str, str] = {
@@ -120,26 +92,15 @@ _CALLS: Mapping[str, str] = {
 }
 
 
-def expression(dim: Dimension, face: Interface) -> str:
+def number(dim: Dimension, face: Interface) -> str:
     """A dimension in JavaScript, of sizes that lie in `s`."""
-    if isinstance(dim, int):
-        return str(dim)
-    found = ""
-    for monomial, factor in types.terms(dim):
-        factors = [_atom(atom, face) for atom in monomial]
-        if abs(factor) != 1 or not factors:
-            factors.insert(0, str(abs(factor)))
-        sign = "-" if factor < 0 else "+"
-        found += f" {sign} {' * '.join(factors)}" if found else f"{'-' if factor < 0 else ''}{' * '.join(factors)}"
-    return found
+    return expression(dim, face.named("s."), _CALLS)
 
 
-def _atom(atom: Atom, face: Interface) -> str:
-    if atom in face.fixed:
-        return str(face.fixed[atom])
-    if atom in face.sizes:
-        return f"s.{face.sizes[atom]}"
-    return _CALLS[atom.kind].format(*(f"({expression(each, face)})" for each in atom.args))
+def _array(each: Array) -> str:
+    """The class of arrays of its elements, or of their bits."""
+    name = stored(each.dtype)
+    return {"int64": "BigInt64"}.get(name, name.capitalize()) + "Array"
 
 
 def _types(face: Interface) -> str:
@@ -150,17 +111,17 @@ def _types(face: Interface) -> str:
         f"  {each.name}: {_accepted(each)}; // {each.dtype.name}[{', '.join(map(str, each.shape))}]\n" for each in given
     )
     views, outputs = (
-        "".join(f"  readonly {each.name}: Shaped<{ARRAYS[each.dtype.name]}>;\n" for each in some)
+        "".join(f"  readonly {each.name}: Shaped<{_array(each)}>;\n" for each in some)
         for some in (given, face.given_back)
     )
-    state = "".join(f"  readonly {each.name}: {ARRAYS[each.dtype.name]};\n" for each, _ in face.state)
+    state = "".join(f"  readonly {each.name}: {_array(each)};\n" for each, _ in face.state)
     return TYPES.format(sizes=sizes, inputs=inputs, views=views, outputs=outputs, state=state)
 
 
 def _accepted(each: Array) -> str:
     """What an input may be: an array, or, if it has no axes, a number."""
     element = {"int64": "bigint", "bool": "number | boolean"}.get(each.dtype.name, "number")
-    array = f"{ARRAYS[each.dtype.name]} | ArrayLike<{element}>"
+    array = f"{_array(each)} | ArrayLike<{element}>"
     return array if each.shape else f"{array} | {element}"
 
 
@@ -171,8 +132,8 @@ def _call(face: Interface) -> str:
     given = []
     for each in face.inputs:
         if each.atom is None:
-            count = expression(types.product(each.shape), face)
-            lines.append(f"const {each.name} = new {ARRAYS[each.dtype.name]}({count});")
+            count = number(types.product(each.shape), face)
+            lines.append(f"const {each.name} = new {_array(each)}({count});")
             given.append(each.name)
     lines.append(f"const outputs = model.run({{ {', '.join(given)} }}, s);")
     return "\n      ".join(lines)

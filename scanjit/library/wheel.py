@@ -14,13 +14,18 @@ from scanjit.errors import ArgumentError
 from scanjit.export.harvest import Harvest
 from scanjit.export.module import nested
 from scanjit.ir import declared
-from scanjit.library.model import Array, Interface, LibraryModel
+from scanjit.library.dims import expression
+from scanjit.library.model import Array, Interface, LibraryModel, stored
 from scanjit.target import Target
 from scanjit.types import Atom, Dimension
 
 VERSION = "1.0.0"
-_FIELDS = {"float32": "float", "float64": "double", "bool": "uint8", "float16": "uint16"}
-"""What ctypes calls elements, where it is not the name of the dtype."""
+_FUNCTIONS = {
+    "min": "min({0}, {1})",
+    "max": "max({0}, {1})",
+    "//": "({0} // {1} if {1} else 0)",
+    "%": "({0} % {1} if {1} else 0)",
+}
 _MODULE = '''\
 """`{name}`, exported by scanjit: machine code, called with ctypes and NumPy."""
 
@@ -159,7 +164,9 @@ def module(model: LibraryModel, file: str) -> str:
 
 
 def _field(each: Array) -> str:
-    return _FIELDS.get(each.dtype.name, each.dtype.name)
+    """What ctypes calls its elements."""
+    name = stored(each.dtype)
+    return {"float32": "float", "float64": "double"}.get(name, name)
 
 
 def _lines(model: LibraryModel, copied: Mapping[str, str]) -> list[str]:
@@ -229,13 +236,4 @@ def _sizes(face: Interface, inputs: Any) -> tuple[dict[Atom, str], list[str]]:
 
 def _python(dim: Dimension, names: Mapping[Atom, str]) -> str:
     """A dimension as Python writes it."""
-
-    def named(atom: Atom) -> str:
-        if not atom.args:
-            return names[atom]
-        left, right = (_python(arg, names) for arg in atom.args)
-        if atom.kind in ("min", "max"):
-            return f"{atom.kind}({left}, {right})"
-        return f"(({left}) {atom.kind} ({right}) if ({right}) else 0)"
-
-    return types.text(dim, named)
+    return expression(dim, names, _FUNCTIONS)

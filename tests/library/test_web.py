@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit.library.web import expression, texts
+from scanjit.library.web import number, texts
 from tests.library.pages import linked, seen, told
 from tests.library.support import interface
 
@@ -114,10 +114,10 @@ def test_sizes_are_written_as_javascript_has_them() -> None:
     face = interface("model", sj.function([x], x, mode="reference").graph, {})
     n, b = x.type.shape
     shape = sj.tensor((3,)).type.shape
-    assert expression(shape[0], face) == "3"
-    pairs = [(n * 2 + 1, "1 + 2 * s.T"), (n * b - 4, "-4 + s.T * s.B"), (n // 2, "Math.floor((s.T) / (2))")]
+    assert number(shape[0], face) == "3"
+    pairs = [(n * 2 + 1, "2*s.T + 1"), (n * b - 4, "s.T*s.B - 4"), (n // 2, "Math.floor((s.T) / (2))")]
     for dim, text in pairs:
-        assert expression(dim, face) == text
+        assert number(dim, face) == text
 
 
 def test_wrong_arguments(tmp_path: Path) -> None:
