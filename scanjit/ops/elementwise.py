@@ -104,10 +104,10 @@ class Elementwise(Op):
             if self.takes != "f":
                 raise errors.DtypeError(f"{self.name} is not defined for {dtype}", expected="integers or bools")
             dtype = np.dtype("float64")
-        if kind_of(dtype).integral and any(not _fits(v, dtype) for v in scalars):
-            if self.result != "bool":
+        if kind_of(dtype).integral and not _fit(scalars, dtype):
+            dtype = np.dtype("int64") if self.result == "bool" else dtype  # a comparison may be in more bits
+            if not _fit(scalars, dtype):
                 raise errors.DtypeError("this Python integer does not fit the dtype", got=scalars, expected=dtype)
-            dtype = np.dtype("int64")
         return [cast(v, dtype) if isinstance(v, Node) else constant(v, dtype) for v in given]
 
     def _batch(
@@ -148,9 +148,10 @@ _SHAPES: tuple[tuple[tuple[int, ...], ...], ...] = (
 )
 
 
-def _fits(value: object, dtype: DType) -> bool:
+def _fit(values: Sequence[object], dtype: DType) -> bool:
+    """Whether those of the values that are integers lie in the range of a dtype."""
     limits = np.iinfo(dtype)
-    return isinstance(value, bool) or not isinstance(value, int) or limits.min <= value <= limits.max
+    return all(not isinstance(v, int) or isinstance(v, bool) or limits.min <= v <= limits.max for v in values)
 
 
 def _elementwise_jvp(tangents: Sequence[Node | None], y: Node, *args: Node, **params: Parameter) -> Node | None:
@@ -488,6 +489,7 @@ def hypot(x: TensorLike, y: TensorLike) -> Node:
     >>> sj.function([], sj.hypot([3.0, 3e200], [4.0, 4e200]), mode="reference")()
     array([5.e+000, 5.e+200])
     """
+    MAXIMUM.prepare((x, y))  # real numbers
     x, y = DIV.prepare((x, y))
     x, y = apply(ABS, x), apply(ABS, y)
     large, small = apply(MAXIMUM, x, y), apply(MINIMUM, x, y)

@@ -7,8 +7,9 @@ import functools
 import operator
 from collections.abc import Sequence
 
-from scanjit.ir import PART, Node, constant, replace, walk
-from scanjit.ops.branch import IFELSE, captured, cut
+from scanjit import errors, types
+from scanjit.ir import CONSTANT, PART, Node, as_dim, constant, map_dims, new_input, replace, walk
+from scanjit.ops.branch import IFELSE, branch, captured, cut, opened
 from scanjit.ops.stretch import constant_value, zeros_like
 from scanjit.rewrite.engine import Note, RuleTable, in_bodies
 from scanjit.rewrite.unfit import computable, never_fails
@@ -28,6 +29,29 @@ def known_branch(node: Node, whole: Node) -> Node | None:
     return replace([chosen], dict(zip(body.inputs, whole.operands[1:], strict=True)))[
         0
     ]  # sizes of the other need not fit
+
+
+@rules.nested(PART, of=[IFELSE])
+def known_size(node: Node, whole: Node) -> Node | None:
+    """ifelse(c, x[:n], y[:n]) for n = 3 -> ifelse(c, x[:3], y[:3]);  zeros for a branch that 3 does not fit, which does
+    not run (see `rewrite.unfit`)"""
+    condition, *operands = whole.operands
+    numbers = {i: operands[i] for i, _ in whole.params["sizes"] if operands[i].op is CONSTANT}
+    if not numbers:
+        return None
+    inputs, then, other = opened(whole)
+    dims = {inputs[i].dim_atom: as_dim(number) for i, number in numbers.items()}
+    typed = [new_input(map_dims(inner.type, lambda dim: types.substitute(dim, dims)), inner.name) for inner in inputs]
+    values = {inner: numbers.get(i, typed[i]) for i, inner in enumerate(inputs)}
+
+    def fitting(outputs: Sequence[Node]) -> list[Node]:
+        try:
+            return replace(outputs, values)
+        except (errors.OutOfBoundsError, errors.ShapeError):
+            return replace(list(map(zeros_like, outputs)), values)
+
+    results = branch(condition, fitting(then), fitting(other), list(zip(typed, operands, strict=True)))
+    return results[node.params["index"]]
 
 
 def share(outputs: list[Node], notes: list[Note]) -> list[Node]:

@@ -17,7 +17,7 @@ from scanjit.ops.stretch import BROADCAST_TO, broadcast_to
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.symbol import TensorLike
 from scanjit.tensor.names import defined
-from scanjit.tensor.variables import as_tensor, constant, dimensions, promoted
+from scanjit.tensor.variables import DIAGONAL, as_tensor, constant, dimensions, integer, promoted
 from scanjit.types import Dimension
 
 
@@ -162,11 +162,9 @@ def linspace(
     >>> sj.function([x], sj.linspace(0, x, 5), mode="reference")(1.0)
     array([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
+    num = integer(num, "the number of numbers", least=0)
     if not is_symbol(start) and not is_symbol(stop):
         return constant(np.linspace(start, stop, num, endpoint), dtype)
-    num = operator.index(num)
-    if num < 0:
-        raise errors.ArgumentError("linspace gives at least 0 numbers", got=num)
     first, last = promoted([start, stop])
     if not first.type.kind.inexact:
         first, last = cast(first, "float64"), cast(last, "float64")
@@ -223,6 +221,7 @@ def geomspace(
 
 def _diagonal(n: Dimension, m: Dimension, offset: int) -> tuple[Node, Node]:
     """The number of each column, and for each row the column of its entry on the diagonal."""
+    offset = integer(offset, DIAGONAL)
     rows = DIMSHUFFLE(IOTA(length=n), order=(0, None))
     return DIMSHUFFLE(IOTA(length=m), order=(None, 0)), rows + offset if offset else rows
 
@@ -302,7 +301,7 @@ def diag_indices(n: Any, ndim: int = 2) -> tuple[Node, ...]:
     array([[1., 0.],
            [0., 2.]])
     """
-    return (arange(n),) * ndim
+    return (IOTA(length=dimensions(n)[0]),) * ndim
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Node, ...]:
@@ -334,7 +333,7 @@ def _triangle_indices(indices: Callable[..., Any], n: Any, k: int, m: Any) -> tu
         raise errors.NotSupportedError(
             "the sizes of a triangle's matrix must be known", got=f"{n!r}, {m!r}", fix="sj.tril(x), sj.triu(x)"
         )
-    return tuple(constant(index) for index in indices(n, k, m))
+    return tuple(constant(index) for index in indices(n, integer(k, DIAGONAL), m))
 
 
 def one_hot(x: TensorLike, num_classes: Any, dtype: DTypeLike | None = None) -> Node:

@@ -10,6 +10,7 @@ from scanjit.ir import Node, dim_node
 from scanjit.ops.elementwise import DIV, FLOOR, cast, where
 from scanjit.ops.expect import expect
 from scanjit.ops.shape import window
+from scanjit.ops.stretch import constant_value
 from scanjit.symbol import Axis, TensorLike
 from scanjit.tensor.convolution import conv1d
 from scanjit.tensor.creation import arange, zeros
@@ -19,7 +20,7 @@ from scanjit.tensor.joining import concatenate, flip
 from scanjit.tensor.order import searchsorted
 from scanjit.tensor.reductions import max as max_, min as min_, sum as sum_
 from scanjit.tensor.shapes import broadcast_to, expand_dims, moveaxis, ravel, specify_shape
-from scanjit.tensor.variables import as_tensor, axes_of, axis_of, inexact, promoted
+from scanjit.tensor.variables import as_tensor, axes_of, axis_of, inexact, integer, promoted
 from scanjit.types import Dimension
 
 __all__ = ["convolve", "correlate", "diff", "ediff1d", "gradient", "histogram", "interp", "trapezoid", "unwrap"]
@@ -45,8 +46,7 @@ def diff(
     """
     x = as_tensor(x)
     axis = axis_of(axis, x.ndim)
-    if n < 0:
-        raise errors.ArgumentError("diff takes differences a number of times", got=repr(n), expected="0, 1, 2, ...")
+    n = integer(n, "the number of times that diff takes differences", least=0)
     if prepend is not None or append is not None:
         parts = [_entries(part, x, axis) for part in (prepend, x, append) if part is not None]
         x = concatenate(parts, axis)
@@ -330,7 +330,7 @@ def histogram(
     """
     a = ravel(a)
     a = a if a.type.kind.floating else cast(a, "float64")
-    edges = _edges(a, int(bins), range) if isinstance(bins, int | np.integer) else cast(as_tensor(bins), a.dtype)
+    edges = _edges(a, bins, range) if isinstance(bins, int | np.integer) else cast(as_tensor(bins), a.dtype)
     if edges.ndim != 1:
         raise errors.ShapeError("the edges of bins are a vector", got=edges.type)
     inside = (a >= edges[0]) & (a <= edges[-1])
@@ -348,11 +348,13 @@ def histogram(
     return counts / sum_(counts) / diff(edges) if density else counts, edges
 
 
-def _edges(a: Node, bins: int, span: tuple[TensorLike, TensorLike] | None) -> Node:
+def _edges(a: Node, bins: Any, span: tuple[TensorLike, TensorLike] | None) -> Node:
     """The edges of bins of one width; half a unit to both sides of a single value, as in NumPy."""
-    if bins < 1:
-        raise errors.ArgumentError("a histogram has bins", got=f"bins={bins}")
+    bins = integer(bins, "the number of bins", least=1)
     low, high = promoted([inexact(v) for v in ((min_(a), max_(a)) if span is None else span)])
+    first, last = constant_value(low), constant_value(high)
+    if first is not None and last is not None and (first > last).any():
+        raise errors.ArgumentError("the range of a histogram goes up", got=span)
     flat = low == high
     low, high = where(flat, low - 0.5, low), where(flat, high + 0.5, high)
     places = cast(arange(bins + 1), low.dtype)

@@ -1,6 +1,5 @@
 """Functions that cut tensors, turn them, take entries out or put some between, with NumPy's names and arguments."""
 
-import operator
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from scanjit.tensor.indexing import take
 from scanjit.tensor.joining import concatenate, flip, split
 from scanjit.tensor.probes import assert_
 from scanjit.tensor.shapes import broadcast_to, expand_dims, moveaxis, ravel, swapaxes
-from scanjit.tensor.variables import as_tensor, axis_of
+from scanjit.tensor.variables import as_tensor, axis_of, integer
 
 __all__ = ["array_split", "delete", "dsplit", "fliplr", "flipud", "hsplit", "insert", "rot90", "vsplit"]
 
@@ -134,7 +133,7 @@ def rot90(x: TensorLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Node:
     first, second = (axis_of(a, x.ndim) for a in axes)
     if first == second:
         raise errors.ArgumentError("a turn is between two axes", got=axes)
-    turns = operator.index(k) % 4
+    turns = integer(k, "the number of turns") % 4
     if turns == 2:
         return flip(x, (first, second))
     if turns == 1:

@@ -16,6 +16,7 @@ import numpy as np
 from scanjit import errors, ir
 from scanjit.ir import COMPLEX, Node
 from scanjit.ops.elementwise import cast
+from scanjit.ops.expect import expect
 from scanjit.ops.fourier import FOURIER, FROM_HALF_SPECTRUM, HALF_SPECTRUM
 from scanjit.ops.parts import is_complex, joined, minus, of_stored, parts, plus, times
 from scanjit.ops.passes import LARGEST_FACTOR, WRITTEN_OUT, factors, is_written_out
@@ -33,6 +34,8 @@ from scanjit.types import Dimension
 __all__ = ["fft", "ifft", "irfft", "rfft"]
 
 Norm = Literal["backward", "ortho", "forward"] | None
+AT_LEAST_ONE = "a Fourier transform is of at least 1 number"
+"""The error for an empty axis."""
 
 
 def fft(x: TensorLike, n: int | Node | None = None, axis: int = -1, norm: Norm = None) -> Node:
@@ -88,7 +91,7 @@ def rfft(x: TensorLike, n: int | Node | None = None, axis: int = -1, norm: Norm 
     x = inexact(x)
     if is_complex(x):
         raise errors.DtypeError("rfft takes real numbers", got=x.type, fix="use sj.fft, or sj.real(x)")
-    length = _checked(n, _length(x, axis))
+    x, length = _checked(x, n, _length(x, axis))
     x = _scaled(_of_length(x, length, axis), length, norm, -1)
     if _has_half(length):
         return _placed(of_stored(HALF_SPECTRUM(x, half=length // 2)), axis)
@@ -112,7 +115,7 @@ def irfft(x: TensorLike, n: int | Node | None = None, axis: int = -1, norm: Norm
     array([1., 2., 3., 4.])
     """
     x = inexact(x)
-    length = _checked(n, 2 * (_length(x, axis) - 1))
+    x, length = _checked(x, n, 2 * (_length(x, axis) - 1))
     x = _of_length(x if is_complex(x) else joined(x, None), length // 2 + 1, axis)
     x = _scaled(x, length, norm, 1)
     if _has_half(length):
@@ -126,7 +129,7 @@ def irfft(x: TensorLike, n: int | Node | None = None, axis: int = -1, norm: Norm
 
 def _transformed(x: Any, n: Any, axis: int, norm: Norm, sign: int) -> Node:
     x = inexact(x)
-    length = _checked(n, _length(x, axis))
+    x, length = _checked(x, n, _length(x, axis))
     x = _scaled(_of_length(x, length, axis), length, norm, sign)
     return _placed(_dft(x if is_complex(x) else joined(x, None), sign), axis)
 
@@ -150,21 +153,21 @@ def _length(x: Node, axis: int) -> Dimension:
     return size if found is None else found
 
 
-def _checked(n: Any, default: Dimension) -> Dimension:
-    """The length that a user gave, a number or a size; else the one that follows from the shape."""
-    if n is None:
-        if isinstance(default, int) and default < 1:
-            raise errors.ShapeError(
-                "a Fourier transform is of at least 1 number",
-                got=f"the length {default}, which follows from the shape",
-                fix="give the length: n=...",
-            )
-        return default
+def _checked(x: Node, n: Any, default: Dimension) -> tuple[Node, Dimension]:
+    """The length that a user gave, a number or a size; else the one that follows from the shape. It is at least 1."""
     if isinstance(n, Node):
-        return dimensions(n)[0]
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+        (length,) = dimensions(n)
+    elif n is None:
+        length = default
+    elif isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
         raise errors.ArgumentError("the length of a Fourier transform is a number of at least 1", got=n)
-    return int(n)
+    else:
+        length = int(n)
+    if isinstance(length, int) and length < 1:
+        raise errors.ShapeError(
+            AT_LEAST_ONE, got=f"the length {length}, which follows from the shape", fix="give the length: n=..."
+        )
+    return expect(x, (1, length, AT_LEAST_ONE + ", not of {right}"), error="shape"), length
 
 
 def _scaled(x: Node, n: Dimension, norm: Norm, sign: int) -> Node:

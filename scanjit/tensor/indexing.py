@@ -489,7 +489,7 @@ def unravel_index(indices: TensorLike, shape: Sequence[Any]) -> tuple[Node, ...]
     >>> sj.function([], list(sj.unravel_index([5, 7], (3, 4))), mode="reference")()
     [array([1, 1]), array([1, 3])]
     """
-    rest, found = cast(as_tensor(indices), "int64"), list[Node]()
+    rest, found = _integers(indices), list[Node]()
     for size in reversed(list(shape)[1:]):
         size = ir.dim_node(ir.as_dim(size))
         found.append(rest % size)
@@ -510,8 +510,16 @@ def ravel_multi_index(multi_index: Sequence[TensorLike], dims: Sequence[Any]) ->
         raise errors.ArgumentError("an index has a tensor for each axis", got=f"{len(multi_index)} of {len(dims)}")
     found = ir.constant(np.int64(0))
     for index, size in zip(multi_index, dims, strict=True):
-        found = found * ir.dim_node(ir.as_dim(size)) + cast(as_tensor(index), "int64")
+        found = found * ir.dim_node(ir.as_dim(size)) + _integers(index)
     return found
+
+
+def _integers(x: TensorLike) -> Node:
+    """Integers, as int64. (An empty list is one of floats.)"""
+    x = as_tensor(x)
+    if not x.type.kind.integral and 0 not in x.type.shape:
+        raise errors.ArgumentError("indices must be integers", got=x.type)
+    return cast(x, "int64")
 
 
 def take_along_axis(x: TensorLike, indices: Any, axis: int) -> Node:

@@ -412,7 +412,7 @@ def _pad_widths(given: Any, ndim: int) -> list[tuple[Dimension, Dimension]]:
         given = (given, given)
     if len(given) == 1 and not isinstance(given[0], tuple | list):
         given = (given[0], given[0])
-    if not isinstance(given[0], tuple | list):
+    if given and not isinstance(given[0], tuple | list):
         given = (given,) * ndim
     if len(given) == 1:
         given = tuple(given) * ndim

@@ -7,7 +7,6 @@ LAPACK's. Nothing is raised for the values of a matrix: what does not exist is N
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -34,7 +33,7 @@ from scanjit.ops.view import DIMSHUFFLE
 from scanjit.symbol import TensorLike
 from scanjit.tensor import complex_matrices
 from scanjit.tensor.complex_numbers import angle, conj
-from scanjit.tensor.variables import promoted
+from scanjit.tensor.variables import integer, promoted
 
 __all__ = [
     "cho_solve",
@@ -346,10 +345,7 @@ def matrix_power(a: TensorLike, n: int) -> Node:
     array([[1., 3.],
            [0., 1.]])
     """
-    try:
-        n = operator.index(n)
-    except TypeError:
-        raise errors.ArgumentError("the exponent of matrix_power is a Python integer", got=repr(n)) from None
+    n = integer(n, "the exponent of matrix_power")
     (square,) = promoted([a])
     square = _square(square, "matrix_power")
     if n < 0:

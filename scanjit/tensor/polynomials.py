@@ -1,6 +1,5 @@
 """Polynomials by their coefficients, the highest power first, as NumPy has them."""
 
-import operator
 from typing import Any
 
 from scanjit import errors
@@ -12,7 +11,7 @@ from scanjit.tensor.curves import convolve
 from scanjit.tensor.joining import append, stack
 from scanjit.tensor.least_squares import lstsq
 from scanjit.tensor.norms import vector_norm
-from scanjit.tensor.variables import as_tensor, inexact, promoted
+from scanjit.tensor.variables import as_tensor, inexact, integer, promoted
 
 __all__ = ["polyder", "polyfit", "polyint", "polymul", "polyval", "vander"]
 
@@ -94,7 +93,7 @@ def vander(x: TensorLike, N: int | None = None, increasing: bool = False) -> Nod
            [9, 3, 1]])
     """
     x = _coefficients(x, "vander")
-    count = x.type.shape[0] if N is None else operator.index(N)
+    count = x.type.shape[0] if N is None else integer(N, "the number of powers", least=0)
     if not isinstance(count, int):
         raise errors.NotSupportedError("the number of powers must be known", got=x.type, fix="give it: vander(x, 3)")
     powers = [ones_like(x)]
@@ -124,7 +123,7 @@ def polyfit(x: TensorLike, y: TensorLike, deg: int, w: TensorLike | None = None)
     array([2., 0., 1.])
     """
     x, y = promoted([inexact(_coefficients(x, "polyfit")), y])
-    rows = vander(x, operator.index(deg) + 1)
+    rows = vander(x, integer(deg, "the degree of a polynomial", least=0) + 1)
     if w is not None:
         weights = cast(as_tensor(w), x.dtype)
         rows, y = rows * weights[:, None], y * (weights if y.ndim == 1 else weights[:, None])
@@ -141,6 +140,4 @@ def _coefficients(p: Any, name: str) -> Node:
 
 
 def _times(m: int) -> int:
-    if operator.index(m) < 0:
-        raise errors.ArgumentError("a number of times", got=m, expected="0, 1, 2, ...")
-    return operator.index(m)
+    return integer(m, "a number of times", least=0)

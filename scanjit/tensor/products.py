@@ -20,7 +20,7 @@ from scanjit.tensor.creation import eye
 from scanjit.tensor.joining import pad, stack
 from scanjit.tensor.reductions import sum as sum_
 from scanjit.tensor.shapes import moveaxis, ravel, reshape
-from scanjit.tensor.variables import as_tensor, axis_of, promoted
+from scanjit.tensor.variables import DIAGONAL, as_tensor, axis_of, integer, promoted
 
 Label = Any
 
@@ -226,7 +226,7 @@ def diagonal(x: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> 
     x = as_tensor(x)
     i, j = axis_of(axis1, x.ndim), axis_of(axis2, x.ndim)
     rest = [a for a in range(x.ndim) if a not in (i, j)]
-    n, m = x.type.shape[i], x.type.shape[j]
+    n, m, offset = x.type.shape[i], x.type.shape[j], integer(offset, DIAGONAL)
     count = types.maximum(types.minimum(n, m - offset) if offset >= 0 else types.minimum(n + offset, m), 0)
     at = IOTA(length=count)
     rows, columns = (at, at + offset if offset else at) if offset >= 0 else (at - offset, at)
@@ -260,6 +260,7 @@ def diag(x: TensorLike, k: int = 0) -> Node:
         return diagonal(x, k)
     if x.ndim != 1:
         raise errors.ShapeError("diag takes a vector or a matrix", got=x.type)
+    k = integer(k, DIAGONAL)
     n = x.type.shape[0] + abs(k)
     padded = x if k == 0 else _padded(x, max(k, 0), max(-k, 0))
     return where(eye(n, k=k, dtype="bool"), DIMSHUFFLE(padded, order=(None, 0)), 0)
@@ -416,6 +417,11 @@ def multi_dot(arrays: Sequence[TensorLike]) -> Node:
     nodes = [as_tensor(a) for a in arrays]
     if len(nodes) < 2:
         raise errors.ArgumentError("multi_dot multiplies at least two tensors", got=len(nodes))
+    for place, node in enumerate(nodes):
+        if node.ndim != 2 and (node.ndim != 1 or 0 < place < len(nodes) - 1):
+            raise errors.ShapeError(
+                "multi_dot multiplies matrices", got=node.type, expected="a vector only as the first or the last one"
+            )
     inner = [node.type.shape[0] for node in nodes[1:]]
     ends = [node.type.shape[i] if node.ndim > 1 else 1 for node, i in ((nodes[0], 0), (nodes[-1], -1))]
     sizes = [size if isinstance(size, int) else 1000 for size in (ends[0], *inner, ends[1])]

@@ -185,22 +185,33 @@ def dimensions(shape: Any) -> tuple[Dimension, ...]:
         shape = tuple(shape)
     sizes = shape if isinstance(shape, tuple | list) else shape.tolist() if isinstance(shape, np.ndarray) else (shape,)
     sizes = sizes if isinstance(sizes, tuple | list) else (sizes,)
-    found = tuple(ir.as_dim(s if isinstance(s, types.Dim | int) else as_tensor(s)) for s in sizes)
+    found = tuple(ir.as_dim(as_tensor(s) if ir.is_symbol(s) else s) for s in sizes)
     for size in found:
         if isinstance(size, int) and size < 0:
             raise errors.ShapeError("a size must not be negative", got=shape)
     return found
 
 
+DIAGONAL = "the number of a diagonal"
+
+
+def integer(value: Any, what: str, least: int | None = None) -> int:
+    """An integer that a user gave, which is at least `least`; `what` names it in the error."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+        raise errors.ArgumentError(f"{what} must be an integer", got=repr(value))
+    if least is not None and value < least:
+        raise errors.ArgumentError(f"{what} must be at least {least}", got=value)
+    return int(value)
+
+
 def axis_of(axis: Any, ndim: int) -> int:
     """An axis that a user gave, counted from the front."""
-    if not isinstance(axis, int | np.integer) or isinstance(axis, bool):
-        raise errors.ArgumentError("an axis must be an integer", got=repr(axis))
+    axis = integer(axis, "an axis")
     if not -ndim <= axis < ndim:
         raise errors.ShapeError(
             f"axis {axis} is out of bounds for a tensor of {ndim} dimensions", expected=f"{-ndim} <= axis < {ndim}"
         )
-    return int(axis) % ndim
+    return axis % ndim
 
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:

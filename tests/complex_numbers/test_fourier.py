@@ -178,3 +178,13 @@ def test_a_known_axis_that_is_too_short_is_an_error() -> None:
         with pytest.raises(sj.errors.ShapeError, match="at least 1 number"):
             function(sj.tensor((3, size), "float64"))
     assert sj.irfft(sj.tensor((3, 1), "float64"), 2).type.shape == (3, 2)
+
+
+@pytest.mark.parametrize("mode", ["reference", "emulate"])
+@pytest.mark.parametrize("name, size", [("fft", 0), ("ifft", 0), ("rfft", 0), ("irfft", 1), ("fftn", 0), ("hfft", 1)])
+def test_a_found_axis_that_is_too_short_is_an_error(mode: Any, name: str, size: int) -> None:
+    x = sj.matrix("x")
+    f = sj.function([x], getattr(sj, name)(x), mode=mode)
+    f(np.ones((2, 3)))
+    with pytest.raises(sj.errors.ShapeError, match="at least 1 number, not of 0"):
+        f(np.ones((2, size)))

@@ -461,22 +461,38 @@ def test_what_a_branch_reads_by_computed_sizes_is_there(case: str, derived: bool
 
 
 @pytest.mark.parametrize("derived", [False, True])
-@pytest.mark.parametrize("case", ["last", "inside", "part", "shape", "known", "deeper"])
-def test_a_size_that_only_the_compiler_knows_fits_where_the_branch_is_taken(case: str, derived: bool) -> None:
+@pytest.mark.parametrize("place", ["graph", "step", "inner step", "last step", "branch"])
+@pytest.mark.parametrize("case", ["last", "inside", "part", "shape", "known", "deeper", "deepest"])
+def test_a_size_that_only_the_compiler_knows_fits_where_the_branch_is_taken(
+    case: str, place: str, derived: bool
+) -> None:
     """The sum of no terms is 0, which the compiler finds out. So a branch has a row of no rows, which nobody takes."""
     x, c = sj.tensor((0,), name="x"), sj.scalar("c")
     count = sj.cast(sj.cumsum(x).sum(), "int64") % 4
     run = lambda: sj.scan(lambda h: h / 2, outputs_info=sj.ones(2) * c, n_steps=count)
     rows = run()
     taken = {
-        "last": lambda: rows[-1].sum(),
-        "inside": lambda: run()[-1].sum(),
-        "part": lambda: (sj.ones(3) * c)[:count][0],
-        "shape": lambda: sj.reshape(sj.concatenate([(sj.ones(3) * c)[:count], sj.ones(1)]), (2,)).sum(),
-        "known": lambda: rows[-1].sum(),
-        "deeper": lambda: sj.ifelse(c > 1, lambda: rows[-1].sum(), lambda: c / 2),
+        "last": lambda k: rows[-1].sum() + k,
+        "inside": lambda k: run()[-1].sum(),
+        "part": lambda k: (sj.ones(3) * k)[:count][0],
+        "shape": lambda k: sj.reshape(sj.concatenate([(sj.ones(3) * k)[:count], sj.ones(1)]), (2,)).sum(),
+        "known": lambda k: rows[-1].sum(),
+        "deeper": lambda k: sj.ifelse(k > 1, lambda: rows[-1].sum() * k, lambda: k / 2),
+        "deepest": lambda k: sj.ifelse(
+            k > 1, lambda: sj.ifelse(k > 1.2, lambda: run()[-1].sum() * k, lambda: k * 3), lambda: k / 2
+        ),
     }[case]
-    y = sj.ifelse(count > 0 if case == "known" else c > 0, taken, lambda: c * 3)
+    chosen = lambda k: sj.ifelse(count > 0 if case == "known" else k > 0, lambda: taken(k), lambda: k * 3)
+    ks = sj.stack([c, c / 2, -c])
+    y = {
+        "graph": lambda: chosen(c),
+        "step": lambda: sj.scan(chosen, sequences=ks).sum(),
+        "inner step": lambda: sj.map(lambda j: sj.map(lambda k: chosen(j * k), ks).sum(), ks).sum(),
+        "last step": lambda: sj.scan(
+            lambda k, h: (h + chosen(k), sj.until(h > 1e9)), sequences=ks, outputs_info=sj.zeros(())
+        )[-1],
+        "branch": lambda: sj.ifelse(c > 0, lambda: sj.map(chosen, ks).sum(), lambda: c),
+    }[place]()
     y = sj.grad(y, c) if derived else y
     plain, compiled = (sj.function([x, c], y, mode=mode) for mode in ("reference", "emulate"))
     for value in (-1.0, 0.5, 2.0):

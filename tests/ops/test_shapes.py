@@ -324,5 +324,5 @@ def test_evenly_spaced_numbers_between_symbols() -> None:
     for value, make in zip(found, makes, strict=True):
         np.testing.assert_allclose(value, make(np, *given), 1e-6)
     sj.check_grad(lambda a: sj.linspace(a, a * a, 4) ** 2, 0.7, order=2)
-    with pytest.raises(sj.ArgumentError, match="linspace gives at least 0 numbers"):
+    with pytest.raises(sj.ArgumentError, match="the number of numbers must be at least 0"):
         sj.linspace(x, 1.0, -1)
