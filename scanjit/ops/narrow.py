@@ -167,6 +167,11 @@ QUAD_UINT8 = _packing(
 # ---- products of packs -----------------------------------------------------------------------------------------------
 
 
+def _floats(rng: np.random.Generator, count: int) -> list[Array]:
+    """Arrays of numbers that are rounded to bfloat16."""
+    return [to_bfloat16(sample(rng, (5,), "float32")) for _ in range(count)]
+
+
 def _total(terms: Sequence[Array]) -> Array:
     """The sum of arrays of one dtype, in that dtype."""
     return np.add.reduce(terms, dtype=terms[0].dtype)
@@ -242,6 +247,20 @@ MUL_PAIRS = _product(
     "0.0",
     _multiplied_pairs,
     "the sum of the two products of pairs of bfloat16",
+)
+MUL_APART = Elementwise(
+    "mul_apart",
+    lower="dot_apart(splat_{T}(0.0), {0}, {1}, {2})",
+    plus="dot_apart({total}, {0}, {1}, {2})",
+    result="float32",
+    takes="f",
+    own_dtypes=True,
+    reference=lambda a, b, pairs: np.add(*(x * y for x, y in zip((a, b), _numbers(pairs), strict=True))),
+    samples=lambda rng, dtype: [((*_floats(rng, 2), _pair(*_floats(rng, 2))), {})],
+    dtypes=("float32",),
+    cost=4,
+    stays_finite=(),
+    doc="the same sum, where the left numbers are no pair but two float32",
 )
 MUL_QUADS = _product(
     "mul_quads",

@@ -32,13 +32,13 @@ from scanjit.ops.narrow import (
 )
 from scanjit.ops.reduce import SUPREMUM
 from scanjit.ops.scan import SCAN
-from scanjit.ops.shape import COPY, RESHAPE, SLICE
+from scanjit.ops.shape import CONCATENATE, COPY, RESHAPE, SLICE
 from scanjit.ops.stretch import SUM
 from scanjit.ops.view import DIMSHUFFLE, View
 from scanjit.ops.windows import WINDOWS
 from scanjit.records import record
 from scanjit.rewrite.engine import Note
-from scanjit.rewrite.loop import OpenScan, Y
+from scanjit.rewrite.loop import OpenCarry, OpenScan, Y
 from scanjit.rewrite.scan_hoist import hoist
 from scanjit.types import Dimension
 
@@ -175,6 +175,8 @@ class _Level:
                 parts[old] = self._inside(old, new)
             elif old.op is PART and old.args[0] in parts:
                 return parts[old.args[0]].get(old.params["index"])
+            elif old.op is ROUND_BFLOAT16:
+                return self._rounded(old, new)
             elif old.op is CONTRACT:
                 a, b = (self.known[x] for x in old.operands)
                 return self._packed(new, a) if a is not None and a is b else None
@@ -195,11 +197,19 @@ class _Level:
             return dict(enumerate(self.results[node.args[0]])).get(node.params["index"])
         return self.known.get(node)
 
+    def _rounded(self, old: Node, new: Node) -> Node | None:
+        """A rounded node: what is rounded already stays, and parts are rounded before they are joined."""
+        (x,) = new.operands
+        if self.known[old.operands[0]] is ROUND_BFLOAT16:
+            return x
+        return CONCATENATE(*map(ROUND_BFLOAT16, x.operands), **x.params) if x.op is CONCATENATE else None
+
     def _inside(self, old: Node, new: Node) -> dict[int, Node]:
         """The results of a loop with its step rewritten: `new` is the loop on operands that are rewritten already."""
         before, loop = OpenScan.of(old), OpenScan.of(new)
         read = (*before.xs.items(), *before.consts.items())
-        level = _Level({inner: self.known[operand] for operand, inner in read}, self.notes)
+        known = {inner: self.known[operand] for operand, inner in read}
+        level = _Level(known | dict.fromkeys(_round_at_the_end(loop), ROUND_BFLOAT16), self.notes)
         outputs = level.rewritten(loop.outputs)
         results = loop.results[: loop.own]  # a final carry may be its initial value, which need not be rounded
         self.results[old] = [level.known[result.node] if isinstance(result, Y) else None for result in results]
@@ -218,6 +228,21 @@ class _Level:
         label = max(sizes, key=lambda each: _worth(sizes[each], count))
         self.notes.append(Note("in_packs", node.where, f"a product {node.type} multiplies {title}"))
         return product(node, label)
+
+
+def _round_at_the_end(loop: OpenScan) -> list[Node]:
+    """Let a step round the states that it makes, where they are in registers, instead of those that it reads. Returns
+    the rounded states, as the body reads them."""
+    inside = set(walk(loop.outputs))
+    read = [carry for carry in loop.carries if carry.lag is None and ROUND_BFLOAT16(carry.inner) in inside]
+    return [_with_rounded(loop, carry) for carry in read]
+
+
+def _with_rounded(loop: OpenScan, carry: OpenCarry) -> Node:
+    """The symbol of a new carry: another one, rounded."""
+    rounded = loop.add_carry(ROUND_BFLOAT16(carry.init), lambda _: ROUND_BFLOAT16(carry.new)).inner
+    loop.substitute({ROUND_BFLOAT16(carry.inner): rounded})
+    return rounded
 
 
 def _is_widened(node: Node) -> bool:

@@ -58,7 +58,7 @@ def fused_program(
 ) -> Program:
     """The program as it is once tasks are fused: its nests have no tiles, and no loop is cut into blocks of time. It
     cannot be run."""
-    made = lower(origins, outputs, changing)
+    made = lower(origins, outputs, target, changing)
     suite = tuple(statement.rebased(made.place) for statement in fuse(made.region))
     codes, notes = tuple(made.context.codes), tuple(made.context.notes)
     return Program(tuple(made.inputs), tuple(made.outputs), suite, codes, target, notes)

@@ -160,11 +160,12 @@ def _shuffle(name: str, x: Any, other: Any) -> NumpyLanes:
     return NumpyLanes(np.concatenate([x.array, x.like(_vector(other)).array])[chosen(lanes)], x.kind)
 
 
-def _dot(function: Callable[..., Lanes], kind: Kind, total: Any, left: Any, right: Any) -> Lanes:
+def _dot(function: Callable[..., Lanes], kind: Kind, packed: int, total: Any, *operands: Any) -> Lanes:
+    """A sum of products. The last operands, so many of them, are `packed` numbers, and the others of one kind."""
     lanes = len(_array(total, kind, _vector(total).lanes, kind.name))
-    for packed in (left, right):
-        _array(packed, KINDS["i32"], lanes, "packed numbers")
-    return function(total, left, right)
+    for place, x in enumerate(operands, packed - len(operands)):
+        _array(x, *((KINDS["i32"], lanes, "packed numbers") if place >= 0 else (kind, lanes, kind.name)))
+    return function(total, *operands)
 
 
 def _barrier(address: int, thread: int, threads: int, line: int) -> None:
@@ -258,8 +259,9 @@ def _plain(name: str, memory: Allocations) -> Emulated:
         "lane_i64": _lane_i64,
         "concat_lanes": _concat,
         "opaque": _vector,
-        "dot_bf16": functools.partial(_dot, narrow.dot_bf16, KINDS["f32"]),
-        "dot_i8": functools.partial(_dot, narrow.dot_i8, KINDS["i32"]),
+        "dot_bf16": functools.partial(_dot, narrow.dot_bf16, KINDS["f32"], 2),
+        "dot_apart": functools.partial(_dot, narrow.dot_apart, KINDS["f32"], 1),
+        "dot_i8": functools.partial(_dot, narrow.dot_i8, KINDS["i32"], 2),
     }
     return functions[name]
 

@@ -219,6 +219,12 @@ FORMS: dict[str, Form] = {
         lambda b, t, *args: narrow.dot_bf16(*args),
         lambda t, *args: need(t.kind is KINDS["f32"], f"not defined for {t.kind.name}"),
     ),
+    "dot_apart": Form(
+        "vector same same packed",
+        "same",
+        lambda b, t, *args: narrow.dot_apart(*args),
+        lambda t, *args: need(t.kind is KINDS["f32"], f"not defined for {t.kind.name}"),
+    ),
     "dot_i8": Form(
         "vector packed packed",
         "same",

@@ -64,6 +64,12 @@ def dot_bf16(total: Lanes, left: Lanes, right: Lanes) -> Lanes:
     return fma(a, c, fma(b, d, total))
 
 
+def dot_apart(total: Lanes, first: Lanes, second: Lanes, right: Lanes) -> Lanes:
+    """`dot_bf16` with the left numbers as two float32: the same sum."""
+    c, d = _pair(right)
+    return fma(first, c, fma(second, d, total))
+
+
 def dot_i8(total: Lanes, left: Lanes, right: Lanes) -> Lanes:
     """`total`, plus the sum of the products of four integers: uint8 on the left, int8 on the right."""
     found = total.dot_quads(left, right)

@@ -28,6 +28,8 @@ MEASURED: dict[str, Speeds] = {
     },
 }
 """By processor and bytes a vector: "znver4 64". Shapes that are slow, or fill registers no better, are left out."""
+FAST_PAIRS = ("znver4", "znver5")
+"""The processors that multiply pairs of bfloat16 as fast as they multiply float32, by LLVM's names."""
 LIKE = {32: "znver4 64", 16: "znver4 32"}
 """By the number of registers: the processor whose speeds are taken for one that nobody has measured."""
 

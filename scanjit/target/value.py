@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from scanjit.target.measured import Speeds, speeds
+from scanjit.target.measured import FAST_PAIRS, Speeds, speeds
 
 AVX512 = ("avx512f", "avx512vl", "avx512dq", "avx512bw")
 """The parts of AVX-512 that make vectors of 64 bytes pay."""
@@ -73,6 +73,14 @@ class Target:
     def is_arm64(self) -> bool:
         """Whether the processor is one of the family AArch64."""
         return _is_arm64(self.triple)
+
+    @property
+    def multiplies_pairs(self) -> bool:
+        """Whether instructions that multiply pairs of bfloat16 are faster than to take the pairs apart. Intel's
+        `vdpbf16ps` takes as long as four multiply-adds of float32, AMD's as long as one."""
+        if self.is_arm64:
+            return self.has("bf16")
+        return self.has_avx512 and self.has("avx512bf16") and self.name in FAST_PAIRS
 
     @property
     def is_posix(self) -> bool:

@@ -7,6 +7,7 @@ import scanjit as sj
 from scanjit import ir, types
 from scanjit.ir import OPS, Node
 from scanjit.ops.probe import ASSERT, PRINT
+from scanjit.runtime import host
 from scanjit.schedule.fuse.groups import fuse
 from scanjit.schedule.lower.lowering import Lowering
 from scanjit.schedule.lower.places import choose_stored
@@ -23,7 +24,7 @@ LEAVES = {ir.INPUT, ir.SHARED, ir.BOUND, ir.PART}
 
 
 def lowered(inputs: list[Node], outputs: list[Node]) -> Region:
-    return lower(inputs, outputs).region
+    return lower(inputs, outputs, host.target()).region
 
 
 def nests_of(region: Region) -> list[Nest]:
@@ -56,7 +57,7 @@ def test_results_lie_in_trajectories_whatever_their_buffers_are_called(monkeypat
     x, slots = sj.tensor(("T", 3), name="x"), sj.tensor((4,), name="slots")
     stacked = sj.scan(lambda row, h: h + row, x, sj.zeros(3))
     lag = sj.scan(lambda row, h, *_: h + row.sum(), x, {"initial": slots, "taps": [-4]})[-1]
-    found = lower([x, slots], [stacked, lag])
+    found = lower([x, slots], [stacked, lag], host.target())
     assert [place.buffer.kind for place in found.outputs] == ["output", "output"]
     assert types.atoms(found.outputs[0].buffer.shape[0]) and found.outputs[1].buffer.shape == ()
 

@@ -11,6 +11,8 @@ import pytest
 
 import scanjit as sj
 from scanjit.ops.narrow import to_bfloat16 as rounded
+from scanjit.runtime import host
+from scanjit.target import target_for
 
 rng = np.random.default_rng(0)
 
@@ -88,6 +90,50 @@ def test_products_of_every_form() -> None:
         got = sj.mixed(f)(*args)
         assert np.abs(got - wanted).max() <= 2e-6 * max(np.abs(wanted).max(), 24)
         assert np.abs(sj.mixed(f, weights="int8")(*args) - wanted).max() <= 0.1 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("terms", [16, 17, 24, 257])
+def test_pairs_are_taken_apart_where_that_is_faster(terms: int) -> None:
+    """A product reads the left numbers, and takes the right pairs apart: the same bits as those of whole pairs."""
+    a, b, c = normal(7, terms), normal(terms, 33), normal(terms)
+    cases: list[tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = [
+        (lambda a, b: a @ b, (a, b)),
+        (lambda a, b: (a.T @ b.T).T, (b, a)),
+        (lambda b, a: b.T @ a.T, (b, a)),
+        (lambda a, c: a @ c, (a, c)),
+        (lambda c, b: c @ b, (c, b)),
+        (lambda c, d: c @ d, (c, c[::-1].copy())),
+        (lambda a, b: a[:, ::-1] @ b, (a, b)),
+    ]
+    for f, args in cases:
+        found = {}
+        for name in ("znver4", "sapphirerapids"):
+            features = "+avx512f,+avx512vl,+avx512dq,+avx512bw,+avx512bf16,+avx2,+fma"
+            with host.using(target_for("x86_64-unknown-linux-gnu", name, features)) as target:
+                g = sj.mixed(sj.jit(f, mode="emulate"))
+                found[target.multiplies_pairs] = g(*args)
+        np.testing.assert_array_equal(found[False], found[True])
+        assert np.abs(found[True] - f(*(rounded(x).astype(float) for x in args))).max() < 1e-5 * terms
+
+
+def test_which_processors_multiply_pairs() -> None:
+    features = "+avx512f,+avx512vl,+avx512dq,+avx512bw,+avx512bf16,+avx2,+fma"
+    fast = {name: target_for("x86_64-linux-gnu", name, features).multiplies_pairs for name in ("znver5", "cooperlake")}
+    assert fast == {"znver5": True, "cooperlake": False}
+    assert not target_for("x86_64-linux-gnu", "znver4", "+avx2,+fma").multiplies_pairs
+    assert target_for("aarch64-linux-gnu", features="+bf16").multiplies_pairs
+    assert not target_for("aarch64-linux-gnu").multiplies_pairs
+
+
+def test_a_state_is_rounded_where_it_is_made(capsys: Any) -> None:
+    """A step of an LSTM is one nest: it rounds the state that it makes, and reads the one that the step before made."""
+    shapes = (None, 5, 10), (10, 96), (24, 96)
+    x, W, R = (sj.tensor(shape, "float32", name) for name, shape in zip("xWR", shapes, strict=True))
+    with host.using(target_for("x86_64-unknown-linux-gnu", "sapphirerapids", "+avx2,+fma")):
+        f = sj.mixed(sj.function([x, W, R], lstm(x, W, R), mode="emulate"))
+        sj.dprint(f, stage="blocks")
+    step = capsys.readouterr().out.partition("for step ")[2]
+    assert step.count("nest ") == 1 and "mul_apart(" in step and "round_bfloat16(" in step
 
 
 def test_no_terms_no_rows_and_values_that_are_not_finite() -> None:

@@ -62,16 +62,15 @@ def test_generated_code_rounds_as_numpy_does(lanes: int) -> None:
         np.testing.assert_array_equal(pairs[ordinary], wanted[ordinary])
 
 
-def sums(dot: str, lanes: int, total: np.ndarray, a: np.ndarray, b: np.ndarray) -> list[np.ndarray]:
-    """`dot_bf16` or `dot_i8`, compiled and emulated."""
-    kind = "f32" if dot == "dot_bf16" else "i32"
+def sums(dot: str, lanes: int, *operands: np.ndarray) -> list[np.ndarray]:
+    """`dot_bf16`, `dot_apart` or `dot_i8` of operands, the total first, compiled and emulated."""
+    loads = [f"load_{'f32' if x.dtype == np.float32 else 'i32'}x{lanes}" for x in operands]
     body = [f"for i in range(0, n * 4, {lanes * 4}):"]
-    body += [f"    store(y + i, {dot}(load_{kind}x{lanes}(t + i), load_i32x{lanes}(a + i), load_i32x{lanes}(b + i)))"]
-    names = [*{f"load_{kind}x{lanes}", f"load_i32x{lanes}"}, "store", dot]
-    source = source_of(names, ["t", "a", "b", "y", "n"], body)
-    found = [np.empty_like(total), np.empty_like(total)]
-    compiled(source)(*[x.ctypes.data for x in (total, a, b, found[0])], len(total))
-    run_emulated(source, [total, a, b, found[1], len(total)])
+    body += [f"    store(y + i, {dot}({', '.join(f'{load}(x{k} + i)' for k, load in enumerate(loads))}))"]
+    source = source_of([*set(loads), "store", dot], [*(f"x{k}" for k in range(len(loads))), "y", "n"], body)
+    found = [np.empty_like(operands[0]), np.empty_like(operands[0])]
+    compiled(source)(*[x.ctypes.data for x in (*operands, found[0])], len(found[0]))
+    run_emulated(source, [*operands, found[1], len(found[0])])
     return found
 
 
@@ -83,7 +82,8 @@ def test_products_of_pairs_are_rounded_alike_everywhere() -> None:
     low, high = (rounded(x).astype(float) * rounded(y) for x, y in (values[::2][:2], values[1::2][:2]))
     wanted = ((values[4] + high).astype(np.float32) + low).astype(np.float32)  # the second numbers first
     for lanes in (1, 2, 4, 8, 16, 32):
-        for got in sums("dot_bf16", lanes, values[4], a, b):
+        apart = sums("dot_apart", lanes, values[4], *map(rounded, values[:2]), b)
+        for got in (*sums("dot_bf16", lanes, values[4], a, b), *apart):
             np.testing.assert_array_equal(got, wanted)
     if host.target().is_x86 and host.target().has("avx2", "fma"):
         with host.using(target_for(host.target().triple, features="+avx2,+fma")):  # without the instruction
@@ -132,9 +132,14 @@ def test_sums_of_products_of_quads_are_exact() -> None:
 
 def test_wrong_operands() -> None:
     pairs, numbers = (emulate.NumpyLanes(np.zeros(4, KINDS[k].dtype), KINDS[k]) for k in ("i32", "f32"))
-    emulated = emulate.resolve("dot_bf16", emulate.Allocations())
-    with pytest.raises(TypeError, match="expected packed numbers of 4 lanes"):
-        emulated(numbers, numbers, pairs)
+    for name, operands, wrong in (
+        ("dot_bf16", (numbers, numbers, pairs), "packed numbers"),
+        ("dot_bf16", (numbers, pairs, numbers), "packed numbers"),
+        ("dot_apart", (numbers, numbers, pairs, pairs), "f32"),
+        ("dot_apart", (numbers, numbers, numbers, numbers), "packed numbers"),
+    ):
+        with pytest.raises(TypeError, match=f"expected {wrong} of 4 lanes"):
+            emulate.resolve(name, emulate.Allocations())(*operands)
     body = ["store(x, dot_bf16(load_f32x4(x), load_f32x4(x), load_i32x4(x)))"]
     with pytest.raises(Exception, match="expected simd_i32x4, got simd_f32x4"):
         compiled(source_of(["load_f32x4", "load_i32x4", "store", "dot_bf16"], ["x"], body))

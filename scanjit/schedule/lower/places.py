@@ -8,11 +8,11 @@ from collections.abc import Callable, Container, Sequence
 from scanjit import ir
 from scanjit.ir import Node, Op
 from scanjit.ops import View
-from scanjit.ops.elementwise import ADD, MOD, SUB, is_widening
+from scanjit.ops.elementwise import ADD, MOD, SUB
 from scanjit.ops.linalg import Contraction
 from scanjit.ops.shape import IOTA
 from scanjit.schedule.lower.maps import bases
-from scanjit.schedule.lower.values import PointRule
+from scanjit.schedule.lower.values import PointRule, read_as_arrays
 
 EXPENSIVE = 8
 """An elementwise op that costs at least this many instructions is computed once, whoever uses it."""
@@ -21,9 +21,6 @@ LONG = 64
 are."""
 LARGEST = 250
 """A fused expression of more nodes than this is cut: compile time grows faster than linearly."""
-
-_COUNTS = {"none": 0, "first": 1, "all": None}
-"""How many operands an op reads as arrays (None: all), by what it says."""
 
 
 def choose_stored(
@@ -60,7 +57,7 @@ class _Choice:
         self, order: Sequence[Node], known: Container[Node], rule_of: Callable[[Op], PointRule | None]
     ) -> None:
         self._known, self._rule_of = known, rule_of
-        self._uses = Counter(arg for node in order for arg in node.args)
+        self._uses = Counter(arg for node in order for arg in self._read_by(node))
         self._weight: dict[Node, int] = {}
         """Of how many ops a node is made where it is read: none that is stored counts."""
         self.stored: set[Node] = set()
@@ -68,14 +65,21 @@ class _Choice:
     def store_operands(self, node: Node) -> None:
         """Store what a node reads as arrays."""
         rule = self._rule_of(node.op)
-        for arg in _read_as_arrays(node):
+        for arg in self._arrays(node):
             base = bases(arg)[0]
-            while isinstance(node.op, Contraction) and is_widening(base) and base not in self._known:
-                base = bases(base.operands[0])[0]  # a product widens what it loads
             if base.op is not ir.CONSTANT and base not in self._known:
                 self.stored.add(base)
             elif base.op is ir.CONSTANT and not base.ndim and rule is not None and rule.needs_array:
                 self.stored.add(arg)  # a stretched number: it needs no memory
+
+    def _read_by(self, node: Node) -> Sequence[Node]:
+        """What a node reads. A product may load what its operands are made of, and not the operands."""
+        return self._arrays(node) if isinstance(node.op, Contraction) else node.args
+
+    def _arrays(self, node: Node) -> Sequence[Node]:
+        """What a node reads as arrays."""
+        rule = self._rule_of(node.op)
+        return read_as_arrays(node) if rule is None else rule.arrays(node, self._known)
 
     def store_if_needed(self, node: Node) -> None:
         """Store a node that cannot be computed at a point, is expensive and used twice, or is a very long expression.
@@ -116,11 +120,6 @@ def _goes_around(node: Node) -> bool:
         and node.operands[0].op in (ADD, SUB)
         and any(bases(part)[0].op is IOTA for part in node.operands[0].operands)
     )
-
-
-def _read_as_arrays(node: Node) -> Sequence[Node]:
-    """The operands that an op reads as arrays, not as values at a point."""
-    return node.operands[: _COUNTS[node.op.reads_memory]]
 
 
 def _repeats(arg: Node, node: Node) -> bool:

@@ -8,8 +8,9 @@ from scanjit.ir import Node
 from scanjit.records import record
 from scanjit.schedule.lower.lowering import Lowering
 from scanjit.schedule.lower.region import Context, Region, Single
-from scanjit.schedule.lower.table import RULES
+from scanjit.schedule.lower.table import rules_for
 from scanjit.schedule.nests import Buffer, Nest, Ref, TimeLoop
+from scanjit.target import Target
 from scanjit.types import Dimension
 
 
@@ -29,16 +30,16 @@ class Lowered:
         return self.given.get(buffer, buffer), offset
 
 
-def lower(origins: Sequence[Node], outputs: Sequence[Node], changing: Collection[Node] = ()) -> Lowered:
-    """The region that computes `outputs` from `origins` (inputs, and values that an earlier program computed). The
-    shared variables `changing` have another value in every call."""
+def lower(origins: Sequence[Node], outputs: Sequence[Node], target: Target, changing: Collection[Node] = ()) -> Lowered:
+    """The region that computes `outputs` from `origins` (inputs, and values that an earlier program computed) on a
+    target. The shared variables `changing` have another value in every call."""
     context = Context(changing)
     inputs = [
         Buffer(origin.dtype, origin.type.shape, "input", origin.name or f"input{i}", fixed=context.is_fixed(origin))
         for i, origin in enumerate(origins)
     ]
     known = {origin: Ref.whole(buffer) for origin, buffer in zip(origins, inputs, strict=True)}
-    lowering = Lowering(RULES, context, known)
+    lowering = Lowering(rules_for(target), context, known)
     places = lowering.run(outputs, [None] * len(outputs))
     made = [item.statement for item in lowering.items if isinstance(item, Single)]
     plans = [statement.plan for statement in made if isinstance(statement, Nest | TimeLoop)]

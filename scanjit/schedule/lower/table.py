@@ -9,6 +9,7 @@ from scanjit.ops.fourier import FOURIER, FROM_HALF_SPECTRUM, HALF_SPECTRUM
 from scanjit.ops.guest import CALL
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.linalg import Contraction
+from scanjit.ops.narrow import CONTRACT_PAIRS
 from scanjit.ops.order import ARGRANKED, ARGSORT, RANKED, SORT
 from scanjit.ops.reduce import ArgReduction
 from scanjit.ops.scan import SCAN
@@ -28,6 +29,7 @@ from scanjit.schedule.lower.ops.reshape import CopyRule, ReshapeRule
 from scanjit.schedule.lower.ops.scan import ScanRule
 from scanjit.schedule.lower.ops.scatter import ScatterRule
 from scanjit.schedule.lower.ops.set_slice import SetSliceRule
+from scanjit.target import Target
 
 RULES = LoweringRules(
     kinds={
@@ -65,3 +67,10 @@ RULES = LoweringRules(
         SCAN: ScanRule(),
     },
 )
+
+
+def rules_for(target: Target) -> LoweringRules:
+    """The rules for a target."""
+    if target.multiplies_pairs:
+        return RULES
+    return LoweringRules({**RULES.ops, CONTRACT_PAIRS: ContractionRule(apart=True)}, RULES.kinds)

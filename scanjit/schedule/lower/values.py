@@ -6,7 +6,7 @@ A node that lies in memory becomes a load. Any other one is computed where it is
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 
 from scanjit.ir import Node, Op
@@ -19,6 +19,15 @@ from scanjit.walks import fold
 
 Read = tuple[Node, IndexMap]
 """A node, and at which of its elements it is read."""
+
+
+_COUNTS = {"none": 0, "first": 1, "all": None}
+"""How many operands an op reads as arrays (None: all), by what it says."""
+
+
+def read_as_arrays(node: Node) -> Sequence[Node]:
+    """The operands that an op reads as arrays, by what it says."""
+    return node.operands[: _COUNTS[node.op.reads_memory]]
 
 
 class PointRule(ABC):
@@ -34,6 +43,11 @@ class PointRule(ABC):
     def cost(self, op: Op) -> int | None:
         """About how many instructions a point takes; None if the result is to be stored, whoever reads it."""
         return None
+
+    def arrays(self, node: Node, known: Container[Node]) -> Sequence[Node]:
+        """What is read as arrays, not as values at a point: operands, or what these are made of. Those that are `known`
+        have a place."""
+        return read_as_arrays(node)
 
     @abstractmethod
     def reads(self, builder: ValueBuilder, node: Node, at: IndexMap) -> Sequence[Read]:

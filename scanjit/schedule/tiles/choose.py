@@ -20,7 +20,7 @@ from scanjit.schedule.nests import (
 from scanjit.schedule.tiles import shapes, strips
 from scanjit.schedule.tiles.estimates import lanes_of, side_by_side
 from scanjit.schedule.tiles.linear import linear
-from scanjit.schedule.tiles.products import factors, is_packed, packable, reductions_of
+from scanjit.schedule.tiles.products import factors, is_packed, near_steps, packable, reductions_of
 from scanjit.target import Target
 from scanjit.types import Dimension
 
@@ -125,13 +125,14 @@ def _horizontal(nest: Nest, reductions: Sequence[Reduce]) -> bool:
             if isinstance(load, Load | Fetch):
                 packed = factors(reduction) is not None and (shared or load.access.buffer.fixed)
                 along_space += not _is_contiguous(load, lane) and not packed
-                along_reduction += not _is_contiguous(load, reduction.loops[-1])
+                along_reduction += not _is_contiguous(load, reduction.loops[-1], near_steps(reduction))
     return along_space > along_reduction or (along_space > 0 and along_space == along_reduction and lane.size == 1)
 
 
-def _is_contiguous(load: Load | Fetch, loop: NestLoop) -> bool:
-    """Whether what is read from turn to turn of a loop lies side by side, or is the same."""
-    return load.access.strides.get(loop, 0) in (0, 1) and not any(loop in loops_of(v) for v in load.operands)
+def _is_contiguous(load: Load | Fetch, loop: NestLoop, near: tuple[int, ...] = (0, 1)) -> bool:
+    """Whether what is read from turn to turn of a loop lies side by side (one of the steps `near` apart), or is the
+    same."""
+    return load.access.strides.get(loop, 0) in near and not any(loop in loops_of(v) for v in load.operands)
 
 
 def _thin(nest: Nest, reductions: Sequence[Reduce], lanes: int) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from scanjit import types
 from scanjit.schedule.cost import rates
 from scanjit.schedule.nests import Apply, Fetch, Load, Nest, NestLoop, Reduce, Value, in_one_lane
-from scanjit.schedule.tiles.products import factors, packable, reductions_of
+from scanjit.schedule.tiles.products import factors, near_steps, packable, reductions_of
 from scanjit.schedule.tiles.shapes import USUAL, shape
 from scanjit.target import Target
 from scanjit.types import Dimension
@@ -53,8 +53,8 @@ def lane_cost(nest: Nest, lane: NestLoop, target: Target, filled: float | None =
         across += count * _shared_loads(rates.LOAD) / lanes + rates.ADD_LANES
     if lane is not nest.space[-1]:
         return CLEARLY * upright
-    last = {reduction.loops[-1] for reduction in reductions}  # lanes may run along these
-    beside = all(load.access.strides.get(loop, 0) in (0, 1) for load in operands for loop in last)
+    last = {reduction.loops[-1]: near_steps(reduction) for reduction in reductions}  # lanes may run along these
+    beside = all(load.access.strides.get(loop, 0) in near for load in operands for loop, near in last.items())
     return min(upright, across + rates.LOAD_ELEMENT * len(around)) if beside else upright
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from scanjit import types
 from scanjit.ops.elementwise import MUL
-from scanjit.ops.narrow import MUL_PAIRS, MUL_QUADS
+from scanjit.ops.narrow import MUL_APART, MUL_PAIRS, MUL_QUADS
 from scanjit.ops.stretch import SUM
 from scanjit.schedule.nests import Access, Apply, Load, Nest, NestLoop, Reduce, reductions_in
 from scanjit.types import Dimension
@@ -16,14 +16,20 @@ def reductions_of(nest: Nest) -> list[Reduce]:
     return reductions_in(nest.values)
 
 
-def factors(reduction: Reduce) -> tuple[Load, Load] | None:
-    """The two operands of a sum of products; None for another reduction."""
+def factors(reduction: Reduce) -> tuple[Load, ...] | None:
+    """What a sum of products loads: two operands, of which one may lie in two places. None for another reduction."""
     term = reduction.term
-    if reduction.op is SUM and isinstance(term, Apply) and term.op in (MUL, MUL_PAIRS, MUL_QUADS):
-        left, right = term.args
-        if isinstance(left, Load) and isinstance(right, Load):
-            return left, right
+    if reduction.op is SUM and isinstance(term, Apply) and term.op in (MUL, MUL_PAIRS, MUL_APART, MUL_QUADS):
+        loads = tuple(arg for arg in term.args if isinstance(arg, Load))
+        return loads if len(loads) == len(term.args) else None
     return None
+
+
+def near_steps(reduction: Reduce) -> tuple[int, ...]:
+    """The steps between what a reduction loads with which lanes along it are filled at once. The numbers of a pair that
+    is taken apart are every second of their array: together, they are the array."""
+    term = reduction.term
+    return (0, 1, 2) if isinstance(term, Apply) and term.op is MUL_APART else (0, 1)
 
 
 @dataclass(frozen=True)
@@ -84,10 +90,10 @@ def packable(reduction: Reduce, lane: NestLoop) -> tuple[Load, Load, Depth] | No
     found = factors(reduction)
     if found is None:
         return None
-    left, right = sorted(found, key=lambda load: lane in load.access.strides)
+    *lefts, right = sorted(found, key=lambda load: lane in load.access.strides)
     if right.access.panel is not None:
         return None
-    if lane in left.access.strides or {lane, *reduction.loops} != right.access.strides.keys():
+    if any(lane in load.access.strides for load in lefts) or {lane, *reduction.loops} != right.access.strides.keys():
         return None  # an operand with one row for all terms is no matrix
     depth = depth_of(right.access, reduction.loops)
-    return None if len(depth.sizes) > 1 and not right.access.buffer.fixed else (left, right, depth)
+    return None if len(depth.sizes) > 1 and not right.access.buffer.fixed else (lefts[0], right, depth)
