@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -79,24 +80,31 @@ def everything(cost: Any) -> list[Any]:
     return [cost, slope, sj.grad((slope * sj.arange(1.0, 4.0)).sum(), W), sj.jvp(cost, W, sj.cos(W))]
 
 
-SLOW = ("repeated", "emulate"), ("rows", "emulate")
+LIMITS = (0.0, 2.0, 3.0, 6.0, 13.0, 28.0)
+"""Ends within a stretch, at its end, at the bound."""
+
+
+@cache
+def plainly(name: str) -> list[list[Any]]:
+    """What a loop that keeps all its states gives, for each limit."""
+    plain = sj.function([W, LIMIT], everything(LOOPS[name]()), mode="reference")
+    return [plain(GIVEN, limit) for limit in LIMITS]
 
 
 @pytest.mark.parametrize(
     ("name", "mode"),
     [
-        pytest.param(name, mode, marks=pytest.mark.slow if (name, mode) in SLOW else ())
-        for name in LOOPS
-        for mode in ("reference", "emulate", "numba")
+        *((name, mode) for name in ("last", "while_last", "while_free") for mode in ("emulate", "numba")),
+        *((name, mode) for name in ("rows", "repeated") for mode in ("reference", "numba")),
+        *(pytest.param(name, "emulate", marks=pytest.mark.slow) for name in ("rows", "repeated")),
     ],
 )
 def test_the_same_as_without(name: str, mode: str) -> None:
-    plain = sj.function([W, LIMIT], everything(LOOPS[name]()), mode="reference")
     for checkpoint in (7,) if mode == "numba" else ("sqrt", 1, 4, MOST):
         f = sj.function([W, LIMIT], everything(LOOPS[name](checkpoint=checkpoint)), mode=mode)
-        for limit in (0.0, 2.0, 3.0, 6.0, 13.0, 28.0):  # ends within a stretch, at its end, at the bound
-            for found, wanted in zip(f(GIVEN, limit), plain(GIVEN, limit), strict=True):
-                np.testing.assert_allclose(found, wanted, 1e-11, 1e-12, err_msg=f"{checkpoint} {limit}")
+        for limit, wanted in zip(LIMITS, plainly(name), strict=True):
+            for found, right in zip(f(GIVEN, limit), wanted, strict=True):
+                np.testing.assert_allclose(found, right, 1e-11, 1e-12, err_msg=f"{checkpoint} {limit}")
 
 
 @pytest.mark.parametrize("over", [sj.map, lambda f, x: sj.vmap(f)(x)], ids=["map", "vmap"])

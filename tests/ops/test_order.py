@@ -14,6 +14,9 @@ from tests.ops.support import agrees, run, same
 RNG = np.random.default_rng(0)
 NAN = np.nan
 DTYPES = ("float64", "float32", "int64", "int32", "int16", "int8", "uint8", "bool")
+QUICK = ("float64", "float32", "int8", "bool")
+SOME = [pytest.param(dtype, marks=() if dtype in QUICK else pytest.mark.slow) for dtype in DTYPES]
+"""What compiles for long tries some dtypes; the keys of all of them are tried by what takes less time."""
 
 
 def numbers(shape: tuple[int, ...], dtype: str = "float64") -> np.ndarray:
@@ -47,7 +50,7 @@ def test_order_of_rows_in_compiled_functions(dtype: str) -> None:
             np.testing.assert_array_equal(got, right, strict=True)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", SOME)
 def test_the_largest_elements_of_long_rows_are_found_part_by_part(dtype: str) -> None:
     known, few, found = (sj.tensor(shape, dtype) for shape in ((2, 1000), (300,), ("b", "n")))
     counts = (("known", 5, -1), ("known", 40, -1), ("few", 1, -1), ("known", 2, 0), ("found", 3, -1), ("found", 7, 1))
@@ -75,7 +78,7 @@ def test_the_largest_elements_of_long_rows_are_found_part_by_part(dtype: str) ->
 
 
 @pytest.mark.parametrize("mode", ["numba", "emulate"])
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", SOME)
 def test_rows_side_by_side_and_alone_are_sorted_alike(dtype: str, mode: Any) -> None:
     """Vectors of rows, those that are left over, rows that lie crosswise, known and unknown sizes."""
     shapes = [((19, 7), -1), ((7, 19), 0), ((40, 33), 1), ((3, 70), -1), ((70, 3), 0)]
@@ -93,7 +96,9 @@ def test_rows_side_by_side_and_alone_are_sorted_alike(dtype: str, mode: Any) -> 
 
 
 @pytest.mark.parametrize(
-    ("dtype", "mode"), [*((dtype, "numba") for dtype in DTYPES), ("float32", "emulate"), ("float64", "emulate")]
+    ("dtype", "mode"),
+    [(dtype, "numba") for dtype in DTYPES]
+    + [("float32", "emulate"), pytest.param("float64", "emulate", marks=pytest.mark.slow)],
 )
 def test_some_entries_of_sorted_rows(dtype: str, mode: Any) -> None:
     """Rows side by side and alone, that are sorted whole or not; ranks one by one, in groups, all, beyond the ends."""
