@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import ClassVar, Self
 
 from scanjit.records import record
 from scanjit.schedule.nests.buffers import Ref
@@ -19,21 +20,12 @@ class If(Statement):
     then: tuple[Statement, ...]
     otherwise: tuple[Statement, ...]
     label: str = ""
+    suite_names: ClassVar[tuple[str, ...]] = ("then", "otherwise")
 
     @property
     def title(self) -> str:
         """Its label."""
         return self.label
-
-    @property
-    def suites(self) -> tuple[Sequence[Statement], ...]:
-        """What runs if the condition is true, and what runs if it is not."""
-        return self.then, self.otherwise
-
-    def with_suites(self, *suites: Sequence[Statement]) -> If:
-        """The same condition for others."""
-        then, otherwise = suites
-        return replace(self, then=tuple(then), otherwise=tuple(otherwise))
 
     @property
     def dims(self) -> tuple[Dimension, ...]:
@@ -71,6 +63,6 @@ class Beside(Statement):
         """Each branch."""
         return tuple([branch] for branch in self.branches)
 
-    def with_suites(self, *suites: Sequence[Statement]) -> Beside:
+    def with_suites(self, *suites: Sequence[Statement]) -> Self:
         """Other branches on the same threads."""
         return replace(self, branches=tuple(branch for (branch,) in suites))

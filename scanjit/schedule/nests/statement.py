@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 from scanjit import records, types
 from scanjit.schedule.nests.buffers import Buffer, Rebase, Ref
@@ -27,7 +27,10 @@ class Traffic(NamedTuple):
 
 
 class Statement(ABC):
-    """Something that a program runs. Statements are compared by identity."""
+    """Something that a program runs. Statements are compared by identity. The fields `suite_names` hold the statements
+    that it consists of."""
+
+    suite_names: ClassVar[tuple[str, ...]] = ()
 
     @property
     @abstractmethod
@@ -37,16 +40,17 @@ class Statement(ABC):
     @property
     def suites(self) -> tuple[Sequence[Statement], ...]:
         """The sequences of statements that it consists of: one of a loop, two of an `If`, none of a job."""
-        return ()
+        return tuple(getattr(self, name) for name in self.suite_names)
 
     @property
     def inner(self) -> list[Statement]:
         """The statements that it consists of, in order."""
         return [statement for suite in self.suites for statement in suite]
 
-    @abstractmethod
-    def with_suites(self, *suites: Sequence[Statement]) -> Statement:
+    def with_suites(self, *suites: Sequence[Statement]) -> Self:
         """The same statement with other `suites`."""
+        changed = dict(zip(self.suite_names, map(tuple, suites), strict=True))
+        return records.with_parts(self, changed) if changed else self
 
     @property
     def counters(self) -> tuple[Dimension, ...]:
@@ -64,7 +68,8 @@ class Statement(ABC):
 
     def rebased(self, place: Rebase) -> Self:
         """The same statement with elements at other places; those of the statements in it change too."""
-        return records.changed(self, lambda part: _rebased(part, place))
+        changed = {name: _rebased(part, place) for name, part in records.parts(self).items()}
+        return records.with_parts(self, changed)
 
     @property
     def ends_early(self) -> bool:
@@ -106,10 +111,6 @@ class Statement(ABC):
 
 class Job(Statement, ABC):
     """A statement that consists of no others: it is one call of one function."""
-
-    def with_suites(self, *suites: Sequence[Statement]) -> Statement:
-        """Itself: it has none."""
-        return self
 
     @property
     @abstractmethod

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
 
 from scanjit import types
 from scanjit.records import record
@@ -55,21 +56,12 @@ class TimeLoop(Statement):
     own_rows: OwnRows | None = None
     persistent: tuple[Buffer, ...] = ()
     plan: Plan | None = None
+    suite_names: ClassVar[tuple[str, ...]] = ("suite",)
 
     @property
     def title(self) -> str:
         """Its label."""
         return self.label
-
-    @property
-    def suites(self) -> tuple[Sequence[Statement], ...]:
-        """A step."""
-        return (self.suite,)
-
-    def with_suites(self, *suites: Sequence[Statement]) -> TimeLoop:
-        """The loop over another step."""
-        (suite,) = suites
-        return replace(self, suite=tuple(suite))
 
     @property
     def counters(self) -> tuple[Dimension, ...]:
@@ -134,21 +126,12 @@ class Blocks(Statement):
     own_rows: OwnRows | None = None
     copy: Dimension = 0
     private: tuple[Buffer, ...] = ()
+    suite_names: ClassVar[tuple[str, ...]] = ("suite",)
 
     @property
     def title(self) -> str:
         """That of the first loop in it."""
         return next((statement.title for statement in self.suite if statement.in_steps), "")
-
-    @property
-    def suites(self) -> tuple[Sequence[Statement], ...]:
-        """A block."""
-        return (self.suite,)
-
-    def with_suites(self, *suites: Sequence[Statement]) -> Blocks:
-        """The loop over other blocks."""
-        (suite,) = suites
-        return replace(self, suite=tuple(suite))
 
     @property
     def counters(self) -> tuple[Dimension, ...]:
