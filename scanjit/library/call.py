@@ -10,7 +10,7 @@ import numpy as np
 
 from scanjit import types
 from scanjit.ir import INPUT
-from scanjit.library.header import c_type
+from scanjit.library.header import arguments, c_type
 from scanjit.library.layout import LINE_BYTES, LayoutWriter, listed, nbytes
 from scanjit.library.model import Level, LibraryModel
 from scanjit.library.status import codes
@@ -19,8 +19,7 @@ from scanjit.types import Dimension
 
 _FILL = """\
 /* Check what is given, and fill in the table that the program reads. */
-static int fill{end}(const {name}_sizes *sizes, const {name}_inputs *inputs, const {name}_outputs *outputs,
-    {name}_state *state, void *workspace, size_t bytes, layout{end} *at)
+static int fill{end}({given}, size_t bytes, layout{end} *at)
 {{
     const int status = lay_out{end}(sizes, at);
     unsigned char *const memory = (unsigned char *)workspace;
@@ -51,7 +50,7 @@ _LINES = """\
 """
 _NEXT = """\
 /* The next stage: look at what the last one reported, learn the sizes that it computed, and fill in the table. */
-static int next{end}_{stage}({parameters})
+static int next{end}_{stage}({given}, layout{end} *at)
 {{
     unsigned char *const memory = (unsigned char *)workspace;
     int64_t *const table = (int64_t *)workspace;
@@ -61,7 +60,7 @@ static int next{end}_{stage}({parameters})
 """
 _FINISH = """\
 /* Look at what the program reported, and hand out what it computed. */
-static int finish{end}({parameters})
+static int finish{end}({given}, layout{end} *at)
 {{
     unsigned char *const memory = (unsigned char *)workspace;
     int64_t *const table = (int64_t *)workspace;
@@ -69,12 +68,8 @@ static int finish{end}({parameters})
     return 0;
 }}
 """
-_PARAMETERS = """\
-const {name}_sizes *sizes, const {name}_inputs *inputs, const {name}_outputs *outputs,
-    {name}_state *state, void *workspace, layout{end} *at"""
 _RUN = """\
-static int run{end}(const {name}_sizes *sizes, const {name}_inputs *inputs, const {name}_outputs *outputs,
-    {name}_state *state, void *workspace, size_t bytes)
+static int run{end}({given}, size_t bytes)
 {{
     layout{end} at;
     int status = fill{end}(sizes, inputs, outputs, state, workspace, bytes, &at);
@@ -96,8 +91,7 @@ static void work{end}_{stage}(void *argument, int thread)
 }}
 """
 _PARALLEL = """\
-static int run_parallel{end}(const {name}_sizes *sizes, const {name}_inputs *inputs, const {name}_outputs *outputs,
-    {name}_state *state, void *workspace, size_t bytes,
+static int run_parallel{end}({given}, size_t bytes,
     int threads, {name}_parallel_for parallel_for, void *context)
 {{
     layout{end} at;
@@ -145,6 +139,7 @@ class _CallWriter:
     def text(self) -> str:
         copies = self._place_results()
         given = {"name": self.face.name, "guard": self.face.guard, "end": self.at.end, "line_at": self.at.line_at}
+        given["given"] = arguments(self.face)
         threads, checks = self.model.threads, self._checks()
         stores = [self._stores(i) for i, _ in enumerate(self.tables)]  # first: what they ask for is then computed
         handed = [*self._unfit(), *map(self._copied, copies), *self._shapes()]
@@ -172,7 +167,7 @@ class _CallWriter:
         """A function with these lines, which may use none of its parameters."""
         text, words = "\n".join(lines), ("sizes", "inputs", "outputs", "state", "at", "memory", "table")
         unused = "".join(f"\n    (void){word};" for word in words if not re.search(rf"\b{word}\b", text))
-        return template.format(**given, parameters=_PARAMETERS.format(**given), lines=(text + unused).lstrip("\n"))
+        return template.format(**given, lines=(text + unused).lstrip("\n"))
 
     def _runs(self, given: Mapping[str, Any]) -> list[str]:
         """The functions that run all stages: on one thread, and on several."""

@@ -6,6 +6,9 @@ from scanjit.library.model import Array, Interface, LibraryModel, stored
 from scanjit.library.status import FIRST_CHECK, STATUSES
 from scanjit.signatures import DType
 
+_ARGUMENTS = """\
+const {name}_sizes *sizes, const {name}_inputs *inputs, const {name}_outputs *outputs,
+    {name}_state *state, void *workspace"""
 _HEADER = """\
 /* {name}: a function of Python's, exported by scanjit. Written by a program: export it again instead of editing it. */
 #ifndef {guard}_H
@@ -34,8 +37,7 @@ size_t {name}_workspace(const {name}_sizes *sizes);
 /* Compute the outputs{and_state}. `workspace` has `bytes` bytes; what is in it does not matter, before and after.
    Outputs may not overlap with anything. Calls may run side by side if each has outputs{own_state} and a workspace of
    its own. After an error, {after}. */
-int {name}_{call}(const {name}_sizes *sizes, const {name}_inputs *inputs, const {name}_outputs *outputs,
-    {name}_state *state, void *workspace, size_t bytes);
+int {name}_{call}({given}, size_t bytes);
 {threads}{state}
 /* What a status means, in words. */
 const char *{name}_error(int status);
@@ -63,10 +65,14 @@ typedef int (*{name}_parallel_for)(
 
 /* As {name}_{call}, on `threads` threads, from 1 to {guard}_THREADS. */
 #define {guard}_THREADS {most}
-int {name}_{call}_parallel(const {name}_sizes *sizes, const {name}_inputs *inputs, const {name}_outputs *outputs,
-    {name}_state *state, void *workspace, size_t bytes,
+int {name}_{call}_parallel({given}, size_t bytes,
     int threads, {name}_parallel_for parallel_for, void *context);
 """
+
+
+def arguments(face: Interface) -> str:
+    """What each function gets that takes part in a call, as C declares it."""
+    return _ARGUMENTS.format(name=face.name)
 
 
 def header(model: LibraryModel) -> str:
@@ -76,7 +82,7 @@ def header(model: LibraryModel) -> str:
     width = max(len(word) for word, _, _ in STATUSES)
     statuses = [f"#define {guard}_{word:{width}} ({number}) /* {text} */" for word, number, text in STATUSES]
     more = f"/* From {FIRST_CHECK} down: a size that does not fit others. Above 0: an index out of bounds. */"
-    given = {"name": name, "guard": guard, "most": model.threads, "call": face.call}
+    given = {"name": name, "guard": guard, "most": model.threads, "call": face.call, "given": arguments(face)}
     return _HEADER.format(
         **given,
         statuses="\n".join([*statuses, more]),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from scanjit.library.call import level_text
 from scanjit.library.dims import HELPERS
+from scanjit.library.header import arguments as declared
 from scanjit.library.model import Level, LibraryModel
 from scanjit.library.status import FIRST_CHECK, STATUSES, failures, unmet
 
@@ -39,15 +40,13 @@ size_t {name}_workspace(const {name}_sizes *sizes)
 }}
 """
 _RUN = """\
-int {name}_{call}(const {name}_sizes *sizes, const {name}_inputs *inputs, const {name}_outputs *outputs,
-    {name}_state *state, void *workspace, size_t bytes)
+int {name}_{call}({given}, size_t bytes)
 {{
 {calls}
 }}
 """
 _PARALLEL = """\
-int {name}_{call}_parallel(const {name}_sizes *sizes, const {name}_inputs *inputs, const {name}_outputs *outputs,
-    {name}_state *state, void *workspace, size_t bytes,
+int {name}_{call}_parallel({given}, size_t bytes,
     int threads, {name}_parallel_for parallel_for, void *context)
 {{
     if (threads < 1 || threads > {guard}_THREADS || parallel_for == NULL)
@@ -142,7 +141,7 @@ def _tests(level: Level) -> int:
 def _public(model: LibraryModel) -> str:
     """The functions that others call: each calls that of the best level whose instructions this processor has."""
     face = model.interface
-    given = {"name": face.name, "guard": face.guard, "call": face.call}
+    given = {"name": face.name, "guard": face.guard, "call": face.call, "given": declared(face)}
     arguments = "sizes, inputs, outputs, state, workspace, bytes"
     size = lambda end: f"layout{end} at;\n return lay_out{end}(sizes, &at) == 0 ? (size_t)at.bytes : 0;"
     parts = [_WORKSPACE.format(**given, bodies=_chosen(model, size, "0"))]
