@@ -173,12 +173,9 @@ def quota(root: Path = Path("/")) -> int | None:
     found = []
     for line in lines:
         _, controllers, path = [*line.split(":", 2), "", ""][:3]
-        if not controllers:  # version 2
-            places = [root / "sys/fs/cgroup", root / "sys/fs/cgroup/unified"]
-            found += [_version_2(folder) for place in places for folder in _upwards(place, path)]
-        elif "cpu" in controllers.split(","):
-            places = [root / "sys/fs/cgroup" / name for name in (controllers, "cpu")]
-            found += [_version_1(folder) for place in places for folder in _upwards(place, path)]
+        if not controllers or "cpu" in controllers.split(","):
+            places = (controllers, "cpu") if controllers else ("", "unified")  # of version 1, and of version 2
+            found += [_rate(folder) for place in places for folder in _upwards(root / "sys/fs/cgroup" / place, path)]
     return max(1, math.ceil(min(rates))) if (rates := [rate for rate in found if rate is not None]) else None
 
 
@@ -191,14 +188,6 @@ def _upwards(place: Path, path: str) -> Iterator[Path]:
         yield place / part
 
 
-def _version_2(folder: Path) -> float | None:
-    return _rate(*[*_words(folder / "cpu.max"), "", ""][:2])
-
-
-def _version_1(folder: Path) -> float | None:
-    return _rate(*[*_words(folder / "cpu.cfs_quota_us"), ""][:1], *[*_words(folder / "cpu.cfs_period_us"), ""][:1])
-
-
 def _words(path: Path) -> list[str]:
     words: list[str] = []
     with suppressed(OSError):
@@ -206,6 +195,9 @@ def _words(path: Path) -> list[str]:
     return words
 
 
-def _rate(time_: str, period: str) -> float | None:
-    """The quota in processors: microseconds of processor time, divided by the microseconds of a period."""
+def _rate(folder: Path) -> float | None:
+    """The quota of a group in processors: microseconds of processor time, divided by the microseconds of a period. Both
+    are in one file, or, of version 1, each in its own."""
+    words = [word for file in ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us") for word in _words(folder / file)]
+    time_, period, *_ = [*words, "", ""]
     return int(time_) / int(period) if time_.isdecimal() and period.isdecimal() and int(period) else None
