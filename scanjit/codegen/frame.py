@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from scanjit import types
+from scanjit.codegen.multiply_add import NONE, MultiplyAdds, multiply_adds
 from scanjit.codegen.scope import Scope
 from scanjit.codegen.source import Parameters
 from scanjit.schedule.nests import (
@@ -83,6 +84,13 @@ class Frame:
         self._hidden: list[tuple[NestLoop, int, str] | None] = [None]
         self._counts: dict[str, int] = {}
         self._dependence: dict[Value, frozenset[NestLoop]] = {}
+
+    @cached_property
+    def multiply_adds(self) -> MultiplyAdds:
+        """How the sums of its steps are written. In strips, other points are computed while one waits."""
+        if self.nest.time is None or self.nest.lanewise is not None or self.tile.strips:
+            return NONE
+        return multiply_adds(self.nest, self.tile.row_block * self.tile.vectors)
 
     # ---- scopes -----------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ import numpy as np
 from scanjit.codegen.frame import Frame, Point, ValueOf
 from scanjit.codegen.indexed import fetch, in_lanes, scatter
 from scanjit.codegen.memory import load, write
+from scanjit.codegen.multiply_add import parts_of
 from scanjit.codegen.names import number, suffix
 from scanjit.codegen.places import STATUS
 from scanjit.ir import Op
@@ -62,6 +63,8 @@ class Values:
         """What has to be written before a value."""
         if isinstance(value, Reduce) or self._known(value, point) is not None or self._is_for_all(value, point):
             return ()
+        if (place := self.frame.multiply_adds.places.get(value)) is not None:
+            return parts_of(value, place)
         if isinstance(value, Apply):
             plain = self._plain(value)
             return [arg for arg, text in zip(value.args, plain, strict=True) if text is None]
@@ -118,6 +121,10 @@ class Values:
         return fits_any_width(value)
 
     def _apply(self, value: Apply, point: Point) -> str:
+        if (place := self.frame.multiply_adds.places.get(value)) is not None:
+            return self._multiply_add(value, place, point)
+        if value in self.frame.multiply_adds.apart:
+            return f"product({', '.join(self.value(arg, point) for arg in value.args)})"
         text = _op_text(value).replace("{T}", suffix(value.dtype, point.width))
         if value.reports:
             operands = ", ".join(self.value(arg, point) for arg in value.args)
@@ -125,6 +132,12 @@ class Values:
         for i, (arg, plain) in enumerate(zip(value.args, self._plain(value), strict=True)):
             text = text.replace(f"{{{i}}}", plain or self.value(arg, point))
         return text
+
+    def _multiply_add(self, value: Apply, place: int, point: Point) -> str:
+        """A sum, of which the operand at a place is a product."""
+        a, b, c = (self.value(part, point) for part in parts_of(value, place))
+        of_product, of_rest = ("-" if value.op is SUB and negative else "" for negative in (place == 1, place == 0))
+        return f"fma({of_product}{a}, {b}, {of_rest}{c})"
 
     def _report(self, value: Apply, point: Point) -> str:
         """The address to which an op reports an error, its code, and the mask of the lanes that report it."""

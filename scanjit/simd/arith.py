@@ -9,6 +9,11 @@ from scanjit.kinds import KINDS
 from .lanes import Lanes, select
 
 
+def product(a: Lanes, b: Lanes) -> Lanes:
+    """`a * b`, rounded: no sum with it becomes a multiply-add."""
+    return a * b
+
+
 def minimum(a: Lanes, b: Lanes) -> Lanes:
     """The smaller of two; NaN if either is."""
     return a.extremum("minimum", b) if a.kind.floating else select(a < b, a, b)
