@@ -5,12 +5,14 @@ sorted tensor has the derivative of the element that it is.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import Node, constant, dim_node
+from scanjit.ops.branch import captured
 from scanjit.ops.elementwise import MINIMUM, cast, where
 from scanjit.ops.expect import expect
 from scanjit.ops.index import GATHER, SCATTER
@@ -98,10 +100,7 @@ def partition(x: TensorLike, kth: Any, axis: int | None = -1, kind: str | None =
     >>> sj.function([], sj.partition([4, 3, 1, 2], 1)[1], mode="reference")()
     array(2)
     """
-    x, axis = _along(x, axis)
-    _check_places(kth, x, axis)
-    order = _apart(moveaxis(x, axis, -1), kth)
-    return sort(x, axis) if order is None else moveaxis(entries(moveaxis(x, axis, -1), order), -1, axis)
+    return _partitioned(x, kth, axis, SORT, lambda rows: entries(rows, _apart(rows, kth)))
 
 
 def argpartition(x: TensorLike, kth: Any, axis: int | None = -1, kind: str | None = None) -> Node:
@@ -113,10 +112,7 @@ def argpartition(x: TensorLike, kth: Any, axis: int | None = -1, kind: str | Non
     >>> sj.function([], sj.argpartition([4, 3, 1, 2], 1)[1], mode="reference")()
     array(3)
     """
-    x, axis = _along(x, axis)
-    _check_places(kth, x, axis)
-    order = _apart(moveaxis(x, axis, -1), kth)
-    return argsort(x, axis) if order is None else moveaxis(order, -1, axis)
+    return _partitioned(x, kth, axis, ARGSORT, lambda rows: _apart(rows, kth))
 
 
 def top_k(x: TensorLike, k: Any, axis: int = -1) -> tuple[Node, Node]:
@@ -203,14 +199,27 @@ def _order(rows: Node, descending: bool) -> Node:
     return dim_node(rows.type.shape[last] - 1) - flip(ARGSORT(flip(rows, last)), last)
 
 
-def _apart(rows: Node, kth: Any) -> Node | None:
-    """The order in which elements of rows lie before, at or behind those of some ranks; None if it is as fast to sort
-    all. How often an element comes behind one of these, or is equal to it, is the number of its group."""
-    n, ranks = rows.type.shape[-1], np.unique(np.ravel(kth))
-    if not isinstance(n, int) or n <= LONG or not 0 < len(ranks) <= FEW:
-        return None
-    ranks = np.unique(ranks % n)
-    found = RANKED(rows, constant(ranks.astype(np.int64)))
+def _partitioned(
+    x: TensorLike, kth: Any, axis: int | None, whole: Callable[[Node], Node], apart: Callable[[Node], Node]
+) -> Node:
+    """What `apart` makes of long rows along an axis, and `whole` of others: it is as fast to sort all of these."""
+    x, axis = _along(x, axis)
+    x = _with_places(kth, x, axis)
+    rows, n = moveaxis(x, axis, -1), x.type.shape[axis]
+    if not 0 < len(np.unique(np.ravel(kth))) <= FEW or (isinstance(n, int) and n <= LONG):
+        found = whole(rows)
+    elif isinstance(n, int):
+        found = apart(rows)
+    else:
+        (found,) = captured(dim_node(n) > LONG, [apart(rows)], [whole(rows)], at={rows})
+    return moveaxis(found, -1, axis)
+
+
+def _apart(rows: Node, kth: Any) -> Node:
+    """The order in which elements of rows lie before, at or behind those of some ranks. How often an element comes
+    behind one of these, or is equal to it, is the number of its group."""
+    end, ranks = dim_node(rows.type.shape[-1]), np.unique(np.ravel(kth)).astype(np.int64)
+    found = RANKED(rows, where(constant(ranks < 0), end + ranks, ranks))
     group = full(0, rows.type.shape, "int8")
     for i in range(len(ranks)):
         middle = found[..., i : i + 1]
@@ -219,13 +228,17 @@ def _apart(rows: Node, kth: Any) -> Node | None:
     return ARGSORT(group)
 
 
-def _check_places(kth: Any, x: Node, axis: int) -> None:
+def _with_places(kth: Any, x: Node, axis: int) -> Node:
+    """The tensor, whose axis is so long that a partition has all places."""
     n = x.type.shape[axis]
     for place in np.ravel(kth):
         if not isinstance(place, int | np.integer):
             raise errors.ArgumentError("the places of a partition are known integers", got=repr(kth))
         if isinstance(n, int) and not -n <= place < n:
             raise errors.ArgumentError("a partition has no such place", got=f"kth={place}", expected=f"{-n} to {n - 1}")
+        least = int(place) + 1 if place >= 0 else -int(place)
+        x = expect(x, (least, n, f"a partition has no place {place} among {{right}} elements"), error="shape")
+    return x
 
 
 # ---- places in sorted vectors ----------------------------------------------------------------------------------------

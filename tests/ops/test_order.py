@@ -180,13 +180,14 @@ def test_falling_order_is_stable_too() -> None:
     assert run(lambda x: sj.argsort(x, descending=True), np.array([-128, 127, 0], "int8")).tolist() == [1, 2, 0]
 
 
+@pytest.mark.parametrize("n, known", [(2100, True), (2100, False), (1500, False)])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_partitions_of_long_rows(dtype: str) -> None:
+def test_partitions_of_long_rows(dtype: str, n: int, known: bool) -> None:
     """Which are not sorted whole. All elements are there once; those at the places are where they are when sorted."""
-    x = sj.tensor((2, 2100), dtype)
+    x = sj.tensor((2, n) if known else (2, "n"), dtype)
     cases = [(5, -1), ([1000, -1, 7, 1000], 1), (-300, None)]
     f = sj.function([x], [op(x, kth, axis) for kth, axis in cases for op in (sj.partition, sj.argpartition)])
-    for given in (numbers((2, 2100), dtype), np.ones((2, 2100), dtype)):
+    for given in (numbers((2, n), dtype), np.ones((2, n), dtype)):
         results = f(given)
         for i, (kth, axis) in enumerate(cases):
             rows = given.reshape(1, -1) if axis is None else given
@@ -197,9 +198,26 @@ def test_partitions_of_long_rows(dtype: str) -> None:
                 for part in (slice(0, k), slice(k, k + 1), slice(k, None)):
                     same(np.sort(values[:, part]), np.sort(rows)[:, part])
     if dtype == "float64":
-        y = RNG.permutation(np.arange(2100.0))
-        slope = sj.function([z := sj.tensor((2100,))], sj.grad((sj.partition(z, 700)[:700] ** 2).sum(), z))(y)
+        y = RNG.permutation(np.arange(float(n)))
+        z = sj.tensor((n,) if known else ("n",))
+        slope = sj.function([z], sj.grad((sj.partition(z, 700)[:700] ** 2).sum(), z))(y)
         same(slope, np.where(y < 700, 2 * y, 0))
+
+
+@pytest.mark.parametrize("mode", ["reference", "emulate"])
+def test_partitions_of_found_rows(mode: Any) -> None:
+    """In batches, in steps and in exported functions; a place that a row does not have is an error."""
+    x = sj.tensor(("m", "n"), name="x")
+    batch = sj.vmap(lambda row: sj.partition(row, [2, -3])[2])(x)
+    steps = sj.scan(lambda row, h: h + sj.partition(row, -3)[-3], sequences=x, outputs_info=sj.zeros(()))
+    rows = RNG.permutation(np.arange(4200.0)).reshape(2, 2100)
+    f = sj.function([x], [batch, steps], mode=mode)
+    for given in (rows, rows[:, :30]):
+        middle, sums = f(given)
+        same(middle, np.sort(given)[:, 2])
+        same(sums, np.cumsum(np.sort(given)[:, -3]))
+    with pytest.raises(sj.errors.ShapeError, match="a partition has no place 2 among 2 elements"):
+        f(rows[:, :2])
 
 
 def test_top_k() -> None:
