@@ -38,7 +38,7 @@ from tests.reached import Only, Reached, Watch
 ROOT = Path(__file__).parent.parent
 FOLDERS = ["scanjit/ops", "scanjit/rewrite", "scanjit/schedule"]
 """Where mutants are made."""
-TESTS = [f"tests/{name}" for name in "golden rewrite ops linalg random autodiff loops compiler".split()]
+TESTS = [f"tests/{name}" for name in "golden rewrite ops linalg complex_numbers random autodiff loops compiler".split()]
 """What is to kill them."""
 OTHER = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,

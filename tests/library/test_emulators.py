@@ -50,8 +50,17 @@ def test_zig_builds_what_python_computes(name: str, tmp_path: Path) -> None:
     compare(case, Built(case.f, tmp_path, ZIG, STRICT), exactly=True)
 
 
-@pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3"])
-@pytest.mark.parametrize("name", CASES)
+LEVELS = ("x86-64-v2", "x86-64-v3")
+
+
+@pytest.mark.parametrize(
+    ("name", "level"),
+    [
+        pytest.param(name, level, marks=() if (i + k) % 2 else pytest.mark.slow)  # each model, each level
+        for i, name in enumerate(CASES)
+        for k, level in enumerate(LEVELS)
+    ],
+)
 def test_levels_of_x86(name: str, level: str, tmp_path: Path) -> None:
     case = CASES[name]()
     compare(case, Built(case.f, tmp_path, ZIG, target=level), exactly=False)
