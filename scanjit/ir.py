@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from scanjit import errors, types
+from scanjit.interned import Interned
 from scanjit.kinds import kind_of
 from scanjit.signatures import Array, Attribute, DType, OpFunction, Parameter, Params, Reference, Samples, Value
 from scanjit.symbol import Symbol
@@ -220,7 +221,7 @@ class Node(Symbol["Node"]):
 
     __slots__ = (
         "__weakref__", "applied", "args", "arity", "base", "dim_ref", "is_closed", "op", "params", "serial",
-        "several", "type", "types", "where",
+        "settled", "several", "type", "types", "where",
     )  # fmt: skip
 
     applied: AppliedOp
@@ -241,6 +242,7 @@ class Node(Symbol["Node"]):
     """Whether the node depends on no origin. It then depends on constants and named sizes alone, and means the same in
     every graph."""
     dim_ref: weakref.ref[Atom] | None  # see `dim_atom`
+    settled: object  # the table of rewrite rules none of which changes the node: see `scanjit.rewrite.engine`
     base: Node | None  # `x`, if this node is `x[...]`: see `scanjit.tensor.indexing`
 
     __array_priority__ = 1000
@@ -369,7 +371,7 @@ class AppliedOp:
     def of(cls, op: Op, params: Params, arity: int) -> AppliedOp:
         """The op with these parameters, the same object for equal ones."""
         key = (op, arity, *[(name, _freeze(value)) for name, value in params.items()])
-        return _parametrized.get(key) or _parametrized.setdefault(key, cls(op, params, arity))
+        return _parametrized.get(key) or _parametrized.known(key, cls(op, params, arity))
 
     def arguments(self, operands: tuple[Node, ...]) -> tuple[Node, ...]:
         """The operands, and the `sizes` that are not among them."""
@@ -380,8 +382,8 @@ class AppliedOp:
 
 
 _serial = itertools.count()
-_nodes: weakref.WeakValueDictionary[tuple[object, ...], Node] = weakref.WeakValueDictionary()
-_parametrized: weakref.WeakValueDictionary[tuple[object, ...], AppliedOp] = weakref.WeakValueDictionary()
+_nodes: Interned[tuple[object, ...], Node] = Interned()
+_parametrized: Interned[tuple[object, ...], AppliedOp] = Interned()
 
 
 def _freeze(value: object) -> object:
@@ -412,9 +414,9 @@ def _intern(applied: AppliedOp, args: tuple[Node, ...], like: Node | None = None
         node.where, node.types, node.several = where or like.where, like.types, like.several
     if not node.several:
         node.type = node.types[0]
-    node.serial, node.dim_ref, node.base = next(_serial), None, None
+    node.serial, node.dim_ref, node.base, node.settled = next(_serial), None, None, None
     node.is_closed = op not in ORIGINS and all([arg.is_closed for arg in args])
-    return _nodes.setdefault(key, node)
+    return _nodes.known(key, node)
 
 
 def inferred_types(node: Node) -> tuple[Type, ...]:
@@ -691,9 +693,9 @@ def rebuilt(outputs: Sequence[Node], change: Callable[[Node, Node], Node | None]
     """The outputs, with `change(old, new)` in place of each node, from the origins up. `new` is the node on arguments
     that are replaced already; None leaves it."""
     done: dict[Node, Node] = {}  # the nodes that are not as they were
+    same = done.keys().isdisjoint
     for node in walk(outputs):
-        same = done.keys().isdisjoint(node.args)
-        new = node if same else rebuild(node, tuple([done.get(arg, arg) for arg in node.args]))
+        new = node if same(node.args) else rebuild(node, tuple([done.get(arg, arg) for arg in node.args]))
         changed = change(node, new)
         if changed is not None or new is not node:
             done[node] = new if changed is None else changed
@@ -712,7 +714,7 @@ class Graph:
     inputs: tuple[Node, ...]
     outputs: tuple[Node, ...]
     _nodes: list[Node] | None
-    _interned: ClassVar[weakref.WeakValueDictionary[tuple[object, ...], Graph]] = weakref.WeakValueDictionary()
+    _interned: ClassVar[Interned[tuple[object, ...], Graph]] = Interned()
 
     @classmethod
     def of(cls, inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph:
@@ -728,7 +730,7 @@ class Graph:
         if found is None:
             made = object.__new__(cls)
             made.inputs, made.outputs, made._nodes = bound, new, None
-            found = cls._interned.setdefault(key, made)
+            found = cls._interned.known(key, made)
         return found
 
     def with_outputs(self, outputs: Sequence[Node]) -> Graph:

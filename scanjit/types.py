@@ -17,11 +17,13 @@ import itertools
 import math
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple, cast
 
 import numpy as np
 
 from scanjit import errors
+from scanjit.interned import Interned
 from scanjit.kinds import COMPLEX, KINDS, Kind, kind_of, named_dtype
 from scanjit.signatures import DType, NodeBelow
 from scanjit.walks import bottom_up
@@ -71,8 +73,8 @@ _FUNCTIONS: dict[str, Callable[[int, int], int]] = {
     "root": lambda a, b: math.isqrt(a - 1) + 1 if a > 0 else 0,  # of the order b, which is 2; rounded up
 }
 _named: dict[str, Atom] = {}
-_calls: weakref.WeakValueDictionary[tuple[str, Dimension, Dimension], Atom] = weakref.WeakValueDictionary()
-_dims: weakref.WeakValueDictionary[tuple[tuple[Monomial, int], ...], Dim] = weakref.WeakValueDictionary()
+_calls: Interned[tuple[str, Dimension, Dimension], Atom] = Interned()
+_dims: Interned[tuple[tuple[Monomial, int], ...], Dim] = Interned()
 
 
 class Dim:
@@ -100,9 +102,9 @@ class Dim:
         if not isinstance(other, Dim):
             return _interned(tuple([(m, c * int(other)) for m, c in self.terms])) if other else 0
         total: dict[Monomial, int] = {}
-        for left, a in terms(self):
-            for right, b in terms(other):
-                key = tuple(sorted(left + right, key=lambda atom: atom.serial))
+        for left, a in self.terms:
+            for right, b in other.terms:
+                key = tuple(sorted(left + right, key=attrgetter("serial"))) if left and right else left or right
                 total[key] = total.get(key, 0) + a * b
         return _polynomial(total)
 
@@ -196,7 +198,7 @@ def _interned(key: tuple[tuple[Monomial, int], ...]) -> Dim:
     if found is None:
         made = Dim.__new__(Dim)
         made.terms = key
-        found = _dims.setdefault(key, made)
+        found = _dims.known(key, made)
     return found
 
 
@@ -214,7 +216,7 @@ def as_ints(shape: Iterable[Dimension]) -> tuple[int, ...]:
 
 def monomial(factors: Iterable[Atom], number: int = 1) -> Dimension:
     """The product of atoms and a number."""
-    return _polynomial({tuple(sorted(factors, key=lambda atom: atom.serial)): number})
+    return _polynomial({tuple(sorted(factors, key=attrgetter("serial"))): number})
 
 
 def _combine(left: Dimension, right: Dimension, factor: int) -> Dimension:
@@ -232,7 +234,7 @@ def _call(kind: str, left: Dimension, right: Dimension) -> Dimension:
     key = (kind, left, right)
     atom = _calls.get(key)
     if atom is None:
-        atom = _calls.setdefault(key, Atom(kind, _call_text(kind, left, right), (left, right)))
+        atom = _calls.known(key, Atom(kind, _call_text(kind, left, right), (left, right)))
     return _polynomial({(atom,): 1})
 
 
@@ -462,16 +464,22 @@ def remainder(dim: Dimension, divisor: Dimension) -> Dimension:
 
 def substitute(dim: Dimension, mapping: Mapping[Atom, Dimension]) -> Dimension:
     """The dimension with atoms replaced."""
-    if isinstance(dim, int) or not mapping or not any(atom in mapping for atom in atoms(dim)):
+    if isinstance(dim, int) or not mapping:
+        return dim
+    single = as_atom(dim)
+    if single is not None and not single.args:
+        return mapping.get(single, dim)
+    if not any(atom in mapping for atom in atoms(dim)):
         return dim
     known: dict[Atom, Dimension] = dict(mapping)
 
     def replaced(dim: Dimension) -> Dimension:
         total: Dimension = 0
         for monomial, factor in terms(dim):
-            product: Dimension = factor
+            product = _polynomial({tuple([atom for atom in monomial if atom not in known]): factor})
             for atom in monomial:
-                product = product * (known[atom] if atom in known else _polynomial({(atom,): 1}))
+                if atom in known:
+                    product = product * known[atom]
             total = total + product
         return total
 
@@ -644,7 +652,7 @@ class Type:
             made = object.__new__(cls)
             made.dtype, made.shape, made.is_half = dtype, shape, kind_of(dtype).is_half
             check_memory(1, made)
-            found = _types.setdefault((dtype, shape), made)
+            found = _types.known((dtype, shape), made)
         return found
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -675,7 +683,7 @@ class Type:
         return f"{self.dtype}({', '.join(map(str, self.shape))})"
 
 
-_types: weakref.WeakValueDictionary[tuple[DType, tuple[Dimension, ...]], Type] = weakref.WeakValueDictionary()
+_types: Interned[tuple[DType, tuple[Dimension, ...]], Type] = Interned()
 
 
 def agree(a: Type, b: Type, what: str) -> None:

@@ -10,7 +10,7 @@ from scanjit.signatures import DType
 
 INT64 = np.dtype("int64")
 """Of positions, and of the numbers in a table."""
-_WORDS = re.compile(r"\b[a-z_][a-z0-9_]*\b(?=\()")
+_WORDS = re.compile(r"\b[a-z_][a-z0-9_]*+(?=\()")
 _PYTHON = {"range", "min", "max", "def", "return", "int", "if", "for"}
 
 

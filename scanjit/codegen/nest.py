@@ -1,5 +1,7 @@
 """A nest as Python source: a function of addresses and sizes. Scalars, addresses and SIMD values only; no arrays."""
 
+from collections.abc import Callable
+
 from scanjit.codegen.apart import parts
 from scanjit.codegen.frame import Frame
 from scanjit.codegen.general import general
@@ -14,37 +16,44 @@ from scanjit.codegen.transposed import crossed, in_blocks, write_transposed
 from scanjit.codegen.values import Values
 from scanjit.schedule.nests import Likeness, Nest
 
+Write = Callable[[Nest], Source]
+
 
 class NestSources:
     """The sources of the nests of one program. Nests that are alike have one source, which is written once."""
 
     def __init__(self) -> None:
-        self._written: dict[object, tuple[Likeness, Source]] = {}
-        self._sources: dict[Nest, Source] = {}
+        self._likeness: dict[Nest, Likeness] = {}
+        self._first: dict[tuple[Write, object], tuple[Likeness, Source]] = {}
         self._apart: dict[Nest, list[Source]] = {}
 
     def of(self, nest: Nest) -> Source:
         """The source of a nest."""
-        if nest not in self._sources:
-            own = Likeness(nest)
-            if own.key not in self._written:
-                self._written[own.key] = own, nest_source(nest)
-            known, source = self._written[own.key]
-            self._sources[nest] = source if known is own else source.called(known.names_in(own), nest.tile)
-        return self._sources[nest]
+        return self._once(nest, nest_source)
 
     def apart(self, nest: Nest) -> list[Source]:
         """The sources of the parts of a nest, if there are at most half as many different sources as parts; otherwise
         the source of the whole nest. Sizes are arguments where that is possible (see `codegen.general`)."""
         if nest not in self._apart:
-            some = [self._general(part) for part in parts(nest)]
+            some = [self._once(part, self._general) for part in parts(nest)]
             few = len(some) > 1 and 2 * len({source.digest for source in some}) > len(some)
-            self._apart[nest] = [self._general(nest)] if few else some
+            self._apart[nest] = [self._once(nest, self._general)] if few else some
         return self._apart[nest]
 
     def _general(self, nest: Nest) -> Source:
         form = general(nest)
         return self.of(nest) if form is None else form.called(self.of(form.nest), nest)
+
+    def _once(self, nest: Nest, write: Write) -> Source:
+        """What `write` gives for a nest. It is asked once for nests that are alike."""
+        own = self._likeness.get(nest)
+        if own is None:
+            own = self._likeness[nest] = Likeness(nest)
+        found = self._first.get((write, own.key))
+        if found is None:
+            found = self._first[write, own.key] = own, write(nest)
+        known, source = found
+        return source if known is own else source.called(known.names_in(own), nest.tile)
 
 
 def nest_source(nest: Nest) -> Source:

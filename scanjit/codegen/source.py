@@ -55,7 +55,8 @@ class Source:
         """The same function, called for a nest that is alike, and has this tile."""
         addresses = tuple((names.buffer(buffer), names.size(offset)) for buffer, offset in self.addresses)
         numbers = tuple(map(names.size, self.numbers))
-        return replace(self, addresses=addresses, numbers=numbers, tile=tile or Tile())
+        rows = None if self.rows is None else self.rows._replace(size=names.size(self.rows.size))
+        return replace(self, addresses=addresses, numbers=numbers, tile=tile or Tile(), rows=rows)
 
 
 @record

@@ -49,6 +49,8 @@ class Rule:
     function: Counting
     of: tuple[Op, ...] = ()
     """The ops of the first operand; any op if there are none."""
+    counts: bool = False
+    """Whether it asks how often an operand is used. What any other rule does follows from the node alone."""
 
     def is_for(self, op: Op, first: Op | None) -> bool:
         """Whether the rule may apply to nodes of an op, with a `first` operand of another one. It names the op or the
@@ -62,13 +64,14 @@ class RuleTable:
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
         self.rules: list[Rule] = list(rules)
-        self._of_ops: dict[tuple[Op, Op | None], list[Rule]] = {}
+        self._of_ops: dict[tuple[Op, Op | None, bool], list[Rule]] = {}
 
     def rule(self, *ops: Op | type[Op]) -> Callable[[Function], Function]:
         """Decorator: add a rule for nodes of these ops, or of ops of these classes (none given: of any op)."""
 
         def add(function: Function) -> Function:
-            self._add(function.__name__, ops, functools.wraps(function)(lambda node, used: function(node)))
+            wrapped = functools.wraps(function)(lambda node, used: function(node))
+            self._add(Rule(function.__name__.strip("_"), ops, wrapped))
             return function
 
         return add
@@ -78,7 +81,7 @@ class RuleTable:
 
         def add(function: Nested) -> Nested:
             wrapped = functools.wraps(function)(lambda node, used: function(node, node.operands[0]))
-            self._add(function.__name__, ops, wrapped, tuple(of))
+            self._add(Rule(function.__name__.strip("_"), ops, wrapped, tuple(of)))
             return function
 
         return add
@@ -87,13 +90,13 @@ class RuleTable:
         """Decorator: as `rule`, for a rule that asks how often an operand is used."""
 
         def add(function: Counting) -> Counting:
-            self._add(function.__name__, ops, function)
+            self._add(Rule(function.__name__.strip("_"), ops, function, counts=True))
             return function
 
         return add
 
-    def _add(self, name: str, ops: tuple[Op | type[Op], ...], function: Counting, of: tuple[Op, ...] = ()) -> None:
-        self.rules.append(Rule(name.strip("_"), ops, function, of))
+    def _add(self, rule: Rule) -> None:
+        self.rules.append(rule)
         self._of_ops.clear()
 
     def __or__(self, other: RuleTable) -> RuleTable:
@@ -101,21 +104,24 @@ class RuleTable:
         return RuleTable([*self.rules, *other.rules])
 
     def of(self, node: Node) -> list[Rule]:
-        """The rules that may apply to a node, in the order in which they are tried: those for any op last."""
-        ops = node.op, node.operands[0].op if node.operands else None
-        found = self._of_ops.get(ops)
+        """The rules that may apply to a node, in the order in which they are tried: those for any op last. Once none
+        has changed the node, only those that count."""
+        first, settled = node.args[0].op if node.arity else None, node.settled is self
+        found = self._of_ops.get((node.op, first, settled))
         if found is None:
-            found = sorted((rule for rule in self.rules if rule.is_for(*ops)), key=lambda rule: not rule.ops)
-            self._of_ops[ops] = found
+            some = (rule for rule in self.rules if rule.is_for(node.op, first) and (rule.counts or not settled))
+            found = self._of_ops[node.op, first, settled] = sorted(some, key=lambda rule: not rule.ops)
         return found
 
     def apply(self, node: Node, used: Callable[[Node], int]) -> tuple[Rule, Node] | None:
         """The first rule that changes the node, and the new node."""
-        with errors.located(node.where):
-            for rule in self.of(node):
-                new = rule.function(node, used)
-                if new is not None and new is not node:
-                    return rule, new
+        if rules := self.of(node):
+            with errors.located(node.where):
+                for rule in rules:
+                    new = rule.function(node, used)
+                    if new is not None and new is not node:
+                        return rule, new
+        node.settled = self
         return None
 
 

@@ -123,16 +123,23 @@ class _Level:
         """Maps each node to its replacement."""
         guarded = self.guarded(within)
         done: dict[Node, Node] = {}
+        new: set[Node] = set()
+        """The nodes that are not as they were."""
         parts: dict[Node, dict[int, Node]] = {}
         for node in self.order:
-            if node.op is PART and node.args[0] in parts:
-                done[node] = parts[node.args[0]][node.params["index"]]
-                continue
             if node.op is SCAN:
                 made = self.loops[node].rewritten()
                 if made is not None:
                     parts[node] = dict(zip(made, _among(list(made.values()), done), strict=True))
+                    new.add(node)
                     continue
+            if node not in guarded and new.isdisjoint(node.args):
+                done[node] = node
+                continue
+            new.add(node)
+            if node.op is PART and node.args[0] in parts:
+                done[node] = parts[node.args[0]][node.params["index"]]
+                continue
             args = tuple(done[arg] for arg in node.args)
             if node in guarded:
                 mask, labels = guarded[node]

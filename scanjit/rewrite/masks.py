@@ -163,7 +163,7 @@ def unwanted(node: Node, i: int, facts: Facts, known: Callable[[Node], Facts]) -
     """The places where operand `i` of a node is not wanted, given the places where the node is not wanted and where its
     operands are zero."""
     op = node.op
-    if op.aligned is None:
+    if op.aligned is None or (facts == NOWHERE and op not in (WHERE, MUL, CONTRACT)):
         return NOWHERE
     if facts and not _stays_finite(node, i):
         facts = {mask: finite for mask, finite in facts.items() if not finite}

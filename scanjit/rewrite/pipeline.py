@@ -39,6 +39,8 @@ RULES = (
     | algebra_linalg.rules
 )
 """The table of local algebra."""
+STRAIGHT_LINES = factor.small | RULES
+"""The table that also writes out the solutions of small linear systems."""
 
 VERIFY = os.environ.get("SCANJIT_VERIFY", "0") not in ("", "0")
 """Whether every pass is followed by the verifier. The tests switch it on."""
@@ -64,7 +66,7 @@ def factors(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 def straight_lines(outputs: list[Node], notes: list[Note]) -> list[Node]:
     """Write the solution of a small linear system out, entry by entry."""
-    return Rewriter(factor.small | RULES)(outputs)
+    return Rewriter(STRAIGHT_LINES)(outputs)
 
 
 def lower(outputs: Sequence[Node]) -> list[Node]:

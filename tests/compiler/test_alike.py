@@ -11,10 +11,24 @@ import scanjit as sj
 from scanjit import types
 from scanjit.codegen import nest
 from scanjit.codegen.generate import generate
+from scanjit.codegen.source import RowRange, Source
 from scanjit.ops.elementwise import ADD, MUL
 from scanjit.ops.probe import has_probes
 from scanjit.runtime.program import Staged
-from scanjit.schedule.nests import Access, Apply, Buffer, Likeness, Literal, Load, Nest, NestLoop, Reduce, Store, Tile
+from scanjit.schedule.nests import (
+    Access,
+    Apply,
+    Buffer,
+    Correspondence,
+    Likeness,
+    Literal,
+    Load,
+    Nest,
+    NestLoop,
+    Reduce,
+    Store,
+    Tile,
+)
 from tests.fuzz.programs import program
 from tests.golden.programs import PROGRAMS
 
@@ -61,7 +75,7 @@ def test_the_source_is_the_same_as_that_of_each_nest_by_itself(name, monkeypatch
     leaves, outputs = CASES[name]()
     for stage in Staged(leaves, outputs, "f", "emulate").stages:
         shared = generate(stage.program)
-        monkeypatch.setattr(nest.NestSources, "of", lambda self, one: nest.nest_source(one))
+        monkeypatch.setattr(nest.NestSources, "_once", lambda self, one, write: write(one))
         alone = generate(stage.program)
         monkeypatch.undo()
         assert [f.text for f in shared.functions] == [f.text for f in alone.functions]
@@ -74,16 +88,37 @@ def entries(code):
     return ["turns" if entry in turns else entry for entry in code.table]
 
 
-def test_more_equal_layers_write_no_more_nests(monkeypatch):
+@pytest.mark.parametrize("function", ["nest_source", "general"])
+def test_more_equal_layers_write_no_more_nests(function, monkeypatch):
     written = []
-    real = nest.nest_source
-    monkeypatch.setattr(nest, "nest_source", lambda one: written.append(one) or real(one))
+    real = getattr(nest, function)
+    monkeypatch.setattr(nest, function, lambda one: written.append(one) or real(one))
     counts = []
     for layers in (3, 5):
         written.clear()
         Staged(*stack(layers), "f", "emulate")
         counts.append(len(written))
     assert counts[1] <= counts[0] + 1  # (what is left of many copies, eight in a nest, differs)
+
+
+def test_rows_of_other_sizes_are_computed_by_the_function_of_the_first(monkeypatch):
+    x, y = sj.tensor(("N", 100), "float32", "x"), sj.tensor(("M", 100), "float32", "y")
+    asked = []
+    real = nest.general
+    monkeypatch.setattr(nest, "general", lambda one: asked.append(one) or real(one))
+    f = sj.function([x, y], [2 * x + 1, 2 * y + 1], mode="emulate")
+    assert len(asked) == 1
+    values = [np.ones((rows, 100), "float32") * np.arange(100, dtype="float32") for rows in (3, 7)]
+    for value, found in zip(values, f(*values), strict=True):
+        np.testing.assert_array_equal(found, 2 * value + 1)
+
+
+def test_a_function_called_for_a_nest_that_is_alike_has_its_rows():
+    n, m = types.size("n"), types.size("m")
+    source = Source("f", "", 0, (), (n + 1,), (), Tile(), False, rows=RowRange(2 * n, (4,), 0))
+    called = source.called(Correspondence({}, {types.as_atom(n): m}), None)
+    assert called.rows == RowRange(2 * m, (4,), 0)
+    assert called.numbers == (m + 1,)
 
 
 # ---- which nests are alike -------------------------------------------------------------------------------------------

@@ -40,6 +40,21 @@ def test_what_a_rule_returns_is_rewritten_too() -> None:
     assert rewriter.counts == {"neg": 1, "tanh": 1}
 
 
+def test_a_node_that_a_table_does_not_change_is_asked_again_only_how_often_it_is_used() -> None:
+    table, asked = RuleTable(), list[str]()
+    table.rule(TANH)(lambda node: asked.append("tanh"))
+    table.rule()(lambda node: asked.append("any"))
+    table.counting(TANH)(lambda node, used: asked.append(f"{used(node.operands[0])} uses"))
+    y = fn("tanh", x := symbol("x"))
+    Rewriter(table)([y])
+    assert sorted(asked) == ["1 uses", "any", "any", "tanh"]  # `x`, too
+    asked.clear()
+    Rewriter(table)([y, x])
+    assert asked == ["2 uses"]
+    Rewriter(table | RuleTable())([y])
+    assert sorted(asked) == ["1 uses", "2 uses", "any", "any", "tanh"]
+
+
 def test_rules_that_go_in_circles_are_found() -> None:
     table = RuleTable()
     table.rule(TANH)(lambda node: fn("exp", node.operands[0]))

@@ -78,7 +78,10 @@ def _run(job: Job, at: Counters, runs: Dimension, rows: OwnRows | None) -> Run:
     return Run(runs, operations, pieces, _traffic(job.traffic(), at), shared)
 
 
-def _traffic(traffic: Iterable[Traffic], at: Counters) -> tuple[Traffic, ...]:
+def _traffic(traffic: tuple[Traffic, ...], at: Counters) -> tuple[Traffic, ...]:
+    if not at:
+        return traffic
+
     def inside(dim: Dimension) -> Dimension:
         return types.substitute(dim, at)
 

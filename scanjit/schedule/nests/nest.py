@@ -251,12 +251,15 @@ class Nest(Job):
     def traffic(self, shared: bool = False) -> tuple[Traffic, ...]:
         """Of each buffer what its accesses reach."""
         areas: dict[Buffer, dict[Dimension, dict[Dimension, None]]] = {}
+        products: dict[tuple[Dimension, ...], Dimension] = {}
         own = self.tile.own if self.tile is not None else None
         for access, _ in self.accesses():
             if not shared or own is None or access.strides.get(own, 0) == 0:
                 found = areas.setdefault(access.buffer, {}).setdefault(access.offset, {})
-                loops = [loop.size for loop, stride in access.strides.items() if stride != 0]
-                found[types.product(loops) * access.buffer.dtype.itemsize] = None
+                loops = tuple([loop.size for loop, stride in access.strides.items() if stride != 0])
+                if loops not in products:
+                    products[loops] = types.product(loops)
+                found[products[loops] * access.buffer.dtype.itemsize] = None
         return tuple(Traffic(tuple(map(tuple, some.values())), buffer.nbytes) for buffer, some in areas.items())
 
     @property
