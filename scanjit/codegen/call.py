@@ -199,14 +199,11 @@ class _CallWriter:
         diagonal = self.number((t.strides[-2] + 1) * self.size)
         return [
             *lines,
-            "singular = 0",
+            "bad = 0",
             f"for i in range({n}):",
             f"    if any_of(load_{self.kind}(m0 + i*{diagonal}) == 0.0):",
-            "        singular = 1",
-            "if singular != 0:",
-            f"    for i in range({n}):",
-            f"        for j in range({columns}):",
-            f"            {self.stored(f'm1 + i*{row} + j*{self.size}', 'nan')}",
+            "        bad = 1",
+            *self.nothing(x, "m1"),
         ]
 
     def unless_finite(self, rows: str, columns: str, step: str, address: str) -> list[str]:
@@ -220,10 +217,10 @@ class _CallWriter:
             "            bad = 1",
         ]
 
-    def nothing(self, whole: Ref) -> list[str]:
+    def nothing(self, whole: Ref, place: str = "m0") -> list[str]:
         """If `bad` is not 0, all of the result is NaN."""
         rows, columns = (self.number(dim) for dim in whole.shape[-2:])
-        place = f"m0 + i*{self.number(whole.strides[-2] * self.size)} + j*{self.size}"
+        place = f"{place} + i*{self.number(whole.strides[-2] * self.size)} + j*{self.size}"
         return [
             "if bad != 0:",
             f"    for i in range({rows}):",

@@ -59,6 +59,10 @@ class _Entries:
         """A line that gives an entry a value."""
         return f"{self.name}_{i}_{j} = {value}" if self.width is None else f"store({self._place(i, j)}, {value})"
 
+    def both(self, p: tuple[Index, Index], q: tuple[Index, Index], first: str, second: str) -> list[str]:
+        """Lines that change two entries: what they become depends on what they were, `u` and `v`."""
+        return [f"u = {self.get(*p)}", f"v = {self.get(*q)}", self.put(*p, first), self.put(*q, second)]
+
 
 class _Writer:
     """Writes the lines of a function."""
@@ -179,16 +183,7 @@ class _Writer:
 
     def _turned(self, of: _Entries, columns: int, p: Index, q: Index) -> list[str]:
         """Rotate two rows."""
-
-        def one(i: Index) -> list[str]:
-            return [
-                f"u = {of.get(p, i)}",
-                f"v = {of.get(q, i)}",
-                of.put(p, i, "c * u - s * v"),
-                of.put(q, i, "s * u + c * v"),
-            ]
-
-        return self._each(0, columns, one)
+        return self._each(0, columns, lambda i: of.both((p, i), (q, i), "c * u - s * v", "s * u + c * v"))
 
     def _sweeps(self, n: int, rotate: Callable[[Index, Index], list[str]]) -> list[str]:
         """Rotate all pairs, until nothing is open in any lane. A lane in which nothing was open is left as it is: so no
@@ -207,21 +202,13 @@ class _Writer:
 
     def _sorted(self, n: int, values: _Entries, rising: bool, *others: tuple[_Entries, int]) -> list[str]:
         """Sort `values` (one row), and rows of others along with them."""
-
-        def exchanged(of: _Entries, p: tuple[Index, Index], q: tuple[Index, Index]) -> list[str]:
-            first, second = of.get(*p), of.get(*q)
-            return [
-                f"u = {first}",
-                f"v = {second}",
-                of.put(*p, "select(later, v, u)"),
-                of.put(*q, "select(later, u, v)"),
-            ]
+        sorted_ = "select(later, v, u)", "select(later, u, v)"
 
         def compared(p: Index, q: Index) -> list[str]:
-            sign = ">" if rising else "<"
-            lines = [f"later = {values.get(0, p)} {sign} {values.get(0, q)}", *exchanged(values, (0, p), (0, q))]
+            lines = [f"later = {values.get(0, p)} {'>' if rising else '<'} {values.get(0, q)}"]
+            lines += values.both((0, p), (0, q), *sorted_)
             for of, columns in others:
-                lines += self._each(0, columns, lambda i, of=of: exchanged(of, (p, i), (q, i)))  # type: ignore[misc]
+                lines += self._each(0, columns, lambda i, of=of: of.both((p, i), (q, i), *sorted_))  # type: ignore[misc]
             return lines
 
         return self._pairs(n, compared)
@@ -232,6 +219,16 @@ class _Writer:
         lines += self._each(0, columns, lambda i: [f"total = total + {of.get(k, i)} / place", "place = place + 1.0"])
         return [*lines, f"sign = select(total < 0.0, {self._splat('-1.0')}, 1.0)"]
 
+    def _squares(self, of: _Entries, k: Index, start: Index, columns: int) -> list[str]:
+        """`total`: the sum of the squares of a row from `start` on, times `up_k`, a power of two that scales `most` and
+        all of them."""
+        return [
+            *self._each(start, columns, lambda i: [f"most = maximum(most, abs({of.get(k, i)}))"]),
+            *self._power("_k", "most"),
+            f"total = {self._splat('0.0')}",
+            *self._each(start, columns, lambda i: [f"x = {of.get(k, i)} * up_k", "total = fma(x, x, total)"]),
+        ]
+
     # ---- reflections -------------------------------------------------------------------------------------------------
 
     def _reflected(self, w: _Entries, taus: _Entries, columns: int, length: int) -> list[str]:
@@ -241,19 +238,10 @@ class _Writer:
         def step(k: Index) -> list[str]:
             after = _sum(k, 1)
 
-            def largest(i: Index) -> list[str]:
-                return [f"most = maximum(most, abs({w.get(k, i)}))"]
-
-            def squared(i: Index) -> list[str]:
-                return [f"x = {w.get(k, i)} * up_k", "total = fma(x, x, total)"]
-
             return [
                 f"most = abs({w.get(k, k)})",
-                *self._each(after, length, largest),
-                *self._power("_k", "most"),
+                *self._squares(w, k, after, length),
                 f"head = {w.get(k, k)} * up_k",
-                f"total = {self._splat('0.0')}",
-                *self._each(after, length, squared),
                 "flat = total == 0.0",
                 "norm = select(flat, head, -copysign(sqrt(fma(head, head, total)), head))",
                 "tau = select(flat, 0.0, (norm - head) / select(flat, 1.0, norm))",
@@ -373,10 +361,7 @@ class _Writer:
         def norm(k: Index) -> list[str]:
             return [
                 f"most = {self._splat('0.0')}",
-                *self._each(0, high, lambda i: [f"most = maximum(most, abs({w.get(k, i)}))"]),
-                *self._power("_k", "most"),
-                f"total = {self._splat('0.0')}",
-                *self._each(0, high, lambda i: [f"x = {w.get(k, i)} * up_k", "total = fma(x, x, total)"]),
+                *self._squares(w, k, 0, high),
                 values.put(0, k, "sqrt(total) * down_k"),
             ]
 
