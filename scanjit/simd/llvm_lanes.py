@@ -124,6 +124,24 @@ def call(builder: ir.IRBuilder, name: str, result: ir.Type, arguments: Sequence[
     return builder.call(declare(builder, name, result, [a.type for a in arguments]), arguments)
 
 
+def internal(module: ir.Module, name: str, result: ir.Type, operands: int) -> tuple[ir.Function, bool]:
+    """A function of integers that is called from many places, once in a module; and whether it is new there."""
+    if name in module.globals:
+        return module.globals[name], False
+    function = ir.Function(module, ir.FunctionType(result, [I64] * operands), name)
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    return function, True
+
+
+def phi(builder: ir.IRBuilder, *incoming: tuple[ir.Value, ir.Block]) -> ir.PhiInstr:
+    """The value that comes from the block from which the program comes here."""
+    found = builder.phi(incoming[0][0].type)
+    for value, block in incoming:
+        found.add_incoming(value, block)
+    return found
+
+
 def splat_scalar(builder: ir.IRBuilder, scalar: ir.Value, lanes: int) -> ir.Value:
     """A scalar in every lane."""
     if lanes == 1:
@@ -415,10 +433,7 @@ class LlvmLanes(Lanes):
         after = b.block
         b.branch(done)
         b.position_at_end(done)
-        merged = b.phi(self.value.type)
-        merged.add_incoming(self.value, before)
-        merged.add_incoming(rescued.value, after)
-        return self._new(merged)
+        return self._new(phi(b, (self.value, before), (rescued.value, after)))
 
     def repeat(
         self, state: Sequence[LlvmLanes], busy: Callable[..., LlvmLanes], step: Callable[..., Sequence[LlvmLanes]]
@@ -428,19 +443,14 @@ class LlvmLanes(Lanes):
         body, done = b.append_basic_block("body"), b.append_basic_block("done")
         b.branch(head)
         b.position_at_end(head)
-        phis: list[ir.PhiInstr] = []
-        current: list[LlvmLanes] = []
-        for item in state:
-            phi = b.phi(item.value.type)
-            phi.add_incoming(item.value, before)
-            phis.append(phi)
-            current.append(item._new(phi))
+        phis = [phi(b, (item.value, before)) for item in state]
+        current = [item._new(found) for item, found in zip(state, phis, strict=True)]
         mask = busy(*current)
         b.cbranch(mask.any(), body, done)
         b.position_at_end(body)
         following = step(*current)
-        for phi, item in zip(phis, following, strict=True):
-            phi.add_incoming(item.value, b.block)
+        for found, item in zip(phis, following, strict=True):
+            found.add_incoming(item.value, b.block)
         b.branch(head)
         b.position_at_end(done)
         return current

@@ -15,7 +15,9 @@ from .llvm_lanes import (
     constant,
     element_type,
     indices,
+    internal,
     overload_suffix,
+    phi,
     splat_scalar,
     vector_type,
 )
@@ -54,10 +56,7 @@ def load_masked(builder: ir.IRBuilder, kind: Kind, lanes: int, address: ir.Value
         before = builder.block
         with builder.if_then(mask):
             value, inside = load(builder, stored, 1, address).value, builder.block
-        found = builder.phi(value.type)
-        found.add_incoming(constant(stored, 1, 0), before)
-        found.add_incoming(value, inside)
-        return _finish(builder, found, kind, lanes)
+        return _finish(builder, phi(builder, (constant(stored, 1, 0), before), (value, inside)), kind, lanes)
     place = pointer(builder, address, vector_type(stored, lanes))
     operands = [place, ir.Constant(I32, stored.size), mask, constant(stored, lanes, 0)]
     name = f"llvm.masked.load.{overload_suffix(stored, lanes)}.p0"
@@ -187,12 +186,9 @@ def transpose(builder: ir.IRBuilder, kind: Kind, lanes: int, operands: Sequence[
 
 def _transpose_function(module: ir.Module, kind: Kind, lanes: int) -> ir.Function:
     """The copying itself, one function in a module: blocks of 1, 2, 4... lanes change places across the diagonal."""
-    name = f"scanjit_transpose_{kind.name}x{lanes}"
-    if name in module.globals:
-        return module.globals[name]
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * 4), name)
-    function.linkage = "internal"
-    function.attributes.add("noinline")
+    function, new = internal(module, f"scanjit_transpose_{kind.name}x{lanes}", ir.VoidType(), 4)
+    if not new:
+        return function
     b = ir.IRBuilder(function.append_basic_block("entry"))
     target, target_step, source, source_step = function.args
     rows = [load(b, kind, lanes, b.add(source, b.mul(source_step, I64(i)))).value for i in range(lanes)]

@@ -5,7 +5,7 @@ The address of the *line* of a thread (see `runtime.native_text`) is an operand 
 
 from llvmlite import ir
 
-from .llvm_lanes import I32, I64, TargetModule, call
+from .llvm_lanes import I32, I64, TargetModule, call, internal, phi
 from .memory import clock, load_i64, store_i64
 
 PATIENCE = 1000
@@ -44,10 +44,7 @@ def interrupted(builder: ir.IRBuilder, line: ir.Value, *where: ir.Value) -> ir.V
         function = builder.inttoptr(load_i64(builder, builder.add(line, I64(16))), kind.as_pointer())
         told = builder.icmp_signed("!=", builder.call(function, [line, *where]), I64(0))
         after = builder.block
-    found = builder.phi(ir.IntType(1))
-    found.add_incoming(ir.Constant(ir.IntType(1), 0), before)
-    found.add_incoming(told, after)
-    return found
+    return phi(builder, (ir.Constant(ir.IntType(1), 0), before), (told, after))
 
 
 _LOOPS, _TOTAL, _EARLY, _DONE = (I64(offset) for offset in (24, 32, 40, 48))
@@ -126,16 +123,6 @@ def barrier(builder: ir.IRBuilder, *operands: ir.Value) -> None:
 _BEGIN, _NEXT, _MEET = (I64(number) for number in range(3))
 
 
-def _internal(module: TargetModule, name: str, operands: int) -> tuple[ir.Function, bool]:
-    """A function of integers that is called from many places, once in a module; and whether it is new there."""
-    if name in module.globals:
-        return module.globals[name], False
-    function = ir.Function(module, ir.FunctionType(I64, [I64] * operands), name)
-    function.linkage = "internal"
-    function.attributes.add("noinline")
-    return function, True
-
-
 class _Line:
     """The words of a line as variables."""
 
@@ -151,7 +138,7 @@ class _Line:
 
 def _first_function(module: TargetModule) -> ir.Function:
     """`first_piece`."""
-    function, new = _internal(module, "scanjit_first_piece", 8)
+    function, new = internal(module, "scanjit_first_piece", I64, 8)
     if new:
         place, thread, threads, low, high, unit, turns, address = function.args
         b = ir.IRBuilder(function.append_basic_block("entry"))
@@ -180,7 +167,7 @@ def _first_function(module: TargetModule) -> ir.Function:
 
 def _next_function(module: TargetModule) -> ir.Function:
     """`next_piece`, and the rest of `first_piece`."""
-    function, new = _internal(module, "scanjit_next_piece", 2)
+    function, new = internal(module, "scanjit_next_piece", I64, 2)
     if not new:
         return function
     entry, look, left, ask, share = (function.append_basic_block(word) for word in "entry look left ask share".split())
@@ -190,8 +177,7 @@ def _next_function(module: TargetModule) -> ir.Function:
     b.branch(look)
 
     b.position_at_end(look)
-    to_do = b.phi(I64)
-    to_do.add_incoming(what, entry)
+    to_do = phi(b, (what, entry))
     reached, end = line[_REACHED], line[_END]
     b.cbranch(b.icmp_signed("<", reached, end), left, ask)
 
@@ -248,7 +234,7 @@ def _share_function(module: TargetModule) -> ir.Function:
     and how many shares there were in all works that the thread of this number has left. Works are told apart by such
     sums of shares: a thread that is late finds that the works it comes to are done, until it has caught up. All words
     begin at 0."""
-    function, new = _internal(module, "scanjit_share", 5)
+    function, new = internal(module, "scanjit_share", I64, 5)
     if not new:
         return function
     labels = "entry begin own count last wake look wait pause long help other take mine rest leave done"
@@ -283,8 +269,7 @@ def _share_function(module: TargetModule) -> ir.Function:
     b.position_at_end(wait)
     b.branch(look)
     b.position_at_end(look)
-    looks = b.phi(I64)
-    looks.add_incoming(I64(0), wait)
+    looks = phi(b, (I64(0), wait))
     seen = b.load_atomic(meetings, "acquire", 8)
     b.cbranch(b.icmp_signed("<", seen, target), pause, leave)
     b.position_at_end(pause)
@@ -306,8 +291,7 @@ def _share_function(module: TargetModule) -> ir.Function:
     before_other = b.block
     b.cbranch(told, leave, other)
     b.position_at_end(other)
-    which = b.phi(I64)
-    which.add_incoming(I64(0), before_other)
+    which = phi(b, (I64(0), before_other))
     b.cbranch(b.and_(helping, b.icmp_signed("<", which, shares)), take, rest)
     b.position_at_end(take)
     which.add_incoming(b.add(which, I64(1)), take)
@@ -325,11 +309,7 @@ def _share_function(module: TargetModule) -> ir.Function:
     store_i64(b, met, clock(b))
     b.branch(done)
     b.position_at_end(done)
-    found = b.phi(I64)
-    found.add_incoming(thread, own)
-    found.add_incoming(which, mine)
-    found.add_incoming(I64(-1), leave)
-    b.ret(found)
+    b.ret(phi(b, (thread, own), (which, mine), (I64(-1), leave)))
     return function
 
 
