@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from scanjit.ir import Node
@@ -95,10 +95,14 @@ class Plan:
         """Whether steps read in a trajectory what others than the one before them have returned."""
         return any(carry.lag is not None and carry.store.buffer is buffer for carry in self.carries)
 
-    def rebased(self, place: Rebase) -> Plan:
+    def moved(self, place: Callable[[Ref], Ref]) -> Plan:
         """The same plan with carries and outputs at other places."""
-        carries = [replace(carry, store=carry.store.rebased(place)) for carry in self.carries]
-        return replace(self, carries=carries, ys=[y.rebased(place) for y in self.ys])
+        carries = [replace(carry, store=place(carry.store)) for carry in self.carries]
+        return replace(self, carries=carries, ys=[place(y) for y in self.ys])
+
+    def rebased(self, place: Rebase) -> Plan:
+        """The same plan with elements at other places."""
+        return self.moved(lambda ref: ref.rebased(place))
 
     @property
     def length(self) -> Dimension:

@@ -46,7 +46,6 @@ from scanjit.schedule.nests import (
     row_major,
     walk_values,
 )
-from scanjit.schedule.nests.plan import Plan
 from scanjit.schedule.threads.rows import own_loop
 from scanjit.schedule.tiles.estimates import lanes_of
 from scanjit.schedule.tiles.linear import linear
@@ -206,11 +205,7 @@ class _Band:
 
         space = [loops(loop) for loop in nest.space if not (alone and loop is points)]
         made = nest.rebuilt(access, loops, space)
-        return made if nest.plan is None else changed(made, plan=self._plan(nest.plan))
-
-    def _plan(self, plan: Plan) -> Plan:
-        carries = [changed(carry, store=self._ref(carry.store)) for carry in plan.carries]
-        return changed(plan, carries=carries, ys=[self._ref(y) for y in plan.ys])
+        return made if nest.plan is None else changed(made, plan=nest.plan.moved(self._ref))
 
     def _ref(self, ref: Ref) -> Ref:
         """Where these points of a tensor lie."""
