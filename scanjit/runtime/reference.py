@@ -53,7 +53,7 @@ class Interpreter:
     def __call__(self, env: Mapping[Node, Any], watches: Sequence[Watch] = ()) -> list[np.ndarray]:
         """The values of the outputs as new arrays."""
         arrays = [_as_array(node, env[node]) for node in self.given]
-        arrays += [_as_array(node, _shared_value(node)) for node in self._plan.shared]
+        arrays += [_as_array(node, node.params["variable"].stored) for node in self._plan.shared]
         atoms = sizes.bind([*self.given, *self._plan.shared], [a.shape for a in arrays])
         with np.errstate(all="ignore"):
             for watch in watches:
@@ -73,11 +73,11 @@ def _as_array(node: Node, value: Any) -> np.ndarray:
     return array
 
 
-def _shared_value(node: Node) -> Any:
-    return node.params["variable"].stored
-
-
 # ---- plans: what can be known before a run ---------------------------------------------------------------------------
+
+
+_Numbers = tuple[dict[str, Any], tuple[tuple[int, ...], ...]]
+"""The parameters of an op and the shapes of its results, with dimensions as ints."""
 
 
 class _Step:
@@ -136,10 +136,11 @@ class _Plan:
         self.sizes = sorted(
             {atom for node in order for atom in ir.atoms_of(node) if atom.kind == "size"}, key=lambda a: a.serial
         )
-        self._ready: dict[tuple[int | None, ...], list[_Ready]] = {}
+        self._ready: dict[tuple[int | None, ...], list[_Numbers | None]] = {}
 
-    def ready(self, atoms: Mapping[Atom, int]) -> list[_Ready]:
-        """The steps for known sizes. Their conditions are checked here, once for each combination of sizes."""
+    def ready(self, atoms: Mapping[Atom, int]) -> list[_Numbers | None]:
+        """The numbers of each step for known sizes; None if values decide them. The conditions of steps are checked
+        here, once for each combination of sizes."""
         key = tuple(atoms.get(atom) for atom in self.sizes)
         found = self._ready.get(key)
         if found is None:
@@ -147,18 +148,8 @@ class _Plan:
                 sizes.check(step.early, atoms)
             if len(self._ready) >= _KEPT:
                 self._ready.clear()
-            found = self._ready[key] = [_Ready(step, atoms) for step in self.steps]
+            found = self._ready[key] = [None if step.varies else _numbers(step, atoms) for step in self.steps]
         return found
-
-
-class _Ready:
-    """A step for known sizes: its parameters and the shapes of its results, as numbers. None if values decide them."""
-
-    __slots__ = ("known", "step")
-
-    def __init__(self, step: _Step, atoms: Mapping[Atom, int]) -> None:
-        self.step = step
-        self.known = None if step.varies else _numbers(step, atoms)
 
 
 _plans: weakref.WeakKeyDictionary[Graph, dict[Any, tuple[_Plan, ...]]] = weakref.WeakKeyDictionary()
@@ -177,7 +168,7 @@ def _plans_of(node: Node) -> tuple[_Plan, ...]:
     return known[node.op]
 
 
-def _numbers(step: _Step, atoms: Mapping[Atom, int]) -> tuple[dict[str, Any], tuple[tuple[int, ...], ...]]:
+def _numbers(step: _Step, atoms: Mapping[Atom, int]) -> _Numbers:
     """The parameters of an op and the shapes of its results, with dimensions as ints."""
     node, params = step.node, step.node.params
     shapes: tuple[tuple[Any, ...], ...] = tuple(type_.shape for type_ in step.types)
@@ -222,10 +213,9 @@ def _run(
             atoms[atom] = int(value)
     for (node, _), value in zip(plan.origins, given, strict=True):
         _check_leaf(node, value, atoms)
-    for ready in plan.ready(atoms):
-        step = ready.step
+    for step, known in zip(plan.steps, plan.ready(atoms), strict=True):
         sizes.check(step.late, atoms)
-        params, shapes = ready.known or _numbers(step, atoms)
+        params, shapes = known or _numbers(step, atoms)
         operands = [values[i] for i in step.operands]
         if step.node.op is SCAN:
             result: Any = _scan(step, operands, params, shapes, atoms, watches, at)
