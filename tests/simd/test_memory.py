@@ -123,7 +123,7 @@ def test_faults(text: str, message: str) -> None:
     p = memory.add(np.zeros(8, np.float32), name="x")
     memory.add(np.zeros(8, np.float32), name="after")
     assert before != p
-    with pytest.raises(emulate.AllocationsFault, match=message):
+    with pytest.raises(emulate.MemoryFault, match=message):
         emulated([text], p, memory=memory)
 
 
@@ -144,27 +144,27 @@ def test_read_only_and_freed() -> None:
     memory = emulate.Allocations()
     p = memory.add(np.zeros(8, np.float32), writable=False, name="weights")
     emulated(["load_f32x4(p)"], p, memory=memory)
-    with pytest.raises(emulate.AllocationsFault, match=r"weights.*read-only"):
+    with pytest.raises(emulate.MemoryFault, match=r"weights.*read-only"):
         emulated(["store(p, splat_f32x4(1))"], p, memory=memory)
     memory.free(p)
-    with pytest.raises(emulate.AllocationsFault, match="no allocation"):
+    with pytest.raises(emulate.MemoryFault, match="no allocation"):
         emulated(["load_f32x4(p)"], p, memory=memory)
     frozen = np.zeros(4, np.float32)
     frozen.flags.writeable = False
-    with pytest.raises(emulate.AllocationsFault, match="read-only"):
+    with pytest.raises(emulate.MemoryFault, match="read-only"):
         emulated(["store(p, splat_f32x4(1))"], memory.add(frozen), memory=memory)
 
 
 def test_uninitialised_bytes() -> None:
     memory = emulate.Allocations()
     p = memory.allocate(64, "workspace")
-    with pytest.raises(emulate.AllocationsFault, match=r"workspace.*nothing has written"):
+    with pytest.raises(emulate.MemoryFault, match=r"workspace.*nothing has written"):
         emulated(["load_f32x4(p)"], p, memory=memory)
     emulated(["store_masked(p, splat_f32x4(1), head_x4(3))"], p, memory=memory)
     emulated(["load_masked_f32x4(p, head_x4(3))", "broadcast_f32x4(p + 8)"], p, memory=memory)
     for text in ("load_f32x4(p)", "load_masked_f32x4(p, head_x4(4))", "load_strided_f32x4(p, 12, head_x4(2))",
                  "load_i64(p + 8)", "gather_f32x4(p, iota_i64x4(0) * 4, head_x4(4))"):  # fmt: skip
-        with pytest.raises(emulate.AllocationsFault, match="nothing has written"):
+        with pytest.raises(emulate.MemoryFault, match="nothing has written"):
             emulated([text], p, memory=memory)
     emulated(["store(p, splat_f32x4(1))", "store(p, load_f32x4(p))"], p, memory=memory)
     untracked = memory.allocate(16, tracked=False)
@@ -182,7 +182,7 @@ def test_strided_arrays_and_values() -> None:
     flipped = memory.add(out[::-1], name="flipped")
     emulated(["store(q, load_strided_f32x4(p, -4, head_x4(4)))"], flipped, memory.add(whole), memory=memory)
     assert whole[:4].tolist() == [25, 20, 15, 10]
-    with pytest.raises(emulate.AllocationsFault, match="column"):
+    with pytest.raises(emulate.MemoryFault, match="column"):
         emulated(["load_f32x4(p + 56)"], p, memory=memory)
 
 
