@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -131,12 +131,8 @@ class Module:
         given = {node: self.unused(node.name or "x", names) for node in graph.inputs}
         draft = NumPyDraft(self, given)
         for node, name in given.items():
-            taken = declared(node)
-            known = tuple(dim if isinstance(dim, int) else None for dim in taken.shape)
-            checked = f"{self.helper('argument')}({name}, {dtype_text(taken.dtype)}, {known}, {name!r})"
-            if taken is not node.type:
-                checked = f"{self.helper('stored')}({checked})"
-            draft.lines.append(f"{name} = {checked}")
+            dtype = dtype_text(declared(node).dtype)
+            draft.lines.append(f"{name} = {taken(node, name, dtype, self.helper)}")
         shared = [(node, self.variable(node.params["variable"])) for node in graph.shared]
         rest = names_of_sizes(draft, [*given.items(), *shared])
         self._check_sizes(draft, rest)
@@ -147,7 +143,7 @@ class Module:
             raise errors.NotSupportedError("a size is in the type of no value that is given", got=list(draft.wanted))
         lines = self._returning(draft, results)
         signature = f"def {self.name}({', '.join(given.values())}):"
-        text = [signature, f'    """{self._summary(list(given.items()))}"""']
+        text = [signature, f'    """{summary(given.items(), graph.returns)}"""']
         return "\n".join([*text, '    with np.errstate(all="ignore"):', *(f"        {line}" for line in lines)])
 
     def _check_sizes(self, draft: NumPyDraft, rest: list[tuple[str, Any]]) -> None:
@@ -184,11 +180,21 @@ class Module:
             return [*lines, f"return {result}"]
         return [*lines, f"return {nested(graph.tree and graph.tree.whole(), new)}"]
 
-    def _summary(self, given: list[tuple[Node, str]]) -> str:
-        """One sentence about the arguments and results of the function."""
-        takes = ", ".join(f"{name}: {declared(node)}" for node, name in given) or "nothing"
-        gives = ", ".join(map(str, self.called.graph.returns)) or "nothing"
-        return writable(f"From {takes}; to {gives}.").replace("\\", r"\\").replace('"', r"\"")
+
+def taken(node: Node, name: str, dtype: str, helper: Callable[[str], str]) -> str:
+    """An argument as an array of the type that a function declares, whose dtype is given as text. `helper` gives the
+    names of functions that are copied into the module."""
+    type_ = declared(node)
+    known = tuple(dim if isinstance(dim, int) else None for dim in type_.shape)
+    checked = f"{helper('argument')}({name}, {dtype}, {known}, {name!r})"
+    return checked if type_ is node.type else f"{helper('stored')}({checked})"
+
+
+def summary(given: Iterable[tuple[Node, str]], returns: Iterable[object]) -> str:
+    """One sentence about the arguments and results of a function, for its docstring."""
+    takes = ", ".join(f"{name}: {declared(node)}" for node, name in given) or "nothing"
+    gives = ", ".join(map(str, returns)) or "nothing"
+    return writable(f"From {takes}; to {gives}.").replace("\\", r"\\").replace('"', r"\"")
 
 
 def nested(tree: Tree | None, leaves: list[str]) -> str:

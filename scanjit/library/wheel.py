@@ -12,7 +12,7 @@ from typing import Any
 from scanjit import types
 from scanjit.errors import ArgumentError
 from scanjit.export.harvest import Harvest
-from scanjit.export.module import nested
+from scanjit.export.module import nested, summary, taken
 from scanjit.ir import declared
 from scanjit.library.dims import expression
 from scanjit.library.model import Array, Interface, LibraryModel, stored
@@ -144,8 +144,7 @@ def module(model: LibraryModel, file: str) -> str:
             for each, variable in face.state
         )
         variables = _VARIABLES.format(name=name, fields=fields)
-    takes = ", ".join(f"{each.name}: {declared(node)}" for each, node in zip(face.inputs, graph.inputs, strict=True))
-    gives = ", ".join(map(str, graph.returns))
+    names = [each.name for each in face.inputs]
     return _MODULE.format(
         call=face.call,
         name=name,
@@ -157,8 +156,8 @@ def module(model: LibraryModel, file: str) -> str:
         outputs=", ".join(f'("{each.name}", ctypes.c_void_p)' for each in face.given_back),
         state=", ".join(f'("{a.name}", ctypes.c_{_field(a)} * {max(v.stored.size, 1)})' for a, v in face.state),
         variables=variables,
-        arguments=", ".join(each.name for each in face.inputs),
-        summary=f"From {takes or 'nothing'}; to {gives or 'nothing'}.".replace("\\", "").replace('"', "'"),
+        arguments=", ".join(names),
+        summary=summary(zip(graph.inputs, names, strict=True), graph.returns),
         lines="\n".join(f"    {line}" for line in _lines(model, copied)),
     )
 
@@ -174,10 +173,7 @@ def _lines(model: LibraryModel, copied: Mapping[str, str]) -> list[str]:
     face, graph, name = model.interface, model.graph, model.interface.name
     lines: list[str] = []
     for each, node in zip(face.inputs, graph.inputs, strict=True):
-        taken = declared(node)
-        known = tuple(dim if isinstance(dim, int) else None for dim in taken.shape)
-        text = f"{copied['argument']}({each.name}, {taken.dtype.name!r}, {known}, {each.name!r})"
-        text = f"{copied['stored']}({text})" if taken is not node.type else text
+        text = taken(node, each.name, repr(declared(node).dtype.name), copied.__getitem__)
         lines.append(f"{each.name} = np.ascontiguousarray({text}){'' if node.ndim else '.reshape(())'}")
     known_sizes, found = _sizes(face, graph.inputs)
     lines += found
