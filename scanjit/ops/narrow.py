@@ -177,6 +177,10 @@ def _total(terms: Sequence[Array]) -> Array:
     return np.add.reduce(terms, dtype=terms[0].dtype)
 
 
+def _multiplied_apart(a: Array, b: Array, pairs: Array) -> Array:
+    return np.add(*(x * y for x, y in zip((a, b), _numbers(pairs), strict=True)))
+
+
 def _multiplied_pairs(a: Array, b: Array) -> Array:
     return _total([x * y for x, y in zip(_numbers(a), _numbers(b), strict=True)])
 
@@ -255,7 +259,7 @@ MUL_APART = Elementwise(
     result="float32",
     takes="f",
     own_dtypes=True,
-    reference=lambda a, b, pairs: np.add(*(x * y for x, y in zip((a, b), _numbers(pairs), strict=True))),
+    reference=_multiplied_apart,
     samples=lambda rng, dtype: [((*_floats(rng, 2), _pair(*_floats(rng, 2))), {})],
     dtypes=("float32",),
     cost=4,
