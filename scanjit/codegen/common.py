@@ -18,7 +18,7 @@ from scanjit.schedule.threads.split import Piece
 from scanjit.types import Atom, Dimension
 
 OWN_WORDS = frozenset(
-    "begin block column columns copy end even first high left line low n piece ran row rows runs step stopped "
+    "begin block column columns copy end even first high left line low n piece ran row rows runs share step stopped "
     "tick".split()
 ) | {""}
 """What the variables begin with that a function has of its own."""
@@ -35,12 +35,14 @@ class StatementPlace:
     team : whether it is in a branch of what stands side by side. There, `thread` and `threads` count those of its team,
         and functions have two parameters more: the number of the thread among all, and where the team meets.
     counted : whether it is in a loop over time whose steps are counted, for who waits for the call.
+    repeated : whether it is in a loop: what is in memory may be written anew.
     """
 
     depth: int = 0
     rows: OwnRows | None = None
     team: bool = False
     counted: bool = False
+    repeated: bool = False
 
     @property
     def inside(self) -> StatementPlace:

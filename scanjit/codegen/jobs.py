@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import singledispatch
 
 from scanjit import types
@@ -95,12 +95,31 @@ class Jobs:
         """Note that a loop over time begins, how many steps it has, and whether it may end earlier."""
         self.draft.add(at, f"begin_loop(line, {self.common.number(steps)}, {int(early)})")
 
-    def meet(self, at: StatementPlace, everybody: bool = False) -> None:
+    def meet(self, at: StatementPlace, how: str = "barrier") -> None:
         """All threads (of a team) wait here for each other; in a step, those that share its rows. One that is alone
         waits for nobody."""
         if not self.draft.alone:
-            kept = self.sharing.step(replace(at, rows=None) if everybody else at)
-            self.draft.add(at, f"barrier({self._sync(at)}, {kept.thread}, {kept.threads}, line)")
+            kept = self.sharing.step(at)
+            self.draft.add(at, f"{how}({self._sync(at)}, {kept.thread}, {kept.threads}, line)")
+
+    @contextmanager
+    def first_thread(self, at: StatementPlace) -> Iterator[StatementPlace]:
+        """Where to write what the thread of the call computes, while the others wait. It tells how far it is."""
+        self.draft.add(at, f"if {self.sharing.step(at).thread} == 0:")
+        yield at.inside
+        self.meet(at, "wait_for_first")
+
+    @contextmanager
+    def shares(self, at: StatementPlace, many: str) -> Iterator[tuple[StatementPlace, str]]:
+        """Where to write what is divided into so many shares, and the variable that is the number of a share."""
+        if self.draft.alone:
+            yield at, "thread"
+            return
+        kept, share = self.sharing.step(at), self.draft.fresh("share")
+        operands = f"({self._sync(at)}, {kept.thread}, {kept.threads}, {many}, line)"
+        self.draft.add(at, f"{share} = first_share{operands}", f"while {share} >= 0:")
+        yield at.inside, share
+        self.draft.add(at.inside, f"{share} = next_share{operands}")
 
     def _sync(self, at: StatementPlace) -> str:
         return "sync" if at.team else self.common.address(SYNC, 0, at)
@@ -137,9 +156,8 @@ class Jobs:
         if self.draft.alone:
             self._call_for(sources, at, "0")
         elif told and tile.split is None:
-            self.draft.add(at, f"if {kept.thread} == 0:")
-            self._call_for(sources, at.inside, "0")
-            self.meet(at)
+            with self.first_thread(at) as inside:
+                self._call_for(sources, inside, "0")
         else:
             piece, shared, turns = self.draft.fresh("piece"), self.sharing.shared(tile, at), "0"
             if nest is not None:

@@ -72,6 +72,9 @@ class Variables:
 
     def own(self, tile: Tile, at: StatementPlace) -> tuple[str, str]:
         """The range of a nest's `own` loop that belongs to the rows of this thread."""
+        assert tile.own is not None
+        if at.rows is None:
+            return "0", self.common.number(tile.own.size)
         kept, each = self.step(at), self.common.number(tile.each)
         low, high = (name if each == "1" else f"{name}*{each}" for name in (kept.low, kept.high))
         return low, high

@@ -74,6 +74,8 @@ class StatementWriter:
                 self.jobs.write(statement, at)
             case Beside():
                 self._beside(statement, at)
+            case Blocks() if statement.own_rows is not None and not self.draft.whole:
+                self._apart(statement, at, whole=False)
             case Blocks():
                 self._blocks(statement, at)
             case If():
@@ -81,6 +83,8 @@ class StatementWriter:
             case TimeLoop() if not self.draft.whole and is_short(statement, self.common.program, self.common.nests):
                 self._apart(statement, at, whole=True)
             case TimeLoop() if not self.draft.alone and is_alone(statement):
+                self._apart(statement, at, whole=False)
+            case TimeLoop() if statement.own_rows is not None and not self.draft.whole:
                 self._apart(statement, at, whole=False)
             case TimeLoop():
                 self._loop(statement, at)
@@ -137,11 +141,10 @@ class StatementWriter:
         count = number((blocks.total + (blocks.size - 1)) // blocks.size)
         which = f"({count} - 1 - {block})" if blocks.backwards else block
         scan = None if at.counted else self._scan_of(blocks)
-        inside = replace(at.inside, rows=blocks.own_rows or at.rows)
+        inside, bounds = replace(at.inside, repeated=True), count
         if scan is not None:
             self.jobs.begin_loop(at, blocks.total)
-        bounds = count
-        if blocks.own_rows is not None:
+        if at.rows is not None and at.rows is blocks.own_rows:
             kept, copy = self.jobs.sharing.step(inside), self.common.counter(blocks.copy, "copy")
             bounds = f"{kept.low}, {kept.high}"
             self.draft.add(at, f"{copy} = min(thread, {kept.low})")  # 1 of 2 threads has the only block: it has copy 0
@@ -156,8 +159,6 @@ class StatementWriter:
         self.jobs.look(inside)
         if scan is not None:
             self.draft.add(at, "end_loop(line)")
-        if blocks.own_rows is not None:
-            self.jobs.meet(at, everybody=True)
         self.common.end([blocks.first, blocks.count])
 
     def _scan_of(self, blocks: Blocks) -> Statement | None:
@@ -172,34 +173,43 @@ class StatementWriter:
         runs = self.draft.fresh("runs")
         condition = self.common.address(choice.condition.buffer, choice.condition.offset, at)
         self.draft.add(at, f"{runs} = load_i64({condition})")
-        self.jobs.meet(at)  # nobody may write it anew before all have looked
+        if at.repeated:
+            self.jobs.meet(at)  # nobody may write it anew before all have looked
         self.draft.add(at, f"if {runs} != 0:")
         self.write(choice.then, at.inside)
         self.draft.add(at, "else:")
         self.write(choice.otherwise, at.inside)
 
-    def _apart(self, loop: TimeLoop, at: StatementPlace, whole: bool) -> None:
-        """Call a loop over time that is a function of its own: because the functions of its nests stand in its source,
-        or because one thread runs it alone."""
-        alone, place = is_alone(loop), replace(at, depth=0)
+    def _apart(self, loop: TimeLoop | Blocks, at: StatementPlace, whole: bool) -> None:
+        """Call a function that is a loop: one that has the functions of its nests in its source, one that a thread runs
+        alone, or one that each thread may run for its own rows. These rows are then its share of the loop: if it is
+        late, another thread runs the loop in its place."""
+        alone, place = is_alone(loop), replace(at, depth=0, rows=loop.own_rows or at.rows)
 
         def write(inner: StatementWriter) -> None:
             inner.draft.alone |= alone
-            if alone and whole:
+            if isinstance(loop, Blocks):
+                inner._blocks(loop, place)
+            elif alone and whole:
                 inner._on_stack(loop, place)
             else:
                 inner._loop(loop, place)
 
         name, table, counters = self._function("loop", [loop], at, write, whole=whole)
+        _, thread, *others = at.parameters
+        call = lambda thread: f"{name}({', '.join([table, thread, *others, *counters])})"
         if alone:
-            self.draft.add(at, f"if {self.jobs.sharing.step(at).thread} == 0:")
-        inner = at.inside if alone else at
-        self.draft.add(inner, f"{name}({', '.join([table, *at.parameters[1:], *counters])})")
-        if alone:
-            self.jobs.meet(at)
-        if loop.count is not None:
+            with self.jobs.first_thread(at) as inside:
+                self.draft.add(inside, call(thread))
+        elif loop.own_rows is not None:
+            with self.jobs.shares(at, f"{self.common.number(loop.own_rows.apart)}*threads") as (inside, share):
+                self.draft.add(inside, call(share))
+        else:
+            self.draft.add(at, call(thread))
+        if isinstance(loop, TimeLoop) and loop.count is not None:
             self.draft.add(at, f"{self.common.counter(loop.ran, 'ran')} = load_i64({self._ran_at(loop, at)})")
-            self.jobs.meet(at)  # nobody may run the loop again before all have looked
+            if at.repeated:
+                self.jobs.meet(at)  # nobody may run the loop again before all have looked
 
     def _ran_at(self, loop: TimeLoop, at: StatementPlace) -> str:
         """The address of the number of steps of a loop that ran."""
@@ -234,7 +244,7 @@ class StatementWriter:
     def _loop(self, loop: TimeLoop, at: StatementPlace, after: Sequence[str] = ()) -> None:
         """A loop over time; after each step, some lines."""
         step, number = self.common.counter(loop.step, "step"), self.common.number
-        inside = replace(at, counted=True)
+        inside = replace(at, counted=True, repeated=True)
         if not at.counted:
             self.jobs.begin_loop(at, loop.total, loop.count is not None)
             self.common.done[loop] = 0
@@ -252,12 +262,12 @@ class StatementWriter:
             self.jobs.look(inside.inside)
         if not at.counted:
             self.draft.add(at, "end_loop(line)")
-        if loop.count is not None:  # a late thread looks at `stop` until here: its memory may hold something else then
+        if loop.count is not None:
             ran = self.common.counter(loop.ran, "ran")
-            self.draft.add(at, f"store_i64({self._ran_at(loop, at)}, {ran})")
-            self.jobs.meet(at)
-        if loop.own_rows is not None:
-            self.jobs.meet(at, everybody=True)
+            with self.jobs.shares(at, "1") as (place, _):
+                self.draft.add(place, f"store_i64({self._ran_at(loop, at)}, {ran})")
+            if at.repeated:
+                self.jobs.meet(at)  # a late thread looks at `stop` until here: it may hold something else then
         self.common.end([loop.step, loop.row])
 
     def _count(self, loop: TimeLoop, step: Dimension, at: StatementPlace) -> None:
@@ -269,7 +279,7 @@ class StatementWriter:
         common, add = self.common, self.draft.add
         step, row = common.counter(loop.step, "step"), common.counter(loop.row, "row")
         add(at, f"{row} = {common.number(loop.total - 1)} - {step}" if loop.reverse else f"{row} = {step}")
-        self.write(loop.suite, replace(at, rows=loop.own_rows or at.rows))
+        self.write(loop.suite, at)
 
     def _ends(self, loop: TimeLoop, step: str, at: StatementPlace) -> None:
         """End the loop if its step says so."""
@@ -285,7 +295,7 @@ class StatementWriter:
         if loop.length == 0:
             self.draft.add(at, "pass")
             return
-        place = StatementPlace(rows=at.rows, team=at.team, counted=True)
+        place = StatementPlace(rows=at.rows, team=at.team, counted=True, repeated=True)
         write = lambda inner: inner._step(loop, place)
         name, table, counters = self._function("step", [loop], place, write, step)
 
@@ -317,22 +327,23 @@ class StatementWriter:
     # ---- side by side ------------------------------------------------------------------------------------------------
 
     def _beside(self, beside: Beside, at: StatementPlace) -> None:
-        """Loops side by side: a function for each, which all threads call, or those of its team."""
+        """Loops side by side: a function for each, which all threads call, or those of its team. What a thread does for
+        its team is its share of all: if it is late, another one does that in its place."""
         calls = [self._branch(branch, at) for branch in beside.branches]
         number, sync = self.common.number, self.common.address
         self.draft.add(at, f"if {number(beside.apart)} == 0 or threads == 1:")
         for call in calls:
             self.draft.add(at.inside, call("thread", "threads", sync(SYNC, 0, at)))
         self.draft.add(at, "else:")
-        for call, *numbers in zip(calls, beside.first, beside.many, beside.place, strict=True):
-            begin, count, place = map(number, numbers)
-            run = call(f"thread - {begin}", count, f"{sync(SYNC, 0, at)} + {place}*{8 * SYNC_WORDS}")
-            self.draft.add(at.inside, f"if {begin} <= thread < {begin} + {count}:", "    " + run)
-        self.jobs.meet(at.inside)
+        with self.jobs.shares(at.inside, "threads") as (inside, share):
+            for call, *numbers in zip(calls, beside.first, beside.many, beside.place, strict=True):
+                begin, count, place = map(number, numbers)
+                run = call(f"{share} - {begin}", count, f"{sync(SYNC, 0, at)} + {place}*{8 * SYNC_WORDS}")
+                self.draft.add(inside, f"if {begin} <= {share} < {begin} + {count}:", "    " + run)
 
     def _branch(self, branch: Statement, at: StatementPlace) -> Callable[[str, str, str], str]:
         """Write a function that runs a branch; returns how it is called by a thread of so many, that meet there."""
-        place = StatementPlace(team=True, counted=at.counted)
+        place = StatementPlace(team=True, counted=at.counted, repeated=at.repeated)
         name, table, counters = self._function("branch", [branch], place, lambda inner: inner.write([branch], place))
 
         def call(thread: str, threads: str, sync: str) -> str:

@@ -105,7 +105,7 @@ def is_short(loop: TimeLoop, program: Program, sources: NestSources) -> bool:
     return lines <= SHORT and work <= LITTLE
 
 
-def is_alone(loop: TimeLoop) -> bool:
+def is_alone(loop: TimeLoop | Blocks) -> bool:
     """Whether one thread runs all of a loop: threads share nothing of a step."""
     return not any(_is_shared(statement) for statement in loop.every())
 

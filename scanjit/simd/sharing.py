@@ -3,6 +3,8 @@
 The address of the *line* of a thread (see `runtime.native_text`) is an operand of each of them.
 """
 
+from collections.abc import Sequence
+
 from llvmlite import ir
 
 from .llvm_lanes import I32, I64, TargetModule, call, internal, phi
@@ -120,7 +122,51 @@ def barrier(builder: ir.IRBuilder, *operands: ir.Value) -> None:
         builder.call(_share_function(builder.module), [address, thread, threads, line, _MEET])
 
 
-_BEGIN, _NEXT, _MEET = (I64(number) for number in range(3))
+def first_share(builder: ir.IRBuilder, *operands: ir.Value) -> ir.Value:
+    """Begin what is divided into shares, each of which is computed as a whole: the number of the share that this thread
+    computes first; -1 if there is none.
+
+    The operands are the address of a place (see `_share_function`), the number of this thread, how many threads there
+    are, how many shares (none: each thread is to do its part, and takes over nobody's), and a line."""
+    return _whole_share(builder, operands, _BEGIN, operands[1])
+
+
+def next_share(builder: ir.IRBuilder, *operands: ir.Value) -> ir.Value:
+    """After a share, with the same operands: the number of one that a late thread has not begun. -1 once all shares are
+    computed."""
+    return _whole_share(builder, operands, _NEXT, I64(-1))
+
+
+def _whole_share(
+    builder: ir.IRBuilder, operands: Sequence[ir.Value], what: ir.Constant, otherwise: ir.Value
+) -> ir.Value:
+    """A share of several threads, or `otherwise`."""
+    place, thread, threads, shares, line = operands
+    if builder.module.target.alone:
+        return otherwise
+    several = builder.and_(builder.icmp_signed(">", threads, I64(1)), builder.icmp_signed(">", shares, I64(0)))
+    before = builder.block
+    with builder.if_then(several):
+        share = builder.call(_share_function(builder.module), [place, thread, shares, line, what])
+        after = builder.block
+    found = builder.phi(I64)
+    found.add_incoming(otherwise, before)
+    found.add_incoming(share, after)
+    return found
+
+
+def wait_for_first(builder: ir.IRBuilder, *operands: ir.Value) -> None:
+    """Wait until thread 0 has come here, or this thread is interrupted; thread 0 waits for nobody. The operands are
+    those of `barrier`."""
+    place, thread, threads, line = operands
+    if builder.module.target.alone:
+        return
+    with builder.if_then(builder.icmp_signed(">", threads, I64(1))):
+        what = builder.select(builder.icmp_signed("==", thread, I64(0)), _MEET, _WAIT)
+        builder.call(_share_function(builder.module), [place, thread, I64(1), line, what])
+
+
+_BEGIN, _WAIT, _NEXT, _MEET = (I64(number) for number in range(4))
 
 
 class _Line:
@@ -224,9 +270,10 @@ def _share_function(module: TargetModule) -> ir.Function:
     """Counting, taking and waiting: which share of a work a thread is to compute.
 
     Each share of a work has a number. The operands are the address of a place, the number of this thread, how many
-    shares there are, a line, and what this thread does: it begins a work, goes on after it computed a share, or meets
-    the others. The result is the number of the share that it is to compute: its own, if nobody has begun that. Else -1
-    once all shares are computed; before that, a share which another thread has not begun, if it is late.
+    shares there are, a line, and what this thread does: it begins a work, waits for one, goes on after it computed a
+    share, or meets the others. The result is the number of the share that it is to compute: its own, if nobody has
+    begun that. Else -1 once all shares are computed; before that, a share which another thread has not begun, if it is
+    late, and this thread begins or goes on.
 
     At the address is a count of the shares that are computed, in all works so far. A second cache line has two words:
     the thread that computes the last share of a work writes the count into the first; the second says how many threads
@@ -250,7 +297,7 @@ def _share_function(module: TargetModule) -> ir.Function:
     base, met = load_i64(b, base_word), b.add(line, _MET)
     target, now = b.add(base, shares), clock(b)
     latest = b.add(now, b.sub(now, load_i64(b, met)))
-    b.cbranch(b.icmp_signed("==", what, _BEGIN), begin, count)
+    b.cbranch(b.icmp_signed("<=", what, _WAIT), begin, count)
     b.position_at_end(begin)
     b.cbranch(b.icmp_signed("<", thread, shares), own, wait)
     b.position_at_end(own)
@@ -287,7 +334,7 @@ def _share_function(module: TargetModule) -> ir.Function:
 
     b.position_at_end(help_)
     told = interrupted(b, line)
-    helping = b.icmp_signed("!=", what, _MEET)
+    helping = b.or_(b.icmp_signed("==", what, _BEGIN), b.icmp_signed("==", what, _NEXT))
     before_other = b.block
     b.cbranch(told, leave, other)
     b.position_at_end(other)

@@ -126,8 +126,8 @@ def test_threads_in_turns(step: Step, gradient: bool, batch: Any, shared: bool, 
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("nested", [False, True])
 def test_threads_at_different_steps_of_a_loop_that_ends_early(shared: bool, nested: bool) -> None:
-    """Threads meet after the loop, not in its steps: a late one finds out by itself which step was the last. In a loop
-    of such loops, memory that it looks at has had other values meanwhile."""
+    """Threads do not meet in steps: a late one finds out by itself which step was the last. In a loop of such loops,
+    they meet after each: memory that it looks at would have other values later."""
 
     def grow(g: sj.Tensor) -> tuple[sj.Tensor, sj.Tensor]:
         new = g @ (1.5 * np.eye(H)) + 0.1
@@ -150,7 +150,7 @@ def test_threads_at_different_steps_of_a_loop_that_ends_early(shared: bool, nest
     meetings = [line for line in f.source.splitlines() if "barrier(" in line]
     loops = [line for line in f.source.splitlines() if "for step" in line]
     inside = len(loops[-1]) - len(loops[-1].lstrip())
-    assert [len(line) - len(line.lstrip()) for line in meetings] == [inside]
+    assert [len(line) - len(line.lstrip()) for line in meetings] == [inside] * nested
 
 
 @pytest.mark.parametrize("batch", [1, 2, 9])

@@ -215,6 +215,13 @@ class _Turns:
             place.waiting.clear()
         return self._others(place, thread, shares if help_others else 0, shares)
 
+    def wait_for_first(self, address: int, thread: int, threads: int) -> None:
+        """Where all threads wait for the first."""
+        if thread == 0:
+            self.next(address, thread, threads, 1, help_others=False)
+        elif threads > 1:
+            self._others(self._place(address), thread, 0, 1)
+
     def _others(self, place: _Place, thread: int, helped: int, shares: int | None = None) -> int:
         shares = helped if shares is None else shares
         if place.computed < place.base[thread] + shares:
@@ -268,7 +275,9 @@ def _in_turns(patch: pytest.MonkeyPatch, count: int) -> None:
     first = lambda address, thread, threads, shares, line: turns[-1].first(address, thread, threads, shares)
     following = lambda address, thread, threads, shares, line: turns[-1].next(address, thread, threads, shares)
     barrier = lambda address, thread, threads, line: turns[-1].next(address, thread, threads, threads, False)
-    for name, each in (("_first_share", first), ("_next_share", following), ("_barrier", barrier)):
+    wait = lambda address, thread, threads, line: turns[-1].wait_for_first(address, thread, threads)
+    patched = {"_first_share": first, "_next_share": following, "_barrier": barrier, "_wait_for_first": wait}
+    for name, each in patched.items():
         patch.setattr(emulate, name, each)
     patch.setattr(processors, "count", lambda: count)
 

@@ -6,16 +6,17 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from scanjit.schedule.nests import Beside, Blocks, Buffer, Lifetime, Program, Statement
+from scanjit.schedule.nests import Beside, Blocks, Buffer, Job, Lifetime, Program, Statement
 from scanjit.types import Dimension
 
 
 def find_lifetimes(program: Program) -> Program:
     """The program with the lifetimes of its temporaries. What a loop uses, and a statement outside of it too, is in use
-    through the whole loop; buffers that keep what is in them between calls are always in use."""
+    through the whole loop; buffers that keep what is in them between calls are always in use. What says how a branch or
+    a loop goes on that runs once is in use to the end: a thread that is late looks at it when others have gone on."""
     walk = _Walk()
     walk.visit(program.suite)
-    first, last = walk.first, walk.last
+    first, last = walk.first, walk.last | dict.fromkeys(walk.steering & walk.first.keys(), sys.maxsize)
     for begin, end in walk.loops:  # used inside a loop, and again after it: it must survive the other steps
         for buffer in first:
             if begin <= first[buffer] <= end < last[buffer]:
@@ -41,23 +42,28 @@ class _Walk:
         self.copies: dict[Buffer, Dimension] = {}
         self.loops: list[tuple[int, int]] = []
         """The first and the last moment of each loop."""
+        self.steering: set[Buffer] = set()
+        """What says how a branch or a loop goes on that runs once."""
         self._inside: list[tuple[Dimension, int]] = []
         """The branches around what is visited."""
         self._moment = 0
 
-    def visit(self, suite: Sequence[Statement]) -> None:
+    def visit(self, suite: Sequence[Statement], repeated: bool = False) -> None:
         """Walk over some statements, and over those in them."""
         for statement in suite:
             begin, known = self._moment, set(self.first)
             for buffer, _, _ in statement.refs():
                 self._touch(buffer, begin)
+                if not isinstance(statement, Job) and not repeated:
+                    self.steering.add(buffer)
+            again = repeated or statement.repeats
             for branch, inner in enumerate(statement.suites):
                 if isinstance(statement, Beside):
                     self._inside.append((statement.apart, branch))
-                    self.visit(inner)
+                    self.visit(inner, again)
                     self._inside.pop()
                 else:
-                    self.visit(inner)
+                    self.visit(inner, again)
             if isinstance(statement, Blocks) and statement.own_rows is not None:
                 self.copies.update(dict.fromkeys(statement.private, statement.own_rows.copies))
             if statement.repeats:
