@@ -14,6 +14,7 @@ from scanjit.schedule.cost import rates
 from scanjit.schedule.cost.statements import Cost
 from scanjit.schedule.memory.addresses import assign
 from scanjit.schedule.nests import Beside
+from scanjit.schedule.nests.steps import OwnRows
 from scanjit.schedule.threads import sharing
 from scanjit.schedule.threads.teams import MOST_TEAMS, Assignment, Team, teams_for
 from scanjit.schedule.threads.times import Work
@@ -248,6 +249,17 @@ def test_more_threads_than_loops():
     assert teams == [Team(0, 3), Team(3, 1)]
     teams, _ = teams_for([cost(1e3), cost(1e3)], 4)
     assert teams == [Team(0, 1), Team(1, 1)]  # so little a step that meeting would cost more
+
+
+def test_threads_with_rows_of_their_own_meet_once():
+    """Twice as many steps take twice as long, with each thread's share of the rows, but for that meeting."""
+    rows = OwnRows(64, 4, 0)
+
+    def times(runs):
+        return Work([Cost("float32", runs, 1e5, 0.0, 64, rows)], types.Numbers({}), 2**20).times(rows, 2)
+
+    assert times(100) == (100 * (1e5 / 2 + rates.MEETING), 100 * 1e5 / 2 + rates.MEETING)
+    assert times(200) == (200 * (1e5 / 2 + rates.MEETING), 200 * 1e5 / 2 + rates.MEETING)
 
 
 def test_a_profile_counts_the_threads_of_each_branch(always_apart, monkeypatch):

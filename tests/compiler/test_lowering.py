@@ -122,3 +122,10 @@ def test_a_reshape_of_what_is_contiguous_copies_nothing() -> None:
     x = sj.tensor((6, 4), name="x")
     assert len(lowered([x], [sj.exp(x).reshape((3, 8)) @ np.ones((8, 2))]).items) == 2
     assert len(lowered([x], [x.T.reshape((3, 8)) @ np.ones((8, 2))]).items) == 2
+
+
+def test_what_is_summed_is_computed_once_for_each_term() -> None:
+    """A term is added where a plain function stores it, and what is found is stored."""
+    x = sj.tensor((8, 16), name="x")
+    (plain,), (summed,) = (nests_of(lowered([x], [y])) for y in (sj.exp(x), sj.exp(x).sum(1)))
+    assert summed.operations == plain.operations + 8

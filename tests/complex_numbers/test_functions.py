@@ -51,6 +51,7 @@ SHAPED: dict[str, Callable[[Any, Any], Any]] = {
     "gather": lambda a, b: a[np.array([1, 0]), np.array([2, 2])],
     "mixed": lambda a, b: 2 * a + b / 3 - 1j * a * b.real + (1 - 2j),
     "from the left": lambda a, b: 1j / a + (2 - a) ** 2 + 2.0**a,
+    "by imaginary numbers": lambda a, b: a / (1j * b.real) + b.real / (2j * a.imag),
     "tril": lambda a, b: np.tril(a),
     "pad": lambda a, b: np.pad(a, 1),
     "repeat": lambda a, b: np.repeat(a, 2, axis=0),
