@@ -26,6 +26,7 @@ MODULES = (
         "special",
         "byhand",
         "machines",
+        "processes",
     ),
 )
 
