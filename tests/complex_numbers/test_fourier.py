@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from scanjit.ir import COMPLEX
 from tests.complex_numbers.support import sampled, slope
 
 LENGTHS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 16, 24, 27, 30, 49, 64, 67, 77, 97, 121, 134, 210, 256, 262]
@@ -112,6 +113,20 @@ def test_lengths_that_are_found_when_a_function_runs(mode: str) -> None:
         expected += [np.fft.irfft(a), np.fft.irfft(a, n), np.fft.fft(b, 3), np.fft.ifft(a, 7), np.fft.fft(a, axis=0)]
         for found, wanted in zip(f(a, b), expected, strict=True):
             np.testing.assert_allclose(found, wanted, 1e-10, 1e-10)
+
+
+@pytest.mark.parametrize("mode", ["reference", "emulate"])
+def test_both_parts_may_lie_anywhere_in_one_array(mode: str) -> None:
+    """Pairs without gaps are read where they are; others are copied."""
+    x, values = sj.tensor((3, 60, 2)), np.random.default_rng(0).normal(size=(3, 60, 2))
+
+    def pairs(x: Any) -> list[tuple[Any, Any]]:
+        a, b = x[..., 0], x[..., 1]
+        return [(a, b), (b, a), (a, a), (a[1:], b[:-1]), (a[:, ::-1], b[:, ::-1]), (x[0], x[1])]
+
+    f = sj.function([x], [sj.fft(COMPLEX(*pair)) for pair in pairs(x)], mode=mode)
+    for found, (real, imaginary) in zip(f(values), pairs(values), strict=True):
+        np.testing.assert_allclose(found, np.fft.fft(real + 1j * imaginary), 1e-12, 1e-12)
 
 
 @pytest.mark.parametrize("dtype, close", [("complex128", 1e-10), ("complex64", 1e-4)])
