@@ -266,10 +266,18 @@ def _quads(node: Node, label: int) -> Node:
     """A product of integers, with quads along a label. 128 is added to the left ones, and what that adds to the sums is
     subtracted again."""
     (a, b), left, right, out = node.operands, *(node.params[name] for name in ("left", "right", "out"))
-    quads = packs(a, left.index(label), QUAD_UINT8), packs(b, right.index(label), QUAD_INT8)
+    quads = [
+        packs(_given(x), labels.index(label), pack)
+        for x, labels, pack in ((a, left, QUAD_UINT8), (b, right, QUAD_INT8))
+    ]
     summed = tuple(axis for axis, own in enumerate(right) if own not in out)
     more = _spread(cast(SUM(b, axes=summed), "int32") * constant(OFFSET, "int32"), _kept(right, out), out)
     return cast(CONTRACT_QUADS(*quads, **node.params) - more, "float32")
+
+
+def _given(x: Node) -> Node:
+    """What was rounded to integers: quads round it themselves."""
+    return x.operands[0] if x.op is ROUND_INT8 else x
 
 
 _PACKED: dict[object, tuple[str, Callable[[Node, int], Node], Elementwise]] = {

@@ -335,14 +335,29 @@ class LlvmLanes(Lanes):
         if kind.floating:
             return self._new((b.sitofp if source.signed else b.uitofp)(self.value, target), kind)
         if source.floating:
-            middle = integer_of(max(kind.bits, 32))
-            name = f"llvm.fptosi.sat.{overload_suffix(middle, self.lanes)}.{overload_suffix(source, self.lanes)}"
-            whole = self._new(call(b, name, vector_type(middle, self.lanes), [self.value]), middle)
-            return whole.cast(kind)
+            return self._truncated(integer_of(max(kind.bits, 32))).cast(kind)
         if source.bits == kind.bits:
             return self._new(self.value, kind)
         emit = b.trunc if kind.bits < source.bits else b.sext if source.signed else b.zext
         return self._new(emit(self.value, target), kind)
+
+    def _truncated(self, kind: Kind) -> LlvmLanes:
+        """Integers with a sign: NaN becomes 0, and what is beyond their range the integer next to it. Processors of the
+        family x86-64 have no instruction for that. For vectors, LLVM writes code for one lane after the other there."""
+        b, wanted = self.builder, vector_type(kind, self.lanes)
+        if self.lanes == 1 or not self._target.is_x86:
+            name = f"llvm.fptosi.sat.{overload_suffix(kind, self.lanes)}.{overload_suffix(self.kind, self.lanes)}"
+            return self._new(call(b, name, wanted, [self.value]), kind)
+        beyond = 2.0 ** (kind.bits - 1)
+        largest = float(min(np.nextafter(self.kind.dtype.type(beyond), self.kind.dtype.type(0)), beyond - 1))
+        low, high, none = (constant(self.kind, self.lanes, x) for x in (-beyond, largest, 0.0))
+        number = b.select(b.fcmp_ordered("==", self.value, self.value), self.value, none)
+        held = b.select(b.fcmp_ordered(">", number, low), number, low)
+        whole = b.fptosi(b.select(b.fcmp_ordered("<", held, high), held, high), wanted)
+        if largest == beyond - 1:
+            return self._new(whole, kind)
+        over = b.fcmp_ordered(">=", number, constant(self.kind, self.lanes, beyond))
+        return self._new(b.select(over, constant(kind, self.lanes, 2 ** (kind.bits - 1) - 1), whole), kind)
 
     def bitcast(self, kind: Kind) -> LlvmLanes:
         return self._new(self.builder.bitcast(self.value, vector_type(kind, self.lanes)), kind)

@@ -99,21 +99,25 @@ def gather(
     return _finish(builder, call(builder, name, vector_type(stored, lanes), operands), kind, lanes)
 
 
-def load_every_second(builder: ir.IRBuilder, kind: Kind, lanes: int, address: ir.Value, mask: ir.Value) -> LlvmLanes:
-    """Every second element where the mask is set, else 0. Where a processor masks parts of loads, two loads and a
-    shuffle are several times as fast as a gather."""
+def load_every(
+    step: int, builder: ir.IRBuilder, kind: Kind, lanes: int, address: ir.Value, mask: ir.Value
+) -> LlvmLanes:
+    """Every second or fourth element where the mask is set, else 0. Where a processor masks parts of loads, some loads
+    and shuffles are several times as fast as a gather."""
     stored, target = _stored(kind), builder.module.target
     if lanes == 1 or stored.bits < 32 or not (target.is_x86 and target.has("avx2")):
-        offsets = strided_offsets(builder, lanes, I64(2 * stored.size))
+        offsets = strided_offsets(builder, lanes, I64(step * stored.size))
         return gather(builder, kind, lanes, address, offsets, mask)
-    halves, off = [], ir.Constant(mask.type, None)
-    for half in range(2):
-        chosen = [half * lanes // 2 + k // 2 if k % 2 == 0 else lanes for k in range(lanes)]
-        place = builder.add(address, I64(half * lanes * stored.size))
-        halves.append(
-            load_masked(builder, stored, lanes, place, builder.shuffle_vector(mask, off, indices(chosen))).value
-        )
-    return _finish(builder, builder.shuffle_vector(*halves, indices(range(0, 2 * lanes, 2))), kind, lanes)
+    parts, off = [], ir.Constant(mask.type, None)
+    for first in range(0, step * lanes, lanes):  # the elements from here on: the first of each `step` is wanted
+        chosen = [k // step if k % step == 0 else lanes for k in range(first, first + lanes)]
+        place = builder.add(address, I64(first * stored.size))
+        wanted = builder.shuffle_vector(mask, off, indices(chosen))
+        parts.append(load_masked(builder, stored, lanes, place, wanted).value)
+    evens = indices(range(0, 2 * lanes, 2))
+    while len(parts) > 1:
+        parts = [builder.shuffle_vector(*pair, evens) for pair in zip(parts[::2], parts[1::2], strict=True)]
+    return _finish(builder, parts[0], kind, lanes)
 
 
 def store(builder: ir.IRBuilder, address: ir.Value, value: LlvmLanes) -> None:

@@ -10,8 +10,6 @@ Four integers of 8 bits fit into an int32 too. Processors with VNNI (Arm's: with
 quads, one without a sign and one with, to an int32. These sums are exact, and wrap as all integers do.
 """
 
-from collections.abc import Sequence
-
 from scanjit.kinds import KINDS
 
 from .arith import maximum, minimum
@@ -40,19 +38,15 @@ def round_i8(x: Lanes) -> Lanes:
 
 def quad_i8(*numbers: Lanes) -> Lanes:
     """Four numbers, each rounded to an integer from -128 to 127, in an int32; a NaN counts as 0."""
-    return _quad([round_i8(x).cast(I32) for x in numbers])
-
-
-def quad_u8(*numbers: Lanes) -> Lanes:
-    """As `quad_i8`, with 128 added to each integer."""
-    return _quad([round_i8(x).cast(I32) + 128 for x in numbers])
-
-
-def _quad(integers: Sequence[Lanes]) -> Lanes:
-    first, *rest = [(x & 0xFF) << (8 * k) for k, x in enumerate(integers)]
+    first, *rest = [(round_i8(x).cast(I32) & 0xFF) << (8 * k) for k, x in enumerate(numbers)]
     for x in rest:
         first = first | x
     return first
+
+
+def quad_u8(*numbers: Lanes) -> Lanes:
+    """As `quad_i8`, with 128 added to each integer: their first bits change."""
+    return quad_i8(*numbers) ^ -0x7F7F7F80
 
 
 def dot_bf16(total: Lanes, left: Lanes, right: Lanes) -> Lanes:

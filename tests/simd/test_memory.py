@@ -18,7 +18,8 @@ def test_loads_and_stores(kind: str, most: int) -> None:
     lanes = min(NATIVE[kind], most)
     suffix = f"{kind}x{lanes}"
     imports = [
-        f"{name}_{suffix}" for name in "load load_masked broadcast load_strided load_every_second gather".split()
+        f"{name}_{suffix}"
+        for name in "load load_masked broadcast load_strided load_every_second load_every_fourth gather".split()
     ]
     imports += [f"head_x{lanes}", f"load_i64x{lanes}", *"store store_masked store_strided scatter".split()]
     step = lanes * size
@@ -36,13 +37,14 @@ def test_loads_and_stores(kind: str, most: int) -> None:
         f"store_strided(y + {7 * step}, {2 * size}, v, m)",
         f"scatter(y + {9 * step}, o, v, m)",
         f"store(y + {13 * step}, load_every_second_{suffix}(x + {size}, m))",
+        f"store(y + {14 * step}, load_every_fourth_{suffix}(x, m))",
     ]
     source = source_of(imports, ["x", "y", "offsets", "count"], body)
     x = rng.integers(0, 2, 4 * lanes).astype(bool) if kind == "bool" else rng.integers(1, 99, 4 * lanes).astype(dtype)
     index = rng.integers(0, 3, lanes)  # places repeat: the last lane wins
     for count in sorted({0, 1, lanes - 1, lanes}):
         on = np.arange(lanes) < count
-        expected = np.zeros((14, lanes), dtype)
+        expected = np.zeros((15, lanes), dtype)
         expected[0] = x[1 : lanes + 1]
         expected[1] = np.where(on, x[:lanes], 0)
         expected[2] = x[1]
@@ -54,10 +56,11 @@ def test_loads_and_stores(kind: str, most: int) -> None:
         for lane in range(count):
             expected[9:].reshape(-1)[index[lane]] = x[lane]
         expected[13] = np.where(on, x[1 : 2 * lanes + 1 : 2], 0)
+        expected[14] = np.where(on, x[::4], 0)
         for run in (run_compiled, run_emulated):
             if run is run_compiled and 1 < count < lanes:
                 continue  # a compile each
-            y = np.zeros((14, lanes), dtype)
+            y = np.zeros((15, lanes), dtype)
             run(source, [x, y, index * size, count])
             np.testing.assert_array_equal(y, expected)
 

@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+import scanjit as sj
 from scanjit.kinds import KINDS
+from scanjit.runtime import host
 
 from .support import FLOATS, INTEGERS, NATIVE, SIGNED, run_compiled, run_emulated, same, source_of, special_values
 
@@ -258,3 +260,33 @@ def test_unknown_names() -> None:
         with pytest.raises((AttributeError, ValueError)):
             getattr(simd, name)
     assert simd.tanh is simd.tanh and simd.load_f32x4 is simd.load_f32x4
+
+
+@pytest.mark.parametrize("kind", ["i32", "i64"])
+@pytest.mark.parametrize("source", ["f32", "f64"])
+def test_floats_next_to_the_ends_of_integers(source: str, kind: str) -> None:
+    """What is beyond an end becomes the end, in vectors as in single lanes, and in the emulation."""
+    dtype, limits = KINDS[source].dtype.type, np.iinfo(KINDS[kind].dtype)
+    ends = np.array([limits.min, limits.max, -1, 0], dtype)
+    near = np.concatenate([np.nextafter(ends, dtype(to)) for to in (-np.inf, np.inf)])
+    x = np.concatenate([ends, near, 2 * ends, ends / 2, np.array([np.nan, np.inf, -np.inf, 2.5, -2.5], dtype)])
+    x = np.concatenate([x, np.zeros(-len(x) % 16, dtype)])
+    wanted = np.array([0 if v != v else int(np.clip(v, -(2.0**64), 2.0**64)) for v in x.tolist()], object)
+    wanted = np.clip(wanted, limits.min, limits.max).astype(KINDS[kind].dtype)
+    step, into = KINDS[source].size, KINDS[kind].size
+    for lanes in (1, 4, 8, 16):
+        names = [f"load_{source}x{lanes}", f"cast_{kind}x{lanes}", "store"]
+        body = [f"for i in range(0, {len(x)}, {lanes}):"]
+        body += [f"    store(y + i * {into}, cast_{kind}x{lanes}(load_{source}x{lanes}(x + i * {step})))"]
+        for run in (run_compiled, run_emulated):
+            y = np.zeros(len(x), KINDS[kind].dtype)
+            run(source_of(names, ["x", "y"], body), [x, y])
+            np.testing.assert_array_equal(y, wanted)
+
+
+@pytest.mark.skipif(not host.target().is_x86, reason="other processors have instructions for it")
+def test_integers_are_made_of_whole_vectors_of_floats() -> None:
+    """LLVM computed one lane after the other, which took 15 times as long."""
+    x = sj.tensor((64,), "float32", "x")
+    text = sj.function([x], x.astype("int32")).inspect_asm()
+    assert "cvttps2dq" in text and "cvttss2si" not in text
