@@ -353,10 +353,17 @@ def step_function(
     >>> step(9.0, state)[0]
     {'average': array(6.), 'largest': array(9.)}
     """
-    if isinstance(function, CompiledFunction):
-        graph = function.graph
+    given: object = function  # of any type, if a user is wrong
+    if isinstance(given, CompiledFunction):
+        graph = given.graph
+    elif isinstance(given, tuple) and len(given) == 2:
+        graph = graph_of(*given, None, None)
     else:
-        graph = graph_of(*function, None, None)
+        raise errors.ArgumentError(
+            "step_function takes a compiled function, or inputs and outputs in a tuple",
+            got=repr(function),
+            fix="sj.step_function((inputs, outputs))",
+        )
     chosen = mode or (function.mode if isinstance(function, CompiledFunction) else "numba")
     check_mode(chosen)
     name = name or (function.name if isinstance(function, CompiledFunction) else "step")

@@ -90,6 +90,22 @@ def test_loops_without_steps():
     assert [y.shape for y in f(X[:0])] == [(0, 2, 4), (0, 2, 3), (2, 4)]
 
 
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_slices_in_steps(count):
+    """Whose ends depend on sizes, and may be where they start."""
+    rows, at = sj.matrix("rows"), sj.lvector("at")
+    steps = [
+        lambda row: sj.concatenate([row, row[:2]])[1:],
+        lambda row: sj.concatenate([row, row[:2]])[: at[0]],
+        lambda row: sj.concatenate([row, row])[: at[0]][1:],
+        lambda row: row[2:][:3],
+        lambda row: row[1::2],
+        lambda row: row[at[0] : at[1]],
+    ]
+    found = [sj.scan(step, sequences=rows) for step in steps]
+    check([rows, at], found, [np.random.default_rng(0).normal(size=(3, count)), np.array([1, 3])])
+
+
 def test_gradients():
     h = recurrence()
     check([x], sj.grad((h * h).sum(), [w, r, x]), [X], tolerance=1e-4)

@@ -276,6 +276,8 @@ def test_wrong_arguments():
     x, y = sj.tensor(("T", 2), name="x"), sj.tensor((5, 2), name="y")
     with pytest.raises(sj.ArgumentError, match="fixed size"):
         sj.step_function(([y], y))
+    with pytest.raises(sj.ArgumentError, match="a compiled function, or inputs and outputs in a tuple"):
+        sj.step_function(sj.cumsum(x, axis=0))
     with pytest.raises(sj.ArgumentError, match="no axis that is time"):
         sj.step_function(([x], x), time={"x": 2})
     with pytest.raises(sj.ArgumentError, match="no such input"):

@@ -53,7 +53,7 @@ def _end(w: Writer, start: Dimension, length: Dimension, step: Dimension) -> str
     """The end of a window. It is never negative: ONNX would count from the end of the axis."""
     end = start + step * length
     some = not_negative(length - 1)
-    if some and not_negative(end):
+    if not_negative(end) and (some or (isinstance(step, int) and step > 0)):
         return w.as_vector(end)
     if some and isinstance(end, int):
         return w.ints(_FAR)
