@@ -3,8 +3,10 @@ programs. Each is compiled when it is first run. PyTorch, JAX and PyTensor call 
 
 from __future__ import annotations
 
+import importlib
 import threading
-from collections.abc import Callable, Collection, Sequence
+from abc import ABC
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -163,6 +165,12 @@ class MadeProgram(NamedTuple):
         """Whether it takes or gives complex numbers."""
         return any(self.tree.stored()) or any(type_.kind.is_complex for type_ in self.types)
 
+    def returned(self, outputs: Iterable[Any], as_complex: Callable[[Any], Any]) -> Any:
+        """What the function returns, from the outputs of the program (behind them may be others). `as_complex` makes
+        complex numbers of pairs of floats."""
+        pairs = zip(self.tree.stored(), outputs, strict=False)
+        return self.tree.whole().unflatten([as_complex(x) if is_complex else x for is_complex, x in pairs])
+
 
 def made_of(f: CompiledFunction[Any], library: str) -> MadeProgram:
     """The program of a compiled function."""
@@ -242,6 +250,36 @@ class BridgedFunctions:
                     expected=node.type,
                     fix=fix(node),
                 )
+
+
+class ForeignFunction(ABC):
+    """The base of the functions of other libraries that are made of functions of ours."""
+
+    def __init__(self, f: Callable[..., Any], mode: Mode, library: str) -> None:
+        self._programs = BridgedFunctions(f, mode, library)
+        self.__name__ = self._programs.name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._programs.f, self._programs.mode)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__module__}: {self._programs.f!r}>"
+
+
+def imported(library: str, *names: str) -> Any:
+    """The first of some modules of a library, all of which are imported now."""
+    try:
+        module, *_ = [importlib.import_module(name) for name in names]
+    except ImportError as error:
+        raise ImportError(f"scanjit.{names[0]} needs {library}: pip install 'scanjit[{names[0]}]'") from error
+    return module
+
+
+def in_memory(values: Any, type_: Type, namespace: Any) -> Any:
+    """The values of an input as our programs take them: complex numbers as pairs of floats, which `namespace` makes."""
+    if not type_.kind.is_complex:
+        return values
+    return namespace.stack([namespace.real(values), namespace.imag(values)], axis=-1)
 
 
 def is_weak(value: Any) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors
-from scanjit.bridge import BridgedFunction, BridgedFunctions, Derivative, is_weak
+from scanjit.bridge import BridgedFunction, Derivative, ForeignFunction, imported, in_memory, is_weak
 from scanjit.ir import Node
 from scanjit.runtime.function_graph import Mode
 
@@ -65,7 +65,7 @@ def as_function(f: Callable[..., Any], mode: Mode = "numba") -> JaxFunction:
     return JaxFunction(f, mode)
 
 
-class JaxFunction:
+class JaxFunction(ForeignFunction):
     """A function of JAX's arrays, made by `as_function`.
 
     Parameters
@@ -81,11 +81,7 @@ class JaxFunction:
 
     def __init__(self, f: Callable[..., Any], mode: Mode = "numba") -> None:
         _primitive()
-        self._programs = BridgedFunctions(f, mode, "JAX")
-        self.__name__ = self._programs.name
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return JaxFunction, (self._programs.f, self._programs.mode)
+        super().__init__(f, mode, "JAX")
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         jnp, tree = _jax().numpy, _jax().tree_util
@@ -99,26 +95,10 @@ class JaxFunction:
             arrays = [jnp.asarray(leaf) for leaf in leaves]
             kinds = tuple((array.ndim, str(array.dtype)) for array in arrays)
             made = programs.traced(kinds, lambda symbols: tree.tree_unflatten(structure, symbols), structure)
-        arrays = [_stored(array, type_.kind.is_complex) for array, type_ in zip(arrays, made.types, strict=True)]
+        arrays = [in_memory(array, type_, jnp) for array, type_ in zip(arrays, made.types, strict=True)]
         programs.check(arrays, made, _wide)
-        outputs = zip(_bind(made.program, arrays), made.tree.stored(), strict=True)
-        return made.tree.whole().unflatten([_complex(x) if pairs else x for x, pairs in outputs])
-
-    def __repr__(self) -> str:
-        return f"<scanjit.jax: {self._programs.f!r}>"
-
-
-def _stored(array: Any, pairs: bool) -> Any:
-    """What our programs take for an array: pairs of floats for complex numbers. JAX knows the derivative of this."""
-    if not pairs:
-        return array
-    jnp = _jax().numpy
-    return jnp.stack([jnp.real(array), jnp.imag(array)], axis=-1)
-
-
-def _complex(pairs: Any) -> Any:
-    """Complex numbers of pairs."""
-    return _jax().lax.complex(pairs[..., 0], pairs[..., 1])
+        outputs = _bind(made.program, arrays)
+        return made.returned(outputs, lambda pairs: _jax().lax.complex(pairs[..., 0], pairs[..., 1]))
 
 
 def _wide(node: Node) -> str:
@@ -132,12 +112,7 @@ def _wide(node: Node) -> str:
 @functools.cache
 def _jax() -> Any:
     """JAX, which is imported when it is first needed."""
-    try:
-        import jax
-        import jax.extend.core
-    except ImportError as error:
-        raise ImportError("scanjit.jax needs JAX: pip install 'scanjit[jax]'") from error
-    return jax
+    return imported("JAX", "jax", "jax.extend.core")
 
 
 def _bind(program: BridgedFunction, arrays: Sequence[Any]) -> list[Any]:
@@ -196,10 +171,8 @@ def _primitive() -> Any:
         )
         return outputs, [given[i] if i in given else _zero(out) for i, out in enumerate(outputs)]
 
-    type_of = getattr(jax, "typeof", None) or jax.core.get_aval
-
     def _zero(value: Any) -> Any:
-        return ad.Zero(type_of(value).to_tangent_aval())
+        return ad.Zero(jax.typeof(value).to_tangent_aval())
 
     ad.primitive_jvps[primitive] = forward
 
@@ -240,14 +213,17 @@ def _primitive() -> Any:
 # ---- XLA's interface for foreign functions ---------------------------------------------------------------------------
 
 
+_HEAD: list[tuple[str, Any]] = [("size", ctypes.c_size_t), ("next", ctypes.c_void_p)]
+"""How most structures of this interface begin."""
+
+
 class _Version(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t), ("next", ctypes.c_void_p), ("major", ctypes.c_int), ("minor", ctypes.c_int)]
+    _fields_ = [*_HEAD, ("major", ctypes.c_int), ("minor", ctypes.c_int)]
 
 
 class _Api(ctypes.Structure):
     _fields_ = [
-        ("size", ctypes.c_size_t),
-        ("next", ctypes.c_void_p),
+        *_HEAD,
         ("version", _Version),
         ("internal", ctypes.c_void_p),
         ("new_error", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)),
@@ -269,8 +245,7 @@ class _Metadata(ctypes.Structure):
 
 class _Buffer(ctypes.Structure):
     _fields_ = [
-        ("size", ctypes.c_size_t),
-        ("next", ctypes.c_void_p),
+        *_HEAD,
         ("dtype", ctypes.c_int),
         ("data", ctypes.c_void_p),
         ("rank", ctypes.c_int64),
@@ -280,8 +255,7 @@ class _Buffer(ctypes.Structure):
 
 class _Buffers(ctypes.Structure):
     _fields_ = [
-        ("size", ctypes.c_size_t),
-        ("next", ctypes.c_void_p),
+        *_HEAD,
         ("count", ctypes.c_int64),
         ("types", ctypes.c_void_p),
         ("buffers", ctypes.POINTER(ctypes.POINTER(_Buffer))),
@@ -301,12 +275,7 @@ class _Frame(ctypes.Structure):
 
 
 class _NewError(ctypes.Structure):
-    _fields_ = [
-        ("size", ctypes.c_size_t),
-        ("next", ctypes.c_void_p),
-        ("message", ctypes.c_char_p),
-        ("code", ctypes.c_int),
-    ]
+    _fields_ = [*_HEAD, ("message", ctypes.c_char_p), ("code", ctypes.c_int)]
 
 
 _HANDLER = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_Frame))

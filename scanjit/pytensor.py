@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from scanjit import types
-from scanjit.bridge import BridgedFunction, BridgedFunctions, Derivative, is_weak
+from scanjit.bridge import BridgedFunction, Derivative, ForeignFunction, imported, in_memory, is_weak
 from scanjit.runtime.function_graph import Mode
 
 __all__ = ["PytensorFunction", "as_op"]
@@ -63,7 +63,7 @@ def as_op(f: Callable[..., Any], mode: Mode = "numba") -> PytensorFunction:
     return PytensorFunction(f, mode)
 
 
-class PytensorFunction:
+class PytensorFunction(ForeignFunction):
     """A function of PyTensor's variables, made by `as_op`.
 
     Parameters
@@ -79,14 +79,11 @@ class PytensorFunction:
 
     def __init__(self, f: Callable[..., Any], mode: Mode = "numba") -> None:
         _pytensor()
-        self._programs = BridgedFunctions(f, mode, "PyTensor")
-        self.__name__ = self._programs.name
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return PytensorFunction, (self._programs.f, self._programs.mode)
+        super().__init__(f, mode, "PyTensor")
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        variable = _pytensor().tensor.as_tensor_variable
+        pt = _pytensor().tensor
+        variable = pt.as_tensor_variable
         args, made = self._programs.by_position(args, named), self._programs.compiled
         if made is not None:
             pairs = zip(args, made.types, strict=True)
@@ -94,27 +91,10 @@ class PytensorFunction:
         else:
             given = list(map(variable, args))
             made = self._programs.traced(tuple((x.ndim, str(x.dtype)) for x in given))
-        given = [_stored(x, type_.kind.is_complex) for x, type_ in zip(given, made.types, strict=True)]
+        given = [in_memory(x, type_, pt) for x, type_ in zip(given, made.types, strict=True)]
         self._programs.check(given, made)
         keeping = made.program.keeping(_floats(made.program))
-        outputs = zip(_applied(keeping, given), made.tree.stored(), strict=False)  # behind them is what is kept
-        return made.tree.whole().unflatten([_complex(x) if pairs else x for x, pairs in outputs])
-
-    def __repr__(self) -> str:
-        return f"<scanjit.pytensor: {self._programs.f!r}>"
-
-
-def _stored(x: Any, pairs: bool) -> Any:
-    """What our programs take for a variable: pairs of floats for complex numbers."""
-    if not pairs:
-        return x
-    pt = _pytensor().tensor
-    return pt.stack([pt.real(x), pt.imag(x)], axis=-1)
-
-
-def _complex(pairs: Any) -> Any:
-    """Complex numbers of pairs."""
-    return _pytensor().tensor.complex(pairs[..., 0], pairs[..., 1])
+        return made.returned(_applied(keeping, given), lambda pairs: pt.complex(pairs[..., 0], pairs[..., 1]))
 
 
 def _floats(program: BridgedFunction) -> tuple[int, ...]:
@@ -124,12 +104,7 @@ def _floats(program: BridgedFunction) -> tuple[int, ...]:
 @functools.cache
 def _pytensor() -> Any:
     """PyTensor, which is imported when it is first needed."""
-    try:
-        import pytensor
-        import pytensor.tensor
-    except ImportError as error:
-        raise ImportError("scanjit.pytensor needs PyTensor: pip install 'scanjit[pytensor]'") from error
-    return pytensor
+    return imported("PyTensor", "pytensor", "pytensor.tensor")
 
 
 def _applied(program: BridgedFunction, variables: Sequence[Any]) -> list[Any]:

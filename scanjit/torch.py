@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors
-from scanjit.bridge import BridgedFunction, BridgedFunctions, is_weak
+from scanjit.bridge import BridgedFunction, ForeignFunction, imported, is_weak
 from scanjit.ir import Node
 from scanjit.runtime.function_graph import Mode
 from scanjit.types import Type
@@ -59,7 +59,7 @@ def as_function(f: Callable[..., Any], mode: Mode = "numba") -> TorchFunction:
     return TorchFunction(f, mode)
 
 
-class TorchFunction:
+class TorchFunction(ForeignFunction):
     """A function of tensors, made by `as_function`.
 
     Parameters
@@ -75,11 +75,7 @@ class TorchFunction:
 
     def __init__(self, f: Callable[..., Any], mode: Mode = "numba") -> None:
         _torch()
-        self._programs = BridgedFunctions(f, mode, "PyTorch")
-        self.__name__ = self._programs.name
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return TorchFunction, (self._programs.f, self._programs.mode)
+        super().__init__(f, mode, "PyTorch")
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         args, made = self._programs.by_position(args, named), self._programs.compiled
@@ -87,11 +83,7 @@ class TorchFunction:
             kinds = (_kind(value, f"argument {i} of {self.__name__}") for i, value in enumerate(args))
             made = self._programs.traced(tuple(kinds))
         slots = zip(args, made.program.inputs, made.types, strict=True)
-        outputs = zip(_called(made.program, [*starmap(_as_tensor, slots)]), made.tree.stored(), strict=True)
-        return made.tree.whole().unflatten([_torch().view_as_complex(x) if pairs else x for x, pairs in outputs])
-
-    def __repr__(self) -> str:
-        return f"<scanjit.torch: {self._programs.f!r}>"
+        return made.returned(_called(made.program, [*starmap(_as_tensor, slots)]), _torch().view_as_complex)
 
 
 # ---- tensors and arrays ----------------------------------------------------------------------------------------------
@@ -100,11 +92,7 @@ class TorchFunction:
 @functools.cache
 def _torch() -> Any:
     """PyTorch, which is imported when it is first needed."""
-    try:
-        import torch
-    except ImportError as error:
-        raise ImportError("scanjit.torch needs PyTorch: pip install 'scanjit[torch]'") from error
-    return torch
+    return imported("PyTorch", "torch")
 
 
 def _kind(value: Any, label: str) -> tuple[int, str]:

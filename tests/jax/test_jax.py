@@ -1,6 +1,6 @@
 """Compiled functions as functions of JAX's arrays: values, JAX's transformations and their compositions, errors."""
 
-import builtins
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -206,14 +206,7 @@ def test_errors() -> None:
 
 
 def test_without_jax_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *args: Any, **named: Any) -> Any:
-        if name.partition(".")[0] == "jax":
-            raise ImportError(name)
-        return real(name, *args, **named)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "jax", None)
     _jax.cache_clear()
     with pytest.raises(ImportError, match=r"pip install 'scanjit\[jax\]'"):
         _jax()

@@ -1,7 +1,7 @@
 """Compiled functions as functions of PyTensor's variables: values, derivatives, shapes, errors; and PyMC samples."""
 
-import builtins
 import pickle
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -151,14 +151,7 @@ def test_pymc_samples_a_garch_model() -> None:
 
 
 def test_without_pytensor_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *args: Any, **named: Any) -> Any:
-        if name.partition(".")[0] == "pytensor":
-            raise ImportError(name)
-        return real(name, *args, **named)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "pytensor", None)
     _pytensor.cache_clear()
     with pytest.raises(ImportError, match=r"pip install 'scanjit\[pytensor\]'"):
         _pytensor()

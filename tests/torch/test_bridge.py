@@ -1,6 +1,6 @@
 """Compiled functions as functions of PyTorch's tensors: values, memory, derivatives of two orders, errors."""
 
-import builtins
+import sys
 from typing import Any
 
 import numpy as np
@@ -279,15 +279,8 @@ def test_functions_that_cannot_be_bridged() -> None:
 
 def test_without_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The module is there; making a function says which extra is missing."""
-    real = builtins.__import__
-
-    def without(name: str, *args: Any, **named: Any) -> Any:
-        if name == "torch":
-            raise ImportError("no torch")
-        return real(name, *args, **named)
-
     _torch.cache_clear()
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ImportError, match=r"pip install 'scanjit\[torch\]'"):
         TorchFunction(lambda x: x)
     monkeypatch.undo()
