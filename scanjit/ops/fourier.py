@@ -13,9 +13,9 @@ from scanjit import errors, types
 from scanjit.ir import Node, Op
 from scanjit.ops.samples import FLOATS, sample
 from scanjit.ops.shape import window
-from scanjit.ops.stretch import all_over_batch, or_zeros
+from scanjit.ops.stretch import or_zeros
 from scanjit.ops.view import DIMSHUFFLE
-from scanjit.signatures import Array, DType, OpFunction, Parameter, Samples
+from scanjit.signatures import Array, DType, Parameter, Samples
 from scanjit.types import Type
 
 
@@ -99,20 +99,9 @@ def _inner(part: Node, half: int, factor: float) -> Node:
     return part * factors
 
 
-def _linear(op: OpFunction[Node]) -> OpFunction[Node | None]:
-    """The rule for forward derivatives of a linear op."""
-
-    def jvp(tangents: Sequence[Node | None], y: Node, *operands: Node, **params: Parameter) -> Node | None:
-        if all(t is None for t in tangents):
-            return None
-        return op(*(or_zeros(t, x) for t, x in zip(tangents, operands, strict=True)), **params)
-
-    return jvp
-
-
-def _batched(op: OpFunction[Node]) -> OpFunction[tuple[Node, bool]]:
-    """The rule for a batch of an op that transforms the last axis."""
-    return lambda args, batched, size, **params: (op(*all_over_batch(args, batched, size), **params), True)
+def _jvp(tangents: Sequence[Node | None], y: Node, *operands: Node, **params: Parameter) -> Node:
+    """The tangent of the result: all three ops are linear."""
+    return y.op(*(or_zeros(t, x) for t, x in zip(tangents, operands, strict=True)), **params)
 
 
 def _half_samples(rng: np.random.Generator, dtype: str) -> Samples:
@@ -135,8 +124,8 @@ FOURIER: Op = Op(
     infer=_infer,
     reference=_reference,
     vjp=_vjp,
-    jvp=_linear(lambda *parts, sign: FOURIER(*parts, sign=sign)),
-    batch=_batched(lambda *parts, sign: FOURIER(*parts, sign=sign)),
+    jvp=_jvp,
+    batch_params=lambda size, **params: params,
     samples=_samples,
     dtypes=FLOATS,
     never_fails=True,
@@ -149,8 +138,8 @@ HALF_SPECTRUM: Op = Op(
     infer=_half_infer,
     reference=_half_reference,
     vjp=_half_vjp,
-    jvp=_linear(lambda x, half: HALF_SPECTRUM(x, half=half)),
-    batch=_batched(lambda x, half: HALF_SPECTRUM(x, half=half)),
+    jvp=_jvp,
+    batch_params=lambda size, **params: params,
     samples=_half_samples,
     dtypes=FLOATS,
     never_fails=True,
@@ -164,8 +153,8 @@ FROM_HALF_SPECTRUM: Op = Op(
     infer=_from_half_infer,
     reference=_from_half_reference,
     vjp=_from_half_vjp,
-    jvp=_linear(lambda *parts, half: FROM_HALF_SPECTRUM(*parts, half=half)),
-    batch=_batched(lambda *parts, half: FROM_HALF_SPECTRUM(*parts, half=half)),
+    jvp=_jvp,
+    batch_params=lambda size, **params: params,
     samples=_from_half_samples,
     dtypes=FLOATS,
     never_fails=True,

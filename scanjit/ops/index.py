@@ -143,9 +143,7 @@ def _scatter_vjp(g: Node, y: Node, x: Node, v: Node, *indices: Node, axis: int, 
 
 def _scatter_jvp(
     tangents: Sequence[Node | None], y: Node, x: Node, v: Node, *indices: Node, **params: Parameter
-) -> Node | None:
-    if tangents[0] is None and tangents[1] is None:
-        return None
+) -> Node:
     return SCATTER(or_zeros(tangents[0], x), or_zeros(tangents[1], v), *indices, **params)
 
 

@@ -54,10 +54,10 @@ def _reference(a: Array, b: Array, *, left: Labels, right: Labels, out: Labels) 
     return np.einsum(einsum_text([left, right], out), a, b)
 
 
-def _jvp(tangents: Sequence[Node | None], y: Node, a: Node, b: Node, **labels: Labels) -> Node | None:
+def _jvp(tangents: Sequence[Node | None], y: Node, a: Node, b: Node, **labels: Labels) -> Node:
     da, db = tangents
-    terms = [CONTRACT(x, z, **labels) for x, z in ((da, b), (a, db)) if x is not None and z is not None]
-    return None if not terms else terms[0] if len(terms) == 1 else terms[0] + terms[1]
+    first, *others = [CONTRACT(x, z, **labels) for x, z in ((da, b), (a, db)) if x is not None and z is not None]
+    return first + others[0] if others else first
 
 
 def _samples(rng: np.random.Generator, dtype: str) -> Samples:

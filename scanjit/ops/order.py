@@ -13,7 +13,7 @@ from scanjit.ops.samples import ANY_DTYPE, numbered, sample
 from scanjit.ops.shape import IOTA, RESHAPE
 from scanjit.ops.stretch import broadcast_to, zeros_like
 from scanjit.ops.view import along, moved_axis
-from scanjit.signatures import Array, Samples
+from scanjit.signatures import Array, Parameter, Samples
 from scanjit.types import Dimension, Type
 
 
@@ -80,51 +80,31 @@ def _before(rows: Node) -> list[Node]:
     return [along(IOTA(length=n), a, rows.ndim) for a, n in enumerate(rows.type.shape[:-1])]
 
 
-def _sort_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
-    return (SCATTER(zeros_like(x), g, *_before(x), ARGSORT(x), axis=0, add=True),)
+def _places(x: Node, ranks: Sequence[Node]) -> Node:
+    """Where the elements lie that `sort` gives, or with ranks, that `ranked` gives."""
+    return ARGRANKED(x, *ranks) if ranks else ARGSORT(x)
 
 
-def _sort_jvp(tangents: Sequence[Node | None], y: Node, x: Node) -> Node | None:
-    (tangent,) = tangents
-    return None if tangent is None else entries(tangent, ARGSORT(x))
+def _vjp(g: Node, y: Node, x: Node, *ranks: Node) -> tuple[Node | None, ...]:
+    return SCATTER(zeros_like(x), g, *_before(x), _places(x, ranks), axis=0, add=True), *[None] * len(ranks)
 
 
-def _sort_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension) -> tuple[Node, bool]:
-    return SORT(*args), True
+def _jvp(tangents: Sequence[Node], y: Node, x: Node, *ranks: Node) -> Node:
+    return entries(tangents[0], _places(x, ranks))
 
 
-def _argsort_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension) -> tuple[Node, bool]:
-    return ARGSORT(*args), True
-
-
-def _ranked_vjp(g: Node, y: Node, x: Node, ranks: Node) -> tuple[Node, None]:
-    return SCATTER(zeros_like(x), g, *_before(x), ARGRANKED(x, ranks), axis=0, add=True), None
-
-
-def _ranked_jvp(tangents: Sequence[Node | None], y: Node, x: Node, ranks: Node) -> Node | None:
-    return None if tangents[0] is None else entries(tangents[0], ARGRANKED(x, ranks))
-
-
-def _ranked_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension) -> tuple[Node, bool]:
-    return _batched(SORT, RANKED, args, batched, size), True
-
-
-def _argranked_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension) -> tuple[Node, bool]:
-    return _batched(ARGSORT, ARGRANKED, args, batched, size), True
-
-
-def _batched(whole: Op, some: Op, args: Sequence[Node], batched: Sequence[bool], size: Dimension) -> Node:
+def _batched(whole: Op, some: Op, args: Sequence[Node], batched: Sequence[bool], size: Dimension) -> tuple[Node, bool]:
     """A batch of `some`, which gives entries of what `whole` gives. Ranks of several examples are looked up together if
     the rows are the same, and among all elements if not."""
     x, ranks = args
     if not batched[1]:
-        return some(x, ranks)
+        return some(x, ranks), True
     count = ranks.type.shape[1]
     if not batched[0]:
         found = some(x, RESHAPE(ranks, shape=(size * count,)))
-        return moved_axis(RESHAPE(found, shape=(*x.type.shape[:-1], size, count)), x.ndim - 1, 0)
+        return moved_axis(RESHAPE(found, shape=(*x.type.shape[:-1], size, count)), x.ndim - 1, 0), True
     places = RESHAPE(ranks, shape=(size, *(1,) * (x.ndim - 2), count))
-    return entries(whole(x), broadcast_to(places, (*x.type.shape[:-1], count)))
+    return entries(whole(x), broadcast_to(places, (*x.type.shape[:-1], count))), True
 
 
 def _samples(rng: np.random.Generator, dtype: str) -> Samples:
@@ -150,51 +130,43 @@ def _ranked_samples(rng: np.random.Generator, dtype: str) -> Samples:
     yield (x, np.array([350, 349])), {}
 
 
-SORT: Op = Op(
+def _sorting(name: str, **rest: Parameter) -> Op:
+    return Op(name, dtypes=ANY_DTYPE, never_fails=True, reads_memory="all", **rest)
+
+
+SORT = _sorting(
     "sort",
     infer=_infer_sort,
     reference=_sort_reference,
-    vjp=_sort_vjp,
-    jvp=_sort_jvp,
-    batch=_sort_batch,
+    vjp=_vjp,
+    jvp=_jvp,
+    batch_params=lambda size: {},
     samples=_apart,
-    dtypes=ANY_DTYPE,
-    never_fails=True,
-    reads_memory="all",
     doc="the elements along the last axis in order, the smallest first, -0.0 before 0.0, NaN last",
 )
-ARGSORT: Op = Op(
+ARGSORT = _sorting(
     "argsort",
     infer=_infer_argsort,
     reference=_argsort_reference,
-    batch=_argsort_batch,
+    batch_params=lambda size: {},
     samples=_samples,
-    dtypes=ANY_DTYPE,
-    never_fails=True,
-    reads_memory="all",
     doc="the places of the elements along the last axis, the smallest first; equal ones in order, NaN last",
 )
-RANKED: Op = Op(
+RANKED: Op = _sorting(
     "ranked",
     infer=_infer_ranked,
     reference=_ranked_reference,
-    vjp=_ranked_vjp,
-    jvp=_ranked_jvp,
-    batch=_ranked_batch,
+    vjp=_vjp,
+    jvp=_jvp,
+    batch=lambda *given: _batched(SORT, RANKED, *given),
     samples=_ranked_samples,
-    dtypes=ANY_DTYPE,
-    never_fails=True,
-    reads_memory="all",
     doc="`sort(x)[..., ranks]`: a vector of int64 says which elements. Those beyond an end are the first or the last",
 )
-ARGRANKED: Op = Op(
+ARGRANKED: Op = _sorting(
     "argranked",
     infer=_infer_argranked,
     reference=_argranked_reference,
-    batch=_argranked_batch,
+    batch=lambda *given: _batched(ARGSORT, ARGRANKED, *given),
     samples=_ranked_samples,
-    dtypes=ANY_DTYPE,
-    never_fails=True,
-    reads_memory="all",
     doc="`argsort(x)[..., ranks]`: the places of what `ranked` gives",
 )
