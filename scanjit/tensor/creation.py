@@ -17,7 +17,7 @@ from scanjit.ops.stretch import BROADCAST_TO, broadcast_to
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.symbol import TensorLike
 from scanjit.tensor.names import defined
-from scanjit.tensor.variables import DIAGONAL, as_tensor, constant, dimensions, integer, promoted
+from scanjit.tensor.variables import DIAGONAL, as_tensor, constant, dimensions, floats, integer
 from scanjit.types import Dimension
 
 
@@ -165,9 +165,7 @@ def linspace(
     num = integer(num, "the number of numbers", least=0)
     if not is_symbol(start) and not is_symbol(stop):
         return constant(np.linspace(start, stop, num, endpoint), dtype)
-    first, last = promoted([start, stop])
-    if not first.type.kind.inexact:
-        first, last = cast(first, "float64"), cast(last, "float64")
+    first, last = floats(start, stop)
     way = last - first
     place = IOTA(length=num)[(slice(None), *(None,) * way.ndim)]
     part = pieces(way)[0].dtype.type(1 / max(num - 1 if endpoint else num, 1))
@@ -208,9 +206,7 @@ def geomspace(
     >>> sj.function([], sj.geomspace(1.0, 8.0, 4), mode="reference")().round(6)
     array([1., 2., 4., 8.])
     """
-    first, last = promoted([start, stop])
-    if not first.type.kind.inexact:
-        first, last = cast(first, "float64"), cast(last, "float64")
+    first, last = floats(start, stop)
     share = linspace(0.0, as_tensor(1.0, pieces(first)[0].dtype), num, endpoint)
     share = share[(slice(None), *(None,) * max(first.ndim, last.ndim))]
     found = first * power(last / first, share)

@@ -8,16 +8,16 @@ from numpy.typing import DTypeLike
 
 from scanjit import errors, types
 from scanjit.ir import COMPLEX, Graph, Node, apply, free_variables, parts
-from scanjit.ops.elementwise import MAXIMUM, MINIMUM, cast, where
+from scanjit.ops.elementwise import MAXIMUM, MINIMUM, where
 from scanjit.ops.parts import pieces, stand_in
 from scanjit.ops.reduce import ANY
 from scanjit.ops.scan import scan_node
-from scanjit.ops.shape import CONCATENATE, RESHAPE, window
+from scanjit.ops.shape import CONCATENATE, window
 from scanjit.ops.stretch import SUM, full
 from scanjit.ops.view import moved_axis
 from scanjit.symbol import TensorLike
 from scanjit.tensor.elementwise import logaddexp
-from scanjit.tensor.variables import accumulated, as_tensor, axis_of
+from scanjit.tensor.variables import accumulated, along_axis, as_tensor, axis_of, inexact
 
 __all__ = [
     "accumulate", "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "logcumsumexp",
@@ -153,9 +153,7 @@ def logcumsumexp(x: TensorLike, axis: int | None = None) -> Node:
     >>> sj.function([], sj.logcumsumexp([1000.0, 1000.0]).round(6), mode="reference")()
     array([1000.      , 1000.693147])
     """
-    x = as_tensor(x)
-    x = x if x.type.kind.inexact else cast(x, "float64")
-    return _running(x, axis, -np.inf, logaddexp)
+    return _running(inexact(x), axis, -np.inf, logaddexp)
 
 
 def accumulate(function: Callable[[Node, Node], Node], x: TensorLike, axis: int = 0) -> Node:
@@ -196,9 +194,7 @@ def _without_nan(x: TensorLike, instead: int) -> Node:
 
 
 def _running(x: Node, axis: int | None, initial: Any, step: Callable[[Node, Node], Node]) -> Node:
-    if axis is None:
-        x, axis = RESHAPE(x, shape=(types.product(x.type.shape),)), 0
-    axis = axis_of(axis, x.ndim)
+    x, axis = along_axis(x, axis)
     rows = moved_axis(x, axis, 0)
     return moved_axis(scanned(rows, full(initial, rows.type.shape[1:], x.dtype), step), 0, axis)
 

@@ -13,8 +13,8 @@ from scanjit.tensor.creation import arange
 from scanjit.tensor.indexing import take
 from scanjit.tensor.joining import concatenate, flip, split
 from scanjit.tensor.probes import assert_
-from scanjit.tensor.shapes import broadcast_to, expand_dims, moveaxis, ravel, swapaxes
-from scanjit.tensor.variables import as_tensor, axis_of, integer
+from scanjit.tensor.shapes import broadcast_to, expand_dims, moveaxis, swapaxes
+from scanjit.tensor.variables import along_axis, as_tensor, axis_of, integer
 
 __all__ = ["array_split", "delete", "dsplit", "fliplr", "flipud", "hsplit", "insert", "rot90", "vsplit"]
 
@@ -160,7 +160,7 @@ def delete(x: TensorLike, obj: Any, axis: int | None = None) -> Node:
     >>> sj.function([], sj.delete([10, 11, 12, 13], [0, 2]), mode="reference")()
     array([11, 13])
     """
-    x, axis = _along(x, axis)
+    x, axis = along_axis(as_tensor(x), axis)
     n = x.type.shape[axis]
     if np.ndim(obj) == 0 and not isinstance(obj, slice):
         place = _place(obj, dim_node(n - 1), dim_node(n), "delete")
@@ -193,7 +193,7 @@ def insert(x: TensorLike, obj: Any, values: TensorLike, axis: int | None = None)
     >>> sj.function([], sj.insert([10, 11, 12], 1, [1, 2]), mode="reference")()
     array([10,  1,  2, 11, 12])
     """
-    x, axis = _along(x, axis)
+    x, axis = along_axis(as_tensor(x), axis)
     if np.ndim(obj) != 0 or isinstance(obj, slice):
         raise errors.NotSupportedError("entries are put in at one place", got=repr(obj), fix="insert them one by one")
     n = dim_node(x.type.shape[axis])
@@ -207,11 +207,6 @@ def insert(x: TensorLike, obj: Any, values: TensorLike, axis: int | None = None)
     rows = arange(n + dim_node(count))
     order = where(rows < place, rows, where(rows < place + dim_node(count), rows - place + n, rows - dim_node(count)))
     return take(concatenate([x, new], axis), order, axis)
-
-
-def _along(x: TensorLike, axis: int | None) -> tuple[Node, int]:
-    x = as_tensor(x)
-    return (ravel(x), 0) if axis is None else (x, axis_of(axis, x.ndim))
 
 
 def _place(obj: Any, last: Node, n: Node, name: str) -> Node:

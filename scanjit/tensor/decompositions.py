@@ -17,7 +17,8 @@ from scanjit.ops.factor import adjoint, transposed
 from scanjit.ops.parts import is_complex
 from scanjit.symbol import TensorLike
 from scanjit.tensor import complex_decompositions
-from scanjit.tensor.linalg import floats, matrix
+from scanjit.tensor.linalg import matrix
+from scanjit.tensor.variables import floats
 
 __all__ = ["eigh", "eigvalsh", "qr", "svd", "svdvals"]
 

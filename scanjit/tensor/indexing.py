@@ -20,7 +20,7 @@ from scanjit.ops.stretch import BROADCAST_TO, constant_value, full
 from scanjit.ops.view import DIMSHUFFLE, along
 from scanjit.symbol import TensorLike
 from scanjit.tensor.cumulative import cumsum
-from scanjit.tensor.variables import as_tensor, axis_of, dimensions, has_symbol
+from scanjit.tensor.variables import along_axis, as_tensor, axis_of, dimensions, has_symbol
 from scanjit.types import Dimension, maximum, minimum, not_negative
 
 __all__ = [
@@ -380,10 +380,7 @@ def take(x: TensorLike, indices: Any, axis: int | None = None) -> Node:
     >>> take(tensor((1000, 64)), imatrix(), axis=0).ndim
     3
     """
-    x = as_tensor(x)
-    if axis is None:
-        x, axis = RESHAPE(x, shape=(types.product(x.type.shape),)), 0
-    axis = axis_of(axis, x.ndim)
+    x, axis = along_axis(as_tensor(x), axis)
     return getitem(x, (*[slice(None)] * axis, as_tensor(indices)))
 
 

@@ -27,7 +27,7 @@ from scanjit.tensor.shapes import (
     ravel,
     reshape,
 )
-from scanjit.tensor.variables import as_tensor, axes_of, axis_of, dimensions, promoted
+from scanjit.tensor.variables import along_axis, as_tensor, axes_of, axis_of, dimensions, promoted
 from scanjit.types import Dimension
 
 # ---- several tensors -------------------------------------------------------------------------------------------------
@@ -298,10 +298,7 @@ def repeat(x: TensorLike, repeats: Any, axis: int | None = None) -> Node:
     >>> sj.function([], sj.repeat([1, 2, 3], [2, 0, 1]), mode="reference")()
     array([1, 1, 3])
     """
-    x = as_tensor(x)
-    if axis is None:
-        x, axis = ravel(x), 0
-    axis = axis_of(axis, x.ndim)
+    x, axis = along_axis(as_tensor(x), axis)
     n = x.type.shape[axis]
     if not isinstance(repeats, Node | int | types.Dim) and np.ndim(repeats):
         counts = np.asarray(repeats)

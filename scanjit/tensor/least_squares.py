@@ -22,9 +22,9 @@ from scanjit.records import record
 from scanjit.symbol import TensorLike
 from scanjit.tensor.decompositions import matrices, svd, svdvals
 from scanjit.tensor.elementwise import maximum
-from scanjit.tensor.linalg import floats
 from scanjit.tensor.products import matmul
 from scanjit.tensor.shapes import specify_shape
+from scanjit.tensor.variables import floats
 
 __all__ = ["lstsq", "matrix_rank", "pinv"]
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from scanjit import errors, types
 from scanjit.ir import COMPLEX, Node, Op
-from scanjit.ops.elementwise import cast, where
+from scanjit.ops.elementwise import where
 from scanjit.ops.expect import SPECIFY_SHAPE
 from scanjit.ops.factor import (
     CHOLESKY,
@@ -33,7 +33,7 @@ from scanjit.ops.view import DIMSHUFFLE
 from scanjit.symbol import TensorLike
 from scanjit.tensor import complex_matrices
 from scanjit.tensor.complex_numbers import angle, conj
-from scanjit.tensor.variables import integer, promoted
+from scanjit.tensor.variables import floats, integer, promoted
 
 __all__ = [
     "cho_solve",
@@ -182,12 +182,6 @@ def _solved(op: Op, a: Any, b: Any, name: str, **flags: bool) -> Node:
 def _as_given(x: Node, vector: bool) -> Node:
     """Turn the solution for a vector, a matrix of one column, back into a vector."""
     return DIMSHUFFLE(x, order=tuple(range(x.ndim - 1))) if vector else x
-
-
-def floats(*values: Any) -> list[Node]:
-    """The values as tensors of one dtype of floats."""
-    nodes = promoted(values)
-    return [node if node.type.kind.inexact else cast(node, "float64") for node in nodes]
 
 
 def matrix(a: Any, name: str) -> Node:

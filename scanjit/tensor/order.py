@@ -25,7 +25,7 @@ from scanjit.tensor.indexing import take
 from scanjit.tensor.probes import assert_
 from scanjit.tensor.reductions import all as all_of, max as max_of
 from scanjit.tensor.shapes import moveaxis, ravel
-from scanjit.tensor.variables import as_tensor, axis_of, dimensions, promoted
+from scanjit.tensor.variables import along_axis, as_tensor, dimensions, inexact, promoted
 from scanjit.types import Dimension
 
 __all__ = [
@@ -148,11 +148,9 @@ def top_k(x: TensorLike, k: Any, axis: int = -1) -> tuple[Node, Node]:
 def _along(x: TensorLike, axis: int | None) -> tuple[Node, int]:
     """A tensor and one of its axes; all elements in one axis, if that is None."""
     x = as_tensor(x)
-    if axis is None:
-        return ravel(x), 0
-    if not x.ndim:
+    if axis is not None and not x.ndim:
         raise errors.ShapeError("a scalar has no order", got=x.type, expected="a tensor with an axis to sort along")
-    return x, axis_of(axis, x.ndim)
+    return along_axis(x, axis)
 
 
 def _largest(rows: Node, count: Dimension) -> Node:
@@ -435,8 +433,7 @@ def bincount(x: TensorLike, weights: TensorLike | None = None, minlength: int = 
     size: Dimension = types.maximum(count, minlength)
     counted = full(1, x.type.shape, "int64")
     if weights is not None:
-        w = as_tensor(weights)
-        w = w if w.type.kind.inexact else cast(w, "float64")
+        w = inexact(weights)
         if w.ndim != 1:
             raise errors.ShapeError("the weights of bincount are a vector", got=w.type)
         types.equate(w.type.shape[0], x.type.shape[0], "the size of the weights of bincount")

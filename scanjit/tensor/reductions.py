@@ -12,13 +12,12 @@ from scanjit.ops.elementwise import cast, truth, where
 from scanjit.ops.parts import size_squared
 from scanjit.ops.prod import PROD
 from scanjit.ops.reduction import Reduction
-from scanjit.ops.shape import RESHAPE
 from scanjit.ops.stretch import SUM, broadcast_to, expand
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.symbol import Axis, TensorLike
 from scanjit.tensor.elementwise import exp, isclose, isfinite, log, sqrt, stop_gradient
 from scanjit.tensor.names import defined
-from scanjit.tensor.variables import accumulated, as_tensor, axes_of, axis_of, inexact
+from scanjit.tensor.variables import accumulated, along_axis, as_tensor, axes_of, axis_of, inexact
 
 
 def _reduced(op: Reduction, x: Node, axis: Any, keepdims: bool) -> Node:
@@ -154,12 +153,9 @@ def argmin(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> No
 def _positions(op: ops.ArgReduction, x: Node, axis: int | None, keepdims: bool) -> Node:
     if x.type.kind.is_mask:
         x = cast(x, "int8")
-    if axis is None:
-        found = op(RESHAPE(x, shape=(types.product(x.type.shape),)), axis=0)
-        return expand(found, range(x.ndim)) if keepdims else found
-    axis = axis_of(axis, x.ndim)
-    found = op(x, axis=axis)
-    return expand(found, (axis,)) if keepdims else found
+    whole, place = along_axis(x, axis)
+    found = op(whole, axis=place)
+    return expand(found, axes_of(axis, x.ndim)) if keepdims else found
 
 
 # ---- statistics ------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from scanjit.config import config
 from scanjit.ir import Node
 from scanjit.ops.elementwise import cast
 from scanjit.ops.parts import symbol
-from scanjit.ops.shape import CONCATENATE
+from scanjit.ops.shape import CONCATENATE, RESHAPE
 from scanjit.ops.view import as_row
 from scanjit.symbol import TensorLike
 from scanjit.types import Dimension, Type
@@ -163,6 +163,11 @@ def inexact(x: Any, dtype: DTypeLike | None = None) -> Node:
     return cast(x, dtype or (x.dtype if x.type.kind.inexact else "float64"))
 
 
+def floats(*values: Any) -> list[Node]:
+    """The values as tensors of one dtype, of floats or complex numbers."""
+    return [inexact(node) for node in promoted(values)]
+
+
 def has_symbol(x: Any) -> bool:
     """Whether a value is a symbol, or a (nested) list with one in it."""
     return any(map(has_symbol, x)) if isinstance(x, tuple | list) else ir.is_symbol(x)
@@ -212,6 +217,13 @@ def axis_of(axis: Any, ndim: int) -> int:
             f"axis {axis} is out of bounds for a tensor of {ndim} dimensions", expected=f"{-ndim} <= axis < {ndim}"
         )
     return axis % ndim
+
+
+def along_axis(x: Node, axis: Any) -> tuple[Node, int]:
+    """A tensor and one of its axes; if no axis is given, all elements in row-major order along one axis."""
+    if axis is None:
+        return RESHAPE(x, shape=(types.product(x.type.shape),)), 0
+    return x, axis_of(axis, x.ndim)
 
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
