@@ -10,6 +10,7 @@ import numpy as np
 
 from benchmarks import tape
 from benchmarks.case import Arrays, Case, Sizes
+from benchmarks.cases.common import loop
 from benchmarks.engines import jax, numba, scanjit
 
 
@@ -33,17 +34,12 @@ def by_jax(f: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     """`lax.scan`."""
 
     def run(x: Any) -> Any:
-        import jax
-        from jax import lax, numpy as jnp
+        from jax import nn, numpy as jnp
 
         class names:
-            exp, log, tanh, sigmoid, softplus = jnp.exp, jnp.log, jnp.tanh, jax.nn.sigmoid, jax.nn.softplus
+            exp, log, tanh, sigmoid, softplus = jnp.exp, jnp.log, jnp.tanh, nn.sigmoid, nn.softplus
 
-        def step(h: Any, x_t: Any) -> Any:
-            h = f(names, 0.5 * h + x_t)
-            return h, h
-
-        return lax.scan(step, jnp.zeros((), x.dtype), x)[1]
+        return jax.scan(lambda x_t, h: (f(names, 0.5 * h + x_t),), x, (jnp.zeros((), x.dtype),))
 
     return run
 
@@ -52,11 +48,7 @@ def reference(f: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     """The plain loop."""
 
     def run(x: Any) -> Any:
-        h, found = tape.Array(np.zeros(())), []
-        for t in range(x.shape[0]):
-            h = f(tape, h * 0.5 + x[t])
-            found.append(h)
-        return tape.stack(found)
+        return tape.stack(loop(lambda x_t, h: (f(tape, h * 0.5 + x_t),), x, (tape.Array(np.zeros(())),)))
 
     return run
 

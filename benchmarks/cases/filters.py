@@ -163,12 +163,8 @@ def _biquad_step(x: Any, s1: Any, s2: Any, b: Any, a: Any) -> Any:
 
 def biquad_reference(x: Any, b: Any, a: Any) -> Any:
     """The plain loop."""
-    s1 = s2 = tape.Array(np.zeros(x.shape[1]))
-    found = []
-    for t in range(x.shape[0]):
-        y, s1, s2 = _biquad_step(x[t], s1, s2, b, a)
-        found.append(y)
-    return tape.stack(found)
+    zeros = tape.Array(np.zeros(x.shape[1]))
+    return tape.stack(loop(lambda x_t, y, s1, s2: _biquad_step(x_t, s1, s2, b, a), x, (None, zeros, zeros)))
 
 
 def biquad_by_scanjit(x: Any, b: Any, a: Any, unroll: int | bool) -> Any:

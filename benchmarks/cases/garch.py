@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks import tape
 from benchmarks.case import Arrays, Case, Sizes, Work
-from benchmarks.cases.common import Draw, grid
+from benchmarks.cases.common import Draw, grid, loop
 from benchmarks.engines import jax, numba, plain, pytensor, scanjit
 
 
@@ -19,12 +19,7 @@ def data(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
 
 def reference(p: Any, r: Any) -> Any:
     """The plain loop."""
-    h, found = tape.Array(1.0), []
-    known = p[0] + p[1] * r * r
-    for t in range(r.shape[0]):
-        h = known[t] + p[2] * h
-        found.append(h)
-    h = tape.stack(found)
+    h = tape.stack(loop(lambda known, h: (known + p[2] * h,), p[0] + p[1] * r * r, (tape.Array(1.0),)))
     return (tape.log(h) + r * r / h).sum()
 
 
@@ -41,13 +36,9 @@ def by_scanjit(p: Any, r: Any, unroll: int | bool) -> Any:
 
 def by_jax(p: Any, r: Any) -> Any:
     """`lax.scan` over the variance alone, everything else for all steps at once."""
-    from jax import lax, numpy as jnp
+    from jax import numpy as jnp
 
-    def step(h: Any, known: Any) -> Any:
-        h = known + p[2] * h
-        return h, h
-
-    h = lax.scan(step, jnp.ones((), r.dtype), p[0] + p[1] * r * r)[1]
+    h = jax.scan(lambda known, h: (known + p[2] * h,), p[0] + p[1] * r * r, (jnp.ones((), r.dtype),))
     return (jnp.log(h) + r * r / h).sum()
 
 

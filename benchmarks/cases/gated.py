@@ -84,13 +84,8 @@ def norm_by_jax(x: Any, W: Any, R: Any, b: Any, gx: Any, gh: Any, gc: Any) -> An
         mean = staticmethod(lambda z: z.mean(-1, keepdims=True))
 
     normed, step = _norm_step(functions)
-
-    def body(state: Any, z: Any) -> Any:
-        h, c = step(z, *state, R, b, gh, gc)
-        return (h, c), h
-
     zeros = jnp.zeros((x.shape[1], R.shape[0]), x.dtype)
-    return lax.scan(body, (zeros, zeros), normed(x @ W, gx))[1]
+    return jax.scan(lambda z, h, c: step(z, h, c, R, b, gh, gc), normed(x @ W, gx), (zeros, zeros))
 
 
 def norm_by_torch(x: Any, W: Any, R: Any, b: Any, gx: Any, gh: Any, gc: Any) -> Any:
@@ -99,15 +94,14 @@ def norm_by_torch(x: Any, W: Any, R: Any, b: Any, gx: Any, gh: Any, gc: Any) -> 
     from torch.nn.functional import layer_norm
 
     H = R.shape[0]
-    projected = layer_norm(x @ W, (4 * H,), gx) + b
-    h = c = x.new_zeros(x.shape[1], H)
-    found = []
-    for z in projected.unbind(0):
+
+    def step(z: Any, h: Any, c: Any) -> Any:
         i, f, g, o = (z + layer_norm(h @ R, (4 * H,), gh)).chunk(4, -1)
         c = library.sigmoid(f) * c + library.sigmoid(i) * library.tanh(g)
-        h = library.sigmoid(o) * library.tanh(layer_norm(c, (H,), gc))
-        found.append(h)
-    return library.stack(found)
+        return library.sigmoid(o) * library.tanh(layer_norm(c, (H,), gc)), c
+
+    zeros, projected = x.new_zeros(x.shape[1], H), layer_norm(x @ W, (4 * H,), gx) + b
+    return library.stack(loop(step, list(projected.unbind(0)), (zeros, zeros)))
 
 
 def norm_by_pytensor(x: Any, W: Any, R: Any, b: Any, gx: Any, gh: Any, gc: Any) -> Any:
@@ -175,16 +169,11 @@ def peephole_by_scanjit(x: Any, W: Any, R: Any, b: Any, p: Any, project: Any, un
 
 def peephole_by_jax(x: Any, W: Any, R: Any, b: Any, p: Any, project: Any) -> Any:
     """`lax.scan`, with the product of the input before the loop."""
-    from jax import lax, nn, numpy as jnp
+    from jax import nn, numpy as jnp
 
     step = _peephole_step(nn.sigmoid, jnp.tanh)
-
-    def body(state: Any, z: Any) -> Any:
-        h, c = step(z, *state, R, p, project)
-        return (h, c), h
-
     h, c = (jnp.zeros((x.shape[1], n), x.dtype) for n in (R.shape[0], p.shape[1]))
-    return lax.scan(body, (h, c), x @ W + b)[1]
+    return jax.scan(lambda z, h, c: step(z, h, c, R, p, project), x @ W + b, (h, c))
 
 
 def peephole_by_torch(x: Any, W: Any, R: Any, b: Any, p: Any, project: Any) -> Any:

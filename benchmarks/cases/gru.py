@@ -66,15 +66,14 @@ def by_scanjit(x: Any, W: Any, R: Any, b: Any, d: Any, unroll: int | bool) -> An
 
 def by_jax(x: Any, W: Any, R: Any, b: Any, d: Any) -> Any:
     """`lax.scan`, with the product of the input before the loop."""
-    from jax import lax, nn, numpy as jnp
+    from jax import nn, numpy as jnp
 
-    def step(h: Any, row: Any) -> Any:
+    def step(row: Any, h: Any) -> Any:
         (r, z, n), (hr, hz, hn) = jnp.split(row, 3, axis=-1), jnp.split(h @ R + d, 3, axis=-1)
         z = nn.sigmoid(z + hz)
-        h = (1 - z) * jnp.tanh(n + nn.sigmoid(r + hr) * hn) + z * h
-        return h, h
+        return ((1 - z) * jnp.tanh(n + nn.sigmoid(r + hr) * hn) + z * h,)
 
-    return lax.scan(step, jnp.zeros((x.shape[1], R.shape[0]), x.dtype), x @ W + b)[1]
+    return jax.scan(step, x @ W + b, (jnp.zeros((x.shape[1], R.shape[0]), x.dtype),))
 
 
 def by_torch(task: Task) -> Program:

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks import tape
 from benchmarks.case import Arrays, Case, Sizes
-from benchmarks.cases.common import Draw, grid
+from benchmarks.cases.common import Draw, grid, loop
 from benchmarks.cases.garch import by_jax, by_scanjit
 from benchmarks.engines import jax, scanjit
 
@@ -88,11 +88,7 @@ def states(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
 
 def squares(a: Any, x: Any) -> Any:
     """The plain loop."""
-    h, found = np.zeros(x.shape[1]), []
-    for t in range(x.shape[0]):
-        h = tape.tanh(a * h + x[t])
-        found.append(h)
-    return (tape.stack(found) ** 2).sum()
+    return (tape.stack(loop(lambda x_t, h: (tape.tanh(a * h + x_t),), x, (np.zeros(x.shape[1]),))) ** 2).sum()
 
 
 def squares_by_scanjit(a: Any, x: Any, unroll: int | bool) -> Any:
@@ -104,13 +100,9 @@ def squares_by_scanjit(a: Any, x: Any, unroll: int | bool) -> Any:
 
 def squares_by_jax(a: Any, x: Any) -> Any:
     """`lax.scan`."""
-    from jax import lax, numpy as jnp
+    from jax import numpy as jnp
 
-    def step(h: Any, x: Any) -> Any:
-        h = jnp.tanh(a * h + x)
-        return h, h
-
-    return (lax.scan(step, jnp.zeros_like(a), x)[1] ** 2).sum()
+    return (jax.scan(lambda x_t, h: (jnp.tanh(a * h + x_t),), x, (jnp.zeros_like(a),)) ** 2).sum()
 
 
 CASES = [

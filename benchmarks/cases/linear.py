@@ -34,12 +34,8 @@ def _sru_step(sigmoid: Any, tanh: Any) -> Any:
 
 def sru_reference(x: Any, W: Any, b: Any) -> Any:
     """The plain loop."""
-    step, c, found = _sru_step(tape.sigmoid, tape.tanh), tape.Array(np.zeros((x.shape[1], W.shape[1] // 4))), []
-    projected = x @ W
-    for t in range(x.shape[0]):
-        h, c = step(projected[t], c, b)
-        found.append(h)
-    return tape.stack(found)
+    step, zeros = _sru_step(tape.sigmoid, tape.tanh), tape.Array(np.zeros((x.shape[1], W.shape[1] // 4)))
+    return tape.stack(loop(lambda z, h, c: step(z, c, b), x @ W, (None, zeros)))
 
 
 def sru_by_scanjit(x: Any, W: Any, b: Any, unroll: int | bool) -> Any:
@@ -53,17 +49,12 @@ def sru_by_scanjit(x: Any, W: Any, b: Any, unroll: int | bool) -> Any:
 
 def sru_by_jax(x: Any, W: Any, b: Any) -> Any:
     """`lax.scan` over the state alone, everything else for all steps at once."""
-    from jax import lax, nn, numpy as jnp
+    from jax import nn, numpy as jnp
 
     a, f, r, s = jnp.split(x @ W, 4, axis=-1)
     bf, br = jnp.split(b, 2)
     f, r = nn.sigmoid(f + bf), nn.sigmoid(r + br)
-
-    def body(c: Any, row: Any) -> Any:
-        c = row[0] * c + row[1]
-        return c, c
-
-    c = lax.scan(body, jnp.zeros(a.shape[1:], x.dtype), (f, (1 - f) * a))[1]
+    c = jax.scan(_scaled_and_added, (f, (1 - f) * a), (jnp.zeros(a.shape[1:], x.dtype),))
     return r * jnp.tanh(c) + (1 - r) * s
 
 
@@ -76,6 +67,10 @@ def sru_by_torch(x: Any, W: Any, b: Any) -> Any:
     f, r = library.sigmoid(f + bf), library.sigmoid(r + br)
     c = library.stack(loop(lambda row, c: (library.addcmul(row[1], row[0], c),), _rows(f, (1 - f) * a), (_first(a),)))
     return r * library.tanh(c) + (1 - r) * s
+
+
+def _scaled_and_added(row: Any, state: Any) -> Any:
+    return (row[0] * state + row[1],)
 
 
 def _rows(*arrays: Any) -> list[Any]:
@@ -126,16 +121,11 @@ def mingru_by_scanjit(x: Any, W: Any, b: Any, unroll: int | bool) -> Any:
 
 def mingru_by_jax(x: Any, W: Any, b: Any) -> Any:
     """`lax.scan` over the state alone."""
-    from jax import lax, nn, numpy as jnp
+    from jax import nn, numpy as jnp
 
     z, g = jnp.split(x @ W + b, 2, axis=-1)
     z = nn.sigmoid(z)
-
-    def body(h: Any, row: Any) -> Any:
-        h = row[0] * h + row[1]
-        return h, h
-
-    return lax.scan(body, jnp.zeros(g.shape[1:], x.dtype), (1 - z, z * g))[1]
+    return jax.scan(_scaled_and_added, (1 - z, z * g), (jnp.zeros(g.shape[1:], x.dtype),))
 
 
 def mingru_by_torch(x: Any, W: Any, b: Any) -> Any:

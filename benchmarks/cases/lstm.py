@@ -81,17 +81,15 @@ def by_scanjit(x: Any, W: Any, R: Any, b: Any, unroll: int | bool) -> Any:
 
 def by_jax(x: Any, W: Any, R: Any, b: Any) -> Any:
     """`lax.scan`, with the product of the input before the loop."""
-    from jax import lax, nn, numpy as jnp
+    from jax import nn, numpy as jnp
 
-    def step(state: Any, z: Any) -> Any:
-        h, c = state
+    def step(z: Any, h: Any, c: Any) -> Any:
         i, f, g, o = jnp.split(z + h @ R, 4, axis=-1)
         c = nn.sigmoid(f) * c + nn.sigmoid(i) * jnp.tanh(g)
-        h = nn.sigmoid(o) * jnp.tanh(c)
-        return (h, c), h
+        return nn.sigmoid(o) * jnp.tanh(c), c
 
     zeros = jnp.zeros((x.shape[1], R.shape[0]), x.dtype)
-    return lax.scan(step, (zeros, zeros), x @ W + b)[1]
+    return jax.scan(step, x @ W + b, (zeros, zeros))
 
 
 def by_torch(task: Task) -> Program:

@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks import tape
 from benchmarks.case import Arrays, Case, Sizes, Work
-from benchmarks.cases.common import Draw, grid
+from benchmarks.cases.common import Draw, grid, loop
 from benchmarks.engines import jax, scanjit, torch
 
 STEP = 0.05
@@ -40,11 +40,7 @@ def _step(tanh: Any, d: Any, y: Any, W: Any, b: Any, V: Any) -> Any:
 
 def reference(y: Any, W: Any, b: Any, V: Any, steps: Any) -> Any:
     """The plain loop."""
-    found = []
-    for _ in range(steps.shape[0]):
-        y = _step(tape.tanh, STEP, y, W, b, V)
-        found.append(y)
-    return tape.stack(found)
+    return tape.stack(loop(lambda _, y: (_step(tape.tanh, STEP, y, W, b, V),), steps, (y,)))
 
 
 def by_scanjit(y: Any, W: Any, b: Any, V: Any, steps: Any, unroll: int | bool) -> Any:
@@ -56,24 +52,16 @@ def by_scanjit(y: Any, W: Any, b: Any, V: Any, steps: Any, unroll: int | bool) -
 
 def by_jax(y: Any, W: Any, b: Any, V: Any, steps: Any) -> Any:
     """`lax.scan`."""
-    from jax import lax, numpy as jnp
+    from jax import numpy as jnp
 
-    def body(y: Any, d: Any) -> Any:
-        y = _step(jnp.tanh, d, y, W, b, V)
-        return y, y
-
-    return lax.scan(body, y, steps)[1]
+    return jax.scan(lambda d, y: (_step(jnp.tanh, d, y, W, b, V),), steps, (y,))
 
 
 def by_torch(y: Any, W: Any, b: Any, V: Any, steps: Any) -> Any:
     """A loop over steps."""
     import torch as library
 
-    found = []
-    for _ in range(steps.shape[0]):
-        y = _step(library.tanh, STEP, y, W, b, V)
-        found.append(y)
-    return library.stack(found)
+    return library.stack(loop(lambda _, y: (_step(library.tanh, STEP, y, W, b, V),), steps, (y,)))
 
 
 def _work(sizes: Sizes, itemsize: int) -> Work:

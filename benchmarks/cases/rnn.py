@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks import tape
 from benchmarks.case import Arrays, Case, Sizes, Work
-from benchmarks.cases.common import SEQUENCE, Draw, gate_flops, grid
+from benchmarks.cases.common import SEQUENCE, Draw, gate_flops, grid, loop
 from benchmarks.engines import jax, numba, plain, scanjit
 
 
@@ -26,11 +26,8 @@ def data(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
 
 def reference(x: Any, W: Any, R: Any, b: Any) -> Any:
     """The plain loop."""
-    h, found = tape.Array(np.zeros((x.shape[1], R.shape[0]))), []
-    for t in range(x.shape[0]):
-        h = tape.tanh(x[t] @ W + h @ R + b)
-        found.append(h)
-    return tape.stack(found)
+    zeros = tape.Array(np.zeros((x.shape[1], R.shape[0])))
+    return tape.stack(loop(lambda x_t, h: (tape.tanh(x_t @ W + h @ R + b),), x, (zeros,)))
 
 
 def by_scanjit(x: Any, W: Any, R: Any, b: Any, unroll: int | bool) -> Any:
@@ -43,13 +40,10 @@ def by_scanjit(x: Any, W: Any, R: Any, b: Any, unroll: int | bool) -> Any:
 
 def by_jax(x: Any, W: Any, R: Any, b: Any) -> Any:
     """`lax.scan`, with the product of the input before the loop."""
-    from jax import lax, numpy as jnp
+    from jax import numpy as jnp
 
-    def step(h: Any, z: Any) -> Any:
-        h = jnp.tanh(z + h @ R)
-        return h, h
-
-    return lax.scan(step, jnp.zeros((x.shape[1], R.shape[0]), x.dtype), x @ W + b)[1]
+    zeros = jnp.zeros((x.shape[1], R.shape[0]), x.dtype)
+    return jax.scan(lambda z, h: (jnp.tanh(z + h @ R),), x @ W + b, (zeros,))
 
 
 CASES = [

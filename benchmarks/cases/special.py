@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks import tape
 from benchmarks.case import Arrays, Case, Program, Sizes, Task, Work
-from benchmarks.cases.common import SEQUENCE, Draw, grid
+from benchmarks.cases.common import SEQUENCE, Draw, grid, loop
 from benchmarks.engines import jax, plain, scanjit, torch
 
 # ---- an all-pole filter whose coefficients change with time: linear prediction of speech -----------------------------
@@ -149,11 +149,8 @@ def linear_data(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
 
 def linear_reference(a: Any, b: Any) -> Any:
     """The plain loop."""
-    h, found = tape.Array(np.zeros(b.shape[1])), []
-    for t in range(b.shape[0]):
-        h = a[t] * h + b[t]
-        found.append(h)
-    return tape.stack(found)
+    rows = list(range(b.shape[0]))
+    return tape.stack(loop(lambda t, h: (a[t] * h + b[t],), rows, (tape.Array(np.zeros(b.shape[1])),)))
 
 
 def linear_by_scanjit(a: Any, b: Any, unroll: int | bool) -> Any:
@@ -269,16 +266,12 @@ def slstm_by_scanjit(x: Any, R: Any, b: Any, unroll: int | bool) -> Any:
 
 def slstm_by_jax(x: Any, R: Any, b: Any) -> Any:
     """`lax.scan`."""
-    from jax import lax, nn, numpy as jnp
+    from jax import nn, numpy as jnp
 
     step = _slstm_step(jnp, nn.log_sigmoid, R.shape[0])
-
-    def body(state: Any, x_t: Any) -> Any:
-        state = step(x_t, *state, R, b)
-        return state, state[0]
-
     zeros = jnp.zeros((x.shape[1], x.shape[2] // 4), x.dtype)
-    return lax.scan(body, (zeros, zeros, zeros, jnp.full_like(zeros, LOWEST)), x)[1].reshape(*x.shape[:2], *R.shape[:2])
+    state = zeros, zeros, zeros, jnp.full_like(zeros, LOWEST)
+    return jax.scan(lambda x_t, *state: step(x_t, *state, R, b), x, state).reshape(*x.shape[:2], *R.shape[:2])
 
 
 def _slstm_by_xlstm(task: Task) -> Program:

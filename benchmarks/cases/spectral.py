@@ -45,15 +45,11 @@ def lru_by_scanjit(x: Any, turn: Any, B: Any, C: Any, unroll: int | bool) -> Any
 
 def lru_by_jax(x: Any, turn: Any, B: Any, C: Any) -> Any:
     """`lax.scan` over the state alone."""
-    from jax import lax, numpy as jnp
+    from jax import numpy as jnp
 
     turn, B, C = (parts[0] + 1j * parts[1] for parts in (turn, B, C))
-
-    def step(h: Any, u: Any) -> Any:
-        h = turn * h + u
-        return h, h
-
-    return jnp.real(lax.scan(step, jnp.zeros((x.shape[1], turn.shape[0]), B.dtype), x @ B)[1] @ C)
+    zeros = jnp.zeros((x.shape[1], turn.shape[0]), B.dtype)
+    return jnp.real(jax.scan(lambda u, h: (turn * h + u,), x @ B, (zeros,)) @ C)
 
 
 def lru_by_torch(x: Any, turn: Any, B: Any, C: Any) -> Any:

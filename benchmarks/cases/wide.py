@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks import tape
 from benchmarks.case import Arrays, Case, Sizes, Work
-from benchmarks.cases.common import Draw
+from benchmarks.cases.common import Draw, loop
 from benchmarks.engines import jax, scanjit
 
 ELEMENTS = 2**20
@@ -62,11 +62,7 @@ def case(name: str, recurrence: Recurrence, known: bool) -> Case:
 
     def reference(x: Any, **given: Any) -> Any:
         fixed, carried = parts(given)
-        rows = []
-        for t in range(x.shape[0]):
-            carried = list(recurrence.step(tape, x[t], fixed, carried))
-            rows.append(carried[0])
-        return tape.stack(rows)
+        return tape.stack(loop(lambda x_t, *carried: recurrence.step(tape, x_t, fixed, carried), x, carried))
 
     def by_scanjit(x: Any, unroll: int | bool, **given: Any) -> Any:
         import scanjit as sj
@@ -76,18 +72,15 @@ def case(name: str, recurrence: Recurrence, known: bool) -> Case:
         return sj.scan(step, x, carried, unroll=unroll, return_list=True)[0]
 
     def by_jax(x: Any, **given: Any) -> Any:
-        from jax import lax, nn, numpy as jnp
+        from jax import nn, numpy as jnp
 
         class Functions:
             tanh, sigmoid = staticmethod(jnp.tanh), staticmethod(nn.sigmoid)
 
         fixed, carried = parts(given)
 
-        def step(carried: Any, x_t: Any) -> Any:
-            carried = recurrence.step(Functions, x_t, fixed, carried)
-            return carried, carried[0]
-
-        return lax.scan(step, tuple(carried), x)[1]
+        step = lambda x_t, *carried: recurrence.step(Functions, x_t, fixed, carried)
+        return jax.scan(step, x, tuple(carried))
 
     row, column = {0: "T"}, {0: "N"}
     return Case(

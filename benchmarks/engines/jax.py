@@ -31,6 +31,17 @@ def program(forward: Callable[..., Any]) -> Callable[[Task], Program]:
     return make
 
 
+def scan(step: Callable[..., Any], rows: Any, state: Any) -> Any:
+    """What `state = step(row, *state)` gives first, at each row: as `cases.common.loop`, by `lax.scan`."""
+    from jax import lax
+
+    def body(state: Any, row: Any) -> Any:
+        state = step(row, *state)
+        return state, state[0]
+
+    return lax.scan(body, state, rows)[1]
+
+
 def _with_gradient(task: Task, forward: Callable[..., Any]) -> Callable[..., Any]:
     import jax
 
