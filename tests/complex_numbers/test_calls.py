@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import pickle
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 
 import scanjit as sj
 from tests.complex_numbers.support import sampled, slope
+from tests.export.support import exported
 
 
 def test_arrays_go_in_without_a_copy() -> None:
@@ -144,11 +144,7 @@ def test_export_to_numpy(tmp_path: Path) -> None:
     z, w = sj.tensor(("n", 2), "complex64", "z"), sj.shared([1j, 2.0], "w")
     states = sj.scan(lambda row, h: 0.5j * h + row, z, np.zeros(2, np.complex64))
     f = sj.function([z], {"states": states, "products": (z * w, z.real), "z": z}, name="f", updates={w: w + 1})
-    path = sj.export_numpy(f, tmp_path, "model") / "model" / "__init__.py"
-    spec = importlib.util.spec_from_file_location("exported", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = exported(f, tmp_path)
     value = sampled(np.random.default_rng(0), (5, 2), "complex64")
     for _ in range(2):
         expected, found = f(value), module.model(value)

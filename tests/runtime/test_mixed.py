@@ -1,7 +1,6 @@
 """`mixed`: products whose operands are rounded to bfloat16, or to integers of 8 bits."""
 
 import functools
-import importlib.util
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +12,7 @@ import scanjit as sj
 from scanjit.ops.narrow import to_bfloat16 as rounded
 from scanjit.runtime import host
 from scanjit.target import target_for
+from tests.export.support import exported
 
 rng = np.random.default_rng(0)
 
@@ -289,12 +289,7 @@ def test_it_is_saved_and_pickled(tmp_path: Any) -> None:
     for other in (sj.load(tmp_path / "f.sj"), pickle.loads(pickle.dumps(f))):
         np.testing.assert_array_equal(other(data), f(data))
         assert multiplied(other) == 1
-    sj.export_numpy(f, tmp_path / "package", "product")
-    spec = importlib.util.spec_from_file_location("product", tmp_path / "package" / "product" / "__init__.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    np.testing.assert_allclose(module.product(data), f(data), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(exported(f, tmp_path / "package").model(data), f(data), rtol=1e-4, atol=1e-5)
     g = pickle.loads(pickle.dumps(sj.mixed(loss)))
     assert g(*weights()) == sj.mixed(loss)(*weights())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import pickle
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 
 import scanjit as sj
 from scanjit.kinds import named_dtype
+from tests.export.support import exported
 
 pytest.importorskip("ml_dtypes")
 MODES = ["reference", "emulate", "numba"]
@@ -231,13 +231,9 @@ def test_it_is_saved_pickled_and_exported(tmp_path: Path) -> None:
     for other in (sj.load(tmp_path / "f.sj"), pickle.loads(pickle.dumps(f))):
         for a, b in zip(other(*weights()), wanted, strict=True):
             np.testing.assert_array_equal(a, b)
-    sj.export_numpy(f, tmp_path / "package", "slopes")
-    spec = importlib.util.spec_from_file_location("slopes", tmp_path / "package" / "slopes" / "__init__.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    slopes = exported(f, tmp_path / "package").model
     reference = sj.mixed(sj.function([x, W, R], sj.grad(loss(x, W, R), [W, R]), mode="reference"), None, "bfloat16")
-    assert max(errors(module.slopes(*weights()), reference(*weights()))) < 1e-5
+    assert max(errors(slopes(*weights()), reference(*weights()))) < 1e-5
     later = pickle.loads(pickle.dumps(sj.mixed(loss, None, "bfloat16")))
     assert max(errors(sj.value_and_grad(later, argnums=(1, 2))(*weights())[1], wanted)) < 1e-6
 
