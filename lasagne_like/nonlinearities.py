@@ -44,6 +44,11 @@ def _computed_for_arrays(expression: Callable[..., Any]) -> Callable[..., Any]:
     return nonlinearity
 
 
+def _nonlinearity(expression: Callable[[Any], Any]) -> NamedFunction[[Any], Any]:
+    """Such a function of one expression, which is shown as its name."""
+    return NamedFunction(_computed_for_arrays(expression))
+
+
 def or_identity(nonlinearity: Any) -> Any:
     """A nonlinearity as layers and cells keep it: `identity` for None.
 
@@ -56,8 +61,7 @@ def or_identity(nonlinearity: Any) -> Any:
     return identity if nonlinearity is None else nonlinearity
 
 
-@NamedFunction
-@_computed_for_arrays
+@_nonlinearity
 def sigmoid(x: Any) -> Any:
     """`1 / (1 + exp(-x))`.
 
@@ -71,8 +75,7 @@ def sigmoid(x: Any) -> Any:
     return sj.sigmoid(x)
 
 
-@NamedFunction
-@_computed_for_arrays
+@_nonlinearity
 def softmax(x: Any) -> Any:
     """`exp(x)` divided by its sum over the last axis.
 
@@ -86,8 +89,7 @@ def softmax(x: Any) -> Any:
     return sj.softmax(x, axis=-1)
 
 
-@NamedFunction
-@_computed_for_arrays
+@_nonlinearity
 def tanh(x: Any) -> Any:
     """The hyperbolic tangent.
 
@@ -131,8 +133,7 @@ class ScaledTanH(Shown):
 ScaledTanh = ScaledTanH
 
 
-@NamedFunction
-@_computed_for_arrays
+@_nonlinearity
 def rectify(x: Any) -> Any:
     """`max(0, x)`.
 
@@ -181,8 +182,7 @@ very_leaky_rectify = LeakyRectify(1 / 3)
 """A leaky rectifier with leakiness 1/3."""
 
 
-@NamedFunction
-@_computed_for_arrays
+@_nonlinearity
 def elu(x: Any) -> Any:
     """`x` where it is positive, `exp(x) - 1` elsewhere.
 
@@ -229,8 +229,7 @@ selu = SELU(scale=1.0507009873554804934193349852946, scale_neg=1.673263242354377
 """The scaled exponential linear unit with a fixed point at mean 0 and variance 1."""
 
 
-@NamedFunction
-@_computed_for_arrays
+@_nonlinearity
 def softplus(x: Any) -> Any:
     """`log(1 + exp(x))`.
 

@@ -119,6 +119,15 @@ class Wrapper(Cell):
         return self.cell.recur(z, state)
 
 
+def _check_shortcut(wrapper: Wrapper, does: str, input_shape: Any) -> None:
+    """Raise an error if a cell does not give what it reads. `does` says what its wrapper does with both."""
+    given = wrapper.cell.output_shape
+    if given != input_shape:
+        raise ValueError(
+            f"{wrapper!r} {does} the output of {wrapper.cell!r}, but the shapes differ: {input_shape} and {given}"
+        )
+
+
 class ResidualWrapper(Wrapper):
     """Adds the input of a cell to its output.
 
@@ -139,11 +148,7 @@ class ResidualWrapper(Wrapper):
 
     def make_params(self, input_shape: Any) -> None:
         super().make_params(input_shape)
-        if self.cell.output_shape != input_shape:
-            raise ValueError(
-                f"{self!r} adds the input to the output of {self.cell!r}, but the shapes differ: {input_shape} and "
-                f"{self.cell.output_shape}"
-            )
+        _check_shortcut(self, "adds the input to", input_shape)
 
     def precompute(self, x: Any) -> Any:
         return x, self.cell.precompute(x)
@@ -199,11 +204,7 @@ class HighwayWrapper(Wrapper):
     def make_params(self, input_shape: Any) -> None:
         n = features_of(self, input_shape)
         super().make_params(input_shape)
-        if self.cell.output_shape != input_shape:
-            raise ValueError(
-                f"{self!r} mixes the input with the output of {self.cell!r}, but the shapes differ: {input_shape} and "
-                f"{self.cell.output_shape}"
-            )
+        _check_shortcut(self, "mixes the input with", input_shape)
         self.add_specified((), W=(n, n), b=(n,))
         if not self.coupled:
             self.add_specified((), W_transform=(n, n), b_transform=(n,))
