@@ -10,8 +10,8 @@ from scanjit.ir import Node, as_node, new_input
 from scanjit.loops.structure import flatten
 from scanjit.ops.batch import batch_graph, batch_or_loop
 from scanjit.ops.shape import IOTA
-from scanjit.ops.stretch import broadcast_to
-from scanjit.ops.view import DIMSHUFFLE
+from scanjit.ops.stretch import over_batch
+from scanjit.ops.view import moved_axis
 from scanjit.symbol import Tensor
 from scanjit.types import Dimension
 
@@ -122,8 +122,7 @@ def _moved_first(node: Node, axis: int, number: int) -> Node:
         raise errors.ArgumentError(
             f"argument {number} of a batched function has no axis {axis}", got=repr(node), fix="see `in_axes` of vmap"
         )
-    axis %= node.ndim
-    return node if axis == 0 else DIMSHUFFLE(node, order=(axis, *(a for a in range(node.ndim) if a != axis)))
+    return moved_axis(node, axis % node.ndim, 0)
 
 
 def _placed(node: Node, batched: bool, axis: int | None, size: Dimension) -> Node:
@@ -134,10 +133,7 @@ def _placed(node: Node, batched: bool, axis: int | None, size: Dimension) -> Nod
                 "out_axes is None for a result that differs between the examples", got=repr(node)
             )
         return node
-    if not batched:
-        node = broadcast_to(node, (size, *node.type.shape))
+    node = over_batch(node, batched, size)
     if not -node.ndim <= axis < node.ndim:
         raise errors.ArgumentError(f"a result of a batched function has no axis {axis}", got=repr(node))
-    axis %= node.ndim
-    rest = list(range(1, node.ndim))
-    return node if axis == 0 else DIMSHUFFLE(node, order=(*rest[:axis], 0, *rest[axis:]))
+    return moved_axis(node, 0, axis % node.ndim)

@@ -170,9 +170,14 @@ def _checked(x: Node, n: Any, default: Dimension) -> tuple[Node, Dimension]:
     return expect(x, (1, length, AT_LEAST_ONE + ", not of {right}"), error="shape"), length
 
 
-def _scaled(x: Node, n: Dimension, norm: Norm, sign: int) -> Node:
+def check_norm(norm: Any) -> None:
+    """Raise an error if this is no norm of a Fourier transform."""
     if norm not in (None, "backward", "ortho", "forward"):
         raise errors.ArgumentError("there is no such norm", got=repr(norm), expected="backward, ortho or forward")
+
+
+def _scaled(x: Node, n: Dimension, norm: Norm, sign: int) -> Node:
+    check_norm(norm)
     if norm != "ortho" and (norm == "forward") == (sign > 0):
         return x
     scale = 1 / n if isinstance(n, int) else 1 / cast(ir.dim_node(n), x.args[0].dtype if is_complex(x) else x.dtype)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from scanjit import errors
 from scanjit.config import config
@@ -12,7 +11,7 @@ from scanjit.ops.elementwise import cast, where
 from scanjit.symbol import Axis, TensorLike
 from scanjit.tensor.complex_numbers import conj
 from scanjit.tensor.creation import arange
-from scanjit.tensor.fourier import Norm, fft, ifft, irfft, rfft
+from scanjit.tensor.fourier import Norm, check_norm, fft, ifft, irfft, rfft
 from scanjit.tensor.joining import roll
 from scanjit.tensor.variables import as_tensor, axes_of
 
@@ -154,7 +153,7 @@ def hfft(x: TensorLike, n: int | Node | None = None, axis: int = -1, norm: Norm 
     >>> sj.function([], sj.hfft([1.0, 2.0, 3.0]), mode="reference")()
     array([ 8., -2.,  0., -2.])
     """
-    _check(norm)
+    check_norm(norm)
     return irfft(conj(x), n, axis, INVERSE[norm])
 
 
@@ -167,7 +166,7 @@ def ihfft(x: TensorLike, n: int | Node | None = None, axis: int = -1, norm: Norm
     >>> abs(sj.function([], sj.ihfft([8.0, -2.0, 0.0, -2.0]), mode="reference")())
     array([1., 2., 3.])
     """
-    _check(norm)
+    check_norm(norm)
     return conj(rfft(x, n, axis, INVERSE[norm]))
 
 
@@ -257,8 +256,3 @@ def _along(transform: Callable[..., Node], x: Node, pairs: Sequence[tuple[int | 
     for n, axis in reversed(pairs):
         x = transform(x, n, axis, norm)
     return x
-
-
-def _check(norm: Any) -> None:
-    if norm not in INVERSE:
-        raise errors.ArgumentError("there is no such norm", got=repr(norm), expected="backward, ortho or forward")

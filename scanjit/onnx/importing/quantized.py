@@ -129,12 +129,12 @@ def _centred(x: Node, zero: Node | None, dtype: str) -> Node:
 
 def matmul_integer(call: Call) -> Node:
     """The product of two tensors of integers of 8 bits, in int32."""
-    return _product(call, 0, 1, 2, 3)
+    return _product(call, 1, 3)
 
 
 def qlinear_matmul(call: Call) -> Node:
     """A product of quantized tensors, quantized."""
-    return _requantized(call, _product(call, 0, 3, 2, 5), 1, 4, 6)
+    return _requantized(call, _product(call, 3, 5))
 
 
 class Bytes(NamedTuple):
@@ -153,12 +153,12 @@ def _bytes_of(x: Node, zero: Node | None) -> Bytes:
     return Bytes(values, (ir.constant(np.int32(0)) if zero is None else cast(zero, "int32")) - np.int32(below))
 
 
-def _product(call: Call, a: int, b: int, a_zero: int, b_zero: int) -> Node:
-    left, right = _bytes(call, a), _bytes(call, b)
-    rows, columns = call.optional(a_zero), call.optional(b_zero)
+def _product(call: Call, right: int, right_zero: int) -> Node:
+    a, b = _bytes(call, 0), _bytes(call, right)
+    rows, columns = call.optional(2), call.optional(right_zero)
     if rows is not None:
         rows = tensor.reshape(rows, ()) if _is_one(rows) else tensor.expand_dims(rows, -1) if rows.ndim == 1 else rows
-    return _multiplied(_bytes_of(left, rows), _bytes_of(right, columns))
+    return _multiplied(_bytes_of(a, rows), _bytes_of(b, columns))
 
 
 def _multiplied(left: Bytes, right: Bytes) -> Node:
@@ -185,18 +185,18 @@ def _may_differ_from_zero(node: Node) -> bool:
 
 def conv_integer(call: Call) -> Node:
     """A correlation of tensors of integers of 8 bits, in int32."""
-    return _correlation(call, 0, 1, 2, 3)
+    return _correlation(call, 1, 3)
 
 
 def qlinear_conv(call: Call) -> Node:
     """A correlation of quantized tensors, with a bias in int32, quantized."""
-    y, bias = _correlation(call, 0, 3, 2, 5), call.optional(8)
-    return _requantized(call, y if bias is None else y + dense.channels(bias, y.ndim), 1, 4, 6)
+    y, bias = _correlation(call, 3, 5), call.optional(8)
+    return _requantized(call, y if bias is None else y + dense.channels(bias, y.ndim))
 
 
-def _correlation(call: Call, at: int, filters: int, x_zero: int, w_zero: int) -> Node:
-    x, w = _bytes(call, at), _bytes(call, filters)
-    shift, each = call.optional(x_zero), call.optional(w_zero)
+def _correlation(call: Call, filters: int, filters_zero: int) -> Node:
+    x, w = _bytes(call, 0), _bytes(call, filters)
+    shift, each = call.optional(2), call.optional(filters_zero)
     x = _centred(x, None if shift is None else tensor.reshape(shift, ()), "float32")
     if each is not None:
         each = tensor.reshape(each, (-1, *[1] * (w.ndim - 1)) if each.ndim else ())
@@ -241,14 +241,14 @@ def _is_one(node: Node) -> bool:
     return all(isinstance(n, int) and n == 1 for n in node.type.shape)
 
 
-def _requantized(call: Call, y: Node, x_scale: int, w_scale: int, y_scale: int) -> Node:
+def _requantized(call: Call, y: Node) -> Node:
     """A sum in int32, quantized with the scale and the zero point of the result."""
-    zero, each = call.input(y_scale + 1), call.input(w_scale)
+    each, of_result, zero = (call.input(i) for i in (4, 6, 7))
     if each.ndim == 1 and not _is_one(each):
         each = dense.channels(each, y.ndim) if call.op == "QLinearConv" else each
     else:
         each = tensor.reshape(each, ())
-    scale = tensor.reshape(call.input(x_scale), ()) * each / tensor.reshape(call.input(y_scale), ())
+    scale = tensor.reshape(call.input(1), ()) * each / tensor.reshape(of_result, ())
     return rounded(cast(y, "float32") * scale, tensor.reshape(zero, ()), zero.dtype)
 
 
