@@ -31,8 +31,8 @@ from scanjit.ops.parts import is_complex, pieces, size_squared
 from scanjit.ops.shape import IOTA, window
 from scanjit.ops.stretch import broadcast_to, or_zeros, zeros_like
 from scanjit.records import record
-from scanjit.tensor.complex_matrices import looped
 from scanjit.tensor.complex_numbers import conj, real
+from scanjit.tensor.looping import looped
 from scanjit.types import Dimension
 
 

@@ -6,20 +6,19 @@ matrix in which each number is a block: `[[re, -im], [im, re]]`. Its diagonal is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from scanjit import ir
-from scanjit.ir import COMPLEX, Graph, Node
+from scanjit.ir import COMPLEX, Node
 from scanjit.ops.custom import CUSTOM, DerivativeRule
 from scanjit.ops.elementwise import ABS, LOG, cast, where
 from scanjit.ops.factor import CHOLESKY, SOLVE, identity, places, transposed
-from scanjit.ops.parts import is_complex, pieces, stand_in
-from scanjit.ops.scan import scan_node
 from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import full, or_zeros
 from scanjit.records import record
 from scanjit.tensor.complex_numbers import conj, imag, real
 from scanjit.tensor.joining import stack
+from scanjit.tensor.looping import looped
 from scanjit.tensor.reductions import argmax
 from scanjit.tensor.shapes import reshape
 
@@ -56,29 +55,6 @@ def _eliminated(x: Node) -> tuple[Node, Node, Node]:
         "elimination", lambda rows, before: (_step(*rows, *before), []), [IOTA(length=n)], given
     )
     return det, sign, log
-
-
-Step = Callable[[list[Node], list[Node]], tuple[list[Node], list[Node]]]
-"""A step of a loop: rows of the sequences and the state in, the state and what is stacked out."""
-
-
-def looped(
-    name: str, step: Step, sequences: Sequence[Node], state: Sequence[Node], reverse: bool = False
-) -> tuple[list[Node], list[Node]]:
-    """The last state of a loop over sequences, of real or complex numbers, and the stacks."""
-    rows = [stand_in(x.type.with_shape(x.type.shape[1:])) for x in sequences]
-    before = [stand_in(x.type) for x in state]
-    after, ys = step(rows, before)
-    inputs, outputs = pieces(*before, *rows), pieces(*after, *ys)
-    captured = ir.free_variables(outputs, inputs)
-    body = Graph.of([*inputs, *captured], outputs)
-    length = sequences[0].type.shape[0]
-    node = scan_node(body, pieces(*state), pieces(*sequences), captured, length, reverse=reverse, name=name)
-    found = iter(ir.parts(node))
-    finals, stacks = (
-        [COMPLEX(next(found), next(found)) if is_complex(x) else next(found) for x in xs] for xs in (after, ys)
-    )
-    return finals, stacks
 
 
 def _step(k: Node, a: Node, det: Node, sign: Node, log: Node) -> list[Node]:

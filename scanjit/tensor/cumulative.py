@@ -1,22 +1,21 @@
 """Running reductions along an axis: each is a scan."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from scanjit import errors, types
-from scanjit.ir import COMPLEX, Graph, Node, apply, free_variables, parts
+from scanjit.ir import Node, apply
 from scanjit.ops.elementwise import MAXIMUM, MINIMUM, where
-from scanjit.ops.parts import pieces, stand_in
 from scanjit.ops.reduce import ANY
-from scanjit.ops.scan import scan_node
 from scanjit.ops.shape import CONCATENATE, window
 from scanjit.ops.stretch import SUM, full
 from scanjit.ops.view import moved_axis
 from scanjit.symbol import TensorLike
 from scanjit.tensor.elementwise import logaddexp
+from scanjit.tensor.looping import scanned
 from scanjit.tensor.variables import accumulated, along_axis, as_tensor, axis_of, inexact
 
 __all__ = [
@@ -197,19 +196,3 @@ def _running(x: Node, axis: int | None, initial: Any, step: Callable[[Node, Node
     x, axis = along_axis(x, axis)
     rows = moved_axis(x, axis, 0)
     return moved_axis(scanned(rows, full(initial, rows.type.shape[1:], x.dtype), step), 0, axis)
-
-
-def scanned(rows: Node, start: Node, step: Callable[..., Node], constants: Sequence[Node] = ()) -> Node:
-    """The states of a scan over rows. `step` takes the state, a row and the constants."""
-    row = rows.type.with_shape(rows.type.shape[1:])
-    given = [stand_in(of) for of in (start.type, row, *(node.type for node in constants))]
-    after = step(*given)
-    if after.type != start.type:
-        raise errors.DtypeError(
-            "what is accumulated must stay of one type", got=after.type, expected=str(start.type), fix="cast x before"
-        )
-    inner, ends, fixed = pieces(*given), pieces(after), pieces(*constants)
-    sizes = free_variables(ends, inner)  # what computed sizes are computed from
-    body = Graph.of([*inner, *sizes], [*ends, *ends])
-    found = parts(scan_node(body, pieces(start), pieces(rows), [*fixed, *sizes], rows.type.shape[0]))[len(ends) :]
-    return found[0] if len(ends) == 1 else COMPLEX(*found)

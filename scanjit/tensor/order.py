@@ -20,8 +20,9 @@ from scanjit.ops.order import ARGRANKED, ARGSORT, RANKED, SORT, entries
 from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, flip, window
 from scanjit.ops.stretch import broadcast_to, constant_value, full
 from scanjit.symbol import TensorLike
-from scanjit.tensor.cumulative import cumsum, scanned
+from scanjit.tensor.cumulative import cumsum
 from scanjit.tensor.indexing import take
+from scanjit.tensor.looping import scanned
 from scanjit.tensor.probes import assert_
 from scanjit.tensor.reductions import all as all_of, max as max_of
 from scanjit.tensor.shapes import moveaxis, ravel
