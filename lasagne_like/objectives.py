@@ -271,8 +271,7 @@ def huber_loss(predictions: Any, targets: Any, delta: Any = 1) -> sj.Node:
     array([0.125, 2.5  ])
     """
     p, t = align_targets(predictions, targets)
-    apart, delta = abs(t - p), number(delta, p.dtype)
-    return sj.where(apart <= delta, 0.5 * sj.square(t - p), delta * (apart - delta / 2))
+    return sj.huber(number(delta, p.dtype), t - p)
 
 
 def binary_accuracy(predictions: Any, targets: Any, threshold: Any = 0.5) -> sj.Node:

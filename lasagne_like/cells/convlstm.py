@@ -79,9 +79,8 @@ class _ConvLSTM(Cell, ABC):
 
     def _convolved(self, x: Any, W: Any) -> Any:
         """A correlation with zeros around `x`, so that the sizes stay."""
-        if self.ndim == 3:
-            return _convolved3d(x, W)
-        return (sj.conv1d if self.ndim == 1 else sj.conv2d)(x, W, "same", filter_flip=False)
+        convolved = {1: sj.conv1d, 2: sj.conv2d, 3: sj.conv3d}[self.ndim]
+        return convolved(x, W, "same", filter_flip=False)
 
     def precompute(self, x: Any) -> Any:
         leading = x.shape[: -(self.ndim + 1)]
@@ -100,19 +99,6 @@ class _ConvLSTM(Cell, ABC):
         c = sj.sigmoid(f + self.forget_bias) * old.cell + sj.sigmoid(i) * self.nonlinearity(new)
         h = sj.sigmoid(o) * self.nonlinearity(c)
         return h, LSTMState(c, h)
-
-
-def _convolved3d(x: Any, W: Any) -> Any:
-    """A convolution of volumes, made of one of pictures: the channels of a picture are those of all slices that a
-    filter sees."""
-    batch, channels, depth, rows, columns = x.shape
-    filters, _, taps, height, width = W.shape
-    zeros = sj.zeros((batch, channels, taps // 2, rows, columns), x.dtype)
-    padded = sj.concatenate([zeros, x, zeros], axis=2)
-    seen = sj.stack([padded[:, :, k : k + depth] for k in range(taps)], axis=2)
-    pictures = seen.dimshuffle(0, 3, 1, 2, 4, 5).reshape((batch * depth, channels * taps, rows, columns))
-    z = sj.conv2d(pictures, W.reshape((filters, channels * taps, height, width)), "same", filter_flip=False)
-    return z.reshape((batch, depth, filters, rows, columns)).dimshuffle(0, 2, 1, 3, 4)
 
 
 class ConvLSTM1D(_ConvLSTM):

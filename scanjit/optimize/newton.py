@@ -15,7 +15,7 @@ from scanjit.autodiff import grad
 from scanjit.derivatives import hessian, jacobian
 from scanjit.ir import Node
 from scanjit.optimize.method import Box, Loss, LossPoint, Method
-from scanjit.tensor import cholesky, diagonal, eye, isfinite, solve_triangular, where
+from scanjit.tensor import cho_solve, cholesky, diagonal, eye, isfinite, solve_triangular, where
 
 
 class Damping(NamedTuple):
@@ -38,7 +38,7 @@ class Damped(Method, ABC):
         scale = abs(diagonal(matrix))
         least = 1e-3 * scale.max() + np.finfo(slope.dtype).tiny
         damped = matrix + eye(slope.shape[0], dtype=slope.dtype) * (memory.amount * (scale + least))
-        step = -_solve(cholesky(damped), slope)
+        step = -cho_solve((cholesky(damped), True), slope)
         definite = isfinite(step).all()  # if not, the damping grows
         step = box.project(best.x + where(definite, step, 0)) - best.x
         return step, where(definite, -(slope @ step + step @ matrix @ step / 2), np.inf)
@@ -80,7 +80,3 @@ def _free(point: LossPoint, box: Box) -> Node:
     fixed = box.fixed(point)
     unit = eye(point.x.shape[0], dtype=point.x.dtype)
     return where(fixed[:, None] | fixed, unit, point.curvature)
-
-
-def _solve(factor: Node, right: Node) -> Node:
-    return solve_triangular(factor.T, solve_triangular(factor, right, lower=True), lower=False)

@@ -275,9 +275,9 @@ def correlation(call: Call, x: Node, w: Node) -> Node:
     return function(
         x,
         w,
-        border_mode=zeros[0] if ndim == 1 else tuple(zeros),
-        subsample=steps[0] if ndim == 1 else steps,
-        filter_dilation=dilations[0] if ndim == 1 else dilations,
+        border_mode=tuple(zeros),
+        subsample=steps,
+        filter_dilation=dilations,
         filter_flip=False,
         num_groups=call.integer("group", 1),
     )

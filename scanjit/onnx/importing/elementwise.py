@@ -72,10 +72,7 @@ def _never_negative(*nodes: Node) -> bool:
 def modulo(call: Call) -> Node:
     """The remainder of a division. It has the sign of the divisor; with `fmod`, the sign of the dividend."""
     a, b = call.pair()
-    if not call.flag("fmod") or a.type.kind.never_negative:
-        return ir.apply(MOD, a, b)
-    rest = ir.apply(MOD, ir.apply(ABS, a), ir.apply(ABS, b))
-    return where(a < 0, -rest, rest)
+    return tensor.fmod(a, b) if call.flag("fmod") and not a.type.kind.never_negative else ir.apply(MOD, a, b)
 
 
 def power(call: Call) -> Node:
@@ -199,12 +196,6 @@ def prelu(call: Call) -> Node:
     """x, or x times a slope where it is negative."""
     x, slope = call.pair()
     return where(x < 0, x * slope, x)
-
-
-def arcsinh(x: Node) -> Node:
-    """The inverse of sinh, without cancellation. It is computed of |x|, and takes on the sign of x."""
-    size = ir.apply(ABS, x)
-    return ir.apply(SIGN, x) * tensor.log1p(size + size * size / (1.0 + tensor.sqrt(size * size + 1.0)))
 
 
 SELU_ALPHA = 1.67326319217681884765625
