@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 import scanjit as sj
-from lasagne_like.utils import is_expression
+from lasagne_like.utils import among_largest, is_expression
 
 __all__ = [
     "accuracy",
@@ -123,10 +123,7 @@ def top_k_accuracy(predictions: Any, targets: Any, k: int = 5, mask: Any = None)
     0.5
     """
     given = _read(predictions, targets, mask)
-    x, p, t = given.x, given.p, given.t
-    own, places = x.take_along_axis(p, t[..., None], axis=-1), x.arange(p.shape[-1])
-    before = (p > own) | ((p == own) & (places < t[..., None]))
-    return _mean(x, x.sum(before, axis=-1) < k, given.mask)
+    return _mean(given.x, among_largest(given.x, given.p, given.t, k), given.mask)
 
 
 def _counts(predictions: Any, targets: Any, mask: Any, classes: int | None) -> tuple[Any, Any, Any, Any]:

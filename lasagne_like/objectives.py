@@ -11,7 +11,7 @@ import numpy as np
 import scanjit as sj
 from lasagne_like import stable
 from lasagne_like.ctc import ctc_loss
-from lasagne_like.utils import number
+from lasagne_like.utils import among_largest, number
 
 __all__ = [
     "aggregate",
@@ -325,8 +325,4 @@ def categorical_accuracy(predictions: Any, targets: Any, top_k: int = 1) -> sj.N
     p, t, numbered = _classes(predictions, targets)
     if not numbered:
         t = sj.argmax(t, axis=-1)
-    if top_k == 1:
-        return sj.argmax(p, axis=-1) == t
-    own, place = sj.expand_dims(_entry(p, t), -1), sj.expand_dims(t, -1)
-    before = sj.logical_or(p > own, sj.logical_and(p == own, sj.arange(p.shape[-1]) < place))
-    return sj.sum(before, axis=-1) < top_k
+    return sj.argmax(p, axis=-1) == t if top_k == 1 else among_largest(sj, p, t, top_k)

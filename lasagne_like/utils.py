@@ -336,6 +336,15 @@ def inspect_kwargs(func: Callable[..., Any]) -> list[str]:
     return [p.name for p in parameters if p.default is not inspect.Parameter.empty]
 
 
+def among_largest(x: Any, values: Any, places: Any, k: int) -> Any:
+    """Whether the entries at some places of the last axis are among its `k` largest, of equal ones the first ones. `x`
+    is the module that computes it: `numpy` or `scanjit`."""
+    places = places[..., None]
+    own = x.take_along_axis(values, places, axis=-1)
+    before = (values > own) | ((values == own) & (x.arange(values.shape[-1]) < places))
+    return x.sum(before, axis=-1) < k
+
+
 def norm_axes_of(ndim: int, norm_axes: Sequence[int] | None) -> tuple[int, ...]:
     """The axes along which the incoming weights of one unit lie: those given, or the default of `compute_norms`."""
     if norm_axes is not None:

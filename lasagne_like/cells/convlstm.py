@@ -94,8 +94,7 @@ class _ConvLSTM(Cell, ABC):
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
         old = LSTMState(*state)
         z = self.clipped(z + self._convolved(old.hid, self.W_hid))
-        n = self.num_filters
-        i, f, new, o = (z[:, k * n : (k + 1) * n] for k in range(4))
+        i, f, new, o = sj.split(z, 4, axis=1)
         c = sj.sigmoid(f + self.forget_bias) * old.cell + sj.sigmoid(i) * self.nonlinearity(new)
         h = sj.sigmoid(o) * self.nonlinearity(c)
         return h, LSTMState(c, h)

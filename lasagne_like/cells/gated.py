@@ -129,8 +129,7 @@ class GatedCell(Cell):
 
     def split(self, z: Any) -> list[Any]:
         """The products of all gates, cut into the part of each gate."""
-        n = self.num_units
-        return [z[..., i * n : (i + 1) * n] for i in range(len(self._stacked))]
+        return sj.split(z, len(self._stacked), axis=-1)
 
     def activated(self, z: Any, name: str) -> Any:
         """The part of a gate in the products, after the nonlinearity of the gate."""

@@ -98,8 +98,7 @@ class GLSTM(Cell):
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
         old = LSTMState(*state)
         z = self.clipped(z + self._products(old.hid, self.W_hid))
-        n, whole = self.num_units // self.num_groups, (z.shape[0], self.num_units)
-        i, f, new, o = (z[:, :, k * n : (k + 1) * n].reshape(whole) for k in range(4))
+        i, f, new, o = (part.reshape((z.shape[0], self.num_units)) for part in sj.split(z, 4, axis=2))
         c = sj.sigmoid(f + self.forget_bias) * old.cell + sj.sigmoid(i) * self.nonlinearity(new)
         h = sj.sigmoid(o) * self.nonlinearity(c)
         if self.W_proj is not None:

@@ -73,8 +73,7 @@ class NAS(Cell):
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
         old = LSTMState(*state)
         x, m = self.clipped(z), self.clipped(biased(old.hid @ self.W_hid, self.b))
-        n = self.num_units
-        xs, ms = ([part[:, k * n : (k + 1) * n] for k in range(8)] for part in (x, m))
+        xs, ms = (sj.split(part, 8, axis=1) for part in (x, m))
         both = [p + q for p, q in zip(xs, ms, strict=True)]
         memory = sj.tanh(sj.tanh(sj.sigmoid(both[0]) * sj.relu(both[1])) + old.cell)
         c = memory * sj.tanh(sj.sigmoid(both[2]) + sj.relu(xs[3] * ms[3]))

@@ -212,11 +212,6 @@ def _clipped(call: Call) -> Activation:
     return lambda x: tensor.clip(x, -limit, limit)
 
 
-def _split(z: Node, size: Dimension, count: int) -> list[Node]:
-    """The parts of a matrix that has the gates side by side."""
-    return [z[:, i * size : (i + 1) * size] for i in range(count)]
-
-
 def _plus(x: Node, bias: Node | None) -> Node:
     return x if bias is None else x + bias
 
@@ -237,16 +232,16 @@ def rnn(call: Call, weights: Weights, functions: tuple[Activation, ...]) -> Step
 
 def lstm(call: Call, weights: Weights, functions: tuple[Activation, ...]) -> Step:
     """Gates i, o, f, c; peepholes i, o, f, of which o sees the new cell."""
-    clip, size = _clipped(call), weights.size
+    clip = _clipped(call)
     f, g, h_of = functions
     coupled = call.flag("input_forget")
     p = weights.peepholes
-    peep = [None] * 3 if p is None else [p[i * size : (i + 1) * size] for i in range(3)]
+    peep = [None] * 3 if p is None else tensor.split(p, 3)
 
     def step(z: Node, states: Sequence[Node]) -> list[Node]:
         h, c = states
         z = z + _plus(weights.of_state(h), weights.state_bias)
-        i, o, forget, new = _split(z, size, 4)
+        i, o, forget, new = tensor.split(z, 4, axis=1)
         seen = lambda gate, k, cell: gate if peep[k] is None else gate + peep[k] * cell
         i = f(clip(seen(i, 0, c)))
         forget = 1.0 - i if coupled else f(clip(seen(forget, 2, c)))
@@ -269,7 +264,7 @@ def gru(call: Call, weights: Weights, functions: tuple[Activation, ...]) -> Step
     def step(projected: Node, states: Sequence[Node]) -> list[Node]:
         (h,) = states
         both = projected[:, : 2 * size] + _plus(weights.of_state(h)[:, : 2 * size], gate_bias)
-        z, r = (f(clip(gate)) for gate in _split(both, size, 2))
+        z, r = (f(clip(gate)) for gate in tensor.split(both, 2, axis=1))
         if after:
             product = r * _plus(weights.of_state(h)[:, 2 * size :], new_bias)
         else:
