@@ -84,9 +84,7 @@ def _wanted(group: Sequence[Node], users: Mapping[Node, Sequence[Node]]) -> Orde
             order = _order(user, node.ndim)
             last = users[user] if user is not node and order != tuple(range(node.ndim)) else [user]
             # Elementwise ops that read a transpose of this group come to it, and not it to them.
-            if any(
-                reader is node or not (is_elementwise(reader) or isinstance(reader.op, Reduction)) for reader in last
-            ):
+            if any(reader is node or not _is_flexible(reader) for reader in last):
                 found.setdefault(_inverse(order), set()).add(node)
     straight = len(found.pop(tuple(range(len(shape))), ()))
     best = max(found, key=lambda order: len(found[order]), default=None)
