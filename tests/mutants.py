@@ -41,6 +41,8 @@ FOLDERS = ["scanjit/ops", "scanjit/rewrite", "scanjit/schedule"]
 NAMES = "golden rewrite ops linalg complex_numbers random autodiff loops guests test_show.py test_recipes.py compiler"
 TESTS = [f"tests/{name}" for name in NAMES.split()]
 """What is to kill them."""
+MEMORY = 16 * 2**30
+"""What a test may take: some mutants fill a list without end."""
 OTHER = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
@@ -126,6 +128,7 @@ def ends_well(run: Callable[[], int], limit: float) -> bool:
     if not child:
         os.setsid()
         resource.setrlimit(resource.RLIMIT_CPU, (int(limit) + 1,) * 2)
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY,) * 2)
         os._exit(run())
     end = time.monotonic() + 20 * limit  # a busy machine gives a part of its time, and some mutants wait for ever
     while time.monotonic() < end:
