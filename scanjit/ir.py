@@ -797,7 +797,9 @@ def graphs_in(nodes: Iterable[Node]) -> list[Graph]:
 def walk_inside(outputs: Iterable[Node]) -> Iterator[Node]:
     """Every node that `outputs` depend on, then every node of the graphs inside of these."""
     order = walk(outputs)
-    return itertools.chain(order, *map(Graph.nodes, graphs_in(order)))
+    yield from order
+    for graph in graphs_in(order):
+        yield from graph.nodes()
 
 
 def _graphs_at(nodes: Iterable[Node]) -> list[Graph]:

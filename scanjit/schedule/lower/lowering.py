@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field
 from operator import attrgetter
 
 from scanjit import ir, types
@@ -49,6 +50,7 @@ class LoweringRules:
 
     ops: Mapping[Op, PointRule | ArrayRule]
     kinds: Mapping[type[Op], PointRule]
+    _points: dict[Op, PointRule | None] = field(default_factory=dict)
 
     def of(self, op: Op) -> PointRule | ArrayRule | None:
         """The rule of an op, if there is one."""
@@ -57,8 +59,10 @@ class LoweringRules:
 
     def point(self, op: Op) -> PointRule | None:
         """The rule of an op that can be computed at a point."""
-        rule = self.of(op)
-        return rule if isinstance(rule, PointRule) else None
+        if op not in self._points:
+            rule = self.of(op)
+            self._points[op] = rule if isinstance(rule, PointRule) else None
+        return self._points[op]
 
 
 SMALL = 256
@@ -169,7 +173,9 @@ class Lowering:
         self, order: Sequence[Node], outputs: Sequence[Node], targets: Sequence[Ref | None]
     ) -> None:
         """Decide which nodes are computed right into the place of an output, or of what they are a part of."""
-        changes = {node for node in order if isinstance(self.rules.of(node.op), ChangeRule)}
+        rules = {op: self.rules.of(op) for op in {node.op for node in order}}
+        changing = {op for op, rule in rules.items() if isinstance(rule, ChangeRule)}
+        changes = {node for node in order if node.op in changing}
         for node, target in zip(outputs, targets, strict=True):
             if target is not None and node in self.stored and (node.op.goes_anywhere or node in changes):
                 self.destinations.setdefault(node, target)
@@ -177,7 +183,7 @@ class Lowering:
         for node in reversed(order):
             if node in changes and (x := node.operands[0]) in changes and uses[x] == 1:
                 self.destinations[x] = self.destinations[node] = self.destination(node)
-            rule = self.rules.of(node.op)
+            rule = rules[node.op]
             if node in self.stored and isinstance(rule, AssemblyRule):
                 whole = self.destinations[node] = self.destination(node)
                 for part, place in rule.parts(node, whole):

@@ -240,12 +240,12 @@ class Nest(Job):
         inside: set[Value] = set()
         values = self.values
         for value in values:
-            if isinstance(value, Reduce):
+            if type(value) is Reduce:  # isinstance takes long to find that it is none
                 terms = types.product(loop.size for loop in value.loops)
-                parts = [v for v in walk_values([value.term]) if isinstance(v, Apply) and v not in inside]
+                parts = [v for v in walk_values([value.term]) if type(v) is Apply and v not in inside]
                 inside.update(parts)
                 each = each + terms * (1 + sum(part.cost for part in parts))
-        each = each + sum(v.cost for v in values if isinstance(v, Apply) and v not in inside)
+        each = each + sum(v.cost for v in values if type(v) is Apply and v not in inside)
         return types.product(loop.size for loop in self.loops) * each
 
     def traffic(self, shared: bool = False) -> tuple[Traffic, ...]:
