@@ -19,7 +19,7 @@ LONGEST_SLEEP = 10_000_000
 """After so many nanoseconds it wakes, to look whether it is interrupted."""
 _FUTEX_NUMBERS = {"x86_64": 202, "aarch64": 98}
 """The numbers of Linux's system call with which a thread sleeps until another one has changed a word in memory."""
-_WAIT, _WAKE = I64(128), I64(129)
+_SLEEP, _WAKE = I64(128), I64(129)
 """What this call is to do, for threads of one process."""
 
 
@@ -162,11 +162,11 @@ def wait_for_first(builder: ir.IRBuilder, *operands: ir.Value) -> None:
     if builder.module.target.alone:
         return
     with builder.if_then(builder.icmp_signed(">", threads, I64(1))):
-        what = builder.select(builder.icmp_signed("==", thread, I64(0)), _MEET, _WAIT)
+        what = builder.select(builder.icmp_signed("==", thread, I64(0)), _MEET, _ATTEND)
         builder.call(_share_function(builder.module), [place, thread, I64(1), line, what])
 
 
-_BEGIN, _WAIT, _NEXT, _MEET = (I64(number) for number in range(4))
+_BEGIN, _ATTEND, _NEXT, _MEET = (I64(number) for number in range(4))
 
 
 class _Line:
@@ -297,7 +297,7 @@ def _share_function(module: TargetModule) -> ir.Function:
     base, met = load_i64(b, base_word), b.add(line, _MET)
     target, now = b.add(base, shares), clock(b)
     latest = b.add(now, b.sub(now, load_i64(b, met)))
-    b.cbranch(b.icmp_signed("<=", what, _WAIT), begin, count)
+    b.cbranch(b.icmp_signed("<=", what, _ATTEND), begin, count)
     b.position_at_end(begin)
     b.cbranch(b.icmp_signed("<", thread, shares), own, wait)
     b.position_at_end(own)
@@ -385,7 +385,7 @@ def _sleep(builder: ir.IRBuilder, word: ir.Value, seen: ir.Value, asleep: ir.Val
     builder.store(I64(0), time)
     builder.store(I64(LONGEST_SLEEP), builder.gep(time, [I64(1)]))
     builder.atomic_rmw("add", asleep, I64(1), "seq_cst")
-    _futex(builder, word, _WAIT, builder.and_(seen, I64(0xFFFFFFFF)), time)
+    _futex(builder, word, _SLEEP, builder.and_(seen, I64(0xFFFFFFFF)), time)
     builder.atomic_rmw("sub", asleep, I64(1), "seq_cst")
 
 

@@ -2,7 +2,9 @@
 which takes the parts of all: what is compiled only counts."""
 
 import ctypes
+import sys
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -73,6 +75,27 @@ def test_a_late_thread_catches_up_and_has_its_share_again() -> None:
     assert place.go_on(0) == -1
     done.join()
     assert not done.is_alive()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere who waits offers its processor to others")
+def test_who_waits_for_long_sleeps() -> None:
+    """It gives its processor back again and again, on its own account: whom it waits for may need one."""
+    import resource
+
+    place, slept = Place(2), []
+
+    def wait() -> None:
+        before = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+        place.go_on(1)
+        slept.append(resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw - before)
+
+    assert [place.begin(0), place.begin(1)] == [0, 1]
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    time.sleep(0.3)
+    assert place.go_on(0) == -1
+    waiting.join()
+    assert slept[0] >= 5  # each sleep takes a hundredth of a second at most
 
 
 def test_work_of_one_share_goes_to_whoever_comes() -> None:
