@@ -2,7 +2,7 @@
 
 `python -m benchmarks.company NAME THREADS ROUNDS SECONDS` measures in this process, and prints JSON: for each number of
 threads ("chosen" where calls choose it), the seconds of a call, and whether all results are the same bits. Each number
-has turns of so many seconds.
+has a turn of so many seconds in every round: short turns, so that all numbers meet the same company.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import multiprocessing
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from statistics import median
 from typing import Any
 
@@ -96,6 +98,12 @@ def in_torch(seconds: float) -> float:
     return turn(lstm(), seconds, lambda: a @ a)
 
 
+def in_numpy(seconds: float) -> float:
+    """Calls in turns with products of NumPy, whose BLAS has threads of its own."""
+    a = np.ones((300, 300), np.float32)
+    return turn(lstm(), seconds, lambda: a @ a)
+
+
 def in_two_threads(seconds: float) -> float:
     """Two functions, each called in a Python thread of its own: the mean of both."""
     found = [0.0, 0.0]
@@ -113,7 +121,7 @@ def in_two_threads(seconds: float) -> float:
 
 
 def in_a_worker(threads: int, seconds: float) -> float:
-    """A turn in a process of joblib's."""
+    """A turn in a process of a pool."""
     import scanjit as sj
 
     sj.config.threads = threads
@@ -132,6 +140,7 @@ def measured(name: str, threads: int, rounds: int, seconds: float) -> tuple[dict
         "busy neighbour": alone(lstm),
         "busy neighbour, decoder": alone(decoder),
         "PyTorch in turns": lambda count: in_torch(seconds),
+        "NumPy in turns": lambda count: in_numpy(seconds),
         "two Python threads": lambda count: in_two_threads(seconds),
     }
     with contextlib.ExitStack() as stack:
@@ -143,11 +152,15 @@ def measured(name: str, threads: int, rounds: int, seconds: float) -> tuple[dict
             stack.enter_context(parallel_config("loky", inner_max_num_threads=threads))
             pool = stack.enter_context(Parallel(2))
             places[name] = lambda count: float(np.mean(pool([delayed(in_a_worker)(count, seconds)] * 2)))
+        if name == "a pool of 4":
+            four = stack.enter_context(ProcessPoolExecutor(4, mp_context=multiprocessing.get_context("spawn")))
+            places[name] = lambda count: float(np.mean([*four.map(in_a_worker, [count] * 4, [seconds] * 4)]))
         counts = {"1": 1, f"{threads}": threads, "chosen": 0}
         found: dict[str, list[float]] = {key: [] for key in counts}
         results = set()
         for number in range(rounds + 1):
-            for key, count in counts.items():
+            order = [*counts.items()]
+            for key, count in order[number % 3 :] + order[: number % 3]:
                 sj.config.threads = count
                 passed = places[name](count)
                 results |= {lstm()().tobytes()}
@@ -161,8 +174,10 @@ NAMES = (
     "busy neighbour",
     "busy neighbour, decoder",
     "PyTorch in turns",
+    "NumPy in turns",
     "two Python threads",
     "joblib 2 x 2",
+    "a pool of 4",
 )
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def in_company(name: str, threads: int, python: str, effort: Effort) -> Scaling:
     EngineError
         If something that it needs is not installed, or fails.
     """
-    rounds, seconds = min(effort.rounds, 5), 8 * effort.seconds
+    rounds, seconds = 2 * effort.rounds, 3 * effort.seconds
     order = [python, "-m", "benchmarks.company", name, f"{threads}", f"{rounds}", f"{seconds}"]
     environment = {key: value for key, value in os.environ.items() if not key.endswith("NUM_THREADS")}
     done = subprocess.run(order, cwd=ROOT, env=environment, capture_output=True, text=True)

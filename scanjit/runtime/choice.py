@@ -15,6 +15,9 @@ BUDGET = 0.01
 """Trials may lose this part of the time of all calls."""
 FREE = 0.02
 """The first trial of a number comes at once if it is expected to lose at most so many seconds."""
+FIRST_BUDGET = 0.05
+"""Else it comes when it is expected to lose this part of the time of all calls so far: nothing is known of the number
+yet, and on a busy machine each call may take twice as long as it need."""
 SHORTEST_TRIAL, LONGEST_TRIAL = 1.5, 8.0
 """A trial ends when it has lost or saved the time of so many calls with the current number: a long one where the times
 of calls differ much."""
@@ -197,7 +200,7 @@ class Choice:
         slower = max(expected / current - 1, 0.02) if current else 0.02
         loss = max(min(TRIAL_CALLS * slower, self._length()), slower) * current
         if estimate.seen is None:
-            return max(loss - FREE, 0.0) / BUDGET
+            return max(loss - FREE, 0.0) / FIRST_BUDGET
         return estimate.tried + loss / BUDGET * (1 / HURRY if change else estimate.patience)
 
     def _length(self) -> float:

@@ -111,6 +111,13 @@ def test_long_calls_try_nothing_at_once() -> None:
     assert counts == [2] * 30
 
 
+def test_calls_of_some_milliseconds_are_tried_soon() -> None:
+    """On a busy machine, the first trial does not wait for a hundred calls."""
+    machine = Machine(2)
+    machine.run(25, {1: 20.0, 2: 32.0})
+    assert machine.choice.threads() == 1
+
+
 def test_trials_lose_no_more_than_their_budget() -> None:
     machine = Machine(8)
     times = {count: QUIET[count] for count in numbers(8)}
