@@ -14,6 +14,7 @@ from scanjit.ops import elementwise as ops
 from scanjit.ops.custom import CUSTOM
 from scanjit.ops.expect import VIA
 from scanjit.ops.narrow import REMARK, ROUND_GRADIENT
+from scanjit.ops.reduce import ArgReduction
 from scanjit.ops.scan import SCAN
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, full
 from scanjit.rewrite.engine import RuleTable
@@ -207,15 +208,32 @@ def cast(node: Node) -> Node | None:
 
 
 @rules.rule(ops.LESS)
-def remainder_is_not_negative(node: Node) -> Node | None:
-    """x % n < 0 -> false, for integers and an n that is a size, or known and above 0: so an index into a ring is never
-    counted from its end"""
+def never_below_zero(node: Node) -> Node | None:
+    """x < 0 -> false, for integers that cannot be negative: so an index into a ring is never counted from its end"""
     left, right = node.operands
-    if left.op is not ops.MOD or not left.type.kind.integral or not is_zero(right):
+    if not is_zero(right) or not left.type.kind.integral or not _not_negative(left):
         return None
-    by = scalar(left.operands[1])
-    positive = left.operands[1].op is SIZE if by is None else by > 0
-    return full(False, node.type.shape, "bool") if positive else None
+    return full(False, node.type.shape, "bool")
+
+
+def _not_negative(node: Node, depth: int = 4) -> bool:
+    """Whether integers are certainly not negative: x % n for an n above 0, x & n for an n that is not negative, places
+    of extrema, maxima with 0, and bounds and choices of such."""
+    if (known := scalar(node)) is not None:
+        return bool(known >= 0)
+    if node.op is SIZE or isinstance(node.op, ArgReduction):
+        return True
+    if depth == 0:
+        return False
+    below = [lambda x=x: _not_negative(x, depth - 1) for x in node.operands]
+    if node.op is ops.MOD:
+        by = scalar(node.operands[1])
+        return node.operands[1].op is SIZE if by is None else bool(by > 0)
+    if node.op in (ops.AND, ops.MAXIMUM):
+        return any(found() for found in below)
+    if node.op is ops.MINIMUM:
+        return all(found() for found in below)
+    return node.op in (ops.WHERE, ops.CLIP) and all(found() for found in below[1:])
 
 
 @rules.rule(ops.WHERE)
