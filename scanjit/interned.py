@@ -1,6 +1,7 @@
 """Tables of objects that exist once: equal keys give the same object, for as long as somebody else holds it."""
 
 import weakref
+from _weakref import _remove_dead_weakref  # type: ignore[attr-defined]
 from collections.abc import Hashable
 from typing import Any, Generic, TypeVar
 
@@ -37,8 +38,8 @@ class Interned(Generic[Key, Item]):
         references = self._references
 
         def forget(reference: _Reference) -> None:
-            if references.get(reference.key) is reference:
-                del references[reference.key]
+            # Python alone would look and then delete: in between, another thread may put a new object there.
+            _remove_dead_weakref(references, reference.key)
 
         self._forget = forget
 

@@ -1,7 +1,10 @@
 """Tables of objects that exist once."""
 
 import gc
+import itertools
 import threading
+
+import pytest
 
 from scanjit.interned import Interned
 
@@ -31,6 +34,27 @@ def test_what_comes_after_a_lost_object_is_not_forgotten_with_it() -> None:
     new = table.known(1, Thing())
     gc.collect()
     assert table.get(1) is new
+
+
+@pytest.mark.parametrize("moment", [1, 2])
+def test_what_another_thread_adds_while_an_object_is_forgotten_stays(moment: int) -> None:
+    """The other thread comes when the table looks for the key: the first time, or the second time if there is one."""
+    table, added, looks = Interned["Key", Thing](), list[Thing](), itertools.count(1)
+
+    class Key:
+        other_thread = False
+
+        def __hash__(self) -> int:
+            if self.other_thread and next(looks) == moment:
+                added.append(table.known(self, Thing()))
+            return 1
+
+    key = Key()
+    lost = table.known(key, Thing())
+    key.other_thread = True
+    del lost
+    key.other_thread = False
+    assert all(table.get(key) is thing for thing in added)
 
 
 def test_threads_get_one_object() -> None:
