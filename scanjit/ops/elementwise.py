@@ -489,8 +489,9 @@ def hypot(x: TensorLike, y: TensorLike) -> Node:
     >>> sj.function([], sj.hypot([3.0, 3e200], [4.0, 4e200]), mode="reference")()
     array([5.e+000, 5.e+200])
     """
-    MAXIMUM.prepare((x, y))  # real numbers
     x, y = DIV.prepare((x, y))
+    if is_complex(x):
+        raise errors.DtypeError("hypot is not defined for complex numbers", got=x.type, fix="take sj.abs of them")
     x, y = apply(ABS, x), apply(ABS, y)
     large, small = apply(MAXIMUM, x, y), apply(MINIMUM, x, y)
     ratio = small / where((large == 0) | (large == math.inf), 1, large)

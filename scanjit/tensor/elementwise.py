@@ -199,7 +199,7 @@ def reciprocal(x: TensorLike) -> Node:
 
 
 def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | None = None) -> Node:
-    """`x` where the condition holds, else `y`; all three are broadcast. (Where alone it holds says `nonzero`.)
+    """`x` where the condition holds, else `y`; all three are broadcast. (`nonzero` gives the places where it holds.)
 
     Examples
     --------
@@ -493,8 +493,11 @@ def fmod(x: TensorLike, y: TensorLike) -> Node:
     array([-1,  1])
     """
     x, y = ops.MOD.prepare((x, y))
-    size = apply(ops.ABS, y)
-    return where(x < 0, -apply(ops.MOD, -x, size), apply(ops.MOD, x, size))
+    if x.type.kind.never_negative:
+        return apply(ops.MOD, x, y)
+    # Of -|x| and -|y|: each integer has a negative size, but the least one has no positive size.
+    rest = apply(ops.MOD, where(x < 0, x, -x), where(y < 0, y, -y))
+    return where(x < 0, rest, -rest)
 
 
 def divmod(x: TensorLike, y: TensorLike) -> tuple[Node, Node]:

@@ -128,7 +128,7 @@ def split(x: TensorLike, indices_or_sections: Any, axis: int = 0) -> list[Node]:
             "a tensor cannot be split into so many equal parts", got=f"{n} entries in {parts} parts"
         )
     length = n // parts
-    x = expect(x, (n, length * parts, f"an axis of {{left}} entries has no {parts} equal parts"))
+    x = expect(x, (n, length * parts, f"an axis of {{left}} entries has no {parts} equal parts"), error="shape")
     return [window(x, axis, i * length, length) for i in range(parts)]
 
 

@@ -49,9 +49,9 @@ def multiplied_filters(model):
 
 
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("groups, axes", [(1, 2), (2, 2), (6, 2), (1, 1), (3, 1)])
+@pytest.mark.parametrize("groups, axes", [(1, 2), (2, 2), (6, 2), (1, 1), (3, 1), (2, 3)])
 def test_filters_are_multiplied(groups, axes, bias):
-    x = RNG.normal(size=(2, 6, *(5, 7)[:axes])).astype("float32")
+    x = RNG.normal(size=(2, 6, *(5, 7, 4)[:axes])).astype("float32")
     model, feeds = after_conv(x, groups, bias, axes)
     assert multiplied_filters(model)
     check(model, feeds, 1e-5)

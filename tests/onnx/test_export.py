@@ -12,11 +12,16 @@ import scanjit as sj  # noqa: E402
 import scanjit.onnx as sjo  # noqa: E402
 from scanjit.onnx.exporting import model as exporting  # noqa: E402
 
-RNG = np.random.default_rng(0)
+
+def numbers():
+    """A function that draws arrays of these shapes, always the same ones."""
+    rng = np.random.default_rng(0)
+    return lambda *shape: rng.normal(size=shape).astype("float32")
 
 
-def normal(*shape):
-    return RNG.normal(size=shape).astype("float32")
+@pytest.fixture
+def normal():
+    return numbers()
 
 
 def listed(found):
@@ -50,8 +55,9 @@ def kinds(model):
 
 
 x = sj.tensor(("T", "B", 3), "float32", "x")
-w, r = sj.shared(normal(3, 4), "w"), sj.shared(normal(4, 4), "r")
-X = normal(5, 2, 3)
+draw = numbers()
+w, r = sj.shared(draw(3, 4), "w"), sj.shared(draw(4, 4), "r")
+X = draw(5, 2, 3)
 
 
 def recurrence(**options):
@@ -111,7 +117,7 @@ def test_gradients():
     check([x], sj.grad((h * h).sum(), [w, r, x]), [X], tolerance=1e-4)
 
 
-def test_shapes_and_indices():
+def test_shapes_and_indices(normal):
     y, i = sj.tensor(("n", 6), "float32", "y"), sj.tensor(("k",), "int64", "i")
     outputs = [
         y[::-1], y[1:, ::2], y[::-2, 1:3], y[:0], y[y.shape[0] // 2 :], y[: y.shape[0] - 2], y[i], y[i, i % 3],
@@ -123,7 +129,7 @@ def test_shapes_and_indices():
     check([y, i], outputs, [normal(4, 6), np.array([0, 2, 1])])
 
 
-def test_products_and_reductions():
+def test_products_and_reductions(normal):
     y, z = sj.tensor(("n", 6), "float32", "y"), sj.tensor(("B", "n", 6), "float32", "z")
     outputs = [
         y.T @ y, y @ y.T, z @ y.T, sj.outer(y[0], y[1]), y[0] @ y[1], sj.einsum("ij,ik->jk", y, y),
@@ -134,7 +140,7 @@ def test_products_and_reductions():
     check([y, z], outputs, [normal(4, 6), normal(2, 4, 6)], exact=False, tolerance=1e-4)
 
 
-def test_functions_of_numbers():
+def test_functions_of_numbers(normal):
     y, i = sj.tensor(("n", 6), "float32", "y"), sj.tensor(("k",), "int64", "i")
     outputs = [
         sj.expm1(y * 1e-3), sj.expm1(y * 30), sj.log1p(abs(y) * 1e-3), sj.log1p(abs(y)), sj.trunc(y), sj.sign(y),
@@ -149,16 +155,20 @@ def test_functions_of_numbers():
     assert "Where" in kinds(model)
 
 
-def test_convolutions():
+def test_convolutions(normal):
     c, d = sj.tensor(("B", 3, 9), "float32", "c"), sj.tensor(("B", 4, 7, 8), "float32", "d")
     one, two = sj.shared(normal(4, 3, 3), "one"), sj.shared(normal(6, 2, 3, 2), "two")
+    e, three = sj.tensor(("B", 4, 5, "rows", 6), "float32", "e"), sj.shared(normal(6, 2, 2, 3, 1), "three")
     outputs = [
         sj.conv1d(c, one),
         sj.conv1d(c, one, "half", subsample=2, filter_flip=False),
         sj.conv2d(d, two, border_mode=((1, 0), (2, 1)), num_groups=2, filter_dilation=(1, 2)),
+        sj.conv3d(e, three, border_mode=((1, 0), (0, 2), 1), num_groups=2, subsample=(1, 2, 1)),
+        sj.conv3d(e[:, :2], three, "full", filter_dilation=(2, 1, 1)),
     ]
-    model = check([c, d], outputs, [normal(2, 3, 9), normal(2, 4, 7, 8)], exact=False, tolerance=1e-4)
-    assert [node.op_type for node in model.graph.node].count("Conv") == 3 and "Einsum" not in kinds(model)
+    arrays = [normal(2, 3, 9), normal(2, 4, 7, 8), normal(2, 4, 5, 7, 6)]
+    model = check([c, d, e], outputs, arrays, exact=False, tolerance=1e-4)
+    assert [node.op_type for node in model.graph.node].count("Conv") == 5 and "Einsum" not in kinds(model)
     slope = sj.grad((outputs[2] ** 2).sum(), two)
     check([d], slope, [normal(2, 4, 7, 8)], exact=False, tolerance=1e-3)
 
@@ -184,7 +194,7 @@ def test_names_of_inputs_outputs_and_sizes(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["several.onnx"]
 
 
-def test_a_file_is_the_exported_model_also_if_the_weights_stand_beside_it(tmp_path, monkeypatch):
+def test_a_file_is_the_exported_model_also_if_the_weights_stand_beside_it(tmp_path, monkeypatch, normal):
     """Weights of more than 2 GB stand beside it."""
     flags = sj.shared(np.array([[True], [False], [True], [True]]), "flags")
     units, none = 300, sj.shared(np.zeros((0, 3), "float32"), "none")
@@ -244,7 +254,7 @@ def test_names_of_outputs_are_kept_when_a_model_is_written_again():
             assert sjo.load(again).output_names == tuple(kept)
 
 
-def test_orders():
+def test_orders(normal):
     y, i = sj.tensor(("n", 6), "float32", "y"), sj.tensor(("k",), "int8", "i")
     outputs = [
         sj.argsort(y, 0), sj.sort(y), sj.sort(y, descending=True), *sj.top_k(y, 2), sj.median(y, 1), sj.argsort(i),

@@ -50,7 +50,7 @@ def a_model():
         (node("Softmax", "x", axis=7), sj.ShapeError, "axis 7 is out of bounds"),
         (node("Softmax", "x", axis="one"), sj.FormatError, "of another kind"),
         (node("Transpose", "x", perm=[0, 0]), sj.ShapeError, "once each"),
-        (node("Conv", "x", "x"), sj.NotSupportedError, "other than one or two axes"),
+        (node("Conv", "x", "x"), sj.NotSupportedError, "other than one, two or three axes"),
         (node("Concat", "x", "x"), sj.FormatError, "lacks its attribute 'axis'"),
         (node("Cast", "x", to=8), sj.DtypeError, "got:      string"),
         (node("LSTM", "x", "x", "x", hidden_size=2), sj.ShapeError, "three axes"),

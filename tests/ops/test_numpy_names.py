@@ -110,6 +110,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 GAPS = np.where(np.abs(X) < 0.4, np.nan, X)
 HALVES = np.array([2.5, -2.5, 0.0, 3.0, -7.25])
 SEVERAL = RNG.normal(size=(2, 3, 4))
+EXTREMES = np.array([-128, -127, -5, -1, 0, 1, 3, 127], "int8")
 
 
 def quiet(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -128,6 +129,9 @@ CASES |= {
     "fmin": (np.fmin, (ODD, ODD[::-1])),
     "fmod": (np.fmod, (X * 5, np.abs(Y) + 1)),
     "fmod integers": (np.fmod, (np.array([-7, 7, -7, 7]), np.array([3, 3, -3, -3]))),
+    "fmod extremes": (np.fmod, (EXTREMES[:, None], EXTREMES)),
+    "fmod of unsigned": (np.fmod, (np.uint8([5, 200, 255]), np.uint8([3, 7, 255]))),
+    "fmod signs": (np.fmod, (np.array([5.5, -5.5, 1e300, -7.0, 3.0, np.inf])[:, None], np.array([3.0, -3.0, np.inf]))),
     "divmod": (lambda x, y: list(np.divmod(x, y)), (X * 5, Y + 0.1)),
     "divmod integers": (lambda x: list(divmod(x, 2)), (FEW,)),
     "modf": (lambda x: list(np.modf(x)), (np.concatenate([HALVES, [np.inf, -np.inf, np.nan]]),)),
@@ -311,6 +315,7 @@ def test_compiled() -> None:
     "function",
     [
         lambda x, y: sj.hypot(x, y).sum(),
+        lambda x, y: (sj.fmod(x, y * y + 1) * sj.fmod(-x, -y * y - 0.8)).sum(),
         lambda x, y: (sj.diff(x, prepend=0.0) ** 2 * y).sum(),
         lambda x, y: (sj.trapezoid(x, y, axis=1) ** 2).sum(),
         lambda x, y: sj.average(x, axis=0, weights=y * y).prod(),
@@ -395,7 +400,7 @@ def test_errors() -> None:
         (lambda: sj.matrix_power(x, 0.5), "exponent of matrix_power must be an integer"),
         (lambda: sj.unravel_index(v, (2, 3)), "indices must be integers"),
         (lambda: sj.ravel_multi_index((v, v), (2, 3)), "indices must be integers"),
-        (lambda: sj.hypot(v * 1j, 1.0), "maximum is not defined for complex numbers"),
+        (lambda: sj.hypot(v * 1j, 1.0), "hypot is not defined for complex numbers"),
         (lambda: np.where(v > 0), "where takes a condition and two tensors"),
         (lambda: sj.lvector() == 10**30, "does not fit the dtype"),
         (lambda: sj.lvector() < 10**30, "does not fit the dtype"),

@@ -12,14 +12,14 @@ from scanjit.ops.windows import WINDOWS
 
 
 def conv(w: Writer, node: Node, filters: str) -> str | None:
-    """A product written as Conv; None if it is not a convolution over one or two axes."""
+    """A product written as Conv; None if it is not a convolution over one, two or three axes."""
     seen, weights = node.operands
     if seen.op is not WINDOWS or not node.type.kind.floating:
         return None
     count = len(seen.params["axes"])
     x = seen.operands[0]
     grouped = x.ndim - count - 2
-    if count not in (1, 2) or grouped not in (0, 1) or seen.params["axes"] != tuple(range(2 + grouped, x.ndim)):
+    if count not in (1, 2, 3) or grouped not in (0, 1) or seen.params["axes"] != tuple(range(2 + grouped, x.ndim)):
         return None
     left, right, out = (node.params[key] for key in ("left", "right", "out"))
     batch, lead, channel = left[0], left[1 : 1 + grouped], left[1 + grouped]

@@ -253,26 +253,26 @@ def _is_fixed(node: Node) -> bool:
 # ---- convolutions and pools ------------------------------------------------------------------------------------------
 
 _PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
+_CORRELATIONS: dict[int, Any] = {1: tensor.conv1d, 2: tensor.conv2d, 3: tensor.conv3d}
 
 
 def conv(call: Call) -> Node:
-    """A correlation over one or two axes, and a bias."""
+    """A correlation over one, two or three axes, and a bias."""
     y, bias = correlation(call, *call.pair()), call.optional(2)
     return y if bias is None else y + channels(bias, y.ndim)
 
 
 def correlation(call: Call, x: Node, w: Node) -> Node:
     """A correlation with the strides, pads and groups that the attributes say."""
-    if x.ndim not in (3, 4):
-        raise call.refuse("over other than one or two axes", got=x.type)
     ndim = x.ndim - 2
+    if ndim not in _CORRELATIONS:
+        raise call.refuse("over other than one, two or three axes", got=x.type)
     sizes = call.integers("kernel_shape", None)
     if sizes is not None:
         w = tensor.specify_shape(w, (None, None, *sizes), "the filters of Conv")
     steps, dilations = (tuple(call.integers(name, [1] * ndim)) for name in ("strides", "dilations"))
     zeros = _padding(call, x.type.shape[2:], w.type.shape[2:], steps, dilations)
-    function: Any = tensor.conv1d if ndim == 1 else tensor.conv2d
-    return function(
+    return _CORRELATIONS[ndim](
         x,
         w,
         border_mode=tuple(zeros),

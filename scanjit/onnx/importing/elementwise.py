@@ -72,7 +72,7 @@ def _never_negative(*nodes: Node) -> bool:
 def modulo(call: Call) -> Node:
     """The remainder of a division. It has the sign of the divisor; with `fmod`, the sign of the dividend."""
     a, b = call.pair()
-    return tensor.fmod(a, b) if call.flag("fmod") and not a.type.kind.never_negative else ir.apply(MOD, a, b)
+    return tensor.fmod(a, b) if call.flag("fmod") else ir.apply(MOD, a, b)
 
 
 def power(call: Call) -> Node:
