@@ -242,7 +242,7 @@ class Node(Symbol["Node"]):
     """Whether the node depends on no origin. It then depends on constants and named sizes alone, and means the same in
     every graph."""
     dim_ref: weakref.ref[Atom] | None  # see `dim_atom`
-    settled: object  # the table of rewrite rules none of which changes the node: see `scanjit.rewrite.engine`
+    settled: object  # stands for a table of rewrite rules none of which changes the node: see `scanjit.rewrite.engine`
     base: Node | None  # `x`, if this node is `x[...]`: see `scanjit.tensor.indexing`
 
     __array_priority__ = 1000

@@ -65,6 +65,7 @@ class RuleTable:
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
         self.rules: list[Rule] = list(rules)
         self._of_ops: dict[tuple[Op, Op | None, bool], list[Rule]] = {}
+        """Another one after each rule that is added: so a node knows for which rules it was `settled`."""
 
     def rule(self, *ops: Op | type[Op]) -> Callable[[Function], Function]:
         """Decorator: add a rule for nodes of these ops, or of ops of these classes (none given: of any op)."""
@@ -97,7 +98,7 @@ class RuleTable:
 
     def _add(self, rule: Rule) -> None:
         self.rules.append(rule)
-        self._of_ops.clear()
+        self._of_ops = {}
 
     def __or__(self, other: RuleTable) -> RuleTable:
         """The union of both tables. Rules of this table come first."""
@@ -106,7 +107,7 @@ class RuleTable:
     def of(self, node: Node) -> list[Rule]:
         """The rules that may apply to a node, in the order in which they are tried: those for any op last. Once none
         has changed the node, only those that count."""
-        first, settled = node.args[0].op if node.arity else None, node.settled is self
+        first, settled = node.args[0].op if node.arity else None, node.settled is self._of_ops
         found = self._of_ops.get((node.op, first, settled))
         if found is None:
             some = (rule for rule in self.rules if rule.is_for(node.op, first) and (rule.counts or not settled))
@@ -121,7 +122,7 @@ class RuleTable:
                     new = rule.function(node, used)
                     if new is not None and new is not node:
                         return rule, new
-        node.settled = self
+        node.settled = self._of_ops
         return None
 
 

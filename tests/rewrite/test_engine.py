@@ -55,6 +55,13 @@ def test_a_node_that_a_table_does_not_change_is_asked_again_only_how_often_it_is
     assert sorted(asked) == ["1 uses", "2 uses", "any", "any", "tanh"]
 
 
+def test_a_rule_that_is_added_later_applies_to_nodes_that_were_left() -> None:
+    table, y = RuleTable(), fn("tanh", symbol("x"))
+    assert Rewriter(table)([y])[0] is y
+    table.rule(TANH)(lambda node: fn("exp", node.operands[0]))
+    assert Rewriter(table)([y])[0] is fn("exp", y.operands[0])
+
+
 def test_rules_that_go_in_circles_are_found() -> None:
     table = RuleTable()
     table.rule(TANH)(lambda node: fn("exp", node.operands[0]))
