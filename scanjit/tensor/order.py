@@ -201,16 +201,15 @@ def _order(rows: Node, descending: bool) -> Node:
 def _partitioned(
     x: TensorLike, kth: Any, axis: int | None, whole: Callable[[Node], Node], apart: Callable[[Node], Node]
 ) -> Node:
-    """What `apart` makes of long rows along an axis, and `whole` of others: it is as fast to sort all of these."""
+    """What `apart` makes of long rows along an axis, and what `whole` makes of others: short rows, which are sorted as
+    fast, and rows of which many places are wanted."""
     x, axis = _along(x, axis)
     x = _with_places(kth, x, axis)
     rows, n = moveaxis(x, axis, -1), x.type.shape[axis]
-    if not 0 < len(np.unique(np.ravel(kth))) <= FEW or (isinstance(n, int) and n <= LONG):
-        found = whole(rows)
-    elif isinstance(n, int):
-        found = apart(rows)
-    else:
-        (found,) = captured(dim_node(n) > LONG, [apart(rows)], [whole(rows)], at={rows})
+    found = whole(rows)
+    if 0 < len(np.unique(np.ravel(kth))) <= FEW and not (isinstance(n, int) and n <= LONG):
+        of_long = apart(rows)
+        (found,) = [of_long] if isinstance(n, int) else captured(dim_node(n) > LONG, [of_long], [found], at={rows})
     return moveaxis(found, -1, axis)
 
 

@@ -155,6 +155,15 @@ def test_functions_of_numbers(normal):
     assert "Where" in kinds(model)
 
 
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 5])
+def test_slices_of_axes_that_may_be_short(normal, count):
+    y, i = sj.tensor(("n", "m"), "float32", "y"), sj.lvector("i")
+    bounds = [None, 0, 2, -1, -3, y.shape[1] - 1, y.shape[1] // 2, i[0]]
+    cuts = [slice(a, b, step) for a in bounds for b in bounds for step in (1, -1, -2)]
+    check([y, i], [y[:, cut] for cut in cuts], [normal(2, count), np.array([1])])
+    check([y], [y[:, -3::-1].set(7.0), y[::-1, -4::-2].set(7.0), y[:, -3:].set(7.0)], [normal(2, count)])
+
+
 def test_convolutions(normal):
     c, d = sj.tensor(("B", 3, 9), "float32", "c"), sj.tensor(("B", 4, 7, 8), "float32", "d")
     one, two = sj.shared(normal(4, 3, 3), "one"), sj.shared(normal(6, 2, 3, 2), "two")

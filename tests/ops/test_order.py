@@ -414,6 +414,8 @@ def test_in_steps_branches_and_batches() -> None:
         (lambda x: sj.top_k(x, 4), "top_k gives some of the elements"),
         (lambda x: sj.top_k(x, -1), "must not be negative"),
         (lambda x: sj.partition(x, 3), "no such place"),
+        (lambda x: sj.partition(sj.vector() * 1j, 1), "sort is not defined for complex numbers"),
+        (lambda x: sj.argpartition(sj.vector() * 1j, 1), "argsort is not defined for complex numbers"),
         (lambda x: sj.partition(x, x[0, 0]), "known integers"),
         (lambda x: sj.searchsorted(x, 1.0), "looks into a vector"),
         (lambda x: sj.searchsorted(x[0], 1.0, "middle"), "no such side"),

@@ -8,7 +8,7 @@ import numpy as np
 
 from scanjit.ir import Node
 from scanjit.onnx.exporting.writer import Rule, Writer
-from scanjit.types import Dimension, not_negative
+from scanjit.types import Dimension, maximum, not_negative
 
 _FAR = -(2**62)
 """The end of a slice that runs backwards up to the first entry."""
@@ -43,6 +43,8 @@ def slice_(w: Writer, node: Node, x: str) -> str:
 
 def window(w: Writer, x: str, windows: Sequence[tuple[int, Dimension, Dimension, Dimension]]) -> str:
     """A slice, from (axis, start, length, step) for each axis that it changes."""
+    # Only an empty window may start before the first entry. ONNX would count its start from the end of the axis.
+    windows = [(axis, maximum(start, 0), length, step) for axis, start, length, step in windows]
     starts = w.op("Concat", *(w.as_vector(start) for _, start, _, _ in windows), axis=0)
     ends = w.op("Concat", *(_end(w, start, length, step) for _, start, length, step in windows), axis=0)
     axes, steps = (w.vector([each[i] for each in windows]) for i in (0, 3))
@@ -59,7 +61,7 @@ def _end(w: Writer, start: Dimension, length: Dimension, step: Dimension) -> str
         return w.ints(_FAR)
     zero = w.constant(0, np.int64)
     name = w.op("Where", w.op("Less", w.dim(end), zero), w.constant(_FAR, np.int64), w.dim(end))
-    if not some:  # an empty window may start anywhere, and must end there
+    if not some:  # an empty window ends where it starts
         name = w.op("Where", w.op("Equal", w.dim(length), zero), w.dim(start), name)
     return w.unsqueeze(name, 0)
 
