@@ -337,8 +337,8 @@ def inspect_kwargs(func: Callable[..., Any]) -> list[str]:
 
 
 def among_largest(x: Any, values: Any, places: Any, k: int) -> Any:
-    """Whether the entries at some places of the last axis are among its `k` largest, of equal ones the first ones. `x`
-    is the module that computes it: `numpy` or `scanjit`."""
+    """Whether the entries at some places of the last axis are among its `k` largest. Of equal entries, the first one
+    counts as the largest. `x` is the module that computes it: `numpy` or `scanjit`."""
     places = places[..., None]
     own = x.take_along_axis(values, places, axis=-1)
     before = (values > own) | ((values == own) & (x.arange(values.shape[-1]) < places))

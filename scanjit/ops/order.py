@@ -81,7 +81,7 @@ def _before(rows: Node) -> list[Node]:
 
 
 def _places(x: Node, ranks: Sequence[Node]) -> Node:
-    """Where the elements lie that `sort` gives, or with ranks, that `ranked` gives."""
+    """The places of the elements that `sort` gives; with ranks, of those that `ranked` gives."""
     return ARGRANKED(x, *ranks) if ranks else ARGSORT(x)
 
 

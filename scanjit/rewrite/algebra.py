@@ -217,8 +217,8 @@ def never_below_zero(node: Node) -> Node | None:
 
 
 def _not_negative(node: Node, depth: int = 4) -> bool:
-    """Whether integers are certainly not negative: x % n for an n above 0, x & n for an n that is not negative, places
-    of extrema, maxima with 0, and bounds and choices of such."""
+    """Whether integers are certainly not negative. Sizes and places of extrema are not, nor is x % n for n > 0. x & y
+    and maximum(x, y) are not if x or y is not; minimum, clip and where are not if all that they can give is not."""
     if (known := scalar(node)) is not None:
         return bool(known >= 0)
     if node.op is SIZE or isinstance(node.op, ArgReduction):

@@ -276,7 +276,7 @@ def _quads(node: Node, label: int) -> Node:
 
 
 def _given(x: Node) -> Node:
-    """What was rounded to integers: quads round it themselves."""
+    """The numbers before they are rounded to integers, which quads do themselves."""
     return x.operands[0] if x.op is ROUND_INT8 else x
 
 

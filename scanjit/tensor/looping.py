@@ -10,8 +10,8 @@ from scanjit.ops.parts import is_complex, pieces, stand_in
 from scanjit.ops.scan import scan_node
 
 Step = Callable[..., tuple[Sequence[Node], Sequence[Node]]]
-"""A step of a loop: rows of the sequences, the state, and each of the constants in; the state and what is stacked
-out."""
+"""A step of a loop. It takes a row of each sequence, the state, and the constants one by one. It returns the next state
+and the rows to stack."""
 
 
 def looped(

@@ -227,7 +227,7 @@ def _apart(rows: Node, kth: Any) -> Node:
 
 
 def _with_places(kth: Any, x: Node, axis: int) -> Node:
-    """The tensor, whose axis is so long that a partition has all places."""
+    """The tensor, checked: its axis has all places of a partition."""
     n = x.type.shape[axis]
     for place in np.ravel(kth):
         if not isinstance(place, int | np.integer):

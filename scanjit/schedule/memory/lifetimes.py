@@ -12,8 +12,8 @@ from scanjit.types import Dimension
 
 def find_lifetimes(program: Program) -> Program:
     """The program with the lifetimes of its temporaries. What a loop uses, and a statement outside of it too, is in use
-    through the whole loop; buffers that keep what is in them between calls are always in use. What says how a branch or
-    a loop goes on that runs once is in use to the end: a thread that is late looks at it when others have gone on."""
+    through the whole loop; buffers that keep what is in them between calls are always in use. The condition of a branch
+    or a loop that runs once is in use to the end: a thread that is late reads it when others have gone on."""
     walk = _Walk()
     walk.visit(program.suite)
     first, last = walk.first, walk.last | dict.fromkeys(walk.steering & walk.first.keys(), sys.maxsize)
@@ -43,7 +43,7 @@ class _Walk:
         self.loops: list[tuple[int, int]] = []
         """The first and the last moment of each loop."""
         self.steering: set[Buffer] = set()
-        """What says how a branch or a loop goes on that runs once."""
+        """The conditions of branches and loops that run once."""
         self._inside: list[tuple[Dimension, int]] = []
         """The branches around what is visited."""
         self._moment = 0
