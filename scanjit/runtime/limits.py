@@ -1,8 +1,7 @@
 """Measures what this machine can do at most.
 
-Two kernels do nothing else: independent multiply-adds, and reads of memory. `f.profile()` uses the rates; the
-benchmarks run the kernels in turns with what they measure.
-"""
+Three kernels do nothing else: independent multiply-adds, multiply-adds of which each waits for the one before, and
+reads of memory. `f.profile()` uses the rates; the benchmarks run the kernels in turns with what they measure."""
 
 from __future__ import annotations
 
@@ -22,6 +21,7 @@ from scanjit.runtime.native import silent
 SIDE_BY_SIDE = 12
 """Enough to hide the latency of an fma, and few enough for the registers of any machine."""
 ROUNDS = 1 << 17
+CHAIN = 1 << 14
 READ = 64 << 20
 """Bytes that a call reads, however small the array."""
 SHORT = 16
@@ -79,21 +79,13 @@ def _pace(measured: MeasuredCall) -> float:
 def throughput(dtype: str, threads: int, rounds: int = ROUNDS) -> MeasuredCall:
     """A call of independent multiply-adds, and its number of floating-point operations."""
     lanes = host.target().lanes(np.dtype(dtype).itemsize)
-    kind, used = _kind(dtype, lanes), range(SIDE_BY_SIDE)
-    name = f"limit_fma_{kind}"
-    lines = [
-        f"from scanjit.simd import fma, load_i64, load_{kind}, store",
-        *_head(name),
-        "    memory += number * size",
-        f"    x = load_{kind}(memory)",
-        *(f"    a{i} = load_{kind}(memory + {LINE * (i + 1)})" for i in used),
-        "    for _ in range(rounds):",
-        *(f"        a{i} = fma(a{i}, x, x)" for i in used),
-        *(f"    store(memory + {LINE * (i + 1)}, a{i})" for i in used),
-        "",
-    ]
-    call = _on_all("\n".join(lines), name, _memory(dtype, SLOT * threads, 0.5), SLOT, rounds, threads)
-    return MeasuredCall(call, 2.0 * lanes * SIDE_BY_SIDE * rounds * threads)
+    amount = 2.0 * lanes * SIDE_BY_SIDE * rounds * threads
+    return MeasuredCall(_fma(dtype, lanes, SIDE_BY_SIDE, rounds, threads), amount)
+
+
+def latency(dtype: str) -> MeasuredCall:
+    """A call of multiply-adds of which each needs the one before, and their number. It uses one thread."""
+    return MeasuredCall(_fma(dtype, 1, 1, CHAIN, 1), CHAIN)
 
 
 def stream(dtype: str, threads: int, footprint: int, nbytes: int = READ) -> MeasuredCall:
@@ -117,6 +109,24 @@ def stream(dtype: str, threads: int, footprint: int, nbytes: int = READ) -> Meas
     ]
     call = _on_all("\n".join(lines), name, _memory(dtype, each * threads, 0.0), each, rounds, threads)
     return MeasuredCall(call, float(rounds * each * threads))
+
+
+def _fma(dtype: str, lanes: int, count: int, rounds: int, threads: int) -> Callable[[], None]:
+    """A kernel with `count` accumulators in registers, each of which repeats a = a*x + x."""
+    kind, used = _kind(dtype, lanes), range(count)
+    name = f"limit_fma_{kind}_{count}"
+    lines = [
+        f"from scanjit.simd import fma, load_i64, load_{kind}, store",
+        *_head(name),
+        "    memory += number * size",
+        f"    x = load_{kind}(memory)",
+        *(f"    a{i} = load_{kind}(memory + {LINE * (i + 1)})" for i in used),
+        "    for _ in range(rounds):",
+        *(f"        a{i} = fma(a{i}, x, x)" for i in used),
+        *(f"    store(memory + {LINE * (i + 1)}, a{i})" for i in used),
+        "",
+    ]
+    return _on_all("\n".join(lines), name, _memory(dtype, SLOT * threads, 0.5), SLOT, rounds, threads)
 
 
 def _head(name: str) -> list[str]:
