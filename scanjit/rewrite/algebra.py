@@ -221,14 +221,16 @@ def _not_negative(node: Node, depth: int = 4) -> bool:
     and maximum(x, y) are not if x or y is not; minimum, clip and where are not if all that they can give is not."""
     if (known := scalar(node)) is not None:
         return bool(known >= 0)
-    if node.op is SIZE or isinstance(node.op, ArgReduction):
+    if node.op is SIZE:
+        return types.not_negative(node.params["dim"])
+    if isinstance(node.op, ArgReduction):
         return True
     if depth == 0:
         return False
     below = [lambda x=x: _not_negative(x, depth - 1) for x in node.operands]
     if node.op is ops.MOD:
-        by = scalar(node.operands[1])
-        return node.operands[1].op is SIZE if by is None else bool(by > 0)
+        by, known = node.operands[1], scalar(node.operands[1])
+        return by.op is SIZE and _not_negative(by, 0) if known is None else bool(known > 0)
     if node.op in (ops.AND, ops.MAXIMUM):
         return any(found() for found in below)
     if node.op is ops.MINIMUM:

@@ -57,10 +57,10 @@ def test_emulated(op: Op, symbolic: bool) -> None:
 
 
 def applied(op: Elementwise, dtype: str, size: int, rng: np.random.Generator) -> tuple[list[Any], list[np.ndarray]]:
-    """Vectors in the domain of an elementwise op."""
-    arrays = [sample(rng, (size,), dtype, *pair) for pair in op.domain]
-    if op.mixed:
-        arrays[0] = rng.random(size) < 0.5
+    """Vectors in the domain of an elementwise op, of the dtypes that its samples have."""
+    operands, _ = next(iter(op.samples(np.random.default_rng(0), dtype)))  # type: ignore[misc]
+    dtypes = [str(np.asarray(operand).dtype) for operand in operands]
+    arrays = [sample(rng, (size,), own, *pair) for own, pair in zip(dtypes, op.domain, strict=True)]
     return [sj.tensor(("n",), a.dtype) for a in arrays], arrays
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from scanjit.ir import dim_node
 
 RNG = np.random.default_rng(0)
 NUMBERS = RNG.integers(-40, 40, 30)
@@ -68,3 +69,14 @@ def test_which_numbers_are_below_zero(dtype):
             np.testing.assert_array_equal(f(given), right(given))
             if places is NEVER:
                 assert not f(given).any()
+
+
+@pytest.mark.parametrize("mode", ["reference", "emulate"])
+def test_a_difference_of_sizes_may_be_negative(mode):
+    i, x = sj.vector("i", "int64"), sj.vector("x", "float64")
+    below = dim_node(x.type.shape[0] - 5)
+    f = sj.function([i, x], [i % below < 0, sj.maximum(below, i & 0) < 0, sj.minimum(below, 3) < 0], mode=mode)
+    found = f(NUMBERS, np.zeros(2))
+    np.testing.assert_array_equal(found[0], NUMBERS % -3 < 0)
+    assert not found[1].any()
+    assert found[2]

@@ -211,11 +211,11 @@ def test_without_a_home_there_is_no_warning() -> None:
 def test_processes_that_write_and_prune_at_once_only_ever_see_whole_entries(tmp_path: Path) -> None:
     program = """if True:
         import pathlib, sys
-        from scanjit.runtime.cache import Cache, Entry
+        from scanjit.runtime.cache import Cache, CacheEntry
         store, seen = Cache(pathlib.Path(sys.argv[1]), limit=40_000), 0
         for turn in range(300):
             number = turn * 7 % 10
-            stem, entry = f"k_{number:020x}", Entry({"number": number}, bytes([number]) * 10_000)
+            stem, entry = f"k_{number:020x}", CacheEntry({"number": number}, bytes([number]) * 10_000)
             found = store.load(stem)
             assert found is None or found == entry
             seen += found is not None
