@@ -171,7 +171,10 @@ class StatementWriter:
     def _if(self, choice: If, at: StatementPlace) -> None:
         """The branch that is chosen."""
         runs = self.draft.fresh("runs")
-        self._decide(runs, self.common.address(choice.condition.buffer, choice.condition.offset, at), at)
+        condition = self.common.address(choice.condition.buffer, choice.condition.offset, at)
+        if not self.draft.alone:
+            self.jobs.look(at)  # nobody may have written the condition if this thread is interrupted
+        self.draft.add(at, f"{runs} = load_i64({condition})")
         if at.repeated:
             self.jobs.meet(at)  # nobody may write it anew before all have looked
         self.draft.add(at, f"if {runs} != 0:")
@@ -198,6 +201,8 @@ class StatementWriter:
         _, thread, *others = at.parameters
         call = lambda thread: f"{name}({', '.join([table, thread, *others, *counters])})"
         if alone:
+            if not self.draft.alone:
+                self.jobs.look(at)  # for the conditions that its steps read, and look no more
             with self.jobs.first_thread(at) as inside:
                 self.draft.add(inside, call(thread))
         elif loop.own_rows is not None:
@@ -206,15 +211,10 @@ class StatementWriter:
         else:
             self.draft.add(at, call(thread))
         if isinstance(loop, TimeLoop) and loop.count is not None:
-            self._decide(self.common.counter(loop.ran, "ran"), self._ran_at(loop, at), at)
+            self.jobs.look(at)  # nobody may have written the number if this thread is interrupted
+            self.draft.add(at, f"{self.common.counter(loop.ran, 'ran')} = load_i64({self._ran_at(loop, at)})")
             if at.repeated:
                 self.jobs.meet(at)  # nobody may run the loop again before all have looked
-
-    def _decide(self, name: str, address: str, at: StatementPlace) -> None:
-        """Load a number that says which statements run, or where they read and write. A thread that is interrupted ends
-        here: nobody may have written the number."""
-        self.jobs.look(at)
-        self.draft.add(at, f"{name} = load_i64({address})")
 
     def _ran_at(self, loop: TimeLoop, at: StatementPlace) -> str:
         """The address of the number of steps of a loop that ran."""
