@@ -356,7 +356,7 @@ def step_function(
     given: object = function  # of any type, if a user is wrong
     if isinstance(given, CompiledFunction):
         graph = given.graph
-    elif isinstance(given, tuple) and len(given) == 2:
+    elif isinstance(given, tuple | list) and len(given) == 2:
         graph = graph_of(*given, None, None)
     else:
         raise errors.ArgumentError(

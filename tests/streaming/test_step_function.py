@@ -195,6 +195,7 @@ def test_what_no_output_needs_is_no_state():
     more = sj.scan(lambda row, h: row + h, unused, 0.0)
     assert more is not None
     assert len(sj.step_function(([x], h), mode="reference").state_types) == 1
+    assert len(sj.step_function([[x], h], mode="reference").state_types) == 1  # a list of both, too
 
 
 def test_feedback_is_a_part_of_the_state():
