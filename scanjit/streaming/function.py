@@ -357,7 +357,8 @@ def step_function(
     if isinstance(given, CompiledFunction):
         graph = given.graph
     elif isinstance(given, tuple | list) and len(given) == 2:
-        graph = graph_of(*given, None, None)
+        inputs, outputs = given
+        graph = graph_of(inputs, outputs, None, None)
     else:
         raise errors.ArgumentError(
             "step_function takes a compiled function, or inputs and outputs in a tuple",
