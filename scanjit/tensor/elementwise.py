@@ -198,7 +198,7 @@ def reciprocal(x: TensorLike) -> Node:
     return 1 / inexact(x)
 
 
-def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | None = None) -> Node:
+def where(condition: TensorLike, x: TensorLike, y: TensorLike) -> Node:
     """`x` where the condition holds, else `y`; all three are broadcast. (`nonzero` gives the places where it holds.)
 
     Examples
@@ -208,8 +208,6 @@ def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | No
     >>> where(x > 0, x, 0).dtype
     dtype('float64')
     """
-    if x is None or y is None:
-        raise errors.ArgumentError("where takes a condition and two tensors", fix="sj.nonzero(condition, size=n)")
     return apply(ops.WHERE, as_tensor(condition), x, y)
 
 

@@ -121,6 +121,8 @@ def _array_function(self: Node, func: Any, types: Any, args: Any, kwargs: Any) -
     if function is None or func not in _named(name) or name in foreign.CALLS:
         fix = foreign.called_library_function(FUNCTIONS) or foreign.call(name, FUNCTIONS)
         raise errors.NotSupportedError(f"{func.__module__}.{name} is not defined for symbols", got=repr(self), fix=fix)
+    if func is np.where and len(args) == 1:
+        raise errors.ArgumentError("where takes a condition and two tensors", fix="sj.nonzero(condition, size=n)")
     dropped = {"out", "where", "initial", "order", "casting", "subok", "optimize"} & set(kwargs)
     _no_more_than(name, {key: kwargs[key] for key in dropped if (key, kwargs[key]) != ("order", "C")})
     return function(*args, **{key: value for key, value in kwargs.items() if key not in dropped})
