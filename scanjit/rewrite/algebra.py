@@ -217,8 +217,9 @@ def never_below_zero(node: Node) -> Node | None:
 
 
 def _not_negative(node: Node, depth: int = 4) -> bool:
-    """Whether integers are certainly not negative. Sizes and places of extrema are not, nor is x % n for n > 0. x & y
-    and maximum(x, y) are not if x or y is not; minimum, clip and where are not if all that they can give is not."""
+    """Whether integers are certainly at least 0. Places of extrema are. Sizes are, but not differences such as n - 5.
+    x % n is, for n > 0. x & y and maximum(x, y) are if x or y is. minimum, clip and where are if each bound or choice
+    is."""
     if (known := scalar(node)) is not None:
         return bool(known >= 0)
     if node.op is SIZE:

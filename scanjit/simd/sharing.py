@@ -149,10 +149,7 @@ def _whole_share(
     with builder.if_then(several):
         share = builder.call(_share_function(builder.module), [place, thread, shares, line, what])
         after = builder.block
-    found = builder.phi(I64)
-    found.add_incoming(otherwise, before)
-    found.add_incoming(share, after)
-    return found
+    return phi(builder, (otherwise, before), (share, after))
 
 
 def wait_for_first(builder: ir.IRBuilder, *operands: ir.Value) -> None:
