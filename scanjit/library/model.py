@@ -276,8 +276,8 @@ def _for_threads(layout: Layout, threads: int) -> Layout:
 def _decided(layout: Layout) -> dict[Atom, int]:
     """The numbers that Python decides in each call, for a library: threads share all work, none keeps rows of its own,
     and a share is one piece."""
-    found: dict[Dimension, int] = dict.fromkeys(decided(layout.parts), 0)
+    found: dict[Dimension, int] = dict.fromkeys(decided(layout.costs), 0)
     found |= {piece.turns: 0 for piece in layout.pieces}
-    for part in layout.parts:
+    for part in layout.costs:
         found |= {price.rows.copies: 1 for some in part.branches for price in some if price.rows is not None}
     return {atom: value for dim, value in found.items() if (atom := types.as_atom(dim)) is not None}

@@ -61,7 +61,7 @@ class CompiledStage:
         self.steps = Steps(name)
         self.timer = None if timer is None else timer(self.code, self.layout)
         self._dtypes = [buffer.dtype for buffer in self.table.out_buffers]
-        self._decides = any(types.as_atom(dim) for dim in decided(self.layout.parts))
+        self._decides = any(types.as_atom(dim) for dim in decided(self.layout.costs))
         self.known: dict[tuple[int, ...], Sized] = {}
         """What is known by the number of threads and the sizes; the newest sizes are the last."""
         self.choices: dict[tuple[int, ...], Choice] = {}

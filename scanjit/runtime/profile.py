@@ -110,7 +110,7 @@ class StageTimer:
     """Takes the time of each statement of a stage, whose code was generated for it; adds it up in `lines`."""
 
     def __init__(self, code: Generated, layout: Layout) -> None:
-        self.parts = layout.parts
+        self.suite = layout.costs
         self.lines = [Line(statement.title) for statement in code.timed]
         self.seconds, self.threads = 0.0, 1
         self._places = [i for i, entry in enumerate(code.table) if entry is PROFILE]
@@ -131,8 +131,8 @@ class StageTimer:
 
     def expected(self, sized: Sized) -> Iterator[tuple[Cost, int]]:
         """The operations and bytes of each statement, and the number of threads that run it (0 stands for all)."""
-        for part in self.parts:
-            for priced, team in zip(part.branches, team_of_each(part, sized.sharing.teams), strict=True):
+        for statement in self.suite:
+            for priced, team in zip(statement.branches, team_of_each(statement, sized.sharing.teams), strict=True):
                 yield from ((cost, team.many if team else 0) for cost in costs(priced, sized.number))
 
     def _add(self, counters: np.ndarray, seconds: float, expected: Sequence[tuple[Cost, int]], threads: int) -> None:

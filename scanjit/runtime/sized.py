@@ -58,7 +58,7 @@ class Sized:
 def sized(layout: Layout, number: Numbers, threads: int) -> Sized:
     """A program for the sizes of a call, and so many threads."""
     table = layout.table
-    shared = sharing(layout.parts, number, threads, layout.near_bytes)
+    shared = sharing(layout.costs, number, threads, layout.near_bytes)
     number.learn(shared.numbers)
     for piece in layout.pieces:
         atom = types.as_atom(piece.turns)

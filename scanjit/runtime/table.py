@@ -12,7 +12,7 @@ from scanjit import types
 from scanjit.codegen.places import PREPARED, SCRATCH, STATUS, SYNC
 from scanjit.records import record
 from scanjit.schedule.nests import Buffer, Lifetime, Program
-from scanjit.schedule.threads.sharing import Part, decided
+from scanjit.schedule.threads.sharing import StatementCosts, decided
 from scanjit.types import Atom, Dim, Dimension
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ class EntryTable:
     atoms: list[Atom]
 
     @classmethod
-    def of(cls, program: Program, code: Generated, parts: Sequence[Part]) -> EntryTable:
-        """The table of a program's code. Threads share these parts of the program."""
+    def of(cls, program: Program, code: Generated, costs: Sequence[StatementCosts]) -> EntryTable:
+        """The table of a program's code. `costs` are those of its statements."""
         places: dict[Buffer, list[int]] = {}
         numbers: dict[Dimension, list[int]] = {}
         for i, entry in enumerate(code.table):
@@ -87,14 +87,14 @@ class EntryTable:
             sync=places.get(SYNC, []),
             ready=places.get(PREPARED, []),
             numbers=list(numbers.items()),
-            atoms=_atoms(program, code, parts, [*out_buffers, *(life.buffer for life in lives)]),
+            atoms=_atoms(program, code, costs, [*out_buffers, *(life.buffer for life in lives)]),
         )
 
 
-def _atoms(program: Program, code: Generated, parts: Sequence[Part], buffers: Sequence[Buffer]) -> list[Atom]:
+def _atoms(program: Program, code: Generated, costs: Sequence[StatementCosts], buffers: Sequence[Buffer]) -> list[Atom]:
     """The sizes of a call; without the numbers that are decided when these are known."""
     dims: list[Dimension] = [entry for entry in dict.fromkeys(code.table) if isinstance(entry, Dim)]
     dims += [dim for buffer in buffers for dim in buffer.shape]
     dims += [dim for ref in program.outputs for dim in (*ref.shape, ref.offset)]
-    ours = {atom for dim in (*decided(parts), *(piece.turns for piece in code.pieces)) for atom in types.atoms(dim)}
+    ours = {atom for dim in (*decided(costs), *(piece.turns for piece in code.pieces)) for atom in types.atoms(dim)}
     return [atom for atom in dict.fromkeys(atom for dim in dims for atom in types.atoms(dim)) if atom not in ours]

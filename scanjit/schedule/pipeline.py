@@ -1,4 +1,4 @@
-"""What is done to a graph until it is a finished program, in order. No other file knows this order.
+"""All that happens to a graph until it is a finished program, in order. No other file knows this order.
 
 1. `lower`: the graph, the steps of its loops and the branches of its conditions become regions of tasks.
 2. `fuse`: tasks that can be computed together become nests, and all of them a `Program`.
@@ -25,24 +25,24 @@ from scanjit.target import Target
 
 PASSES: tuple[tuple[str, Callable[[Program], Program]], ...] = (
     ("bands", in_bands),  # first: what is in a band may then be cut into stretches of time
-    ("stretches", in_stretches),  # of whole nests: what is cut for a scan is not cut again
+    ("stretches", in_stretches),  # before long sums: a sum that is cut along with a scan is not cut again
     ("long_sums", cut_long_sums),
-    ("tiles", with_tiles),  # of what is left of each nest: a block of time may be all there is of a loop
+    ("tiles", with_tiles),  # after stretches: the loops of a nest may now go over one block of time only
     ("packs", with_packs),  # after tiles: panels are as wide as the vectors that read them
-    ("once", find_once),  # while every statement stands by itself: of loops side by side, each may run once
+    ("once", find_once),  # before loops stand side by side: a statement that runs once is in no such group
     ("beside", side_by_side),  # before rows: a loop that has threads of its own need not share rows with others
     ("rows", own_rows),
-    ("forms", find_forms),  # after rows: a form for one row is that of the tile that threads share
-    ("lifetimes", find_lifetimes),  # last: they are positions among the statements, and depend on both of these
+    ("forms", find_forms),  # after rows: the form for one row has the loops of its nest, its own rows included
+    ("lifetimes", find_lifetimes),  # last: they are positions among the statements, which no pass may move after this
 )
-"""The names and the passes that make a finished program of one whose tasks are fused."""
+"""The passes that turn a program of fused tasks into a finished program, in order, each with its name."""
 
 
 def schedule(
     origins: Sequence[Node], outputs: Sequence[Node], target: Target, changing: Collection[Node] = ()
 ) -> Program:
-    """The program that computes `outputs` from `origins` (inputs, and values that an earlier program computed). The
-    shared variables `changing` have another value in every call."""
+    """The finished program that computes `outputs` from `origins` on a target. Origins are inputs, and values that an
+    earlier program computed. The shared variables `changing` have another value in every call."""
     program = fused_program(origins, outputs, target, changing)
     if verifier.VERIFY:
         verifier.verify(program, "fuse")
@@ -56,8 +56,8 @@ def schedule(
 def fused_program(
     origins: Sequence[Node], outputs: Sequence[Node], target: Target, changing: Collection[Node] = ()
 ) -> Program:
-    """The program as it is once tasks are fused: its nests have no tiles, and no loop is cut into blocks of time. It
-    cannot be run."""
+    """The program of fused tasks, before all `PASSES`: its nests have no tiles, and no loop is cut into blocks of time.
+    It cannot be run."""
     made = lower(origins, outputs, target, changing)
     suite = tuple(statement.rebased(made.place) for statement in fuse(made.region))
     codes, notes = tuple(made.context.codes), tuple(made.context.notes)

@@ -169,7 +169,7 @@ def test_only_the_threads_of_one_team_meet_at_a_place(always_apart, monkeypatch)
         return Assignment([Team(0, first), Team(first, second)], 1.0, 2.0)
 
     monkeypatch.setattr(sharing, "assignment", of_other_sizes)
-    parts = [part for part in stage.layout.parts if part.first]
+    parts = [part for part in stage.layout.costs if part.first]
     numbers = sharing.sharing(parts, sized.number, 5, 2**20).numbers
     value = lambda dims: [numbers[types.as_atom(dim)] for dim in dims]
     teams = {

@@ -179,7 +179,7 @@ def test_rows_that_threads_could_not_share_evenly() -> None:
     atoms = {atom.name: atom for atom in stage.table.atoms if types.is_named(atom)}
     for batch, wanted in ((64, True), (20, False)):
         sizes = {atoms["T"]: 50, atoms["B"]: batch}
-        decided = sharing(stage.layout.parts, types.Numbers(sizes), 2, stage.layout.near_bytes)
+        decided = sharing(stage.layout.costs, types.Numbers(sizes), 2, stage.layout.near_bytes)
         assert list(decided.rows_apart.values()) == [wanted]
 
 

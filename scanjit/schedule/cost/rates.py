@@ -22,8 +22,8 @@ MOVE = 2.0
 MOVE_ELEMENT = 4.0
 """A load or a store of one number beside the sum, where the numbers of a vector do not lie side by side."""
 LATENCY = 4.0
-"""How much longer an operation waits for the result of another than it takes. It is four cycles, but a half of what an
-expensive operation consists of can be done at the same time."""
+"""For how many times as long as an operation takes others wait for its result. The latency of an addition is four
+cycles; but half of the instructions of an expensive operation can run at the same time."""
 NEXT_ROW = 4.0
 """An access that goes to another row of its buffer at every step."""
 LOOP = 24.0
@@ -34,14 +34,16 @@ LOOP = 24.0
 SMALLEST_NEST = 16384
 """A nest of known size with less work than this runs on one thread."""
 SMALLEST_PROGRAM = 8e6
-"""A program with less work than this runs on one thread: to wake the others costs more."""
+"""A program with less work than this runs on one thread: to wake the others would take longer."""
 SMALLEST_STRETCH = 1e5
 """Threads must have this much work, on average, between two meetings."""
 PIECE = 4e6
-"""A nest is computed about so many operations at a time, a millisecond or a few, so that an interrupt ends it soon."""
+"""A nest is computed about this many operations at a time, which takes a few milliseconds, so that an interrupt ends it
+soon."""
 MEETING = 3e4
-"""A meeting of threads."""
+"""A meeting of threads, where all of them wait for the last."""
 NEAR_BYTE = 1.0
-"""A byte that is read from a cache of the core: a step of a batch of one reads weights more than it computes."""
+"""A byte that is read from a cache of the core. Steps with a batch of one take the time to read their weights, not that
+to compute."""
 FAR_BYTE = 1.25
 """A byte that is read from farther away."""

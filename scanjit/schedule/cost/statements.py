@@ -1,6 +1,7 @@
-"""What statements cost: operations and bytes.
+"""The costs of statements: operations and bytes.
 
-A `Price` says it as functions of sizes, once for a program. A `Cost` says it for the sizes of a call."""
+A `Price` holds dimensions: it is found once for a program. A `Cost` holds numbers: it is found for the sizes of a call.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +16,12 @@ from scanjit.types import Dimension, Numbers
 
 
 class Run(NamedTuple):
-    """Runs of a job that cost the same.
+    """A job that runs `runs` times, at the same cost each time.
 
-    `runs` is how many there are. Each makes so many `operations`, can be divided into so many `pieces` among threads,
-    and touches the `traffic`. In a step whose threads may keep their rows, `shared` is the part of the traffic that
-    belongs to no single row, such as the weights; elsewhere it is empty."""
+    Each run makes `operations`, can be divided into `pieces` among threads, and touches the `traffic`. In a step whose
+    threads may keep their rows, `shared` is the part of the traffic that belongs to no single row, such as the weights.
+    Elsewhere it is empty.
+    """
 
     runs: Dimension
     operations: Dimension
@@ -29,8 +31,8 @@ class Run(NamedTuple):
 
 
 class Price(NamedTuple):
-    """The cost of a job that computes in `dtype`: that of the most expensive of `samples`. `rows` are the rows that
-    threads may keep in the step that the job belongs to; None if there is no such step."""
+    """The cost of a job that computes in `dtype`: the cost of the most expensive one of `samples`. `rows` are the rows
+    that threads may keep in the loop around the job, if there is such a loop."""
 
     dtype: str
     samples: tuple[Run, ...]
@@ -38,8 +40,8 @@ class Price(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """The cost of a `Run` of a job, for the sizes of a call: `nbytes` are the bytes of its traffic, `shared` those of
-    the part that belongs to no single row. `dtype` and `rows` are those of the `Price`."""
+    """The cost of a job for the sizes of a call. `nbytes` are the bytes of its traffic, `shared` the bytes that belong
+    to no single row. The other fields are those of its `Price` and its most expensive `Run`."""
 
     dtype: str
     runs: int
@@ -51,8 +53,8 @@ class Cost(NamedTuple):
 
 
 def prices(suite: Sequence[Statement]) -> tuple[Price, ...]:
-    """The price of every job of these statements, in order. A loop that may end early counts with all of its steps; the
-    last block of time as a whole one."""
+    """The price of every job of these statements, in order. A loop that may end early counts with all of its steps. The
+    last block of time counts as a full one."""
     return tuple(_prices(suite, {}, 1, None))
 
 
@@ -72,7 +74,7 @@ def _prices(suite: Sequence[Statement], at: Counters, runs: Dimension, rows: Own
 
 
 def _run(job: Job, at: Counters, runs: Dimension, rows: OwnRows | None) -> Run:
-    mine = rows is None or rows.copies != 1  # all that a band touches belongs to one thread
+    mine = rows is None or rows.copies != 1  # rows with copies are bands, and all that a band touches is one thread's
     shared = () if mine else _traffic(job.traffic(True), at)
     operations, pieces = (types.substitute(dim, at) for dim in (job.operations, job.pieces))
     return Run(runs, operations, pieces, _traffic(job.traffic(), at), shared)
@@ -91,7 +93,7 @@ def _traffic(traffic: tuple[Traffic, ...], at: Counters) -> tuple[Traffic, ...]:
 
 
 def costs(priced: Iterable[Price], number: Numbers) -> list[Cost]:
-    """The costs of jobs for some sizes. What depends on sizes that are not given counts as nothing."""
+    """The costs of jobs for some sizes. Operations and bytes that depend on sizes which are not given count as 0."""
     return [max((_cost(price, run, number) for run in price.samples), key=_dearness) for price in priced]
 
 
@@ -108,7 +110,7 @@ def _cost(price: Price, run: Run, number: Numbers) -> Cost:
 
 
 def _nbytes(traffic: Iterable[Traffic], number: Numbers) -> int:
-    """How many different bytes these are: of each buffer no more than it has."""
+    """How many different bytes a run touches: of each buffer, no more than the buffer has."""
     total = 0
     with contextlib.suppress(KeyError):
         for touched in traffic:

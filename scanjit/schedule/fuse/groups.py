@@ -1,7 +1,7 @@
 """Which tasks are computed in one nest.
 
-Tasks of one space join a nest where nothing between them has to be complete in memory first. Inside a nest a value goes
-from task to task in a register; what nobody else reads is not stored at all.
+Tasks of one space join a nest if none of them has to wait until another one is complete in memory. Inside a nest,
+values pass from task to task in registers. A result that no other nest reads is not stored at all.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from scanjit.schedule.nests.plan import Plan
 from scanjit.types import Dimension
 
 LOOK_BACK = 200
-"""A task joins one of the last so many nests: the time to find it does not grow with the program."""
+"""A task joins one of this many last groups, so that the time to find it does not grow with the program."""
 MOST_UNRELATED = 8
-"""A nest does at most so many things that have nothing to do with each other. One that copies all weights of a stack
-would be long, and no other program has it. Nests that copy so many are alike, and have one kernel."""
+"""A nest has at most this many tasks that have nothing to do with each other. A nest that copies all weights of a stack
+would be long, and no other program would have it. Nests that copy this many are alike, and have one kernel."""
 MOST_REDUCTIONS = 6
-"""More accumulators than this in one tile leave too few registers for rows."""
+"""With more accumulators than this in one tile, too few registers are left for rows."""
 
 
 @record
@@ -60,9 +60,16 @@ class _Work:
 
 @dataclass(eq=False)
 class _Group:
-    """Tasks of one space that become one nest, and what they do; or one item that is no task. Groups come in the order
-    of their numbers; the `readers` of a group need something that it makes. `unrelated` counts the tasks that neither
-    need nor load what the tasks before them make or load."""
+    """Tasks of one space that become one nest, and what they do; or one item that is no task.
+
+    Attributes
+    ----------
+    number : the place of the group in the order of groups.
+    reductions, values, loaded, read, rereads : those of the `_Work` of all members, together.
+    around : the loops over time before and after the members.
+    readers : the groups that need a result of this one.
+    unrelated : the number of tasks that neither need nor load what tasks before them make or load.
+    """
 
     number: int
     members: list[Item] = field(default_factory=list)
@@ -77,12 +84,12 @@ class _Group:
 
     @property
     def fills(self) -> bool:
-        """Whether its tasks only store constants. Other tasks do not join it, unless they read these: a nest is more
-        often alike another one without."""
+        """Whether its tasks only store constants. Other tasks join it only if they read these: without other tasks, the
+        nest is more often alike another one."""
         return not self.loaded and not self.reductions
 
     def add(self, task: Task, work: _Work, dependent: bool) -> None:
-        """Let a task join that does this work; `dependent`, if it needs another task of the group."""
+        """Let a task join, whose work is `work`. `dependent` says whether it needs another task of the group."""
         self.unrelated += not dependent and self.loaded.isdisjoint(work.loaded)
         self.members.append(task)
         self.reductions |= work.reductions
@@ -93,8 +100,8 @@ class _Group:
 
 
 class _Groups:
-    """The groups of a region, one item after the other. `where` is the group of an item; `over` are those over a space,
-    in order."""
+    """The groups of a region, while items are put into them one after the other. `where` maps an item to its group.
+    `_over` has the groups over each space, in order."""
 
     def __init__(self, order: LoopOrder[Item]) -> None:
         self.order = order
@@ -111,38 +118,38 @@ class _Groups:
             self.where[need].readers.add(group)
 
     def in_order(self) -> list[_Group]:
-        """All groups."""
+        """All groups, in the order of their numbers."""
         return sorted(dict.fromkeys(self.where.values()), key=lambda group: group.number)
 
     def _begun(self, members: list[Item]) -> _Group:
-        """A new group, the last one."""
+        """A new group behind all others."""
         self._count += 1
         return _Group(self._count, members)
 
     def _joined(self, task: Task) -> _Group:
-        """The group of a task."""
+        """The group of a task, which now has the task as a member."""
         work = _Work.of(task)
         group = self._partner(task, work)
         over = self._over.setdefault(task.space, [])
         if group is None:
             group = self._begun([])
             over.append(group)
-        if task.store.indices:  # where one writes at computed places, no other may join
+        if task.store.indices:  # no other task may join one that writes at computed places
             over.remove(group)
         group.add(task, work, any(self.where[need] is group for need in task.needs))
         return group
 
     def _partner(self, task: Task, work: _Work) -> _Group | None:
-        """The nest that a task joins; None if it begins one of its own.
+        """The group that a task joins; None if it begins a group of its own.
 
-        Everything that the task needs is computed before that nest, or in it at the same point. No loop over time has
-        to wait for another one because they join. Of several such nests, the task joins the one that loads most of what
-        it loads; of equals, the last.
+        A group fits if it computes all that the task needs at the same point, or stands behind the groups that do, and
+        if no loop over time would wait for another because they join. Of several groups that fit, the task joins the
+        one that loads most of what the task loads; of equals, the last one.
 
-        A nest that makes something for the task may stand before others that do so too. It is then put off to the end,
-        if none of those behind it needs it.
+        If none fits, the task may join a group that makes something for it, but stands before other such groups. That
+        group moves to the end, which is possible if no other group reads its results.
 
-        What writes at computed places joins only what is computed for it.
+        A task that writes at computed places joins only a group that makes something for it.
         """
         needed: dict[_Group, bool] = {}
         for item, own_point in task.needs.items():
@@ -175,19 +182,18 @@ class _Groups:
         return None
 
     def _stays_apart(self, task: Task, found: set[Reduce], group: _Group, around: Around[Item]) -> bool:
-        """Whether a task in a nest would make a loop wait for one that it does not need, then or block by block; or
-        make rows that are needed for a stretch of steps only together with others."""
+        """Whether a task in a group would make a loop over time wait for a loop that it does not need, also if both are
+        cut into blocks; or would store rows with others, where alone they need memory for a stretch of steps only."""
         reduces = bool(found or group.reductions)
         waits = self.order.blocks(group.around, around) or (reduces and self.order.ties(group.around, around))
         if found and group.reductions:
             sizes = [loop.size for value in found | group.reductions for loop in value.loops]
             waits = waits or _sums_apart(group.around, around, sizes)
-        return waits or _parts(group.around, around, task)
+        return waits or _feed_different_loops(group.around, around, task)
 
 
 def fuse(region: Region) -> list[Statement]:
-    """The statements of a region: nests, and items that are no tasks. Tasks of one space are in one nest where none has
-    to wait for another one to be complete."""
+    """The statements of a region: nests, and the items that are no tasks."""
     groups = _Groups(LoopOrder.of({item: item.needs for item in region.items}, lambda item: _loop(item) is not None))
     for item in region.items:
         groups.add(item)
@@ -196,7 +202,7 @@ def fuse(region: Region) -> list[Statement]:
 
 
 def _made(group: _Group, stored: Collection[Item]) -> Statement | None:
-    """The statement that a group becomes; None if all that it computes is computed where it is read."""
+    """The statement that a group becomes. None if no other group reads anything that it computes."""
     first = group.members[0]
     if isinstance(first, Single):
         return first.statement.with_suites(*map(fuse, first.regions))
@@ -204,20 +210,20 @@ def _made(group: _Group, stored: Collection[Item]) -> Statement | None:
 
 
 def _loop(item: Item) -> Plan | None:
-    """The plan of a loop over time. A scan that is one nest does not count as a loop: threads do not meet at each of
-    its steps. Nor does an ifelse."""
+    """The plan of a loop over time, else None. A scan that is one nest does not count as a loop, as threads do not meet
+    at each of its steps. Nor does an ifelse."""
     statement = item.statement if isinstance(item, Single) else None
     return statement.plan if isinstance(statement, TimeLoop) else None
 
 
 def _sums_apart(some: Around[Item], other: Around[Item], sizes: Collection[Dimension]) -> bool:
-    """Whether two sums need different loops, one of which has as many steps as a sum has terms. `sizes` are the sizes
-    of the sums. A sum over time is computed along with the steps of the last loop that it needs: two sums that need
-    different loops go different ways."""
+    """Whether two sums need different loops, and one of these loops has as many steps as one of `sizes`, the sizes of
+    the sums. A sum over time is computed along with the steps of the last loop that it needs, so these two would go
+    along with different loops."""
     return any(plan.length in sizes for loop in some.needs ^ other.needs if (plan := _loop(loop)) is not None)
 
 
-def _parts(some: Around[Item], other: Around[Item], task: Task) -> bool:
+def _feed_different_loops(some: Around[Item], other: Around[Item], task: Task) -> bool:
     """Whether a task and a group compute rows for different loops, and one of these has checkpoints.
 
     Rows that only this loop reads need memory for one stretch of steps. In a nest with other rows they would need
@@ -242,8 +248,13 @@ def _loaded(values: Iterable[Value]) -> set[tuple[object, ...]]:
 
 
 def _compatible(work: _Work, group: _Group, dependent: bool) -> bool:
-    """Whether one nest may do what a group does, and this work: it does not get too long, and two reductions share a
-    tile only if one reads the other's results or both read the same. Rows of a tile may be computed twice."""
+    """Whether the nest of a group may do this work too.
+
+    Its tile may compute rows twice. So where there are reductions, no result may depend on an element that it
+    overwrites. The nest must not get too long. Two reductions share a tile only if one reads the result of the other,
+    or both read the same operand. A task with reductions joins a group without any only if it needs a result of the
+    group.
+    """
     found, values = work.reductions, work.values
     if (found or group.reductions) and (work.rereads or group.rereads):
         return False
@@ -263,8 +274,8 @@ def _read(reductions: set[Reduce]) -> set[object]:
 
 
 def _stored(region: Region, where: Mapping[Item, _Group]) -> set[Item]:
-    """The tasks whose results are stored. The result of any other is read by its own nest alone, at the point that is
-    computed: it stays in a register."""
+    """The tasks whose results are stored: some other nest reads them, or their own nest reads them at another point.
+    All other results stay in registers."""
     stored = set(region.escaping)
     for item in region.items:
         stored |= {need for need, own_point in item.needs.items() if not own_point or where[need] is not where[item]}

@@ -1,8 +1,9 @@
 """Which loops over time are independent, and which changes would make one wait for another.
 
-Two loops are independent if neither needs the other, as the two directions of a layer. They can run side by side, as
-long as no nest stands between them. An example: `a` and `b` are independent, `p` is computed from the results of `a`,
-and `q` is needed by `b`. One nest of `p` and `q` would stand behind `a` and in front of `b`: `b` would wait for `a`.
+Two loops are independent if neither needs the other, as with the two directions of a layer. They can run side by side,
+as long as no nest stands between them. An example: `a` and `b` are independent, `p` is computed from the results of
+`a`, and `q` is needed by `b`. One nest of `p` and `q` would stand behind `a` and in front of `b`: `b` would wait for
+`a`.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 T = TypeVar("T", bound=Hashable)
-"""What is ordered: items of a region, or statements."""
+"""The type of the things to order: items of a region, or statements."""
 
 
 @dataclass(frozen=True)
 class Around(Generic[T]):
-    """The loops over time that something `needs`, and those that it `feeds`; directly or through others, and itself
-    included."""
+    """The loops over time that something `needs`, and those that need it (`feeds`), directly or through others. A loop
+    counts among its own."""
 
     needs: frozenset[T] = frozenset()
     feeds: frozenset[T] = frozenset()
@@ -29,14 +30,14 @@ class Around(Generic[T]):
 
 @dataclass(frozen=True)
 class LoopOrder(Generic[T]):
-    """The loops `around` each thing, and those `beside` each loop: they are independent of it."""
+    """The loops `around` each thing, and for each loop those `beside` it: the loops that are independent of it."""
 
     around: Mapping[T, Around[T]]
     beside: Mapping[T, frozenset[T]]
 
     @classmethod
     def of(cls, needs: Mapping[T, Iterable[T]], is_loop: Callable[[T], bool]) -> LoopOrder[T]:
-        """The order of things, each of which comes after those that it needs."""
+        """The order of things. `needs` lists each thing behind those that it needs."""
         own = {thing: frozenset([thing] if is_loop(thing) else []) for thing in needs}
         needed: dict[T, frozenset[T]] = {}
         for thing, before in needs.items():
@@ -50,11 +51,12 @@ class LoopOrder(Generic[T]):
         return cls(around, {loop: loops - needed[loop] - feeds[loop] for loop in loops})
 
     def blocks(self, some: Around[T], other: Around[T]) -> bool:
-        """Whether one nest of two things makes a loop wait for another one that it does not need."""
+        """Whether one nest of two things would make a loop wait for another loop that it does not need."""
         return self._apart(some.needs, other.feeds) or self._apart(other.needs, some.feeds)
 
     def ties(self, some: Around[T], other: Around[T]) -> bool:
-        """Whether one thing needs a loop that is independent of a loop which the other one needs."""
+        """Whether one thing needs a loop, and the other needs a loop that is independent of it and that the first does
+        not need."""
         return self._apart(some.needs, other.needs - some.needs)
 
     def _apart(self, some: frozenset[T], others: frozenset[T]) -> bool:

@@ -1,8 +1,8 @@
-"""Indices that a nest computes: what of them counts loops goes into the access, what is left is added to the address.
+"""Computed indices, split in two: the part that counts loops goes into the access, the rest is added to the address.
 
-In a step, `x[t : t + 3]` is read at the indices `t + i`, for `i < 3`. The access then moves with `i`, as that of `x[i]`
-does, and `t` moves its first element. So the three lie side by side for the lanes, and one check of `t` does for all.
-`roll` reads at the indices `(i - t) % n`: these lie side by side too, but for one place where they begin again.
+In a step, `x[t : t + 3]` is read at the indices `t + i`, for `i < 3`. The access moves with `i`, as for `x[i]`, and `t`
+moves its first element. So the three elements lie side by side for the lanes, and one check of `t` is enough. `roll`
+reads at the indices `(i - t) % n`: these elements lie side by side too, except where the axis begins again.
 """
 
 from __future__ import annotations
@@ -20,24 +20,25 @@ from scanjit.types import Dimension
 from scanjit.walks import fold
 
 
-class Split(NamedTuple):
-    """An index as a sum: `counted` is a number and multiples of loop counters, `rest` is computed (None: 0)."""
+class IndexSum(NamedTuple):
+    """An index as a sum. `counted` is a number plus multiples of loop counters; `rest` is computed, None stands for
+    0."""
 
     counted: Axis
     rest: Value | None
 
 
-def split(value: Value) -> Split:
-    """An int64 index as a sum. The multiples of loop counters are known numbers; otherwise all of it counts as
-    computed."""
-    found = fold(value, _inner, _split, {})
+def as_sum(value: Value) -> IndexSum:
+    """An int64 index as a sum. If a loop counter is multiplied by anything but a known number, or if no loop is
+    counted, the whole index counts as computed."""
+    found = fold(value, _inner, _as_sum, {})
     if not all(isinstance(step, int) for _, step in found.counted[1]) or not found.counted[1]:
-        return Split(maps.FIXED, value)
+        return IndexSum(maps.FIXED, value)
     return found
 
 
 def _inner(value: Value) -> Sequence[Value]:
-    """The operands of a value that is a sum of them, or a multiple of one."""
+    """The summands of a sum, or the operands of a multiple; else nothing."""
     if not isinstance(value, Apply) or value.reports or value.dtype != "int64":
         return ()
     if value.op is CAST:
@@ -45,13 +46,13 @@ def _inner(value: Value) -> Sequence[Value]:
     return value.args if value.op in (ADD, SUB, NEG) or (value.op is MUL and _factor(value) is not None) else ()
 
 
-def _split(value: Value, parts: list[Split]) -> Split:
+def _as_sum(value: Value, parts: list[IndexSum]) -> IndexSum:
     if isinstance(value, Position) and value.dtype == "int64":
-        return Split((value.offset, tuple(value.strides.items())), None)
+        return IndexSum((value.offset, tuple(value.strides.items())), None)
     if isinstance(value, Literal):
-        return Split((int(value.number), ()), None)
+        return IndexSum((int(value.number), ()), None)
     if not parts or not isinstance(value, Apply):
-        return Split(maps.FIXED, value)
+        return IndexSum(maps.FIXED, value)
     if value.op is CAST:
         return parts[0]
     if value.op is NEG:
@@ -64,24 +65,24 @@ def _split(value: Value, parts: list[Split]) -> Split:
 
 
 def _factor(value: Apply) -> int | None:
-    """The number that the other operand of a product is multiplied by."""
+    """The number in a product of a number and something else. None if neither operand is a number."""
     return next((int(arg.number) for arg in reversed(value.args) if isinstance(arg, Literal)), None)
 
 
-def _times(part: Split, number: int) -> Split:
+def _times(part: IndexSum, number: int) -> IndexSum:
     (start, terms), rest = part
     if rest is not None and number != 1:
         rest = Apply(rest.dtype, MUL, (rest, Literal(rest.dtype, number)), {})
-    return Split((start * number, tuple((loop, step * number) for loop, step in terms)), rest)
+    return IndexSum((start * number, tuple((loop, step * number) for loop, step in terms)), rest)
 
 
-def _sum(left: Split, right: Split) -> Split:
+def _sum(left: IndexSum, right: IndexSum) -> IndexSum:
     start, strides = left.counted[0] + right.counted[0], dict(left.counted[1])
     for loop, step in right.counted[1]:
         strides[loop] = strides.get(loop, 0) + step
     rests = [part.rest for part in (left, right) if part.rest is not None]
     rest = Apply(rests[0].dtype, ADD, tuple(rests), {}) if len(rests) == 2 else next(iter(rests), None)
-    return Split((start, tuple((loop, step) for loop, step in strides.items() if step != 0)), rest)
+    return IndexSum((start, tuple((loop, step) for loop, step in strides.items() if step != 0)), rest)
 
 
 class Indices(NamedTuple):
@@ -92,12 +93,12 @@ class Indices(NamedTuple):
 
     @property
     def checked(self) -> tuple[Index, ...]:
-        """The indices that move an address or may lie outside."""
+        """The indices that move an address, or that may lie outside."""
         return tuple(index for index in self.computed if not (_is_zero(index.value) and _is_inside(index)))
 
 
 def indices_of(values: Sequence[Value], ref: Ref, axis: int, over: IndexMap) -> Indices:
-    """How the axes of a place from `axis` on are indexed by values, at each point of the loops in `over`."""
+    """How values index the axes of a place from `axis` on, at each point of the loops in `over`."""
     counted, computed = list[Axis](), list[Index]()
     some = _some(loop for _, terms in over for loop, _ in terms)
     for k, value in enumerate(values, axis):
@@ -106,7 +107,7 @@ def indices_of(values: Sequence[Value], ref: Ref, axis: int, over: IndexMap) -> 
             turn = Position(value.dtype, at[0], dict(at[1]))
             index = Index(first, ref.strides[k], ref.shape[k], some=some, turn=turn)
         else:
-            at, rest = split(value)
+            at, rest = as_sum(value)
             first = Literal(value.dtype, 0) if rest is None else rest
             index = Index(first, ref.strides[k], ref.shape[k], *_reach(at), some)
         counted.append(at)
@@ -124,7 +125,7 @@ def _wrapped(value: Value, size: Dimension) -> tuple[Axis, Value] | None:
     named = isinstance(modulus, Position) and not modulus.strides and modulus.offset in (size, types.maximum(size, 1))
     if not known and not named:
         return None
-    at, rest = split(inner)
+    at, rest = as_sum(inner)
     least, most = _reach(at)
     if not at[1] or rest is None or not types.not_negative(least) or not types.not_negative(size - 1 - most):
         return None
@@ -132,13 +133,13 @@ def _wrapped(value: Value, size: Dimension) -> tuple[Axis, Value] | None:
 
 
 def _some(loops: Iterable[NestLoop]) -> Dimension:
-    """1 if all loops have a turn, else 0."""
+    """1 if each of these loops has a turn, else 0."""
     unknown = (loop for loop in dict.fromkeys(loops) if not types.not_negative(loop.size - 1))
     return types.product(types.minimum(loop.size, 1) for loop in unknown)
 
 
 def _reach(at: Axis) -> tuple[Dimension, Dimension]:
-    """The smallest and the largest of what an axis counts."""
+    """The smallest and the largest index along an axis."""
     least = most = at[0]
     for loop, step in at[1]:
         assert isinstance(step, int)
@@ -148,11 +149,12 @@ def _reach(at: Axis) -> tuple[Dimension, Dimension]:
 
 
 def never_meet(at: IndexMap, indices: Indices, space: Sequence[NestLoop]) -> bool:
-    """Whether no two points of a space are at one place of an array. `at` has the axes that are not indexed.
+    """Whether no two points of a space reach the same element of an array. `at` has the axes that are not indexed.
 
     This is certain if each loop moves along an axis of its own, and computed indices depend only on loops that move
-    along axes without a computed index. In `x[i, t[i] + j]`, points of two rows differ in `i`, points of one row in
-    `j`."""
+    along axes without a computed index. In `x[i, t[i] + j]`, points of two rows differ in `i`, and points of one row in
+    `j`.
+    """
     pairs = list(zip(indices.counted, indices.computed, strict=True))
     plain = _along_one([*at, *(axis for axis, index in pairs if _is_zero(index.value))])
     known = plain | _along_one([axis for axis, _ in pairs])
@@ -165,7 +167,7 @@ def _is_zero(value: Value) -> bool:
 
 
 def _is_inside(index: Index) -> bool:
-    """Whether an index of value 0 is certainly inside."""
+    """Whether an index whose `value` is 0 is certainly inside."""
     return types.not_negative(index.least) and types.not_negative(index.size - 1 - index.most)
 
 

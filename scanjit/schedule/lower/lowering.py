@@ -17,18 +17,18 @@ from scanjit.ops.view import DIMSHUFFLE
 from scanjit.records import record
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.places import choose_stored
-from scanjit.schedule.lower.region import Context, Item, Region, Single, Task, reads_where
+from scanjit.schedule.lower.region import Context, Item, Region, Single, Task, reads_only_changed
 from scanjit.schedule.lower.values import PointRule, ValueBuilder
 from scanjit.schedule.nests import Buffer, NestLoop, Ref, Statement, Store, Value, walk_values, with_room
 from scanjit.types import Dimension
 
 
 class ArrayRule(ABC):
-    """How to lower an op whose result is not just one value at each point."""
+    """How to lower an op whose result is more than one value at each point."""
 
     @abstractmethod
     def lower(self, lowering: Lowering, node: Node) -> None:
-        """Add the items that compute a node, and `put` it where its result lies."""
+        """Add the items that compute a node, and note where it lies (`Lowering.put`)."""
 
 
 class ChangeRule(ArrayRule):
@@ -40,13 +40,14 @@ class AssemblyRule(ArrayRule):
 
     @abstractmethod
     def parts(self, node: Node, whole: Ref) -> Iterable[tuple[Node, Ref]]:
-        """The operands that can be computed inside of the result, which lies at `whole`, and the place of each
-        there."""
+        """The operands that can be computed right inside the result, each with its place there. The result lies at
+        `whole`."""
 
 
 @record
 class LoweringRules:
-    """The rules of all ops: of single ones, and of all ops of a kind. An op that users define is of a kind."""
+    """The rules of ops: `ops` for single ones, `kinds` for all ops of a class. An op that a user defines has the rule
+    of its class."""
 
     ops: Mapping[Op, PointRule | ArrayRule]
     kinds: Mapping[type[Op], PointRule]
@@ -66,12 +67,12 @@ class LoweringRules:
 
 
 SMALL = 256
-"""A tensor with more elements than this, where their number is known, has no room for full vectors in each row."""
+"""A matrix of a step has room for full vectors in each row only if it has no more elements than this."""
 
 
 def is_small(shape: tuple[Dimension, ...]) -> bool:
-    """Whether a value of a step is a vector, or a small matrix: it gets room for full vectors in each row. In others,
-    no gap may lie between rows, which are often treated as one."""
+    """Whether a value of a step is a vector, or a small matrix of known size. These get room for full vectors in each
+    row. In others no gap may lie between rows, which are often treated as one."""
     if len(shape) == 1:
         return True
     size = types.product(shape)
@@ -79,9 +80,12 @@ def is_small(shape: tuple[Dimension, ...]) -> bool:
 
 
 def _rows_of_scan(part: Node, place: Ref, uses: Counter[Node]) -> tuple[Node, Ref] | None:
-    """Where a scan can stack a result right away, such as the `ys` of `concatenate([ys.T, zs.T])`. `part` is the
-    operand that has a `place` in something larger. Returns the scan's result, and where its rows lie there. None if the
-    part is anything else than a result of a scan, perhaps with its axes in another order, that nothing else reads."""
+    """The result of a scan that can be stacked right inside a larger tensor, and where its rows lie there.
+
+    In `concatenate([ys.T, zs.T])`, `ys` is such a result: each step writes its row to the place of that column of
+    `ys.T`. `part` is the operand, here `ys.T`, and `place` its place. None if the part is anything but a result of a
+    scan, perhaps with its axes in another order, or if something else reads it.
+    """
     strides = place.strides
     if part.op is DIMSHUFFLE and uses[part] == 1:
         order, (base,) = part.params["order"], part.operands
@@ -111,10 +115,10 @@ class Lowering:
     places : where nodes lie.
     makers : the items that compute a node.
     stored : the nodes that get a place in memory. All others are computed where they are read.
-    destinations : the places into which nodes are to be computed; any other node gets a buffer of its own.
-    early : the nodes to compute before what lies in memory is changed there.
+    destinations : the places into which nodes are to be computed. Any other node gets a buffer of its own.
+    early : nodes that must be computed before an array is changed in place.
     nodes : all nodes that are needed and are not origins.
-    items : what was added so far.
+    items : the items so far.
     """
 
     def __init__(self, rules: LoweringRules, context: Context, known: Mapping[Node, Ref], whole: bool = True) -> None:
@@ -132,11 +136,11 @@ class Lowering:
 
     @property
     def region(self) -> Region:
-        """The region of all that was added."""
+        """The region of all items so far."""
         return Region(tuple(self.items), frozenset(self._escaping))
 
     def run(self, outputs: Sequence[Node], targets: Sequence[Ref | None]) -> list[Ref]:
-        """Compute `outputs`, into `targets` where these are given; returns where each lies."""
+        """Compute `outputs`, into `targets` where a target is given. Returns where each output lies."""
         wanted = [*self.early, *outputs]
         order = ir.walk(wanted, self.places, sizes=False)
         self.nodes = set(order)
@@ -158,9 +162,9 @@ class Lowering:
     def inside(
         self, known: Mapping[Node, Ref], outputs: Sequence[Node], targets: Sequence[Ref], early: Sequence[Node] = ()
     ) -> Region:
-        """The region that computes `outputs` in a step of a loop, or in a branch; what is `early`, before it changes
-        anything."""
-        # A node whose value is a size outside is the same node inside.
+        """The region that computes `outputs` in a step of a loop, or in a branch. It computes the nodes in `early`
+        before it changes anything in place."""
+        # The node of a size is the same node inside, and lies where it lies outside.
         sizes = {n: ref for n, ref in self.places.items() if n.dim_atom is not None and n not in self.makers}
         lowering = Lowering(self.rules, self.context, {**sizes, **known}, whole=False)
         lowering.early = early
@@ -172,7 +176,7 @@ class Lowering:
     def _choose_destinations(
         self, order: Sequence[Node], outputs: Sequence[Node], targets: Sequence[Ref | None]
     ) -> None:
-        """Decide which nodes are computed right into the place of an output, or of what they are a part of."""
+        """Decide which nodes are computed right into the place of an output, or into their part of a larger node."""
         rules = {op: self.rules.of(op) for op in {node.op for node in order}}
         changing = {op for op, rule in rules.items() if isinstance(rule, ChangeRule)}
         changes = {node for node in order if node.op in changing}
@@ -194,19 +198,19 @@ class Lowering:
                         self.destinations.setdefault(*found)
 
     def new_place(self, node: Node, name: str = "") -> Ref:
-        """A place of its own for a node."""
+        """A new place for a node."""
         if not self.whole and is_small(node.type.shape):
             return with_room(node.dtype, node.type.shape, name or node.op.name)
         return self.new_memory(node, node, node.type.shape, name or node.op.name)
 
     def new_memory(self, made: Node, element: Node, shape: tuple[Dimension, ...], name: str) -> Ref:
-        """Memory in which all elements have the dtype of a node. What `made` depends on decides whether it holds the
-        same in all calls; within a loop, it holds other values at every step."""
+        """Memory of a shape, for elements of the dtype of `element`. It is fixed if the node `made` is the same in all
+        calls; memory within a loop never is, as each step writes it."""
         fixed = self.whole and self.context.is_fixed(made)
         return Ref.whole(Buffer(element.dtype, shape, "temporary", name, fixed=fixed))
 
     def destination(self, node: Node) -> Ref:
-        """The place into which a node is to be computed."""
+        """The place into which a node is to be computed: the chosen one, or a new one."""
         return self.destinations.get(node) or self.new_place(node)
 
     def put(self, node: Node, place: Ref, makers: Sequence[Item]) -> None:
@@ -214,12 +218,12 @@ class Lowering:
         self.places[node], self.makers[node] = place, list(makers)
 
     def locate(self, node: Node) -> Ref | None:
-        """Where a node lies, if it does (constants get their place on demand)."""
+        """Where a node lies; None if it is not in memory. A constant gets its place when it is first asked for."""
         return self.places.get(node) or self.context.constant(node)
 
     def place_of(self, node: Node) -> Ref:
-        """The place of a node that is in memory, or is a view of memory. Readers outside of the nests of this region
-        read it there."""
+        """The place of a node. A number, a size, or a view of something that is not in memory is copied to a new place.
+        It is noted that somebody outside the nests of this region reads the node there."""
         self.read_by_others(node)
         ref = maps.view_ref(node, self.locate)
         if ref is None and (node.op in (ir.CONSTANT, ir.SIZE) or isinstance(node.op, View)):
@@ -232,8 +236,8 @@ class Lowering:
     def laid_out(
         self, node: Node, name: str, suits: Callable[[Ref], bool] = attrgetter("contiguous")
     ) -> tuple[Ref, list[Item]]:
-        """Where a node lies as a statement reads it (without gaps, say), and what computes it there. If it lies in
-        another way, or not in memory, that is a copy, called by a name."""
+        """A place of a node that `suits` its reader (by default: without gaps), and the items that compute it there. If
+        the node lies elsewhere or nowhere, it is copied to a new place, which is called `name`."""
         place = maps.view_ref(node, self.locate)
         if place is not None and suits(place):
             return self.place_of(node), self.items_of(node)
@@ -245,7 +249,7 @@ class Lowering:
         return [item for base in maps.bases(node) for item in self.makers.get(base, ())]
 
     def read_by_others(self, node: Node) -> list[Item]:
-        """Note that a reader outside of this region's nests reads a node. Returns the items that compute it."""
+        """Note that somebody outside the nests of this region reads a node. Returns the items that compute it."""
         items = self.items_of(node)
         self._escaping.update(items)
         return items
@@ -253,15 +257,16 @@ class Lowering:
     # ---- items ------------------------------------------------------------------------------------------------------
 
     def held(self, node: Node, target: Ref) -> list[Item]:
-        """The items after which a place holds a node, and may be changed: if it does not lie there, that copies it."""
+        """The items after which `target` holds a node and may be changed. If the node lies elsewhere, the only one of
+        them copies it."""
         place = self.places.get(node)
         if place is None or place.buffer is not target.buffer or place.offset != target.offset:
             return [self.copy(node, target)]
         return [item for each in (node, *self.early) for item in self.items_of(each)]
 
     def copy(self, node: Node, target: Ref, after: Iterable[Item] = ()) -> Task:
-        """Compute a node (again) into a place, after some items. A reader outside of this region's nests reads it
-        there."""
+        """Add a task that computes a node (again) into a place, after some items. Somebody outside the nests of this
+        region reads it there."""
         task = self._task(node, target, after)
         self._escaping.add(task)
         return task
@@ -281,12 +286,13 @@ class Lowering:
         return self.add(node, space, Store(maps.place(target, at), value), after)
 
     def inputs_of(self, operands: Iterable[Node], first: int) -> list[Item]:
-        """The items that a loop needs: those that compute its operands, and those from number `first` on, which were
-        added for it."""
+        """The items that a loop needs: those that compute its operands, and all items from number `first` on, which
+        were added for the loop."""
         return [*(item for operand in operands for item in self.items_of(operand)), *self.items[first:]]
 
     def add(self, node: Node, space: tuple[NestLoop, ...], store: Store, after: Iterable[Item] = ()) -> Task:
-        """Add the task that stores this at every point of a space, after some items and those that it reads."""
+        """Add the task that makes this store at every point of a space. It comes after the items in `after` and those
+        that it reads."""
         origins = self.builder(space).origins
         needs: dict[Item, bool] = {}
         loads: list[tuple[Value, Task]] = []
@@ -299,7 +305,7 @@ class Lowering:
                     else:
                         needs[item] = False
                         self._escaping.add(item)
-        needs |= {item: needs.get(item, True) and reads_where(item, space, store) for item in after}
+        needs |= {item: needs.get(item, True) and reads_only_changed(item, space, store) for item in after}
         task = Task(needs, node, space, store, loads)
         self.items.append(task)
         return task
@@ -311,7 +317,7 @@ class Lowering:
         return item
 
     def space(self, shape: tuple[Dimension, ...]) -> tuple[NestLoop, ...]:
-        """The loops over a shape: the same for equal shapes."""
+        """The loops over a shape: the same loops for equal shapes."""
         return self._spaces.setdefault(shape, tuple(map(NestLoop, shape)))
 
     def builder(self, space: tuple[NestLoop, ...]) -> ValueBuilder:
@@ -321,7 +327,7 @@ class Lowering:
         return self._builders[space]
 
     def _given(self, node: Node, target: Ref | None) -> Ref:
-        """The place of an output. If that is not its target, the output is copied there."""
+        """The place of an output: its target, if it has one. An output that lies elsewhere is copied there."""
         if target is None:
             return self.place_of(node)
         if self.places.get(node) is not target:

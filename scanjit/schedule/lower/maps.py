@@ -14,7 +14,7 @@ from scanjit.types import Dimension
 Axis = tuple[Dimension, tuple[tuple[NestLoop, Dimension], ...]]
 IndexMap = tuple[Axis, ...]
 FIXED: Axis = (0, ())
-"""The first entry of an axis, whatever the loops count."""
+"""The index 0 of an axis at every point."""
 
 
 def identity(loops: Sequence[NestLoop]) -> IndexMap:
@@ -23,13 +23,13 @@ def identity(loops: Sequence[NestLoop]) -> IndexMap:
 
 
 def place(ref: Ref, at: IndexMap) -> Access:
-    """The access that reads a place in memory at an index map."""
+    """The access that reads or writes a place at an index map."""
     offset, strides = _combined(ref.offset, zip(at, ref.strides, strict=True))
     return Access(ref.buffer, offset, {loop: stride for loop, stride in strides.items() if stride != 0})
 
 
 def _combined(offset: Dimension, axes: Iterable[tuple[Axis, Dimension]]) -> tuple[Dimension, dict[NestLoop, Dimension]]:
-    """The offset and the strides of one axis that moves along several others, each with a factor of its own."""
+    """The offset and the strides of a sum of axes, each with a factor."""
     strides: dict[NestLoop, Dimension] = {}
     for (start, terms), factor in axes:
         if start != 0:
@@ -49,8 +49,8 @@ def broadcast_map(arg: Node, node: Node, at: IndexMap) -> IndexMap:
 
 
 def index_map(index: Node, axes: IndexMap) -> IndexMap:
-    """The map of an array of indices. `axes` is the map of the axes that all indices together make, of which this array
-    may have only the last ones."""
+    """The map of an array of indices. `axes` is the map of the axes that all index arrays make together; this array may
+    have only the last ones."""
     own = zip(index.type.shape, axes[len(axes) - index.ndim :], strict=True)
     return tuple(FIXED if dim == 1 and terms else (start, terms) for dim, (start, terms) in own)
 
@@ -66,7 +66,7 @@ def view_map(node: Node, at: IndexMap) -> IndexMap:
 
 
 def view_ref(node: Node, locate: Callable[[Node], Ref | None]) -> Ref | None:
-    """Where a node lies if it is in memory, or is a view of something in memory; else None."""
+    """Where a node lies if it is in memory, or a view of something in memory; else None."""
     ref = locate(node)
     if ref is not None or not isinstance(node.op, View):
         return ref
@@ -83,7 +83,7 @@ def view_ref(node: Node, locate: Callable[[Node], Ref | None]) -> Ref | None:
 
 
 def bases(node: Node) -> list[Node]:
-    """The node that a chain of views looks at, first; then the views."""
+    """The node that a chain of views looks at, then the views of the chain, the innermost first."""
     chain = [node]
     while isinstance(chain[-1].op, View):
         chain.append(chain[-1].args[0])

@@ -17,10 +17,9 @@ from scanjit.schedule.lower.values import PointRule, read_as_arrays
 EXPENSIVE = 8
 """An elementwise op that costs at least this many instructions is computed once, whoever uses it."""
 LONG = 64
-"""A value that is used more than once, and is made of more ops than this, is computed once, however cheap the ops
-are."""
+"""A value that is used more than once and is made of more ops than this is computed once, even if the ops are cheap."""
 LARGEST = 250
-"""A fused expression of more nodes than this is cut: compile time grows faster than linearly."""
+"""An expression of more ops than this is cut in two: compile time grows faster than linearly."""
 
 
 def choose_stored(
@@ -29,17 +28,17 @@ def choose_stored(
     known: Container[Node],
     rule_of: Callable[[Op], PointRule | None],
 ) -> set[Node]:
-    """The nodes that get a place in memory; fusion may still find that nobody reads it.
+    """The nodes that get a place in memory. (Fusion may find later that nobody reads it.)
 
-    Stored are outputs; what an op reads as an array, such as the operands of a product; what is expensive and used
-    twice, such as `exp(x)` in `exp(x) + 1 / exp(x)`; and the middle of a very long expression.
+    These are outputs; operands that an op reads as arrays, such as those of a product; nodes that are expensive and
+    used twice, such as `exp(x)` in `exp(x) + 1 / exp(x)`; and nodes in the middle of a very long expression.
 
     Parameters
     ----------
     order : the nodes, each behind its operands.
-    outputs : those of them that are to be computed.
-    known : those that have a place already.
-    rule_of : the rule of an op, if it can be computed at a point.
+    outputs : the nodes that are to be computed.
+    known : the nodes that have a place already.
+    rule_of : the rule of an op, if it can be computed at a point; else None.
     """
     choice = _Choice(order, known, rule_of)
     for node in order:
@@ -51,7 +50,7 @@ def choose_stored(
 
 
 class _Choice:
-    """The nodes that get a place, as far as the nodes in front have been looked at."""
+    """The nodes that get a place, while nodes are looked at in order."""
 
     def __init__(
         self, order: Sequence[Node], known: Container[Node], rule_of: Callable[[Op], PointRule | None]
@@ -59,7 +58,7 @@ class _Choice:
         self._known, self._rule_of = known, rule_of
         self._uses = Counter(arg for node in order for arg in self._read_by(node))
         self._weight: dict[Node, int] = {}
-        """Of how many ops a node is made where it is read: none that is stored counts."""
+        """How many ops are computed where a node is read. A stored node counts as 0."""
         self.stored: set[Node] = set()
 
     def store_operands(self, node: Node) -> None:
@@ -70,10 +69,10 @@ class _Choice:
             if base.op is not ir.CONSTANT and base not in self._known:
                 self.stored.add(base)
             elif base.op is ir.CONSTANT and not base.ndim and rule is not None and rule.needs_array:
-                self.stored.add(arg)  # a stretched number: it needs no memory
+                self.stored.add(arg)  # a broadcast number: other rules read it at a point, without memory
 
     def _read_by(self, node: Node) -> Sequence[Node]:
-        """What a node reads. A product may load what its operands are made of, and not the operands."""
+        """The nodes that a node reads. A contraction may read what its operands are made of, and not the operands."""
         return self._arrays(node) if isinstance(node.op, Contraction) else node.args
 
     def _arrays(self, node: Node) -> Sequence[Node]:
@@ -82,8 +81,8 @@ class _Choice:
         return read_as_arrays(node) if rule is None else rule.arrays(node, self._known)
 
     def store_if_needed(self, node: Node) -> None:
-        """Store a node that cannot be computed at a point, is expensive and used twice, or is a very long expression.
-        Also store its operands of which it reads elements more than once."""
+        """Store a node if it cannot be computed at a point, is expensive and used twice, or is a very long expression.
+        Also store its expensive operands of which it reads elements more than once."""
         cost = self._cost(node)
         if isinstance(node.op, View):
             self._weight[node] = self._weight_of(node.args[0])
@@ -113,8 +112,8 @@ class _Choice:
 
 
 def _goes_around(node: Node) -> bool:
-    """Whether a node counts from a computed number on, modulo a size, as the index of a roll does. As an index, it is
-    no element's own (see `scanjit.schedule.lower.computed`)."""
+    """Whether a node is an index that counts and begins again, such as `(i - t) % n` of a roll. It is never stored: a
+    reader wants to see how it is computed (see `scanjit.schedule.lower.computed`)."""
     return (
         node.op is MOD
         and node.operands[0].op in (ADD, SUB)
@@ -123,7 +122,8 @@ def _goes_around(node: Node) -> bool:
 
 
 def _repeats(arg: Node, node: Node) -> bool:
-    """Whether an elementwise node reads elements of an operand more than once: a vector that is added to each row."""
+    """Whether an elementwise node reads elements of an operand more than once, as for a vector that is added to each
+    row of a matrix."""
     if arg.type.shape != node.type.shape or not isinstance(arg.op, View):
         return arg.type.shape != node.type.shape
     return any(isinstance(view.op, View) and view.op.repeats for view in bases(arg)[1:])

@@ -16,8 +16,8 @@ from scanjit.types import Dimension
 
 @record
 class Lowered:
-    """A region that computes a graph, the buffers of its origins, and the place of each result. `given` maps each
-    buffer that the caller will own to the output that takes its place."""
+    """A region that computes a graph. `inputs` are the buffers of its origins, `outputs` the places of its results.
+    `given` maps each buffer that the caller will own to the output that takes its place."""
 
     region: Region
     context: Context
@@ -26,13 +26,13 @@ class Lowered:
     given: Mapping[Buffer, Buffer]
 
     def place(self, buffer: Buffer, offset: Dimension) -> tuple[Buffer, Dimension]:
-        """The final place of an element."""
+        """Where an element lies in the end: a buffer that the caller will own is replaced by its output."""
         return self.given.get(buffer, buffer), offset
 
 
 def lower(origins: Sequence[Node], outputs: Sequence[Node], target: Target, changing: Collection[Node] = ()) -> Lowered:
-    """The region that computes `outputs` from `origins` (inputs, and values that an earlier program computed) on a
-    target. The shared variables `changing` have another value in every call."""
+    """The region that computes `outputs` from `origins` on a target. Origins are inputs, and values that an earlier
+    program computed. The shared variables `changing` have another value in every call."""
     context = Context(changing)
     inputs = [
         Buffer(origin.dtype, origin.type.shape, "input", origin.name or f"input{i}", fixed=context.is_fixed(origin))
@@ -58,9 +58,9 @@ def lower(origins: Sequence[Node], outputs: Sequence[Node], target: Target, chan
 def _can_be_given(place: Ref, trajectories: Collection[Buffer]) -> bool:
     """Whether the caller can own the buffer in which a result lies.
 
-    The caller gets whole buffers, the only slot of a carry, or the rows of a trajectory: the values of a carry but for
-    the one before the first step. An input that is returned is copied, and so are the slots of a carry, of which one is
-    wanted, and a row whose place depends on how many steps ran.
+    The caller gets whole buffers, the only slot of a carry, or the rows of a trajectory without the one before the
+    first step. Other results are copied: an input that is returned, one of several slots of a carry, and a row whose
+    place depends on how many steps ran.
     """
     buffer = place.buffer
     rows = len(place.shape) == len(buffer.shape) and place.shape[1:] == buffer.shape[1:]

@@ -1,8 +1,7 @@
-"""Regions: what is to be computed by a graph, a step of a loop, or a branch of an ifelse, before `fuse` makes
-statements of it.
+"""Regions: what a graph, a step of a loop, or a branch of an ifelse computes, before `fuse` makes statements of it.
 
 A `Region` is a list of items, each behind those that it needs. Most items are tasks: a task computes one node over one
-space, and stores it. Tasks that can be computed together become one nest later (`fuse`).
+space, and stores it. Later, `fuse` makes one nest of tasks that can be computed together.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from scanjit.schedule.nests import Buffer, NestLoop, Ref, Statement, Store, Valu
 class Item(ABC):
     """Something to be computed.
 
-    `needs` has the items that must be computed before. An item maps to True if this one reads it only at the point that
-    is computed. It does so for `exp(x)` in `exp(x) + 1`, but not in `exp(x)[::-1]`.
+    `needs` has the items that must be computed before. It maps an item to True if this one reads its result only at the
+    point that is computed: `exp(x)` in `exp(x) + 1`, but not in `exp(x)[::-1]`.
     """
 
     needs: Mapping[Item, bool]
@@ -29,8 +28,8 @@ class Item(ABC):
 
 @record
 class Task(Item):
-    """A node that is computed at every point of a space and stored. `loads` are the values that read, at the point that
-    is computed, what other tasks of the same space store; each comes with that task."""
+    """A node that is computed at every point of a space and stored. `loads` are the values that read a result of
+    another task of the same space at the point that is computed, each with that task."""
 
     node: Node
     space: tuple[NestLoop, ...]
@@ -40,8 +39,8 @@ class Task(Item):
 
 @record
 class Single(Item):
-    """A statement that is no task: a scan, an ifelse, or a call of LAPACK. A loop over time and an `If` have no
-    statements in them yet: these will be made of its `regions`, one of a loop, two of an `If`."""
+    """A statement that is no task: a scan, an ifelse, or a call of LAPACK. A loop over time and an `If` are still
+    empty: their suites are made of the `regions`, one of a loop, two of an `If`."""
 
     statement: Statement
     regions: Sequence[Region]
@@ -49,16 +48,16 @@ class Single(Item):
 
 @record
 class Region:
-    """The `items` that a graph, a step or a branch computes, in order. Results of items in `escaping` are read from
-    memory; others may stay in registers."""
+    """The `items` that a graph, a step or a branch computes, in order. Somebody reads the results of items in
+    `escaping` from memory. Other results may stay in registers."""
 
     items: Sequence[Item]
     escaping: AbstractSet[Item]
 
 
-def reads_where(item: Item, space: tuple[NestLoop, ...], store: Store) -> bool:
-    """Whether an item reads from a buffer, at each point of a space, no other element than the one that a store changes
-    there. Then the two may go through the points together, as in `x[t : t + 3].set(2 * x[t : t + 3])`."""
+def reads_only_changed(item: Item, space: tuple[NestLoop, ...], store: Store) -> bool:
+    """Whether an item reads, of the buffer that a store changes, at each point only the element that the store changes
+    there. The two may then go through the points together, as in `x[t : t + 3].set(2 * x[t : t + 3])`."""
     if not isinstance(item, Task) or item.space is not space or (store.indices and not store.apart):
         return False
     changed, where = store.access.buffer, store.access.where(store.indices)
@@ -69,8 +68,8 @@ def reads_where(item: Item, space: tuple[NestLoop, ...], store: Store) -> bool:
 
 
 class Context:
-    """Shared by all lowerings of a program: the notes for `explain`, the nodes that may report an index out of bounds,
-    and the places of constants. The shared variables `changing` have another value in every call."""
+    """What all lowerings of a program share: the notes for `explain`, the nodes that may report an error, and the
+    places of constants. The shared variables `changing` have another value in every call."""
 
     def __init__(self, changing: Collection[Node] = ()) -> None:
         self.notes: list[str] = []
@@ -83,8 +82,8 @@ class Context:
         changes, and on nothing else but numbers. `w.T * 2` is fixed for a shared `w`. For an input `x`,
         `concatenate([w, x])` is not.
 
-        In `_fixed`, None stands for what depends on numbers alone. A loop reads such an array from memory, where every
-        call puts it: the loop is not fixed.
+        In `_fixed`, None stands for a node that depends on numbers alone. Every call computes such an array anew, so a
+        loop that reads one from memory is not fixed.
         """
         known = self._fixed
         for other in ir.walk([] if node in known else [node], known, sizes=False):
@@ -97,16 +96,17 @@ class Context:
         return known[node] is True
 
     def code(self, node: Node) -> int:
-        """The number that reports an index out of bounds at this node."""
+        """The number that reports an error of this node."""
         return self._codes.setdefault(node, len(self._codes) + 1)
 
     @property
     def codes(self) -> list[Node]:
-        """These nodes, in the order of their numbers."""
+        """The nodes that have a number, in the order of their numbers."""
         return list(self._codes)
 
     def constant(self, node: Node) -> Ref | None:
-        """Where a constant lies that is no scalar: in a buffer that all regions share. None for any other node."""
+        """Where a constant array lies: in a buffer that all regions share. None for a scalar, and for any other
+        node."""
         if node.op is not ir.CONSTANT or not node.ndim:
             return None
         if node not in self._constants:

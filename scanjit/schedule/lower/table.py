@@ -1,4 +1,4 @@
-"""How each op is lowered: the one table. A new op needs a line here only if it is none of these kinds."""
+"""The rule of each op: how it is lowered. A new op needs a line here only if its class has no rule."""
 
 from scanjit import ir
 from scanjit.ops import Elementwise, Reduction, View

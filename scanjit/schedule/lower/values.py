@@ -17,16 +17,16 @@ from scanjit.signatures import DType
 from scanjit.types import Dimension
 from scanjit.walks import fold
 
-Read = tuple[Node, IndexMap]
-"""A node, and at which of its elements it is read."""
+NodeAt = tuple[Node, IndexMap]
+"""A node, and the index map at which it is read."""
 
 
 _COUNTS = {"none": 0, "first": 1, "all": None}
-"""How many operands an op reads as arrays (None: all), by what it says."""
+"""How many operands an op reads as arrays, by its `reads_memory`; None stands for all."""
 
 
 def read_as_arrays(node: Node) -> Sequence[Node]:
-    """The operands that an op reads as arrays, by what it says."""
+    """The operands that an op reads as arrays."""
     return node.operands[: _COUNTS[node.op.reads_memory]]
 
 
@@ -35,31 +35,32 @@ class PointRule(ABC):
 
     Attributes
     ----------
-    needs_array : whether it computes the addresses in its first operand, which must lie in memory then.
+    needs_array : whether it computes addresses in its first operand, which must then lie in memory.
     """
 
     needs_array: bool = False
 
     def cost(self, op: Op) -> int | None:
-        """About how many instructions a point takes; None if the result is to be stored, whoever reads it."""
+        """About how many instructions a point takes; None if the result must be stored."""
         return None
 
     def arrays(self, node: Node, known: Container[Node]) -> Sequence[Node]:
-        """What is read as arrays, not as values at a point: operands, or what these are made of. Those that are `known`
-        have a place."""
+        """The nodes that are read as arrays, not as values at a point: operands, or what operands are made of. `known`
+        has the nodes with a place."""
         return read_as_arrays(node)
 
     @abstractmethod
-    def reads(self, builder: ValueBuilder, node: Node, at: IndexMap) -> Sequence[Read]:
-        """The elements that a node is computed from at a point. `at` says which element of the node that is."""
+    def reads(self, builder: ValueBuilder, node: Node, at: IndexMap) -> Sequence[NodeAt]:
+        """The nodes that this one is computed from at a point, and where each is read. `at` says which element of the
+        node is computed."""
 
     @abstractmethod
     def value(self, builder: ValueBuilder, node: Node, at: IndexMap, values: Sequence[Value]) -> Value:
-        """The node at this point, from the values of what it `reads`."""
+        """The value of the node at this point, from the values of its `reads`."""
 
 
 class NotInline(Exception):
-    """A node has to lie in memory to be read like this."""
+    """A node would have to lie in memory to be read in this way."""
 
 
 class ValueBuilder:
@@ -75,9 +76,9 @@ class ValueBuilder:
     Attributes
     ----------
     registers : the carries that a nest with time holds in registers.
-    stacked : the rows of sequences, in a nest with time: the sequence, and the loop over time.
-    own_point : the map of a node over the space, at the point that is computed.
-    origins : of every access, the node that is read, and whether at just the point that is computed.
+    stacked : in a nest with time, maps the row of a sequence to the sequence and the loop over time.
+    own_point : the map that reads a node of the shape of the space at the point that is computed.
+    origins : for each access, the node that it reads, and whether it reads it just at the point that is computed.
     """
 
     def __init__(
@@ -91,12 +92,12 @@ class ValueBuilder:
         self.registers: dict[Node, Register] = {}
         self.stacked: dict[Node, tuple[Ref, NestLoop]] = {}
         self.origins: dict[Access, tuple[Node, bool]] = {}
-        self._memo: dict[Read, Value] = {}
+        self._memo: dict[NodeAt, Value] = {}
         self.own_point = maps.identity(space)
         self._loops: dict[tuple[Dimension, ...], tuple[NestLoop, ...]] = {}
 
     def root(self, node: Node, at: IndexMap) -> Value:
-        """The value of a node that is computed here, even if it has a place in memory."""
+        """The value of a node that is computed here, even if it also has a place in memory."""
         rule = self.rule_of(node.op)
         if rule is None:
             return self.load(node, self.reference(node), at)
@@ -114,30 +115,30 @@ class ValueBuilder:
 
     def widened(self, load: Load, dtype: DType) -> Load:
         """The load of a float of 16 bits, as one of another dtype."""
-        access = replace(load.access)  # of its own: the other load may be read too
+        access = replace(load.access)  # a new object, as the other load may be read too
         if load.access in self.origins:
             self.origins[access] = self.origins[load.access]
         return Load(dtype, access, load.when)
 
     def loops(self, sizes: tuple[Dimension, ...]) -> tuple[NestLoop, ...]:
-        """Loops that a reduction goes over: the same for equal sizes, so that equal sums are found to be equal."""
+        """Loops for a reduction: the same loops for equal sizes, so that equal sums are equal values."""
         return self._loops.setdefault(sizes, tuple(map(NestLoop, sizes)))
 
     def reference(self, node: Node) -> Ref:
-        """Where a node lies: in memory itself, or as a view of something that does."""
+        """Where a node lies, itself or as a view. Raises NotInline if it is not in memory."""
         ref = maps.view_ref(node, self.locate)
         if ref is None:
             raise NotInline(node.op.name)
         return ref
 
-    def _reads(self, key: Read) -> Sequence[Read]:
-        """The operands of a value. There are none if the node is not computed here."""
+    def _reads(self, key: NodeAt) -> Sequence[NodeAt]:
+        """The reads that a node is computed from. There are none if the node is not computed here."""
         node, at = key
         if node in self.registers or node in self.stacked or self.locate(node) is not None:
             return ()
         return self._rule(node).reads(self, node, at)
 
-    def _made(self, key: Read, values: list[Value]) -> Value:
+    def _made(self, key: NodeAt, values: list[Value]) -> Value:
         node, at = key
         if node in self.registers:
             if not self._is_own_point(node, at):  # a register holds the element of its own lane only
@@ -156,8 +157,7 @@ class ValueBuilder:
         return rule
 
     def _is_own_point(self, node: Node, at: IndexMap) -> bool:
-        """Whether a map is that of the very point that is computed. An axis of size 1 has one entry, however it is
-        read."""
+        """Whether a map reads a node just at the point that is computed. An axis of size 1 may be read in any way."""
         own = self.own_point
         if at == own or len(at) != len(own):
             return at == own

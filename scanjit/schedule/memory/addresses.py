@@ -10,12 +10,12 @@ from scanjit.schedule.nests import Lifetime
 from scanjit.types import Dimension
 
 ALIGNMENT = 64
-"""Every temporary begins at a multiple of so many bytes."""
+"""Every temporary begins at a multiple of this many bytes."""
 
 
 def assign(lives: Sequence[Lifetime], number: Callable[[Dimension], int]) -> tuple[list[int], int]:
-    """The offset of each temporary in the workspace, and the size of that. Each gets the first gap that is large enough
-    and that no temporary uses at the same time."""
+    """The offset of each temporary in the workspace, and the size of the workspace. Each temporary gets the first gap
+    that is large enough and that no other temporary uses at the same time."""
     offsets = [0] * len(lives)
     free = _Free()
     ends: list[tuple[int, int, tuple[int, int]]] = []
@@ -35,14 +35,15 @@ def assign(lives: Sequence[Lifetime], number: Callable[[Dimension], int]) -> tup
 
 
 class _Free:
-    """The gaps of the workspace at a moment, in order. Two that touch are one; the last one has no end."""
+    """The gaps of the workspace at a moment, in order. Two gaps that touch are one; the last gap has no end."""
 
     def __init__(self) -> None:
         self.gaps: list[tuple[int, float]] = [(0, math.inf)]
         self.total = 0
 
     def take(self, nbytes: int, taken: Sequence[tuple[int, int]]) -> int:
-        """Take so many bytes from the first gap in which they overlap no place in `taken`; where they begin."""
+        """Take `nbytes` bytes from the first gap in which they overlap no place in `taken`. Returns where they
+        begin."""
         for i, (start, end) in enumerate(self.gaps):
             at = start
             for low, high in taken:
@@ -56,7 +57,7 @@ class _Free:
         raise InternalError("a workspace without end is full")
 
     def give(self, start: int, end: float) -> None:
-        """Free a place."""
+        """Free the bytes from `start` to `end`."""
         i = bisect.bisect(self.gaps, (start, end))
         if i < len(self.gaps) and self.gaps[i][0] == end:
             end = self.gaps.pop(i)[1]

@@ -1,4 +1,5 @@
-"""When each temporary of a program is in use: two that never are at one time may share memory."""
+"""When each temporary of a program is in use. Two temporaries that are never in use at the same time may share
+memory."""
 
 from __future__ import annotations
 
@@ -11,13 +12,16 @@ from scanjit.types import Dimension
 
 
 def find_lifetimes(program: Program) -> Program:
-    """The program with the lifetimes of its temporaries. What a loop uses, and a statement outside of it too, is in use
-    through the whole loop; buffers that keep what is in them between calls are always in use. The condition of a branch
-    or a loop that runs once is in use to the end: a thread that is late reads it when others have gone on."""
+    """The program with the lifetimes of its temporaries.
+
+    A temporary that is used inside a loop and also outside of it is in use through the whole loop. A buffer that keeps
+    its contents between calls is always in use. The condition of a branch, or of a loop that runs once, is in use to
+    the end of the program: a thread that is late reads it when others have gone on.
+    """
     walk = _Walk()
     walk.visit(program.suite)
     first, last = walk.first, walk.last | dict.fromkeys(walk.steering & walk.first.keys(), sys.maxsize)
-    for begin, end in walk.loops:  # used inside a loop, and again after it: it must survive the other steps
+    for begin, end in walk.loops:  # a buffer of a loop that is used again after it must survive the other steps
         for buffer in first:
             if begin <= first[buffer] <= end < last[buffer]:
                 first[buffer] = begin
@@ -36,20 +40,20 @@ class _Walk:
     def __init__(self) -> None:
         self.first: dict[Buffer, int] = {}
         self.last: dict[Buffer, int] = {}
-        """The moments at which a temporary is used."""
+        """The first and the last moment at which each temporary is used."""
         self.branches: dict[Buffer, dict[Dimension, frozenset[int]]] = {}
-        """In which branches of which `Beside` (known by its `apart`) a temporary is used."""
+        """For each temporary, the branches that use it, by the `apart` of their `Beside`."""
         self.copies: dict[Buffer, Dimension] = {}
         self.loops: list[tuple[int, int]] = []
         """The first and the last moment of each loop."""
         self.steering: set[Buffer] = set()
-        """The conditions of branches and loops that run once."""
+        """The buffers of conditions of branches and loops that run once."""
         self._inside: list[tuple[Dimension, int]] = []
-        """The branches around what is visited."""
+        """The branches around the statement that is visited."""
         self._moment = 0
 
     def visit(self, suite: Sequence[Statement], repeated: bool = False) -> None:
-        """Walk over some statements, and over those in them."""
+        """Walk over statements, and over those inside them."""
         for statement in suite:
             begin, known = self._moment, set(self.first)
             for buffer, _, _ in statement.refs():
@@ -73,7 +77,7 @@ class _Walk:
             self._moment += 1
 
     def _touch(self, buffer: Buffer, begin: int) -> None:
-        """Note that a temporary is in use from a moment until now."""
+        """Note that a temporary is in use from moment `begin` until now."""
         if buffer.kind == "temporary":
             self.first[buffer] = min(self.first.get(buffer, begin), begin)
             self.last[buffer] = max(self.last.get(buffer, begin), self._moment)

@@ -6,8 +6,8 @@ from scanjit.schedule.nests import Lifetime, Program
 
 
 def notes(program: Program, lives: Sequence[Lifetime], planned: tuple[int, Sequence[int]] | None) -> list[str]:
-    """Lines about the temporaries in the workspace, and about statements that run once for many calls. `planned`: the
-    bytes of the workspace, and of each temporary, for the last new sizes (None: there was no call yet)."""
+    """Lines about the temporaries in the workspace, and about statements that run once for many calls. `planned` has
+    the bytes of the workspace and of each temporary for the last new sizes; None if there was no call yet."""
     listed = ", ".join(f"{life.buffer.name} {tuple(life.buffer.shape)}" for life in lives) or "none"
     text = f"memory: {len(lives)} temporaries in one workspace, which is kept between calls: {listed}"
     if planned is not None:

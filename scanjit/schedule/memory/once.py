@@ -1,8 +1,8 @@
-"""Statements that depend on shared variables and constants alone run only when a shared variable has a new value.
+"""Statements that depend only on shared variables and constants: they run only when a shared variable has a new value.
 
-Weights that do not change between calls are packed once: that is what this is for. What else is computed of them, such
-as a transposed copy, runs once as well. A variable that the function itself updates has another value in every call:
-what is computed of it does not run once. Several statements may write parts of one buffer, as for a concatenation.
+An example are weights that do not change between calls: they are packed once. Whatever else is computed from them, such
+as a transposed copy, also runs once. A variable that the function itself updates has another value in every call, so
+statements that read it run in every call. Several statements may write parts of one buffer, as for a concatenation.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,11 +13,12 @@ from scanjit.schedule.nests import Buffer, Job, Program, Statement
 from scanjit.types import Atom, Dimension
 
 Uses = Mapping[Buffer, Sequence[tuple[Statement, bool]]]
-"""Of each buffer: the statements of a program that touch it, in order, and whether they write there."""
+"""For each buffer, the statements of a program that touch it, in order, and whether they write there."""
 
 
 def find_once(program: Program) -> Program:
-    """The program with its statements that run once (`Program.once`), and the buffers that these fill for others."""
+    """The program with its statements that run once (`Program.once`), and the buffers that they fill for other
+    statements."""
     uses = _uses(program.suite)
     known = {atom for buffer in uses if _is_input(buffer) for atom in _atoms(buffer.shape)}
     found = dict.fromkeys(
@@ -26,7 +27,7 @@ def find_once(program: Program) -> Program:
     before = len(found) + 1
     while len(found) < before:
         before = len(found)
-        for statement in list(found):  # in order: what reads of it goes in the same round
+        for statement in list(found):  # in order: a statement that reads its result is removed in the same round
             if not _stays(statement, found, uses):
                 del found[statement]
     made = dict.fromkeys(buffer for statement in found for buffer, writes in _touched(statement) if writes)
@@ -35,8 +36,8 @@ def find_once(program: Program) -> Program:
 
 
 def _stays(statement: Job, found: Collection[Statement], uses: Uses) -> bool:
-    """Whether a statement does the same in every call, if the statements in `found` do: it reads fixed inputs and
-    buffers that only they write; and nobody but them writes where it writes."""
+    """Whether a statement does the same in every call, if the statements in `found` do. It reads only fixed inputs and
+    buffers that only they write, and no other statement writes where it writes."""
     touched = list(_touched(statement))
     written = {buffer for buffer, writes in touched if writes}
     read = {buffer for buffer, writes in touched if not writes}
@@ -61,7 +62,7 @@ def _is_made(buffer: Buffer, found: Collection[Statement], uses: Uses) -> bool:
 
 
 def _uses(suite: Sequence[Statement]) -> dict[Buffer, list[tuple[Statement, bool]]]:
-    """Who touches which buffer."""
+    """For each buffer, the statements that touch it, and whether they write."""
     found: dict[Buffer, list[tuple[Statement, bool]]] = {}
     for statement in suite:
         for buffer, writes in _touched(statement):

@@ -12,30 +12,34 @@ from scanjit.schedule.nests.statement import Job, Reference, Traffic
 from scanjit.types import Dimension
 
 BANDS = 16
-"""Rows are computed in at most so many bands, which threads share, where each band has memory of its own to work in."""
+"""Threads share rows in at most this many bands, if each band needs memory of its own to work in."""
 
 
 class ArrayJob(Job, ABC):
-    """A job on whole arrays: each is a field, or one of several in a field; those in the fields `writes` are written.
-    From its arrays follows what it touches, depends on and computes in."""
+    """A job on whole arrays.
+
+    Its arrays are its fields of type `Ref`, and the members of its fields that are tuples of `Ref`. It writes the
+    arrays in the fields that `writes` names, and reads all others. Its places, sizes and bytes follow from these
+    arrays.
+    """
 
     writes: ClassVar[tuple[str, ...]] = ("result", "spare")
 
     @property
     def arrays(self) -> tuple[tuple[Ref, bool], ...]:
-        """Each array that it touches, and whether it writes it."""
+        """Each array, and whether the job writes it."""
         fields = records.parts(self).items()
         some = [(part if isinstance(part, tuple) else (part,), name in self.writes) for name, part in fields]
         return tuple((ref, written) for refs, written in some for ref in refs if isinstance(ref, Ref))
 
     def refs(self) -> Iterator[Reference]:
-        """Its arrays."""
+        """The place of each array."""
         for ref, written in self.arrays:
             yield ref.buffer, ref.offset, written
 
     @property
     def dims(self) -> tuple[Dimension, ...]:
-        """Where its arrays lie, and their shapes."""
+        """The offsets, shapes and strides of its arrays."""
         return tuple(dim for ref, _ in self.arrays for dim in (ref.offset, *ref.shape, *ref.strides))
 
     @property
@@ -44,6 +48,6 @@ class ArrayJob(Job, ABC):
         return next(str(ref.buffer.dtype) for ref, written in self.arrays if written)
 
     def traffic(self, shared: bool = False) -> tuple[Traffic, ...]:
-        """All of its arrays; rows do not matter."""
+        """All bytes of its arrays, whether `shared` or not."""
         sized = [types.product(ref.shape) * ref.buffer.dtype.itemsize for ref, _ in self.arrays]
         return tuple(Traffic(((nbytes,),), nbytes) for nbytes in sized)

@@ -1,4 +1,4 @@
-"""Statements of which some run, or several at a time."""
+"""Statements that run some of their suites (`If`), or several at the same time (`Beside`)."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class If(Statement):
 class Beside(Statement):
     """Loops over time that do not depend on each other: `branches`, each of one statement.
 
-    Where `apart` is not 0, each branch is run by threads of its own, the others not waiting for them: by `many[i]`
-    threads from number `first[i]` on, which meet at the place of number `place[i]`. Else, and where there is but one
-    thread, all threads run one branch after the other. These numbers are known when sizes and threads are (see
-    `threads.sharing`).
+    Where `apart` is not 0, each branch has threads of its own, and no branch waits for another. Branch i has `many[i]`
+    threads, from number `first[i]` on, which meet at the meeting place of number `place[i]`. Where `apart` is 0, or
+    there is one thread only, all threads run one branch after the other. `threads.sharing` decides these numbers in
+    each call, from the sizes and the number of threads.
     """
 
     branches: tuple[Statement, ...]
@@ -55,14 +55,14 @@ class Beside(Statement):
 
     @property
     def title(self) -> str:
-        """Those of its branches."""
+        """The titles of its branches."""
         return ", ".join(branch.title for branch in self.branches)
 
     @property
     def suites(self) -> tuple[Sequence[Statement], ...]:
-        """Each branch."""
+        """One suite for each branch."""
         return tuple([branch] for branch in self.branches)
 
     def with_suites(self, *suites: Sequence[Statement]) -> Self:
-        """Other branches on the same threads."""
+        """The same with other branches."""
         return replace(self, branches=tuple(branch for (branch,) in suites))

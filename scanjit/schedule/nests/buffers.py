@@ -14,10 +14,12 @@ from scanjit.types import Dimension
 
 @record
 class Buffer:
-    """Memory. `kind`: "input" (given by the caller), "output" (given to the caller), "constant" or "temporary".
+    """Memory for one tensor. `kind` is "input" (given by the caller), "output" (given to the caller), "constant" or
+    "temporary".
 
-    `fixed`: it holds the same in all calls, as long as no shared variable gets another value. A row of the last axis
-    may hold less than there is room for: `row` elements, and then nothing, so that its vectors need no mask.
+    A `fixed` buffer holds the same numbers in all calls, until a shared variable gets another value. If `row` is given,
+    each row of the last axis has `row` elements, and behind these room up to a full vector: loads and stores of the row
+    need no mask.
     """
 
     dtype: DType
@@ -39,7 +41,7 @@ LINE = 64
 
 
 def with_room(dtype: DType, shape: tuple[Dimension, ...], name: str) -> Ref:
-    """A temporary tensor with room for full vectors at the end of each row."""
+    """A new temporary tensor, with room for full vectors at the end of each row (see `Buffer.row`)."""
     *outer, size = shape
     most = LINE // dtype.itemsize
     while isinstance(size, int) and most // 2 >= max(size, 1):
@@ -50,12 +52,12 @@ def with_room(dtype: DType, shape: tuple[Dimension, ...], name: str) -> Ref:
 
 
 Rebase = Callable[[Buffer, Dimension], tuple[Buffer, Dimension]]
-"""Where an element lies that lay at an offset in a buffer: in which buffer, and at which offset there."""
+"""Maps a buffer and an offset in it to the buffer and the offset where this element lies now."""
 
 
 @record
 class Ref:
-    """A strided tensor inside a buffer: where a node's value lies. Offset and strides count elements."""
+    """A tensor that lies in a buffer. `offset` and `strides` count elements."""
 
     buffer: Buffer
     offset: Dimension
@@ -69,7 +71,7 @@ class Ref:
 
     @property
     def contiguous(self) -> bool:
-        """Whether it is certainly in row-major order without gaps."""
+        """Whether it certainly lies in row-major order without gaps."""
         wanted = row_major(self.shape)
         return all(d == 1 or s == w for d, s, w in zip(self.shape, self.strides, wanted, strict=True))
 
@@ -83,7 +85,7 @@ class Ref:
         return replace(self, buffer=buffer, offset=offset)
 
     def window(self, axis: int, start: Dimension, length: Dimension) -> Ref:
-        """`length` entries of an axis."""
+        """The tensor of `length` entries of an axis, from entry `start` on."""
         shape = (*self.shape[:axis], length, *self.shape[axis + 1 :])
         return Ref(self.buffer, self.offset + start * self.strides[axis], shape, self.strides)
 

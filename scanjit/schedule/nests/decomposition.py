@@ -11,13 +11,13 @@ from scanjit.types import Dimension
 LARGEST = 8
 """Matrices of known sizes up to this one are decomposed side by side, one in each lane."""
 BLOCK = 16
-"""So many matrices stay with one thread: a vector of the narrowest numbers."""
+"""How many matrices stay with one thread: as many as the widest vector has lanes of float32."""
 
 
 @record
 class Decomposition(ArrayJob):
-    """Decompose each matrix of `given` into a matrix of `result`, by `routine`: "eigh", "qr" or "svd". The sizes of
-    matrices are known, and at most `LARGEST`. Neither place has gaps."""
+    """Decompose each matrix of `given` into a matrix of `result`, by `routine`: "eigh", "qr" or "svd". The sizes of the
+    matrices are known, and at most `LARGEST`. Both arrays lie without gaps."""
 
     routine: str
     given: Ref
@@ -25,7 +25,7 @@ class Decomposition(ArrayJob):
 
     @property
     def title(self) -> str:
-        """What users call it."""
+        """The name of the routine."""
         return self.routine
 
     @property
@@ -42,11 +42,11 @@ class Decomposition(ArrayJob):
 
     @property
     def operations(self) -> Dimension:
-        """About 10 products of matrices (one for `qr`), a number of which is 2 operations."""
+        """About as many as 10 products of two such matrices take; for `qr`, as 2 products."""
         m, n = self.sizes
         return self.count * m * n * min(m, n) * (4 if self.routine == "qr" else 20)
 
     @property
     def pieces(self) -> Dimension:
-        """Its blocks of matrices."""
+        """How many blocks of matrices there are."""
         return (self.count + (BLOCK - 1)) // BLOCK

@@ -13,10 +13,14 @@ from scanjit.types import Dimension
 
 @record
 class Fourier(ArrayJob):
-    """Transform each row of pairs of `given` into `result`. None has gaps. `spare` is memory to work in: as many rows
-    of `length` pairs if that is known, else some for each band of rows. `table` has the powers of roots of unity (see
-    `scanjit.ops.passes`). Where `half`, `length` pairs of real numbers are transformed to a half spectrum, or back, by
-    the sign."""
+    """Write the Fourier transform of each row of `given` to `result`.
+
+    A row has `length` pairs: the real and the imaginary part of each number. With `half`, a row of twice as many real
+    numbers becomes the first half of its spectrum, or such a half becomes the row again. `sign` is that of the
+    exponent: -1 for the transform, 1 for its inverse. `spare` is memory to work in, for each row if `length` is known,
+    else for each band of rows. `table` has powers of roots of unity (see `scanjit.ops.passes`). All arrays lie without
+    gaps.
+    """
 
     given: Ref
     result: Ref
@@ -28,7 +32,7 @@ class Fourier(ArrayJob):
 
     @property
     def title(self) -> str:
-        """What users call it."""
+        """The name of NumPy's function."""
         return ("ifft", "irfft", "fft", "rfft")[2 * (self.sign < 0) + self.half]
 
     @property
@@ -38,19 +42,19 @@ class Fourier(ArrayJob):
 
     @property
     def operations(self) -> Dimension:
-        """As for rows of about 1,000 numbers: 50 for each number, which is a pair."""
+        """About 50 for each pair of the result. This is right for rows of about 1,000 pairs."""
         return 25 * types.product(self.result.shape)
 
     @property
     def pieces(self) -> Dimension:
-        """Its rows, or the bands of them."""
+        """How many rows there are if `length` is known, else how many bands of rows."""
         rows = self.rows if isinstance(self.length, int) else types.minimum(self.rows, BANDS)
         return types.maximum(rows, 1)
 
 
 @record
 class RootsOfUnity(ArrayJob):
-    """Fill the table of `Fourier` for rows of a length that is found when a function is called."""
+    """Fill the table of a `Fourier` whose `length` is not known before the call."""
 
     table: Ref
     length: Dimension
@@ -58,10 +62,10 @@ class RootsOfUnity(ArrayJob):
 
     @property
     def title(self) -> str:
-        """What it makes."""
+        """Always "roots"."""
         return "roots"
 
     @property
     def operations(self) -> Dimension:
-        """About 30 for a sine or cosine."""
+        """About 30 for each number of the table, which is a sine or a cosine."""
         return 30 * types.product(self.table.shape)

@@ -14,7 +14,8 @@ from scanjit.types import Dimension
 
 @record
 class GuestCall(ArrayJob):
-    """A call of a guest. Its arguments and results lie without gaps; if it fails, it reports `code`."""
+    """A call of a function that a user compiled. `arguments` and `results` lie without gaps. If the call fails, it
+    reports `code`."""
 
     guest: Guest
     arguments: tuple[Ref, ...]
@@ -24,7 +25,7 @@ class GuestCall(ArrayJob):
 
     @property
     def title(self) -> str:
-        """What the user calls the function."""
+        """The name of the function."""
         return self.guest.name
 
     @property
@@ -34,5 +35,5 @@ class GuestCall(ArrayJob):
 
     @property
     def operations(self) -> Dimension:
-        """Nobody knows. We take ten for each element."""
+        """A guess: 10 for each element of its arguments and results."""
         return 10 * sum((types.product(ref.shape) for ref, _ in self.arrays), start=0)

@@ -14,8 +14,8 @@ from scanjit.types import Dimension
 
 @record
 class LapackCall(ArrayJob):
-    """A routine of LAPACK, for each matrix of a batch. Its operands and its results lie in the `places`; `written` says
-    which of them it writes. `flags` are its options."""
+    """A call of a routine of LAPACK for each matrix of a batch. `places` has its operands and its results, `written`
+    says of each whether the routine writes there, and `flags` are the options of the routine."""
 
     routine: str
     places: tuple[Ref, ...]
@@ -24,26 +24,27 @@ class LapackCall(ArrayJob):
 
     @property
     def title(self) -> str:
-        """The routine."""
+        """The name of the routine."""
         return self.routine
 
     @property
     def result(self) -> Ref:
-        """The matrices that it writes."""
+        """The first of its places that it writes."""
         return next(ref for ref, written in zip(self.places, self.written, strict=True) if written)
 
     @property
     def arrays(self) -> tuple[tuple[Ref, bool], ...]:
-        """Its matrices."""
+        """Each place, and whether the routine writes there."""
         return tuple(zip(self.places, self.written, strict=True))
 
     @property
     def repeatable(self) -> bool:
-        """No: it finds operands where it puts its results."""
+        """No: it writes its results over its operands."""
         return False
 
     @property
     def operations(self) -> Dimension:
-        """As many an entry of the result as a matrix has rows or columns: each is a sum of about so many products."""
+        """The entries of the result, times the smaller size of a matrix: each entry is a sum of about that many
+        products."""
         *_, rows, columns = self.places[0].shape
         return types.product(self.result.shape) * types.minimum(rows, columns)

@@ -11,11 +11,12 @@ from scanjit.types import Dimension
 
 @dataclass(frozen=True)
 class Lifetime:
-    """A temporary, and the first and the last moment at which it is used.
+    """A temporary, and the first and the last moment at which it is in use.
 
-    A moment is the number of a statement. Moments of one branch of a `Beside` are neither before nor after those of
-    another branch: `branches` says which branches use the temporary, by the `apart` of the `Beside`. Of a temporary
-    that is private to threads there are `copies`, one behind the other.
+    A moment is the number of a statement, in the order of the program. Branches of a `Beside` may run at the same time,
+    so their moments do not say which comes first. `branches` therefore maps the `apart` of each `Beside` to the numbers
+    of its branches that use the temporary. If threads have copies of the temporary, `copies` says how many; they lie
+    one behind the other.
     """
 
     buffer: Buffer

@@ -32,7 +32,8 @@ class Correspondence:
     atoms: Mapping[Atom, Dimension]
 
     def buffer(self, buffer: Buffer) -> Buffer:
-        """The buffer in the other nest. What no nest names, as the scratch memory of a thread, is the same for both."""
+        """The buffer of the other nest in the place of this one. A buffer that the nests do not name, such as the
+        scratch memory of a thread, is the same for both."""
         return self.buffers.get(buffer, buffer)
 
     def size(self, dim: Dimension) -> Dimension:
@@ -41,10 +42,10 @@ class Correspondence:
 
 
 class Likeness:
-    """A nest with numbers in place of the names of its buffers, loops and sizes. Nests that are alike have equal ones.
+    """A nest with numbers in place of the names of its buffers, loops and sizes.
 
-    Nests are alike if their `key` is the same. It holds everything but the `plan` of the nest, and what buffers are
-    called, how large they are and who gives them.
+    Nests are alike if their `key` is the same. The key leaves out the `plan` of the nest, and the names, kinds and
+    sizes of its buffers.
     """
 
     def __init__(self, nest: Nest) -> None:
@@ -53,13 +54,13 @@ class Likeness:
         self._numbers: dict[object, tuple[int]] = {}
         self._parts: list[object] = []
         steps = [] if nest.lanewise is None else nest.lanewise.roots
-        for value in walk_values([*nest.roots, *steps]):  # operands first: none is described inside of another one
+        for value in walk_values([*nest.roots, *steps]):  # operands first: none is described inside another value
             self.code(value)
         self._parts.append(_content(nest, self))
         self.key = tuple(self._parts)
 
     def names_in(self, other: Likeness) -> Correspondence:
-        """How a nest that is alike calls what this one names."""
+        """The names in this nest, each with the name of the same thing in `other`, which is alike."""
         atoms = zip(self._atoms, other._atoms, strict=True)
         buffers = dict(zip(self._buffers, other._buffers, strict=True))
         return Correspondence(buffers, {old: types.dim_of(new) for old, new in atoms if old is not new})
@@ -74,30 +75,31 @@ class Likeness:
         return part if coder is None else coder(part, self)
 
     def number(self, part: Value | NestLoop | Dim) -> tuple[int]:
-        """The number of a part that is compared by identity. When it is met first, it is described."""
+        """The number of a part that is compared by identity. The part is described when it gets its number."""
         found = self._numbers.get(part)
         if found is None:
-            found = self._numbers[part] = (len(self._numbers),)  # a tuple: an int stands for itself
+            found = self._numbers[part] = (len(self._numbers),)  # a tuple, because an int stands for itself
             self._parts.append((found, _terms(part, self) if isinstance(part, Dim) else _content(part, self)))
         return found
 
     def buffer(self, buffer: Buffer) -> tuple[int, object, object]:
-        """The number of a buffer, its dtype, and its rows, if they have room for full vectors."""
+        """The number of a buffer, its dtype, and the lengths of its rows without and with room for full vectors, if it
+        has such room."""
         row = None if buffer.row is None else (self.code(buffer.row), self.code(buffer.shape[-1]))
         return self._buffers.setdefault(buffer, len(self._buffers)), buffer.dtype, row
 
     def atom(self, atom: Atom) -> object:
-        """The number of a size or value; the kind of a function, and the codes of its arguments."""
+        """The number and the kind of a size or value; the kind of a function, and the codes of its arguments."""
         if atom.args:
             return atom.kind, *map(self.code, atom.args)
         return self._atoms.setdefault(atom, len(self._atoms)), atom.kind
 
 
 _CODERS: dict[type, Callable[[object, Likeness], object] | None] = {}
-"""By the type of a part, what gives its code; None where it stands for itself, as an int. Parts are many, and
-`singledispatch` takes its time to find it."""
+"""Maps the type of a part to the function that gives its code, or to None if such parts stand for themselves, as an int
+does. There are many parts, and `singledispatch` is slow."""
 _MEMBERS: dict[type, Callable[[object], tuple[object, ...]]] = {}
-"""By the type of a part, what gives all that it consists of."""
+"""Maps the type of a part to the function that gives the values of its fields."""
 
 
 @singledispatch
@@ -150,7 +152,7 @@ def _content(part: object, writer: Likeness) -> object:
 
 def _terms(dim: Dim, writer: Likeness) -> object:
     """The terms of a dimension."""
-    for function in types.functions_in([dim]):  # arguments first: none is described inside of another one
+    for function in types.functions_in([dim]):  # arguments first, so that none is described inside a function
         for argument in function.args:
             writer.code(argument)
     return tuple([(*[writer.atom(atom) for atom in monomial], factor) for monomial, factor in dim.terms])

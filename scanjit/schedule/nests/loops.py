@@ -9,9 +9,9 @@ from scanjit.types import Dimension
 
 
 class NestLoop:
-    """One dimension of a nest: a counter from 0 to `size`. Compared by identity.
+    """One dimension of a nest: a counter from 0 to `size`. Loops are compared by identity.
 
-    It may count several other loops as one, its `parts`, the last of them fastest (see `joined`).
+    A joined loop counts several loops, its `parts`, as one; the last part counts fastest (see `joined`).
     """
 
     __slots__ = ("parts", "size")
@@ -24,6 +24,6 @@ class NestLoop:
 
 
 def joined(parts: Sequence[NestLoop]) -> NestLoop:
-    """Loops that are counted as one: of sizes 3 and 4, a loop of size 12, in which 7 is 1 of the first and 3 of the
-    second."""
+    """One loop that counts several. Loops of sizes 3 and 4 become a loop of size 12, in which 7 means 1 in the first
+    and 3 in the second."""
     return NestLoop(types.product(loop.size for loop in parts), parts)

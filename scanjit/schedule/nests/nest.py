@@ -33,8 +33,11 @@ from scanjit.walks import bottom_up
 
 @record
 class Store:
-    """A value written at every point of a nest. With `indices`, at computed positions; with `add`, added there. Two
-    points may meet in one element, unless they are `apart`."""
+    """A value written at every point of a nest.
+
+    With `indices`, the element is found at computed positions, and `code` reports an index out of bounds. With `add`,
+    the value is added to the element. Two points may write the same element, unless the store is `apart`.
+    """
 
     access: Access
     value: Value
@@ -45,7 +48,7 @@ class Store:
 
     @property
     def values(self) -> tuple[Value, ...]:
-        """What is computed: the value, and the indices."""
+        """The values that are computed for it: the value to store, and the indices."""
         return (self.value, *(value for index in self.indices for value in index.values))
 
     def rebuilt(self, value: Callable[[Value], Value]) -> Store:
@@ -55,8 +58,8 @@ class Store:
 
 
 def rereads(stores: Iterable[Store]) -> bool:
-    """Whether what stores write depends on what was there: nothing may be written twice. What sums begin with does
-    not count: all rows of a tile read it before one of them is written."""
+    """Whether computing a point twice would give another result: a store adds, or a stored value reads an element that
+    a store changes. Reductions do not count: all rows of a tile compute them before one of the rows is written."""
     stores = list(stores)
     buffers = {store.access.buffer for store in stores}
     changed = {store.access.where(store.indices) for store in stores}
@@ -66,7 +69,7 @@ def rereads(stores: Iterable[Store]) -> bool:
 
 
 def one_of(dtype: DType) -> int | float:
-    """The factor that changes nothing: all bits of an integer (see `Linear`)."""
+    """The factor of a `Linear` that changes nothing: 1.0 for floats; -1, which has all bits, for integers."""
     return -1 if kind_of(dtype).integral else 1.0
 
 
@@ -74,8 +77,8 @@ def one_of(dtype: DType) -> int | float:
 class Linear:
     """A register that becomes `max(low, min(high, factor * register + term))` in a step.
 
-    A term of None is 0, and bounds of None are none. A factor of None is 1; or 0, if the register `forgets` what it
-    was. Of an integer, the factor is 0 or all bits (`one_of`): `factor & register` takes less time than a product.
+    A `term` of None is 0. A bound of None is no bound. A `factor` of None is 1, or 0 if the register `forgets` its old
+    value. The factor of an integer is 0 or all bits (`one_of`): `factor & register` takes less time than a product.
     """
 
     register: Register
@@ -88,8 +91,8 @@ class Linear:
 
 @record
 class Lanewise:
-    """The first `steps` of a nest with time are done as many at a time as a vector has lanes. Its registers are listed
-    in an order in which each depends only on itself and those before it."""
+    """The first `steps` of a nest with time, computed as many at a time as a vector has lanes. Each of the `registers`
+    depends only on itself and those before it."""
 
     registers: tuple[Linear, ...]
     steps: Dimension
@@ -103,16 +106,25 @@ class Lanewise:
 
 @record
 class Nest(Job):
-    """Loops (the last is the one that lanes run along, once the nest has its shape: `lane`, where that is decided
-    before), and what is stored at every point.
+    """Loops, and what is stored at every point of them.
 
-    With `time`, a loop inside all others, `registers` are carried from step to step (`updates` are their new values),
-    `stores` happen at every step and `finals` (stores of registers) after the last; `reverse` runs time backwards.
-    Where steps read what earlier ones have stored, they do so `reach` steps later, or even later.
-    `plan` says where the carries and outputs of the scan lie whose steps these are, if they are all of its steps.
-    Where points go through time in strips (see `Tile`), registers are in memory from step to step: `carried` says where
-    each lies before a step. After it, it lies where a store or a final puts it.
-    With `lanewise`, some of the steps are done several at a time.
+    Attributes
+    ----------
+    space : the loops, the outermost first. Lanes run along the last one, once the nest is tiled.
+    stores : what is stored at every point; with time, at every step.
+    label : the name in listings.
+    time : a loop over the steps of a scan, inside all other loops. `reverse` runs it backwards.
+    registers : values that are carried from step to step. `updates` are their new values.
+    finals : stores of registers, after the last step.
+    carried : where each register lies in memory before a step, if points go through time in strips (see `Tile`). After
+        the step it lies where a store or a final puts it.
+    sequential : whether points go one after the other, because two may write the same element.
+    unroll : how many copies of a step are written one after the other.
+    tile : how the nest is vectorised and shared.
+    reach : if steps read what earlier steps stored: at least how many steps later.
+    lane : the loop that lanes are to run along, if that is decided before the tile.
+    plan : where the carries and outputs of a scan lie, if these are all of its steps.
+    lanewise : the steps that are computed several at a time.
     """
 
     space: tuple[NestLoop, ...]
@@ -139,7 +151,7 @@ class Nest(Job):
 
     @property
     def roots(self) -> list[Value]:
-        """All values that are stored or carried."""
+        """All values that it stores or carries, and the indices of its stores."""
         stored = [value for store in (*self.stores, *self.finals) for value in store.values]
         return [*stored, *self.registers, *self.updates]
 
@@ -175,8 +187,8 @@ class Nest(Job):
         space: Iterable[NestLoop] | None = None,
         values: Mapping[Value, Value] | None = None,
     ) -> Self:
-        """The nest with every access and every loop changed, over another space, and with some values replaced. Which
-        steps are done in lanes is to be found anew."""
+        """The nest with every access and every loop changed, over another space, and with some values replaced. It has
+        no `lanewise`: that must be found again."""
         get = substitute(self.roots, values or {}, access, loop)
 
         def store(old: Store) -> Store:
@@ -194,7 +206,7 @@ class Nest(Job):
         )
 
     def rebased(self, place: Rebase) -> Self:
-        """The same nest with elements at other places."""
+        """The same nest with its elements at other places."""
 
         def moved(access: Access) -> Access:
             buffer, offset = place(access.buffer, access.offset)
@@ -206,17 +218,18 @@ class Nest(Job):
 
     @property
     def in_steps(self) -> bool:
-        """Whether it has a loop over time and threads share none of its loops."""
+        """Whether it has time, and threads share none of its loops."""
         return self.time is not None and (self.tile is None or self.tile.split is None)
 
     @property
     def dtype(self) -> str:
-        """float64 if some value is of that type."""
+        """float64 if it stores or carries a value of that type, else float32."""
         return "float64" if any(value.dtype == "float64" for value in self.roots) else "float32"
 
     @property
     def dims(self) -> tuple[Dimension, ...]:
-        """Offsets and strides of its accesses, shapes of their buffers, sizes of its loops, positions, bounds."""
+        """The offsets and strides of its accesses, the shapes of their buffers, the sizes of its loops, and the
+        dimensions in its values and indices."""
         own = [dim for value in self.values for dim in value.own_dims]
         touched = [
             dim for access, _ in self.accesses()
@@ -235,12 +248,13 @@ class Nest(Job):
 
     @cached_property
     def operations(self) -> Dimension:
-        """The operations at every point, of elementwise ops, and at every term, of reductions."""
+        """For each point: the costs of its elementwise ops, and for each term of a reduction one operation and the
+        costs of the ops in the term."""
         each: Dimension = 1
         inside: set[Value] = set()
         values = self.values
         for value in values:
-            if type(value) is Reduce:  # isinstance takes long to find that it is none
+            if type(value) is Reduce:  # isinstance takes long to say no
                 terms = types.product(loop.size for loop in value.loops)
                 parts = [v for v in walk_values([value.term]) if type(v) is Apply and v not in inside]
                 inside.update(parts)
@@ -249,7 +263,7 @@ class Nest(Job):
         return types.product(loop.size for loop in self.loops) * each
 
     def traffic(self, shared: bool = False) -> tuple[Traffic, ...]:
-        """Of each buffer what its accesses reach."""
+        """For each buffer, the bytes that its accesses reach."""
         areas: dict[Buffer, dict[Dimension, dict[Dimension, None]]] = {}
         products: dict[tuple[Dimension, ...], Dimension] = {}
         own = self.tile.own if self.tile is not None else None
@@ -264,7 +278,8 @@ class Nest(Job):
 
     @property
     def pieces(self) -> Dimension:
-        """Pieces of the loop that threads share; where they share the rows of what is left too, those times rows."""
+        """Into how many pieces threads divide the loop that they share, with the rows of the last tile divided too if
+        the tile has `rest`."""
         tile = self.tile
         if tile is None or tile.split is None:
             return 1

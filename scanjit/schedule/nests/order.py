@@ -9,18 +9,22 @@ from scanjit.schedule.nests.buffers import Ref
 from scanjit.types import Dimension
 
 ACROSS = 1024
-"""Rows of at most so many elements are sorted side by side: their words stay in a near cache, and fit on the stack."""
+"""Rows of at most this many elements are sorted side by side: their words stay in a near cache, and fit on the
+stack."""
 ALONG = 512
-"""Single rows of at most so many elements are sorted by a network, and need no memory for that."""
+"""A single row of at most this many elements is sorted by a network, without memory of its own."""
 MOST_PACKED = 2**32
-"""From so many elements on, a place does not fit beside a key of 32 bits in one word."""
+"""A row of this many elements has places that do not fit into one word beside a key of 32 bits."""
 
 
 @record
 class Order(ArrayJob):
-    """Sort the rows of `values` into `result`: their elements, or their places (int64). Both lie alike, without gaps:
-    each row in consecutive elements, or (not `rows_apart`) the first elements of all rows, then the second ones...
-    With `ranks`, a vector of int64, only those entries of a sorted row are found. `spare` has memory for long rows."""
+    """Sort the rows of `values` into `result`: their elements, or (`finds_places`) the places of these as int64.
+
+    Both arrays lie alike, without gaps. If `rows_apart`, each row lies in consecutive elements; else the first elements
+    of all rows come first, then the second elements, and so on. With `ranks`, a vector of int64, only these entries of
+    each sorted row are found. `spare` is memory for sorting long rows.
+    """
 
     values: Ref
     result: Ref
@@ -31,22 +35,22 @@ class Order(ArrayJob):
 
     @property
     def title(self) -> str:
-        """What users call it."""
+        """The name of NumPy's function, or "ranked" or "argranked"."""
         return ("arg" if self.finds_places else "") + ("sort" if self.ranks is None else "ranked")
 
     @property
     def dtype(self) -> str:
-        """The type of what is compared."""
+        """The type of the numbers that are compared."""
         return str(self.values.buffer.dtype)
 
     @property
     def step(self) -> Dimension:
-        """From an element of a row to the next one."""
+        """How far it is from an element of a row to the next one."""
         return 1 if self.rows_apart else types.product(self.values.shape[:-1])
 
     @property
     def block(self) -> int:
-        """So many rows stay together."""
+        """How many rows stay together."""
         return block_of(self.values.shape[-1])
 
     @property
@@ -66,12 +70,12 @@ class Order(ArrayJob):
 
     @property
     def pieces(self) -> Dimension:
-        """Its bands."""
+        """How many bands there are."""
         return self.bands
 
 
 def block_of(length: Dimension) -> int:
-    """How many rows of such a length stay together: a vector of short ones."""
+    """How many rows of this length stay together: a vector of them, if they are short or their length is not known."""
     return 16 if not isinstance(length, int) or length <= ACROSS else 1
 
 

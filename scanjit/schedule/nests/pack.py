@@ -13,8 +13,8 @@ from scanjit.types import Dimension
 
 @record
 class Pack(Job):
-    """Copy right operands `source[k, n]` (one Ref a group) into panels `[n block][k][group][lane]`, padded by zeros; k
-    may be several axes."""
+    """Copy right operands `source[k, n]`, one `Ref` for each of the products that share a left operand, into panels `[n
+    block][k][operand][lane]`, padded with zeros. k may be several axes."""
 
     sources: tuple[Ref, ...]
     target: Buffer
@@ -27,32 +27,32 @@ class Pack(Job):
         return self.label
 
     def refs(self) -> Iterator[Reference]:
-        """Its sources, then its target."""
+        """The places of its sources, then its target."""
         for ref in self.sources:
             yield ref.buffer, ref.offset, False
         yield self.target, 0, True
 
     @property
     def dtype(self) -> str:
-        """The type of what it copies."""
+        """The type of the elements that it copies."""
         return str(self.target.dtype)
 
     @property
     def dims(self) -> tuple[Dimension, ...]:
-        """Offsets, and shapes of its buffers."""
+        """The offsets and the shapes of its buffers."""
         return tuple(dim for buffer, offset, _ in self.refs() for dim in (offset, *buffer.shape))
 
     @property
     def operations(self) -> Dimension:
-        """One an element."""
+        """One for each element of the target."""
         return types.product(self.target.shape)
 
     def traffic(self, shared: bool = False) -> tuple[Traffic, ...]:
-        """All that is read and all that is written, which is as much; rows do not matter."""
+        """The bytes of the target: once for what is read, once for what is written. `shared` makes no difference."""
         nbytes = self.target.nbytes
         return (Traffic(((nbytes,),), nbytes),) * 2
 
     @property
     def pieces(self) -> Dimension:
-        """Its panels."""
+        """How many panels there are."""
         return types.maximum(-(-self.sources[0].shape[-1] // self.width), 1)

@@ -16,12 +16,12 @@ from scanjit.types import Dimension
 class CarryMemory:
     """Where a carry lies.
 
-    A `trajectory` holds the values before the first step and those of all steps, one after the other. Without it,
-    memory has a few `slots`, which steps use in turn: one more than the steps from when a value is returned to when it
-    is read. One slot is enough for a carry that a nest holds in a register.
+    A `trajectory` is memory for the values before the first step and after each step, one after the other. A carry
+    without one has a few `slots`, which steps use in turn: one more than its `reach`. A carry that a nest holds in a
+    register needs one slot.
 
-    With a `lag`, a step reads what was returned so many steps before: `h[t - 3]` has the lag 3. None is the usual
-    carry, which the next step reads.
+    With a `lag`, a step reads what was returned this many steps before: `h[t - 3]` has the lag 3. None stands for the
+    usual carry, which the next step reads.
     """
 
     store: Ref
@@ -35,7 +35,7 @@ class CarryMemory:
         return 1 if self.lag is None else self.lag
 
     def rows(self, start: Dimension) -> Ref:
-        """The values that there are before or after a step, from a row on: with a lag, several."""
+        """The part of the memory that begins at row `start`: one value, or with a lag as many as the lag."""
         return self.store.row(start) if self.lag is None else self.store.window(0, start, self.lag)
 
 
@@ -55,22 +55,22 @@ class Plan:
     ys: Sequence[Ref]
 
     def before(self, i: int) -> Ref:
-        """Where what a step reads of carry i lies."""
+        """The place of the value of carry i that a step reads."""
         carry = self.carries[i]
         if carry.trajectory:
             return carry.store.row(self.row + carry.reach if self.reverse else self.row)
         return carry.store.row(self._slot(carry, 0))
 
     def after(self, i: int) -> Ref:
-        """The place for the value of carry i that a step returns."""
+        """The place of the value of carry i that a step returns."""
         carry = self.carries[i]
         if carry.trajectory:
             return carry.store.row(self.row if self.reverse else self.row + carry.reach)
         return carry.store.row(self._slot(carry, 1))
 
     def _slot(self, carry: CarryMemory, returned: int) -> Dimension:
-        """The slot that a step reads, or the one for what it returned: one that holds nothing any more. Initial values
-        lie from slot 0 on, in the order of time: in a reverse loop the last one is read first, and slots go down."""
+        """The slot that a step reads (`returned` is 0), or the slot for the value that it returns (1). Initial values
+        lie from slot 0 on, in the order of time. A reverse loop reads the last of them first, so its slots go down."""
         if self.reverse and carry.lag is not None:
             return (carry.lag * (self.step + 1) + returned - 1) % carry.slots  # the lag is -1, counted in slots
         return (self.step + carry.reach * returned) % carry.slots
@@ -81,18 +81,19 @@ class Plan:
         return carry.rows(self.length if carry.trajectory and self.reverse else 0)
 
     def final(self, i: int, steps: Dimension) -> Ref:
-        """Where carry i lies after all steps."""
+        """Where carry i lies after this number of steps."""
         carry = self.carries[i]
         if not carry.trajectory:
             return carry.store.row(steps % carry.slots)
         return carry.rows(self.length - steps if self.reverse else steps)
 
     def is_shared(self, i: int) -> bool:
-        """Whether an earlier carry has the memory of carry i, and writes all that is written there."""
+        """Whether an earlier carry uses the same memory as carry i. The earlier one then writes both."""
         return any(other.store.buffer is self.carries[i].store.buffer for other in self.carries[:i])
 
     def looks_back(self, buffer: Buffer) -> bool:
-        """Whether steps read in a trajectory what others than the one before them have returned."""
+        """Whether a buffer belongs to a carry with a lag: a step then reads values that an earlier step than the last
+        one returned."""
         return any(carry.lag is not None and carry.store.buffer is buffer for carry in self.carries)
 
     def moved(self, place: Callable[[Ref], Ref]) -> Plan:

@@ -65,7 +65,7 @@ def program_listing(program: Program) -> str:
 
 
 class NamesByIdentity:
-    """Names for things that are told apart by identity: the first called `x` is `x`, the next one `x_2`."""
+    """Names for things that are compared by identity: the first called `x` is `x`, the next one `x_2`."""
 
     def __init__(self) -> None:
         self.known: dict[object, str] = {}
@@ -91,7 +91,7 @@ class _Writer:
         return self.buffers.of(buffer, re.sub(r"\W+", "_", buffer.name) or "buffer")
 
     def buffer_lines(self, first: Iterable[Buffer]) -> Iterator[str]:
-        """A line for each buffer that was met, and for those that come first in any case."""
+        """A line for each buffer in `first`, then for each other buffer that has been named."""
         for buffer in dict.fromkeys([*first, *(b for b in self.buffers.known if isinstance(b, Buffer))]):
             shape = ", ".join(map(self.dim, buffer.shape))
             fixed = ", the same in all calls" if buffer.fixed else ""
@@ -101,7 +101,7 @@ class _Writer:
         return types.text(dim, self.atom)
 
     def atom(self, atom: Atom) -> str:
-        """A size by its name, or as `n`; a counter by what it counts; or a function of sizes."""
+        """A size by its name, or `n` if it has none; a counter by its name; or a function of sizes."""
         if atom.kind == "value" or types.is_named(atom):
             return atom.name
         if not atom.args:
@@ -198,7 +198,7 @@ class _Writer:
 
 
 class _NestWriter:
-    """Writes one nest; a value that is used several times, or is long, gets a line of its own."""
+    """Writes one nest. A value that is used several times, or whose text is long, gets a line of its own."""
 
     def __init__(self, writer: _Writer, nest: Nest) -> None:
         self.writer, self.nest = writer, nest
@@ -240,7 +240,7 @@ class _NestWriter:
         return [*lines, *self._shared(INDENT), *(INDENT + line for line in finals)]
 
     def _shared(self, indent: str) -> list[str]:
-        """The lines of values that are used several times and were met since the last call."""
+        """The lines of the values that got a name since the last call."""
         lines, self.shared = [indent + line for line in self.shared], []
         return lines
 
@@ -270,7 +270,7 @@ class _NestWriter:
         return "; ".join(parts)
 
     def names(self, loop: NestLoop) -> str:
-        """The name of a loop; of a joined one, those of its parts."""
+        """The name of a loop, or the names of the parts of a joined loop."""
         return " and ".join(self.loops[p] for p in loop.parts) if loop.parts else self.loops[loop]
 
     def store(self, store: Store) -> str:
@@ -288,13 +288,14 @@ class _NestWriter:
         return f"index({self.text(index.value)} < {self.writer.dim(index.size - index.most)}{around})"
 
     def terms(self, strides: Mapping[NestLoop, Dimension]) -> list[tuple[str, Dimension]]:
-        """The names and strides of loops. One of a single turn may be none of the nest's: its counter is 0."""
+        """The names and strides of loops. A loop of size 1 may belong to no nest, and is left out: its counter is 0."""
         return [(self.loops[loop], stride) for loop, stride in strides.items() if loop in self.loops or loop.size != 1]
 
     # ---- values -----------------------------------------------------------------------------------------------------
 
     def text(self, root: Value) -> str:
-        """A value. Those below it that are used several times, or are long, are written first."""
+        """The text of a value. Values below it that are used several times, or are long, get lines of their own
+        first."""
         for value in walk_values([root]):
             if value not in self.values:
                 self.values[value] = self.own_text(value)
@@ -310,7 +311,7 @@ class _NestWriter:
         self.named.add(value)
 
     def operand(self, value: Value, infix: bool = False) -> str:
-        """The text of a value in that of another one."""
+        """The text of a value inside that of another value."""
         if len(self.values[value]) > LONGEST and value.operands:
             self._name(value)
         compound = infix and isinstance(value, Apply) and value.op in INFIX and value not in self.named
@@ -318,7 +319,7 @@ class _NestWriter:
 
     @singledispatchmethod
     def own_text(self, value: Value) -> str:
-        """A value whose operands have their texts."""
+        """The text of a value, made of the texts of its operands."""
         return type(value).__name__
 
     @own_text.register

@@ -16,20 +16,20 @@ from scanjit.target import Target
 
 @record
 class Program:
-    """Statements, and what is known of them. Passes return a new program.
+    """Statements, and what is known about them. Passes return a new program.
 
     Attributes
     ----------
     inputs : the buffers of the arguments, shared variables included.
     outputs : where each result lies in its buffer.
     suite : the statements, in order.
-    codes : the nodes that may report an index out of bounds; the number of one is its position here, plus 1.
+    codes : the nodes that may report an error. The code of a node is its position here, plus 1.
     target : the machine that it was scheduled for.
     notes : what `explain` says about how the program was made.
     once : statements of the suite that run only when a shared variable has a new value, not in every call.
     lasting : the buffers that `once` writes and other statements read. Their contents stay between calls.
-    lifetimes : when each temporary is in use; first come those of `lasting`, in the same order.
-    single : of nests that compute several rows at a time, the form that runs where there is one row.
+    lifetimes : when each temporary is in use. Those of `lasting` come first, in the same order.
+    single : maps a nest that computes several rows at a time to the form that runs where there is one row.
     pieces : the nests that are computed a piece at a time, so that a thread can end between two pieces.
     """
 
@@ -46,5 +46,5 @@ class Program:
     pieces: tuple[Nest, ...] = ()
 
     def with_suite(self, suite: Iterable[Statement], notes: Iterable[str] = ()) -> Program:
-        """The program of other statements, about which `explain` says `notes` too."""
+        """The same program with other statements, and `notes` added to its own."""
         return replace(self, suite=tuple(suite), notes=(*self.notes, *notes))

@@ -19,16 +19,19 @@ Counters = Mapping[Atom, Dimension]
 
 
 class Traffic(NamedTuple):
-    """What one run of a job touches of a buffer of `most` bytes. For each offset, `areas` has the numbers of bytes that
-    the accesses there reach; equal ones stand once."""
+    """The bytes of one buffer that a run of a job touches.
+
+    `areas` has a tuple for each offset at which accesses begin: the numbers of bytes that they reach from there, each
+    number once. `most` is the size of the buffer in bytes.
+    """
 
     areas: tuple[tuple[Dimension, ...], ...]
     most: Dimension
 
 
 class Statement(ABC):
-    """Something that a program runs. Statements are compared by identity. The fields `suite_names` hold the statements
-    that it consists of."""
+    """Something that a program runs. Statements are compared by identity. `suite_names` names the fields that hold
+    other statements."""
 
     suite_names: ClassVar[tuple[str, ...]] = ()
 
@@ -39,12 +42,12 @@ class Statement(ABC):
 
     @property
     def suites(self) -> tuple[Sequence[Statement], ...]:
-        """The sequences of statements that it consists of: one of a loop, two of an `If`, none of a job."""
+        """Its sequences of statements: one for a loop, two for an `If`, none for a job."""
         return tuple(getattr(self, name) for name in self.suite_names)
 
     @property
     def inner(self) -> list[Statement]:
-        """The statements that it consists of, in order."""
+        """The statements in its suites, in order."""
         return [statement for suite in self.suites for statement in suite]
 
     def with_suites(self, *suites: Sequence[Statement]) -> Self:
@@ -59,31 +62,31 @@ class Statement(ABC):
 
     @property
     def dims(self) -> tuple[Dimension, ...]:
-        """All dimensions that what it does itself depends on."""
+        """The dimensions that it depends on itself, without those of its inner statements."""
         return ()
 
     def refs(self) -> Iterator[Reference]:
-        """Every place that it touches itself; the statements in it have references of their own."""
+        """Every place that it touches itself. Its inner statements have references of their own."""
         yield from ()
 
     def rebased(self, place: Rebase) -> Self:
-        """The same statement with elements at other places; those of the statements in it change too."""
+        """The same statement with elements at other places, also in its inner statements."""
         changed = {name: _rebased(part, place) for name, part in records.parts(self).items()}
         return records.with_parts(self, changed)
 
     @property
     def ends_early(self) -> bool:
-        """Whether only a run says how many steps some loop in it makes."""
+        """Whether some loop in it may end early: its number of steps is then known only when it has run."""
         return any(statement.ends_early for statement in self.inner)
 
     @property
     def repeats(self) -> bool:
-        """Whether its `inner` statements may run several times."""
+        """Whether its inner statements may run several times."""
         return False
 
     @property
     def lasting(self) -> set[Buffer]:
-        """The buffers that hold something from one turn to the next, or for the first turn."""
+        """The buffers whose contents pass from one turn to the next, or into the first turn."""
         return set()
 
     @property
@@ -93,8 +96,8 @@ class Statement(ABC):
 
     @property
     def samples(self) -> list[tuple[Counters, Dimension]]:
-        """Runs of its `inner` statements that stand for all: the counters of a run, and how many there are. Where there
-        are several, the dearest one counts."""
+        """Some runs of its inner statements that stand for all runs: the counters of such a run, and how many runs it
+        stands for. Each sample stands for all runs; the most expensive one counts."""
         return [({}, 1)]
 
     def every(self) -> Iterator[Statement]:
@@ -110,27 +113,27 @@ class Statement(ABC):
 
 
 class Job(Statement, ABC):
-    """A statement that consists of no others: it is one call of one function."""
+    """A statement that contains no others: one call of one function."""
 
     @property
     @abstractmethod
     def dtype(self) -> str:
-        """The type that it computes in."""
+        """The dtype that it computes in."""
 
     @property
     def repeatable(self) -> bool:
-        """Whether a second run on the same inputs may be left out: it changes nothing and reports nothing."""
+        """Whether it may be left out if its inputs have not changed: it changes none of them, and reports no error."""
         return True
 
     @property
     @abstractmethod
     def operations(self) -> Dimension:
-        """About how many operations a run takes (a multiply-add counts as two)."""
+        """About how many operations a run takes. A multiply-add counts as two."""
 
     @abstractmethod
     def traffic(self, shared: bool = False) -> tuple[Traffic, ...]:
-        """The memory that a run reads and writes. With `shared`, only memory that belongs to no single one of the rows
-        that a thread may keep (see `OwnRows`)."""
+        """The memory that a run reads and writes. With `shared`, only memory that does not belong to single rows which
+        a thread may keep (see `OwnRows`): the weights of a layer, but not its states."""
 
     @property
     def pieces(self) -> Dimension:
@@ -139,7 +142,7 @@ class Job(Statement, ABC):
 
 
 def _rebased(part: object, place: Rebase) -> object:
-    """A field of a statement, with elements at other places."""
+    """The value of a field, with elements at other places."""
     if isinstance(part, tuple):
         return tuple(_rebased(each, place) for each in part)
     if isinstance(part, Buffer):
@@ -154,6 +157,6 @@ def jobs_of(suite: Iterable[Statement]) -> Iterator[Job]:
 
 
 def at(dim: Dimension, value: Dimension) -> dict[Atom, Dimension]:
-    """The value of a counter."""
+    """A mapping from the atom of a counter to its value. It is empty if `dim` is not a counter."""
     atom = types.as_atom(dim)
     return {} if atom is None else {atom: value}

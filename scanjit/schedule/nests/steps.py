@@ -1,4 +1,4 @@
-"""Loops over statements: over the steps of a scan, and over blocks of steps."""
+"""Loops over statements: over the steps of a scan (`TimeLoop`), and over blocks of steps (`Blocks`)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from scanjit.types import Dimension
 class OwnRows:
     """Rows (the sequences of a batch, say) of which each thread may compute its own through all steps of a loop.
 
-    There are `size` rows, and pieces of `unit` rows stay together. `apart` is a number that is decided for each call: 1
-    if each thread computes its own rows, 0 if all threads share every step. `copies` is decided too: how many threads
-    need memory of their own at most.
+    There are `size` rows, and `unit` rows stay together. Two numbers are decided in each call. `apart` is 1 if each
+    thread computes its own rows, 0 if all threads share every step. `copies` is how many threads, at most, need memory
+    of their own.
     """
 
     size: Dimension
@@ -31,14 +31,20 @@ class OwnRows:
 
 @record
 class TimeLoop(Statement):
-    """Run `suite` `length` times. `step` counts from `start`; `row` is the row read and written (of `total`; from the
-    last to the first if `reverse`).
+    """Run `suite` `length` times.
 
-    With `stop` (an int64 in memory) the loop may end early: a step writes `step + 1` there if it is to be the last one,
-    else 0. So a thread that is late, and looks when others have come to later steps, goes on as they did. `count`
-    (int64) receives the number of steps that ran, which `ran` stands for from then on. `persistent` buffers hand
-    something from step to step, or hold what the first step begins with. `plan` says where the carries and outputs of
-    the scan lie, if all of its steps run.
+    Attributes
+    ----------
+    step : counts the steps, from `start` on.
+    row : the row of the sequences that a step reads and writes, of `total` rows; `reverse` goes from the last row to
+        the first.
+    stop : an int64 in memory, if the loop may end early. The last step writes `step + 1` there, all others 0. A thread
+        that is late, and looks when others have come to later steps, still finds whether its own step was the last.
+    count : an int64 in memory that gets the number of steps that ran. `ran` is its value after the loop.
+    unroll : how many copies of a step are written one after the other.
+    own_rows : the rows that threads may keep.
+    persistent : buffers that pass something from step to step, or into the first step.
+    plan : where the carries and outputs of a scan lie, if these are all of its steps.
     """
 
     length: Dimension
@@ -65,16 +71,16 @@ class TimeLoop(Statement):
 
     @property
     def counters(self) -> tuple[Dimension, ...]:
-        """Its step, its row, and how many steps ran."""
+        """The step, the row, and the number of steps that ran."""
         return self.step, self.row, self.ran
 
     @property
     def dims(self) -> tuple[Dimension, ...]:
-        """Its length, where it starts, how many rows there are in all, and how many rows threads may keep."""
+        """The number of steps, the first step, the number of rows, and the number of rows that threads may keep."""
         return self.length, self.start, self.total, 0 if self.own_rows is None else self.own_rows.size
 
     def refs(self) -> Iterator[Reference]:
-        """How many steps ran, and whether to stop."""
+        """The places of `count` and `stop`."""
         if self.count is not None:
             yield self.count.buffer, self.count.offset, True
         if self.stop is not None:
@@ -82,7 +88,7 @@ class TimeLoop(Statement):
 
     @property
     def ends_early(self) -> bool:
-        """Whether a step may be the last, or some loop in it ends early."""
+        """Whether it may stop early, or some loop in it may."""
         return self.count is not None or super().ends_early
 
     @property
@@ -92,8 +98,8 @@ class TimeLoop(Statement):
 
     @property
     def lasting(self) -> set[Buffer]:
-        """The buffers that steps hand on to later steps. Threads that keep rows may be at different steps: then these
-        are all buffers that a step touches."""
+        """The buffers that steps hand on to later steps. If threads keep rows, these are all buffers of the loop: the
+        threads may be at different steps."""
         own = {buffer for buffer, _, _ in self.refs()} | set(self.persistent)
         return own if self.own_rows is None else own | {buffer for buffer, _, _ in self.all_refs()}
 
@@ -104,17 +110,17 @@ class TimeLoop(Statement):
 
     @property
     def samples(self) -> list[tuple[Counters, Dimension]]:
-        """The first step, for all of them: a loop that may end early counts with all its steps."""
+        """The first step stands for all. A loop that may end early counts with all of its steps."""
         return [(at(self.step, 0) | at(self.row, 0) | at(self.ran, 0), self.length)]
 
 
 @record
 class Blocks(Statement):
-    """Run `suite` for stretches of at most `size` of `total` steps: from `first` on, `count` of them; the last stretch
-    first if `backwards`.
+    """Run `suite` for each stretch of `total` steps. A stretch has `count` steps, from step `first` on: `size` of them,
+    the last stretch what is left. `backwards` begins with the last stretch.
 
-    With `own_rows`, stretches never meet: each thread may run stretches of its own. A thread then has a copy of each
-    buffer in `private`, and `copy` is the number of this copy.
+    With `own_rows`, stretches do not depend on each other, and each thread may run stretches of its own. A thread then
+    has its own copy of each buffer in `private`; `copy` is the number of this copy.
     """
 
     total: Dimension
@@ -130,7 +136,7 @@ class Blocks(Statement):
 
     @property
     def title(self) -> str:
-        """That of the first loop in it."""
+        """The title of the first loop in it."""
         return next((statement.title for statement in self.suite if statement.in_steps), "")
 
     @property
@@ -140,23 +146,23 @@ class Blocks(Statement):
 
     @property
     def dims(self) -> tuple[Dimension, ...]:
-        """How many steps there are, and how many a block has."""
+        """How many steps there are, and how many a stretch has."""
         return self.total, self.size
 
     @property
     def repeats(self) -> bool:
-        """Yes: a block is run many times."""
+        """Yes: the suite runs once for each stretch."""
         return True
 
     @property
     def lasting(self) -> set[Buffer]:
-        """All that it touches, where threads may be at different blocks."""
+        """All buffers of the loop, if threads may be at different stretches."""
         return set() if self.own_rows is None else {buffer for buffer, _, _ in self.all_refs()}
 
     @property
     def samples(self) -> list[tuple[Counters, Dimension]]:
-        """Each of the first block and the last two, as if all were like it: the first and the last may leave out
-        statements. Every one counts as a whole block."""
+        """The first block and the last two, each of which stands for all blocks. The first and the last may leave out
+        statements. Every block counts as a full one."""
         blocks = -(-self.total // self.size)
         some = dict.fromkeys((0, types.maximum(blocks - 2, 0), types.maximum(blocks - 1, 0)))
         steps = at(self.count, types.minimum(self.total, self.size))

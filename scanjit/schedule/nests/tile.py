@@ -8,19 +8,24 @@ from scanjit.types import Dimension
 
 @dataclass(frozen=True)
 class Tile:
-    """How a nest is vectorised and blocked.
+    """How a nest is vectorised, divided into register tiles, and shared among threads.
 
-    `lanes` elements a vector. Lanes run along the last loop of the space, `vectors` vectors at a time; where
-    `horizontal`, along the last loop of each reduction. `rows` is a loop (or several, joined) of which `row_block`
-    iterations share the loads that do not depend on it. With `singles`, the vectors that are left after whole tiles are
-    computed one at a time; threads may then share them more evenly. Tiles of columns go in groups of `group`: some rows
-    of all of these, then the next rows. Threads share the loop `split`, in pieces of `unit` iterations; or each keeps
-    its part of the loop `own`, of which `each` iterations are one row, through all steps (see `OwnRows`). With `rest`,
-    all threads compute equally many pieces, and of those that are left some of the rows, which are `own` then.
-
-    In a nest with time, `strips` says of each loop of the space how many iterations a strip has: all points of a strip
-    go through a step before any goes through the next. Without strips, time is inside all other loops; so it is in
-    calls in which `many` is 0. In others it is 1.
+    Attributes
+    ----------
+    lanes : how many elements a vector has. Lanes run along the last loop of the space.
+    vectors : how many vectors a register tile has along that loop.
+    horizontal : whether lanes run along the last loop of each reduction instead.
+    rows : a loop (or several, joined) whose iterations share loads. A register tile has `row_block` of these rows.
+    singles : whether the vectors that are left after whole tiles are computed one at a time. Threads may then share
+        them more evenly.
+    group : how many tiles of columns are computed for some rows, before the next rows.
+    split : the loop that threads share, in pieces of `unit` iterations.
+    own : the loop of which each thread keeps its part through all steps (see `OwnRows`). One row is `each` iterations.
+    rest : whether all threads compute equally many pieces of `split`, and then share the pieces that are left by rows:
+        the loop `own`.
+    strips : in a nest with time, how many iterations of each loop a strip has. All points of a strip go through a step
+        before any goes through the next one. Without strips, time is inside all other loops.
+    many : 1 in calls that use `strips`; 0 in calls with time inside all other loops.
     """
 
     lanes: int = 1
@@ -40,7 +45,7 @@ class Tile:
 
     @property
     def row_loops(self) -> tuple[NestLoop, ...]:
-        """The loops of the nest that `rows` stands for."""
+        """The loops of the nest that `rows` consists of."""
         if self.rows is None:
             return ()
         return self.rows.parts or (self.rows,)

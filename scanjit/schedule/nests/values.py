@@ -24,15 +24,15 @@ from scanjit.types import Dimension
 from scanjit.walks import bottom_up
 
 POSITIONS = Buffer(np.dtype("int64"), (), "temporary", "positions")
-"""Stands for the buffer of a `Position`, whose offset and strides are changed as those of an access."""
+"""Stands for the buffer of a `Position`, so that its offset and strides can be changed as those of an access."""
 
 
 @record
 class Access:
     """Elements of a buffer, one at each point of some loops: `offset + sum(stride * counter)`.
 
-    `panel`: the buffer is packed for the lanes of that loop: a block of lanes is contiguous, and the stride of the
-    loop counts from block to block.
+    If the buffer is packed into panels, `panel` is the loop that lanes run along. A vector of lanes is then contiguous,
+    and the stride of that loop leads from one vector to the next.
     """
 
     buffer: Buffer
@@ -41,15 +41,16 @@ class Access:
     panel: NestLoop | None = None
 
     def where(self, indices: Sequence[Index] = ()) -> object:
-        """What is the same for the same elements of one buffer, reached through computed indices."""
+        """A key that is equal for two accesses if they reach the same elements at the same points. `indices` are the
+        computed indices of the access."""
         moved = tuple((index.value, index.turn, *index.dims) for index in indices)
         return self.buffer, self.offset, frozenset(self.strides.items()), self.panel, moved
 
 
 @dataclass(frozen=True)
 class Substitution:
-    """How the parts of a value change when the value is made anew: `value` maps an operand to its new form, `access` an
-    access, `loop` a loop."""
+    """How the parts of a value change when the value is made anew: functions from the old operand, access or loop to
+    the new one."""
 
     value: Callable[[Value], Value]
     access: Callable[[Access], Access]
@@ -64,32 +65,32 @@ class Value(ABC):
 
     @property
     def operands(self) -> tuple[Value, ...]:
-        """The values that it is computed from, at its own point."""
+        """The values that it is computed from, at the same point."""
         return ()
 
     @property
     def accesses(self) -> tuple[Access, ...]:
-        """What it reads from memory itself."""
+        """The places that it reads itself."""
         return ()
 
     @property
     def reports(self) -> bool:
-        """Whether it may itself report an error while code runs."""
+        """Whether it may report an error itself."""
         return False
 
     @property
     def own_loops(self) -> Collection[NestLoop]:
-        """The loops whose counters it uses itself; those of its operands do not count."""
+        """The loops whose counters it uses itself, without those of its operands."""
         return ()
 
     @property
     def own_dims(self) -> tuple[Dimension, ...]:
-        """The dimensions that it depends on itself, but for those of its accesses."""
+        """The dimensions that it uses itself, without those of its accesses."""
         return ()
 
     @abstractmethod
     def rebuilt(self, changes: Substitution) -> Value:
-        """The same value with changed parts: itself, where none of them changed."""
+        """The same value with changed parts; the very same object if none of them changed."""
 
 
 @record
@@ -112,16 +113,16 @@ class Position(Value):
 
     @property
     def own_loops(self) -> Collection[NestLoop]:
-        """The loops that it counts."""
+        """The loops whose counters are in it."""
         return self.strides.keys()
 
     @property
     def own_dims(self) -> tuple[Dimension, ...]:
-        """Where it begins, and its steps."""
+        """Its offset and its strides."""
         return (self.offset, *self.strides.values())
 
     def rebuilt(self, changes: Substitution) -> Value:
-        """The same position, changed as an access is."""
+        """The position with its offset and strides changed as those of an access."""
         old = Access(POSITIONS, self.offset, self.strides)
         moved = changes.access(old)
         return self if moved is old else Position(self.dtype, moved.offset, moved.strides)
@@ -129,7 +130,7 @@ class Position(Value):
 
 @record
 class Read(Value):
-    """What a buffer holds."""
+    """The element of a buffer at each point."""
 
     access: Access
 
@@ -140,13 +141,14 @@ class Read(Value):
 
     @property
     def own_loops(self) -> Collection[NestLoop]:
-        """The loops that the place moves with."""
+        """The loops that the access moves along."""
         return self.access.strides.keys()
 
 
 @record
 class Load(Read):
-    """What a buffer holds; or zero, where `when` is 0 (it is 0 or 1). A float of 16 bits may be loaded as a float32."""
+    """The element of a buffer at each point; or zero, if `when` is 0 (it is 0 or 1). A float of 16 bits may be loaded
+    as float32."""
 
     when: Dimension = 1
 
@@ -157,11 +159,11 @@ class Load(Read):
 
     @property
     def own_dims(self) -> tuple[Dimension, ...]:
-        """The number that decides whether it loads."""
+        """`when`."""
         return (self.when,)
 
     def rebuilt(self, changes: Substitution) -> Value:
-        """A load from the changed place."""
+        """The load of the changed place."""
         access = changes.access(self.access)
         return self if access is self.access else Load(self.dtype, access, self.when)
 
@@ -170,12 +172,12 @@ class Load(Read):
 class Index:
     """An index computed at run time: `value * stride` is added to an address.
 
-    The access itself may move along the same axis, from `least` to `most` entries on: for `x[t : t + 3]`, `value` is t,
-    `least` is 0 and `most` is 2. It is checked that `value + least` and `value + most` are entries of the axis, which
-    has `size` of them. Where `some` is 0, nothing is read, and nothing is an error.
+    The access itself may move along the same axis, from entry `least` to entry `most`: for `x[t : t + 3]`, `value` is
+    t, `least` is 0 and `most` is 2. The axis has `size` entries, and code checks that `value + least` and `value +
+    most` are among them. If `some` is 0, no point reads anything, and nothing is checked.
 
     With `turn`, the axis begins again after its last entry, as for `roll`. `turn` is how far the access has moved along
-    the axis; where `value + turn` is `size` or more, `size` is taken off. It is always less than `2 * size`.
+    the axis. `value + turn` is always less than `2 * size`: if it is `size` or more, `size` is subtracted.
     """
 
     value: Value
@@ -188,7 +190,7 @@ class Index:
 
     @property
     def values(self) -> tuple[Value, ...]:
-        """What is computed."""
+        """The values that are computed for it."""
         return (self.value,) if self.turn is None else (self.value, self.turn)
 
     def rebuilt(self, value: Callable[[Value], Value]) -> Index:
@@ -203,8 +205,8 @@ class Index:
 
 @record
 class Fetch(Read):
-    """A load at computed indices, from the place of index 0. Out of bounds it reads nothing, gives zero, and reports
-    `code`."""
+    """A load at computed indices, where `access` is the place of index 0. An index out of bounds reads nothing, gives
+    zero, and reports `code`."""
 
     indices: tuple[Index, ...]
     code: int
@@ -221,18 +223,18 @@ class Fetch(Read):
 
     @property
     def own_dims(self) -> tuple[Dimension, ...]:
-        """Strides and bounds of the indices."""
+        """The strides and bounds of the indices."""
         return tuple(dim for index in self.indices for dim in index.dims)
 
     def rebuilt(self, changes: Substitution) -> Value:
-        """A load with changed indices from the changed place."""
+        """The load from the changed place, at changed indices."""
         indices = tuple(index.rebuilt(changes.value) for index in self.indices)
         return Fetch(self.dtype, changes.access(self.access), indices, self.code)
 
 
 @record
 class Apply(Value):
-    """An elementwise op. One that may fail reports `code`."""
+    """An elementwise op, applied to `args`. An op that may fail reports `code`."""
 
     op: Op
     args: tuple[Value, ...]
@@ -255,20 +257,20 @@ class Apply(Value):
         return self.op.cost if isinstance(self.op, Elementwise) else 1
 
     def rebuilt(self, changes: Substitution) -> Value:
-        """The op of changed arguments."""
+        """The op, applied to the changed arguments."""
         args = tuple(map(changes.value, self.args))
         return self if args == self.args else Apply(self.dtype, self.op, args, self.params, self.code)
 
 
 @record
 class Reduce(Value):
-    """`term` combined over `loops` by a reduction op. For argmax and argmin the value is the position in `loops`.
+    """`term` combined over `loops` by a reduction op. For argmax and argmin, the value is the position in `loops`.
 
-    A sum with `init` begins with that value instead of zero, and is one chain of additions: the same, to the last bit,
-    whether it is computed at once or as several sums, each of which begins with the one before it. With loops inside
-    the outermost one, each iteration of that may be summed by itself first.
+    A sum with `init` begins with that value instead of zero, and adds its terms in order. It is the same to the last
+    bit if it is computed as several sums, each of which begins with the result of the one before. The loops inside the
+    outermost loop are an exception: the terms of one of its iterations may be summed first.
 
-    Terms at which the `guard`, a bool, is false may be left out. A `whole` sum is not made as several sums.
+    Terms for which the `guard`, a bool, is false may be left out. A `whole` sum must not be computed as several sums.
     """
 
     op: Op
@@ -280,7 +282,7 @@ class Reduce(Value):
 
     @property
     def operands(self) -> tuple[Value, ...]:
-        """The term, what the sum begins with, and the guard."""
+        """The term, `init` and the guard."""
         return tuple(part for part in (self.term, self.init, self.guard) if part is not None)
 
     @property
@@ -289,7 +291,7 @@ class Reduce(Value):
         return tuple(loop.size for loop in self.loops)
 
     def rebuilt(self, changes: Substitution) -> Value:
-        """The reduction over the changed loops, without those of one turn; where none is left, its only term."""
+        """The reduction over the changed loops, without loops of size 1. If no loop is left, its only term."""
         loops = tuple(loop for loop in dict.fromkeys(map(changes.loop, self.loops)) if loop.size != 1)
         term = changes.value(self.term)
         init = None if self.init is None else changes.value(self.init)
@@ -304,41 +306,41 @@ class Reduce(Value):
 
 @record
 class Register(Value):
-    """A value that a nest with a time loop carries from step to step."""
+    """A value that a nest with time carries from step to step. Before the first step it is `init`."""
 
     init: Value
     index: int
 
     @property
     def operands(self) -> tuple[Value, ...]:
-        """What it is before the first step."""
+        """`init`."""
         return (self.init,)
 
     def rebuilt(self, changes: Substitution) -> Register:
-        """A register that begins with the changed value."""
+        """The register that begins with the changed value."""
         init = changes.value(self.init)
         return self if init is self.init else Register(self.dtype, init, self.index)
 
 
 def walk_values(roots: Sequence[Value]) -> list[Value]:
-    """Every value below `roots`, operands first, terms of reductions included."""
+    """All values that `roots` consist of, operands first, terms of reductions included."""
     return bottom_up(roots, attrgetter("operands"))
 
 
 def reductions_in(values: Iterable[Value]) -> list[Reduce]:
     """The reductions among values."""
-    return [value for value in values if type(value) is Reduce]  # isinstance takes long to find that it is none
+    return [value for value in values if type(value) is Reduce]  # isinstance takes long to say no
 
 
 def loops_of(value: Value) -> set[NestLoop]:
-    """The loops that a value depends on, without those of the reductions in it."""
+    """The loops that a value depends on, without the loops of reductions inside it."""
     parts = walk_values([value])
     found = {loop for part in parts for loop in part.own_loops}
     return found.difference(*(part.loops for part in reductions_in(parts)))
 
 
 def places_read(values: Iterable[Value], buffers: Collection[Buffer]) -> list[object]:
-    """Where in some buffers the elements lie that values read (see `Access.where`)."""
+    """A key for each place where values read one of `buffers` (see `Access.where`)."""
     return [
         access.where(value.indices if isinstance(value, Fetch) else ())
         for value in values
@@ -348,8 +350,8 @@ def places_read(values: Iterable[Value], buffers: Collection[Buffer]) -> list[ob
 
 
 def in_one_lane(value: Value, shared: Collection[NestLoop]) -> bool:
-    """Whether a value depends on none but `shared` loops, along which no lanes run, and one lane may compute it for
-    all."""
+    """Whether one lane may compute a value for all lanes: it depends on no loops but `shared` ones, along which no
+    lanes run, and any width suits it."""
     return loops_of(value).issubset(shared) and fits_any_width(value)
 
 
@@ -370,7 +372,7 @@ def substitute(
     access: Callable[[Access], Access] = lambda access: access,
     loop: Callable[[NestLoop], NestLoop] = lambda loop: loop,
 ) -> Callable[[Value], Value]:
-    """Values with some replaced, every access and every loop changed; returns the map from old to new."""
+    """Change all accesses and loops, and replace some values. Returns the map from old to new values."""
     done: dict[Value, Value] = {}
 
     def get(value: Value) -> Value:

@@ -1,8 +1,8 @@
 """Loops over time that do not depend on each other, put side by side: the two directions of a layer, say.
 
 Threads that share the steps of a loop wait for each other in every step, and a step of a small batch is little work. If
-no loop of several reads what another one writes, each can have threads of its own instead. Here, such loops are put
-together; `teams` decides who runs them, when the sizes are known.
+none of several loops reads what another one writes, each can have threads of its own instead. This pass puts such loops
+together. `teams` decides which threads run them, once the sizes are known.
 """
 
 from collections.abc import Collection, Sequence
@@ -11,14 +11,15 @@ from scanjit import types
 from scanjit.schedule.nests import Beside, Buffer, Program, Statement
 
 MOST_BRANCHES = 8
-"""So many loops are put side by side at most."""
+"""At most this many loops are put side by side."""
 
 
 def side_by_side(program: Program) -> Program:
     """The program with independent loops side by side, in groups (`Beside`).
 
-    What a loop needs comes before its group, what needs it after; otherwise the order stays. Statements that run `once`
-    are in no group. Nothing moves past a loop that may end early: sizes may depend on how many steps it makes.
+    Statements that a loop needs stand before its group, statements that need it behind; otherwise the order stays.
+    Statements that run `once` are in no group. Nothing moves past a loop that may end early: sizes may depend on how
+    many steps it makes.
     """
     suite: list[Statement] = []
     stretch: list[Statement] = []
@@ -36,7 +37,7 @@ def side_by_side(program: Program) -> Program:
 
 
 def _arranged(suite: list[Statement], once: Collection[Statement]) -> list[Statement]:
-    """Statements with independent loops side by side, but for those that run `once`."""
+    """These statements, with independent loops side by side, except those in `once`."""
     needs = _needs(suite)
     left, result = list(range(len(suite))), []
     loops = [i for i in left if suite[i] not in once and suite[i].in_steps]
@@ -59,7 +60,7 @@ def _arranged(suite: list[Statement], once: Collection[Statement]) -> list[State
 
 
 def _needs(suite: Sequence[Statement]) -> list[int]:
-    """For each statement, the statements that have to stay before it, as a number: bit i stands for statement i."""
+    """For each statement, which statements must stay before it, as an integer: bit i stands for statement i."""
     writers: dict[Buffer, int] = {}
     users: dict[Buffer, int] = {}
     found: list[int] = []

@@ -7,7 +7,8 @@ from scanjit.schedule.threads.split import in_pieces
 
 
 def find_forms(program: Program) -> Program:
-    """The program with the forms of its nests for one row, and with the nests that are computed a piece at a time."""
+    """The program with a form for one row of each nest that pays for it (`Program.single`), and with the nests that are
+    computed a piece at a time (`Program.pieces`)."""
     every = [statement for top in program.suite for statement in top.every()]
     steps = {inner for loop in every if isinstance(loop, TimeLoop) for inner in loop.every()}
     single = {
@@ -18,9 +19,9 @@ def find_forms(program: Program) -> Program:
 
 
 def _for_one_row(nest: Nest, in_step: bool) -> Nest | None:
-    """The form for one row of a nest whose register tile has several. It is worth its time to compile in a step, and
-    where the nest reads weights that are packed once for many calls: the rows are a batch, and a batch of one would
-    compute the same row several times."""
+    """The form for one row of a nest whose register tile has several rows; None if it has none, or if the form is not
+    worth the time to compile it. Without it, a batch of one would compute the same row several times. It is worth it
+    for nests in a step, and for nests that read weights which are packed once for many calls."""
     tile = nest.tile
     lasting = in_step or any(access.panel is not None and access.buffer.fixed for access, _ in nest.accesses())
     if tile is None or tile.rows is None or tile.row_block == 1 or not lasting or isinstance(tile.rows.size, int):

@@ -9,9 +9,9 @@ from scanjit.schedule.threads.teams import Assignment
 
 
 def notes(program: Program, sharing: Sharing | None) -> list[str]:
-    """Which loops stand side by side, in which loops threads may compute their own rows, and what was decided for the
-    last new sizes (None: there was no call yet). What was decided may be of a program that was made earlier of the same
-    graph: it has the same statements in the same order."""
+    """Notes on the loops that stand side by side, on the loops in which threads may compute their own rows, and on what
+    was decided for the last new sizes. `sharing` is None if there was no call yet. It may belong to a program that was
+    made earlier from the same graph: that has the same statements in the same order."""
     together = [statement for statement in program.suite if isinstance(statement, Beside)]
     teams = [None] * len(together) if sharing is None else sharing.teams.values()
     beside = Counter(_beside(s, sharing, assigned) for s, assigned in zip(together, teams, strict=True))

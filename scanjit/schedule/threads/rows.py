@@ -29,7 +29,7 @@ from scanjit.schedule.nests import (
 from scanjit.types import Atom, Dimension
 
 Own = tuple[NestLoop, Dimension]
-"""The loop of a nest that goes over the rows, and how many of its iterations are one row: 3 for a loop over the 30
+"""The loop of a nest that goes over the rows, and how many iterations of it are one row: 3 for a loop over the 30
 elements of 10 rows."""
 
 
@@ -45,14 +45,14 @@ def own_rows(program: Program) -> Program:
 
 
 def _uses(suite: Iterable[Statement]) -> Counter[Buffer]:
-    """How often statements refer to each buffer."""
+    """How many references to each buffer the statements have."""
     return Counter(buffer for statement in suite for buffer, _, _ in statement.all_refs())
 
 
 def _with_private(blocks: Blocks, uses: Counter[Buffer]) -> Blocks:
-    """Blocks of which each thread may run its own, with the temporaries that nobody else uses as private ones. Threads
-    share each block if there is something else that all blocks write, or if a loop before them decides how many they
-    are."""
+    """Blocks of which each thread may run its own. Temporaries that nobody else uses become `private`. If all blocks
+    write some other memory, or if a loop before them decides how many rows there are, threads share each block
+    instead."""
     assert blocks.own_rows is not None
     own = _uses([blocks])
     private = tuple(buffer for buffer, times in own.items() if buffer.kind == "temporary" and uses[buffer] == times)
@@ -65,7 +65,7 @@ def _with_private(blocks: Blocks, uses: Counter[Buffer]) -> Blocks:
 
 
 def with_rows(suite: Sequence[Statement]) -> list[TimeLoop | Blocks]:
-    """The loops that say so."""
+    """The loops over time, and the blocks, of which threads may compute their own rows."""
     every = (inside for statement in suite for inside in statement.every())
     return [loop for loop in every if isinstance(loop, TimeLoop | Blocks) and loop.own_rows is not None]
 
@@ -80,7 +80,7 @@ def _rebuilt(statement: Statement, counters: frozenset[Atom], made: dict[Stateme
 
 
 def _with_own_rows(loop: TimeLoop, counters: frozenset[Atom]) -> TimeLoop | None:
-    """A loop that says which its rows are; None if they meet, or if their number changes with a counter."""
+    """A loop over time with its rows named; None if its rows meet, or if their number changes with a counter."""
     nests = [statement for statement in loop.suite if isinstance(statement, Nest)]
     if len(nests) < len(loop.suite) or not all(map(_is_plain, nests)) or loop.stop is not None:
         return None
@@ -106,15 +106,15 @@ def _is_plain(nest: Nest) -> bool:
 
 
 def _sizes(nests: Sequence[Nest]) -> list[Dimension]:
-    """The sizes that may be the number of rows; those of register tiles come first."""
+    """The sizes that may be the number of rows, those of the rows of register tiles first."""
     tiled = [nest.tile.rows.size for nest in nests if nest.tile is not None and nest.tile.rows is not None]
     found = dict.fromkeys([*tiled, *(loop.size for nest in nests for loop in nest.space)])
     return [size for size in found if not isinstance(size, int) or size > 1]
 
 
 def own_loop(nest: Nest, size: Dimension, written: set[Buffer], steps: dict[Buffer, Dimension]) -> Own | None:
-    """The loop of a nest that goes over the rows, if the nest touches only its own row of every buffer that is
-    `written` in a step. `steps` gets the distance between two rows of each buffer."""
+    """The loop of a nest that goes over the rows, if the nest touches only one row, its own, of each buffer that is
+    `written` in a step; else None. `steps` gets the distance between two rows of each buffer."""
     singles = nest.tile is not None and nest.tile.singles
     for loop in nest.space:
         each = loop.size // size
@@ -133,8 +133,8 @@ def _accesses(nest: Nest, buffers: set[Buffer]) -> list[Access]:
 
 
 def _stays(access: Access, own: Own, size: Dimension, steps: dict[Buffer, Dimension]) -> bool:
-    """Whether an access touches only the row that it is at, at every step. All that other loops add to its address is
-    less than the distance to the next row, or a multiple of the size of all rows, as for the rows of another step."""
+    """Whether an access touches only its own row at every step. All that other loops add to its address must be less
+    than the distance to the next row, or a multiple of the size of all rows: that is the same row of another step."""
     rows, each = own
     stride = access.strides.get(rows, 0)
     step = stride * each

@@ -1,8 +1,9 @@
 """How the threads share a program, for the sizes of a call: whether there are several at all, and what each does.
 
-All threads run the same main function over the same statements, and wait for each other after each. Each computes a
-part of every nest. Loops that stand side by side may have threads of their own, and a thread may compute its own rows
-of a batch through all steps of a loop. Nothing is added up across threads, so results do not depend on their number.
+All threads run the same main function over the same statements, and wait for each other after each statement. Each
+computes a part of every nest. Loops that stand side by side may have threads of their own, and a thread may compute its
+own rows of a batch through all steps of a loop. No sum is divided among threads, so results do not depend on their
+number.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,9 +21,9 @@ from scanjit.types import Atom, Dimension, Numbers
 
 
 @record
-class Part:
-    """The costs that decide how threads share a statement: one for each of its `branches`. Only a `Beside` has several;
-    its `apart`, `first`, `many` and `place` are dimensions whose values are decided here."""
+class StatementCosts:
+    """The costs that decide how threads share a statement, for each of its `branches`. Only a `Beside` has several; its
+    `apart`, `first`, `many` and `place` are dimensions whose values are decided here."""
 
     branches: tuple[tuple[Price, ...], ...]
     apart: Dimension = 0
@@ -32,7 +33,7 @@ class Part:
 
     @property
     def decided(self) -> tuple[Dimension, ...]:
-        """The dimensions of a `Beside`."""
+        """The dimensions of a `Beside` that are decided here."""
         return (self.apart, *self.first, *self.many, *self.place)
 
 
@@ -42,13 +43,13 @@ class Sharing:
 
     Attributes
     ----------
-    threads : for how many threads.
-    teams : who runs the branches of each `Beside`, by its `apart`.
-    rows_apart : for each loop whose rows never meet, by these rows, whether each thread computes its own through all
-        steps.
+    threads : the number of threads.
+    teams : maps the `apart` of each `Beside` to the teams that run its branches.
+    rows_apart : for each loop whose rows never meet, by its `OwnRows`: whether each thread computes its own rows
+        through all steps.
     several : whether the program is large enough for more than one thread.
-    operations : how many operations it has.
-    numbers : the dimensions of the program whose values were decided here.
+    operations : how many operations the program has.
+    numbers : the values of the dimensions that were decided.
     """
 
     threads: int
@@ -59,44 +60,44 @@ class Sharing:
     numbers: Mapping[Atom, int]
 
 
-def parts(program: Program) -> tuple[Part, ...]:
-    """The statements of a program, as threads share them."""
+def statement_costs(program: Program) -> tuple[StatementCosts, ...]:
+    """The costs of the statements of a program, in order."""
     return tuple(
-        Part(tuple(prices([branch]) for branch in s.branches), s.apart, s.first, s.many, s.place)
+        StatementCosts(tuple(prices([branch]) for branch in s.branches), s.apart, s.first, s.many, s.place)
         if isinstance(s, Beside)
-        else Part((prices([s]),))
+        else StatementCosts((prices([s]),))
         for s in program.suite
     )
 
 
-def decided(parts: Iterable[Part]) -> list[Dimension]:
-    """The dimensions of a program whose values `Sharing.numbers` has."""
-    of_rows = [dim for part in parts for rows in _rows(part) for dim in (rows.apart, rows.copies)]
-    return [dim for part in parts for dim in part.decided] + of_rows
+def decided(suite: Iterable[StatementCosts]) -> list[Dimension]:
+    """The dimensions whose values `Sharing.numbers` has."""
+    of_rows = [dim for priced in suite for rows in _rows(priced) for dim in (rows.apart, rows.copies)]
+    return [dim for priced in suite for dim in priced.decided] + of_rows
 
 
-def _rows(part: Part) -> list[OwnRows]:
-    return list(dict.fromkeys(price.rows for some in part.branches for price in some if price.rows is not None))
+def _rows(priced: StatementCosts) -> list[OwnRows]:
+    return list(dict.fromkeys(price.rows for some in priced.branches for price in some if price.rows is not None))
 
 
-def sharing(parts: Sequence[Part], number: Numbers, threads: int, near_bytes: int) -> Sharing:
-    """How so many threads share a program, on cores with so many bytes of second-level cache."""
-    works = [[Work(costs(some, number), number, near_bytes) for some in part.branches] for part in parts]
+def sharing(suite: Sequence[StatementCosts], number: Numbers, threads: int, near_bytes: int) -> Sharing:
+    """How `threads` threads share a program, on cores whose second-level cache has `near_bytes` bytes."""
+    works = [[Work(costs(some, number), number, near_bytes) for some in priced.branches] for priced in suite]
     teams: dict[Dimension, Assignment] = {}
     places: dict[Team, int] = {}
-    for part, own in zip(parts, works, strict=True):
-        if part.first:
-            teams[part.apart] = _with_places(assignment(own, threads), places)
+    for priced, own in zip(suite, works, strict=True):
+        if priced.first:
+            teams[priced.apart] = _with_places(assignment(own, threads), places)
     found: dict[Atom, int] = {}
     shared: list[Shared] = []
-    for part, own in zip(parts, works, strict=True):
-        running = team_of_each(part, teams)
+    for priced, own in zip(suite, works, strict=True):
+        running = team_of_each(priced, teams)
         shared.append(list(zip(own, running, strict=True)))
-        if part.first:
-            found |= _numbers([part.apart], [int(None not in running)])
-            found |= _numbers(part.first, [0 if team is None else team.first for team in running])
-            found |= _numbers(part.many, [0 if team is None else team.many for team in running])
-            found |= _numbers(part.place, [0 if team is None else places.get(team, 0) for team in running])
+        if priced.first:
+            found |= _numbers([priced.apart], [int(None not in running)])
+            found |= _numbers(priced.first, [0 if team is None else team.first for team in running])
+            found |= _numbers(priced.many, [0 if team is None else team.many for team in running])
+            found |= _numbers(priced.place, [0 if team is None else places.get(team, 0) for team in running])
     rows = rows_apart(shared, threads)
     for kept, apart in rows.items():
         copies = min(threads, number(kept.size)) if apart else 1
@@ -106,8 +107,9 @@ def sharing(parts: Sequence[Part], number: Numbers, threads: int, near_bytes: in
 
 
 def _with_places(assigned: Assignment, places: dict[Team, int]) -> Assignment:
-    """An assignment whose teams have places to meet at, numbered from 1. None but the threads of one team ever meet at
-    a place: each of them has counted all that was done there. Without teams, if there are more of these than places."""
+    """The assignment, whose teams now have meeting places, numbered from 1. A place belongs to one team: a thread may
+    meet only there where it has counted all meetings. If there are not enough places for all teams, the assignment has
+    none."""
     new = [team for team in dict.fromkeys(assigned.teams or ()) if team.many > 1 and team not in places]
     if len(places) + len(new) > MOST_TEAMS:
         return assigned._replace(teams=None)
@@ -116,16 +118,16 @@ def _with_places(assigned: Assignment, places: dict[Team, int]) -> Assignment:
 
 
 Shared = Sequence[tuple[Work, Team | None]]
-"""The branches of a statement, each with the team that runs it; None where all threads run one after the other."""
+"""The branches of a statement, each with the team that runs it, or None if all threads run it."""
 
 
-def team_of_each(part: Part, teams: Mapping[Dimension, Assignment]) -> Sequence[Team | None]:
-    """The team that runs each branch of a statement; None where all threads do."""
-    return (teams[part.apart].teams if part.first else None) or [None] * len(part.branches)
+def team_of_each(priced: StatementCosts, teams: Mapping[Dimension, Assignment]) -> Sequence[Team | None]:
+    """The team that runs each branch of a statement, or None if all threads run it."""
+    return (teams[priced.apart].teams if priced.first else None) or [None] * len(priced.branches)
 
 
 def rows_apart(shared: Iterable[Shared], threads: int) -> dict[OwnRows, bool]:
-    """For each loop whose rows never meet, whether each thread computes its own rows: if that takes less time."""
+    """For each loop whose rows never meet, whether it is faster if each thread computes its own rows."""
     found: dict[OwnRows, bool] = {}
     for work, team in chain.from_iterable(shared):
         for rows in work.rows:
@@ -136,7 +138,7 @@ def rows_apart(shared: Iterable[Shared], threads: int) -> dict[OwnRows, bool]:
 
 
 def worth(shared: Iterable[Shared], own: Mapping[OwnRows, bool]) -> bool:
-    """Whether a program is large enough for several threads: it has enough work, and enough of it between two
+    """Whether a program is large enough for several threads: there is enough work in all, and enough between two
     meetings."""
     total = meetings = 0.0
     for branches in shared:
@@ -147,7 +149,7 @@ def worth(shared: Iterable[Shared], own: Mapping[OwnRows, bool]) -> bool:
 
 
 def _meetings(found: Sequence[Cost], own: Mapping[OwnRows, bool]) -> int:
-    """How often threads meet in statements: never inside a loop of which each thread computes its own rows."""
+    """How often threads meet in statements. In a loop of which each thread computes its own rows, they never do."""
     return sum(cost.runs for cost in found if cost.rows is None or not own[cost.rows])
 
 

@@ -10,16 +10,17 @@ from scanjit.schedule.tiles.products import reductions_of
 from scanjit.types import Dimension, Numbers
 
 WIDE = 4
-"""A row has enough tiles of columns for threads to share them from so many on."""
+"""If a row has at least this many tiles of columns, threads share the columns."""
 FEW_PIECES = 24
-"""From so many pieces on, it does not matter that one thread computes one more than another."""
+"""If there are more pieces than this, it does not matter that one thread computes one piece more than another."""
 
 
 def split_of(nest: Nest, tile: Tile) -> tuple[NestLoop | None, int]:
-    """The loop that threads share (None: one thread computes the nest), and how many of its iterations stay together.
+    """The loop that threads share, and how many of its iterations stay together. The loop is None if one thread
+    computes the nest.
 
     Threads share the columns of a product, not its rows: each thread then keeps its part of the right operand in its
-    own cache. They share the rows where there are few columns.
+    own cache. If there are few columns, they share the rows.
     """
     if nest.sequential or not nest.space:
         return None, 1
@@ -54,17 +55,18 @@ def leaves_rest(tile: Tile) -> bool:
 
 
 def in_pieces(nest: Nest) -> bool:
-    """Whether a nest outside of all loops is computed a piece at a time, so that a thread can end between two of them:
-    its threads share the outermost loop, and it is not known to be small. (Products look by themselves.)"""
+    """Whether a nest outside of all loops is computed a piece at a time, so that an interrupt can end a thread between
+    two pieces: threads share its outermost loop, and it is not known to be small. (A product checks for interrupts
+    itself.)"""
     tile = nest.tile
     outer = tile is not None and tile.split is not None and tile.rows is None and tile.own is None
     return outer and not (isinstance(nest.operations, int) and nest.operations <= rates.PIECE)
 
 
 class Piece(NamedTuple):
-    """How a nest is computed a piece at a time: `turns` is the dimension that says how many iterations of the shared
-    loop are one piece. That loop has `size` iterations, of which `unit` stay together, and `strip` of a strip; the nest
-    has so many `operations`."""
+    """How a nest is computed a piece at a time. The value of the dimension `turns` is the length of a piece, in
+    iterations of the loop that threads share. This loop has `size` iterations, of which `unit` stay together. A strip
+    has `strip` of them. `operations` is the work of the whole nest."""
 
     turns: Dimension
     size: Dimension
@@ -82,6 +84,6 @@ class Piece(NamedTuple):
         return cls(turns, split.size, nest.tile.unit, strip, nest.operations)
 
     def value(self, number: Numbers) -> int:
-        """How many iterations are one piece: at least those of a strip."""
+        """How many iterations a piece has: about `rates.PIECE` operations, and at least one strip."""
         turns = number(self.size) * rates.PIECE / (number(self.operations) or rates.PIECE)
         return max(int(turns) // self.unit, -(-number(self.strip) // self.unit), 1) * self.unit

@@ -7,11 +7,11 @@ from scanjit.schedule.cost import rates
 from scanjit.schedule.threads.times import Work
 
 MOST_TEAMS = 8
-"""A program has at most so many different teams of several threads: each needs memory where these meet."""
+"""A program has at most this many different teams of several threads. Each needs memory for its meeting place."""
 
 
 class Team(NamedTuple):
-    """The threads that run one branch: `many` of them, from number `first` on."""
+    """The threads that run one branch: `many` threads, from number `first` on."""
 
     first: int
     many: int
@@ -20,8 +20,8 @@ class Team(NamedTuple):
 class Assignment(NamedTuple):
     """Who runs the branches of a `Beside`.
 
-    `teams` has one team a branch, or is None if all threads run one branch after the other. `apart` is about how long
-    teams take, `together` how long all threads take, in operations of one thread.
+    `teams` has one team for each branch, or is None if all threads run one branch after the other. `apart` is about how
+    long the teams take, `together` how long all threads would take, in operations of one thread.
     """
 
     teams: list[Team] | None
@@ -30,17 +30,19 @@ class Assignment(NamedTuple):
 
 
 def assignment(works: Sequence[Work], threads: int) -> Assignment:
-    """Who runs branches of so much work, if there are so many threads: whatever is expected to take less time."""
+    """Who runs branches with these works, on `threads` threads: teams, or all threads together, whichever should be
+    faster."""
     teams, apart = teams_for(works, threads)
     together = sum(work.time(threads) for work in works)
     return Assignment(teams if apart < together else None, apart, together)
 
 
 def teams_for(works: Sequence[Work], threads: int) -> tuple[list[Team], float]:
-    """A team for each branch; and how long the slowest takes, and the meeting at the end.
+    """A team for each branch, and how long it takes until the last of them has finished and met the others.
 
-    The longest branch comes first. With at least as many branches as threads, each branch gets the one thread that has
-    least to do so far. Else each branch has one thread, and the slowest branch gets one more until that does not help.
+    With at least as many branches as threads, each branch gets one thread: beginning with the longest branch, the
+    thread that has least to do so far. Otherwise each branch begins with one thread, and the slowest branch gets one
+    more until that does not help.
     """
     order = sorted(range(len(works)), key=lambda i: -works[i].time(1))
     teams = [Team(0, 1)] * len(works)

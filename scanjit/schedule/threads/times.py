@@ -1,4 +1,4 @@
-"""How long threads take for statements, about: in operations of one thread."""
+"""About how long threads take for statements, in operations of one thread."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,8 @@ from scanjit.types import Numbers
 
 @dataclass(frozen=True)
 class Work:
-    """The cost of some statements in a call with these sizes, and the bytes of a core's second-level cache."""
+    """The costs of some statements, for the sizes of a call. `near_bytes` is the size of the second-level cache of a
+    core."""
 
     costs: Sequence[Cost]
     number: Numbers
@@ -19,8 +20,7 @@ class Work:
 
     @property
     def rows(self) -> list[OwnRows | None]:
-        """The rows of each loop whose rows never meet. None stands for the statements outside of such loops, if there
-        are any."""
+        """The rows of each loop whose rows never meet. None stands for all statements outside of such loops."""
         return list(dict.fromkeys(cost.rows for cost in self.costs))
 
     @property
@@ -29,14 +29,16 @@ class Work:
         return sum(cost.runs * cost.operations for cost in self.costs)
 
     def time(self, threads: int) -> float:
-        """How long so many threads take for all of it."""
+        """How long this many threads take for all statements, each loop run in the faster way."""
         return sum(min(self.times(rows, threads)) for rows in self.rows)
 
     def times(self, rows: OwnRows | None, threads: int) -> tuple[float, float]:
-        """Two ways to run the steps of the loop with these rows, and how long so many threads take for each. In the
-        first, they share each nest and meet after it. In the second, each computes its own rows through all steps.
+        """How long the loop with these rows takes in two ways. In the first, threads share each nest and meet after it.
+        In the second, each thread computes its own rows through all steps.
 
-        For None, these are the statements outside of such loops, for which there is no second way: it takes forever."""
+        `rows` of None stands for the statements outside of such loops, for which there is no second way: it takes
+        forever.
+        """
         found = [cost for cost in self.costs if cost.rows == rows]
         meeting = rates.MEETING if threads > 1 else 0.0
         together = 0.0
@@ -55,5 +57,5 @@ class Work:
         return together, apart
 
     def _time(self, operations: float, nbytes: float) -> float:
-        """How long a thread takes: for its operations, or for its bytes, whichever takes longer."""
+        """How long a thread takes for its operations, or for its bytes if that is longer."""
         return max(operations, nbytes * (rates.NEAR_BYTE if nbytes <= self.near_bytes else rates.FAR_BYTE))

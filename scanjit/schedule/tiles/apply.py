@@ -17,8 +17,8 @@ from scanjit.target import Target
 def in_forms(
     nest: Nest, target: Target, notes: list[str], shaped: Callable[[Nest], list[Statement]]
 ) -> list[Statement]:
-    """The statements that `shaped` makes of a nest. Where the best loop for lanes depends on a size, there is one form
-    for each loop, in a `Blocks` that runs once or not at all."""
+    """The statements that `shaped` makes of a nest. If the best loop for lanes depends on a size, the nest gets one
+    form for each loop, in a `Blocks` that runs once or not at all."""
     merged = merge_loops(nest) if reductions_of(nest) else nest
     forms = lanes.forms(merged, target)
     if not forms:
@@ -41,7 +41,7 @@ def with_tiles(program: Program) -> Program:
 
 
 def _tiled(suite: Sequence[Statement], target: Target, once: bool, notes: list[str]) -> list[Statement]:
-    """Statements with tiles. `once`: they are in no step of a loop and in no branch."""
+    """These statements, with tiles. `once` says that they are in no step of a loop and in no branch."""
     result: list[Statement] = []
     for statement in suite:
         if not isinstance(statement, Nest):

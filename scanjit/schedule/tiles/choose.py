@@ -25,7 +25,7 @@ from scanjit.target import Target
 from scanjit.types import Dimension
 
 MANY_ROWS = 64
-"""Where there are so many rows, the last register tile may be partly empty: that is little of the work."""
+"""With this many rows, the last register tile may be partly empty: it is a small part of the work."""
 
 
 def choose_tile(nest: Nest, target: Target, joins: bool = False) -> Tile:
@@ -53,7 +53,7 @@ def choose_tile(nest: Nest, target: Target, joins: bool = False) -> Tile:
 
 
 def _along_sums(nest: Nest, reductions: Sequence[Reduce], target: Target) -> Tile:
-    """Lanes run along the reductions. Those that look for a place go one element at a time."""
+    """The tile with lanes along the reductions. Reductions that look for a position take one element at a time."""
     if any(reduction.op in (ARGMAX, ARGMIN) for reduction in reductions):
         return Tile(lanes=1, horizontal=True)
     lanes = lanes_of(nest, target)
@@ -61,7 +61,7 @@ def _along_sums(nest: Nest, reductions: Sequence[Reduce], target: Target) -> Til
 
 
 def _along_thin_sums(nest: Nest, reductions: Sequence[Reduce], target: Target) -> Tile:
-    """Lanes run along the reductions, and a register tile has some rows and columns (see `_thin`)."""
+    """The tile with lanes along the reductions, and some rows and columns in a register tile (see `_thin`)."""
     lanes, rows = lanes_of(nest, target), _row_loop(nest, reductions)
     block, columns = _thin_blocks(nest, len(reductions), rows, target)
     lanes = min(_fit(lanes, reduction.loops[-1].size) for reduction in reductions)
@@ -69,7 +69,7 @@ def _along_thin_sums(nest: Nest, reductions: Sequence[Reduce], target: Target) -
 
 
 def _of_sums(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop | None, lanes: int, target: Target) -> Tile:
-    """Lanes run along the last loop of the space, and the sums of a register tile stay in registers."""
+    """The tile with lanes along the last loop of the space. Its sums stay in registers."""
     lane = nest.space[-1]
     block, vectors = shapes.shape(len(reductions), rows, target, lane, lanes)
     if rows is None and not any(packable(r, lane) or is_packed(r, lane) for r in reductions):
@@ -83,15 +83,16 @@ def _of_sums(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop | None, la
 
 
 def _group(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop, width: int, near_bytes: int) -> Dimension:
-    """How many tiles of columns are computed for some rows before the next rows.
+    """How many tiles of columns are computed for some rows, before the next rows.
 
     As many as read `near_bytes` of right operands, which stay in the cache. Results are then written in long pieces of
-    rows, and processors foresee which memory comes next. With one tile at a time, every row is far from the one before.
+    rows, and processors foresee which memory comes next. With one tile at a time, every row would be far from the one
+    before.
     """
     lane, over = nest.space[-1], set(rows.parts or (rows,))
     again = any(isinstance(v, Apply) and lane in (found := loops_of(v)) and not over & found for v in nest.values)
     if again or (isinstance(lane.size, int) and lane.size <= width):
-        return 1  # what depends on the column alone is then computed once for all rows
+        return 1  # values that depend on the column alone are then computed once for all rows
     rights = {load for r in reductions for load in factors(r) or () if lane in load.access.strides}
     terms = types.product(loop.size for loop in reductions[0].loops)
     nbytes = terms * (width * sum(load.dtype.itemsize for load in rights))
@@ -99,22 +100,22 @@ def _group(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop, width: int,
 
 
 def _fit(lanes: int, size: Dimension) -> int:
-    """No more lanes than a known size fills: 4 of 16 for a size of 3."""
+    """As many lanes as a known size fills, at most `lanes`: 4 of 16 for a size of 3."""
     while isinstance(size, int) and lanes > 1 and lanes // 2 >= size:
         lanes //= 2
     return lanes
 
 
 def _lanes_free(nest: Nest) -> bool:
-    """Whether the lanes of the last loop always store to different elements: where they store depends on the loop, but
-    no computed index does."""
+    """Whether lanes along the last loop always store to different elements: every store moves with the loop, and no
+    computed index of a store depends on it."""
     lane, inside = nest.space[-1], [index.value for store in nest.stores for index in store.indices]
     return all(lane not in loops_of(value) for value in inside) and all(lane in s.access.strides for s in nest.stores)
 
 
 def _horizontal(nest: Nest, reductions: Sequence[Reduce]) -> bool:
-    """Whether lanes run along the reductions: more of their loads are contiguous there than along the space. What can
-    be packed counts as contiguous."""
+    """Whether lanes run along the reductions, because more loads are contiguous there than along the space. An operand
+    that can be packed counts as contiguous."""
     if not nest.space:
         return True
     lane = nest.space[-1]
@@ -130,15 +131,15 @@ def _horizontal(nest: Nest, reductions: Sequence[Reduce]) -> bool:
 
 
 def _is_contiguous(load: Load | Fetch, loop: NestLoop, near: tuple[int, ...] = (0, 1)) -> bool:
-    """Whether what is read from turn to turn of a loop lies side by side (one of the steps `near` apart), or is the
-    same."""
+    """Whether a load reads, from turn to turn of a loop, elements that lie `near` apart. By default: the same element,
+    or neighbours."""
     return load.access.strides.get(loop, 0) in near and not any(loop in loops_of(v) for v in load.operands)
 
 
 def _thin(nest: Nest, reductions: Sequence[Reduce], lanes: int) -> bool:
-    """Whether lanes run along sums of products because the last loop of the space does not fill a vector, as for the
-    gradient of small filters of a few channels. The sums are longer, and what they read is contiguous there, or every
-    second element."""
+    """Whether lanes run along sums of products because the last loop of the space does not fill a vector. An example is
+    the gradient of small filters of a few channels. The sums must be longer than that loop, and read every element or
+    every second element."""
     size = nest.space[-1].size
     if not isinstance(size, int) or not 1 < size < lanes:
         return False
@@ -152,7 +153,7 @@ def _thin(nest: Nest, reductions: Sequence[Reduce], lanes: int) -> bool:
 
 
 def _joined(nest: Nest, reductions: Sequence[Reduce]) -> NestLoop | None:
-    """All loops but that of the lanes as one; None if the last of them has rows enough for full register tiles."""
+    """One loop for all loops but the last. None if the last of these has enough rows for full register tiles."""
     loops, lane = nest.space[:-1], nest.space[-1]
     if len(loops) < 2 or not reductions or not all(packable(r, lane) or is_packed(r, lane) for r in reductions):
         return None
@@ -161,7 +162,8 @@ def _joined(nest: Nest, reductions: Sequence[Reduce]) -> NestLoop | None:
 
 
 def _row_loop(nest: Nest, reductions: Sequence[Reduce]) -> NestLoop | None:
-    """The loop whose iterations share loads: an operand that lanes run along does not depend on it."""
+    """The innermost loop whose iterations share loads: an operand along the lanes does not depend on it. None if there
+    is none."""
     for loop in reversed(nest.space[:-1]):
         for reduction in reductions:
             loads = factors(reduction)
@@ -173,8 +175,8 @@ def _row_loop(nest: Nest, reductions: Sequence[Reduce]) -> NestLoop | None:
 
 
 def _thin_blocks(nest: Nest, reductions: int, rows: NestLoop | None, target: Target) -> tuple[int, int]:
-    """(rows, columns) of the register tile where lanes run along reductions. Sums fill most registers, so that each
-    vector that is loaded is used in several products."""
+    """How many rows and columns the register tile has if lanes run along reductions. Sums fill most registers, so that
+    each loaded vector is used in several products."""
     size, many = nest.space[-1].size, target.registers >= 32
     assert isinstance(size, int)
     least, most = (3, 5) if many else (2, 3)

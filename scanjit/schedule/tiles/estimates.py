@@ -1,4 +1,4 @@
-"""Costs of a nest in the forms that are compared: with lanes along one loop or another, and with time in one place or
+"""Costs of a nest in forms that are compared: with lanes along one loop or another, and with time in one place or
 another. All estimates are in slots (see `scanjit.schedule.cost.rates`)."""
 
 import math
@@ -15,27 +15,29 @@ from scanjit.types import Dimension
 from scanjit.walks import bottom_up
 
 ROWS, VECTORS = 4, 4
-"""About how many rows, and how many vectors, of a register tile share a load."""
+"""About how many rows share a load in a register tile, and about how many vectors."""
 TERMS = 256
-"""How many terms a sum has, where that is not known."""
+"""How many terms a sum counts with if their number is not known."""
 CLEARLY = 1.1
-"""Lanes run along another loop than the last only if that takes so many times less."""
+"""Lanes run along another loop than the last one only if that takes this many times less."""
 MANY = 16
-"""So many vectors count as many: the points of a space of unknown size fill more, and more are never in flight."""
+"""Points count as at most this many vectors. A space of unknown size counts as so many; more are never in flight."""
 MOST_TOGETHER = 4
-"""So many vectors may go through time together, with their carries in registers: all that there are in a short row."""
+"""At most this many vectors go through time together, with their carries in registers: all vectors of a short row."""
 MOST_WORK = 160.0
-"""The code of a step is written once for each vector that goes through time; all of it takes no more than this."""
+"""The code of a step is written once for each vector that goes through time. The operations of all together are at most
+this."""
 MOST_BESIDE = 512.0
-"""The same of vectors whose carries are in memory, and of a map."""
+"""The same for vectors whose carries are in memory, and for nests without time."""
 SEEN = 100.0
-"""A processor looks so many operations ahead, and finds vectors that do not wait for each other there."""
+"""A processor looks this many operations ahead for vectors that do not wait for each other."""
 
 # ---- lanes ----------------------------------------------------------------------------------------------------------
 
 
 def lane_cost(nest: Nest, lane: NestLoop, target: Target, filled: float | None = None) -> float:
-    """The cost of an element of the result with lanes along a loop. `filled` is the part of the lanes that is used."""
+    """The cost of one element of the result, with lanes along `lane`. `filled` is the part of the lanes that is
+    used."""
     reductions, lanes = reductions_of(nest), lanes_of(nest, target)
     filled = _filled(lane.size, lanes, vectors_of(nest, target)) if filled is None else filled
     operands = {load for reduction in reductions for load in factors(reduction) or ()}
@@ -59,8 +61,8 @@ def lane_cost(nest: Nest, lane: NestLoop, target: Target, filled: float | None =
 
 
 def lanes_of(nest: Nest, target: Target) -> int:
-    """How many elements a vector of a nest has: as many of its widest type as fit. Indices that one lane computes for
-    all do not count."""
+    """How many elements a vector of a nest has: as many as fit of the widest type in it. An index that one lane
+    computes for all does not count."""
     shared = [*nest.space[:-1], *([nest.time] if nest.time is not None else [])]
     fetched = [value.indices for value in nest.values if isinstance(value, Fetch)]
     indices = [index.value for part in (*fetched, *(store.indices for store in nest.stores)) for index in part]
@@ -73,7 +75,7 @@ def lanes_of(nest: Nest, target: Target) -> int:
 
 
 def vectors_of(nest: Nest, target: Target) -> int:
-    """How many vectors a register tile has, about."""
+    """About how many vectors a register tile has."""
     return shape(len(reductions_of(nest)), nest.space[0], target)[1]
 
 
@@ -84,8 +86,7 @@ def _shared_loads(load: float) -> float:
 
 
 def _term(reduction: Reduce, lane: NestLoop, lanes: int) -> float:
-    """The cost of a vector of products with lanes along a loop. An operand that is packed for it is loaded in one
-    instruction."""
+    """The cost of a vector of products with lanes along a loop. A packed operand is loaded in one instruction."""
     if packable(reduction, lane) is not None:
         return _shared_loads(rates.LOAD)
     strides = [load.access.strides[lane] for load in factors(reduction) or () if lane in load.access.strides]
@@ -93,13 +94,13 @@ def _term(reduction: Reduce, lane: NestLoop, lanes: int) -> float:
 
 
 def _packing(reduction: Reduce, lane: NestLoop) -> float:
-    """The cost of packing an element of the right operand in every call."""
+    """The cost of packing one element of the right operand, if it is packed in every call."""
     found = packable(reduction, lane)
     return 0.0 if found is None or found[1].access.buffer.fixed else rates.LOAD_ELEMENT
 
 
 def _filled(size: Dimension, lanes: int, vectors: int) -> float:
-    """The part of the lanes that is used: of whole tiles, where the size is not known."""
+    """The part of the lanes that is used. If the size is not known: the mean over usual sizes, in whole tiles."""
     sizes, width = ((max(size, 1),), lanes) if isinstance(size, int) else (USUAL, lanes * vectors)
     return sum(n / (-(-n // width) * width) for n in sizes) / len(sizes)
 
@@ -108,8 +109,8 @@ def _filled(size: Dimension, lanes: int, vectors: int) -> float:
 
 
 class StepCosts(NamedTuple):
-    """The cost of a step of one vector. With time `inside` all loops, `vectors` go through time together, with their
-    carries in registers. With time around `strips` of points, the carries are in memory."""
+    """The cost of a step of one vector: with time `inside` all loops, where `vectors` vectors go through time together
+    with their carries in registers; and with time around `strips` of points, where the carries are in memory."""
 
     vectors: int
     inside: float
@@ -117,8 +118,8 @@ class StepCosts(NamedTuple):
 
 
 def step_costs(nest: Nest, lanes: int, vectors: int | None = None) -> StepCosts:
-    """The cost of a step of a nest with time, whose points fill so many vectors. It is the larger of two: the time in
-    which the vector units are busy, and the time in which operations wait for each other, which counts where few
+    """The cost of a step of a nest with time, whose points fill `vectors` vectors. It is the larger of two times: that
+    in which the vector units are busy, and that in which operations wait for each other. The second counts if few
     vectors are computed side by side."""
     vectors = _vectors(nest, lanes) if vectors is None else vectors
     work, chain = _work(nest), _chain(nest)
@@ -131,8 +132,8 @@ def step_costs(nest: Nest, lanes: int, vectors: int | None = None) -> StepCosts:
 
 
 def side_by_side(nest: Nest, lanes: int) -> int:
-    """How many vectors a map, or a step of a strip, computes side by side: several if operations wait for each other
-    longer than they take, but no more than a known row fills."""
+    """How many vectors are computed side by side in a nest without time, or in a step of a strip. They are several if
+    operations wait for each other longer than they take, but no more than a known row fills."""
     size, work, vectors = nest.space[-1].size, _work(nest), MOST_TOGETHER
     longest = _longest(nest, [value for value in nest.values if not value.operands])
     if rates.LATENCY * max(longest.values(), default=0.0) <= max(work, SEEN):
@@ -143,44 +144,45 @@ def side_by_side(nest: Nest, lanes: int) -> int:
 
 
 def fewest_vectors(nest: Nest, lanes: int) -> int:
-    """From how many vectors of points on strips are faster."""
+    """The least number of vectors of points for which strips are faster."""
     costs = ((vectors, step_costs(nest, lanes, vectors)) for vectors in range(1, MANY))
     return next((vectors for vectors, cost in costs if cost.strips < cost.inside), MANY)
 
 
 def _vectors(nest: Nest, lanes: int) -> int:
-    """How many vectors the points fill, as far as that is known, rounded. Points of short rows count as if they shared
-    vectors: their loads reach into the next row, and wait for what is stored there."""
+    """About how many vectors the points fill, as far as it is known. Points of short rows count as if they filled
+    vectors together: their loads reach into the next row, and wait for what is stored there."""
     points = math.prod(loop.size if isinstance(loop.size, int) else MANY * lanes for loop in nest.space)
     return max((points + lanes // 2) // lanes, 1)
 
 
 def _rows(nest: Nest) -> int:
-    """How many accesses go to another row at each step, where what is carried is in registers."""
+    """How many accesses go to another row at each step. Accesses to carries do not count."""
     moving = [access for access, _ in nest.accesses() if nest.time in access.strides]
     return len(moving) - sum(nest.time in access.strides for access in nest.carried)
 
 
 def _together(nest: Nest, lanes: int, work: float) -> int:
-    """How many vectors may go through time with their carries in registers: those of a known short row."""
+    """How many vectors may go through time together with their carries in registers: those of a known short row, else
+    one."""
     size = nest.space[-1].size if nest.space else 1
     few = size // lanes if isinstance(size, int) and size and size % lanes == 0 else 1
     return few if few <= MOST_TOGETHER and few * work <= MOST_WORK else 1
 
 
 def _work(nest: Nest) -> float:
-    """What a step takes, one operation after another."""
+    """How long the operations of a step take, one after another."""
     return sum(map(_cost, nest.values))
 
 
 def _chain(nest: Nest) -> float:
-    """The part of a step that waits between a carry and the next one."""
+    """How long a carry waits in a step for the carry before it."""
     longest = _longest(nest, nest.registers)
     return max((longest.get(update, 0.0) for update in nest.updates), default=0.0)
 
 
 def _longest(nest: Nest, starts: Sequence[Value]) -> dict[Value, float]:
-    """The latency from `starts` to each value that depends on them: the longest chain of operations that wait for each
+    """For each value that depends on one of `starts`, the longest chain of operations between them that wait for each
     other."""
     longest = dict.fromkeys(starts, 0.0)
     for value in nest.values:

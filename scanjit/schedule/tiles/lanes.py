@@ -18,11 +18,11 @@ from scanjit.target import Target
 from scanjit.types import Dimension
 
 PARTS = 256
-"""Parts of a vector are counted in so many."""
+"""The filled part of vectors is counted in this many parts."""
 
 
 class LaneLoop(NamedTuple):
-    """A loop that lanes may run along. They do in calls for which `when` is 1; in others it is 0."""
+    """A loop that lanes may run along. `when` is 1 in calls in which they do, 0 in others."""
 
     lane: NestLoop
     when: Dimension
@@ -37,8 +37,8 @@ def lanes_last(nest: Nest, target: Target) -> Nest:
 
 
 def forms(nest: Nest, target: Target) -> list[LaneLoop]:
-    """The loops that lanes may run along. They are two if the best one depends on a size that is not known now, else
-    none are listed."""
+    """The loops that lanes may run along: two if the best one depends on a size that is not known now. The list is
+    empty if there is nothing to decide in a call."""
     candidates = _candidates(nest)
     if len(candidates) < 2:
         return []
@@ -56,7 +56,8 @@ def forms(nest: Nest, target: Target) -> list[LaneLoop]:
 
 
 def _candidates(nest: Nest) -> list[NestLoop]:
-    """The loops that lanes could run along: the last one; and, of a convolution, those over what can be packed."""
+    """The loops that lanes could run along: the last one; and for a convolution, those along which an operand can be
+    packed."""
     reductions = reductions_of(nest)
     if nest.sequential or nest.time is not None or not nest.space or not reductions:
         return list(nest.space[-1:])
@@ -64,7 +65,7 @@ def _candidates(nest: Nest) -> list[NestLoop]:
     if any(factors(r) is None or is_packed(r, last) for r in reductions):
         return [last]
     others = [loop for loop in nest.space[:-1] if all(packable(r, loop) for r in reductions)]
-    if all(packable(r, last) for r in reductions):  # not to pack in every call what else is packed once
+    if all(packable(r, last) for r in reductions):  # another loop only to pack once what is else packed in every call
         fixed = _all_fixed(reductions, last)
         others = [loop for loop in others if not fixed and _all_fixed(reductions, loop)]
     return [last, *others]
@@ -75,5 +76,5 @@ def _best(nest: Nest, loops: list[NestLoop], target: Target) -> NestLoop | None:
 
 
 def _all_fixed(reductions: list[Reduce], lane: NestLoop) -> bool:
-    """Whether all right operands are the same in all calls."""
+    """Whether all right operands for lanes along a loop are the same in all calls."""
     return all(found[1].access.buffer.fixed for r in reductions if (found := packable(r, lane)) is not None)

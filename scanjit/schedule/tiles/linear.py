@@ -22,12 +22,14 @@ from scanjit.signatures import DType
 from scanjit.walks import fold
 
 APART = 3
-"""Where steps read what earlier ones have stored, several are done at a time only if that was as many vectors of steps
-before. (It must be one; but a vector that is read in part from each of two that were just stored waits for both.)"""
+"""If steps read what earlier steps stored, a vector of steps is computed at a time only if that was stored at least
+this many vectors of steps before. (One would be enough for right results. But a vector that is read in part from each
+of two vectors that were just stored waits for both.)"""
 
 
 def lanewise(nest: Nest, lanes: int) -> Lanewise | None:
-    """The steps of a nest that are done as many at a time as a vector has lanes; None if all are done one by one."""
+    """The steps of a nest that are computed as many at a time as a vector has lanes. None if all are computed one by
+    one."""
     found = linear(nest) if lanes > 1 else None
     if found is None or nest.time is None:
         return None
@@ -39,7 +41,8 @@ def lanewise(nest: Nest, lanes: int) -> Lanewise | None:
 
 def linear(nest: Nest) -> list[Linear] | None:
     """The carries of a nest, in an order in which each depends only on itself and those before it. None if there is no
-    such order, or if one of them is not linear. A nest without carries, which reads what it has stored, has none."""
+    such order, or if one of them is not linear. The list is empty for a nest without carries that reads what it has
+    stored."""
     if nest.time is None or nest.space or (not nest.registers and nest.reach is None):
         return None
     if not all(_counts(register.dtype) for register in nest.registers):
@@ -63,7 +66,7 @@ def linear(nest: Nest) -> list[Linear] | None:
 
 
 def _counts(dtype: DType) -> bool:
-    """Whether lanes can hold registers of a dtype: floats, and integers that are as large."""
+    """Whether lanes can hold registers of a dtype: floats, and integers of at least 32 bits."""
     kind = kind_of(dtype)
     return kind.floating or (kind.integral and dtype.itemsize >= 4)
 
@@ -73,7 +76,7 @@ def _registers(value: Value) -> set[Register]:
 
 
 ONE = object()
-"""The factor 1, until something has to be computed with it. A factor or a term of None is 0."""
+"""The factor 1, as long as nothing is computed with it. A factor or a term of None is 0."""
 
 
 class _Form(NamedTuple):
@@ -105,7 +108,7 @@ class _NotLinear(Exception):
 
 
 class _Reader:
-    """Finds the form of an expression of a carry."""
+    """Finds the form of expressions of a carry."""
 
     def __init__(self, register: Register, update: Value) -> None:
         self.register, self.floating = register, kind_of(register.dtype).floating
@@ -117,7 +120,7 @@ class _Reader:
                 self.varying.add(value)
 
     def form(self, value: Value) -> _Form:
-        """The form of a value."""
+        """The form of a value. Raises _NotLinear if it has none."""
         return fold(value, self._inner, self._form, self.known)
 
     def _inner(self, value: Value) -> Sequence[Value]:
@@ -158,7 +161,8 @@ class _Reader:
     # ---- bounds ------------------------------------------------------------------------------------------------------
 
     def _bound(self, op: Op, moving: _Form, still: _Form) -> _Form:
-        """At most, or at least, what does not depend on the carry. (Numbers that are bounded may not wrap around.)"""
+        """The minimum or maximum of a form and a value that does not depend on the carry. Integers must not have been
+        computed with: they may wrap around."""
         positive = isinstance(moving.factor, Literal) and moving.factor.number > 0
         exact = self.floating or (moving.factor is ONE and moving.term is None)
         if still.factor is not None or not exact or not (moving.factor is ONE or positive):
@@ -169,7 +173,7 @@ class _Reader:
         return moving._replace(low=low, high=high or still.term)
 
     def _shifted(self, op: Op, *args: _Form) -> _Form:
-        """A bounded form, plus or minus what does not depend on the carry."""
+        """A bounded form, plus or minus a value that does not depend on the carry."""
         if op not in (ADD, SUB) or not self.floating:
             raise _NotLinear
         moving, still = args if op is SUB or args[1].factor is None else reversed(args)

@@ -1,4 +1,4 @@
-"""Loops of a nest, merged: those over the rows and columns of `x * 2` become one, as no gap lies between rows."""
+"""Merged loops: those over the rows and columns of `x * 2` become one loop, as there is no gap between rows."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Strides = dict[NestLoop, Dimension]
 
 
 def merge_loops(nest: Nest) -> Nest:
-    """The nest in which one loop stands for two neighbours wherever all accesses go through these in equal steps. Loops
-    of one iteration are dropped."""
+    """The nest in which one loop stands for two neighbours, wherever all accesses go through these in equal steps.
+    Loops of one iteration are dropped."""
     groups, strides = _groups(nest), _strides(nest)
     names: dict[NestLoop, NestLoop | None] = {
         loop: None for loops in (*groups, *strides) for loop in loops if loop.size == 1
     }
     fastest: dict[NestLoop, NestLoop] = {}
-    """Of what a new loop stands for, the loop whose stride it has."""
+    """Maps a new loop to that of the loops in it whose stride it has."""
     groups = [tuple(loop for loop in group if loop not in names) for group in groups]
     while pairs := _pairs(groups, strides):
         outer, inner = pairs[0]
@@ -33,20 +33,20 @@ def merge_loops(nest: Nest) -> Nest:
 
 
 def _groups(nest: Nest) -> list[tuple[NestLoop, ...]]:
-    """The loops of the space, and those of each reduction."""
+    """The loops of the space, and the loops of each reduction."""
     return [nest.space, *dict.fromkeys(value.loops for value in reductions_in(nest.values))]
 
 
 def _strides(nest: Nest) -> list[Strides]:
-    """The strides of all accesses and positions; equal ones once."""
+    """The strides of all accesses and positions, equal ones once."""
     maps = [access.strides for access, _ in nest.accesses()]
     maps += [value.strides for value in nest.values if isinstance(value, Position)]
     return [dict(items) for items in dict.fromkeys(tuple(strides.items()) for strides in maps)]
 
 
 def _pairs(groups: Sequence[tuple[NestLoop, ...]], strides: Sequence[Strides]) -> list[tuple[NestLoop, NestLoop]]:
-    """Pairs of loops of which the second is directly inside the first, wherever either occurs, and through which all
-    accesses go in equal steps."""
+    """Pairs of loops that can be merged: wherever one of them occurs, the second is directly inside the first, and all
+    accesses go through both in equal steps."""
     pairs = dict.fromkeys(pair for group in groups for pair in itertools.pairwise(group))
     firsts, seconds = [a for a, _ in pairs], [b for _, b in pairs]
     alone = [(a, b) for a, b in pairs if firsts.count(a) == 1 and seconds.count(b) == 1]
@@ -54,7 +54,7 @@ def _pairs(groups: Sequence[tuple[NestLoop, ...]], strides: Sequence[Strides]) -
 
 
 def _merged(strides: Strides, outer: NestLoop, inner: NestLoop, one: NestLoop) -> Strides:
-    """The strides where one loop stands for two: it has the stride of the inner one."""
+    """Strides in which `one` stands for two loops: it has the stride of the inner one."""
     return {one if loop is inner else loop: stride for loop, stride in strides.items() if loop is not outer}
 
 
@@ -64,8 +64,8 @@ def _renamed(
     fastest: Collection[NestLoop],
     space: Sequence[NestLoop],
 ) -> Nest:
-    """The nest with other loops: `names` maps a loop to a new one, or to None to drop it. A new loop has the stride of
-    that of the `fastest` loops which it stands for."""
+    """The nest with other loops. `names` maps a loop to a new one, or to None to drop it. A new loop has the stride of
+    the one loop in it that is among `fastest`."""
 
     def access(old: Access) -> Access:
         if names.keys().isdisjoint(old.strides):

@@ -11,22 +11,22 @@ from scanjit.types import Atom, Dimension
 
 
 def with_packs(program: Program) -> Program:
-    """The program with its packs: right operands of products, copied into panels. A pack that is the same in all turns
-    of a loop stands before it; nests that need the same pack share it."""
+    """The program with its packs, which copy right operands of products into panels. A pack that is the same in all
+    turns of a loop stands before the loop. Nests that need the same pack share it."""
     writer = _Writer()
     return program.with_suite(writer.suite(program.suite, None), writer.notes)
 
 
 @dataclass(eq=False)
 class _Open:
-    """Statements while packs are put among them.
+    """A suite, while packs are put among its statements.
 
     Parameters
     ----------
-    around : the statement that they are the suite of; None of a program.
-    written : the buffers that this writes.
-    step : whether that is a step of a loop, or a branch; else it is a block.
-    statements : what was written so far.
+    around : the statement that it is the suite of; None for that of the program.
+    written : the buffers that `around` writes.
+    step : whether it is a step of a loop, or a branch; otherwise it is the suite of the program or of a block.
+    statements : the statements written so far.
     """
 
     around: Statement | None
@@ -35,8 +35,8 @@ class _Open:
     statements: list[Statement] = field(default_factory=list)
 
     def can_leave(self, pack: Pack) -> bool:
-        """Whether a pack may stand before the statement around, as it is the same in all of its turns. What is packed
-        in each call stays with a block that may not run at all, and runs once at most."""
+        """Whether a pack may stand before the statement around, because it is the same in all turns. If that is a block
+        which runs at most once, packs that must be made in each call stay inside: the block may not run at all."""
         if self.around is None or any(source.buffer in self.written for source in pack.sources):
             return False
         if isinstance(self.around, Blocks) and types.not_negative(1 - self.around.total) and not pack.target.fixed:
@@ -48,14 +48,14 @@ class _Open:
 
 
 class _Writer:
-    """Puts packs among statements. `open` are the suites that are being written, the outermost first."""
+    """Puts packs among statements. `open` has the suites that are being written, the outermost first."""
 
     def __init__(self) -> None:
         self.open: list[_Open] = []
         self.notes: list[str] = []
 
     def suite(self, statements: Sequence[Statement], around: Statement | None) -> list[Statement]:
-        """The statements of a suite with their packs, but for those that leave it."""
+        """The statements of a suite with their packs, without those packs that stand further outside."""
         written = set() if around is None else {buffer for buffer, _, writes in around.all_refs() if writes}
         self.open.append(_Open(around, written, around is not None and not isinstance(around, Blocks)))
         for statement in statements:
@@ -68,8 +68,8 @@ class _Writer:
         return self.open.pop().statements
 
     def place(self, nest: Nest, pack: Pack, right: Load) -> Pack | None:
-        """Put a pack where it is made once for as many turns as possible; returns it, or one that holds the same. None
-        if it does not pay."""
+        """Put a pack where it is made once for as many turns as possible. Returns the pack, or an earlier one that
+        holds the same; None if it does not pay."""
         level = len(self.open) - 1
         while self.open[level].can_leave(pack):
             level -= 1
@@ -90,14 +90,14 @@ class _Writer:
 
 
 def _written_since(pack: Pack, suite: Sequence[Statement]) -> bool:
-    """Whether a statement of a suite behind a pack writes what was packed."""
+    """Whether a statement behind a pack writes one of its sources."""
     sources = {source.buffer for source in pack.sources}
     behind = suite[next(i for i, statement in enumerate(suite) if statement is pack) + 1 :]
     return any(writes and buffer in sources for statement in behind for buffer, _, writes in statement.all_refs())
 
 
 def _with_room(pack: Pack, around: Sequence[Statement | None]) -> Pack:
-    """A pack whose panels have room for the longest block."""
+    """The pack with panels that have room for the longest block."""
     most: dict[Atom, Dimension] = {}
     for blocks in around:
         if isinstance(blocks, Blocks):
@@ -108,9 +108,9 @@ def _with_room(pack: Pack, around: Sequence[Statement | None]) -> Pack:
 
 
 def pack_operands(nest: Nest, place: Callable[[Pack, Load], Pack | None]) -> Nest:
-    """The nest that reads its right operands in panels. Operands of products with the same left operand lie in one
-    panel, a vector of each in turn. `place` puts a pack into the program (`right` is one of its operands), and returns
-    the one to read; None for a product that is to read its operand where it is."""
+    """The nest that reads its right operands in panels. Right operands of products with the same left operand lie in
+    one panel, with a vector of each in turn. `place` puts a pack into the program (its `right` is one of the operands),
+    and returns the pack to read; None for a product that is to read its operand where it is."""
     if nest.tile is None or nest.tile.horizontal or not nest.space:
         return nest
     groups: dict[object, list[tuple[Load, Depth]]] = {}
@@ -144,7 +144,7 @@ def _pack(nest: Nest, tile: Tile, members: Sequence[tuple[Load, Depth]]) -> tupl
 
 
 def _equal(a: Pack, b: Pack) -> bool:
-    """Whether two packs hold the same."""
+    """Whether two packs have equal contents."""
     return (a.width, len(a.sources)) == (b.width, len(b.sources)) and all(
         x.buffer is y.buffer and x.offset == y.offset and x.shape == y.shape and x.strides == y.strides
         for x, y in zip(a.sources, b.sources, strict=True)
@@ -152,8 +152,8 @@ def _equal(a: Pack, b: Pack) -> bool:
 
 
 def pays(nest: Nest, right: Load, once: bool) -> bool:
-    """Whether packing pays for an operand that is packed in every step or call: enough rows read it. For one row, it
-    pays only if it is done once for many calls."""
+    """Whether it pays to pack an operand in every step or call: enough rows read it. For one row, it pays only if the
+    operand is packed once for many calls."""
     if nest.tile is None or nest.tile.rows is None:
         return right.access.buffer.fixed
     size, lane = nest.tile.rows.size, nest.space[-1]

@@ -12,12 +12,13 @@ from scanjit.types import Dimension
 
 
 def reductions_of(nest: Nest) -> list[Reduce]:
-    """The reductions of a nest; one that is inside another comes before it."""
+    """The reductions of a nest. A reduction inside another one comes before it."""
     return reductions_in(nest.values)
 
 
 def factors(reduction: Reduce) -> tuple[Load, ...] | None:
-    """What a sum of products loads: two operands, of which one may lie in two places. None for another reduction."""
+    """The loads that a sum of products multiplies. Two operands; or three, if the first one is read as two
+    (`MUL_APART`). None for any other reduction."""
     term = reduction.term
     if reduction.op is SUM and isinstance(term, Apply) and term.op in (MUL, MUL_PAIRS, MUL_APART, MUL_QUADS):
         loads = tuple(arg for arg in term.args if isinstance(arg, Load))
@@ -26,16 +27,16 @@ def factors(reduction: Reduce) -> tuple[Load, ...] | None:
 
 
 def near_steps(reduction: Reduce) -> tuple[int, ...]:
-    """The steps between what a reduction loads with which lanes along it are filled at once. The numbers of a pair that
-    is taken apart are every second of their array: together, they are the array."""
+    """The steps between loads with which lanes along a reduction are filled at once. For pairs that are taken apart, a
+    step of 2 is among them: the two numbers of each pair together are consecutive."""
     term = reduction.term
     return (0, 1, 2) if isinstance(term, Apply) and term.op is MUL_APART else (0, 1)
 
 
 @dataclass(frozen=True)
 class Depth:
-    """The order in which panels hold the terms of a sum: `loops`, the outermost first, each forward or `against`. In
-    the operand that is packed, the terms lie along axes of these `sizes`, `steps` apart."""
+    """The order in which panels hold the terms of a sum: `loops`, the outermost first, each of them backwards if
+    `against`. In the operand that is packed, the terms lie along axes of these `sizes`, `steps` apart."""
 
     loops: tuple[NestLoop, ...]
     against: tuple[bool, ...]
@@ -48,7 +49,7 @@ class Depth:
         return types.product(loop.size for loop in self.loops)
 
     def strides(self, step: Dimension) -> dict[NestLoop, Dimension]:
-        """The stride of each loop, where neighbours in this order lie `step` apart."""
+        """The stride of each loop in panels, where neighbours in this order lie `step` apart."""
         found: dict[NestLoop, Dimension] = {}
         for loop, against in reversed(list(zip(self.loops, self.against, strict=True))):
             found[loop] = -1 * step if against else step
@@ -65,7 +66,8 @@ class Depth:
 
 
 def depth_of(access: Access, loops: Sequence[NestLoop]) -> Depth:
-    """The order of the terms. If they follow each other in memory in equal steps, that is their order, and one axis."""
+    """The order of the terms of an access. If they lie in memory in equal steps, that is their order, along one
+    axis."""
     steps = {loop: access.strides.get(loop, 0) for loop in loops}
     sizes = tuple(loop.size for loop in loops)
     plain = Depth(tuple(loops), (False,) * len(loops), sizes, tuple(steps.values()))
@@ -85,8 +87,8 @@ def is_packed(reduction: Reduce, lane: NestLoop) -> bool:
 
 
 def packable(reduction: Reduce, lane: NestLoop) -> tuple[Load, Load, Depth] | None:
-    """(left, right, depth) of a product of matrices, or None. Lanes run along the right operand, which depends on no
-    other loop of the space, so that it can be packed."""
+    """The left load, the right load and the depth of a product of matrices whose right operand can be packed, else
+    None. Lanes run along the right operand, which depends on no other loop of the space."""
     found = factors(reduction)
     if found is None:
         return None

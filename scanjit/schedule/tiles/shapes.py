@@ -9,21 +9,23 @@ from scanjit.target import Shape, Target
 from scanjit.types import Dimension
 
 MOST = {32: 24, 16: 12}
-"""How many registers of so many may hold sums; operands need the others."""
+"""How many of all registers may hold sums. Operands need the others."""
 USUAL = (4, 8, 16, 32, 64)
-"""Numbers of rows that stand for all, where theirs is not known."""
+"""Numbers of rows that stand for all, if the number is not known."""
 USUAL_COLUMNS = (8, 16, 32, 64, 128)
-"""The same for columns."""
+"""Numbers of columns that stand for all, if the number is not known."""
 IN_FLIGHT = 6
-"""So many multiply-adds that do not wait for each other keep a core busy, about."""
+"""About this many multiply-adds that do not wait for each other keep a core busy."""
 
 
 def shape(
     products: int, rows: NestLoop | None, target: Target, columns: NestLoop | None = None, lanes: int = 1
 ) -> Shape:
-    """The (rows, vectors) of a register tile for so many products over some rows: the fastest one. A tile of 4 rows is
-    slower than one of 5 where there are 5 rows, as its second tile is almost empty. Where the number of columns is not
-    known, a tile of 8 rows and 2 vectors is faster than one of 4 and 4, as rows may be short."""
+    """The rows and vectors of the fastest register tile for `products` products over some rows.
+
+    A tile of 4 rows is slower than one of 5 if there are 5 rows, as its second tile is almost empty. If the number of
+    columns is not known, a tile of 8 rows and 2 vectors is faster than one of 4 and 4, as rows may be short.
+    """
     if rows is None:
         return 1, max(1, 4 // products)
     speeds = target.tiles.get(products, {(1, 1): 1.0})
@@ -31,7 +33,7 @@ def shape(
     widths = (max(columns.size, 1),) if columns is not None and isinstance(columns.size, int) else USUAL_COLUMNS
 
     def slots(shape: Shape) -> float:
-        """The mean cost of a useful multiply-add for these sizes."""
+        """The mean cost of a multiply-add of this tile, for these sizes."""
         block, vectors = shape
         alone = speeds.get((block, 1), speeds[shape] * min(1.0, block * products / IN_FLIGHT))
         across = 1 / speeds[shape]
@@ -45,14 +47,14 @@ def shape(
 
 
 def sums_side_by_side(sums: int, target: Target) -> int:
-    """How many vectors of columns are summed at a time, with so many sums of each column: rows of a wide array lie in
-    different pages of memory, and a piece of one vector of each row would take as long to find as one of four."""
+    """How many vectors of columns are summed at a time, with `sums` sums of each column. Rows of a wide array lie in
+    different pages of memory, where it takes as long to find one vector of a row as four."""
     most = max(MOST[target.registers] // sums, 1)
     return min(4, 1 << most.bit_length() - 1)
 
 
 def uneven(size: Dimension, lanes: int, vectors: int) -> bool:
-    """Whether tiles of so many vectors are partly empty, or cannot be shared by two threads evenly: each thread would
+    """Whether tiles of `vectors` vectors are partly empty, or cannot be shared evenly by two threads: each thread would
     compute 5 % more vectors than with tiles of one vector."""
     if not isinstance(size, int):
         return False
@@ -61,8 +63,8 @@ def uneven(size: Dimension, lanes: int, vectors: int) -> bool:
 
 
 def _across(size: int, lanes: int, vectors: int, known: bool, whole: float, alone: float) -> float:
-    """The cost of a full vector of a row of so many columns, if a vector takes `whole` in a tile and `alone` by itself.
-    Where the number is `known`, vectors that are left after whole tiles may be computed one at a time."""
+    """The cost of a full vector of a row of `size` columns, if a vector takes `whole` in a tile and `alone` by itself.
+    If the size is `known`, vectors that are left after whole tiles may be computed one at a time."""
     count = -(-size // lanes)
     if known and vectors > 1 and uneven(size, lanes, vectors):
         taken = count // vectors * vectors * whole + count % vectors * alone

@@ -1,11 +1,11 @@
-"""Where the steps of an elementwise scan go: inside all other loops, with the carries in registers; or around strips of
-points, with the carries in memory.
+"""Where the loop over the steps of an elementwise scan stands: inside all other loops, with the carries in registers;
+or around strips of points, with the carries in memory.
 
-With time inside, one vector of points goes through all steps. Each step waits for the step before it, and its row lies
-far from the last one. With time around a strip, many vectors go through a step side by side: none waits for another,
-and rows are read in long pieces, but each vector loads its carries and stores them again. An estimate of the time of a
-step decides. For few points it depends on their number: if that is not known, there is code for both, and each call
-takes one of them.
+With time inside, one vector of points goes through all steps. Each step waits for the step before it, and reads a row
+that is far from the last one. With time around a strip, many vectors go through a step side by side. None waits for
+another, and rows are read in long pieces, but each vector loads and stores its carries in every step. An estimate of
+the time of a step decides. For few points it depends on their number: if that is not known, code for both is made, and
+each call takes one of them.
 """
 
 from scanjit import types
@@ -15,7 +15,7 @@ from scanjit.types import Dimension
 
 
 def with_time(nest: Nest, lanes: int, near_bytes: int) -> Tile:
-    """The tile of a nest that holds all steps of a scan. A step of a strip reads and writes `near_bytes`."""
+    """The tile of a nest that holds all steps of a scan. A step of a strip reads and writes about `near_bytes`."""
     costs = step_costs(nest, lanes)
     if costs.strips < costs.inside:
         vectors = side_by_side(nest, lanes)
@@ -25,7 +25,7 @@ def with_time(nest: Nest, lanes: int, near_bytes: int) -> Tile:
 
 
 def described(nest: Nest, tile: Tile) -> str:
-    """Where time is, and why, for `explain`."""
+    """Where the time loop stands, and why, for `explain`."""
     found = step_costs(nest, tile.lanes)
     if not nest.space:
         return "inside"
@@ -37,15 +37,15 @@ def described(nest: Nest, tile: Tile) -> str:
 
 
 def _many(nest: Nest, lanes: int) -> Dimension:
-    """1 in calls whose points fill enough vectors for strips, rounded; 0 in others."""
+    """1 in calls whose points fill enough vectors for strips (rounded), 0 in others."""
     least, sizes = fewest_vectors(nest, lanes) * lanes - lanes // 2, [loop.size for loop in nest.space]
     known = types.product(size for size in sizes if isinstance(size, int))
     return 1 if types.not_negative(known - least) else types.minimum(types.product(sizes) // least, 1)
 
 
 def _lengths(nest: Nest, width: int, near_bytes: int) -> tuple[Dimension, ...]:
-    """How many iterations of each loop of the space a strip has: as many points as stay near, in pieces of this width;
-    of whole rows if these are short."""
+    """How many iterations of each loop of the space a strip has: as many points as stay in `near_bytes`, in multiples
+    of `width`; whole rows if these are short."""
     lane = nest.space[-1]
     places = {(access.buffer, access.offset) for access, _ in nest.accesses() if access.strides.get(lane, 0) != 0}
     nbytes = sum(buffer.dtype.itemsize for buffer, _ in places)

@@ -1,9 +1,10 @@
-"""Some steps of a scan at a time.
+"""Scans that run a stretch of steps at a time.
 
 A *stretch* is some consecutive steps of a scan. A scan of 6 steps in stretches of 2 runs steps 0-1, then 2-3, then 4-5.
-What is read and written for the scan alone then needs memory for one stretch. Take a layer over 6 steps:
+Memory for one stretch is then enough for tensors that only this scan and its neighbours need. Take a layer over 6
+steps:
 
-    p[t] = x[t] @ w                    a rowwise nest: row t of what it writes is made of row t of what it reads
+    p[t] = x[t] @ w                    a rowwise nest: row t of its result is made of row t of its operands
     h[t+1] = tanh(p[t] + h[t] @ u)     the scan
     y[t] = exp(h[t+1])                 a rowwise nest
     dw = sum over t of x[t] * y[t]     a sum over time
@@ -16,16 +17,17 @@ Without stretches p, h and y have 6 rows each. In stretches of 2, the program is
         y[0:2] = exp(h[1:3])
         dw += x[first:first+2] * y[0:2]
 
-and p and y have 2 rows: they are *short* buffers. They stay in the cache, too. (h stays as long as it is if anything
-else reads it.) A scan with all that goes along is a *chain*.
+and p and y have 2 rows: they are *short* buffers. They also stay in the cache. (h keeps all rows if anything else reads
+it.) A scan with all statements that go along with it is a *chain*.
 
-- `bands` is a pass of its own, the first one: it cuts the points of scans where `loops` cuts their steps.
-- `loops` is the pass: it cuts the loops of a program into stretches, inner loops first.
+- `bands` is a pass of its own, the first one: it cuts the points of scans, as `loops` cuts their steps.
+- `loops` is the main pass: it cuts the loops of a program into stretches, inner loops first.
 - `flow`: which statement of a suite reads and writes which buffers.
 - `rows`: whether statements go through a buffer row by row.
 - `stretch`: a nest or a scan, cut to some of its steps. `window`: the last steps of a scan.
-- `chains` finds chains; `blocks` chooses the length of their stretches and writes them; `parts` is what both this and
-  `checkpoint` write with.
-- `sums`: sums over time, taken apart. `deep` is a pass of its own: it cuts other long sums likewise.
+- `chains` finds chains. `blocks` chooses the length of their stretches and writes them as statements; `parts` has what
+  it shares with `checkpoint`.
+- `sums` finds sums over time that can be made stretch by stretch; `summed` takes them apart. `deep` is a pass of its
+  own: it cuts other long sums in the same way.
 - `checkpoint`: scans whose steps are recomputed for the gradient, stretch by stretch.
 """

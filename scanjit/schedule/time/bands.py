@@ -55,19 +55,19 @@ from scanjit.target import Target
 from scanjit.types import Dimension
 
 LEAST_POINTS = 64
-"""A band has at least so many points of the loop that lanes run along: vectors for several threads."""
+"""A band has at least this many points of the loop that lanes run along: vectors for several threads."""
 LEAST_ROWS = 8
-"""A band has at least so many iterations of any other loop."""
+"""A band has at least this many iterations of any other loop."""
 LEAST_PIECE = 512
-"""The same, if scans go through rows of an argument, of which a band is a piece: processors foresee what comes next
-only in long pieces."""
+"""A band has at least this many points if scans go through rows of an argument, of which a band is a piece: processors
+foresee which memory comes next only in long pieces."""
 MOST_CACHES = 5
-"""Such pieces are all points at once, if what the shortest of them needs is more than so many times what stays near."""
+"""Such scans run in bands only if a band of `LEAST_PIECE` points needs at most this many times `near_bytes`."""
 
 
 def in_bands(program: Program) -> Program:
-    """The program in bands: a scan and the nests that read what it stores go through all steps for one band of points,
-    then for the next."""
+    """The program in bands: a scan, and the nests that read what it stores, go through all steps for one band of
+    points, then for the next."""
     suite, notes, tried = list(program.suite), list[str](), set[Dimension]()
     while (group := _next_group(suite, tried)) is not None:
         band, suite = group.band(program.target), list(group.flow.statements)
@@ -88,7 +88,7 @@ class _Group:
     flow : the suite.
     size : how many points there are.
     members : the nests, in order; each maps to its loop over the points.
-    steps : how far apart two points lie in each buffer that the members write.
+    steps : the distance between two points, for each buffer that the members write.
     """
 
     flow: Flow
@@ -98,7 +98,7 @@ class _Group:
 
     @property
     def short(self) -> dict[Buffer, int]:
-        """The buffers that nobody else uses, each with its axis over the points."""
+        """The buffers that only members use, each with its axis over the points."""
         found: dict[Buffer, int] = {}
         for buffer, step in self.steps.items():
             axes = zip(buffer.shape, row_major(buffer.shape), strict=True)
@@ -113,8 +113,9 @@ class _Group:
 
     @property
     def pays(self) -> bool:
-        """Whether a scan and another member share what has a number for each step and point, for them alone. Of a
-        single scan this must hold for all that it stores: else a stretch of time is cut, which needs less memory."""
+        """Whether a scan and another member share a short buffer with a number for each step and point. If there is
+        only one scan, all such buffers that it stores must be short: else it is cut into stretches of time, which needs
+        less memory."""
         flow, short = self.flow, self.short.keys()
         scans = [nest for nest in self.members if nest.time is not None]
         stacks = {a.buffer for scan in scans for a, _ in scan.accesses() if scan.time in a.strides}
@@ -124,8 +125,8 @@ class _Group:
         return any(not used[scan].isdisjoint(used[nest]) for scan in scans for nest in used if nest is not scan)
 
     def band(self, target: Target) -> Dimension | None:
-        """How many points are computed at a time: as many as read and write `near_bytes` of what nobody else uses. None
-        if these are certainly all points."""
+        """How many points are computed at a time: as many as read and write `near_bytes` of short buffers. None if
+        these are certainly all points."""
         point = sum((buffer.nbytes // self.size for buffer in self.short), start=0)
         scans = [(nest, loop) for nest, loop in self.members.items() if nest.time is not None]
         least, near = LEAST_ROWS, target.near_bytes // types.maximum(point, 1)
@@ -138,12 +139,13 @@ class _Group:
         return None if types.not_negative(band - self.size) else types.minimum(band, self.size)
 
     def _goes_through_rows(self, scan: Nest, points: NestLoop) -> bool:
-        """Whether a scan goes through rows that others need too, such as those of an argument: a piece of each."""
+        """Whether a scan goes through the rows of a buffer that is not short, such as an argument. A band is then a
+        piece of each row."""
         outside = [access for access, _ in scan.accesses() if access.buffer not in self.short]
         return any(access.strides.get(points) == 1 and scan.time in access.strides for access in outside)
 
     def cut(self, band: Dimension, target: Target) -> list[Statement]:
-        """The statements of the suite: what members need, the members in bands, and the rest."""
+        """The statements of the suite: those that members need, the members in bands, and the rest."""
         before, after = list[Statement](), list[Statement]()
         for statement in self.flow.statements:
             if statement not in self.members:
@@ -154,7 +156,8 @@ class _Group:
         return [*before, *single, self._bands(band, self.size if few is None else self.size - few), *after]
 
     def _few(self, target: Target) -> Dimension | None:
-        """All points in calls where these fill no vector, else 0. None if no vector can be filled with steps."""
+        """The number of points in calls with so few points that they fill no vector, else 0. None if vectors cannot be
+        filled with steps instead."""
         scans = [nest for nest in self.members if nest.time is not None]
         lanes = max(lanes_of(scan, target) for scan in scans)
         alone = self._band(1, types.counter("first"), 1)
@@ -163,7 +166,7 @@ class _Group:
         return self.size * fewer if linear_alone and not isinstance(fewer, int) else None
 
     def _bands(self, band: Dimension, total: Dimension) -> Blocks:
-        """The members in bands of so many points, until `total` of them are computed."""
+        """The members in bands of `band` points, for `total` points in all."""
         first, count = types.counter("first"), types.counter("points")
         made = self._band(band, first, 1 if band == 1 else count)
         inside = tuple(made.nest(nest, loop) for nest, loop in self.members.items())
@@ -179,8 +182,8 @@ class _Group:
 
 @dataclass(frozen=True)
 class _Band:
-    """The `count` points from `first` on of `size` points that lie `steps` apart. Buffers in `short` are replaced by
-    others, which hold `band` points."""
+    """The `count` points from `first` on, of `size` points that lie `steps` apart in each buffer. Buffers in `short`
+    are replaced by others, which hold `band` points."""
 
     size: Dimension
     steps: Mapping[Buffer, Dimension]
@@ -190,7 +193,7 @@ class _Band:
     count: Dimension
 
     def nest(self, nest: Nest, points: NestLoop) -> Nest:
-        """A nest for these points."""
+        """The nest for these points."""
         new = NestLoop(self.count)
         alone = self.count == 1
 
@@ -219,7 +222,7 @@ class _Band:
         return self._length(buffer, offset) if buffer in self.short else offset + self.first * step
 
     def _length(self, buffer: Buffer, old: Dimension) -> Dimension:
-        """How far apart two elements lie: in a buffer that is replaced, rows are shorter."""
+        """The same distance in a buffer, of which a replaced one has shorter rows."""
         if buffer not in self.short:
             return old
         row = self.size * self.steps[buffer]
@@ -246,8 +249,8 @@ def _flow(suite: Sequence[Statement]) -> Flow:
 
 
 def _apart(flow: Flow, statement: Statement, size: Dimension) -> list[Statement]:
-    """A nest that sums over all points what several scans need or make, as several: some that sum over the steps of
-    each point, and one that sums the results of these over all points."""
+    """A nest, split if it sums over all points something that several scans need or make: first nests that sum over the
+    steps of each point, then one that sums their results over all points."""
     scans = [scan for scan in scans_of(flow.below[statement]) if not flow.is_alone(scan)]
     sizes = {size, *(plan_of(scan).length for scan in scans)}
     if statement not in flow.nests or not scans or any(loop.size in sizes for loop in flow.nests[statement].space):
@@ -270,7 +273,7 @@ def _apart(flow: Flow, statement: Statement, size: Dimension) -> list[Statement]
 
 
 def _sizes(suite: Sequence[Statement]) -> Iterator[Dimension]:
-    """The sizes of the loops that scans go through besides time."""
+    """The sizes of the loops of scans other than time."""
     for scan in scans_of(suite):
         if isinstance(scan, Nest):
             yield from (loop.size for loop in scan.space if not isinstance(loop.size, int) or loop.size > LEAST_ROWS)
@@ -297,8 +300,8 @@ def _fits(nest: Nest) -> bool:
 
 def _never_meeting(nests: Sequence[Nest], size: Dimension) -> tuple[dict[Nest, NestLoop], dict[Buffer, Dimension]]:
     """The nests whose points never meet, each with its loop over the points, and the distance of points in the buffers
-    that they write. Nests whose points meet in a buffer that they write are left out first; others may still read such
-    a buffer."""
+    that they write. Nests whose points meet in a buffer that they write themselves are left out first, so that others
+    may still read this buffer."""
     nests = [nest for nest in nests if own_loop(nest, size, _written([nest]), {}) is not None]
     while True:
         written = _written(nests)
@@ -318,13 +321,14 @@ def _written(nests: Sequence[Nest]) -> set[Buffer]:
 
 
 def _shares(nest: Nest, points: NestLoop) -> bool:
-    """Whether a nest has a product that is better computed for many points: they share one of its operands."""
+    """Whether a nest has a product in which points share an operand: that is better computed for many points."""
     products = (factors(value) for value in reductions_in(nest.values))
     return any(points not in load.access.strides for loads in products for load in loads or ())
 
 
 def _connected(group: _Group) -> _Group:
-    """The nests of a group that share a buffer with its scans, directly or through other nests of the group."""
+    """The group with only those nests that share a buffer with its scans, directly or through other nests of the
+    group."""
     flow, used = group.flow, set[Buffer]()
     members: AbstractSet[Nest] = set()
     for scan in scans_of(group.members):

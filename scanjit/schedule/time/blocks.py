@@ -14,18 +14,20 @@ from scanjit.target import Target
 from scanjit.types import Dimension
 
 LEAST_TURNS = 4
-"""A stretch has so many times as many steps as the lag of a ring, whose last values are copied at its start and end."""
+"""A stretch has at least this many times as many steps as the lag of a ring, whose last values are copied at the start
+and the end of a stretch."""
 
 
 LEAST_PIECE = 256
-"""A stretch has so many bytes of each series of an argument whose steps lie side by side: short pieces are read slowly,
-and each takes one more line of the cache than it fills."""
+"""A stretch reads at least this many bytes of each series of an argument whose steps lie side by side. Short pieces are
+read slowly, and each takes one more line of the cache than it fills."""
 MOST_CACHES = 4
-"""For that, short buffers may have so many times `near_bytes`."""
+"""For such arguments, short buffers may have this many times `near_bytes`."""
 
 
 def blocked(chain: Chain, nests: Mapping[Statement, Nest], target: Target) -> tuple[list[Statement], list[str]]:
-    """The statements of a chain: what is made once before, the loop over stretches, what is left. And the notes."""
+    """The statements of a chain: those that run once before, the loop over stretches, and those that run after it. And
+    notes for `explain`."""
     plan, size = chain.plan, _size(chain, nests, target.near_bytes)
     more = {plan.carries[i].store.buffer: plan.carries[i].reach for i in chain.rings}
     short = {b: changed(b, shape=(size + more.get(b, 0), *b.shape[1:])) for b in _short(chain)}
@@ -46,12 +48,12 @@ def blocked(chain: Chain, nests: Mapping[Statement, Nest], target: Target) -> tu
 
 
 def _last(buffer: Buffer, like: Ref) -> Ref:
-    """The last values of a ring, of as many points as are computed."""
+    """The last values of a ring, for as many points as `like` has."""
     return changed(Ref.whole(buffer), shape=like.shape)
 
 
 def _short(chain: Chain) -> list[Buffer]:
-    """The buffers that hold one stretch: with the steps before it, if they are rings."""
+    """The buffers that hold one stretch. Those of rings also hold the steps before it."""
     return [*chain.short, *(chain.plan.carries[i].store.buffer for i in chain.rings)]
 
 
@@ -72,7 +74,7 @@ def _size(chain: Chain, nests: Mapping[Statement, Nest], near_bytes: int) -> Dim
 
 
 def _series(nest: Nest) -> int:
-    """The bytes of an element of series that a nest over time reads, whose steps lie side by side; 0 if there are
+    """The bytes of an element of a series whose steps lie side by side and that a nest over time reads; 0 if it reads
     none."""
     time = nest.space[0]
     read = [access for access, written in nest.accesses() if not written and access.strides.get(time) in (1, -1)]

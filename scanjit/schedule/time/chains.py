@@ -18,18 +18,18 @@ from scanjit.target import Target
 
 @record
 class Chain:
-    """A scan and what goes along with it.
+    """A scan, and the statements that go along with it.
 
     Parameters
     ----------
     scan : the scan.
-    before, after : the rowwise nests in front of the scan, which make what it reads, and behind it, which read what it
-        makes.
-    sums : nests with sums over time of what the scan makes.
+    before, after : the rowwise nests in front of the scan, which make what it reads, and those behind it, which read
+        what it makes.
+    sums : nests with sums over time of results of the scan.
     short : the buffers that nobody else uses: memory for one stretch is enough.
-    rings : carries that are stored at every step and that nobody else reads. Their memory holds a stretch and the steps
-        before it (3 for a carry that is read as `h[t - 3]`). The buffer given here keeps the values of these steps from
-        stretch to stretch.
+    rings : the carries that are stored at every step and that nobody else reads, by number. Their memory holds a
+        stretch and the steps before it (3 steps for a carry that is read as `h[t - 3]`). Each maps to the buffer that
+        keeps the values of these steps from stretch to stretch.
     """
 
     scan: Statement
@@ -51,7 +51,7 @@ class Chain:
 
 
 def find_chains(flow: Flow, target: Target) -> tuple[dict[Statement, Chain], dict[Statement, Nest]]:
-    """The chains of a suite, by each statement in them; and the nests that change for them."""
+    """The chains of a suite, each under every statement in it; and new forms of nests that begin rings."""
     found: dict[Statement, Chain] = {}
     new: dict[Statement, Nest] = {}
     for scan in scans_of(flow.statements):
@@ -67,7 +67,7 @@ def find_chains(flow: Flow, target: Target) -> tuple[dict[Statement, Chain], dic
 
 
 def _begun(flow: Flow, chain: Chain) -> dict[Statement, Nest]:
-    """The nests that write the initial values of rings. They write them into the buffers of last values instead."""
+    """The nests that write the initial values of rings, now into the buffers of last values."""
     plan = chain.plan
     begin = {plan.carries[i].store.buffer: (plan.first(i).offset, last) for i, last in chain.rings.items()}
 
@@ -86,7 +86,7 @@ def _begun(flow: Flow, chain: Chain) -> dict[Statement, Nest]:
 
 @dataclass(frozen=True)
 class _Search:
-    """The search for what can go along with a scan. Those that are `taken` go with another one."""
+    """The search for statements that can go along with a scan. Statements in `taken` go with another one."""
 
     flow: Flow
     scan: Statement
@@ -120,9 +120,9 @@ class _Search:
         return Chain(self.scan, tuple(before), tuple(after), found, short, rings)
 
     def _after(self) -> tuple[list[Statement], dict[Statement, SumLoops], set[Buffer], dict[int, Buffer]]:
-        """The rowwise nests after the scan that may go along; the nests that sum over time what the scan and these
-        make; and the results and rings that only these read. All nests with such sums go along, so that the order of
-        their terms does not depend on who else reads the results."""
+        """Four things: the rowwise nests after the scan that may go along; the nests that sum over time what the scan
+        and these nests make; the results of the scan that only these read; and the rings that only these read. All
+        nests with such sums go along, so that the order of terms does not depend on who else reads the results."""
         flow, position = self.flow, self.flow.at[self.scan]
         before = {*flow.statements[: position + 1]}
         members, found = self._candidates(before)
@@ -145,8 +145,9 @@ class _Search:
             members, found = left, sums
 
     def _candidates(self, before: AbstractSet[Statement]) -> tuple[list[Statement], dict[Statement, SumLoops]]:
-        """The statements after the scan that need only the scan, statements `before` it, and each other. Each reads
-        their results row by row, or sums them over time. Such a sum may be added to others once all are complete."""
+        """The statements after the scan that need only the scan, the statements in `before`, and each other. Each reads
+        results of these row by row, or sums them over time. If the scan is alone, such a sum may also need other sums,
+        which are complete after the last stretch."""
         flow, made, known = self.flow, {*self.flow.writes[self.scan]}, {*before}
         members: list[Statement] = []
         found: dict[Statement, SumLoops] = {}
@@ -166,7 +167,7 @@ class _Search:
                 made |= flow.writes[statement]
             elif statement in flow.nests:
                 sums = sums_over_time(flow.nests[statement], self.plan.length, read, self.target, self._is_alone)
-                totals = {b for other in found for b in flow.writes[other]}  # there only after the last stretch
+                totals = {b for other in found for b in flow.writes[other]}  # complete only after the last stretch
                 if sums is not None and totals.isdisjoint(summed(sums)):
                     found[statement] = sums
         return members, found
@@ -175,7 +176,7 @@ class _Search:
         return is_rowwise(self.flow.nests.get(statement), self.plan.length, buffers)
 
     def _read_by_rows(self, buffer: Buffer, found: Mapping[Statement, SumLoops]) -> bool:
-        """Whether all that reads a buffer goes through it row by row: the scan, rowwise nests, and sums over time."""
+        """Whether every reader of a buffer goes through it row by row: the scan, rowwise nests, and sums over time."""
         for statement in self.flow.using[buffer]:
             if statement is not self.scan and buffer in self.flow.reads[statement]:
                 if statement in found and not only_sums(found[statement], self.flow.nests[statement], {buffer}):
@@ -185,14 +186,14 @@ class _Search:
         return self._by_rows(buffer, self.scan)
 
     def _by_rows(self, buffer: Buffer, user: Statement) -> bool:
-        """Whether the scan, or a nest, goes through a buffer row by row, from the first row to the last or back."""
+        """Whether the scan or a nest goes through a buffer row by row, and the buffer has one row for each step."""
         if not buffer.shape or buffer.shape[0] != self.plan.length:
             return False
         return scan_is_rowwise(user, buffer) if user is self.scan else self._is_rowwise(user, {buffer})
 
     def _rings(self, readers: AbstractSet[Statement]) -> dict[int, Buffer]:
-        """The carries that are rings if only the scan and `readers` read them, row by row, each with memory for its
-        last values; of those that share a buffer, the first."""
+        """The carries that are rings if `readers` are the only others to read them, each with new memory for its last
+        values. Of carries that share a buffer, only the first counts."""
         plan, flow = self.plan, self.flow
         if plan.node.params["checkpoint"] is not None and not self._is_alone:
             return {}
@@ -200,7 +201,7 @@ class _Search:
         for i, carry in enumerate(plan.carries):
             buffer = carry.store.buffer
             stored = carry.trajectory and (self._is_alone if carry.lag is None else isinstance(self.scan, Nest))
-            whole = carry.store.shape[:1] == buffer.shape[:1]  # a part may follow rows that were there before
+            whole = carry.store.shape[:1] == buffer.shape[:1]  # a part may follow the rows of another carry
             if stored and whole and buffer in flow.temporaries and self._is_ring(buffer, readers):
                 rings.setdefault(buffer, i)
         return {i: self._last(plan.carries[i]) for i in rings.values()}

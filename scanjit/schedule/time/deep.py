@@ -1,6 +1,6 @@
-"""Products of many terms, such as the gradient of a layer's weights over a large batch: summed a stretch of terms at a
-time, so that what a stretch reads of both operands stays near. The order of the terms is the same.
-"""
+"""Products of many terms, such as the gradient of a layer's weights over a large batch: they are summed a stretch of
+terms at a time, so that what a stretch reads of both operands stays in the cache. The order of the terms is the
+same."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ from scanjit.target import Target
 from scanjit.types import Dimension
 
 LEAST = 256
-"""A stretch has at least so many terms: results are read and written once for them."""
+"""A stretch has at least this many terms: results are read and written once for all of them."""
 LEAST_PACKED = 2048
-"""The same, where the right operands lie in panels: of these, one after the other is read for many rows."""
+"""The least number of terms if the right operands lie in panels. Each panel is read for many rows before the next
+one."""
 
 
 def cut_long_sums(program: Program) -> Program:
-    """The program in which long sums of products are made a stretch of terms at a time. Where the best loop for lanes
-    depends on a size, a nest gets a form for each loop."""
+    """The program with long sums of products computed a stretch of terms at a time. If the best loop for lanes depends
+    on a size, a nest gets one form for each loop."""
     notes, suite = list[str](), list[Statement]()
     cut = partial(_cut, target=program.target, notes=notes)
     for statement in program.suite:
@@ -39,7 +40,8 @@ def cut_long_sums(program: Program) -> Program:
 
 
 def _cut(nest: Nest, target: Target, notes: list[str]) -> list[Statement]:
-    """The statements of a nest: of long sums, packs of whole right operands and blocks."""
+    """The statements of a nest with long sums: packs of whole right operands, and the loop over stretches. Another nest
+    stays as it is."""
     if _long_sums(nest, target) is None:
         return [nest]
     packs, nest = _packed(nest, target)
@@ -76,8 +78,8 @@ def _long_sums(nest: Nest, target: Target) -> SumLoops | None:
 
 
 def _packed(nest: Nest, target: Target) -> tuple[list[Pack], Nest]:
-    """Packs of whole right operands (not stretch by stretch), and the nest that reads these. Only for operands that are
-    the same in all calls, as they are packed once."""
+    """Packs of whole right operands (not stretch by stretch), and the nest that reads these. Only operands that are the
+    same in all calls are packed, as this is done once."""
     shaped = lanes_last(merge_loops(nest), target)
     shaped = changed(shaped, tile=choose_tile(shaped, target, True))
     lane = shaped.space[-1]

@@ -1,4 +1,4 @@
-"""Which statement of a suite reads and writes which buffers, and which statements it needs."""
+"""Which statement of a suite reads and writes which buffers, and which other statements it needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scanjit.schedule.nests import Buffer, Nest, Statement, TimeLoop
 from scanjit.schedule.nests.plan import Plan
 
 Scan = Nest | TimeLoop
-"""A statement that has a plan: all steps of a scan."""
+"""A statement with a plan: it has all steps of a scan."""
 
 
 @record
@@ -22,11 +22,11 @@ class Flow:
     Parameters
     ----------
     statements : the statements.
-    temporaries : the buffers that no caller sees, and no statement outside of the suite.
-    nests : the nests that are no scans. A nest maps to its present form, which differs from the nest if a carry that it
-        begins or reads has moved.
-    reads, writes : the buffers that a statement reads and writes.
-    needs : the statements that have to come before a statement.
+    temporaries : the buffers that neither the caller nor a statement outside of the suite sees.
+    nests : the nests that are no scans, each with its present form. The form differs from the nest if it begins or
+        reads a carry that has moved.
+    reads, writes : the buffers that each statement reads and writes.
+    needs : the statements that must come before each statement.
     """
 
     statements: Sequence[Statement]
@@ -38,8 +38,9 @@ class Flow:
 
     @classmethod
     def of(cls, suite: Sequence[Statement], temporaries: AbstractSet[Buffer]) -> Flow:
-        """The flow in a suite. A statement needs every earlier statement that writes what it reads. It also needs the
-        last one that wrote where it writes: an array is copied before some of its elements are set."""
+        """The flow in a suite. A statement needs every earlier statement that writes a buffer which it reads. It also
+        needs the last one that wrote to a buffer which it writes: an array is copied before some of its elements are
+        set."""
         nests: dict[Statement, Nest] = {s: s for s in suite if isinstance(s, Nest) and s.plan is None}
         flow = cls(suite, temporaries, nests)._with_uses({s: s for s in suite})
         writers: dict[Buffer, list[Statement]] = {}
@@ -52,7 +53,7 @@ class Flow:
         return changed(flow, needs=needs)
 
     def with_nests(self, nests: Mapping[Statement, Nest]) -> Flow:
-        """The flow with some nests replaced."""
+        """The flow with new forms of some nests."""
         return changed(self, nests={**self.nests, **nests})._with_uses(nests)
 
     def _with_uses(self, made: Mapping[Statement, Statement]) -> Flow:
@@ -68,12 +69,12 @@ class Flow:
 
     @cached_property
     def at(self) -> Mapping[Statement, int]:
-        """The number of each statement."""
+        """The position of each statement."""
         return {statement: i for i, statement in enumerate(self.statements)}
 
     @cached_property
     def users(self) -> Mapping[Statement, AbstractSet[Statement]]:
-        """The statements that need a statement."""
+        """For each statement, the statements that need it directly."""
         users: dict[Statement, set[Statement]] = {s: set() for s in self.statements}
         for statement in self.statements:
             for need in self.needs[statement]:
@@ -82,7 +83,7 @@ class Flow:
 
     @cached_property
     def below(self) -> Mapping[Statement, AbstractSet[Statement]]:
-        """The statements that a statement needs, directly or through others."""
+        """For each statement, the statements that it needs, directly or through others."""
         below: dict[Statement, set[Statement]] = {}
         for statement in self.statements:
             below[statement] = set(self.needs[statement]).union(*(below[need] for need in self.needs[statement]))
@@ -90,7 +91,7 @@ class Flow:
 
     @cached_property
     def using(self) -> Mapping[Buffer, list[Statement]]:
-        """The statements that read or write a buffer, in order."""
+        """For each buffer, the statements that read or write it, in order."""
         using: dict[Buffer, list[Statement]] = {}
         for statement in self.statements:
             for buffer in self.reads[statement] | self.writes[statement]:
@@ -98,8 +99,8 @@ class Flow:
         return using
 
     def is_alone(self, scan: Statement) -> bool:
-        """Whether no other loop needs a scan, and it needs none. Checkpoints change nothing for such a scan. They must
-        not change a bit of any other."""
+        """Whether no other loop needs a scan, and it needs no other. Checkpoints do not apply to such a scan, so its
+        results may depend on the length of stretches; those of any other scan may not, to the last bit."""
         tied = (s for s in self.statements if scan in self.below[s] or s in self.below[scan])
         return all(statement in self.nests for statement in tied)
 
@@ -116,13 +117,13 @@ def scans_of(statements: Iterable[Statement]) -> list[Scan]:
 
 
 def plan_of(scan: Statement) -> Plan:
-    """The plan of a statement that is a scan."""
+    """The plan of a scan."""
     assert isinstance(scan, Nest | TimeLoop)
     assert scan.plan is not None
     return scan.plan
 
 
 def can_be_cut(scan: Statement) -> bool:
-    """Whether a scan can run a stretch of steps at a time: if it has several, and does not end early."""
+    """Whether a scan can run a stretch of steps at a time: it has several steps, and does not end early."""
     plan = plan_of(scan)
     return not plan.roles.until and plan.length != 1

@@ -1,4 +1,4 @@
-"""Loops over time, cut into loops over stretches: first the loops inside of others, then those around them."""
+"""Loops over time, cut into loops over stretches: first those inside other loops, then those around them."""
 
 from collections import Counter
 from collections.abc import Sequence, Set as AbstractSet
@@ -13,14 +13,14 @@ from scanjit.target import Target
 
 
 def in_stretches(program: Program) -> Program:
-    """The program whose scans run a stretch of steps at a time, where that saves memory: what goes along with a scan
-    stays in the cache, and what a gradient reads of a scan with checkpoints is recomputed."""
+    """The program whose scans run a stretch of steps at a time, where that saves memory. The statements that go along
+    with a scan then stay in the cache, and a scan with checkpoints is recomputed for its gradient."""
     notes: list[str] = []
     return program.with_suite(_cut(program.suite, frozenset(), program.target, notes), notes)
 
 
 def _cut(suite: Sequence[Statement], outside: AbstractSet[Buffer], target: Target, notes: list[str]) -> list[Statement]:
-    """Statements whose scans run in stretches. Buffers that are used `outside` stay as they are."""
+    """These statements, with scans in stretches. Buffers that are used `outside` stay as they are."""
     touched = [{buffer for buffer, _, _ in s.all_refs()} for s in suite]
     often = Counter(buffer for some in touched for buffer in some)
     made: list[Statement] = []
@@ -37,7 +37,8 @@ def _cut(suite: Sequence[Statement], outside: AbstractSet[Buffer], target: Targe
 
 
 def _in_order(flow: Flow, target: Target, notes: list[str]) -> list[Statement]:
-    """The statements of a suite, where what goes along with a scan stands where that stood."""
+    """The statements of a suite, with each chain in the place of its scan, and each phase of a family in the place of
+    its last loop."""
     chains, new = find_chains(flow, target)
     flow = flow.with_nests(new)
     families, new, reasons = find_families(flow, chains)

@@ -1,4 +1,4 @@
-"""The statements of a loop over stretches, while they are written."""
+"""Parts of a loop over stretches, while it is written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scanjit.types import Dimension
 
 @dataclass(frozen=True)
 class Parts:
-    """Statements `before` the loop over stretches, `inside` it, and `after` it."""
+    """Statements to put `before` the loop over stretches, `inside` it, and `after` it."""
 
     before: tuple[Statement, ...] = ()
     inside: tuple[Statement, ...] = ()
@@ -23,7 +23,8 @@ class Parts:
 
     @classmethod
     def sums(cls, nest: Nest, found: SumLoops, stretch: Stretch, reverse: bool = False) -> Parts:
-        """The part of sums over time, in the order of a scan."""
+        """The part of a nest with sums over time. `reverse` says that the scan makes the terms from the last row to the
+        first."""
         summed = taken_apart(nest, found)
         before, after = ((made,) if made is not None else () for made in (summed.zeros, summed.finish))
         return cls(before, (summed.cut(stretch, reverse),), after)
@@ -36,8 +37,8 @@ def loop(
     size: Dimension,
     backwards: bool = False,
 ) -> list[Statement]:
-    """The loop over stretches of `size` of `total` steps, with what comes before and after it. `counters` are the first
-    step of a stretch, and how many it has."""
+    """The loop over stretches of `size` of `total` steps, with the statements before and after it. `counters` are the
+    first step of a stretch, and how many steps it has."""
     found = list(parts)
     inside = tuple(s for part in found for s in part.inside)
     return [
@@ -48,7 +49,7 @@ def loop(
 
 
 def copy(source: Ref, target: Ref) -> Nest:
-    """Copies what lies at one place to another."""
+    """A nest that copies what lies at one place to another."""
     space = tuple(map(NestLoop, source.shape))
     at = maps.identity(space)
     value = Load(source.buffer.dtype, maps.place(source, at))

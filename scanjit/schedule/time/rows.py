@@ -1,7 +1,8 @@
 """Whether statements go through a buffer row by row: row t at step t.
 
-Let `p` have rows of 8 elements. A nest over loops (t, j) that loads `p` at `8 * t + j` goes through it row by row, and
-so does a loop over time a step of which loads it at `8 * row + j`. Then a few rows are enough memory for a few steps.
+Let `p` have rows of 8 elements. A nest over loops (t, j) that loads `p` at `8 * t + j` goes through it row by row. So
+does a loop over time that loads `p` at `8 * row + j` in each step. Memory for a few rows is then enough for a few
+steps.
 """
 
 from collections.abc import Iterator, Set as AbstractSet
@@ -13,7 +14,8 @@ from scanjit.types import Dimension
 
 
 def is_rowwise(nest: Nest | None, length: Dimension, buffers: AbstractSet[Buffer]) -> bool:
-    """Whether a nest has time, `length` steps, as its first loop, and goes through these buffers row by row."""
+    """Whether the first loop of a nest is time, with `length` steps, and the nest goes through these buffers row by
+    row."""
     if nest is None or not nest.space or nest.space[0].size != length or nest.sequential:
         return False
     found = [access for access, _ in nest.accesses() if access.buffer in buffers]
@@ -21,7 +23,8 @@ def is_rowwise(nest: Nest | None, length: Dimension, buffers: AbstractSet[Buffer
 
 
 def scan_is_rowwise(scan: Statement, buffer: Buffer) -> bool:
-    """Whether all that a scan does with a buffer moves by one row from step to step, but for reading initial values."""
+    """Whether all accesses of a scan to a buffer move by one row from step to step. The load of an initial value does
+    not count."""
     step = row_step(buffer)
     if isinstance(scan, Nest):
         assert scan.time is not None
@@ -30,20 +33,20 @@ def scan_is_rowwise(scan: Statement, buffer: Buffer) -> bool:
 
 
 def first_offsets(statement: Statement, buffer: Buffer) -> list[Dimension]:
-    """Where each access of a scan, or of a rowwise nest, is in the row of step 0."""
+    """The offset of each access of a scan, or of a rowwise nest, to a buffer at row 0."""
     if isinstance(statement, Nest):
         return [access.offset for access in _after_begin(statement, buffer)]
     return [first for _, first in _offsets(statement, buffer)]
 
 
 def _after_begin(nest: Nest, buffer: Buffer) -> Iterator[Access]:
-    """The accesses of a nest to a buffer, but for loading the initial values of registers."""
+    """The accesses of a nest to a buffer, without loads of the initial values of registers."""
     begin = {register.init.access for register in nest.registers}  # type: ignore[attr-defined]
     return (access for access, _ in nest.accesses() if access.buffer is buffer and access not in begin)
 
 
 def _offsets(scan: Statement, buffer: Buffer) -> Iterator[tuple[Dimension, Dimension]]:
-    """The offset of each access of a loop over time to a buffer, at any step and at the step of row 0."""
+    """The offset of each access of a loop over time to a buffer: at any step, and at row 0."""
     row = types.as_atom(plan_of(scan).row)
     assert row is not None
     for other, offset, _ in scan.all_refs():
@@ -57,11 +60,11 @@ def row_step(buffer: Buffer) -> Dimension:
 
 
 def computed(nest: Nest) -> Iterator[tuple[Access, tuple[Index, ...]]]:
-    """The accesses of a nest at indices that it computes, with these."""
+    """The accesses of a nest at computed indices, each with its indices."""
     yield from ((value.access, value.indices) for value in nest.values if isinstance(value, Fetch))
     yield from ((store.access, store.indices) for store in nest.stores if store.indices)
 
 
 def lies_in(low: Dimension, high: Dimension, size: Dimension) -> bool:
-    """Whether positions from `low` to `high` certainly lie in `size` elements (where there are any positions)."""
+    """Whether positions from `low` to `high` certainly lie among `size` elements, if there are any positions."""
     return types.not_negative(low) and types.not_negative(size - 1 - high)

@@ -1,8 +1,8 @@
-"""A stretch: some consecutive steps of a scan instead of all. Nests over time and loops over time, cut to these.
+"""A stretch: some consecutive steps of a scan instead of all. Nests and loops over time, cut to these.
 
-Take steps 2 and 3 of a scan of 6 steps. A nest that makes rows 0 to 5 is cut to rows 2 and 3, a loop over time runs
+Take steps 2 and 3 of a scan of 6 steps. A nest that makes rows 0 to 5 is cut to rows 2 and 3; a loop over time runs
 from step 2 on for 2 steps. A reverse scan goes from the last row to the first: its steps 2 and 3 are rows 3 and 2. In a
-buffer that is short, row 2 of time is row 0.
+short buffer that holds this stretch, row 2 of all rows is row 0.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class Short(NamedTuple):
 
 @dataclass(frozen=True)
 class Stretch:
-    """Steps of a scan.
+    """Some steps of a scan.
 
     Parameters
     ----------
     start : the first of the steps.
-    base : the first of their rows; in a reverse scan, that of the last step.
-    rows : how many they are.
+    base : the first of their rows. In a reverse scan, this is the row of the last step.
+    rows : how many steps there are.
     short : the buffers that are replaced by short ones.
-    count : how many of the steps are done: `rows`, or 0 where nothing is to be done.
+    count : how many of the steps are done: `rows`, or 0 if nothing is to be done.
     """
 
     start: Dimension
@@ -46,7 +46,7 @@ class Stretch:
     # ---- nests ------------------------------------------------------------------------------------------------------
 
     def nest(self, nest: Nest, *times: NestLoop) -> Nest:
-        """A nest over these rows of time only; `times` are its loops that go over time."""
+        """A nest over only these rows of time. `times` are its loops that go over time."""
         cut = {time: NestLoop(self.count) for time in times}
 
         def loops(loop: NestLoop) -> NestLoop:
@@ -66,7 +66,7 @@ class Stretch:
         return changed(access, buffer=buffer, offset=offset + skipped, strides=strides)
 
     def _place(self, buffer: Buffer, offset: Dimension) -> tuple[Buffer, Dimension]:
-        """Where an element lies: in a short buffer, if that replaces its own."""
+        """Where an element lies now: in the short buffer, if one replaces its own."""
         if buffer not in self.short:
             return buffer, offset
         short = self.short[buffer]
@@ -84,8 +84,7 @@ class Stretch:
         return changed(scan.rebased(self._place), length=self.count, start=self.start, plan=None)
 
     def _begins(self, nest: Nest, plan: Plan) -> Callable[[Access], Access]:
-        """The places where the registers of a nest with time find their first values: those of the carries that the
-        steps before have left."""
+        """A map of accesses that moves the first loads of registers to the carries which the steps before have left."""
         starts: dict[Access, Access] = {}
         for register in nest.registers:
             if plan.carries[register.index].trajectory:
@@ -108,6 +107,6 @@ class Stretch:
 
 
 def _carry(plan: Plan, i: int, step: Dimension, row: Dimension) -> Ref:
-    """Where carry `i` lies before a step, or from a row on if all steps are stored."""
+    """Where carry `i` lies before a step. If all steps are stored, its values from `row` on."""
     carry = plan.carries[i]
     return carry.rows(row) if carry.trajectory else carry.store.row(step % carry.slots)

@@ -1,8 +1,8 @@
-"""A nest with sums over time, taken apart: what is done before the first stretch, in each, and after the last.
+"""A nest with sums over time, taken apart: what is done before the first stretch, in each stretch, and after the last.
 
-A sum is one chain of additions in the order in which the scan makes the terms. It is the same to the last bit however
-long the stretches are, and so whether there are checkpoints or not. Only of a sum that makes a single number, each
-stretch is summed by itself and then added: lanes run along the terms.
+A sum is one chain of additions in the order in which the scan makes the terms. So it is the same to the last bit,
+however long the stretches are, with checkpoints or without. There is one exception: if a sum makes a single number,
+each stretch is summed by itself, with lanes along the terms, and then added.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Summed:
 
     Parameters
     ----------
-    zeros : sets the sums to zero where there are no steps; None where there certainly are some.
+    zeros : sets the sums to zero if there are no steps; None if there certainly are some.
     adds : adds to the sums, over all of time. The first stretch begins with zeros.
-    finish : what is made of the sums after the last stretch, if it is more than the sums.
+    finish : computes results from the sums after the last stretch; None if the sums are all results.
     times : the loops over time.
     """
 
@@ -51,7 +51,7 @@ class Summed:
     times: tuple[NestLoop, ...]
 
     def cut(self, stretch: Stretch, reverse: bool) -> Nest:
-        """What a stretch of steps adds."""
+        """The nest that adds the terms of a stretch."""
         made = stretch.nest(self.adds, *self.times)
         begun, totals = types.minimum(stretch.start, 1), {store.access.buffer for store in made.stores}
         starts: dict[Value, Value] = {
@@ -81,7 +81,8 @@ def taken_apart(nest: Nest, found: SumLoops) -> Summed:
 
 
 def _zeros(nest: Nest, places: dict[Value, Access], length: Dimension) -> Nest | None:
-    """The nest that sets sums at their places to zero if there are no steps: its space is empty if there are any."""
+    """The nest that sets the sums at these places to zero if there are no steps. If there are steps, its space is
+    empty."""
     none = 1 - types.minimum(length, 1)
     if none == 0:
         return None
@@ -97,7 +98,7 @@ def _over(access: Access, old: NestLoop, new: NestLoop) -> Access:
 
 
 def adding(nest: Nest, found: SumLoops, places: dict[Value, Access]) -> Nest:
-    """The nest that adds to sums at their places (anywhere, where none is given); time is the outermost loop of each
+    """The nest that adds to the sums at these places (anywhere, if a sum has none). Time is the outermost loop of each
     sum."""
     stores = []
     for value, time in found.items():
@@ -109,8 +110,8 @@ def adding(nest: Nest, found: SumLoops, places: dict[Value, Access]) -> Nest:
 
 
 def _backwards(nest: Nest) -> Nest:
-    """A nest whose chains of additions go from the last row to the first, as a reverse scan makes them. The loops of a
-    product become one: it goes from the last element to the first."""
+    """A nest whose chains of additions go from the last row to the first, as a reverse scan makes the terms. For
+    products, all loops of a sum are turned around: they are merged later, and go from the last element to the first."""
     sums = [store.value for store in nest.stores if isinstance(store.value, Reduce)]
     products = any(factors(value) is not None for value in sums)
     turned = {loop for value in sums for loop in (value.loops if products else value.loops[:1])}

@@ -1,7 +1,7 @@
-"""Sums over time: the gradients of weights, say. Which sums of a nest can be made stretch by stretch.
+"""Sums over time, such as the gradients of weights: which sums of a nest can be made stretch by stretch.
 
 With `dw[i, j] = sum over t of x[t, i] * y[t, j]` and 6 steps in stretches of 2, each stretch adds two terms to `dw`,
-while the rows of `x` and `y` that it needs are there.
+while the rows of `x` and `y` that it needs are in memory.
 """
 
 from collections.abc import Iterator, Set as AbstractSet
@@ -21,15 +21,16 @@ from scanjit.target import Target
 from scanjit.types import Dimension
 
 DEPTH = 192
-"""A product is summed over at least so many elements at a time: its result is loaded and stored once for them."""
+"""A product is summed over at least this many elements at a time: its result is loaded and stored once for all of
+them."""
 
 
 def sums_over_time(
     nest: Nest, length: Dimension, buffers: AbstractSet[Buffer], target: Target, numbers: bool = False
 ) -> SumLoops | None:
-    """The sums of a nest over the rows of buffers, each with its loop over time; None if the nest does anything else
-    with the buffers, or if the sums cannot be made stretch by stretch. With `numbers`, they may be single numbers: the
-    last bits of these depend on the stretches."""
+    """The sums of a nest over the rows of buffers, each with its loop over time. None if the nest uses the buffers in
+    any other way, or if the sums cannot be made stretch by stretch. With `numbers`, sums may be single numbers, whose
+    last bits depend on the stretches."""
     if nest.time is not None or nest.sequential or not (nest.space or numbers):
         return None
     found: SumLoops = {}
@@ -51,21 +52,21 @@ def _has_no_room(found: SumLoops, nest: Nest) -> bool:
 
 
 def is_float_sum(value: Reduce) -> bool:
-    """Whether a reduction is a sum of floats over what is no reduction itself, and may be made as several sums."""
+    """Whether a reduction is a sum of floats that may be made as several sums, and has no reduction inside."""
     nested = any(isinstance(inner, Reduce) for inner in walk_values([value.term]))
     return value.op is SUM and kind_of(value.dtype).floating and value.init is None and not (nested or value.whole)
 
 
 def tile_of_stretch(nest: Nest, found: SumLoops, target: Target) -> Tile:
-    """The tile that computes the part of a stretch. Lanes must not run along the sums: each lane would begin with the
-    sum of the stretches before."""
+    """The tile for the part of a stretch. If its lanes run along the sums, the nest cannot be cut: each lane would
+    begin with the sum of the stretches before."""
     rows = types.counter("rows")
     made = Stretch(0, 0, rows, {}, rows).nest(adding(nest, found, {}), *found.values())
     return choose_tile(lanes_last(merge_loops(made), target), target)
 
 
 def only_sums(found: SumLoops, nest: Nest, buffers: AbstractSet[Buffer]) -> bool:
-    """Whether a nest uses buffers in these sums only, and goes through them row by row."""
+    """Whether a nest uses buffers only in these sums, and goes through them row by row."""
     inside = ((access, time) for value, time in found.items() for access in _read(value))
     rowwise = all(a.strides.get(time, 0) == row_step(a.buffer) for a, time in inside if a.buffer in buffers)
     return rowwise and buffers.isdisjoint(_others(found, nest))
@@ -77,7 +78,7 @@ def summed(found: SumLoops) -> set[Buffer]:
 
 
 def depth(found: SumLoops) -> Dimension | None:
-    """How many terms the first product of the sums adds at each step; None if none of them is a product."""
+    """How many terms the first product of the sums adds in each step; None if no sum is a product."""
     products = ((value, time) for value, time in found.items() if factors(value) is not None)
     return next((types.product(loop.size for loop in v.loops if loop is not time) for v, time in products), None)
 
@@ -87,7 +88,7 @@ def _read(value: Reduce) -> list[Access]:
 
 
 def _others(found: SumLoops, nest: Nest) -> Iterator[Buffer]:
-    """The buffers that a nest reads and writes outside of these sums. What a sum shares with the rest counts."""
+    """The buffers that a nest reads and writes outside of these sums, also if one of the sums reads them too."""
     yield from (store.access.buffer for store in (*nest.stores, *nest.finals))
     seen: set[Value] = {*found}
     stack = [value for value in nest.roots if value not in seen]

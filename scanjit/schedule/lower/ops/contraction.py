@@ -10,28 +10,28 @@ from scanjit.ops.narrow import MUL_APART, PAIR_BFLOAT16
 from scanjit.ops.reduce import ANY
 from scanjit.ops.stretch import SUM
 from scanjit.schedule.lower.maps import Axis, IndexMap, bases
-from scanjit.schedule.lower.values import PointRule, Read, ValueBuilder
+from scanjit.schedule.lower.values import NodeAt, PointRule, ValueBuilder
 from scanjit.schedule.nests import Apply, NestLoop, Reduce, Value
 
 
 class ContractionRule(PointRule):
-    """A rule for all contractions. Labels say which axes of the operands go along with each other, as in einsum.
+    """The rule of all contractions. Labels say which axes of the operands go along with each other, as in einsum.
 
     Parameters
     ----------
-    apart : whether a product of pairs of bfloat16 reads the numbers of its left operand, and not their pairs. Then only
-        the right pairs are taken apart while the program runs: once for all rows of a register tile.
+    apart : whether a product of pairs of bfloat16 reads the two numbers of each left pair separately. Then only the
+        right pairs are taken apart while the program runs, once for all rows of a register tile.
     """
 
     def __init__(self, apart: bool = False) -> None:
         self._apart = apart
 
     def arrays(self, node: Node, known: Container[Node]) -> Sequence[Node]:
-        """What it loads: floats of 16 bits are widened as they are loaded."""
+        """What the product loads: the sources of its factors, as floats of 16 bits are widened when they are loaded."""
         return [_source(x, known.__contains__) for x, _ in self._factors(node, known.__contains__)]
 
-    def reads(self, builder: ValueBuilder, node: Node, at: IndexMap) -> Sequence[Read]:
-        """What it multiplies (and the guard, if there is one), each at the axes that its labels name."""
+    def reads(self, builder: ValueBuilder, node: Node, at: IndexMap) -> Sequence[NodeAt]:
+        """The factors (and the guard, if there is one), each at the axes that its labels name."""
         where: dict[int, Axis] = dict(zip(node.params["out"], at, strict=True))
         where |= {label: (0, ((loop, 1),)) for label, loop in _loops(builder, node).items()}
         found = self._factors(node, lambda x: builder.locate(x) is not None)
@@ -48,8 +48,9 @@ class ContractionRule(PointRule):
         return Reduce(node.dtype, ANY if boolean else SUM, over, product, guard=guard) if over else product
 
     def _factors(self, node: Node, has_place: Callable[[Node], bool]) -> list[tuple[Node, Labels]]:
-        """What is multiplied (and the guard), with the labels of each: the numbers of the left pairs before the right
-        pairs, if pairs are taken apart. Right is what has the last axis of the result, along which vectors lie."""
+        """The factors (and the guard), with the labels of each. If pairs are taken apart, the two numbers of the left
+        pairs come before the right pairs. The right operand is the one with the last axis of the result, along which
+        lanes run."""
         labels = [node.params[name] for name in ("left", "right", "where") if name in node.params]
         found = list(zip(node.operands, labels, strict=True))
         if not self._apart:
@@ -61,13 +62,14 @@ class ContractionRule(PointRule):
 
 
 def _source(x: Node, has_place: Callable[[Node], bool]) -> Node:
-    """What is loaded for an operand: what it is a view of; for a float of 16 bits as float32, what is widened."""
+    """The node that is loaded for an operand: what it is a view of. If the operand widens floats of 16 bits and has no
+    place itself, these floats."""
     base = bases(x)[0]
     return _source(base.operands[0], has_place) if is_widening(base) and not has_place(base) else base
 
 
 def _loops(builder: ValueBuilder, node: Node) -> dict[int, NestLoop]:
-    """The labels that are summed over, each with the loop over it."""
+    """Maps each label that is summed over to its loop."""
     left, right, out = (node.params[k] for k in ("left", "right", "out"))
     a, b = node.operands[:2]
     sizes = dict(zip((*left, *right), (*a.type.shape, *b.type.shape), strict=True))

@@ -14,7 +14,7 @@ from scanjit.types import Dimension
 
 
 def _side_by_side(real: Ref | None, imaginary: Ref | None) -> Ref | None:
-    """Where pairs lie, if these are the places of their parts."""
+    """The place of pairs, if the real and imaginary parts at these two places lie beside each other; else None."""
     if real is None or imaginary is None or real.buffer is not imaginary.buffer:
         return None
     if real.strides != imaginary.strides or real.offset + 1 != imaginary.offset:

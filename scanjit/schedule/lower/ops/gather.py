@@ -7,7 +7,7 @@ from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.computed import indices_of
 from scanjit.schedule.lower.maps import IndexMap
 from scanjit.schedule.lower.places import EXPENSIVE
-from scanjit.schedule.lower.values import PointRule, Read, ValueBuilder
+from scanjit.schedule.lower.values import NodeAt, PointRule, ValueBuilder
 from scanjit.schedule.nests import Fetch, Load, Value
 
 
@@ -17,11 +17,11 @@ class GatherRule(PointRule):
     needs_array = True
 
     def cost(self, op: Op) -> int:
-        """Much: indices are checked."""
+        """Much, as indices are checked."""
         return EXPENSIVE
 
-    def reads(self, builder: ValueBuilder, node: Node, at: IndexMap) -> Sequence[Read]:
-        """The indices, along the axes of the result that they make."""
+    def reads(self, builder: ValueBuilder, node: Node, at: IndexMap) -> Sequence[NodeAt]:
+        """The indices, each at the axes of the result that come from them."""
         return [(index, maps.index_map(index, _middle(node, at))) for index in node.operands[1:]]
 
     def value(self, builder: ValueBuilder, node: Node, at: IndexMap, values: Sequence[Value]) -> Value:
@@ -36,7 +36,8 @@ class GatherRule(PointRule):
 
 
 def _middle(node: Node, at: IndexMap) -> IndexMap:
-    """The axes of the result that come from the indices. The axes of the array before and behind them are left out."""
+    """The map of those axes of the result that come from the indices, without the axes of the array before and behind
+    them."""
     x, *indices = node.operands
     axis = node.params["axis"]
     return at[axis : axis + node.ndim - (x.ndim - len(indices))]

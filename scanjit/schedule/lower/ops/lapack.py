@@ -15,12 +15,12 @@ from scanjit.signatures import DType
 from scanjit.types import Dimension
 
 WORK = 64 * 256 + 65 * 64
-"""The memory that LAPACK's reflections need for blocks of 64 columns, applied to 256 columns at a time."""
+"""How many numbers of memory LAPACK's reflections need, for blocks of 64 columns that are applied to 256 columns at a
+time."""
 
 
 class LapackRule(ArrayRule):
-    """The common part of the rules of these ops: they copy the operands, then call a routine that works in the
-    copies."""
+    """The common part of the rules of these ops: copy the operands, then call a routine that works in the copies."""
 
     def lower(self, lowering: Lowering, node: Node) -> None:
         """Make the copies, and call the routine on them."""
@@ -71,7 +71,7 @@ class LuRule(LapackRule):
 
 
 def _memory(dtype: DType, *sizes: Dimension) -> list[Ref]:
-    """Places for so many numbers each, which nobody else uses."""
+    """New vectors of these sizes, for a routine to work in."""
     return [Ref.whole(Buffer(dtype, (size,), "temporary", "work")) for size in sizes]
 
 

@@ -1,6 +1,6 @@
-"""Chains of minima and maxima in the steps of a nest: what a step hands on comes last.
+"""Chains of minima and maxima in the steps of a nest, reordered so that the result of the last step comes last.
 
-In `min(min(up, left), diagonal)`, where `left` is what the step before returned, two operations wait for that step. In
+In `min(min(up, left), diagonal)`, where `left` is the result of the last step, two operations wait for that step. In
 `min(min(up, diagonal), left)`, one does. The value is the same in any order.
 """
 
@@ -11,8 +11,8 @@ from scanjit.schedule.nests import Apply, Register, Value, substitute, walk_valu
 
 
 def late_last(roots: Sequence[Value]) -> list[Value]:
-    """The values with the operands of minima and maxima in the order in which they are there: what depends on no
-    register, then what is computed from registers, then registers."""
+    """The same values, with the operands of minima and maxima in this order: those that depend on no register, those
+    computed from registers, registers."""
     rank: dict[Value, int] = {}
     values = walk_values(roots)
     for value in values:
@@ -28,7 +28,7 @@ def late_last(roots: Sequence[Value]) -> list[Value]:
 
 
 def _reordered(value: Apply, rank: Mapping[Value, int]) -> dict[Value, Value]:
-    """The same extremum of the same operands; nothing if they are in order."""
+    """Maps an extremum to the same extremum with its operands in order. Empty if they are in order already."""
     operands = _operands(value)
     wanted = sorted(operands, key=rank.__getitem__)
     if wanted == operands:

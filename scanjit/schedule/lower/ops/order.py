@@ -10,14 +10,14 @@ from scanjit.types import Dimension
 
 
 class OrderRule(ArrayRule):
-    """The rule of `sort`, `argsort`, `ranked` and `argranked`. Rows with gaps between their elements are copied, except
-    where the first elements of all rows are neighbours, then the second ones, and so on."""
+    """The rule of `sort`, `argsort`, `ranked` and `argranked`. Rows are copied if there are gaps between their
+    elements, unless the first elements of all rows are neighbours, then the second elements, and so on."""
 
     def __init__(self, finds_places: bool) -> None:
         self.finds_places = finds_places
 
     def lower(self, lowering: Lowering, node: Node) -> None:
-        """Add the statement, with memory for as many words as the rows need that are sorted at a time."""
+        """Add the statement, with memory for sorting one long row in each band."""
         x = node.operands[0]
         shape = x.type.shape
         *batch, n = shape

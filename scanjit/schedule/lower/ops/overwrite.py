@@ -1,5 +1,5 @@
-"""Carries of which a step changes some elements, such as ratings of which a game changes two. They have one place in
-memory, and the step writes nothing else of them."""
+"""Carries of which a step changes a few elements, such as ratings of which a game changes two. They have one place in
+memory, where the step writes only these elements."""
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 
@@ -15,8 +15,8 @@ _CHANGES = (SCATTER, SET_SLICE)
 
 
 def overwritten(step: LoweredStep) -> dict[int, list[Node]]:
-    """The carries that a step can change in place, by number. Each comes with the nodes that read it: they are computed
-    before its first change."""
+    """The carries that a step can change in place, by number. Each comes with the nodes that read it, which must be
+    computed before its first change."""
     users: dict[Node, list[Node]] = {}
     for node in ir.walk(step.results):
         for arg in node.args:
@@ -34,7 +34,7 @@ def _changes(
     before: Node, after: Node, users: Mapping[Node, Sequence[Node]], results: Container[Node]
 ) -> Iterator[Node]:
     """The ops that turn a carry into the next one, the last op first. There are none if one of them cannot change a
-    tensor in place, or if something else reads a result between two of them."""
+    tensor in place, or if anything else reads a result between two of them."""
     chain, node = list[Node](), after
     while node.op in _CHANGES and (node is after or (len(users[node]) == 1 and node not in results)):
         chain.append(node)
@@ -46,8 +46,8 @@ def _changes(
 def _early(
     before: Node, changes: Sequence[Node], users: Mapping[Node, Sequence[Node]], results: Container[Node]
 ) -> list[Node] | None:
-    """The nodes that are computed before a carry is changed: its readers, and the values that the changes write if
-    there are several. None if a reader depends on the changed carry, or could only run after the change."""
+    """The nodes to compute before a carry is changed: its readers and, if there are several changes, the values that
+    they write. None if a reader depends on the changed carry, or if a step returns the old carry."""
     readers, stack = dict[Node, None](), [before]
     while stack:
         if (node := stack.pop()) in results:

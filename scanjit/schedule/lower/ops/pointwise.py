@@ -7,7 +7,7 @@ from scanjit.ops import Elementwise
 from scanjit.ops.elementwise import is_widening
 from scanjit.ops.shape import IOTA
 from scanjit.schedule.lower.maps import IndexMap, broadcast_map, view_map
-from scanjit.schedule.lower.values import PointRule, Read, ValueBuilder
+from scanjit.schedule.lower.values import NodeAt, PointRule, ValueBuilder
 from scanjit.schedule.nests import Apply, Literal, Load, Position, Value
 
 
@@ -20,7 +20,7 @@ class ElementwiseRule(PointRule):
         assert isinstance(op, Elementwise)
         return op.cost
 
-    def reads(self, builder: ValueBuilder, node: Node, at: IndexMap) -> Sequence[Read]:
+    def reads(self, builder: ValueBuilder, node: Node, at: IndexMap) -> Sequence[NodeAt]:
         """All operands."""
         return [(arg, broadcast_map(arg, node, at)) for arg in node.operands]
 
@@ -35,7 +35,7 @@ class ElementwiseRule(PointRule):
 class ViewRule(PointRule):
     """The rule of views. They read their operand at another point."""
 
-    def reads(self, builder: ValueBuilder, node: Node, at: IndexMap) -> Sequence[Read]:
+    def reads(self, builder: ValueBuilder, node: Node, at: IndexMap) -> Sequence[NodeAt]:
         """The operand, at the point that the view reads."""
         return [(node.args[0], view_map(node, at))]
 
@@ -52,7 +52,7 @@ class KnownRule(PointRule):
         """Nothing."""
         return 0
 
-    def reads(self, builder: ValueBuilder, node: Node, at: IndexMap) -> Sequence[Read]:
+    def reads(self, builder: ValueBuilder, node: Node, at: IndexMap) -> Sequence[NodeAt]:
         """Nothing."""
         return ()
 

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from scanjit.ir import Node
 from scanjit.schedule.lower.maps import IndexMap
-from scanjit.schedule.lower.values import PointRule, Read, ValueBuilder
+from scanjit.schedule.lower.values import NodeAt, PointRule, ValueBuilder
 from scanjit.schedule.nests import NestLoop, Reduce, Value
 
 
 class ReductionRule(PointRule):
     """A rule for all of them."""
 
-    def reads(self, builder: ValueBuilder, node: Node, at: IndexMap) -> Sequence[Read]:
+    def reads(self, builder: ValueBuilder, node: Node, at: IndexMap) -> Sequence[NodeAt]:
         """The operand: its other axes are those of the result, in order."""
         over, rest = _loops(builder, node), iter(at)
         x = node.operands[0]

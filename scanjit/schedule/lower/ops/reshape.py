@@ -18,7 +18,7 @@ class ReshapeRule(AssemblyRule):
             yield node.operands[0], _under(whole, node.operands[0])
 
     def lower(self, lowering: Lowering, node: Node) -> None:
-        """The memory of the operand, if it is contiguous; else a copy."""
+        """Give the operand's memory another shape if it is contiguous, else copy the operand."""
         (x,) = node.operands
         place = maps.view_ref(x, lowering.locate)
         if place is not None and place.contiguous:
@@ -41,7 +41,7 @@ class CopyRule(ArrayRule):
 
 
 def copied(lowering: Lowering, x: Node, whole: Ref) -> Item:
-    """Copy a tensor, in a nest over the sizes of its new place: nests that go over the same sizes can be joined."""
+    """Copy a tensor into memory, in a nest over the sizes of that memory: nests over equal sizes can be joined."""
     space = tuple(map(NestLoop, whole.shape))
     source, target = (maps.place(ref, maps.identity(space)) for ref in (lowering.place_of(x), whole))
     nest = Nest(space, (Store(target, Load(x.dtype, source)),), "rows")
@@ -49,5 +49,5 @@ def copied(lowering: Lowering, x: Node, whole: Ref) -> Item:
 
 
 def _under(place: Ref, node: Node) -> Ref:
-    """Contiguous memory under the shape of a node."""
+    """Contiguous memory with the shape of a node."""
     return Ref(place.buffer, place.offset, node.type.shape, row_major(node.type.shape))

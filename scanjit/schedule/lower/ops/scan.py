@@ -1,4 +1,4 @@
-"""`scan`: one nest with all of its steps, if its elements do not meet; else a loop over time."""
+"""`scan`: one nest with all of its steps, if no element depends on another one; else a loop over time."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from scanjit.schedule.nests.plan import Plan
 from scanjit.types import Dimension
 
 LEAST_BYTES = 4
-"""Sequences of smaller elements are read where they lie: a vector has many, and few of them are in one line."""
+"""A sequence of smaller elements than this is read where it lies: a line of the cache has many of its rows."""
 SHORT_ROW = 8
-"""So are rows that are known to be shorter: there is little to gain."""
+"""A row that is known to be shorter than this is read where it lies, too: there is little to gain."""
 
 
 class ScanRule(ArrayRule):
     """The rule of `scan`."""
 
     def lower(self, lowering: Lowering, node: Node) -> None:
-        """Put the initial values where the first step finds them, then add the steps."""
+        """Put the initial values where the first step reads them, then add the steps."""
         step, first = LoweredStep.of(node), len(lowering.items)
         shape = points(step)
         plan = make_plan(lowering, node, step, shape is not None)
@@ -63,7 +63,7 @@ class ScanRule(ArrayRule):
 
 
 def _paired(step: LoweredStep, shape: tuple[Dimension, ...] | None) -> set[Node]:
-    """The rows that an elementwise op pairs with tensors of this shape: calls check that their sizes are the same."""
+    """The rows that an elementwise op combines with tensors of this shape. Calls check that they have these sizes."""
     rows, found = {row for row in step.rows if len(row.type.shape) == len(shape or ())}, set[Node]()
     for node in ir.walk(step.results):
         if isinstance(node.op, Elementwise) and node.type.shape == shape:
@@ -72,9 +72,9 @@ def _paired(step: LoweredStep, shape: tuple[Dimension, ...] | None) -> set[Node]
 
 
 def _by_rows(lowering: Lowering, x: Node, points: tuple[Dimension, ...] | None) -> Ref:
-    """Where a sequence lies. If the elements of a row lie apart and the rows side by side, as those of `vmap` over the
-    rows of a matrix, it is copied to where a step finds its row in one piece: with the sizes of the `points` of the
-    loop, if these are given."""
+    """Where a sequence lies. If neighbours in a row lie apart, and rows beside each other, as for `vmap` over the rows
+    of a matrix, the sequence is copied so that each row lies in one piece. `points` are the sizes of the copied rows,
+    if they are given."""
     place = lowering.place_of(x)
     apart = x.ndim > 1 and place.strides[0] == 1 and place.strides[-1] not in (0, 1)
     row = types.product(x.type.shape[1:])
@@ -87,8 +87,8 @@ def _by_rows(lowering: Lowering, x: Node, points: tuple[Dimension, ...] | None) 
 
 
 def _side_by_side(lowering: Lowering, nest: Nest, needs: Sequence[Item]) -> Nest:
-    """The nest of a scan, with copies of what every step reads again where the points of a row lie apart, such as a
-    parameter of each series in a table of parameters."""
+    """The nest of a scan, with copies of operands that every step reads again if their elements lie apart along the
+    last loop: a parameter of each series in a table of parameters, say."""
     *_, lane = nest.space or (NestLoop(1),)
     if isinstance(lane.size, int) and lane.size < SHORT_ROW:
         return nest
@@ -114,8 +114,8 @@ def _side_by_side(lowering: Lowering, nest: Nest, needs: Sequence[Item]) -> Nest
 
 
 def _cleared(lowering: Lowering, plan: Plan) -> dict[Buffer, Item]:
-    """If a scan may end early, set the stacked outputs to zero. Later nests compute with all rows at once, also with
-    those of steps that did not run. If such a row holds indices, they must not be out of bounds."""
+    """If a scan may end early, set the stacked outputs to zero, and return the items that do so. Later nests compute
+    with all rows, also with those of steps that did not run. If such a row holds indices, they must be in bounds."""
     stacked = [*plan.ys, *(carry.store for carry in plan.carries if carry.trajectory)]
     return {
         buffer: lowering.copy(full(0, buffer.shape, buffer.dtype), Ref.whole(buffer))

@@ -16,7 +16,7 @@ from scanjit.schedule.nests.plan import Plan
 def as_loop(
     lowering: Lowering, plan: Plan, step: LoweredStep, consts: Mapping[Node, Ref], xs: Sequence[Ref]
 ) -> tuple[TimeLoop, Region]:
-    """The loop over the steps of a scan, still empty, and the region of what a step computes."""
+    """The loop over the steps of a scan, still empty, and the region of the values that a step computes."""
     known = {bound: plan.before(i) for i, bound in enumerate(step.carries)}
     known |= {bound: x.row(plan.row) for bound, x in zip(step.rows, xs, strict=True)}
     own = [i for i in range(len(step.new)) if not plan.is_shared(i)]

@@ -21,15 +21,15 @@ from scanjit.schedule.nests.plan import Plan
 from scanjit.types import Dimension
 
 LONGEST_STRAIGHT = 64
-"""`unroll=True` of an elementwise step makes at most this many copies; a longer scan iterates over such a stretch."""
+"""`unroll=True` of an elementwise step makes at most this many copies. A longer scan repeats them."""
 MOST_OPERATIONS = 4096
 """All copies of an elementwise step together have at most this many operations, but there is always one copy. LLVM
 takes more than twice as long for twice as many."""
 
 
 def points(step: LoweredStep) -> tuple[Dimension, ...] | None:
-    """The shape of the carries, if no element of a carry depends on another element: then the whole scan may be one
-    nest."""
+    """The shape of the carries, if each element of a carry depends on no other element: the whole scan may then be one
+    nest. Else None."""
     if step.stop is not None or not all(map(_is_pointwise, ir.walk(step.results, sizes=False))):
         return None
     return _one_shape(step)
@@ -41,7 +41,7 @@ def _is_pointwise(node: Node) -> bool:
 
 
 def _one_shape(step: LoweredStep) -> tuple[Dimension, ...] | None:
-    """The shape of all carries and outputs; None if they have several. Two sizes are one where a carry has the first
+    """The shape of all carries and outputs; None if they have several. Two sizes count as one if a carry has the first
     before a step and the second after it: a call checks that they are equal."""
     known: dict[Dimension, Dimension] = {}
 
@@ -67,8 +67,8 @@ def as_nest(
     consts: Mapping[Node, Ref],
     xs: Sequence[Ref],
 ) -> tuple[Nest, Plan] | None:
-    """The nest of a scan whose `points` have this shape, and its plan, in which a carry without a trajectory has one
-    slot. None if a step reads a carry at another point than its own."""
+    """The nest of a scan whose `points` have this shape, and its plan, in which each carry has one slot. None if a step
+    reads a carry at another point than its own."""
     space, time = tuple(map(NestLoop, shape)), NestLoop(plan.length)
     at = maps.identity(space)
     builder = _builder(lowering, plan, step, space, time, consts, xs)
@@ -112,7 +112,7 @@ def _builder(
     consts: Mapping[Node, Ref],
     xs: Sequence[Ref],
 ) -> ValueBuilder:
-    """The builder of the values of a step. Rows and earlier carries are read from memory, other carries from
+    """The builder of the values of a step. Rows, and carries with a lag, are read from memory. All other carries are
     registers."""
     at = maps.identity(space)
     builder = ValueBuilder(
@@ -135,8 +135,8 @@ def _unrolled(plan: Plan) -> int:
 
 
 def _stores(plan: Plan, at: maps.IndexMap, updates: Sequence[Value], outputs: Sequence[Value]) -> Iterator[Store]:
-    """The stores of each step into the row `at`: of carries with a trajectory, and of outputs that are not such a
-    carry."""
+    """The stores of each step: carries with a trajectory, and outputs that are no such carry. `at` is the map of row
+    and point."""
     carried: set[Buffer] = set()
     written: set[Ref] = set()
     for i, carry in enumerate(plan.carries):

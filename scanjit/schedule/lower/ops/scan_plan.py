@@ -20,11 +20,11 @@ from scanjit.types import Dimension
 def make_plan(lowering: Lowering, node: Node, step: LoweredStep, pointwise: bool) -> Plan:
     """Give every carry and every output its memory.
 
-    A carry needs a trajectory (memory for all steps) if its values are an output too. A carry with a lag needs one also
-    in three other cases: if the scan may be one nest (`pointwise`), if its last values are read after the loop, or if
-    there are checkpoints. An output that is a part of something larger is stored there, if a nest holds the carry in a
-    register. A carry that is changed where it lies may become a result of the graph as it is: it has no room for full
-    vectors.
+    A carry needs a trajectory (memory for all steps) if its values are also an output. A carry with a lag also needs
+    one in three other cases: if the scan may be one nest (`pointwise`), if its last values are read after the loop, or
+    if there are checkpoints. If a nest holds a carry in a register, an output of its values can be stored right in a
+    larger tensor. A carry that is changed in place may become a result of the graph as it is, so it has no room for
+    full vectors.
     """
     roles, length, reverse = Roles.of(node), node.params["length"], node.params["reverse"]
     carries: list[CarryMemory] = []
@@ -53,8 +53,8 @@ def make_plan(lowering: Lowering, node: Node, step: LoweredStep, pointwise: bool
 
 
 def _given(lowering: Lowering, node: Node, step: LoweredStep) -> dict[Node, Ref]:
-    """The outputs that are to lie in places that others chose. With checkpoints or lags, later steps read them where
-    carries lie."""
+    """The outputs that can be stored right where others want them. With checkpoints or lags there are none: later steps
+    read these outputs where carries lie."""
     roles = Roles.of(node)
     if node.params["checkpoint"] is not None or roles.lags:
         return {}
@@ -63,9 +63,9 @@ def _given(lowering: Lowering, node: Node, step: LoweredStep) -> dict[Node, Ref]
 
 
 def _shared(carries: Sequence[CarryMemory], node: Node, step: LoweredStep, i: int, reach: Dimension) -> Ref | None:
-    """The part of an earlier carry's trajectory that this carry can use too. The step must return the same value for
-    both, and the initial values of this one must be the last initial values of the other. That is so for `h[t - 1]` and
-    `h[t - 3]`."""
+    """The part of an earlier carry's trajectory that carry i can use too; None if there is none. A step must return the
+    same value for both, and the initial values of carry i must be the last initial values of the other. That is so for
+    `h[t - 1]` and `h[t - 3]`."""
     inits = node.operands
     for k, other in enumerate(carries):
         if other.trajectory and other.lag is not None and step.new[k] is step.new[i] and not node.params["reverse"]:
@@ -76,8 +76,8 @@ def _shared(carries: Sequence[CarryMemory], node: Node, step: LoweredStep, i: in
 
 
 def _is_end(x: Node, whole: Node, start: Dimension) -> bool:
-    """Whether `x` certainly holds the rows of `whole` from `start` on. If `x` lacks the axis, it must be the last
-    row."""
+    """Whether `x` certainly holds the rows of `whole` from row `start` to the end. If `x` lacks the axis, it must be
+    the last row."""
     if x.op is DIMSHUFFLE and x.params["order"] == tuple(range(1, x.args[0].ndim)):
         x = x.args[0]
     (a, first), (b, other) = _from_row(x), _from_row(whole)
@@ -85,7 +85,8 @@ def _is_end(x: Node, whole: Node, start: Dimension) -> bool:
 
 
 def _from_row(x: Node) -> tuple[Node, Dimension | None]:
-    """The tensor that rows are taken from, and which row is the first; None if all rows are the same."""
+    """The tensor that `x` takes rows from, and the first of these rows; None instead of the row if all rows are the
+    same."""
     if x.op is BROADCAST_TO and x.args[0].ndim < x.ndim:
         return x.args[0], None
     if x.op is SLICE and x.params["step"][0] == 1:
@@ -98,7 +99,8 @@ def _from_row(x: Node) -> tuple[Node, Dimension | None]:
 def _carried(
     carries: Sequence[CarryMemory], step: LoweredStep, y: Node, length: Dimension, reverse: bool
 ) -> Ref | None:
-    """The place of an output that is a carry before or after each step. It lies in the trajectory of that carry."""
+    """The place of an output that is a carry before or after each step: in the trajectory of that carry. None for
+    another output."""
     for carry, before, after in zip(carries, step.carries, step.new, strict=True):
         if y is after or y is before:
             return carry.store.window(0, carry.reach if (y is after) != reverse else 0, length)

@@ -22,7 +22,8 @@ class ScatterRule(ChangeRule):
 
 
 def _values(lowering: Lowering, node: Node, target: Ref, first: Sequence[Item]) -> Task:
-    """The task that writes the values into `target`, after some items."""
+    """The task that writes the values into `target`, after some items. The values are stored one after the other if two
+    of them may go to one place."""
     x, v, *indices = node.operands
     axis, count = node.params["axis"], len(indices)
     space = lowering.space(v.type.shape)

@@ -37,10 +37,11 @@ class LoweredStep:
 
 
 def open_body(node: Node) -> tuple[list[Node], list[Node]]:
-    """The inputs and outputs of the body of a scan or an ifelse; sizes that depend on its constants are those outside.
+    """The inputs and outputs of the body of a scan or an ifelse. A size that depends on a constant of the body becomes
+    the size outside.
 
-    In `scan(lambda h, n: h + zeros(n).sum(), ...)`, `n` is a constant of the scan: the step's `n` becomes the node that
-    it is outside, which is a size there.
+    In `scan(lambda h, n: h + zeros(n).sum(), ...)`, `n` is a constant of the scan. The step's `n` becomes the node
+    outside, whose value is a size there.
     """
     graph: ir.Graph = node.params["body"]
     inputs, outputs = list(graph.inputs), list(graph.outputs)

@@ -30,18 +30,18 @@ STATEMENT_RULES: tuple[Rule, ...] = (
     own_rows_apart,
     branches_apart,
 )
-"""The rules that statements keep. Each finds the statements that break it, and says how."""
+"""The rules about statements. Each yields the statements that break it, with a message."""
 RULES: tuple[Rule, ...] = (*STATEMENT_RULES, once_is_enough, forms_fit, lifetimes_cover_uses)
-"""All rules: also those about what a program says of its statements."""
+"""All rules: also those about what a program says of its statements, such as their lifetimes."""
 
 
-def verify(program: Program, what: str = "the scheduler", before: Program | None = None) -> None:
-    """Raise an InternalError for the first rule that a program breaks; `what` made the program. The program `before` is
-    known to be right: if the statements are the same, only what is said of them is looked at."""
+def verify(program: Program, maker: str = "the scheduler", before: Program | None = None) -> None:
+    """Raise an InternalError for the first rule that a program breaks. The message says that `maker` made the program.
+    `before` is a program that is known to be right: if it has the same statements, only the other rules are checked."""
     same = before is not None and before.suite == program.suite
     for rule in RULES[len(STATEMENT_RULES) :] if same else RULES:
         for statement, text in rule(program):
-            raise InternalError(f"{what} made an invalid program: {text}", got=statement.title or "a statement")
+            raise InternalError(f"{maker} made an invalid program: {text}", got=statement.title or "a statement")
 
 
 __all__ = ["RULES", "STATEMENT_RULES", "VERIFY", "verify"]

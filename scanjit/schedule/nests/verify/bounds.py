@@ -24,7 +24,7 @@ Axes = tuple[tuple[Dimension, Dimension], ...]
 Ranges = tuple[tuple[Atom, Dimension, Dimension], ...]
 """Counters, each with its first and its last value."""
 REMEMBERED = 4096
-"""So many answers are kept: most accesses are the same after the next pass."""
+"""So many answers are kept. Most accesses are the same after the next pass."""
 
 
 def inside_buffers(program: Program) -> Iterator[Problem]:
@@ -43,8 +43,8 @@ def _never_runs(loop: Statement) -> bool:
 
 @lru_cache(REMEMBERED)
 def _outside(offset: Dimension, axes: Axes, total: Dimension, ranges: tuple[Ranges, ...]) -> list[str]:
-    """How an access is certainly outside of a buffer of `total` elements, for the name of the buffer to be put in. An
-    access to nothing never is."""
+    """How an access certainly reaches outside a buffer of `total` elements: messages, with {} for the name of the
+    buffer. An access along an axis of size 0 touches nothing."""
     back = [(size, stride) for size, stride in axes if types.not_negative(-stride)]
     forth = [(size, stride) for size, stride in axes if types.not_negative(stride)]
     if total == 0 or any(size == 0 for size, _ in axes) or len(back) + len(forth) < len(axes):
@@ -88,14 +88,14 @@ def _extents_of_nest(nest: Nest) -> Iterator[tuple[Buffer, Dimension, Axes]]:
 
 
 def _in_empty_sums(nest: Nest) -> set[Access]:
-    """The accesses of sums and the like that go over nothing."""
+    """The accesses of reductions that go over nothing."""
     sums = (value for value in walk_values(nest.roots) if isinstance(value, Reduce))
     inside = walk_values([v for s in sums if any(loop.size == 0 for loop in s.loops) for v in s.operands])
     return {access for value in inside for access in value.accesses}
 
 
 def _ranges(loop: Statement) -> Ranges:
-    """The values of what a loop counts, in terms of what is known around it."""
+    """The counters of a loop, each with its first and last value in terms of the counters and sizes around the loop."""
     if isinstance(loop, TimeLoop):
         last = loop.start + loop.length - 1
         rows = (loop.total - 1 - last, loop.total - 1 - loop.start) if loop.reverse else (loop.start, last)
@@ -108,8 +108,8 @@ def _ranges(loop: Statement) -> Ranges:
 
 
 def _bound(dim: Dimension, ranges: Iterable[Ranges], last: bool) -> Dimension | None:
-    """The smallest or largest value of a dimension over the turns of loops, the innermost first; None where counters do
-    not enter it as a sum of multiples."""
+    """The smallest or largest value of a dimension over the turns of loops, the innermost first. None if the dimension
+    is not a sum of multiples of the counters, or if the sign of a multiple is not known."""
     for counted in ranges:
         for atom, first, final in counted:
             if atom not in set(types.atoms(dim)):

@@ -12,12 +12,13 @@ from scanjit.schedule.nests.verify.walk import Problem, nests, with_outer
 from scanjit.types import Dimension
 
 Within = tuple[tuple[Dimension, int], ...]
-"""The branches of loops side by side that a statement is in, each after the `apart` of its `Beside`."""
+"""The branches of loops side by side that a statement is in, each as the `apart` of its `Beside` and its number
+there."""
 
 
 def once_is_enough(program: Program) -> Iterator[Problem]:
     """Statements that run once read only memory that is the same in all calls, and no other statement writes where they
-    write. Buffers of theirs that others read are lasting."""
+    write. The buffers that they fill for others are `lasting`."""
     once = set(program.once)
     others = [statement for statement in program.suite if statement not in once]
     theirs = {(buffer, writes) for statement in others for buffer, _, writes in statement.all_refs()}
@@ -36,7 +37,7 @@ def once_is_enough(program: Program) -> Iterator[Problem]:
 
 
 def forms_fit(program: Program) -> Iterator[Problem]:
-    """The form for one row of a nest does the same. A nest that is computed in pieces is one that threads share."""
+    """The form of a nest for one row stores the same. Threads share a loop of each nest that is computed in pieces."""
     known = set(nests(program))
     for nest, form in program.single.items():
         if nest not in known or form.tile is None or form.tile.row_block != 1 or form.stores is not nest.stores:
@@ -47,9 +48,13 @@ def forms_fit(program: Program) -> Iterator[Problem]:
 
 
 def lifetimes_cover_uses(program: Program) -> Iterator[Problem]:
-    """Each temporary is in use whenever a statement touches it, and from then on as long as somebody may read what is
-    there: a sum that only its own statement reads again is lost without harm. Those that last between calls are in use
-    in all branches. Only the last pass says when: a program without lifetimes has not come so far."""
+    """Each temporary is in use whenever a statement touches it, also in its branch of a `Beside`. What lasts between
+    calls is always in use.
+
+    A buffer that a turn of a loop reads before it writes is in use through the whole loop, unless only a statement that
+    also writes it reads it: such a sum may be lost without harm. A program without lifetimes has not come to the last
+    pass, and is not checked.
+    """
     if not program.lifetimes:
         return
     lives = {life.buffer: life for life in program.lifetimes}

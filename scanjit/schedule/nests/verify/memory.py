@@ -29,8 +29,8 @@ def kinds_of_buffers(program: Program) -> Iterator[Problem]:
 
 
 def reads_follow_writes(program: Program) -> Iterator[Problem]:
-    """A statement reads of a temporary or an output only what statements before it have written, on every path: in a
-    loop, what was written before the loop or earlier in the same turn."""
+    """A statement reads a temporary or an output only if statements before it have written it on every path. In a loop,
+    they have written it before the loop, or earlier in the same turn."""
     written: set[Buffer] = set()
     for statement, buffer in _unwritten(program.suite, written):
         yield statement, f"it reads {buffer.name!r}, which nothing before it writes"
@@ -46,9 +46,8 @@ def _certainly_some(shape: Sequence[object]) -> bool:
 
 
 def read_before_written(loop: Statement) -> set[Buffer]:
-    """The memory that a turn of a loop reads before it writes it. Its contents come from before the loop, or from
-    earlier turns. A sum over time begins with zero in the first turn of the loop that it is summed in, and loads in the
-    others."""
+    """The memory that a turn of a loop reads before it writes it: it holds something from before the loop, or from
+    earlier turns. The buffer of a sum over time is among it: every turn but the first loads the sum."""
     counted = {atom for dim in loop.counters for atom in types.atoms(dim)}
     begun = {
         value.access.buffer
@@ -61,7 +60,8 @@ def read_before_written(loop: Statement) -> set[Buffer]:
 
 
 def _unwritten(suite: Sequence[Statement], written: set[Buffer]) -> Iterator[tuple[Statement, Buffer]]:
-    """The reads of what is not written; adds to `written` what certainly is, after these statements."""
+    """Each read of a buffer that is not in `written`. Afterwards, `written` also has the buffers that these statements
+    certainly write."""
     for statement in suite:
         if not statement.repeats:
             yield from _missing(statement, written)
@@ -74,7 +74,7 @@ def _unwritten(suite: Sequence[Statement], written: set[Buffer]) -> Iterator[tup
             written |= set.intersection(*after)
         else:
             written |= set().union(*after)
-        if statement.repeats:  # it reads after a turn whether to go on
+        if statement.repeats:  # after each turn, it reads whether to go on
             yield from _missing(statement, written)
         written |= {buffer for buffer, _, writes in statement.refs() if writes}
 
@@ -86,8 +86,8 @@ def _missing(statement: Statement, written: AbstractSet[Buffer]) -> Iterator[tup
 
 
 def _read(statement: Statement) -> set[Buffer]:
-    """The buffers that a statement reads in its first turn. A statement that adds to a buffer, or writes only a part of
-    it, reads it too."""
+    """The buffers that a statement reads in its first turn. A statement also reads a buffer if it adds to it, or if it
+    writes only a part of it."""
     read = {buffer for buffer, _, writes in statement.refs() if not writes}
     if isinstance(statement, Nest):
         loads = [value for value in statement.values if isinstance(value, Load)]

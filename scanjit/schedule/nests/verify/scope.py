@@ -1,4 +1,4 @@
-"""Rules about what is known where: the loops of a nest, and the counters of loops over statements."""
+"""Rules about where loops and counters are known: the loops of a nest, and the counters of loops over statements."""
 
 from collections.abc import Iterable, Iterator, Sequence, Set as AbstractSet
 
@@ -30,10 +30,10 @@ def _with_parts(loops: Sequence[NestLoop]) -> set[NestLoop]:
 
 
 def _needed(values: Sequence[Value]) -> dict[Value, AbstractSet[NestLoop]]:
-    """For each value, the loops that must be counted where it is computed. Operands come first."""
+    """For each value, the loops around it whose counters it needs. Operands come first."""
     needed: dict[Value, AbstractSet[NestLoop]] = {}
     for value in values:
-        found = {loop for loop in value.own_loops if loop.size != 1}  # one of a single turn need not be written
+        found = {loop for loop in value.own_loops if loop.size != 1}  # a loop of a single turn need not be written
         if isinstance(value, Reduce):
             found.update(needed[value.term], needed[value.guard] if value.guard is not None else ())
             found.difference_update(value.loops)

@@ -16,9 +16,9 @@ from scanjit.types import Dimension
 
 
 def threads_apart(program: Program) -> Iterator[Problem]:
-    """Of a nest that threads share, every store moves with the loop that they share. Where a load and a store begin at
-    one place, the same thread reads and writes there. (A load in a loop of no steps is none.) A nest is not shared if
-    two of the computed places that it writes may be one."""
+    """If threads share a loop of a nest, every store moves with that loop. A load that begins at the same place as a
+    store moves in the same steps: the same thread reads and writes there. A load in a loop of no steps does not count.
+    A nest is not shared if two of its points may write the same computed place."""
     for nest in nests(program):
         split = None if nest.tile is None else nest.tile.split
         if split is None or any(loop.size == 0 for loop in nest.space):
@@ -52,9 +52,9 @@ def _steps(access: Access, loop: NestLoop) -> list[Dimension]:
 
 
 def own_rows_apart(program: Program) -> Iterator[Problem]:
-    """In a loop whose threads keep rows, all that is touched of what the loop writes is touched row by row, and rows of
-    a buffer are as far apart in all nests: a thread then meets its own rows alone. Of blocks that threads keep, each
-    writes places of its own, or buffers of which the thread has a copy."""
+    """In a loop whose threads keep rows, a buffer that the loop writes is touched row by row, and its rows are equally
+    far apart in all nests: each thread touches only its own rows. In blocks that threads keep, each block writes places
+    of its own, or buffers of which every thread has a copy."""
     for statement, _ in with_outer(program.suite):
         if isinstance(statement, Blocks) and statement.own_rows is not None and statement.private:
             for buffer, offset, writes in statement.all_refs():
@@ -86,8 +86,8 @@ def _meeting(loop: TimeLoop) -> Iterator[Problem]:
 
 
 def _leaves_row(access: Access, own: NestLoop, step: Dimension, rows: Dimension) -> bool:
-    """Whether an access certainly touches more than one row, which is `step` elements. What moves by all rows at once
-    touches the same row of another step."""
+    """Whether an access certainly touches more than one row of `step` elements. A loop that moves by a multiple of all
+    rows touches the same row of another step."""
     extent = types.remainder(access.offset, step * rows) + step - access.strides.get(own, 0)
     for loop, stride in access.strides.items():
         if loop is not own and types.remainder(stride, step * rows) != 0:
@@ -96,7 +96,7 @@ def _leaves_row(access: Access, own: NestLoop, step: Dimension, rows: Dimension)
 
 
 def branches_apart(program: Program) -> Iterator[Problem]:
-    """Of loops side by side, none touches what another one writes."""
+    """If loops stand side by side, none touches memory that another one writes."""
     for statement, _ in with_outer(program.suite):
         if isinstance(statement, Beside):
             yield from _conflicts(statement, statement.branches)

@@ -1,4 +1,4 @@
-"""What the rules of the verifier walk over."""
+"""Walks over programs, for the rules of the verifier."""
 
 from collections.abc import Iterable, Iterator
 
@@ -13,7 +13,7 @@ Problem = tuple[Statement, str]
 def with_outer(
     suite: Iterable[Statement], outer: tuple[Statement, ...] = ()
 ) -> Iterator[tuple[Statement, tuple[Statement, ...]]]:
-    """Every statement, with those that it is in, the outermost first."""
+    """Every statement, each with the statements around it, the outermost first."""
     for statement in suite:
         yield statement, outer
         yield from with_outer(statement.inner, (*outer, statement))

@@ -1,4 +1,4 @@
-"""Checkpoints: of a loop that a gradient reads, only some carries are saved, and the steps between are recomputed.
+"""Checkpoints: only some carries of a loop are saved for its gradient, and the steps between them are recomputed.
 
 Take `h[t+1] = tanh(x[t] + h[t] @ w)` over 6 steps and its gradient, which goes from step 5 to step 0 and reads h.
 Without checkpoints h has 7 rows. With `checkpoint=2` both loops run in stretches of 2 steps:
@@ -14,16 +14,16 @@ Without checkpoints h has 7 rows. With `checkpoint=2` both loops run in stretche
             h[1:3] = 2 steps of the loop       recomputed
         2 steps of the gradient
 
-h now has 3 rows, and `saved` has 4. The nests are those that run without checkpoints, so the results are the same to
-the last bit. Loops that share their stretches are a *family*: here these two, in a second derivative four or more. The
-first of them is the *root*. Loops that go through the stretches together are a *phase*: the layers of a stack, say.
+h now has 3 rows, and `saved` has 4. The nests are the same as without checkpoints, so the results are equal to the last
+bit. Loops that share their stretches are a *family*: here these two, in a second derivative four or more. The first of
+them is the *root*. Loops that go through the stretches together are a *phase*: the layers of a stack, say.
 
-A loop inside a step has no memory between the steps of the loop around it. If it asks for checkpoints, the loop around
-it saves its carries before every step, and that step is recomputed.
+A loop inside a step keeps nothing between the steps of the loop around it. If it asks for checkpoints, the loop around
+it saves its carries before every step, and this whole step is recomputed.
 
 - `families` finds the families of a suite. It begins with loops that may fit (`related`) as a `Candidate`, which goes
-  through the steps that `families.STEPS` lists. Each returns a candidate that knows more, or refuses it and says which
-  narrower one to try.
+  through the steps that `families.STEPS` lists. Each step returns a candidate that knows more, or refuses it and says
+  which narrower one to try.
 - `short` finds the buffers that need memory for one stretch only. `phases` decides which phase does which statement.
   `recompute` finds what each phase recomputes, and refuses if that is too much.
 - `saved` has the carries that are saved before each stretch, and changes the nests that write their initial values or

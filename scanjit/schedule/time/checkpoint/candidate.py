@@ -1,4 +1,4 @@
-"""Loops that may be a family, while it is found out what stands in the way."""
+"""Candidates: loops that may become a family, and what is known of them so far."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Phase:
 
     Parameters
     ----------
-    own : the statements that are computed here for the first time, in order.
-    recomputed : the statements of earlier phases whose results are needed again; True if those of the first stretch are
-        still in memory when the phase begins, False if that stretch has to be recomputed too.
+    own : the statements that are computed in this phase for the first time, in order.
+    recomputed : maps each statement of an earlier phase whose results are needed again to whether its results for the
+        first stretch are still in memory when this phase begins (True), or must be recomputed too (False).
     """
 
     backwards: bool
@@ -36,24 +36,24 @@ class Phase:
 
     @property
     def at(self) -> Statement:
-        """The last of its loops: the statements of the phase stand there."""
+        """The last of its loops. All statements of the phase stand in the place of this loop."""
         return self.loops[-1]
 
 
 @record
 class Candidate:
-    """Loops that may be a family, and what is known of them so far.
+    """Loops that may become a family, and what is known of them so far.
 
     Parameters
     ----------
-    flow, chains : of the suite.
+    flow, chains : those of the suite.
     size : how many steps a stretch has.
-    loops : in order. The first is the root: stretches are counted from its first step on.
-    free : nests that are in no chain and no other family: they may go along.
+    loops : the loops, in order. The first is the root: stretches are counted from its first step on.
+    free : nests that are in no chain and in no other family, so that they may go along.
     separate : the loops that begin a phase of their own.
     full : the buffers that keep memory for all steps.
-    short : the buffers of which one stretch is enough, each with the steps that its rows are for.
-    phases : when what is done.
+    short : the buffers that have memory for one stretch, each with the steps that its rows are for.
+    phases : the phases, in order.
     """
 
     flow: Flow
@@ -67,11 +67,11 @@ class Candidate:
     phases: tuple[Phase, ...] = ()
 
     def without(self, statement: Statement) -> Refusal:
-        """The refusal that tries the same without a rowwise nest."""
+        """The refusal that tries the same candidate without a rowwise nest."""
         return Refusal("", changed(self, free=self.free - {statement}))
 
     def with_full(self, buffers: AbstractSet[Buffer], reason: str = "") -> Refusal:
-        """The refusal that tries the same with memory for all steps of these buffers."""
+        """The refusal that tries the same candidate with memory for all steps of these buffers."""
         return Refusal(reason, changed(self, full=self.full | buffers))
 
     @property
@@ -85,12 +85,12 @@ class Candidate:
 
     @cached_property
     def taken(self) -> Mapping[Statement, Chain]:
-        """The loops, each with what goes along with it in any case."""
+        """The loops, each with its chain."""
         return {loop: chain_of(self.chains, loop) for loop in self.loops}
 
     @cached_property
     def home(self) -> Mapping[Statement, Statement]:
-        """The loop of each statement that goes along with one in any case; of a loop, itself."""
+        """Maps each statement of a chain to the loop of the chain. A loop maps to itself."""
         return {s: loop for loop, chain in self.taken.items() for s in (loop, *chain.others)}
 
     @cached_property
@@ -100,7 +100,7 @@ class Candidate:
 
     @cached_property
     def rowwise(self) -> Mapping[Statement, Window]:
-        """The free nests that go over the steps of a loop, row by row through what they write."""
+        """The free nests that go over the steps of a loop, row by row through the buffers that they write."""
         windows = [Window.last(self.plan, plan_of(loop).length) for loop in self.loops]
         found = {
             s: window
@@ -112,7 +112,7 @@ class Candidate:
 
     @cached_property
     def windows(self) -> Mapping[Statement, Window]:
-        """The steps of each statement of the family."""
+        """The steps that each statement of the candidate goes over."""
         own = {statement: Window.last(self.plan, plan_of(loop).length) for statement, loop in self.home.items()}
         return {**own, **self.rowwise}
 
@@ -123,13 +123,13 @@ class Candidate:
 
     @cached_property
     def private(self) -> Mapping[Buffer, Window]:
-        """The buffers that are short in any case."""
+        """The buffers that are short in a chain already, each with the steps that its rows are for."""
         return {buffer: self.windows[loop] for loop, chain in self.taken.items() for buffer in chain.short}
 
     @cached_property
     def carries(self) -> Mapping[Buffer, tuple[Statement, int]]:
-        """The memory of carries of which all steps are stored, but for those with a lag: each with its loop and
-        number."""
+        """The buffers that hold all steps of a carry, without those of carries with a lag. Each maps to the loop and
+        the number of the carry."""
         return {
             carry.store.buffer: (loop, i)
             for loop in self.loops
@@ -139,7 +139,7 @@ class Candidate:
 
     @cached_property
     def done(self) -> Mapping[Statement, int]:
-        """The number of the phase that does each statement first."""
+        """The number of the phase that computes each statement for the first time."""
         return {s: i for i, phase in enumerate(self.phases) for s in phase.own}
 
     def is_recomputed(self, loop: Statement) -> bool:
@@ -147,29 +147,30 @@ class Candidate:
         return any(loop in phase.recomputed for phase in self.phases)
 
     def stored(self, loop: Statement) -> AbstractSet[Buffer]:
-        """The buffers that a loop, and the statements that go along with it, store for others."""
+        """The buffers that a loop, and the statements of its chain, store for others."""
         statements = (loop, *self.taken[loop].others)
         return set[Buffer]().union(*(self.flow.writes[s] for s in statements)) - self.private.keys()
 
     def outside(self, statement: Statement) -> Nest | None:
-        """A nest that is not of the family, as it is now. None for a statement of the family, for what is no nest, and
-        for a sum over time that goes along with some loop."""
+        """The present form of a nest that does not belong to the candidate. None for a statement of the candidate, for
+        anything but a nest, and for a sum over time in a chain."""
         apart = any(statement in chain.sums for chain in self.chains.values())
         return None if statement in self.members or apart else self.flow.nests.get(statement)
 
 
 class Refusal(NamedTuple):
-    """Why a candidate is no family ("" if users need not know), and a narrower one to try instead, if there is any."""
+    """Why a candidate is no family ("" if users need not know), and a narrower candidate to try instead, if there is
+    one."""
 
     reason: str
     instead: Candidate | None = None
 
 
 def chain_of(chains: Mapping[Statement, Chain], loop: Statement) -> Chain:
-    """What goes along with a loop in any case."""
+    """The chain of a loop. A loop without one is a chain by itself."""
     return chains.get(loop) or Chain(loop)
 
 
 def reads_of(flow: Flow, chains: Mapping[Statement, Chain], loop: Statement) -> set[Buffer]:
-    """The buffers that a loop reads, or what goes along with it in any case."""
+    """The buffers that a loop and the statements of its chain read."""
     return set[Buffer]().union(*(flow.reads[s] for s in (loop, *chain_of(chains, loop).others)))

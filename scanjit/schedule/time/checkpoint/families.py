@@ -22,24 +22,24 @@ from scanjit.types import Dimension
 Wanted = int | str
 
 STEPS: Sequence[Callable[[Candidate], Candidate | Refusal]] = (
-    with_short_buffers,  # which buffers one stretch is enough for
-    with_phases,  # when each statement is done, now that it is known who makes short buffers
+    with_short_buffers,  # for which buffers one stretch is enough
+    with_phases,  # which phase does each statement, now that it is known who makes short buffers
     in_step,
-    with_recomputation,  # what else each phase does for the short buffers that it reads
+    with_recomputation,  # what else each phase computes, for the short buffers that it reads
     without_idle_loops,
 )
-"""What a candidate goes through, in order. After a refusal the narrower candidate begins again."""
+"""The steps that a candidate goes through, in order. After a refusal, the narrower candidate begins anew."""
 
 
 @record
 class Family:
-    """Loops that share their stretches, with memory for all that goes along.
+    """Loops that share their stretches, with memory for their short buffers and saved carries.
 
     Parameters
     ----------
     loops : a candidate that no step refused.
-    short : the buffers of which one stretch is enough, each with the one that is used instead.
-    saved : of the loops that need it, the carries that are saved before each stretch.
+    short : the buffers that have memory for one stretch, each with the new buffer that replaces it.
+    saved : for each loop that needs it, the carries that are saved before each stretch.
     """
 
     loops: Candidate
@@ -47,7 +47,7 @@ class Family:
     saved: Mapping[Statement, Saved]
 
     def phase_at(self, statement: Statement) -> Phase | None:
-        """The phase whose statements stand where a statement does."""
+        """The phase whose statements stand in the place of a statement; None if there is none."""
         return next((phase for phase in self.loops.phases if phase.at is statement), None)
 
     @property
@@ -64,7 +64,8 @@ class Family:
 def find_families(
     flow: Flow, chains: Mapping[Statement, Chain]
 ) -> tuple[dict[Statement, Family], dict[Statement, Nest], list[str]]:
-    """The families of a suite, by their statements; the nests that begin or end a saved carry; and the notes."""
+    """The families of a suite, each under every statement in it; new forms of nests that begin or end a saved carry;
+    and notes for `explain`."""
     wanted: dict[Statement, Wanted] = {
         scan: size for scan in scans_of(flow.statements) if (size := _wanted(scan)) is not None
     }
@@ -81,7 +82,7 @@ def find_families(
                 family = _with_memory(made)
                 found |= dict.fromkeys(made.members, family)
                 nests |= _redirected(family, {**flow.nests, **nests})
-            elif made.reason or wanted.keys().isdisjoint(reached(flow, root)):  # else it is a gradient itself
+            elif made.reason or wanted.keys().isdisjoint(reached(flow, root)):  # otherwise it is a gradient itself
                 reasons[root] = made.reason or "no loop beside it goes over its steps and reads what it stores"
     notes = [
         f"{name_of(plan_of(statement).node)}: checkpoint={asked!r} is not done, all is stored: {text}"
@@ -92,7 +93,7 @@ def find_families(
 
 
 def _settled(candidate: Candidate) -> Candidate | Refusal:
-    """The candidate that no step refuses: this one, or a narrower one. It has to save some memory."""
+    """The first candidate that no step refuses: this one, or a narrower one. It must save some memory."""
     root, alone, reason = candidate.loops[0], len(candidate.loops) == 1, ""
     if not can_be_cut(root):
         steps = "how many steps the gradient goes back over is known only when all are stored"
@@ -113,10 +114,11 @@ def _settled(candidate: Candidate) -> Candidate | Refusal:
 
 
 def _with_memory(loops: Candidate) -> Family:
-    """A family with memory for what is short, and for what is saved: before each stretch and after the last."""
+    """A family with new short buffers, and with memory for the carries that are saved: before each stretch, and after
+    the last one."""
     short: dict[Buffer, Buffer] = {}
     for buffer, window in loops.short.items():
-        more = buffer.shape[0] - window.length  # a trajectory holds the carries before the first step too
+        more = buffer.shape[0] - window.length  # 1 for a trajectory, which also holds the carry before the first step
         short[buffer] = changed(buffer, shape=(types.minimum(loops.size, window.length) + more, *buffer.shape[1:]))
     rows = (loops.plan.length + (loops.size - 1)) // loops.size + 1
     saved: dict[Statement, Saved] = {}
@@ -130,7 +132,7 @@ def _with_memory(loops: Candidate) -> Family:
 
 
 def _redirected(family: Family, nests: Mapping[Statement, Nest]) -> dict[Statement, Nest]:
-    """The nests outside of a family that begin or end its saved carries."""
+    """New forms of the nests outside of a family that begin or end its saved carries."""
     outside = {s: nests[s] for s in nests if family.loops.outside(s) is not None}
     for loop, saved in family.saved.items():
         plan, backwards = plan_of(loop), family.loops.backwards(loop)
@@ -139,8 +141,8 @@ def _redirected(family: Family, nests: Mapping[Statement, Nest]) -> dict[Stateme
 
 
 def notes_with(notes: Sequence[str], family: Family) -> list[str]:
-    """All notes, with those of a family. A loop inside a step was said to do nothing about its checkpoints: it is
-    recomputed with that step."""
+    """All notes, with those of a family. A note that the checkpoints of a loop inside a step are not done is replaced:
+    the loop is recomputed with its step."""
     inside = [name_of(inner) for loop in family.loops.loops for inner in _inner(plan_of(loop).node)]
     result = [*notes, *family.notes]
     for label in inside:
@@ -162,8 +164,8 @@ def _size(root: Statement, wanted: Wanted) -> Dimension:
 
 
 def _wanted(scan: Statement) -> Wanted | None:
-    """The checkpoints that a scan asks for. If a scan inside its step asks for some: 1, as each step is
-    recomputed. A loop with `until` is one stretch already, in a loop over stretches."""
+    """The checkpoints that a scan asks for. If only a scan inside its step asks for some: 1, as each step is
+    recomputed. If the scan has an `until` and its gradient is not truncated: None."""
     node = plan_of(scan).node
     if node.params["checkpoint"] is None and any(_asked(inner) for inner in _inner(node)):
         return 1

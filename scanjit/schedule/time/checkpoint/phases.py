@@ -1,8 +1,8 @@
-"""What is done in which phase.
+"""Which phase does which statement.
 
 The two layers of a stack and their gradients are four loops. The layers go forward together, in phase 1, as no other
-loop comes between them; their gradients go back together, in phase 2. A nest that makes a short buffer is done in the
-phase that reads it first; any other nest is done as soon as everything that it needs is in memory.
+loop comes between them; their gradients go back together, in phase 2. A nest that makes a short buffer belongs to the
+phase that first reads the buffer. Any other nest belongs to the first phase in which all of its operands are in memory.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from scanjit.schedule.time.flow import scans_of
 
 
 def with_phases(candidate: Candidate) -> Candidate | Refusal:
-    """Find the first phase that does each statement. A rowwise nest that no phase can do is dropped."""
+    """Find the phase that first does each statement. A rowwise nest that no phase can do is dropped."""
     phases = _phases(candidate)
     done = {s: i for i, phase in enumerate(phases) for loop in phase.loops
             for s in (loop, *candidate.taken[loop].others)}  # fmt: skip
@@ -55,8 +55,8 @@ def _phases(candidate: Candidate) -> list[Phase]:
 
 
 def _joins(candidate: Candidate, phase: Phase, loop: Statement) -> bool:
-    """Whether a loop can go through the stretches together with those of a phase. It cannot if the loop reads something
-    that needs all rows of the phase, such as a sum over time: the sum waits for the last stretch. Nor can it if the
+    """Whether a loop can go through the stretches together with those of a phase. It cannot if it reads something that
+    needs all rows of the phase, such as a sum over time, which is complete after the last stretch. Nor can it if the
     phase would have to wait for a loop that it does not need."""
     flow, earlier = candidate.flow, {*phase.loops}
     between = flow.statements[flow.at[phase.loops[0]] : flow.at[loop]]
@@ -70,7 +70,7 @@ def _joins(candidate: Candidate, phase: Phase, loop: Statement) -> bool:
 def _earliest(
     candidate: Candidate, phases: list[Phase], statement: Statement, first: Mapping[Statement, int]
 ) -> int | None:
-    """The first phase by whose end everything that a rowwise nest needs is in memory."""
+    """The first phase at whose end all operands of a rowwise nest are in memory."""
     at, needs = candidate.flow.at, candidate.flow.needs[statement]
     least = max((first[need] for need in needs if need in candidate.members), default=0)
     others = max((at[need] for need in needs if need not in candidate.members), default=-1)
@@ -80,8 +80,8 @@ def _earliest(
 def _can_be_done(
     candidate: Candidate, phases: list[Phase], statement: Statement, p: int, done: Mapping[Statement, int]
 ) -> bool:
-    """Whether a rowwise nest can be done in a phase. No statement that needs the nest may come before the phase, and no
-    loop of the phase may have to wait for a loop that it does not need."""
+    """Whether phase number `p` can do a rowwise nest: no statement that needs the nest comes before the phase, and no
+    loop of the phase would have to wait for a loop that it does not need."""
     flow, phase = candidate.flow, phases[p]
     for user in flow.users[statement]:
         if done.get(user, p) < p if user in candidate.members else flow.at[user] < flow.at[phase.at]:
@@ -91,8 +91,8 @@ def _can_be_done(
 
 
 def in_step(candidate: Candidate) -> Candidate | Refusal:
-    """Check that the statements of a phase read each other's results row by row. Where one needs more than the same
-    row, a rowwise nest is dropped, or the later of two loops gets a phase of its own."""
+    """Check that the statements of a phase read each other's results row by row. If one reads more than the same row, a
+    rowwise nest is dropped, or the later of two loops gets a phase of its own."""
     for phase in candidate.phases:
         for statement in phase.own:
             for maker in phase.own:
@@ -106,7 +106,7 @@ def in_step(candidate: Candidate) -> Candidate | Refusal:
 
 
 def _are_in_step(candidate: Candidate, statement: Statement, maker: Statement) -> bool:
-    """Whether a statement reads the results of another one row by row, or both go along with the same loop."""
+    """Whether a statement reads the results of another one row by row, or both belong to the same chain."""
     flow = candidate.flow
     if statement in candidate.home and maker in candidate.home and candidate.home[statement] is candidate.home[maker]:
         return True

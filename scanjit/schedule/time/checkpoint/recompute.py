@@ -13,11 +13,12 @@ from scanjit.schedule.time.checkpoint.related import depend
 from scanjit.schedule.time.checkpoint.saved import can_be_saved, saved_carries
 
 MOST_RECOMPUTED = 4
-"""In so many phases the steps of a loop are recomputed at most."""
+"""The steps of a loop are recomputed in at most this many phases."""
 
 
 def with_recomputation(candidate: Candidate) -> Candidate | Refusal:
-    """Find what each phase recomputes; where that is too much or cannot be done, some buffers stay full."""
+    """Find the statements that each phase recomputes. If that is too much, or cannot be done, some buffers stay
+    full."""
     phases: list[Phase] = []
     for phase in candidate.phases:
         needed = _needed(candidate, phase, len(phases))
@@ -28,7 +29,7 @@ def with_recomputation(candidate: Candidate) -> Candidate | Refusal:
 
 
 def _needed(candidate: Candidate, phase: Phase, number: int) -> set[Statement]:
-    """The statements of earlier phases that make what a phase reads from short buffers, directly or through other such
+    """The statements of earlier phases that make short buffers which a phase reads, directly or through other such
     statements."""
     flow, needed, stack = candidate.flow, set[Statement](), list(phase.own)
     while stack:
@@ -40,16 +41,16 @@ def _needed(candidate: Candidate, phase: Phase, number: int) -> set[Statement]:
 
 
 def _is_there(candidate: Candidate, before: list[Phase], phase: Phase, statement: Statement) -> bool:
-    """Whether the results of a statement are still in memory for the stretch where a phase begins: the last phase that
-    computed them ended there."""
+    """Whether the results of a statement are still in memory for the stretch where a phase begins, because the last
+    phase that computed them ended there."""
     last = next(p for p in reversed(before) if statement in p.recomputed or statement in p.own)
     return last.backwards != phase.backwards
 
 
 def _read_too_early(candidate: Candidate) -> Refusal | None:
-    """Refuse a short buffer that a later phase reads in the same direction, with no gradient between the two. An
-    example are two loops of which the second begins with the last value of the first and also reads all other values:
-    to store them is cheaper than to recompute them."""
+    """Refuse a short buffer that a later phase reads in the same direction, with no gradient between the two. For an
+    example, take two loops: the second begins with the last value of the first, and also reads all of its other values.
+    To store these is cheaper than to recompute them."""
     flow, phases = candidate.flow, candidate.phases
     for p, phase in enumerate(phases):
         against = [loop for earlier in phases[:p] if earlier.backwards != phase.backwards for loop in earlier.loops]
@@ -64,8 +65,8 @@ def _read_too_early(candidate: Candidate) -> Refusal | None:
 
 
 def _recomputed_too_often(candidate: Candidate) -> Refusal | None:
-    """Refuse to recompute a loop too often. What several phases read of it stays full; if there is nothing,
-    all that it stores stays full."""
+    """Refuse to recompute a loop too often. Its buffers that several phases read stay full; if there are none, all
+    buffers that it stores."""
     reads = candidate.flow.reads
     for loop in candidate.loops:
         if sum(loop in phase.recomputed for phase in candidate.phases) > MOST_RECOMPUTED:

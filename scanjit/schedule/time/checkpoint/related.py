@@ -14,8 +14,8 @@ from scanjit.schedule.time.flow import Flow, can_be_cut, plan_of
 def related(
     flow: Flow, chains: Mapping[Statement, Chain], root: Statement, others: Iterable[Statement]
 ) -> tuple[Statement, ...]:
-    """A loop, and the later loops that read what it stores. Loops that read it directly are found first, then loops
-    that read a result of those."""
+    """A loop, and the later loops that read what it stores, in order. Loops that read it directly are found first, then
+    loops that read results of those."""
     found = [root]
     fits = [loop for loop in others if flow.at[loop] > flow.at[root] and _fits(root, loop)]
     for directly in (True, False):
@@ -34,7 +34,7 @@ def is_linear(loop: Statement) -> bool:
 
 
 def reached(flow: Flow, loop: Statement) -> Iterator[Statement]:
-    """The loops whose results a loop reads, or what nests made of them."""
+    """The loops whose results a loop reads, directly or through nests."""
     seen: set[Statement] = set()
     stack = [loop]
     while stack:
@@ -59,8 +59,8 @@ def _fits(root: Statement, loop: Statement) -> bool:
 def _in_order(
     flow: Flow, chains: Mapping[Statement, Chain], loop: Statement, other: Statement, found: Sequence[Statement]
 ) -> bool:
-    """Whether one of two loops may wait for the other. It may if one needs the other. It also may if both go the same
-    way and read a result of a loop that goes the other way: two gradients of one loop."""
+    """Whether it is known which of two loops waits for the other. It is if one needs the other. It also is if both go
+    the same way and read a result of a loop that goes the other way, as two gradients of one loop do."""
     if depend(flow, loop, other):
         return True
     both = reads_of(flow, chains, loop) & reads_of(flow, chains, other)

@@ -33,8 +33,8 @@ def saved_carries(candidate: Candidate, loop: Statement) -> list[int]:
 
 
 def can_be_saved(candidate: Candidate, loop: Statement, i: int) -> bool:
-    """Whether others only write the initial value of a carry and read its last value. These others must be nests of
-    this suite: only those can be changed."""
+    """Whether a carry of a loop can be saved: others only write its initial value and read its last value, and they are
+    nests of this suite, as only those can be changed."""
     plan = plan_of(loop)
     carry = plan.carries[i]
     others = [s for s in candidate.flow.using[carry.store.buffer] if s is not loop]
@@ -53,8 +53,8 @@ def begins_or_ends(nest: Nest, plan: Plan, i: int) -> bool:
 
 
 def redirected(nest: Nest, plan: Plan, saved: Saved, backwards: bool) -> Nest:
-    """A nest that begins carries, or reads them at the end, where they are saved; `backwards` if their loop goes
-    against the root."""
+    """The nest, which now begins or ends carries in the memory where they are saved. `backwards` says that their loop
+    goes against the root."""
     carries = {plan.carries[i].store.buffer: i for i in saved}
     if not any(access.buffer in carries for access, _ in nest.accesses()):
         return nest
@@ -77,7 +77,8 @@ def redirected(nest: Nest, plan: Plan, saved: Saved, backwards: bool) -> Nest:
 
 
 def _place(access: Access, written: bool, plan: Plan, i: int) -> Dimension | None:
-    """The position in a row of an access to a carry from outside; None where it is not to that row alone."""
+    """The position within its row of an access to a carry from outside of the loop. None if it touches any other row
+    than that of the initial value (if `written`) or the last value."""
     shape = access.buffer.shape
     row = plan.first(i) if written else plan.final(i, plan.length)
     inside = access.offset - row.offset

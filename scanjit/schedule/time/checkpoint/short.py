@@ -1,7 +1,6 @@
-"""The buffers of which one stretch is enough memory: only the family uses them, row by row.
+"""The buffers for which memory for one stretch is enough: only the family uses them, row by row.
 
-In `h[t+1] = tanh(p[t] + h[t] @ w)` and its gradient, p and h are short. If the program returns h too, h is not, but p
-is.
+In `h[t+1] = tanh(p[t] + h[t] @ w)` and its gradient, p and h are short. If the program also returns h, only p is.
 """
 
 from collections.abc import Set as AbstractSet
@@ -19,7 +18,7 @@ from scanjit.types import Dimension
 
 
 def with_short_buffers(candidate: Candidate) -> Candidate | Refusal:
-    """Find the short buffers; rowwise nests that do nothing with them are dropped."""
+    """Find the short buffers. Rowwise nests that read and write none of them are dropped."""
     flow, members = candidate.flow, candidate.members
     made = set[Buffer]().union(*(flow.writes[s] for s in members)) - candidate.full - candidate.private.keys()
     found = {buffer: window for buffer in made if (window := _window(candidate, buffer)) is not None}
@@ -32,7 +31,7 @@ def with_short_buffers(candidate: Candidate) -> Candidate | Refusal:
 
 
 def _spoils(candidate: Candidate, statement: Statement, short: AbstractSet[Buffer]) -> bool:
-    """Whether a statement, if it is recomputed, would write over what others have written since."""
+    """Whether a statement, when it is recomputed, would overwrite results of others."""
     flow = candidate.flow
     return statement not in candidate.loops and any(
         buffer in flow.writes[other]
@@ -43,8 +42,8 @@ def _spoils(candidate: Candidate, statement: Statement, short: AbstractSet[Buffe
 
 
 def _window(candidate: Candidate, buffer: Buffer) -> Window | None:
-    """The steps that the rows of a buffer are for, if only the family uses it, row by row. Others may begin a carry,
-    and read it after the last step."""
+    """The steps that the rows of a buffer are for. None if others than the family use it, or not row by row. Others may
+    write the initial value of a carry and read its last value."""
     if buffer not in candidate.flow.temporaries or not buffer.shape:
         return None
     loop, carry = candidate.carries.get(buffer, (None, 0))
@@ -61,11 +60,12 @@ def _window(candidate: Candidate, buffer: Buffer) -> Window | None:
 
 
 def goes_by_rows(candidate: Candidate, statement: Statement, buffer: Buffer, window: Window) -> bool:
-    """Whether a statement is of the family, and goes row by row through a buffer whose rows are for these steps."""
+    """Whether a statement belongs to the family and goes row by row through a buffer whose rows are for the steps of
+    `window`."""
     if statement not in candidate.members or not buffer.shape:
         return False
     if buffer in candidate.flow.writes[statement] and candidate.carries.get(buffer, (statement, 0))[0] is not statement:
-        return False  # it begins the carry, of a loop of one step
+        return False  # it begins the carry of a loop of one step
     own = candidate.windows[statement]
     return (
         _is_rowwise(candidate, statement, buffer)
@@ -75,7 +75,7 @@ def goes_by_rows(candidate: Candidate, statement: Statement, buffer: Buffer, win
 
 
 def _is_rowwise(candidate: Candidate, statement: Statement, buffer: Buffer) -> bool:
-    """Whether a statement goes on by one row from step to step."""
+    """Whether a statement moves by one row of a buffer from step to step."""
     if statement in candidate.loops:
         return scan_is_rowwise(statement, buffer)
     nest = candidate.flow.nests[statement]
@@ -85,22 +85,23 @@ def _is_rowwise(candidate: Candidate, statement: Statement, buffer: Buffer) -> b
 
 
 def _nests(candidate: Candidate, statement: Statement) -> list[Nest]:
-    """The nests of a statement, those in a loop over time too."""
+    """The nests of a statement, also those inside a loop over time."""
     jobs = jobs_of([candidate.flow.nests.get(statement, statement)])
     return [job for job in jobs if isinstance(job, Nest)]
 
 
 def _in_one_row(candidate: Candidate, statement: Statement, buffer: Buffer) -> bool:
-    """Whether all that is read of a buffer at computed indices is read in one row: `h[t, i[j]]` is, `h[i[t], j]` is
-    not."""
+    """Whether all computed indices into a buffer stay within one row: they do in `h[t, i[j]]`, but not in `h[i[t],
+    j]`."""
     step = row_step(buffer)
     found = (i for nest in _nests(candidate, statement) for access, i in computed(nest) if access.buffer is buffer)
     return all(lies_in(0, (index.size - 1) * index.stride, step) for indices in found for index in indices)
 
 
 def _is_aligned(candidate: Candidate, statement: Statement, buffer: Buffer, own: Window, window: Window) -> bool:
-    """Whether a statement that goes over fewer steps reads the rows of just these: the gradient over the last 4 of 6
-    steps reads row 2 at the first of them. (Of a carry, the row before a step or that after it.)"""
+    """Whether a statement that goes over fewer steps than a buffer has rows reads just the rows of its steps. The
+    gradient over the last 4 of 6 steps must read row 2 at its first step. (Of a carry, it may read the row before or
+    after the step.)"""
     step = row_step(buffer)
     shift, most = (own.first_row - window.first_row) * step, 2 if buffer in candidate.carries else 1
     offsets = first_offsets(candidate.flow.nests.get(statement, statement), buffer)
@@ -111,7 +112,8 @@ def _is_aligned(candidate: Candidate, statement: Statement, buffer: Buffer, own:
 
 
 def _spans(candidate: Candidate, statement: Statement, buffer: Buffer) -> list[tuple[Dimension, Dimension]] | None:
-    """How far each access goes through a buffer inside a step, down and up; None if it is not certain which way."""
+    """How far each access to a buffer goes down and up inside a step. None if it is not certain in which direction a
+    loop moves it."""
     found: list[tuple[Dimension, Dimension]] = []
     for nest in _nests(candidate, statement):
         times: set[NestLoop | None] = {nest.time}

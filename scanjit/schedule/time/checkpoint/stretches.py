@@ -25,16 +25,16 @@ class _PhaseWriter:
         self.rows_of = cache(lambda window: window.rows_of(self.first, self.rows))
 
     def statements(self) -> list[Statement]:
-        """The statements of a family: those that run once before, the loops over stretches, and those that run after
-        them."""
+        """The statements of the phase: those that run once before, the loop over stretches, and those that run after
+        it."""
         parts = [self._recomputed(statement, there) for statement, there in self.phase.recomputed.items()]
-        # sums come last: they need a stretch of what they sum
+        # sums come last, because they need a complete stretch of their operands
         parts += map(self._own, sorted(self.phase.own, key=lambda statement: statement in self.loops.sums))
         return loop(parts, (self.first, self.rows), self.loops.plan.length, self.loops.size, self.phase.backwards)
 
     def _recomputed(self, statement: Statement, there: bool) -> Parts:
-        """Recompute the results of a statement. If they are still in memory for the first stretch, nothing is done
-        there."""
+        """The part that recomputes a statement. If its results for the first stretch are still in memory (`there`), it
+        does nothing in that stretch."""
         total, size, first = self.loops.plan.length, self.loops.size, self.first
         last = (total + (size - 1)) // size * size - size
         passed = last - first if self.phase.backwards else first
@@ -55,17 +55,17 @@ class _PhaseWriter:
         return Parts(inside=(*self._restored(statement, stretch), stretch.scan(statement), *after))
 
     def _restored(self, loop: Statement, stretch: Stretch) -> Iterator[Nest]:
-        """Copies of saved carries to where the steps of a stretch begin."""
+        """Copies of saved carries to the places where the steps of a stretch begin."""
         for i, memory in self.family.saved.get(loop, {}).items():
             yield copy(self._row(loop, memory, after=False), stretch.before(plan_of(loop), i))
 
     def _row(self, loop: Statement, memory: Buffer, after: bool) -> Ref:
-        """The row of `saved` that holds a carry before the stretch, or after it."""
+        """The row of `saved` that holds a carry before or after the stretch."""
         number = self.first // self.loops.size
         return Ref.whole(memory).row(number + 1 if after != self.loops.backwards(loop) else number)
 
     def _stretch(self, statement: Statement, done: Dimension = 1) -> Stretch:
-        """The part of a statement; nothing of it where `done` is 0."""
+        """The stretch of a statement; an empty one if `done` is 0."""
         loops, window = self.loops, self.loops.windows[statement]
         base, rows = self.rows_of(window)
         short = {old: Short(new, self.rows_of(loops.short[old])[0]) for old, new in self.family.short.items()}
