@@ -150,14 +150,25 @@ class Frame:
         return name
 
     def loop(
-        self, over: NestLoop | None, hint: str, bounds: Sequence[str], step: int = 1, most: int | None = None
+        self,
+        over: NestLoop | None,
+        hint: str,
+        bounds: Sequence[str],
+        step: int = 1,
+        most: int | None = None,
+        down: Dimension = 0,
     ) -> str:
-        """Open a loop over `bounds` (a start and a stop) in steps; returns its counter."""
+        """Open a loop over `bounds` (a start and a stop) in steps; returns its counter. Where `down` is 1, the loop
+        `over` goes from its last point to its first; `bounds` are then a whole number of steps apart."""
         if most is None and over is not None and isinstance(over.size, int):
             most = -(-over.size // step)
         name, (start, stop) = self.fresh(hint), bounds
         text = stop if start == "0" and step == 1 else f"{start}, {stop}" + (f", {step}" if step > 1 else "")
         self.push(f"for {name} in range({text}):", over, name, most)
+        if over is not None and down != 0:
+            ends = f"{stop} - {step}" if start == "0" else f"{start} + {stop} - {step}"
+            turned = f"{ends} - {name}" if down == 1 else f"{name} + {self.size(down)}*({ends} - 2*{name})"
+            self.index[over, 0] = self.line("down", turned)
         return name
 
     def bounds(self, loop: NestLoop) -> tuple[str, str]:

@@ -6,6 +6,7 @@ from scanjit.codegen.frame import Frame
 from scanjit.codegen.guard import order_rows, ordered_tile
 from scanjit.codegen.values import Values
 from scanjit.schedule.nests import NestLoop, reductions_in
+from scanjit.types import Dimension
 
 MANY = 8
 """The number of rows is a parameter of a nest with so many tiles of them, also where it is known."""
@@ -59,8 +60,9 @@ class Space:
         else:
             self.in_parts(lane, *frame.bounds(lane))
 
-    def in_parts(self, lane: NestLoop, start: str, stop: str) -> None:
-        """Loops over a range: first the vector that is partly empty, then those that fill no tile, then whole tiles.
+    def in_parts(self, lane: NestLoop, start: str, stop: str, down: Dimension = 0) -> None:
+        """Loops over a range: first the vector that is partly empty, then those that fill no tile, then whole tiles;
+        where `down` is 1, the last of these first.
 
         In a step of a strip, the masked lanes of that vector reach into the next row. A load waits if the step has just
         stored there."""
@@ -71,7 +73,7 @@ class Space:
                 stop = self._rest(lane, start, stop, tile.lanes, True, 1)
             if tile.vectors > 1 and (lane is tile.split or not self.frame.fills(lane, width)):
                 stop = self._rest(lane, start, stop, width, False, tile.vectors)
-        self.lane_range(lane, start, stop, False)
+        self.lane_range(lane, start, stop, False, down=down)
 
     def _rest(self, lane: NestLoop, start: str, stop: str, width: int, masked: bool, most: int) -> str:
         """A loop of at most so many turns over what pieces of this width leave of a range; where it begins."""
@@ -101,7 +103,15 @@ class Space:
         with self.frame.single_vectors():
             self.lane_range(lane, left, stop, True, tile.vectors // 2)
 
-    def lane_range(self, lane: NestLoop, start: str | None, stop: str, masked: bool, most: int | None = None) -> None:
+    def lane_range(
+        self,
+        lane: NestLoop,
+        start: str | None,
+        stop: str,
+        masked: bool,
+        most: int | None = None,
+        down: Dimension = 0,
+    ) -> None:
         """A loop over a range of the lanes' loop (of at most so many turns); none, if one vector is all. The loop over
         the rows of tiles is inside or, for groups of tiles, around it."""
         frame, tile, depth = self.frame, self.frame.tile, len(self.frame.scopes)
@@ -113,7 +123,7 @@ class Space:
         if start is None:
             frame.push(None, lane, "0")
         else:
-            frame.loop(lane, "j", (start, stop), width, most)
+            frame.loop(lane, "j", (start, stop), width, most, down)
         if masked:
             frame.masks[-1] = [self._head(lane, vector) for vector in range(tile.vectors)]
         if rows is not None:

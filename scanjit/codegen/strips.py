@@ -31,8 +31,8 @@ def _strips(frame: Frame, values: Values, time: NestLoop, bounds: tuple[str, str
     count(frame, time, frame.loop(time, "t", ("0", frame.size(time.size))))
     *outer, lane = frame.nest.space
     for loop in outer:
-        frame.loop(loop, "i", ranges[loop])
-    Space(frame, lambda: _step(frame, values)).in_parts(lane, *ranges[lane])
+        frame.loop(loop, "i", ranges[loop], down=frame.tile.down)
+    Space(frame, lambda: _step(frame, values)).in_parts(lane, *ranges[lane], frame.tile.down)
     frame.pop(depth)
 
 

@@ -102,11 +102,32 @@ def test_strips(program: Callable[..., Graph], dtype: str, threads: int) -> None
             same(inputs, outputs, f, T=steps, N=columns, B=3)
 
 
-def test_strips_are_printed() -> None:
-    inputs, outputs = turns("T", "N")
+def printed(graph: Graph) -> str:
     with Config(width=16, small=True).active():
-        shown = sj.dprint(sj.function(inputs, outputs, mode="emulate"), file="str", stage="blocks")
-    assert shown is not None and "strips of min(N, 4) i0 where" in shown
+        shown = sj.dprint(sj.function(*graph, mode="emulate"), file="str", stage="blocks")
+    assert shown is not None
+    return shown
+
+
+def test_strips_are_printed() -> None:
+    assert "strips of min(N, 4) i0 where" in printed(turns("T", "N"))
+
+
+LAST_FIRST = ", the last point first"
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [(1024, f"{LAST_FIRST};"), (1025, " i0;"), ("N", f"{LAST_FIRST} where ")],
+)
+def test_short_rows_are_read_in_one_direction(columns: int | str, expected: str) -> None:
+    """Backwards in time and in the row, where a row of float32 is no longer than a page of 4096 bytes."""
+    forward = two_carries("T", columns)
+    assert expected in printed(with_gradient(forward))
+    assert LAST_FIRST not in printed(forward)
+    x, h = sj.tensor(("T", columns), "float32", "x"), sj.tensor((columns,), "float32", "h")
+    last = sj.scan(lambda x, h: sj.tanh(h) + x, sequences=x, outputs_info=[h], go_backwards=True)[-1]
+    assert expected in printed(([x, h], [last]))
 
 
 @pytest.mark.parametrize("columns", [0, 1, 4, 9, 16, 30])

@@ -259,7 +259,8 @@ class _NestWriter:
             parts.append(f"{self.writer.dim(tile.group)} tiles of columns before the next rows")
         if tile.strips:
             lengths = zip(map(self.writer.dim, tile.strips), nest.space, strict=True)
-            some = "" if tile.many == 1 else f" where {self.writer.dim(tile.many)} is 1"
+            some = self._where(tile.many)
+            some += "" if tile.down == 0 else f", the last point first{self._where(tile.down)}"
             parts.append("strips of " + " x ".join(f"{length} {self.loops[loop]}" for length, loop in lengths) + some)
         if tile.split is not None:
             parts.append(f"threads share {self.names(tile.split)}, {tile.unit} at a time")
@@ -268,6 +269,10 @@ class _NestWriter:
         if tile.rest:
             parts.append("what is left over is shared by rows")
         return "; ".join(parts)
+
+    def _where(self, flag: Dimension) -> str:
+        """In which calls something is so: all, if this is always 1."""
+        return "" if flag == 1 else f" where {self.writer.dim(flag)} is 1"
 
     def names(self, loop: NestLoop) -> str:
         """The name of a loop, or the names of the parts of a joined loop."""

@@ -26,6 +26,7 @@ class Tile:
     strips : in a nest with time, how many iterations of each loop a strip has. All points of a strip go through a step
         before any goes through the next one. Without strips, time is inside all other loops.
     many : 1 in calls that use `strips`; 0 in calls with time inside all other loops.
+    down : 1 in calls in which a step goes through the points of a strip from the last to the first; 0 in others.
     """
 
     lanes: int = 1
@@ -42,6 +43,7 @@ class Tile:
     rest: bool = False
     strips: tuple[Dimension, ...] = ()
     many: Dimension = 1
+    down: Dimension = 0
 
     @property
     def row_loops(self) -> tuple[NestLoop, ...]:

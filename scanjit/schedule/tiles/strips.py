@@ -8,10 +8,15 @@ the time of a step decides. For few points it depends on their number: if that i
 each call takes one of them.
 """
 
+from functools import reduce
+
 from scanjit import types
 from scanjit.schedule.nests import Nest, Tile
 from scanjit.schedule.tiles.estimates import fewest_vectors, side_by_side, step_costs
 from scanjit.types import Dimension
+
+PAGE = 4096
+"""A processor fetches ahead what is read in one direction, within a page of so many bytes."""
 
 
 def with_time(nest: Nest, lanes: int, near_bytes: int) -> Tile:
@@ -20,7 +25,7 @@ def with_time(nest: Nest, lanes: int, near_bytes: int) -> Tile:
     if costs.strips < costs.inside:
         vectors = side_by_side(nest, lanes)
         strips = _lengths(nest, lanes * vectors, near_bytes)
-        return Tile(lanes, vectors, strips=strips, many=_many(nest, lanes))
+        return Tile(lanes, vectors, strips=strips, many=_many(nest, lanes), down=_down(nest))
     return Tile(lanes, costs.vectors)
 
 
@@ -41,6 +46,19 @@ def _many(nest: Nest, lanes: int) -> Dimension:
     least, sizes = fewest_vectors(nest, lanes) * lanes - lanes // 2, [loop.size for loop in nest.space]
     known = types.product(size for size in sizes if isinstance(size, int))
     return 1 if types.not_negative(known - least) else types.minimum(types.product(sizes) // least, 1)
+
+
+def _down(nest: Nest) -> Dimension:
+    """1 in calls in which rows are no longer than a page, and most of them lie below those of the step before: what is
+    read next is then always below."""
+    time = nest.time
+    assert time is not None
+    rows = {(access.buffer, access.strides[time]) for access, _ in nest.accesses() if time in access.strides}
+    lower = [stride for _, stride in rows if types.not_negative(stride if nest.reverse else -stride)]
+    if 2 * len(lower) <= len(rows):
+        return 0
+    apart = [types.maximum(stride, -stride) * buffer.dtype.itemsize for buffer, stride in rows]
+    return 1 - types.minimum(reduce(types.maximum, apart) // (PAGE + 1), 1)
 
 
 def _lengths(nest: Nest, width: int, near_bytes: int) -> tuple[Dimension, ...]:
