@@ -169,8 +169,8 @@ class CompiledStage:
         if sized.results is None:
             return made
         return [
-            made[which] if whole else made[which].reshape(-1)[start:stop].reshape(shape)
-            for which, start, stop, shape, whole in sized.results
+            made[which] if whole else np.ndarray(shape, self._dtypes[which], made[which], offset)
+            for which, offset, shape, whole in sized.results
         ]
 
     def _call(self, sized: Sized, threads: int, choice: Choice | None, arrays: list[np.ndarray]) -> int:

@@ -561,5 +561,8 @@ def _returning(graph: FunctionGraph, place: dict[Node, int]) -> Callable[[list[n
     copied = [i in used[: len(graph.updates) + n] for n, i in enumerate(places)]
     if tree == Tree() and not copied[0]:
         return itemgetter(places[0])
+    if tree.kind in (list, tuple) and not any(copied) and all(child.kind is None for child in tree.children):
+        kind = tree.kind
+        return lambda results: kind([results[i] for i in places])
     pairs = list(zip(places, copied, strict=True))
     return lambda results: tree.unflatten([results[i].copy() if copy else results[i] for i, copy in pairs])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from array import array
 from typing import NamedTuple
 
@@ -17,12 +16,11 @@ from scanjit.types import Numbers
 
 
 class ResultSpan(NamedTuple):
-    """Where a result lies: from `start` to `stop` (in elements) in buffer number `buffer`, or whether it is the `whole`
+    """Where a result lies: `offset` bytes behind the start of buffer number `buffer`, or whether it is the `whole`
     buffer."""
 
     buffer: int
-    start: int
-    stop: int
+    offset: int
     shape: tuple[int, ...]
     whole: bool
 
@@ -80,7 +78,7 @@ def sized(layout: Layout, number: Numbers, threads: int) -> Sized:
     shapes = [tuple(map(number, buffer.shape)) for buffer in table.out_buffers]
     results: list[ResultSpan] = []
     for which, offset, dims in layout.results:
-        shape, start = tuple(map(number, dims)), number(offset)
-        results.append(ResultSpan(which, start, start + math.prod(shape), shape, start == 0 and shape == shapes[which]))
+        shape, start = tuple(map(number, dims)), number(offset) * table.out_buffers[which].dtype.itemsize
+        results.append(ResultSpan(which, start, shape, start == 0 and shape == shapes[which]))
     same = all(result.whole for result in results) and [result.buffer for result in results] == [*range(len(shapes))]
     return Sized(number, entries, total, offsets, nbytes, lasting, shapes, None if same else results, shared)
