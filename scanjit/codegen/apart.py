@@ -1,7 +1,8 @@
-"""Nests that do the same several times with other buffers: a copy into each part of a vector, an update of each weight.
+"""Nests that do the same several times with other buffers, such as a copy into each part of a vector, or an update of
+each weight.
 
-Such a nest is one job: threads share it once. But its function is written, and compiled, for one of the parts, and
-called for each.
+Such a nest is one job, which threads share as one. But its function is written and compiled for one of the parts, and
+called for each part.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from scanjit.walks import fold
 
 
 def parts(nest: Nest) -> list[Nest]:
-    """Nests that do, one after the other, what a nest does. Stores that use the same value stay in one nest; a value
-    that is the same at all points does not count. The result is the nest itself if its parts depend on each other, or
+    """Nests that together do what a nest does, one after the other. Stores that use a common value stay in one nest,
+    unless the value is the same at all points. The result is the nest itself if its parts depend on each other, or
     would compute much twice."""
     if len(nest.stores) < 2 or not _separable(nest):
         return [nest]
@@ -35,7 +36,7 @@ def parts(nest: Nest) -> list[Nest]:
 
 
 def _separable(nest: Nest) -> bool:
-    """Whether a nest computes each point by itself, and writes nowhere but there."""
+    """Whether a nest computes each point by itself, and writes only to its own elements."""
     plain = all(not store.indices and not store.add for store in nest.stores)
     inside = nest.time is None and not nest.sequential and nest.tile is not None and nest.tile.rows is None
     return plain and inside and nest.repeatable
@@ -47,8 +48,8 @@ def _moves(value: Value, operands: Sequence[bool]) -> bool:
 
 
 def _repeats(nest: Nest, groups: Iterable[Sequence[Store]]) -> bool:
-    """Whether parts have more than twice as many values as the nest, such as the entries of a matrix's inverse: all of
-    them need the same elimination."""
+    """Whether the parts have more than twice as many values as the nest. So it is for the entries of a matrix's
+    inverse, which all need the same elimination."""
     left = 2 * _count(nest.stores)
     for stores in groups:
         left -= _count(stores)
@@ -62,7 +63,7 @@ def _count(stores: Sequence[Store]) -> int:
 
 
 def _independent(groups: Sequence[Sequence[Store]]) -> bool:
-    """Whether no group reads what another one writes."""
+    """Whether no group reads a buffer that another one writes."""
     readers: dict[Buffer, set[int]] = {}
     for number, stores in enumerate(groups):
         for value in walk_values([store.value for store in stores]):

@@ -1,11 +1,11 @@
-"""Calls of LAPACK as Python source: a loop over the batch, and what LAPACK leaves to do.
+"""Calls of LAPACK as Python source: a loop over the batch, and the work that LAPACK leaves to us.
 
-Rows of ours are columns of Fortran's: it sees each matrix transposed. So the lower triangle is its upper one, and a
-system `t @ x = b` is one with t to the right of x.
+Our rows are Fortran's columns, so LAPACK sees each matrix transposed: our lower triangle is its upper one, and a system
+`t @ x = b` has t to the right of x.
 
-No call of LAPACK can be stopped. So matrices are factored in blocks of columns, and systems solved for some of their
-right sides at a time: between two calls, the function looks whether it is to end. A matrix of at most `BLOCK` columns
-takes one call.
+A call of LAPACK cannot be stopped. So matrices are factored in blocks of columns, and systems are solved for some of
+their right sides at a time: between two calls, the function looks whether it is to end. A matrix of at most `BLOCK`
+columns takes one call.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,13 +18,13 @@ from scanjit.schedule.nests import LapackCall, Ref
 from scanjit.target import Target
 
 BLOCK = 256
-"""The columns that one call factors: with the rows of a matrix of 10,000, about 50 ms."""
+"""How many columns one call factors: with the rows of a matrix of 10,000, this takes about 50 ms."""
 SOLVED = 2**31
-"""One call computes about so many products, where it does so for some of the right sides of a system: as long."""
+"""About how many products one call computes if it solves a system for some of its right sides: this takes as long."""
 
 
 def call_source(call: LapackCall, target: Target) -> Source:
-    """The source of a function that computes a call for all matrices of a batch, one after the other."""
+    """The source of a function that runs a call for all matrices of a batch, one after the other."""
     writer = _CallWriter(call)
     return writer.parameters.source(call.title, writer.lines(), ["line"])
 
@@ -42,7 +42,7 @@ class _CallWriter:
         self.lapack = kind_of(self.dtype).name
 
     def lines(self) -> list[str]:
-        """The loops over the batch; inside, `m0`, `m1`... are the addresses of the operands' matrices."""
+        """The loops over the batch. Inside, `m0`, `m1`, ... are the addresses of the current matrices."""
         batched = [ref for ref in self.call.places if len(ref.shape) > 1]
         lines, depth = [], 1
         bases = [self.parameters.address(ref.buffer, ref.offset) for ref in self.call.places]
@@ -60,7 +60,7 @@ class _CallWriter:
     # ---- routines ---------------------------------------------------------------------------------------------------
 
     def leading(self, ref: Ref) -> str:
-        """How far apart the rows are, in elements: for LAPACK at least 1."""
+        """The distance of two rows, in elements. LAPACK wants at least 1."""
         step = ref.strides[-2]
         return str(max(step, 1)) if isinstance(step, int) else f"max({self.number(step)}, 1)"
 
@@ -69,9 +69,9 @@ class _CallWriter:
         return f"store({address}, splat_{self.kind}({value}))"
 
     def blocks(self, n: str, step: str, factor: Sequence[str], beside: Sequence[str], rest: Sequence[str]) -> list[str]:
-        """Factor a matrix by blocks of columns: `factor` the block of `wide` columns from `k` on, whose first entry on
-        the diagonal is at `corner`; compute what stands `beside` it, with columns from `first` on; and take the product
-        of both off the `rest`, `columns` from `j` on at a time."""
+        """Factor a matrix by blocks of columns. `factor` are the lines that factor the block of `wide` columns from `k`
+        on, whose first entry on the diagonal is at `corner`. `beside` computes the columns beside it, from `first` on.
+        `rest` subtracts the product of both from the rest of the matrix, `columns` columns from `j` on at a time."""
         lines = [
             f"for k in range(0, {n}, {BLOCK}):",
             *indented(LOOK),
@@ -89,7 +89,7 @@ class _CallWriter:
         return lines
 
     def cholesky(self) -> list[str]:
-        """The factor in the lower triangle, zeros above; NaN in the lower triangle if there is none."""
+        """The factor in the lower triangle, zeros above. If there is no factor, the lower triangle is NaN."""
         (whole,) = self.call.places
         n, step, lead = self.number(whole.shape[-1]), self.number(whole.strides[-2] * self.size), self.leading(whole)
         block = f"m0 + j*{step} + k*{self.size}, {lead}, m0 + j*{step} + first*{self.size}, {lead}"
@@ -138,7 +138,8 @@ class _CallWriter:
         ]
 
     def exchanges(self, n: str, step: str) -> list[str]:
-        """Read which columns a block has exchanged, note it, and exchange them in all rows beside the block."""
+        """Read which columns a block has exchanged, note it, and exchange the same columns in all rows beside the
+        block."""
         entry = [f"row + {i}*{self.size}" for i in ("i", "other")]
         return [
             "if wide > 1 and load_i64(m1 + k*8) >> 32 != 0:",  # two integers of 32 bits, each at least 1
@@ -166,7 +167,7 @@ class _CallWriter:
         ]
 
     def triangular_solve(self) -> list[str]:
-        """Solve in place, by blocks of unknowns; NaN if there is a zero on the diagonal."""
+        """Solve in place, by blocks of unknowns. The result is NaN if there is a zero on the diagonal."""
         t, x = self.call.places
         lower, trans, unit = (int(self.call.flags[name]) for name in ("lower", "trans", "unit"))
         n, columns = (self.number(dim) for dim in x.shape[-2:])
@@ -207,7 +208,7 @@ class _CallWriter:
         ]
 
     def unless_finite(self, rows: str, columns: str, step: str, address: str) -> list[str]:
-        """Look for entries that are not finite: `bad` is 1 if there is one."""
+        """Look for entries that are not finite. `bad` is 1 if there is one."""
         return [
             "bad = 0",
             f"for i in range({rows}):",
@@ -218,7 +219,7 @@ class _CallWriter:
         ]
 
     def nothing(self, whole: Ref, place: str = "m0") -> list[str]:
-        """If `bad` is not 0, all of the result is NaN."""
+        """Set all of the result to NaN if `bad` is not 0."""
         rows, columns = (self.number(dim) for dim in whole.shape[-2:])
         place = f"{place} + i*{self.number(whole.strides[-2] * self.size)} + j*{self.size}"
         return [
@@ -229,8 +230,8 @@ class _CallWriter:
         ]
 
     def signed(self, rows: str, columns: str, step: str, address: str, others: Sequence[tuple[str, str]]) -> list[str]:
-        """Give rows at an address the sign that `scanjit.ops.decompositions.signed` says, and `others` of row i the
-        same: addresses, and how many numbers lie there."""
+        """Give rows at an address the signs that `scanjit.ops.decompositions.signed` chooses. `others` get the same
+        signs: the address of row i, and how many numbers lie there."""
         turned = [
             line
             for place, count in ((f"{address} + i*{step}", columns), *others)
@@ -252,7 +253,7 @@ class _CallWriter:
         ]
 
     def eigh(self) -> list[str]:
-        """The vectors as rows, and the values below. One call: it cannot be stopped."""
+        """The eigenvectors as rows, and the eigenvalues below them. This is one call, which cannot be stopped."""
         whole, work, integers = self.call.places
         n, step = self.number(whole.shape[-1]), self.number(whole.strides[-2] * self.size)
         size, count = (self.number(ref.shape[0]) for ref in (work, integers))
@@ -266,7 +267,7 @@ class _CallWriter:
         ]
 
     def qr(self) -> list[str]:
-        """The copy at `m1` is factored by blocks of columns; then R is read from it, and the reflections in it are
+        """Q and R. The copy at `m1` is factored by blocks of columns. Then R is read from it, and its reflections are
         applied to the columns of the identity, the last block first."""
         whole, columns, work, _ = self.call.places
         n, m = (self.number(dim) for dim in columns.shape[-2:])
@@ -312,8 +313,8 @@ class _CallWriter:
         ]
 
     def svd(self) -> list[str]:
-        """The left vectors go to the first columns as rows; right ones and values beside them. One call: it cannot be
-        stopped."""
+        """The left vectors go to the first columns, as rows; right vectors and singular values beside them. This is one
+        call, which cannot be stopped."""
         whole, columns, work, *_ = self.call.places
         n, m = (self.number(dim) for dim in columns.shape[-2:])
         count, size = self.number(whole.shape[-2]), self.number(work.shape[0])

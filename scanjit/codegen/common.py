@@ -21,7 +21,7 @@ OWN_WORDS = frozenset(
     "begin block column columns copy end even first high left line low n piece ran row rows runs share step stopped "
     "tick".split()
 ) | {""}
-"""What the variables begin with that a function has of its own."""
+"""The beginnings of the variables that the generator makes for itself."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class StatementPlace:
     Attributes
     ----------
     depth : how deep its lines are indented.
-    rows : in a step whose threads may keep their rows, these rows.
-    team : whether it is in a branch of what stands side by side. There, `thread` and `threads` count those of its team,
-        and functions have two parameters more: the number of the thread among all, and where the team meets.
-    counted : whether it is in a loop over time whose steps are counted, for who waits for the call.
-    repeated : whether it is in a loop: what is in memory may be written anew.
+    rows : the rows that threads may keep, in a step of a loop with such rows.
+    team : whether it is in a branch of loops side by side. There, `thread` and `threads` count those of the team, and
+        functions have two more parameters: the number of the thread among all, and where the team meets.
+    counted : whether it is in a loop over time whose steps are counted, so that the waiting caller can show them.
+    repeated : whether it is in a loop, so that memory may be overwritten in the next turn.
     """
 
     depth: int = 0
@@ -63,20 +63,19 @@ class Common:
     ----------
     program : the program.
     timed : the statements whose time is taken, in the order of their numbers; None if no time is taken.
-    functions : the functions, by the digest of what they do. A function stands behind those that it calls.
+    functions : the functions, by the digest of their text. A function stands behind those that it calls.
     pieces : how nests are computed a piece at a time.
     nests : the sources of nests.
     kept_sizes : the sizes that the statements of `Program.once` depend on.
     done : for each loop over time whose steps are counted, the number of steps in earlier blocks of time.
     table : the name of each entry that this function loads.
-    counters : the variables of this function that count the steps and blocks of the loops around what is written.
-    ended : the variables of `counters` whose loops have ended. No later loop of the function uses them again: what
-        depends on a variable that is assigned twice is not moved out of inner loops.
-    named : whether variables for entries have the names of buffers. Otherwise the names are the same in all functions,
-        so that functions that do the same with different buffers have the same text, and become one.
+    counters : the variables of this function that count the steps and blocks of the loops around the present line.
+    ended : the variables of `counters` whose loops have ended. No later loop of the function uses them again: LLVM does
+        not move a value out of an inner loop if it depends on a variable that is assigned twice.
+    named : whether variables for entries are called like buffers. Otherwise the names are the same in all functions, so
+        that functions that do the same with different buffers have the same text, and become one.
     private : for each buffer of which every thread has a copy, the counter that is the number of the copy.
-    local : for each buffer on the stack, the variable that holds its address, and the step of the loop that it belongs
-        to.
+    local : for each buffer on the stack, the variable that holds its address, and the step of its loop.
     """
 
     program: Program
@@ -95,28 +94,29 @@ class Common:
 
     @cached_property
     def uses(self) -> Counter[Buffer]:
-        """How often the program refers to each buffer."""
+        """How often the program refers to each buffer, results included."""
         outputs = [ref.buffer for ref in self.program.outputs]
         refs = [buffer for statement in self.program.suite for buffer, _, _ in statement.all_refs()]
         return Counter([*outputs, *refs])
 
     def inside(self, counters: Mapping[Atom, str]) -> Common:
-        """The same for another function of the program, which is given the values of some counters."""
+        """The same for another function of the program, which gets the values of some counters."""
         return replace(self, table={}, counters=dict(counters), ended=set(), named=False, local={})
 
     def known(self, function: Source) -> Source:
-        """The function of the program that does the same: two nests may, under different names."""
+        """The function of the program with the same text, if there is one; else this function. Two nests may have equal
+        text and different names."""
         first = self.functions.setdefault(function.digest, function)
         return replace(function, name=first.name, text=first.text)
 
-    def entry(self, kind: str, what: Buffer | Dimension) -> str:
-        """The variable that holds an entry of the table."""
-        found = self.table.get((kind, what))
+    def entry(self, kind: str, content: Buffer | Dimension) -> str:
+        """The variable that holds an entry of the table: an address or a number."""
+        found = self.table.get((kind, content))
         if found is None:
             name = "n"
-            if isinstance(what, Buffer):
-                name = _word(what.name) if self.named else "p"
-            found = self.table[kind, what] = f"{name}{len(self.table)}"
+            if isinstance(content, Buffer):
+                name = _word(content.name) if self.named else "p"
+            found = self.table[kind, content] = f"{name}{len(self.table)}"
         return found
 
     def address(self, buffer: Buffer, offset: Dimension, at: StatementPlace) -> str:
@@ -134,7 +134,7 @@ class Common:
         return base if offset == 0 else f"{base} + {self.number(offset)}"
 
     def counter(self, dim: Dimension, name: str) -> str:
-        """A variable for a dimension that changes while the program runs."""
+        """The variable of a dimension that changes while the program runs."""
         atom = types.as_atom(dim)
         assert atom is not None
         if atom not in self.counters:
@@ -142,7 +142,7 @@ class Common:
         return self.counters[atom]
 
     def end(self, counted: Iterable[Dimension]) -> None:
-        """Note that the loop which counted these has ended."""
+        """Note that the loop with these counters has ended."""
         atoms = {atom for dim in counted for atom in types.atoms(dim)}
         self.ended.update(self.counters.pop(atom) for atom in atoms & self.counters.keys())
 
@@ -177,9 +177,12 @@ class Common:
 
 
 class Draft:
-    """The lines of one function. `shares` come first: variables that say what its thread computes. `tables` are those
-    of the functions that it calls, one after the other; its own entries lie behind them. `inside` are the functions of
-    jobs that stand in the same source, by name, if it is a `whole` of them. One thread `alone` may run it."""
+    """The lines of one function.
+
+    `shares` are lines that come first: they compute the share of the thread. `tables` are the tables of the functions
+    that it calls, one after the other; its own entries lie behind them. If it is a `whole`, the functions of jobs that
+    stand in the same source are `inside`, by name. `alone` says that one thread runs it.
+    """
 
     def __init__(self, whole: bool = False, alone: bool = False) -> None:
         self.lines: list[str] = []
@@ -195,22 +198,22 @@ class Draft:
         self.lines += ["    " * at.depth + line for line in lines]
 
     def fresh(self, name: str) -> str:
-        """A new variable."""
+        """A new variable that begins with a name."""
         self._counts[name] = self._counts.get(name, -1) + 1
         return f"{name}{self._counts[name]}"
 
     def table_of(self, function: Source) -> str:
-        """The position in the table at which the entries of a called function begin, as text."""
+        """The address in the table at which the entries of a called function begin, as text."""
         place = 8 * len(self.tables)
         self.tables += function.table
         return f"table + {place}" if place else "table"
 
     def words(self) -> set[str]:
-        """Every name in what is written so far."""
+        """Every name in the lines so far."""
         return set(re.findall(r"\w+", "\n".join((*self.shares, *self.lines))))
 
     def text(self, names: Mapping[tuple[str, Buffer | Dimension], str]) -> tuple[list[str], list[Buffer | Dimension]]:
-        """All lines, and the whole table. What the lines use of their own entries is loaded first."""
+        """All lines, and the whole table. Entries of its own that the lines use are loaded first."""
         words, table, loads = self.words(), self.tables[:], []
         for (_, entry), name in names.items():
             if name in words:
@@ -220,11 +223,11 @@ class Draft:
 
 
 def unused(word: str, names: Collection[str]) -> str:
-    """A variable that begins with a word, and is none of these."""
+    """A variable that begins with a word and is not among these names."""
     return next(new for k in itertools.count() if (new := f"{word}{k}") not in names)
 
 
 def _word(name: str) -> str:
-    """A buffer's name as the beginning of a variable's, different from those of the generator's own variables."""
+    """The name of a buffer as the beginning of a variable. It is never one of the generator's own words."""
     word = re.sub(r"[^a-z]+", "_", name.lower()).strip("_")
     return f"{word or 'buffer'}_" if word in OWN_WORDS else word

@@ -1,11 +1,11 @@
 """Decompositions of many small matrices as Python source: one matrix in each lane.
 
-`qr` reflects columns as LAPACK does (Householder). `eigh` rotates pairs of rows and columns until what is beside the
-diagonal is negligible in all lanes (Jacobi). `svd` rotates pairs of columns until they are orthogonal (one-sided
-Jacobi, Hestenes); `qr` of what they are then gives left vectors, also of columns that are zero.
+`qr` reflects columns as LAPACK does (Householder). `eigh` rotates pairs of rows and columns until the entries beside
+the diagonal are negligible in all lanes (Jacobi). `svd` rotates pairs of columns until they are orthogonal (one-sided
+Jacobi, Hestenes); the `qr` of these columns then gives left vectors, also for columns that are zero.
 
 Numbers are scaled by powers of two, so that no square overflows. The entries of matrices of at most `UNROLLED` rows and
-columns are variables; those of larger ones lie on the stack, and loops go over them.
+columns are variables. Those of larger matrices lie on the stack, and loops go over them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from scanjit.target import Target
 UNROLLED = 3
 """Up to this size, every entry is a variable."""
 SWEEPS = 40
-"""After so many rounds over all pairs, rotations end: five to eight are usual."""
+"""Rotations end after this many rounds over all pairs. Five to eight are usual."""
 
 Index = int | str
 Body = Callable[[Index], list[str]]
@@ -36,7 +36,7 @@ def decomposition_source(job: Decomposition, target: Target) -> Source:
 
 
 def _sum(left: Index, right: Index) -> Index:
-    """The text of a sum of indices, or the sum."""
+    """The sum of two indices: a number, or its text."""
     return left + right if isinstance(left, int) and isinstance(right, int) else f"{left} + {right}"
 
 
@@ -45,7 +45,7 @@ class _Entries:
 
     def __init__(self, name: str, rows: int, columns: int, kind: str, width: int | None) -> None:
         self.name, self.columns, self.kind, self.width = name, columns, kind, width
-        """`width`: the bytes of a vector, or None for variables."""
+        """`width` is the bytes of a vector, or None for variables."""
         self.home = [] if width is None else [f"{name} = stack({max(rows * columns, 1) * width})"]
 
     def _place(self, i: Index, j: Index) -> str:
@@ -60,7 +60,8 @@ class _Entries:
         return f"{self.name}_{i}_{j} = {value}" if self.width is None else f"store({self._place(i, j)}, {value})"
 
     def both(self, p: tuple[Index, Index], q: tuple[Index, Index], first: str, second: str) -> list[str]:
-        """Lines that change two entries: what they become depends on what they were, `u` and `v`."""
+        """Lines that change two entries. `first` and `second` are their new values, in terms of their old values `u`
+        and `v`."""
         return [f"u = {self.get(*p)}", f"v = {self.get(*q)}", self.put(*p, first), self.put(*q, second)]
 
 
@@ -125,21 +126,22 @@ class _Writer:
         return f"load_strided_{self.kind}(first + (({i})*{self.n} + {j})*{self.size}, {step}, inside)"
 
     def _stored(self, i: Index, j: Index, value: str) -> str:
-        """A line that stores entry (i, j) of the results; all are NaN where an entry is not finite."""
+        """A line that stores entry (i, j) of the results. All are NaN if an entry of the matrix is not finite."""
         rows, columns = self.job.result.shape[-2:]
         place = f"target + (({i})*{columns} + {j})*{self.size}"
         return f"store_strided({place}, {rows * columns * self.size}, select(finite, {value}, nan), inside)"
 
     def _power(self, name: str, largest: str) -> list[str]:
-        """`up`, a power of two that makes the largest number at least 1 and less than 2, and its inverse, `down`."""
+        """`up`, a power of two that scales the largest number to at least 1 and less than 2, and `down`, its
+        inverse."""
         bits, fraction, smallest = self.size * 8, self.float.nmant, float(self.float.tiny)
         mask = (1 << (bits - 1)) - (1 << fraction)
         exponent = f"bitcast_i{bits}x{self.lanes}(maximum({largest}, {smallest!r})) & {mask}"
         return [f"down{name} = bitcast_{self.kind}({exponent})", f"up{name} = 1.0 / down{name}"]
 
     def _scaled(self, into: _Entries, wide: bool, triangle: bool = False) -> list[str]:
-        """Read matrices into `into` (transposed, if `wide`), of which the upper `triangle` alone may count, and scale
-        them. A matrix with an entry that is not finite is taken for 0."""
+        """Read matrices into `into` (transposed, if `wide`), and scale them. With `triangle`, only the upper triangle
+        is read. A matrix with an entry that is not finite is read as 0."""
         rows, columns = (self.n, self.m) if wide else (self.m, self.n)
 
         def read(i: Index, j: Index) -> list[str]:
@@ -167,8 +169,8 @@ class _Writer:
     # ---- rotations ---------------------------------------------------------------------------------------------------
 
     def _angle(self) -> list[str]:
-        """The cosine `c`, sine `s` and tangent `t` of the rotation that makes `x` 0 between `low` and `high` on the
-        diagonal. It is `open` where `x`, beside both, or the angle is not negligible."""
+        """The cosine `c`, sine `s` and tangent `t` of the rotation that makes `x`, the entry beside `low` and `high` on
+        the diagonal, 0. `open` says in which lanes `x` (compared to both) or the angle is not negligible."""
         eps, root = (2.0**-power for power in (self.float.nmant, (self.float.nmant + 3) // 2))
         return [
             "none = x == 0.0",
@@ -186,8 +188,8 @@ class _Writer:
         return self._each(0, columns, lambda i: of.both((p, i), (q, i), "c * u - s * v", "s * u + c * v"))
 
     def _sweeps(self, n: int, rotate: Callable[[Index, Index], list[str]]) -> list[str]:
-        """Rotate all pairs, until nothing is open in any lane. A lane in which nothing was open is left as it is: so no
-        matrix depends on those beside it."""
+        """Rotate all pairs, until nothing is open in any lane. A lane in which nothing was open stays as it is, so that
+        no matrix depends on the matrices in other lanes."""
         return [
             f"left = {SWEEPS if n > 1 else 0}",
             f"going = {self._splat('0.0')} == 0.0",
@@ -201,7 +203,7 @@ class _Writer:
         ]
 
     def _sorted(self, n: int, values: _Entries, rising: bool, *others: tuple[_Entries, int]) -> list[str]:
-        """Sort `values` (one row), and rows of others along with them."""
+        """Sort `values` (one row), and the rows of others in the same order."""
         sorted_ = "select(later, v, u)", "select(later, u, v)"
 
         def compared(p: Index, q: Index) -> list[str]:
@@ -220,7 +222,7 @@ class _Writer:
         return [*lines, f"sign = select(total < 0.0, {self._splat('-1.0')}, 1.0)"]
 
     def _squares(self, of: _Entries, k: Index, start: Index, columns: int) -> list[str]:
-        """`total`: the sum of the squares of a row from `start` on, times `up_k`, a power of two that scales `most` and
+        """`total`: the sum of the squares of a row from `start` on, times `up_k`. This power of two scales `most` and
         all of them."""
         return [
             *self._each(start, columns, lambda i: [f"most = maximum(most, abs({of.get(k, i)}))"]),
@@ -232,8 +234,8 @@ class _Writer:
     # ---- reflections -------------------------------------------------------------------------------------------------
 
     def _reflected(self, w: _Entries, taus: _Entries, columns: int, length: int) -> list[str]:
-        """Make R of columns (rows of `w`) by reflections. Below its diagonal, `w` then has their vectors, of which the
-        first entry is 1, and `taus` their factors."""
+        """Turn the columns (rows of `w`) into R by reflections. Below the diagonal, `w` then has the vectors of the
+        reflections, whose first entry is 1, and `taus` has their factors."""
 
         def step(k: Index) -> list[str]:
             after = _sum(k, 1)
@@ -266,7 +268,7 @@ class _Writer:
         ]
 
     def _orthogonal(self, w: _Entries, taus: _Entries, q: _Entries, count: int, length: int) -> list[str]:
-        """Make columns of Q (rows of `q`), from the reflections, the last one first."""
+        """Make columns of Q (rows of `q`) from the reflections, the last reflection first."""
 
         def step(back: Index) -> list[str]:
             k: Index = count - 1 - back if isinstance(back, int) else f"{count - 1} - {back}"
@@ -277,7 +279,7 @@ class _Writer:
     # ---- routines ----------------------------------------------------------------------------------------------------
 
     def eigh(self) -> tuple[list[str], list[str]]:
-        """The vectors as rows, and the values below."""
+        """The eigenvectors as rows, and the eigenvalues below them."""
         n = self.n
         a, v, values = self._entries("entries", n, n), self._entries("vectors", n, n), self._entries("values", 1, n)
 
@@ -342,7 +344,7 @@ class _Writer:
         ]
 
     def svd(self) -> tuple[list[str], list[str]]:
-        """U.T, V.T and the values side by side. A wide matrix is transposed: so U and V change places."""
+        """U.T, V.T and the singular values side by side. A wide matrix is transposed, so that U and V change places."""
         wide = self.m < self.n
         high, count = max(self.m, self.n), min(self.m, self.n)
         w, q = self._entries("columns", count, high), self._entries("basis", count, high)
@@ -396,4 +398,5 @@ WRITERS: dict[str, Callable[[_Writer], tuple[list[str], list[str]]]] = {
     "qr": _Writer.qr,
     "svd": _Writer.svd,
 }
-"""For each routine, what returns the lines that reserve the stack, and those that decompose a vector of matrices."""
+"""For each routine, the function that returns two lists of lines: those that reserve the stack, and those that
+decompose a vector of matrices."""

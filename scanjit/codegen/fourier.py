@@ -1,21 +1,21 @@
 """Fourier transforms as Python source: passes over a row, one for each factor of its length.
 
-Before a pass, a row is an array of the shape (radix, left, done): along `done` lie the frequencies of transforms that
-are finished. The pass makes it (left, radix, done), which is (left, done) for the next one, with `done` larger by the
-factor `radix` (Stockham's order: nothing has to be sorted in the end). Each element is multiplied by a power of a root
-of unity. Then short transforms follow, in full vectors along `done`; in the first pass, along `left`.
+Before a pass, a row is an array of the shape (radix, left, done), with the frequencies of finished transforms along
+`done`. The pass makes it (left, radix, done), which is (left, done) for the next pass, with `done` larger by the factor
+`radix` (Stockham's order: nothing has to be sorted in the end). Each element is multiplied by a power of a root of
+unity. Then short transforms follow, in full vectors along `done`; in the first pass, along `left`.
 
-Between passes, a row is two planes: all real parts, then all imaginary parts. The first pass parts the pairs that lie
-in memory, the last one makes pairs. Rows alternate between `spare` and the memory of the result. All rows of a
-thread's piece use the same part of `spare`: it stays in the cache.
+Between passes, a row is two planes: all real parts, then all imaginary parts. The first pass separates the pairs that
+lie in memory, and the last one makes pairs again. Rows alternate between `spare` and the memory of the result. All rows
+of a thread's piece use the same part of `spare`, which stays in the cache.
 
-Of a length that is known, each pass has its own code. Of others, factors are found when the function runs. If one of
-them is a large prime, the transform is a convolution with a chirp, `exp(pi i j j / n)` (L. Bluestein, "A linear
+For a known length, each pass has its own code. For any other length, factors are found when the function runs. If one
+of them is a large prime, the transform is a convolution with a chirp, `exp(pi i j j / n)` (L. Bluestein, "A linear
 filtering approach to the computation of discrete Fourier transform", 1970): two transforms of a length `m` that has
-small factors, and between them a product with the transform of the chirp. The second one goes backwards: in it, the
+small factors, and between them a product with the transform of the chirp. The second one goes backwards, for which the
 planes are exchanged.
 
-What `table` has: see `scanjit.ops.passes`.
+`scanjit.ops.passes` says what lies in `table`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def fourier_source(job: Fourier, target: Target) -> Source:
 
 
 def roots_source(job: RootsOfUnity, target: Target) -> Source:
-    """The source of a function that fills a table for rows of a length that is found when it runs."""
+    """The source of a function that fills a table for rows of a length that is known only when it runs."""
     parameters = Parameters()
     table, n = parameters.address(job.table.buffer, job.table.offset), parameters.number(job.length)
     dtype = job.table.buffer.dtype
@@ -50,7 +50,7 @@ def roots_source(job: RootsOfUnity, target: Target) -> Source:
     places, value = f"iota_i64x{wide}(first)", f"cast_{suffix(dtype, wide)}({{}}(angle))"
 
     def row(count: str, turns: str, whole: str) -> list[str]:
-        """The roots for so many turns, each one part of `whole`."""
+        """The roots for `turns`, of which each is one part of `whole`."""
         return [
             f"for first in range(0, {count}, {wide}):",
             f"    angle = cast_f64x{wide}({turns}) / cast_f64x{wide}(splat_i64x{wide}({whole})) * 6.283185307179586",
@@ -83,9 +83,10 @@ def roots_source(job: RootsOfUnity, target: Target) -> Source:
 
 
 def _find_length(n: str) -> list[str]:
-    """Find `m`: the length n, or that of a convolution if a factor of n is a large prime.
+    """Find `m`: the length n; or, if a factor of n is a large prime, the length of a convolution.
 
-    That is the first multiple of 4 from 2 n - 1 on whose factors are small."""
+    This is the first multiple of 4 from 2 n - 1 on whose factors are all small.
+    """
     return [
         f"m = {n}",
         f"left = {n}",
@@ -152,14 +153,14 @@ class _Writer:
     # ---- passes -----------------------------------------------------------------------------------------------------
 
     def _row(self, job: Fourier, row: str) -> None:
-        """Where a row lies."""
+        """The addresses of a row."""
         for name, place, longer in zip(
             ("given", "result"), self.places, (job.half and job.sign > 0, job.half and job.sign < 0), strict=False
         ):
             self.add(f"{name} = {place} + ({row})*{f'({self.n} + 1)' if longer else self.n}*{2 * self.size}")
 
     def _known_row(self, job: Fourier, length: int) -> None:
-        """One row of a length that is known."""
+        """The lines for one row of a known length."""
         self.add(*LOOK)
         self._row(job, "row")
         *_, spare, table = self.places
@@ -167,7 +168,8 @@ class _Writer:
         self._known(length, job.half)
 
     def _known(self, n: int, half: bool) -> None:
-        """The passes for a length that is known, one after the other; before or after them, what half spectra need."""
+        """The passes for a known length, one after the other; and before or after them, the lines that half spectra
+        need."""
         plan, done, here, offset = factors(n), 1, "given", 0
         forth, back = half and self.sign < 0, half and self.sign > 0
         end = "spare" if forth else "result"
@@ -187,8 +189,8 @@ class _Writer:
             self._to_half(n, whole)
 
     def _halves_joined(self, here: str, n: int, whole: int, span: Span, paired: bool) -> tuple[Pair, Pair]:
-        """Of the elements x from k on, and y from n - k down: `x + conj(y)`, and `x - conj(y)` times the powers of the
-        root of order 2n from k on."""
+        """For the elements x from k on, and the elements y from n - k down: `x + conj(y)`; and `x - conj(y)` times the
+        powers of the root of order 2n from k on."""
         around = self.new(f"reversed_lanes({span.mask}, {span.mask})") if span.mask else ""
         x = self.pairs.element(here, span, paired)
         y = self.pairs.element(here, Span(f"{n - span.wide + 1} - k", span.wide, around), paired)
@@ -198,7 +200,8 @@ class _Writer:
         return total, self.pairs.times((self.new(f"{x[0]} - {y[0]}"), self.new(f"{x[1]} + {y[1]}")), power)
 
     def _to_half(self, n: int, whole: int) -> None:
-        """The half spectrum of real numbers: even and odd ones were transformed as real and imaginary parts."""
+        """The half spectrum of real numbers, of which those with even and odd index were transformed as real and
+        imaginary parts."""
         first = self.pairs.element("spare", Span("0", 1))
         zero = self.new(f"{first[0]} * 0.0")
         for k, sign in ((0, "+"), (n, "-")):
@@ -212,7 +215,7 @@ class _Writer:
         self.pairs.vectors("k", n - 1, self.pairs.wide_until(n - 1), vectors, 1)
 
     def _from_half(self, n: int, whole: int, there: str) -> None:
-        """The other way round, before the passes."""
+        """The inverse of `_to_half`, before the passes."""
         first, last = (self.pairs.element("given", Span(k, 1), True) for k in ("0", str(n)))
         pair = self.new(f"{first[0]} + {last[0]}"), self.new(f"{first[0]} - {last[0]}")
         self.pairs.result(there, Span("0", 1), pair)
@@ -224,15 +227,15 @@ class _Writer:
         self.pairs.vectors("k", n - 1, self.pairs.wide_until(n - 1), vectors, 1)
 
     def _band(self, job: Fourier) -> None:
-        """Rows of a length that is found, in turns: a row takes one. As a convolution it takes two; a turn before all
-        rows transforms the chirp."""
+        """Rows of a length that is known only at run time, in turns. A row takes one turn. As a convolution it takes
+        two, and a turn before all rows transforms the chirp."""
         rows, bands, n, size = self.parameters.number(job.rows), self.parameters.number(job.pieces), self.n, self.size
         *_, spare, table = self.places
         self.add(
             f"low = {rows}*band//{bands}",
             f"turns = {rows}*(band + 1)//{bands} - low",
             f"here = {spare} + band*{18 * size}*{n}",
-            "plane = m + 16*min(m//64, 1)",  # else planes of 2048 numbers would share places of the cache
+            "plane = m + 16*min(m//64, 1)",  # planes of 2048 numbers would share places of the cache
             f"there = here + plane*{2 * size}",
             f"kept = there + plane*{2 * size}",
             f"powers = {table}",
@@ -255,7 +258,7 @@ class _Writer:
         self.block("for turn in range(turns):", turn)
 
     def _found(self) -> None:
-        """The passes from `here` to `here`, by way of `there`."""
+        """The passes from `here`, by way of `there`, back to `here`."""
         size = self.size
         self.add("table = powers", "done = 1", "left = m")
 
@@ -275,23 +278,23 @@ class _Writer:
     # ---- before and after the passes of a length that is found -----------------------------------------------------
 
     def _each(self, count: str, change: Callable[[Span], None]) -> None:
-        """Go through so many elements of a row."""
+        """A loop over `count` elements of a row."""
         self.pairs.vectors("i", count, self.lanes, change)
 
     def _parted(self) -> None:
-        """Make planes of the pairs of a row."""
+        """Separate the pairs of a row into planes."""
         self._each(self.n, lambda span: self.pairs.result("here", span, self.pairs.paired_load("given", span)))
 
     def _paired(self) -> None:
-        """Make pairs of the planes."""
+        """Make pairs of the planes of a row."""
         self._each(self.n, lambda span: self.pairs.paired_store("result", span, self.pairs.element("here", span)))
 
     def _power(self, table: str, span: Span) -> Pair:
-        """The chirp from i on, for a positive sign."""
+        """The chirp from i on, with a positive sign."""
         return self.pairs.two_planes(f"{table} + i*{self.size}", self.n, span)
 
     def _chirp(self, table: str) -> None:
-        """The chirp of the other sign, which is the same around 0."""
+        """The chirp with the other sign, which is symmetric around 0."""
 
         def vectors(span: Span) -> None:
             real, imaginary = self._power(table, span)
@@ -306,7 +309,7 @@ class _Writer:
         self.block(f"for i in range(1, {self.n}):", mirrored)
 
     def _zeros(self, start: str, count: str) -> None:
-        """So many zeros behind others."""
+        """Store `count` zeros from `start` on."""
         self.add(f"more = {count}", f"zero = splat_{suffix(self.dtype, self.lanes)}(0.0)")
 
         def vectors(span: Span) -> None:
@@ -315,7 +318,7 @@ class _Writer:
         self._each("more", vectors)
 
     def _with_chirp(self, table: str) -> None:
-        """A row times the chirp, and zeros."""
+        """A row times the chirp, with zeros behind it."""
 
         def vectors(span: Span) -> None:
             x = self.pairs.paired_load("given", span)
@@ -329,7 +332,7 @@ class _Writer:
         self._each("m", lambda span: self.pairs.result("kept", span, self.pairs.element("here", span)))
 
     def _multiplied(self) -> None:
-        """The product with the transform of the chirp. Its planes are exchanged."""
+        """The product with the transform of the chirp, with its planes exchanged."""
 
         def vectors(span: Span) -> None:
             (a, b), (c, d) = (self.pairs.element(name, span) for name in ("here", "kept"))
@@ -338,7 +341,7 @@ class _Writer:
         self._each("m", vectors)
 
     def _without_chirp(self, table: str) -> None:
-        """Pairs from exchanged planes, times the chirp."""
+        """Pairs from the exchanged planes, times the chirp."""
         kind = suffix(self.dtype, self.lanes)
         self.add(f"share = splat_{kind}(1.0) / cast_{kind}(splat_i64x{self.lanes}(m))")
 
@@ -350,7 +353,7 @@ class _Writer:
         self._each(self.n, vectors)
 
     def _either(self, radix: int) -> None:
-        """A pass of a row whose length is found: the first, or a later one."""
+        """A pass of a row of unknown length: the first pass, or a later one."""
         name: Number = radix or "radix"
         self.block("if done == 1:", lambda: self._pass(name, "left", 1, 0, "here", "there", (False, False)))
         self.block("else:", lambda: self._pass(name, "left", "done", 0, "here", "there", (False, False)))
@@ -358,7 +361,8 @@ class _Writer:
     def _pass(
         self, radix: Number, left: Number, done: Number, offset: int, here: str, there: str, paired: tuple[bool, bool]
     ) -> None:
-        """One pass from `here` to `there`; `paired` says whether pairs lie there. Its table begins at `offset`."""
+        """One pass from `here` to `there`. `paired` says of both whether they hold pairs. The powers of the pass begin
+        at `offset` in the table."""
         if done == 1:
             self._first_pass(radix, left, offset, here, there, paired)
         else:
@@ -367,7 +371,8 @@ class _Writer:
     def _first_pass(
         self, radix: Number, left: Number, offset: int, here: str, there: str, paired: tuple[bool, bool]
     ) -> None:
-        """Vectors along `left`. A square of elements is transposed, so that it is stored in whole vectors."""
+        """The first pass, with vectors along `left`. Squares of elements are transposed, so that whole vectors are
+        stored."""
         wide = radix if isinstance(radix, int) and radix in (4, 8) and radix <= self.lanes else self.lanes
         if isinstance(left, int):
             wide = min(wide, self.pairs.wide_until(left))
@@ -394,7 +399,7 @@ class _Writer:
     def _later_pass(
         self, radix: Number, left: Number, done: Number, offset: int, here: str, there: str, paired: bool
     ) -> None:
-        """Vectors along `done`. The powers stay in registers for all of `left`."""
+        """A later pass, with vectors along `done`. The powers stay in registers for all of `left`."""
         wide = self.lanes
         while isinstance(done, int) and wide >= 2 * done:
             wide //= 2
@@ -429,7 +434,8 @@ class _Writer:
         self.pairs.vectors("s", done, wide, columns)
 
     def _sums(self, radix: int | str, start: int | str, wide: int, given: Given, put: Put) -> None:
-        """The transform of `radix` elements, each frequency as a sum. The powers of the root begin at `start`."""
+        """The transform of `radix` elements, in which each frequency is a sum. The powers of the root begin at
+        `start`."""
         real, imaginary = f"real{wide}", f"imaginary{wide}"
         kind, signs = suffix(self.dtype, wide), "-+" if self.sign > 0 else "+-"
 

@@ -1,4 +1,4 @@
-"""The frame of a nest's source: its scopes, what is known in each, names and parameters.
+"""The frame of a nest's source: its scopes, the variables that are known in each, and its names and parameters.
 
 A value is written in the outermost scope in which everything that it depends on is known. So nothing is computed or
 loaded in a loop that it does not depend on.
@@ -31,7 +31,8 @@ from scanjit.walks import fold
 
 @dataclass(frozen=True)
 class Point:
-    """Which copy of the unrolled lines a value belongs to: a row of the tile, a vector, the width of its vectors."""
+    """Which copy of unrolled lines a value belongs to: the row of the tile, the vector, and the lanes of its
+    vectors."""
 
     row: int = 0
     vector: int = 0
@@ -39,13 +40,13 @@ class Point:
 
 
 ValueOf = Callable[[Value, Point], str]
-"""What writes a value, and returns the variable that holds it."""
+"""A function that writes a value at a point, and returns the variable that holds it."""
 
 
 @dataclass(frozen=True)
 class RowOrder:
-    """Variables: the address of a list of rows, how many there are, how many of them (the first ones) are wanted, and,
-    inside the loop over tiles, the place of a tile's first row in the list."""
+    """The variables of a list of rows: its address, the number of rows, and how many of them (the first ones) are
+    wanted. Inside the loop over tiles, `first` is the position of the tile's first row in the list."""
 
     rows: str
     count: str
@@ -54,17 +55,17 @@ class RowOrder:
 
 
 class Frame:
-    """What is written of one nest, and what is known at each place in it.
+    """The source of one nest while it is written, and what is known at each place in it.
 
     Attributes
     ----------
-    lane : the loop along which lanes run just now; in a horizontal reduction, the reduction's own.
-    columns : the loop of which several iterations are computed at a time, each with vectors of its own, where lanes run
-        along the reductions.
+    lane : the loop along which lanes run now; in a horizontal reduction, the last loop of the reduction.
+    columns : if lanes run along reductions, the loop of which several iterations are computed at a time, each with
+        vectors of its own.
     level : for each open loop, how many scopes are around its lines.
     index : the counters of open loops, by loop and row (or vector of `columns`).
-    registers : the variables that hold what is carried through time, by register and vector.
-    order : the order of rows, where those come first that a mask wants.
+    registers : the variables that are carried through time, by register and vector.
+    order : the order of rows, if those that a mask wants come first.
     """
 
     def __init__(self, nest: Nest) -> None:
@@ -87,7 +88,7 @@ class Frame:
 
     @cached_property
     def multiply_adds(self) -> MultiplyAdds:
-        """How the sums of its steps are written. In strips, other points are computed while one waits."""
+        """How the sums of a step are written. In strips LLVM decides: other points are computed while one waits."""
         if self.nest.time is None or self.nest.lanewise is not None or self.tile.strips:
             return NONE
         return multiply_adds(self.nest, self.tile.row_block * self.tile.vectors)
@@ -102,7 +103,7 @@ class Frame:
     def push(
         self, header: str | None, loop: NestLoop | None = None, counter: str = "", most: int | None = None
     ) -> None:
-        """Open a scope; that of a loop, if one is given (of at most so many turns)."""
+        """Open a scope. If `loop` is given, it is the scope of that loop, which has at most `most` turns."""
         inner = Scope(header, most, loop is not None and loop is self.nest.time)
         self.scope.open(inner)
         self.scopes.append(inner)
@@ -114,7 +115,7 @@ class Frame:
             self.index[loop, 0] = counter
 
     def pop(self, depth: int) -> None:
-        """Close scopes until `depth` are open. A loop that was open twice has the counter of the outer one again."""
+        """Close scopes until `depth` are open. A loop that was open twice gets the counter of the outer one back."""
         while len(self.scopes) > depth:
             if (hidden := self._hidden.pop()) is not None:
                 loop, self.level[loop], self.index[loop, 0] = hidden
@@ -124,11 +125,12 @@ class Frame:
             self.scope.close()
 
     def level_of(self, loops: frozenset[NestLoop]) -> int:
-        """The outermost scope in which the counters of `loops` are known."""
+        """The number of the outermost scope in which the counters of `loops` are known."""
         return max([self.level[loop] for loop in loops if loop in self.level], default=0)
 
     def remember(self, level: int, key: object, hint: str, text: str) -> str:
-        """A variable for an expression, written once in the scope of a level."""
+        """The variable of an expression. If there is none yet, it is written in the scope number `level`, and
+        remembered under `key`."""
         if (found := self.recall(level, key)) is not None:
             return found
         name = self.fresh(hint)
@@ -137,14 +139,14 @@ class Frame:
         return name
 
     def recall(self, level: int, key: object) -> str | None:
-        """The variable of an expression, if it is written."""
+        """The variable that is remembered under `key` in one of the outer scopes, if there is one."""
         for memo in self.memos[: level + 1]:
             if key in memo:
                 return memo[key]
         return None
 
     def line(self, hint: str, text: str) -> str:
-        """A new variable for an expression, written here."""
+        """A new variable for an expression, written in the innermost scope."""
         name = self.fresh(hint)
         self.scope.add(f"{name} = {text}")
         return name
@@ -158,8 +160,8 @@ class Frame:
         most: int | None = None,
         down: Dimension = 0,
     ) -> str:
-        """Open a loop over `bounds` (a start and a stop) in steps; returns its counter. Where `down` is 1, the loop
-        `over` goes from its last point to its first; `bounds` are then a whole number of steps apart."""
+        """Open a loop over `bounds` (start and stop) in steps; returns its counter. If `down` is 1, the loop `over` goes
+        from its last point to its first; `bounds` are then a whole number of steps apart."""
         if most is None and over is not None and isinstance(over.size, int):
             most = -(-over.size // step)
         name, (start, stop) = self.fresh(hint), bounds
@@ -178,17 +180,18 @@ class Frame:
         return ("low", "high") if loop is self.tile.own else ("0", self.size(loop.size))
 
     def fills(self, lane: NestLoop, width: int) -> bool:
-        """Whether a loop certainly consists of whole pieces of this width (those of a thread begin and end at one)."""
+        """Whether a loop certainly consists of whole pieces of this width. (The part of a thread begins and ends
+        between two pieces.)"""
         return lane is not self.tile.own and types.remainder(lane.size, width) == 0
 
     def points(self) -> list[Point]:
-        """The copies of the unrolled lines: the rows and vectors of the register tile."""
+        """The copies of unrolled lines: the rows and vectors of the register tile."""
         width = 1 if self.lane is None else self.tile.lanes
         return [Point(r, v, width) for r in range(self.tile.row_block) for v in range(self.tile.vectors)]
 
     @contextmanager
     def single_vectors(self) -> Iterator[None]:
-        """Meanwhile, a register tile has one vector."""
+        """A context in which a register tile has one vector."""
         tile, self.tile = self.tile, replace(self.tile, vectors=1)
         yield
         self.tile = tile
@@ -209,14 +212,14 @@ class Frame:
         return self.parameters.address(buffer, offset)
 
     def counter(self, loop: NestLoop, point: Point) -> str:
-        """The counter of a loop, as text."""
+        """The counter of a loop at a point, as text."""
         if loop is self.columns:
             return self.index[loop, point.vector]
         return self.index[loop, point.row if loop in self.tile.row_loops else 0]
 
     def depends(self, value: Value) -> frozenset[NestLoop]:
-        """The loops that a value depends on. A register depends on time; a reduction is complete in the innermost scope
-        only."""
+        """The loops that a value depends on. A register depends on time and space. A reduction counts as known only in
+        the innermost scope."""
         found = self._dependence.get(value)
         return fold(value, lambda part: part.operands, self._depends, self._dependence) if found is None else found
 
@@ -231,9 +234,10 @@ class Frame:
     # ---- addresses --------------------------------------------------------------------------------------------------
 
     def vector(self, access: Access, point: Point) -> tuple[str, Dimension]:
-        """The address of a vector's first lane, and the bytes from lane to lane (0: one element for all).
+        """The address of a vector's first lane, and the bytes from lane to lane (0: all lanes read one element).
 
-        Every step but the innermost one is a variable of its own, written in the scope of its loop."""
+        Each partial sum but the last is a variable, written in the scope of its loop.
+        """
         itemsize = access.buffer.dtype.itemsize
         text, level = self.address(access.buffer, access.offset), 0
         loops = sorted(access.strides, key=lambda loop: self.level[loop])
@@ -255,12 +259,14 @@ class Frame:
         return text, itemsize if point.width == 1 or access.panel is lane else apart
 
     def step(self, access: Access, loop: NestLoop, last: bool) -> str:
-        """The bytes from one turn of a loop to the next, as text; `last`, if no other loop moves the access inside it.
+        """The bytes from one turn of a loop to the next, as text. `last` says that no other loop moves the access
+        inside it.
 
-        For an operand of a register tile this is a parameter, also where it is known: the directions of a layer, and
-        layers with inputs of different widths, differ in nothing else. So much is computed for each address there that
-        it costs nothing; in what follows a product, it would. The steps of lanes and panels, and those from one element
-        to the next, are literals: instructions have room for them."""
+        For an operand of a register tile this is a parameter, even if the number is known: then the directions of a
+        layer, and layers with inputs of different widths, have the same text. So much is computed for each such address
+        that the parameter costs nothing; in the lines behind a product it would. The steps of lanes and panels, and
+        those from one element to the next, are literals: instructions have room for them.
+        """
         itemsize, rows = access.buffer.dtype.itemsize, self.tile.rows
         size = access.strides[loop] * itemsize
         literal = loop is self.lane or access.panel is not None or access not in self._operands
@@ -271,8 +277,7 @@ class Frame:
 
     @cached_property
     def _operands(self) -> set[Access]:
-        """The operands that the reductions of a register tile read at each turn, and the masks that say whether they
-        are wanted."""
+        """The operands that the reductions of a register tile read in each turn, and the masks of their guards."""
         if self.tile.rows is None:
             return set()
         reductions = reductions_in(self.nest.values)
@@ -280,12 +285,12 @@ class Frame:
         return {access for value in walk_values(read) for access in value.accesses}
 
     def mask(self, point: Point) -> str | None:
-        """The mask of a vector's lanes that exist; None where all do."""
+        """The mask of the lanes of a vector that exist; None if all do."""
         masks = self.masks[-1]
         return None if masks is None or point.width == 1 else masks[point.vector if self.columns is None else 0]
 
     def every(self, point: Point) -> str:
-        """The mask of a vector's lanes that exist, in any case."""
+        """The mask of the lanes of a vector that exist, also if all do."""
         return self.mask(point) or self.all_lanes(point.width)
 
     def all_lanes(self, width: int) -> str:

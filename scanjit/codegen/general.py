@@ -1,8 +1,8 @@
 """Nests that compute each point by itself, as functions of their sizes and steps.
 
-Such a nest copies, fills, or updates: a training function has hundreds, which differ in nothing but sizes and steps. So
-their function takes these as arguments, and is written and compiled once. It computes rows of points from `begin` to
-`end`. Where threads share the points of a row, each call gets a part of that row, as a row of its own.
+Such a nest copies, fills, or updates. A training function has hundreds of them, which differ only in sizes and steps.
+So their function takes these as arguments, and is written and compiled once. It computes rows of points from `begin` to
+`end`. If threads share the points of a row, each call gets a part of that row as a row of its own.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ from scanjit.schedule.nests import Access, Apply, Buffer, Correspondence, Litera
 from scanjit.types import Atom, Dimension
 
 SMALL = 1 << 15
-"""A nest that no threads share is general if it has at most so many points: it is then one call."""
+"""A nest that threads do not share is general if it has at most this many points: it is then one call."""
 FEW = 4
-"""If at most so many vectors hold a row, the number of its points stays in the code: a loop would take longer."""
+"""If a row fills at most this many vectors, its number of points stays in the code: a loop would take longer."""
 _unknown: list[Atom] = []
-"""What stands for the sizes, steps and offsets of general nests. All of them use the first ones, in this order."""
+"""Atoms in the place of the sizes, steps and offsets of general nests. Every such nest uses the first ones, in this
+order."""
 
 
 class General(NamedTuple):
-    """A nest of unknown sizes, steps and offsets, and what each of them is in the nest that it was made of."""
+    """A nest with unknown sizes, steps and offsets, and the value of each in the nest that it was made of."""
 
     nest: Nest
     known: Mapping[Atom, Dimension]
 
     def called(self, source: Source, nest: Nest) -> Source:
-        """The function of the general nest, called for the nest that it was made of."""
+        """The function of the general nest, with the arguments for the nest that it was made of."""
         tile, lane = nest.tile or Tile(), nest.space[-1]
         rows = nest.space[0].size if len(nest.space) > 1 else 1
         if tile.split is not lane:
@@ -66,7 +67,7 @@ def general(nest: Nest) -> General | None:
     *outer, lane = nest.space
     rows = {loop: NestLoop(unknown(loop.size)) for loop in outer or [NestLoop(1)]}
     columns, width = lane, tile.lanes * tile.vectors
-    whole = tile.unit if tile.split is lane else width  # a piece may end between the vectors of a turn
+    whole = tile.unit if tile.split is lane else width  # a piece of a thread may end between the vectors of a turn
     if isinstance(lane.size, int) and lane.size <= FEW * width:
         if tile.split is lane:
             return None
@@ -92,7 +93,7 @@ def general(nest: Nest) -> General | None:
 
 
 def _pointwise(nest: Nest) -> bool:
-    """Whether it loads, computes and stores, where elements of a row lie side by side."""
+    """Whether a nest only loads, computes and stores, with the elements of a row side by side."""
     if nest.time is not None or nest.sequential or any(store.indices or store.add for store in nest.stores):
         return False
     for value in nest.values:
@@ -104,7 +105,7 @@ def _pointwise(nest: Nest) -> bool:
 
 
 def _shareable(nest: Nest, tile: Tile) -> bool:
-    """Whether threads share its rows, or the points of a row; or it is small."""
+    """Whether threads share the rows of a nest, or the points of a row; or the nest is small."""
     if not nest.space or tile.lanes == 1 or tile.rows is not None or tile.horizontal or tile.own is not None:
         return False
     if tile.split is None:

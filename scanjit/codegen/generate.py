@@ -12,16 +12,16 @@ from scanjit.types import Dimension
 
 @dataclass(frozen=True)
 class Generated:
-    """All source of a program.
+    """The source of a program.
 
     Attributes
     ----------
-    functions : each comes after those that it calls; the last is the main function.
-    table : what the caller puts in the table: addresses of buffers, and values of dimensions. An entry stands in it
-        once for each function that reads it.
-    timed : the statements whose time is taken. The buffer `PROFILE` gets two numbers of each, ticks and runs.
+    functions : the functions, each behind those that it calls. The last one is the main function.
+    table : what the caller puts into the table: addresses of buffers, and values of dimensions. An entry is there once
+        for each function that reads it.
+    timed : the statements whose time is taken. The buffer `PROFILE` gets two numbers for each, ticks and runs.
     pieces : how nests run a piece at a time. Their `turns` are in `table`.
-    kept_sizes : what the results of statements that run once depend on, beside the values that they read.
+    kept_sizes : the sizes that the results of statements that run once depend on.
     """
 
     functions: list[Source]
@@ -37,8 +37,8 @@ class Generated:
 
 
 def generate(program: Program, label: str = "main", profile: bool = False) -> Generated:
-    """Generate the source of a program; with `profile`, it takes the time of each statement. Statements that run once
-    are left out in calls for which the entry `PREPARED` of the table is not 0."""
+    """Generate the source of a program. With `profile`, the code takes the time of each statement. Statements that run
+    once are left out in calls in which the entry `PREPARED` of the table is not 0."""
     common = Common(program, [] if profile else None)
     writer = StatementWriter(common)
     writer.write(program.suite, StatementPlace())

@@ -1,8 +1,8 @@
-"""Guards: tests before the loops of a reduction, where a mask says that what they add up is not wanted, or zero.
+"""Guards: tests before the loops of a reduction, if a mask says that its terms are not wanted, or zero.
 
-Rows of a register tile that a mask excludes are worth leaving out only if all rows of the tile are excluded. So a nest
-with such a mask goes through its rows in another order: those that are wanted first. What is computed of a row does not
-depend on the rows beside it in a tile, and so not on the order.
+Rows of a register tile can be left out only if the mask excludes all rows of the tile. So a nest with such a mask goes
+through its rows in another order: the wanted ones first. The result of a row does not depend on the other rows of its
+tile, and so not on the order.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,14 +12,15 @@ from scanjit.codegen.places import SCRATCH
 from scanjit.schedule.nests import NestLoop, Reduce, Value, reductions_in
 
 MOST_ROWS = 512
-"""So many rows are put into order together."""
+"""This many rows are put into order at a time."""
 ROWS_AT = 4096
-"""Where their list lies in the scratch memory of a thread, behind what register tiles need of it."""
+"""The place of their list in the scratch memory of a thread, behind what register tiles need of it."""
 
 
 def open_guard(frame: Frame, value_of: ValueOf, reduction: Reduce, depth: int, points: Sequence[Point]) -> None:
-    """Open a scope that is entered if something in the register tile is wanted, at the outermost place at which
-    that is known: before the reduction's loops (`depth` 0), before the last one (1), or inside of all (2)."""
+    """Open a scope that is entered if the register tile has a wanted term. It is opened at the outermost of three
+    places where this is known: before the loops of the reduction (`depth` 0), before the last of them (1), or inside
+    all of them (2)."""
     guard = reduction.guard
     if guard is None:
         return
@@ -36,7 +37,7 @@ def open_guard(frame: Frame, value_of: ValueOf, reduction: Reduce, depth: int, p
 
 
 def _any(frame: Frame, value_of: ValueOf, guard: Value, points: Sequence[Point]) -> str:
-    """Whether a guard holds at one of the points of a register tile, at least."""
+    """Text that says whether a guard holds at any point of a register tile."""
     loops = frame.depends(guard)
     across = frame.lane in loops  # (a vector of a tile is a column where lanes run along the reduction)
     beside = across or frame.columns in loops
@@ -48,8 +49,8 @@ def _any(frame: Frame, value_of: ValueOf, guard: Value, points: Sequence[Point])
 
 
 def order_rows(frame: Frame, value_of: ValueOf, lane: NestLoop, rows: NestLoop) -> None:
-    """Make a list of the rows of this thread, a stretch at a time, those that are wanted first; where all
-    reductions are guarded by one mask of the rows."""
+    """If all reductions are guarded by one mask of the rows, write a list of the rows of this thread, `MOST_ROWS` at a
+    time, with the wanted rows first."""
     reductions = reductions_in(frame.nest.values)
     guards = {value.guard for value in reductions}
     guard = guards.pop() if len(guards) == 1 else None
@@ -80,7 +81,8 @@ def _listed(
     count: str,
     text: str,
 ) -> None:
-    """Append rows to a list, without a branch: each is written, and the next one over it if it does not count."""
+    """Append rows to a list, without a branch: each row is written, and the next one overwrites it if it does not
+    count."""
     depth, name = len(frame.scopes), frame.fresh("i")
     frame.push(f"for {name} in range({bounds[0]}, {bounds[1]}):", rows, name)
     frame.scope.add(f"store_i64({address} + {count}*8, {name})")
@@ -89,7 +91,7 @@ def _listed(
 
 
 def ordered_tile(frame: Frame, rows: NestLoop, block: int) -> None:
-    """The loop over the tiles of a list of rows. Rows beyond the last repeat it."""
+    """The loop over the tiles of a list of rows. Rows beyond the last one repeat it."""
     order, first = frame.order, frame.fresh("i")
     assert order is not None
     frame.push(f"for {first} in range(0, {order.count}, {block}):", rows, first)

@@ -1,4 +1,4 @@
-"""Loads and stores of a nest at computed positions as source."""
+"""Loads and stores of a nest at computed positions, as source."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def fetch(frame: Frame, value_of: ValueOf, value: Fetch, point: Point) -> str:
 
 
 def in_lanes(frame: Frame, index: Value) -> bool:
-    """Whether an index is computed in all lanes. Where it is the same for all of them, one lane computes it."""
+    """Whether an index is computed in all lanes. An index that is the same for all lanes is computed in one of them."""
     return not {frame.lane, frame.columns}.isdisjoint(frame.depends(index)) or not fits_any_width(index)
 
 
@@ -56,7 +56,7 @@ def _loaded(frame: Frame, value: Fetch, point: Point, step: Dimension, place: _P
 
 
 def scatter(frame: Frame, value_of: ValueOf, store: Store, text: str, point: Point) -> None:
-    """Store a variable at computed positions, or add it there."""
+    """Store a variable at computed positions, or add it to what is there."""
     dtype = store.access.buffer.dtype
     address, step = frame.vector(store.access, point)
     places = _Places(frame, value_of, store.code, dtype, point, len(frame.scopes) - 1, False)
@@ -79,8 +79,8 @@ def scatter(frame: Frame, value_of: ValueOf, store: Store, text: str, point: Poi
 
 
 class _Place(NamedTuple):
-    """Where the lanes of a vector load or store. `offsets` has the bytes from the address for each lane (None: the
-    lanes are side by side, or read one element). `inside` is the mask of the lanes that do so at all."""
+    """Where the lanes of a vector load or store. `offsets` has the bytes from the address for each lane; None if the
+    lanes are side by side, or read one element. `inside` is the mask of the lanes that load or store at all."""
 
     address: str
     offsets: str | None
@@ -88,8 +88,8 @@ class _Place(NamedTuple):
 
 
 class _Places(NamedTuple):
-    """Turns computed indices into places of elements of a dtype. The lines stand at a `level` of the scope. With
-    `once`, one lane reads for all. An index that lies outside is reported as `code`."""
+    """Turns computed indices into places of elements of a dtype. The lines are written in the scope number `level`.
+    With `once`, one lane reads for all. An index that lies outside is reported as `code`."""
 
     frame: Frame
     value_of: ValueOf
@@ -101,13 +101,12 @@ class _Places(NamedTuple):
 
     @property
     def width(self) -> int:
-        """How many lanes masks have."""
+        """How many lanes the masks have."""
         return 1 if self.once else self.point.width
 
     def moved(self, address: str, indices: Sequence[Index]) -> list[_Place]:
-        """The places at an address that indices move. Usually it is one. Where an axis may begin again inside of a
-        vector (see `Index.turn`), the lanes behind that point have a place of their own. In most vectors it has no
-        lanes."""
+        """The places that indices move an address to; usually one. If an axis may begin again inside a vector (see
+        `Index.turn`), the lanes behind that point have a place of their own, which in most vectors has no lanes."""
         frame = self.frame
         varies = frame.lane is None or self.level >= frame.level.get(frame.lane, 0)
         inside = frame.every(self.point) if varies and not self.once else frame.all_lanes(self.width)  # without a tail
@@ -127,10 +126,10 @@ class _Places(NamedTuple):
         return found
 
     def _around(self, index: Index, number: str, within: str) -> list[tuple[str, str]]:
-        """Two pairs of a shift and a mask. The first pair is how far the index moves the first lane, and which lanes it
-        moves as far. The second pair is the same for the other lanes. One of the two shifts begins the axis again. (A
-        place without lanes may lie outside of the array. It takes a processor long to find that no lane reads there, so
-        callers ask for lanes first.)"""
+        """Two pairs of a shift and a mask: how far the index moves the first lane, and the lanes that it moves as far;
+        then the same for the other lanes. One of the two shifts begins the axis again. (A place without lanes may lie
+        outside the array. A processor takes long to find that no lane reads there, so callers ask first whether there
+        are lanes.)"""
         frame, width = self.frame, self.width
         assert index.turn is not None
         scope, size, long = frame.scopes[self.level], frame.size(index.size), suffix(INT64, width)
@@ -144,7 +143,7 @@ class _Places(NamedTuple):
 
     def _one(self, index: Index) -> tuple[str, str]:
         """An index that is the same for all lanes, and a mask that says whether it is inside. It is checked as soon as
-        it is known: that of a slice once, in front of the loop over the elements of the slice."""
+        it is known: the index of a slice once, before the loop over the elements of the slice."""
         frame, point = self.frame, self.point
         loops = frame.depends(index.value)
         level = frame.level_of(loops)

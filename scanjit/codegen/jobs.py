@@ -1,4 +1,5 @@
-"""Calls of the functions that run nests, packs and calls of LAPACK; and where threads meet, and look whether to end."""
+"""Calls of the functions that run nests, packs and calls of LAPACK; the places where threads meet, and the looks
+whether a call is to end."""
 
 from __future__ import annotations
 
@@ -23,19 +24,19 @@ from scanjit.target import Target
 from scanjit.types import Dimension
 
 UNLOOKED = 16
-"""After so many calls of functions, and in each turn of a loop, a thread looks whether it is to end."""
+"""A thread looks whether it is to end in each turn of a loop, and after this many calls of functions."""
 
 
 class Jobs:
-    """Writes what one function calls."""
+    """Writes the calls of one function."""
 
     def __init__(self, common: Common, draft: Draft) -> None:
         self.common, self.draft, self.sharing = common, draft, Variables(common, draft)
         self._unlooked = 0
-        """How many calls there were since the last look whether to end."""
+        """The number of calls since the last look."""
 
     def write(self, job: Job, at: StatementPlace) -> None:
-        """Run a job; one that runs once is left out if it ran in an earlier call."""
+        """Run a job. A job that runs once is left out in calls for which it has run before."""
         if job in self.common.program.once:
             self.draft.add(at, f"if {self.common.entry('flag', PREPARED)} == 0:")
             for source in self._timed(job, at.inside):
@@ -49,8 +50,8 @@ class Jobs:
         self.called(at)
 
     def _timed(self, job: Job, at: StatementPlace) -> Sequence[Source]:
-        """Run a job; the functions that it calls. If time is taken, the first thread adds up how long it took, waiting
-        included, and how often it ran."""
+        """Run a job, and return the functions that it calls. If time is taken, the first thread adds up how long the
+        job took, waiting included, and how often it ran."""
         common = self.common
         if common.timed is None:
             return self._written(job, at)
@@ -70,7 +71,7 @@ class Jobs:
         return self._call([source_of(job, self.common.program.target)], at)
 
     def outline(self, job: Job, at: StatementPlace) -> object:
-        """What is the same for jobs that call the same functions."""
+        """A key that is equal for jobs that call the same functions."""
         return tuple([s.digest for s in self._sources(job, at)]) if isinstance(job, Nest) else (type(job), job.title)
 
     def _sources(self, nest: Nest, at: StatementPlace) -> Sequence[Source]:
@@ -81,37 +82,38 @@ class Jobs:
     # ---- where threads meet, and end ---------------------------------------------------------------------------------
 
     def called(self, at: StatementPlace) -> None:
-        """A function was called: look now and then whether to end."""
+        """Note that a function was called, and write a look now and then."""
         self._unlooked += 1
         if self._unlooked == UNLOOKED:
             self.look(at)
 
     def look(self, at: StatementPlace) -> None:
-        """End if this thread is interrupted. What is in memory then nobody reads."""
+        """End if this thread is interrupted. Nobody reads the memory after that."""
         self._unlooked = 0
         self.draft.add(at, "if interrupted(line):", "    return")
 
     def begin_loop(self, at: StatementPlace, steps: Dimension, early: bool = False) -> None:
-        """Note that a loop over time begins, how many steps it has, and whether it may end earlier."""
+        """Write that a loop over time begins, how many steps it has, and whether it may end early."""
         self.draft.add(at, f"begin_loop(line, {self.common.number(steps)}, {int(early)})")
 
     def meet(self, at: StatementPlace, how: str = "barrier") -> None:
-        """All threads (of a team) wait here for each other; in a step, those that share its rows. One that is alone
-        waits for nobody."""
+        """All threads (of a team) wait for each other here; in a step, those that share its rows. A thread that runs
+        alone waits for nobody."""
         if not self.draft.alone:
             kept = self.sharing.step(at)
             self.draft.add(at, f"{how}({self._sync(at)}, {kept.thread}, {kept.threads}, line)")
 
     @contextmanager
     def first_thread(self, at: StatementPlace) -> Iterator[StatementPlace]:
-        """Where to write what the thread of the call computes, while the others wait. It tells how far it is."""
+        """Where to write what only the first thread computes, while the others wait. It also says how far the call
+        is."""
         self.draft.add(at, f"if {self.sharing.step(at).thread} == 0:")
         yield at.inside
         self.meet(at, "wait_for_first")
 
     @contextmanager
     def shares(self, at: StatementPlace, many: str) -> Iterator[tuple[StatementPlace, str]]:
-        """Where to write what is divided into so many shares, and the variable that is the number of a share."""
+        """Where to write work that is divided into `many` shares, and the variable that is the number of a share."""
         if self.draft.alone:
             yield at, "thread"
             return
@@ -144,9 +146,8 @@ class Jobs:
     def _call(
         self, sources: Sequence[Source], at: StatementPlace, nest: Nest | None = None, told: bool = False
     ) -> Sequence[Source]:
-        """Call functions that run a job, all for the same share of it. A `nest` is computed a piece at a time. If it is
-        `told` how many steps it has made, and one thread runs it, this is the thread of the call, which tells
-        others."""
+        """Call functions that run a job, all for the same share of it. With a `nest`, they run a piece at a time. With
+        `told`, the caller's thread passes on how many steps it has made, as it runs the job alone."""
         if self.draft.whole:
             self.draft.inside |= {source.name: source for source in sources}
         else:
@@ -169,7 +170,7 @@ class Jobs:
         return sources
 
     def _call_for(self, sources: Sequence[Source], at: StatementPlace, piece: str) -> None:
-        """Call functions for a piece of what the threads share."""
+        """Call functions for a piece of the loop that threads share."""
         for source in sources:
             self._call_one(source, at, piece)
 
@@ -210,7 +211,7 @@ class Jobs:
 
 @singledispatch
 def source_of(job: Job, target: Target) -> Source:
-    """The source of a job that is no nest, for a target."""
+    """The source of a job other than a nest."""
     raise TypeError(job)
 
 

@@ -14,7 +14,7 @@ class LinearTime:
 
     Parameters
     ----------
-    frame, values : where they are written, and what writes their values.
+    frame, values : where the steps are written, and the writer of their values.
     steps : writes a loop over steps one by one, from a start to a stop.
     """
 
@@ -22,8 +22,8 @@ class LinearTime:
         self.frame, self.values, self._steps = frame, values, steps
 
     def write(self, time: NestLoop, lanewise: Lanewise) -> None:
-        """Write the loop over whole vectors of steps. The variables of the registers hold the carries before and
-        after."""
+        """Write the loop over whole vectors of steps. The variables of the registers hold the carries before and after
+        the loop."""
         lanes, steps = self.frame.tile.lanes, lanewise.registers
         depth, name = len(self.frame.scopes), self.frame.fresh("t")
         carries = dict(self.frame.registers)
@@ -31,7 +31,7 @@ class LinearTime:
         for index, variable in last.items():
             self.frame.scope.add(f"{variable} = spread_x{lanes}({carries[index, 0]})")
         self.frame.push(f"for {name} in range(0, {self.frame.size(lanewise.steps)}, {lanes}):", time, name)
-        if self.frame.nest.reverse:  # lanes lie in the order of memory: the last one is the first step
+        if self.frame.nest.reverse:  # lanes lie in the order of memory, so that the last lane is the first step
             self.frame.index[time, 0] = self.frame.line("row", f"{self.frame.size(time.size - lanes)} - {name}")
         finite = self._vector(time, steps, last)
         self.frame.registers = dict(carries)
@@ -42,7 +42,8 @@ class LinearTime:
             self.frame.scope.add(f"{carries[index, 0]} = lane({variable}, 0)")
 
     def _vector(self, time: NestLoop, steps: Sequence[Linear], last: dict[int, str]) -> str | None:
-        """Write a vector of steps, stored if all floats that are carried are finite; returns that condition."""
+        """Write a vector of steps, whose results are stored if all floats that are carried are finite. Returns this
+        condition."""
         point = Point(width=self.frame.tile.lanes)
         self.frame.lane, outer = time, self.frame.lane
         updates = dict(zip(self.frame.nest.registers, self.frame.nest.updates, strict=True))
@@ -66,8 +67,8 @@ class LinearTime:
     def _one_by_one(
         self, time: NestLoop, carries: dict[tuple[int, int], str], last: dict[int, str], finite: str, start: str
     ) -> None:
-        """Write the same steps one by one, for where a factor overflows or something is infinite already: what is not
-        finite then, and how, is what it would be in any order of steps."""
+        """Write the same steps one by one, for vectors in which a factor overflows or a number is infinite already.
+        Infinities and NaN are then the same as in any other order of steps."""
         depth, lanes = len(self.frame.scopes), self.frame.tile.lanes
         self.frame.push(f"if not {finite}:")
         for index, variable in last.items():
@@ -78,7 +79,7 @@ class LinearTime:
         self.frame.pop(depth)
 
     def _solve(self, step: Linear, update: Value, last: str, point: Point) -> str:
-        """Write the values of a carry before and after each of the steps of a vector; returns those after."""
+        """Write the values of a carry before and after each step of a vector. Returns those after."""
         way = "down" if self.frame.nest.reverse else "up"
         term = None if step.term is None else self.values.value(step.term, point)
         after = term if step.forgets else self._composed(step, term, last, way, point)
@@ -89,9 +90,11 @@ class LinearTime:
         return after
 
     def _composed(self, step: Linear, term: str | None, last: str, way: str, point: Point) -> str:
-        """The carry after each step, from the carry before all of them: factors, terms and bounds composed by doubling.
+        """The carry after each step, from the carry before all of them: factors, terms and bounds are composed by
+        doubling.
 
-        What is NaN in a lane stays so there. In the lanes behind it, a bound may hide it until the last line."""
+        A lane that is NaN stays NaN. In the lanes behind it, a bound may hide this until the last line.
+        """
         parts = (step.factor, step.low, step.high)
         factor, low, high = (None if part is None else self.values.value(part, point) for part in parts)
         level = 0 if step.factor is None else self.frame.level_of(self.frame.depends(step.factor))

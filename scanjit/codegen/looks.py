@@ -1,8 +1,8 @@
-"""Looks whether a call is to end (Ctrl-C, an error in another thread), in the loops of a nest that may be long.
+"""Looks whether a call is to end (Ctrl-C, an error in another thread), in the loops of nests that may take long.
 
-A look is a load from memory, so it may come often; but it keeps LLVM from making a loop of few lines better than it is
-written. So nests of which threads share the outermost loop have looks in loops over time alone: their callers compute
-them a piece at a time (`jobs`). Products look, and nests that no threads share.
+A look is a load from memory, so it may come often. But LLVM optimises a loop of few lines less if there is a look in
+it. So nests of which threads share the outermost loop have looks only in loops over time: their callers compute them a
+piece at a time (`jobs`). Products have looks, and so have nests that threads do not share.
 """
 
 import re
@@ -12,13 +12,13 @@ from scanjit.codegen.scope import Scope
 from scanjit.schedule.nests import Tile
 
 STRETCH = 1 << 15
-"""About so many lines run between two looks in a loop of few lines."""
+"""In a loop of few lines, about this many lines run between two looks."""
 MANY = 512
-"""A loop looks in each turn but the first if its text shows that so many lines may run in one."""
+"""A loop looks in each turn but the first if, by its text, this many lines may run in one turn."""
 
 
 class Range(NamedTuple):
-    """The head of a loop: its counter, and the texts of its range."""
+    """The head of a loop: its counter, and the text of its range."""
 
     name: str
     start: str
@@ -26,7 +26,7 @@ class Range(NamedTuple):
     step: str
 
     def turns(self) -> int | None:
-        """How many turns there are at most; None if the text does not say."""
+        """The most turns there can be; None if the text does not say."""
         if not self.step.isdecimal():
             return None
         length = self.stop
@@ -39,29 +39,31 @@ class Range(NamedTuple):
 
 
 def looking(function: Scope, tile: Tile) -> bool:
-    """Write looks into the loops of a function, which has a parameter `line`; whether there are any."""
+    """Write looks into the loops of a function that has a parameter `line`. Returns whether it has any."""
     writer = _Looks(shared=tile.split is not None and tile.rows is None)
     writer.lines_of(function)
     return writer.count > 0
 
 
 class _Lines(NamedTuple):
-    """How many lines run between two looks, about, and whether they are all counted: no loop of unknown length."""
+    """About how many lines run between two looks, and whether all are counted, so that no loop of unknown length is
+    among them."""
 
     number: int
     known: bool
 
 
 class _Looks:
-    """Goes through scopes from the inside out; `count` loops look. If the nest is `shared`, few do."""
+    """Writes looks into scopes, from the inside out. `count` is the number of loops that look. If the nest is `shared`,
+    few do."""
 
     def __init__(self, shared: bool) -> None:
         self.shared, self.count = shared, 0
         self.around: list[Range] = []
-        """The loops around, the outermost first."""
+        """The loops around the present scope, the outermost first."""
 
     def lines_of(self, scope: Scope, inside: bool = False) -> _Lines:
-        """What runs in a scope, which may lie inside of a loop of unknown length."""
+        """How many lines run in a scope, which may lie inside a loop of unknown length."""
         lines, known = 0, True
         for i, line in enumerate(scope.lines):
             if isinstance(line, str):
@@ -82,7 +84,7 @@ class _Looks:
     def _loop(
         self, outer: Scope, place: int, head: Range, loop: Scope, turns: int | None, turn: _Lines, inside: bool
     ) -> _Lines:
-        """The same of a loop; it looks if it may be long."""
+        """How many lines run in a loop, which gets a look if it may take long."""
         if turns is not None and turns * turn.number <= STRETCH:
             return _Lines(turns * turn.number, turn.known)
         if turn.known and turn.number >= MANY and not self.shared:
@@ -105,7 +107,7 @@ class _Looks:
         return f"interrupted_at(line, {counter}, {', '.join(outer)})"
 
     def _stretches(self, head: Range, loop: Scope, turns: int) -> Scope:
-        """A loop over stretches of a loop, which looks before each but the first."""
+        """The loop as a loop over stretches, with a look before each stretch but the first."""
         length = turns * int(head.step)
         name = f"stretch{self.count}"
         around = Scope(f"for {name} in range({head.start}, {head.stop}, {length}):")

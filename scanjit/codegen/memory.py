@@ -1,4 +1,4 @@
-"""Loads and stores of a nest as source, where positions are known from the counters of loops."""
+"""Loads and stores of a nest as source, at positions that follow from the counters of loops."""
 
 from scanjit import types
 from scanjit.codegen.frame import Frame, Point
@@ -6,11 +6,11 @@ from scanjit.codegen.names import number, suffix
 from scanjit.schedule.nests import LINE, Access, Load, Store
 
 EVERY = {2: "second", 4: "fourth"}
-"""The steps, in elements, with which vectors are loaded by shuffles."""
+"""Vectors whose lanes are this many elements apart are loaded by shuffles."""
 
 
 def load(frame: Frame, value: Load, point: Point) -> str:
-    """The expression for a load. What is kept in 16 bits is widened."""
+    """The expression for a load. A float of 16 bits is widened if the load has another dtype."""
     text = _load_begun(frame, value, point) if value.when != 1 else _load(frame, value, point)
     return f"cast_{suffix(value.dtype, point.width)}({text})" if value.widens else text
 
@@ -31,7 +31,7 @@ def _load(frame: Frame, value: Load, point: Point) -> str:
 
 
 def _load_begun(frame: Frame, value: Load, point: Point) -> str:
-    """A load that gives zero as long as nothing has been written there."""
+    """A load that gives zero until something has been written there."""
     address, step = frame.vector(value.access, point)
     kept = value.access.buffer.dtype
     name, lanes = suffix(kept, point.width), f"head_x{point.width}({frame.size(value.when * point.width)})"
@@ -45,8 +45,8 @@ def _load_begun(frame: Frame, value: Load, point: Point) -> str:
 
 
 def _has_room(frame: Frame, access: Access, point: Point) -> bool:
-    """Whether a vector that is not full may be loaded or stored as if it were, because nothing else lies behind the
-    last element of a row."""
+    """Whether a vector that is not full may be loaded or stored as a full one, because the row has room behind its last
+    element."""
     lane, (buffer, row) = frame.lane, (access.buffer, access.buffer.row)
     if lane is None or row is None or lane.size != row or lane is frame.tile.own:
         return False

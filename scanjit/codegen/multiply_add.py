@@ -1,8 +1,9 @@
-"""Which sums of a step are written as multiply-adds, where each step waits for the one before.
+"""Which sums of a step are written as multiply-adds, in nests whose steps wait for each other.
 
-A multiply-add ends four cycles after the last of its operands is there, an addition after three. In `a * h + b`, where
-`h` comes last, a multiply-add ends first: a product and then a sum take seven cycles. In `h + a * b`, the product is
-there before `h` is, so the sum ends first. LLVM does not ask which operand comes last, and joins what it can.
+The result of a multiply-add is there four cycles after the last of its operands, that of an addition after three. In `a
+* h + b`, where `h` comes last, a multiply-add is faster: a product and then a sum take seven cycles. In `h + a * b`,
+the product is there before `h` is, so the sum is faster. LLVM does not ask which operand comes last, and joins all that
+it can.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,12 +14,12 @@ from scanjit.ops.elementwise import ADD, MUL, SUB
 from scanjit.schedule.nests import Apply, Nest, Register, Value, walk_values
 
 SUM, PRODUCT, BOTH = 3, 4, 4
-"""The cycles of an addition, a multiplication and a multiply-add, of processors since 2019."""
+"""The cycles that an addition, a multiplication and a multiply-add take on processors since 2019."""
 STEPS = 12
-"""Which operand comes last is decided in a step with this number: in the first steps, all carries come at once."""
+"""Which operand comes last is decided in the step with this number. In the first steps, all carries come at once."""
 EACH_CYCLE = 3
-"""A processor does so many operations in a cycle. If a step has more of them than that in the cycles in which it waits,
-LLVM decides: it needs fewest operations."""
+"""How many operations a processor does in a cycle. If a step has more operations than fit into the cycles in which it
+waits, LLVM decides: its code has the fewest operations."""
 
 
 class MultiplyAdds(NamedTuple):
@@ -26,7 +27,7 @@ class MultiplyAdds(NamedTuple):
 
     Attributes
     ----------
-    places : for each sum that is a multiply-add, which of its operands is the product.
+    places : for each sum that becomes a multiply-add, which of its operands is the product.
     apart : the products that are computed by themselves.
     """
 
@@ -39,7 +40,7 @@ NONE = MultiplyAdds({}, frozenset())
 
 
 def multiply_adds(nest: Nest, copies: int) -> MultiplyAdds:
-    """The multiply-adds of a nest that computes so many points side by side in each step."""
+    """The multiply-adds of a nest that computes `copies` points side by side in each step."""
     values = walk_values(nest.updates)
     sums = [value for value in values if _products(value)]
     if not sums:
@@ -69,7 +70,8 @@ def _products(value: Value) -> Sequence[int]:
 
 
 def _end(value: Value, ends: Mapping[Value, float]) -> tuple[float, int | None]:
-    """When a value is there at the earliest; and of a sum, the operand that is then the product of a multiply-add."""
+    """The cycle in which a value can be there; for a sum, also the operand that is then the product of a
+    multiply-add."""
     begin = max((ends[part] for part in value.operands), default=0.0)
     if not isinstance(value, Apply):
         return begin, None

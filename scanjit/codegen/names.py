@@ -1,4 +1,4 @@
-"""Names in generated code: suffixes of SIMD types, literals, what a source imports."""
+"""Names in generated code: suffixes of SIMD types, literals, and the names that a source imports."""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from scanjit.kinds import kind_of
 from scanjit.signatures import DType
 
 INT64 = np.dtype("int64")
-"""Of positions, and of the numbers in a table."""
+"""The dtype of positions, and of numbers in a table."""
 _WORDS = re.compile(r"\b[a-z_][a-z0-9_]*+(?=\()")
 _PYTHON = {"range", "min", "max", "def", "return", "int", "if", "for"}
 
@@ -20,7 +20,7 @@ def suffix(dtype: DType, lanes: int) -> str:
 
 
 def number(value: object) -> str:
-    """A number as source text; exact. `inf` and `nan` are imported names."""
+    """The exact source text of a number. `inf` and `nan` are imported names."""
     return repr(np.asarray(value).item())
 
 

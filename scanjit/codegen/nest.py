@@ -1,4 +1,5 @@
-"""A nest as Python source: a function of addresses and sizes. Scalars, addresses and SIMD values only; no arrays."""
+"""A nest as Python source: a function of addresses and sizes. It has scalars, addresses and SIMD values, but no
+arrays."""
 
 from collections.abc import Callable
 
@@ -32,8 +33,8 @@ class NestSources:
         return self._once(nest, nest_source)
 
     def apart(self, nest: Nest) -> list[Source]:
-        """The sources of the parts of a nest, if there are at most half as many different sources as parts; otherwise
-        the source of the whole nest. Sizes are arguments where that is possible (see `codegen.general`)."""
+        """The sources of the parts of a nest, if the parts need at most half as many different sources; otherwise the
+        source of the whole nest. Sizes are arguments if possible (see `codegen.general`)."""
         if nest not in self._apart:
             some = [self._once(part, self._general) for part in parts(nest)]
             few = len(some) > 1 and 2 * len({source.digest for source in some}) > len(some)
@@ -45,7 +46,7 @@ class NestSources:
         return self.of(nest) if form is None else form.called(self.of(form.nest), nest)
 
     def _once(self, nest: Nest, write: Write) -> Source:
-        """What `write` gives for a nest. It is asked once for nests that are alike."""
+        """The result of `write` for a nest. It is called once for nests that are alike."""
         own = self._likeness.get(nest)
         if own is None:
             own = self._likeness[nest] = Likeness(nest)
@@ -57,7 +58,7 @@ class NestSources:
 
 
 def nest_source(nest: Nest) -> Source:
-    """The source of a nest. Equal nests of different programs give the same text, and so the same kernel."""
+    """The source of a nest. Equal nests of different programs give equal text, and so the same kernel."""
     down = crossed(nest)
     frame = Frame(nest if down is None else in_blocks(nest))
     values, tile = Values(frame, reduction), frame.tile

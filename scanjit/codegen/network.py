@@ -12,15 +12,16 @@ from scanjit.codegen.words import Words
 
 
 def across(words: Words, lanes: int, n: str) -> list[str]:
-    """Sort `lanes` rows of `n` words: word i of all of them is the vector i from the address `words` on (of their
-    places, from `places` on)."""
+    """Sort `lanes` rows of `n` words. Vector i from the address `words` on has word i of each row (and from `places`
+    on, their places)."""
     width = lanes * words.size
     compared = _compared(words, lanes, f"i*{width}", f"(i + d)*{width}", "")
     return _stages(n, lambda: _runs(n, [f"for i in range(run, min(run + p, {n} - d)):", *indented(compared)]))
 
 
 def along(words: Words, lanes: int, n: str) -> list[str]:
-    """Sort one row of `n` words. Behind them, up to a multiple of `lanes` and for `lanes` more, is the largest one."""
+    """Sort one row of `n` words. Behind them, up to a multiple of `lanes` and `lanes` words more, lies the largest
+    word."""
     first, second = f"i*{words.size}", f"(i + d)*{words.size}"
     whole = [f"for i in range(run, min(run + p, {n} - d), {lanes}):"]
     whole += indented(_compared(words, lanes, first, second, ""))
@@ -32,7 +33,7 @@ def along(words: Words, lanes: int, n: str) -> list[str]:
 
 
 def _stages(n: str, stage: Callable[[], list[str]]) -> list[str]:
-    """All stages: in each, words i and i + d are compared where the bit p of i is that of r."""
+    """All stages. In each, words i and i + d are compared if bit p of i is that of r."""
     return [
         "top = 1",
         f"while 2*top < {n}:",
@@ -57,7 +58,7 @@ def _runs(n: str, run: list[str]) -> list[str]:
 
 
 def _compared(words: Words, lanes: int, first: str, second: str, mask: str) -> list[str]:
-    """Put the smaller ones of two vectors of words first, in the lanes of a mask."""
+    """Put the smaller words of two vectors into the first, in the lanes of a mask."""
 
     def put(name: str, at: str, value: str) -> str:
         return f"store_masked({name} + {at}, {value}, {mask})" if mask else f"store({name} + {at}, {value})"

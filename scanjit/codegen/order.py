@@ -1,8 +1,8 @@
-"""Sorting rows, as Python source: their elements, or their places, in order; or only some of these.
+"""Sorting rows, as Python source: their elements in order, or the places of these, or only some of either.
 
-Elements become words (`codegen.words`). Short rows are sorted by networks (`codegen.network`): as many as a vector has
-lanes side by side, and single ones in consecutive words. Longer rows are sorted by radix (`codegen.radix`), where only
-some entries are wanted, after others have been left out (`codegen.selection`).
+Elements become words (`codegen.words`). Short rows are sorted by networks (`codegen.network`): as many rows as a vector
+has lanes side by side, and single rows in consecutive words. Longer rows are sorted by radix (`codegen.radix`). If only
+some entries are wanted, `codegen.selection` first leaves most words out.
 """
 
 from scanjit.codegen.lines import LOOK, indented
@@ -44,7 +44,7 @@ class _OrderWriter:
         self.many = self.parameters.number(statement.ranks.shape[0]) if statement.ranks else ""
 
     def source(self) -> Source:
-        """The loop over bands; of each, the rows side by side and then the others."""
+        """The loop over bands, and for each band the vectors of rows, then the rows that are left."""
         bands, blocks = (self.parameters.number(dim) for dim in (self.statement.bands, self.statement.blocks))
         block = self.statement.block
         lines = [
@@ -62,7 +62,7 @@ class _OrderWriter:
     # ---- rows side by side -------------------------------------------------------------------------------------------
 
     def _side_by_side(self) -> list[str]:
-        """Sort the rows of a band, a vector of them at a time, but those that are left."""
+        """Sort the rows of a band a vector of rows at a time, as long as there are enough rows for one."""
         lanes, known = self.lanes, isinstance(self.length, int)
         many = self.length if known else ACROSS
         homes = [f"words = stack({many * lanes * self.words.size})"]
@@ -75,7 +75,7 @@ class _OrderWriter:
         return [*homes, condition, *indented(block)]
 
     def _brought(self) -> list[str]:
-        """Make the words of `lanes` rows: vector i has element i of each."""
+        """Make the words of `lanes` rows. Vector i has element i of each row."""
         lanes, size, name = self.lanes, self.words.stored.size, self._name(self.words.stored.name)
         kept = [f"store({word}s + i*{lanes * self.words.size}, {word})" for word in self.words.names]
         made = [*self.words.made(lanes, f"splat_i64x{lanes}(i)"), *kept]
@@ -87,7 +87,7 @@ class _OrderWriter:
         return [*lines, f"for i in range({self.n}):", f"    x = load_{name}(moved + i*{lanes * size})", *indented(made)]
 
     def _taken(self) -> list[str]:
-        """Put what is wanted of `lanes` rows where it belongs."""
+        """Put the wanted results of `lanes` rows into the result."""
         lanes, size, name = self.lanes, self.words.result.size, self._name(self.words.result.name)
         place = "rank" if self.ranks else "i"
         loads = [self.words.load(f"{h}s + {place}*{lanes * self.words.size}", lanes, h) for h in self.words.names]
@@ -108,7 +108,8 @@ class _OrderWriter:
         return lines + self._turned("first", size, "moved", name, self.words.result.name, into=False)
 
     def _turned(self, rows: str, size: int, moved: str, name: str, kind: str, into: bool) -> list[str]:
-        """Copy `lanes` rows into vectors of one element of each, or back: in square blocks where rows are so long."""
+        """Copy `lanes` rows into vectors that have one element of each row, or back. If rows are long enough, this is
+        done in square blocks."""
         lanes, n = self.lanes, self.n
         row, column, whole = f"{n}*{size}", str(lanes * size), f"head_x{lanes}({lanes})"
         if into:
@@ -167,7 +168,7 @@ class _OrderWriter:
         return [*lines, f"i = {last}", *most, *along(words, lanes, self.n), *taken]
 
     def _by_radix(self, words: Words) -> list[str]:
-        """With the memory of this band."""
+        """Sort by radix, with the memory of this band."""
         size = words.size
         homes = 4 if words.beside else 2
         room = f"{homes}*{self.n}*{size}"
@@ -181,7 +182,7 @@ class _OrderWriter:
         return self._by_selection(words, [*lines, f"asked = words + {homes}*{self.n}*{size}"])
 
     def _by_selection(self, words: Words, homes: list[str]) -> list[str]:
-        """Ranks of which each is near the one before it are found together."""
+        """Find ranks. Those of which each is near the one before it are found together."""
         asked = [f"rank = {self._rank()}", "store_i64(asked + j*8, rank)"]
         here, before = "load_i64(asked + till*8)", "load_i64(asked + (till - 1)*8)"
         near = f"{FEW}*max({here} - {before}, {before} - {here}) <= {self.n}"
@@ -198,7 +199,7 @@ class _OrderWriter:
         return [*lines, f"while since < {self.many}:", *indented([*homes, *found])]
 
     def _made_row(self, words: Words, exact: bool = False) -> list[str]:
-        """Make the words of a row. Unless it is to be `exact`, the last vector is filled up with the largest one."""
+        """Make the words of a row. Unless it must be `exact`, the last vector is filled up with the largest word."""
         lanes, size = self.lanes, words.stored.size
         made = words.made(lanes, f"iota_i64x{lanes}(i)")
         if not exact:
@@ -212,7 +213,7 @@ class _OrderWriter:
         return stretches(self.n, [f"inside = head_x{lanes}({self.n} - i)", read, *made, *stored], lanes)
 
     def _taken_row(self, words: Words) -> list[str]:
-        """Put what is wanted of a row where it belongs."""
+        """Put the wanted results of a row into the result."""
         lanes, size = self.lanes, words.result.size
         loads = [
             f"{name} = load_masked_{words.kept.name}x{lanes}({name}s + i*{words.size}, inside)" for name in words.names
@@ -224,7 +225,7 @@ class _OrderWriter:
         return stretches(self.n, lines, lanes)
 
     def _taken_ranks(self, words: Words, rank: str, some: str = "") -> list[str]:
-        """Put the wanted entries of a sorted row where they belong."""
+        """Put the wanted entries of a sorted row into the result."""
         one = f"head_x{self.lanes}(1)"
         loads = [
             f"{h} = load_masked_{self._name(words.kept.name)}({h}s + rank*{words.size}, {one})" for h in words.names
@@ -233,11 +234,11 @@ class _OrderWriter:
         return self._ranked([f"rank = {rank}", *loads, *words.unmade(self.lanes), stored], some)
 
     def _ranked(self, lines: list[str], some: str = "") -> list[str]:
-        """The loop over all wanted ranks, or over some of them; rows without elements have none."""
+        """The loop over all wanted ranks, or over some of them. Rows without elements have none."""
         return [f"if {self.n} > 0:", f"    for j in range({some or self.many}):", *indented(lines, 2)]
 
     def _rank(self) -> str:
-        """Rank j of those that are given, moved into the row."""
+        """The given rank number j, moved into the row."""
         return f"min(max(load_i64({self.ranks} + j*8), 0), {self.n} - 1)"
 
     def _read_part(self, kind: str, size: int) -> str:
@@ -252,6 +253,6 @@ class _OrderWriter:
         return f"{kind}x{self.lanes}"
 
     def _may_be(self, low: int, high: int | None) -> bool:
-        """Whether rows may have so many elements."""
+        """Whether rows may have from `low` to `high` elements."""
         n: Dimension = self.length
         return not isinstance(n, int) or (low <= n and (high is None or n <= high))

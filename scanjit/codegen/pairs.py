@@ -29,9 +29,9 @@ class Pairs:
 
     Parameters
     ----------
-    dtype : that of the parts.
-    lanes : how many a vector has.
-    sign : that of the exponent of a transform.
+    dtype : the dtype of the parts.
+    lanes : how many lanes a vector has.
+    sign : the sign of the exponent of a transform.
     plane : how many elements a plane has.
     """
 
@@ -59,8 +59,8 @@ class Pairs:
         self.depth -= 1
 
     def vectors(self, name: str, count: Number, wide: int, body: Callable[[Span], None], first: int = 0) -> None:
-        """A loop over so many elements in vectors. The last one has a mask, if elements are left for it. If the number
-        is known, `first` may be another one than 0."""
+        """A loop over `count` elements in vectors. The last vector has a mask if it is not full. If the number is
+        known, the loop may begin at `first`."""
         full, part = Span(name, wide), Span(name, wide, f"mask{wide}")
         if isinstance(count, int):
             whole = count // wide * wide
@@ -81,7 +81,7 @@ class Pairs:
             self.block(f"if whole < {count}:", rest)
 
     def wide_until(self, count: int) -> int:
-        """Lanes for so many elements."""
+        """As many lanes as `count` elements fill."""
         return min(self.lanes, 1 << max(count - 1, 0).bit_length())
 
     # ---- memory -----------------------------------------------------------------------------------------------------
@@ -114,18 +114,18 @@ class Pairs:
             self._store(place, f"{name}({', '.join(pair)})", half)
 
     def two_planes(self, place: str, apart: str, span: Span) -> Pair:
-        """Load two vectors of which the second lies so many elements behind the first."""
+        """Load two vectors. The second lies `apart` elements behind the first."""
         real, imaginary = (self.load(place + more, span.wide, span.mask) for more in ("", f" + {apart}*{self.size}"))
         return real, imaginary
 
     def element(self, base: str, span: Span, paired: bool = False) -> Pair:
-        """Load pairs, or the same places of two planes."""
+        """Load pairs as they lie in memory, or the same places of two planes."""
         if paired:
             return self.paired_load(base, span)
         return self.two_planes(f"{base} + ({span.start})*{self.size}", self.plane, span)
 
     def result(self, base: str, span: Span, pair: Pair, paired: bool = False) -> None:
-        """Store pairs, or the same places of two planes."""
+        """Store pairs as they lie in memory, or at the same places of two planes."""
         if paired:
             self.paired_store(base, span, pair)
             return
@@ -134,7 +134,7 @@ class Pairs:
             self._store(place + more, value, span.mask)
 
     def column(self, base: str, radix: int | str, k: int | str, span: Span, pair: Pair, paired: bool) -> None:
-        """Store what the first pass makes of one frequency `k`: each lane belongs to another l."""
+        """Store one frequency `k` of the first pass, in which each lane has another place along `left`."""
         each, apart = (2 * self.size, str(self.size)) if paired else (self.size, f"{self.plane}*{self.size}")
         mask = span.mask or f"head_x{span.wide}({span.wide})"
         place = f"{base} + (l*{radix} + {k})*{each}"
@@ -142,7 +142,7 @@ class Pairs:
             self.add(f"store_strided({place}{more}, {radix}*{each}, {value}, {mask})")
 
     def transposed(self, ys: Sequence[Pair], there: str, radix: int) -> None:
-        """Store what the first pass makes of a square of elements."""
+        """Store a square of elements that the first pass has made."""
         for part in (0, 1):
             for k, y in enumerate(ys):
                 self.add(f"store(square + {(part * 8 + k) * 8 * self.size}, {y[part]})")
@@ -153,7 +153,7 @@ class Pairs:
     # ---- arithmetic -------------------------------------------------------------------------------------------------
 
     def times(self, x: Pair, w: Pair) -> Pair:
-        """A product with a power from the table, which is for positive signs."""
+        """A product with a power from the table, which holds powers for positive signs."""
         (a, b), (c, d) = x, w
         signs = "-+" if self.sign > 0 else "+-"
         return self.new(f"{a}*{c} {signs[0]} {b}*{d}"), self.new(f"{b}*{c} {signs[1]} {a}*{d}")
@@ -163,7 +163,7 @@ class Pairs:
         return self.new(f"{x[0]} {sign} {y[0]}"), self.new(f"{x[1]} {sign} {y[1]}")
 
     def _turned(self, x: Pair, power: int, n: int) -> Pair:
-        """`x` times a power of the n-th root of unity, n being 4 or 8: quarters of a turn are exchanges."""
+        """`x` times a power of the n-th root of unity, where n is 4 or 8. A quarter of a turn exchanges the parts."""
         quarters, rest = divmod(4 * (power % n), n)
         if rest:
             half = repr(math.sqrt(0.5))
@@ -186,7 +186,8 @@ class Pairs:
         return [self.plus(*pair) for pair in pairs] + [self.plus(*pair, "-") for pair in pairs]
 
     def _odd(self, xs: Sequence[Pair]) -> list[Pair]:
-        """Of an odd number: sums and differences of what stands at opposite places have real factors."""
+        """The transform of an odd number of elements. Sums and differences of elements at opposite places have real
+        factors."""
         n, first = len(xs), xs[0]
         pairs = [(xs[j], xs[n - j]) for j in range(1, n // 2 + 1)]
         sums, gaps = ([self.plus(*pair, sign) for pair in pairs] for sign in "+-")

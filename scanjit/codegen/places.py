@@ -1,4 +1,4 @@
-"""The buffers that generated code has of its own: its caller gives them, like those of the program, in the table."""
+"""The buffers that generated code needs for itself. Its caller passes them in the table, like those of the program."""
 
 import numpy as np
 
@@ -10,11 +10,12 @@ STATUS = Buffer(np.dtype("int64"), (), "temporary", "status")
 """Where a nest reports an index out of bounds."""
 SCRATCH_BYTES = 8192
 SCRATCH = Buffer(np.dtype("int8"), (MOST_THREADS * SCRATCH_BYTES,), "temporary", "scratch")
-"""Where a register tile is put before the rows of its epilogue are computed one after the other; one a thread."""
+"""Where a register tile is put before the rows of its epilogue are computed one after the other. Each thread has a
+part."""
 SYNC_WORDS = 32 + 8 * MOST_THREADS
 SYNC = Buffer(np.dtype("int64"), ((1 + MOST_TEAMS) * SYNC_WORDS,), "temporary", "sync")
 """Where threads meet: all of them, and those of each team that runs loops of its own."""
 PREPARED = Buffer(np.dtype("int64"), (), "temporary", "prepared")
-"""Not memory, but a number in the table: 1 if statements that run once have run in an earlier call, else 0."""
+"""A number in the table, not memory: 1 if statements that run once have run in an earlier call, else 0."""
 PROFILE = Buffer(np.dtype("int64"), (), "temporary", "profile")
 """Where the ticks and runs of statements are added up."""

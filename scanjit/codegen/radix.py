@@ -4,14 +4,15 @@ from scanjit.codegen.lines import LOOK, indented
 from scanjit.codegen.words import Words
 
 LONG = 4096
-"""Longer rows are sorted by 11 bits at a time, others by 8: a table of 256 counters is added up in no time."""
+"""Longer rows are sorted by 11 bits at a time. Shorter ones by 8 bits, as the sum of 256 counters takes no time."""
 STRETCH = 2**20
-"""After so many elements, a thread looks whether to end: each takes some nanoseconds."""
+"""After this many elements, a thread looks whether to end. Each element takes some nanoseconds."""
 
 
 def radix(words: Words, n: str) -> list[str]:
-    """Sort the `n` words from the address `words` on, with as much memory from `others` on; their places, if they lie
-    beside them, from `places` on with memory from `further` on. In the end, the names are where the sorted ones are."""
+    """Sort the `n` words at the address `words`, with as much memory at `others`. If their places lie beside them,
+    these are at `places`, with memory at `further`. Afterwards, `words` and `places` are the addresses of the sorted
+    ones."""
     low, high = words.digits
     exchanged = [("words", "others"), ("places", "further")] if words.beside else [("words", "others")]
     digit = [f"number = {loaded(words)}", "slot = counts + (((number >> shift) & (many - 1)) ^ sign)*8"]
@@ -50,7 +51,7 @@ def _exchanged(one: str, other: str) -> list[str]:
 
 
 def stretches(n: str, lines: list[str], lanes: int = 1) -> list[str]:
-    """The loop over the elements of a long row, which looks now and then whether to end."""
+    """The loop over the elements of a long row, with a look whether to end now and then."""
     return [
         f"for stretch in range(0, {n}, {STRETCH}):",
         *indented(LOOK),
@@ -60,10 +61,10 @@ def stretches(n: str, lines: list[str], lanes: int = 1) -> list[str]:
 
 
 def loaded(words: Words, i: str = "i") -> str:
-    """A word as a number."""
+    """Word `i` as a number."""
     return f"load_i64(words + {i}*8)" if words.size == 8 else f"lane_i64(load_i32x1(words + {i}*4), 0)"
 
 
 def stored(words: Words, at: str) -> str:
-    """Put the word `number` at an address."""
+    """A line that stores the word `number` at an address."""
     return f"store_i64({at}, number)" if words.size == 8 else f"store({at}, splat_i32x1(number))"

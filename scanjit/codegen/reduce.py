@@ -15,15 +15,15 @@ from scanjit.signatures import DType
 from scanjit.types import Dimension
 
 CHUNK = 256
-"""How many elements (or vectors) are summed before the sum is added to the total."""
+"""How many elements (or vectors) are summed before their sum is added to the total."""
 
 Totals = dict[tuple[Reduce, Point], list[str]]
 """The variables that hold the results of reductions so far, at each point."""
 
 
 def reduction(frame: Frame, value_of: ValueOf, value: Reduce, point: Point) -> str:
-    """The variable that holds the result of a reduction. It is written first, if need be, with all others over the same
-    loops that can be computed by now."""
+    """The variable that holds the result of a reduction. If it is not written yet, it is written together with all
+    other reductions over the same loops that can be computed by now."""
     own = Point(point.row, point.vector, 1) if frame.tile.horizontal else point
     found = _known(frame, value, own)
     if found is None:
@@ -52,7 +52,8 @@ class Together:
         self.points = [Point(p.row, p.vector, width or p.width) for p in frame.points()]
 
     def _ready(self, other: Reduce, value: Reduce) -> bool:
-        """Whether everything that a reduction's term needs of other reductions is there (for `value`: make it so)."""
+        """Whether all reductions that a reduction's term needs are written. For `value` itself, they are written
+        now."""
         for inner in reductions_in(walk_values([other.term])):
             for point in self.frame.points():
                 if _known(self.frame, inner, point) is None:
@@ -81,7 +82,8 @@ class Together:
             self._end(r, p, names)
 
     def _finds(self, reduction: Reduce) -> Reduce | None:
-        """The argmax (or argmin) of the same terms, which finds the maximum as well."""
+        """The argmax (or argmin) of the same terms, which finds the maximum (or minimum) as well; None if there is
+        none."""
         if _compared(reduction) != reduction.dtype:
             return None
         places = [other for other in self.reductions if other.term is reduction.term]
@@ -103,8 +105,8 @@ class Together:
             self._loop(totals, self.frame.size(full), self.frame.size(size), lanes, masked=True)
 
     def _chunks(self, totals: Totals, stop: Dimension, step: int) -> None:
-        """The loop over whole vectors. A long sum of floats is made of sums of chunks, so that its rounding error grows
-        with the length of a chunk and the number of chunks, not with their product."""
+        """The loop over whole vectors. A long sum of floats is the sum of chunks, so that its rounding error grows with
+        the length of a chunk plus the number of chunks, not with their product."""
         frame, stretch = self.frame, CHUNK * step
         sums = [r for r in self.reductions if r.op is SUM and kind_of(r.dtype).floating]
         chain = len(sums) > 0 and sums[0].init is not None and len(sums[0].loops) == 1
@@ -139,7 +141,7 @@ class Together:
     # ---- one reduction -----------------------------------------------------------------------------------------------
 
     def _begin(self, reduction: Reduce, point: Point) -> list[str]:
-        """The first accumulators: with what a reduction begins with."""
+        """The first accumulators: with `init`, if the reduction has one."""
         if reduction.init is None:
             return self._start(reduction, point)
         total = self.frame.fresh("acc")
@@ -158,7 +160,7 @@ class Together:
         return [self.frame.line("acc", f"splat_{suffix(reduction.dtype, point.width)}({initial})")]
 
     def _combined(self, reduction: Reduce, point: Point, names: list[str]) -> list[str]:
-        """The accumulators, joined with the term at this point."""
+        """The accumulators, combined with the term at this point."""
         if isinstance(reduction.op, ArgReduction):
             return self._better(reduction, reduction.op.sign, point, names)
         assert isinstance(reduction.op, Reduction)
@@ -173,7 +175,7 @@ class Together:
         return [reduction.op.combine.replace("{0}", total).replace("{1}", self.value_of(term, point))]
 
     def _better(self, reduction: Reduce, sign: str, point: Point, names: list[str]) -> list[str]:
-        """argmax, argmin: the first of the best; the first NaN, if there is one."""
+        """The accumulators of argmax or argmin: the first of the best elements, or the first NaN if there is one."""
         best, place = names
         term, dtype = self.value_of(reduction.term, point), _compared(reduction)
         if dtype != reduction.term.dtype:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 
 class Scope:
-    """What stands in a loop, a branch, or the function: lines, and scopes inside it. While an inner scope is open,
+    """The content of a loop, a branch, or the function: lines, and scopes inside it. While an inner scope is open,
     further lines go before it.
 
     Parameters
     ----------
-    header : the line before it, such as `for i in range(n):`; None for the function, and for lines without one.
-    most : how many turns a loop never exceeds, where its text does not say so.
+    header : the line before it, such as `for i in range(n):`; None for the function, and for scopes without such a
+        line.
+    most : the most turns that a loop can have, if its text does not say so.
     steps : whether it is a loop over time.
     """
 
@@ -39,6 +40,6 @@ class Scope:
         lines: list[str] = []
         for line in self.lines:
             lines += ["    " * inner + line] if isinstance(line, str) else line.text(inner)
-        if self.header is not None and not lines:  # steps that leave what they carry as it is
+        if self.header is not None and not lines:  # steps that change nothing
             lines = ["    " * inner + "pass"]
         return result + lines

@@ -1,9 +1,9 @@
 """Finding some entries of one long sorted row without sorting it, as Python source.
 
-The range of the words is cut into *buckets* of equal width, and it is counted how many words lie in each: so it is
-known in which bucket the word of a rank lies. Only the words of these buckets stay, in their order, and the rank
-becomes one among them. This is repeated while it leaves fewer words or a narrower range; then the rest is sorted. For
-example, the median of a million words lies in one of 2048 buckets, of perhaps 500 words.
+The range of the words is cut into *buckets* of equal width, and the words in each are counted. So it is known in which
+bucket the word of a rank lies. Only the words of these buckets are kept, in their order, and the rank becomes a rank
+among them. This is repeated as long as it leaves fewer words or a narrower range. Then the rest is sorted. For example,
+the median of a million words lies in one of 2048 buckets, with perhaps 500 words.
 """
 
 from scanjit.codegen.lines import indented
@@ -14,9 +14,9 @@ from scanjit.schedule.nests import ALONG
 
 
 def selection(words: Words, lanes: int, n: str, ranks: str) -> list[str]:
-    """Make of the `n` words from the address `words` on some sorted ones, and replace the ranks `since` to `till`, from
-    the address `asked` on, by ranks among these. Behind all `ranks` is room for as many numbers. There is memory as for
-    `radix`."""
+    """Reduce the `n` words at the address `words` to fewer words, which are sorted, and replace the ranks number
+    `since` to `till` at the address `asked` by ranks among these. Behind all `ranks` there is room for as many numbers.
+    Further memory is as for `radix`."""
     kept = ["remaining = left"]
     return [
         f"remaining = {n}",
@@ -39,7 +39,7 @@ def selection(words: Words, lanes: int, n: str, ranks: str) -> list[str]:
 
 
 def _buckets(words: Words, lanes: int) -> list[str]:
-    """Bucket b has the words whose upper bits, `word >> shift`, are `base + b`."""
+    """Find the buckets: bucket b has the words whose upper bits, `word >> shift`, are `base + b`."""
     name, size = f"{words.kept.name}x{lanes}", words.size
     least, most = f"splat_{name}({-words.most - 1})", f"splat_{name}({words.most})"
     part = [
@@ -66,7 +66,7 @@ def _buckets(words: Words, lanes: int) -> list[str]:
 
 
 def _counted(words: Words) -> list[str]:
-    """How many words lie in each bucket and those before it."""
+    """Count how many words lie in each bucket and those before it."""
     return [
         "for bucket in range(many):",
         "    store_i64(counts + bucket*8, 0)",
@@ -86,7 +86,7 @@ def _counted(words: Words) -> list[str]:
 
 
 def _found(ranks: str) -> list[str]:
-    """The bucket of each rank, by bisection; the rank becomes one in its bucket."""
+    """Find the bucket of each rank, by bisection. The rank becomes a rank in its bucket."""
     return [
         "for j in range(since, till):",
         "    rank = load_i64(asked + j*8)",
@@ -106,7 +106,7 @@ def _found(ranks: str) -> list[str]:
 
 
 def _packed(ranks: str) -> list[str]:
-    """The start of each wanted bucket once the other buckets are left out, and whether to go on."""
+    """Find the start of each wanted bucket once the others are left out, and whether to go on."""
     return [
         "left = 0",
         "before = 0",
@@ -128,7 +128,7 @@ def _packed(ranks: str) -> list[str]:
 
 
 def _gathered(words: Words, lanes: int) -> list[str]:
-    """Keep the words of wanted buckets, in their order. Vectors without any are passed over."""
+    """Keep the words of wanted buckets, in their order. Vectors without such words are passed over."""
     name, size = f"{words.kept.name}x{lanes}", words.size
     keep = [f"number = {loaded(words, 'g')}", stored(words, f"words + at*{size}")]
     if words.beside:
@@ -150,7 +150,7 @@ def _gathered(words: Words, lanes: int) -> list[str]:
 
 
 def _filled_up(words: Words, lanes: int) -> list[str]:
-    """Put the largest word behind the others, as `along` wants it."""
+    """Put the largest word behind the others, as `along` needs it."""
     lines = [f"for i in range({2 * lanes}):"]
     for name, kind in (("words", words.kept.name), ("places", "i64"))[: len(words.names)]:
         lines.append(f"    store({name} + (remaining + i)*{words.size}, splat_{kind}x1({words.most}))")

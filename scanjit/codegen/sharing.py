@@ -1,4 +1,4 @@
-"""How the threads of a call share what a nest computes: the loop of it whose pieces they compute."""
+"""How the threads of a call share a nest: the loop whose pieces they compute."""
 
 from typing import NamedTuple
 
@@ -11,8 +11,9 @@ class Share(NamedTuple):
 
     Attributes
     ----------
-    thread, threads : the number of this thread among those that share the columns of its rows, and how many these are.
-    low, high : the rows of this thread; all rows, where threads keep none.
+    thread, threads : the number of this thread among those that share the columns of its rows, and how many threads
+        these are.
+    low, high : the rows of this thread. If threads keep no rows, all rows.
     """
 
     thread: str
@@ -21,20 +22,21 @@ class Share(NamedTuple):
     high: str
 
 
-class Shared(NamedTuple):
-    """The turns of a loop that threads share: its bounds, and how many of its turns stay together; as text."""
+class SharedTurns(NamedTuple):
+    """The turns of a loop that threads share: its bounds, and how many turns stay together, as text."""
 
     low: str
     high: str
     unit: str
 
 
-WHOLE = Shared("0", "1", "1")
-"""One thread computes all."""
+WHOLE = SharedTurns("0", "1", "1")
+"""A nest that one thread computes."""
 
 
 class Variables:
-    """Writes the variables of one function; each once, before the first statement, unless a counter is part of it."""
+    """Writes the variables of one function. Each is written once, before the first statement, unless it depends on a
+    counter."""
 
     def __init__(self, common: Common, draft: Draft) -> None:
         self.common, self.draft = common, draft
@@ -60,18 +62,18 @@ class Variables:
             self._steps[rows] = made
         return self._steps[rows]
 
-    def shared(self, tile: Tile, at: StatementPlace) -> Shared:
-        """The turns of a nest that threads share: those of its `split`, or its own rows."""
+    def shared(self, tile: Tile, at: StatementPlace) -> SharedTurns:
+        """The turns of a nest that threads share: those of its `split` loop, or of its own rows."""
         if tile.split is None:
             return WHOLE
         if tile.rest:
-            return Shared("0", self.step(at).threads, "1")
+            return SharedTurns("0", self.step(at).threads, "1")
         own = tile.split is tile.own and at.rows is not None
         low, high = self.own(tile, at) if own else ("0", self.common.number(tile.split.size))
-        return Shared(low, high, str(tile.unit))
+        return SharedTurns(low, high, str(tile.unit))
 
     def own(self, tile: Tile, at: StatementPlace) -> tuple[str, str]:
-        """The range of a nest's `own` loop that belongs to the rows of this thread."""
+        """The range of a nest's `own` loop that belongs to this thread's rows."""
         assert tile.own is not None
         if at.rows is None:
             return "0", self.common.number(tile.own.size)

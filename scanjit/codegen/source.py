@@ -1,4 +1,4 @@
-"""The source of one function, and what it has to be called with."""
+"""The source of one function, and the arguments that it needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scanjit.types import Dimension
 class RowRange(NamedTuple):
     """How to call a function that goes over a range of rows (see `codegen.general`). There are `size` rows. If threads
     share the points of a row, `steps` has the bytes from one point to the next for each address, and `points` is the
-    place of the number of points among the function's numbers. Otherwise `steps` is None."""
+    position of the number of points among the function's numbers. Otherwise `steps` is None."""
 
     size: Dimension
     steps: tuple[int, ...] | None
@@ -29,10 +29,10 @@ class RowRange(NamedTuple):
 class Source:
     """The source of a function.
 
-    Its first parameters are `addresses`, then `numbers`. A function that runs statements has neither, but a `table` of
-    such, the number of its thread, counters. The last parameters of a nest are the ranges that its thread computes: of
-    the tile's `split`, and of its `own` rows, if that is another loop. If it `looks` whether to end, the line of its
-    thread follows.
+    Its first parameters are `addresses`, then `numbers`. A function that runs statements has neither: it takes a
+    `table` of them, the number of its thread, and counters. The last parameters of a nest are the ranges that its
+    thread computes: of the tile's `split` loop, and of its `own` rows if that is another loop. If it `looks` whether to
+    end, the line of its thread follows.
     """
 
     name: str
@@ -48,11 +48,11 @@ class Source:
 
     @property
     def digest(self) -> str:
-        """The end of its name: functions that do the same have the same."""
+        """The end of its name, which is equal for functions with equal text."""
         return self.name.rpartition("_")[2]
 
     def called(self, names: Correspondence, tile: Tile | None) -> Source:
-        """The same function, called for a nest that is alike, and has this tile."""
+        """The same function with the arguments for a nest that is alike and has this tile."""
         addresses = tuple((names.buffer(buffer), names.size(offset)) for buffer, offset in self.addresses)
         numbers = tuple(map(names.size, self.numbers))
         rows = None if self.rows is None else self.rows._replace(size=names.size(self.rows.size))
@@ -61,9 +61,9 @@ class Source:
 
 @record
 class Parameters:
-    """The names of a function's parameters: addresses of positions in buffers, and numbers. A number may belong to
-    something, as a buffer or loop: equal numbers of two of these are two parameters, so that the text is the same if
-    they differ."""
+    """The names of a function's parameters: addresses of positions in buffers, and numbers. A number may belong to an
+    owner, such as a buffer or loop. Equal numbers of two owners are two parameters, so that the text is the same for
+    nests in which they differ."""
 
     addresses: dict[tuple[Buffer, Dimension], str] = field(default_factory=dict)
     numbers: dict[tuple[object, Dimension], str] = field(default_factory=dict)
@@ -90,8 +90,8 @@ class Parameters:
         table: Sequence[Buffer | Dimension] = (),
         inside: Mapping[str, Source] = MappingProxyType({}),
     ) -> Source:
-        """The source of a function with these parameters and `more`: imports, and a function named by its content. Of
-        the functions that it calls, those `inside` stand in the same source."""
+        """The source of a function with these parameters and `more`: imports, and a function whose name ends with a
+        digest of its text. The functions in `inside`, which it calls, stand in the same source."""
         names = [*self.addresses.values(), *self.numbers.values(), *more]
         head, signature = imports(lines, frozenset([*calls, *inside])), f"({', '.join(names)}):"
         digest = hashlib.sha256("\n".join([*head, signature, *lines]).encode()).hexdigest()[:12]

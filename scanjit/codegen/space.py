@@ -9,7 +9,7 @@ from scanjit.schedule.nests import NestLoop, reductions_in
 from scanjit.types import Dimension
 
 MANY = 8
-"""The number of rows is a parameter of a nest with so many tiles of them, also where it is known."""
+"""If a nest has at least this many tiles of rows, the number of rows is a parameter, even if it is known."""
 
 
 class Space:
@@ -18,7 +18,7 @@ class Space:
     Parameters
     ----------
     frame : where they are written.
-    inside : writes what is in them, at every point of the register tile.
+    inside : writes the lines inside the loops, at every point of the register tile.
     """
 
     def __init__(self, frame: Frame, inside: Callable[[], None]) -> None:
@@ -45,8 +45,8 @@ class Space:
     # ---- the loop along which lanes run ------------------------------------------------------------------------------
 
     def _lanes(self, lane: NestLoop) -> None:
-        """The loop along which lanes run: in parts; or masked throughout, around a register tile, as more parts would
-        double the code."""
+        """The loop along which lanes run. It is written in parts; around a register tile, where parts would double the
+        code, it is masked throughout."""
         frame, tile, size = self.frame, self.frame.tile, lane.size
         width = tile.lanes * tile.vectors
         if tile.singles and self._reduces:
@@ -61,11 +61,12 @@ class Space:
             self.in_parts(lane, *frame.bounds(lane))
 
     def in_parts(self, lane: NestLoop, start: str, stop: str, down: Dimension = 0) -> None:
-        """Loops over a range: first the vector that is partly empty, then those that fill no tile, then whole tiles;
-        where `down` is 1, the last of these first.
+        """Loops over a range: first the vector that is not full, then the vectors that fill no tile, then whole tiles,
+        the last of them first if `down` is 1.
 
-        In a step of a strip, the masked lanes of that vector reach into the next row. A load waits if the step has just
-        stored there."""
+        In a step of a strip, the masked lanes of that vector reach into the next row. If it came last, its load would
+        wait, because the step would just have stored to that row.
+        """
         tile = self.frame.tile
         width = tile.lanes * tile.vectors
         with self.frame.single_vectors():
@@ -76,14 +77,15 @@ class Space:
         self.lane_range(lane, start, stop, False, down=down)
 
     def _rest(self, lane: NestLoop, start: str, stop: str, width: int, masked: bool, most: int) -> str:
-        """A loop of at most so many turns over what pieces of this width leave of a range; where it begins."""
+        """A loop over the end of a range, behind all whole pieces of this width, with at most `most` turns. Returns
+        where it begins."""
         length, first = (stop, "") if start == "0" else (f"({stop} - {start})", f"{start} + ")
         full = self.frame.line("full", f"{first}{length}//{width}*{width}")
         self.lane_range(lane, full, stop, masked, most)
         return full
 
     def _tiles_and_singles(self, lane: NestLoop) -> None:
-        """Whole tiles, then the vectors that are left one at a time; the last one masked, if it is not full."""
+        """Whole tiles, then the vectors that are left one at a time. The last one is masked if it is not full."""
         tile, size = self.frame.tile, lane.size
         assert isinstance(size, int)
         start, stop = self.frame.bounds(lane)
@@ -95,7 +97,7 @@ class Space:
             self.lane_range(lane, left, stop, whole != size, tile.vectors)
 
     def _tiles_and_few(self, lane: NestLoop) -> None:
-        """Tiles; then the vectors that are left one at a time, if they fill at most half of a tile. All are masked."""
+        """Tiles, then the vectors that are left one at a time, if they fill at most half of a tile. All are masked."""
         tile = self.frame.tile
         width, (start, stop) = tile.lanes * tile.vectors, self.frame.bounds(lane)
         left = self.frame.line("left", f"{start} + ({stop} - {start} + {width // 2 - 1})//{width}*{width}")
@@ -112,8 +114,8 @@ class Space:
         most: int | None = None,
         down: Dimension = 0,
     ) -> None:
-        """A loop over a range of the lanes' loop (of at most so many turns); none, if one vector is all. The loop over
-        the rows of tiles is inside or, for groups of tiles, around it."""
+        """A loop over a range of the lanes' loop, with at most `most` turns. If `start` is None, one vector is all,
+        without a loop. The loop over the rows of tiles stands inside or, for groups of tiles, around it."""
         frame, tile, depth = self.frame, self.frame.tile, len(self.frame.scopes)
         rows, width = tile.rows, tile.lanes * tile.vectors
         if rows is not None and start is not None and tile.group != 1:
@@ -132,7 +134,7 @@ class Space:
         frame.pop(depth)
 
     def _head(self, lane: NestLoop, vector: int) -> str:
-        """The mask of the lanes of a vector that are left."""
+        """The mask of the lanes of a vector that exist."""
         frame, lanes = self.frame, self.frame.tile.lanes
         left = frame.bounds(lane)[1] if lane is frame.tile.own else frame.size(lane.size)
         left += f" - {frame.index[lane, 0]}" if frame.index[lane, 0] != "0" else ""
@@ -142,7 +144,7 @@ class Space:
     # ---- blocks of rows ----------------------------------------------------------------------------------------------
 
     def _blocked(self, loop: NestLoop, block: int) -> None:
-        """The loop over blocks of rows (or columns). Those beyond the last repeat it: they store the same values
+        """The loop over blocks of rows (or columns). Rows beyond the last one repeat it: they store the same values
         again."""
         frame, size = self.frame, loop.size
         if frame.order is not None and loop is frame.tile.rows:
@@ -164,9 +166,9 @@ class Space:
 
 
 def group(frame: Frame, start: str, stop: str, columns: str) -> tuple[str, str]:
-    """Open a loop over groups of so many columns; the range of a group."""
+    """Open a loop over groups of `columns` columns. Returns the range of a group."""
     first, last = frame.fresh("first"), frame.fresh("last")
-    frame.push(f"for {first} in range({start}, {stop}, max({columns}, 1)):")  # (a range that cannot raise)
+    frame.push(f"for {first} in range({start}, {stop}, max({columns}, 1)):")  # a step of 0 could raise
     frame.scope.add(f"{last} = min({first} + {columns}, {stop})")
     return first, last
 

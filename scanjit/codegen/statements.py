@@ -1,9 +1,9 @@
 """Functions that run statements: loops over time and blocks of it, branches, loops side by side.
 
 A function takes the address of a table of int64: addresses of buffers, and numbers (sizes, strides) that the caller
-computed from the sizes of this call. Only what changes from step to step is computed in it. The tables of the functions
-that it calls are the first parts of its own: so two layers of a stack, or both directions of one, can be calls of one
-function with two tables.
+computed from the sizes of this call. The function itself computes only what changes from step to step. The tables of
+the functions that it calls are the first parts of its own. So two layers of a stack, or both directions of one layer,
+can be calls of one function with two tables.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from scanjit.schedule.nests import Beside, Blocks, If, Job, Nest, Statement, Tim
 from scanjit.types import Atom, Dimension
 
 DEEPEST = 8
-"""Loops that are nested deeper are functions of their own: Python allows 20 loops inside each other."""
+"""Loops that are nested deeper than this are functions of their own: Python allows 20 loops inside each other."""
 PORTION = 16
-"""So many statements of a long sequence are a function of their own."""
+"""If a sequence of statements is longer than this, pieces of this length are functions of their own."""
 FEWEST = 3
-"""So many statements at least are a function of their own if others do the same with other buffers."""
+"""At least this many statements become a function of their own if others do the same with other buffers."""
 Portion = tuple[Statement, ...]
 """Statements that one function may run: a statement, or jobs that come one after the other."""
 
 
 class StatementWriter:
-    """Writes a function that runs statements, and those that it calls. A `whole` one has the functions of its jobs in
-    its own source. One thread `alone` may run it."""
+    """Writes a function that runs statements, and those that it calls. A `whole` function has the functions of its jobs
+    in its own source. `alone` says that one thread runs it."""
 
     def __init__(self, common: Common, whole: bool = False, alone: bool = False) -> None:
         self.common, self.draft = common, Draft(whole, alone)
         self.jobs = Jobs(common, self.draft)
 
     def source(self, label: str, at: StatementPlace, counters: Sequence[str] = ()) -> Source:
-        """The function, which takes the values of these counters."""
+        """The function, whose last parameters are these counters."""
         lines, table = self.draft.text(self.common.table)
         calls, inside = tuple(self.draft.calls), self.draft.inside
         return Parameters().source(label, lines, [*at.parameters, *counters], calls, table=table, inside=inside)
@@ -60,7 +60,7 @@ class StatementWriter:
                 self._statement(statement, at)
 
     def _alike(self, portions: Sequence[Portion], at: StatementPlace) -> set[Portion]:
-        """The portions that call the same functions as others, as for the layers of a stack."""
+        """The portions that call the same functions as another one, as for the layers of a stack."""
         found: dict[tuple[object, ...], list[Portion]] = {}
         for few in portions:
             if len(few) >= FEWEST and self.common.timed is None:
@@ -94,7 +94,8 @@ class StatementWriter:
     # ---- functions of their own --------------------------------------------------------------------------------------
 
     def _portion(self, few: Portion, at: StatementPlace) -> None:
-        """Call a function that runs some of many statements: the time to compile one grows faster than its length."""
+        """Call a function that runs a part of a long sequence of statements. The time to compile a function grows
+        faster than its length."""
         name, table, counters = self._part(few, at)
         self.draft.add(at, f"{name}({', '.join([table, *at.parameters[1:], *counters])})")
 
@@ -137,7 +138,7 @@ class StatementWriter:
         number = self.common.number
         first, rows = self.common.counter(blocks.first, "first"), self.common.counter(blocks.count, "rows")
         total, size = number(blocks.total), number(blocks.size)
-        block = first.replace("first", "block")  # a range whose step is no literal could raise: count blocks
+        block = first.replace("first", "block")  # count blocks, as a range could raise if its step is no literal
         count = number((blocks.total + (blocks.size - 1)) // blocks.size)
         which = f"({count} - 1 - {block})" if blocks.backwards else block
         scan = None if at.counted else self._scan_of(blocks)
@@ -162,14 +163,14 @@ class StatementWriter:
         self.common.end([blocks.first, blocks.count])
 
     def _scan_of(self, blocks: Blocks) -> Statement | None:
-        """The scan of which blocks of time run some steps each: the last one, as the others are run again for it. None
-        for other blocks."""
+        """The scan of which the blocks run some steps each: the last one in the suite, as the others are run again for
+        it. None for other blocks."""
         lengths: dict[Statement, Dimension] = {s: s.length for s in blocks.suite if isinstance(s, TimeLoop)}
         lengths |= {s: s.time.size for s in blocks.suite if isinstance(s, Nest) and s.time is not None}
         return next((s for s in reversed(blocks.suite) if s in lengths and self.common.moves(lengths[s])), None)
 
     def _if(self, choice: If, at: StatementPlace) -> None:
-        """The branch that is chosen."""
+        """The two branches. In a loop, threads meet once all have read the condition, before anyone overwrites it."""
         runs = self.draft.fresh("runs")
         condition = self.common.address(choice.condition.buffer, choice.condition.offset, at)
         if not self.draft.alone:
@@ -183,9 +184,9 @@ class StatementWriter:
         self.write(choice.otherwise, at.inside)
 
     def _apart(self, loop: TimeLoop | Blocks, at: StatementPlace, whole: bool) -> None:
-        """Call a function that is a loop: one that has the functions of its nests in its source, one that a thread runs
-        alone, or one that each thread may run for its own rows. These rows are then its share of the loop: if it is
-        late, another thread runs the loop in its place."""
+        """Call a function that is a loop: one whose source contains the functions of its nests, one that a single
+        thread runs, or one that each thread may run for its own rows. These rows are then its share of the loop: if it
+        is late, another thread runs the loop in its place."""
         alone, place = is_alone(loop), replace(at, depth=0, rows=loop.own_rows or at.rows)
 
         def write(inner: StatementWriter) -> None:
@@ -202,7 +203,7 @@ class StatementWriter:
         call = lambda thread: f"{name}({', '.join([table, thread, *others, *counters])})"
         if alone:
             if not self.draft.alone:
-                self.jobs.look(at)  # for the conditions that its steps read, and look no more
+                self.jobs.look(at)  # before the conditions of its steps are read, and never again
             with self.jobs.first_thread(at) as inside:
                 self.draft.add(inside, call(thread))
         elif loop.own_rows is not None:
@@ -222,7 +223,7 @@ class StatementWriter:
         return self.common.address(loop.count.buffer, 0, at)
 
     def _on_stack(self, loop: TimeLoop, at: StatementPlace) -> None:
-        """A loop over time, with what only it uses on the stack."""
+        """A loop over time, with the buffers that only it uses on the stack."""
         common = self.common
         after_step: list[str] = []
         after_loop: list[str] = []
@@ -247,7 +248,7 @@ class StatementWriter:
         self.draft.add(at, *after_loop)
 
     def _loop(self, loop: TimeLoop, at: StatementPlace, after: Sequence[str] = ()) -> None:
-        """A loop over time; after each step, some lines."""
+        """A loop over time, with the lines `after` behind each step."""
         step, number = self.common.counter(loop.step, "step"), self.common.number
         inside = replace(at, counted=True, repeated=True)
         if not at.counted:
@@ -276,7 +277,7 @@ class StatementWriter:
         self.common.end([loop.step, loop.row])
 
     def _count(self, loop: TimeLoop, step: Dimension, at: StatementPlace) -> None:
-        """Note how many steps were made before this one, if it is this loop whose steps are counted."""
+        """Note how many steps were made before this one, if the steps of this loop are counted."""
         if (before := self.common.done.get(loop)) is not None:
             self.draft.add(at, f"count_steps(line, {self.common.number(before + step - loop.start)})")
 
@@ -291,11 +292,11 @@ class StatementWriter:
         if loop.count is None or loop.stop is None:
             return
         ran, stop = self.common.counter(loop.ran, "ran"), self.common.address(loop.stop.buffer, 0, at)
-        # Others may have come to later steps: then this is the number of one of these, or 0.
+        # Others may have come to later steps. Then this is the number of one of these steps, or 0.
         self.draft.add(at, f"{ran} = {step} + 1", f"if peek_i64({stop}) == {ran}:", "    break")
 
     def _unrolled(self, loop: TimeLoop, step: str, at: StatementPlace) -> None:
-        """All steps, or several an iteration, one after the other: calls of one function that is a step."""
+        """All steps, or several in each turn, one after the other: calls of one function that is a step."""
         start, stop = self.common.number(loop.start), self.common.number(loop.start + loop.length)
         if loop.length == 0:
             self.draft.add(at, "pass")
@@ -309,7 +310,7 @@ class StatementWriter:
             return f"{name}({', '.join([table, *at.parameters[1:], *given])})"
 
         copies = loop.unroll
-        if copies is True:  # a long loop iterates over such stretches
+        if copies is True:  # a long loop repeats such a stretch
             copies = MOST_UNROLLED if isinstance(loop.length, int) else 1
         if loop.unroll is True and isinstance(loop.length, int) and loop.length <= MOST_UNROLLED:
             for number in range(loop.length):
@@ -332,8 +333,8 @@ class StatementWriter:
     # ---- side by side ------------------------------------------------------------------------------------------------
 
     def _beside(self, beside: Beside, at: StatementPlace) -> None:
-        """Loops side by side: a function for each, which all threads call, or those of its team. What a thread does for
-        its team is its share of all: if it is late, another one does that in its place."""
+        """Loops side by side: a function for each, which all threads call, or the threads of its team. The work of a
+        thread for its team is its share of the whole: if the thread is late, another one does it in its place."""
         calls = [self._branch(branch, at) for branch in beside.branches]
         number, sync = self.common.number, self.common.address
         self.draft.add(at, f"if {number(beside.apart)} == 0 or threads == 1:")
@@ -347,7 +348,8 @@ class StatementWriter:
                 self.draft.add(inside, f"if {begin} <= {share} < {begin} + {count}:", "    " + run)
 
     def _branch(self, branch: Statement, at: StatementPlace) -> Callable[[str, str, str], str]:
-        """Write a function that runs a branch; returns how it is called by a thread of so many, that meet there."""
+        """Write a function that runs a branch. Returns what writes its call by a thread of a team that meets at
+        `sync`."""
         place = StatementPlace(team=True, counted=at.counted, repeated=at.repeated)
         name, table, counters = self._function("branch", [branch], place, lambda inner: inner.write([branch], place))
 
@@ -358,7 +360,8 @@ class StatementWriter:
 
 
 def _portions(statements: Sequence[Statement]) -> list[Portion]:
-    """Statements one by one, but all jobs that come one after the other; if they are many, `PORTION` at a time."""
+    """The statements one by one, with jobs that follow each other together. Many jobs are divided into portions of
+    `PORTION`."""
     found: list[Portion] = []
     for plain, run in itertools.groupby(statements, lambda statement: isinstance(statement, Job)):
         some = tuple(run)
@@ -372,6 +375,6 @@ def _loops(few: Portion) -> bool:
 
 
 def _counted(statements: Sequence[Statement]) -> set[Atom]:
-    """The atoms of what loops count."""
+    """The atoms of the counters of these statements."""
     every = (other for statement in statements for other in statement.every())
     return {atom for statement in every for dim in statement.counters for atom in types.atoms(dim)}

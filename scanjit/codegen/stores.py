@@ -1,4 +1,4 @@
-"""What a nest without time does at every point of a register tile."""
+"""The stores of a nest without time, at every point of a register tile."""
 
 from collections.abc import Sequence
 
@@ -11,11 +11,11 @@ from scanjit.codegen.values import Values
 from scanjit.schedule.nests import NestLoop, Reduce, reductions_in, walk_values
 
 SPILLED = -1
-"""The row of a point inside the loop over the rows of a tile that was put into memory."""
+"""The row number of points inside the loop over the rows of a tile that was put into memory."""
 
 
 def store_tile(frame: Frame, values: Values) -> None:
-    """Store what a nest stores, at every point of the register tile."""
+    """Write the stores of a nest at every point of the register tile."""
     points: Sequence[Point] = frame.points()
     if frame.tile.rows is not None and frame.tile.row_block > 1 and _has_epilogue(frame):
         points = _spill(frame, values, frame.tile.rows, points)
@@ -25,7 +25,7 @@ def store_tile(frame: Frame, values: Values) -> None:
 
 
 def _has_epilogue(frame: Frame) -> bool:
-    """Whether more is done with the reductions than storing them (and none depends on another)."""
+    """Whether more is done with the results of reductions than storing them, and no reduction depends on another."""
     stored = [store.value for store in frame.nest.stores]
     reductions = reductions_in(walk_values(stored))
     nested = any(reductions_in(walk_values([value.term])) for value in reductions)
@@ -33,8 +33,8 @@ def _has_epilogue(frame: Frame) -> bool:
 
 
 def _spill(frame: Frame, values: Values, rows: NestLoop, points: Sequence[Point]) -> list[Point]:
-    """Put the register tile into memory and open a loop over its rows, so that what follows is written once: less code,
-    and no work for rows that do not exist. Returns the copies of its lines."""
+    """Put the register tile into memory and open a loop over its rows, so that the lines behind it are written once.
+    That is less code, and rows that do not exist take no time. Returns the points inside the loop."""
     reductions = reductions_in(frame.nest.values)
     scratch, offsets, nbytes = frame.address(SCRATCH, 0), {}, 0
     for point in points:

@@ -1,4 +1,4 @@
-"""Time around strips of points: each step is done for all points of a strip, and what is carried is in memory."""
+"""Time around strips of points: each step is done for all points of a strip, and carries are in memory."""
 
 from scanjit.codegen.frame import Frame
 from scanjit.codegen.memory import write
@@ -9,8 +9,9 @@ from scanjit.schedule.nests import Load, NestLoop, Register
 
 
 def write_strips(frame: Frame, values: Values, time: NestLoop) -> None:
-    """Strips of points go through time; if the points are few, each vector goes through time alone. It depends on how
-    many there are in all, not on how many a thread has: with carries in registers, the last bit may be another one."""
+    """Write the loops in which strips of points go through time; and, for calls with few points, those in which each
+    vector goes through time alone. The number of all points decides, not that of a thread: the last bits of results
+    depend on whether carries are in registers."""
     first = frame.nest.space[0]
     if frame.tile.many == 1:
         _strips(frame, values, time, frame.bounds(first))
@@ -22,8 +23,8 @@ def write_strips(frame: Frame, values: Values, time: NestLoop) -> None:
 
 
 def _strips(frame: Frame, values: Values, time: NestLoop, bounds: tuple[str, str]) -> None:
-    """Loops over strips, between these bounds of the first loop; in them the loop over time, in that one loops over
-    points."""
+    """Loops over strips between these bounds of the first loop. Inside them stands the loop over time, and inside that
+    loops over points."""
     depth, ranges = len(frame.scopes), {}
     for loop, strip in zip(frame.nest.space, frame.tile.strips, strict=True):
         first, last = bounds if loop is frame.nest.space[0] else frame.bounds(loop)
@@ -37,7 +38,7 @@ def _strips(frame: Frame, values: Values, time: NestLoop, bounds: tuple[str, str
 
 
 def _alone(frame: Frame, values: Values, time: NestLoop, bounds: tuple[str, str]) -> None:
-    """Loops over vectors, between these bounds of the first loop; in them the loop over time."""
+    """Loops over vectors between these bounds of the first loop, with the loop over time inside them."""
     depth, (*outer, lane) = len(frame.scopes), frame.nest.space
     for loop in outer:
         frame.loop(loop, "i", bounds if loop is frame.nest.space[0] else frame.bounds(loop))
@@ -48,7 +49,7 @@ def _alone(frame: Frame, values: Values, time: NestLoop, bounds: tuple[str, str]
 
 
 def _step(frame: Frame, values: Values) -> None:
-    """A step of some vectors of points: all that it reads, then all that it stores."""
+    """A step of some vectors of points: first everything that it reads, then everything that it stores."""
     points, nest = frame.points(), frame.nest
     for register, access in zip(nest.registers, nest.carried, strict=True):
         for point in points:

@@ -1,4 +1,4 @@
-"""Time inside all other loops of a nest: what is carried is in registers from step to step."""
+"""Time inside all other loops of a nest: carries are in registers from step to step."""
 
 from scanjit.codegen.frame import Frame, Point
 from scanjit.codegen.linear import LinearTime
@@ -14,7 +14,7 @@ class TimeInside:
         self.frame, self.values, self.time = frame, values, time
 
     def write(self) -> None:
-        """Write the loop over time, carrying registers; what is stored last is written after it."""
+        """Write the loop over time, and behind it the final stores."""
         frame, nest = self.frame, self.frame.nest
         for point in frame.points():
             for register in nest.registers:
@@ -34,7 +34,7 @@ class TimeInside:
                 write(frame, store, frame.registers[store.value.index, point.vector], point)
 
     def _steps(self, start: str, stop: str, copies: int = 1, most: int | None = None) -> None:
-        """Write a loop over steps, several a turn; of at most so many turns."""
+        """Write a loop over steps, `copies` of them in each turn, with at most `most` turns."""
         frame, depth = self.frame, len(self.frame.scopes)
         name = frame.loop(self.time, "t", (start, stop), copies, most)
         for copy in range(copies):
@@ -59,7 +59,7 @@ class TimeInside:
 
 
 def count(frame: Frame, time: NestLoop, step: str) -> None:
-    """The row of a step: as the loop counts, or from the last one on."""
+    """Define the row of a step: its number, or in a reverse scan the rows from the last one on."""
     frame.index[time, 0] = f"({step})" if " " in step else step
     if frame.nest.reverse:
         frame.index[time, 0] = frame.line("row", f"{frame.size(time.size - 1)} - {step.replace('+', '-')}")

@@ -1,5 +1,5 @@
-"""Nests that only transpose: elements lie side by side along one loop where they are read, and along another one where
-they are written. Square blocks are loaded by rows and stored by columns."""
+"""Nests that only transpose: elements that are read lie side by side along one loop, those that are written along
+another one. Square blocks are loaded by rows and stored by columns."""
 
 from collections.abc import Iterator
 from dataclasses import replace as changed
@@ -11,15 +11,15 @@ from scanjit.codegen.values import Values
 from scanjit.schedule.nests import Access, Load, Nest, NestLoop
 
 LEAST_BYTES = 4
-"""Vectors of smaller elements have too many lanes: a block would be hundreds of instructions."""
+"""Vectors of smaller elements have so many lanes that a block would be hundreds of instructions."""
 
 LEAST_LANES = 4
-"""Of a block."""
+"""The fewest lanes of a block."""
 
 
 def crossed(nest: Nest) -> NestLoop | None:
-    """The loop along which a nest reads elements that lie side by side, if it only copies them, and writes them side by
-    side along another loop, that of the lanes. Otherwise None."""
+    """The loop along which a nest reads neighbours, if the nest only copies elements and writes neighbours along
+    another loop, that of the lanes. Otherwise None."""
     tile = nest.tile
     if nest.time is not None or nest.sequential or tile is None or tile.lanes == 1 or tile.horizontal:
         return None
@@ -37,14 +37,14 @@ def _crossed(target: Access, value: object, nest: Nest) -> NestLoop | None:
 
 
 def in_blocks(nest: Nest) -> Nest:
-    """The nest with a tile of one vector: a block has as many rows as that has lanes."""
+    """The nest with a tile of one vector, as a block has as many rows as a vector has lanes."""
     assert nest.tile is not None
     return changed(nest, tile=changed(nest.tile, vectors=1))
 
 
 def write_transposed(frame: Frame, values: Values, down: NestLoop) -> None:
-    """Loops over blocks of as many rows as a vector has lanes. A block that is not whole has smaller ones. Rows that
-    are too few for the smallest are copied one by one."""
+    """Loops over blocks of as many rows as a vector has lanes. Rows and columns that are left are copied in smaller
+    blocks. Rows that are too few for the smallest block are copied one by one."""
     lane = frame.nest.space[-1]
     for loop in frame.nest.space:
         if loop not in (down, lane):
@@ -55,8 +55,8 @@ def write_transposed(frame: Frame, values: Values, down: NestLoop) -> None:
 def _write_blocks(
     frame: Frame, values: Values, down: NestLoop, lanes: int, rows: tuple[str, str], columns: tuple[str, str]
 ) -> None:
-    """Copy rows and columns in blocks of so many lanes. For example, 13 rows are one block of 8 lanes beside another
-    one, four of 4 below them, and one row."""
+    """Copy rows and columns in blocks of `lanes` lanes. For example, 13 rows are one block of 8 lanes above one of 4,
+    and one row."""
     lane, most = frame.nest.space[-1], None if lanes == frame.tile.lanes else 2
     column = frame.loop(lane, "j", columns, lanes, most)
     row = frame.loop(down, "i", rows, lanes, most)
@@ -70,7 +70,7 @@ def _write_blocks(
     if lanes <= LEAST_LANES:
         return _write_rows(frame, values, down, lanes, (row, end), f"{columns[1]} - {column}")
     behind = frame.line("end", f"min({column} + {lanes}, {columns[1]})")
-    if most is not None:  # the number of rows is a multiple of the smallest block's
+    if most is not None:  # the number of rows is a multiple of the rows of the smallest block
         return _write_blocks(frame, values, down, lanes // 2, (row, end), (column, behind))
     inner, full = len(frame.scopes), frame.line("full", f"{end} - ({end} - {row}) % {LEAST_LANES}")
     _write_blocks(frame, values, down, lanes // 2, (row, full), (column, behind))
@@ -88,7 +88,7 @@ def _write_block(frame: Frame, down: NestLoop, point: Point) -> None:
 
 
 def _write_rows(frame: Frame, values: Values, down: NestLoop, lanes: int, rows: tuple[str, str], columns: str) -> None:
-    """Single rows of at most so many columns."""
+    """Copy single rows of at most `columns` columns."""
     point = Point(width=lanes)
     frame.masks[-1] = [frame.line("mask", f"head_x{lanes}({columns})")]
     frame.loop(down, "k", rows, most=lanes)
@@ -97,5 +97,5 @@ def _write_rows(frame: Frame, values: Values, down: NestLoop, lanes: int, rows: 
 
 
 def _copied(nest: Nest) -> Iterator[tuple[Access, Load]]:
-    """Where a nest stores, and what it copies there."""
+    """Each place that a nest stores to, and the load that it copies there."""
     yield from ((store.access, store.value) for store in nest.stores if isinstance(store.value, Load))

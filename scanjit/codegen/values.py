@@ -28,28 +28,28 @@ from scanjit.schedule.nests import (
 from scanjit.walks import bottom_up
 
 EXPENSIVE = 8
-"""An op that costs as much, such as a division, is computed in one lane if it gives the same to all."""
+"""An op of at least this cost, such as a division, is computed in one lane if its result is the same for all."""
 _HINTS: dict[Op, str] = {ADD: "s", SUB: "d", MUL: "m", DIV: "r", NEG: "m", AND: "b", OR: "b"}
 
 
 class Values:
-    """Writes values where they belong and says which variables hold them.
+    """Writes values where they belong, and says which variables hold them.
 
     The vectors of a register tile are written side by side: `tanh` of the first, `tanh` of the second, and so on, then
-    what follows. A processor looks about 100 instructions ahead. It then finds several that wait for nothing.
+    the ops that use these. A processor looks about 100 instructions ahead, and so finds several that wait for nothing.
 
     Parameters
     ----------
     frame : where they are written.
-    reduction : returns the variable that holds the result of a reduction, whose loops it writes if need be; it gets
-        `value` of these to write what is in the loops.
+    reduction : returns the variable that holds the result of a reduction, after writing its loops if they are not
+        written yet. It is given `value`, to write the values inside the loops.
     """
 
     def __init__(self, frame: Frame, reduction: Callable[[Frame, ValueOf, Reduce, Point], str]) -> None:
         self.frame, self._reduction = frame, reduction
 
     def value(self, value: Value, point: Point) -> str:
-        """The variable that holds a value; written first, if need be, after what it is computed from."""
+        """The variable that holds a value. If it is not written yet, it is written now, behind its operands."""
         found = self._known(value, point)
         if found is not None:
             return found
@@ -60,7 +60,7 @@ class Values:
         return self._written(value, point)
 
     def _unknown(self, value: Value, point: Point) -> Sequence[Value]:
-        """What has to be written before a value."""
+        """The values that must be written before a value."""
         if isinstance(value, Reduce) or self._known(value, point) is not None or self._is_for_all(value, point):
             return ()
         if (place := self.frame.multiply_adds.places.get(value)) is not None:
@@ -73,13 +73,13 @@ class Values:
         return value.operands
 
     def _known(self, value: Value, point: Point) -> str | None:
-        """The variable that holds a value, if it is written."""
+        """The variable that holds a value, if it is written already."""
         if isinstance(value, Register):
             return self.frame.registers[value.index, point.vector]
         return self.frame.recall(*self._key(value, point))
 
     def _key(self, value: Value, point: Point) -> tuple[int, tuple[Value, int, int, int]]:
-        """The level of the scope that a value is written in, and what it is remembered as."""
+        """The level of the scope that a value is written in, and the key under which it is remembered."""
         frame = self.frame
         loops = frame.depends(value)
         row = point.row if point.row and not loops.isdisjoint(frame.tile.row_loops) else 0
@@ -112,8 +112,8 @@ class Values:
         raise TypeError(value)
 
     def _is_for_all(self, value: Value, point: Point) -> bool:
-        """Whether an expensive op gives the same to all lanes: it is computed in one lane. A division of eight lanes
-        takes twice as long as that of one, and tables are looked up for each lane."""
+        """Whether an expensive op has the same result in all lanes, so that one lane computes it. A division of eight
+        lanes takes twice as long as that of one, and tables are looked up for each lane."""
         if point.width == 1 or not isinstance(value, Apply) or not isinstance(value.op, Elementwise):
             return False
         if value.op.cost < EXPENSIVE or not {self.frame.lane, self.frame.columns}.isdisjoint(self.frame.depends(value)):
@@ -134,7 +134,7 @@ class Values:
         return text
 
     def _multiply_add(self, value: Apply, place: int, point: Point) -> str:
-        """A sum, of which the operand at a place is a product."""
+        """A sum as a multiply-add, whose operand number `place` is the product."""
         a, b, c = (self.value(part, point) for part in parts_of(value, place))
         of_product, of_rest = ("-" if value.op is SUB and negative else "" for negative in (place == 1, place == 0))
         return f"fma({of_product}{a}, {b}, {of_rest}{c})"
@@ -147,7 +147,7 @@ class Values:
         return f"{frame.address(STATUS, 0)}, {value.code}, {mask}"
 
     def _plain(self, value: Apply) -> list[str | None]:
-        """For each operand: a plain number, where an operator takes one; else None."""
+        """For each operand, its text if it is a number and the operator takes a number; else None."""
         if len(value.args) != 2 or "(" in _op_text(value):
             return [None] * len(value.args)
         left, right = (isinstance(arg, Literal) for arg in value.args)
@@ -182,7 +182,7 @@ def _op_text(value: Apply) -> str:
 
 
 def _plain_number(value: Value) -> str | None:
-    """The text of a number that an operator takes as it is; None for others."""
+    """The text of a number that an operator takes as it is; None for other values."""
     if not isinstance(value, Literal) or not kind_of(value.dtype).floating or not np.isfinite(value.number):
         return None
     return number(value.number) if value.number >= 0 else f"({number(value.number)})"

@@ -1,8 +1,8 @@
 """Loops over time that are one function together with the functions of their nests.
 
-To call a nest of a few operations takes as long as the nest. Written in one function, all of a step is before LLVM at
-once. If one thread runs the loop (`alone`), it meets nobody in it, and what only the loop uses, or carries from step to
-step, lies on the stack (`Local`): LLVM puts it into registers.
+To call a nest of a few operations takes as long as the nest. If the whole step is one function, LLVM sees all of it at
+once. If one thread runs the loop (`alone`), it meets no others in it. The buffers that only the loop uses, or that it
+carries from step to step, then lie on the stack (`Local`), and LLVM puts them into registers.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from scanjit.schedule.nests import (
 from scanjit.types import Dimension
 
 SHORT = 160
-"""The functions of the nests in a step have so many lines at most if they stand in the function of the loop."""
+"""The nests of a step stand in the function of the loop only if all of them together have at most this many lines."""
 LITTLE = 4096
-"""And they have so many operations at most, where their number is known."""
+"""And only if they have at most this many operations, as far as their number is known."""
 SMALL = 512
-"""A buffer on the stack has so many bytes at most."""
+"""A buffer on the stack has at most this many bytes."""
 LINE = 64
-"""Buffers on the stack begin and end where a line of the cache does: a vector that is not full may reach to its end."""
+"""Buffers on the stack begin and end at a line of the cache: a vector that is not full may reach to its end."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Local:
     """A buffer that lies on the stack while a loop runs.
 
     A buffer that is `carried` from step to step may have two `slots`. In memory, steps use them in turn. On the stack,
-    each step reads the first slot and writes the second, which is copied into the first when the step ends. A carry
-    that steps change in place has one slot. So has a buffer that is not carried.
+    each step reads the first slot and writes the second, which is copied into the first at the end of the step. A carry
+    that steps change in place has one slot, and so has a buffer that is not carried.
     """
 
     buffer: Buffer
@@ -54,7 +54,7 @@ class Local:
 
     @property
     def nbytes(self) -> int:
-        """Of a slot."""
+        """The bytes of one slot."""
         nbytes = self.buffer.nbytes
         assert isinstance(nbytes, int)
         return nbytes // self.slots
@@ -65,20 +65,20 @@ class Local:
         return -(-self.nbytes * self.slots // LINE) * LINE
 
     def copied(self, target: str, source: str, lanes: int) -> Iterator[str]:
-        """Lines that copy a slot from one address to another, vectors of so many lanes at a time where there are."""
+        """Lines that copy a slot from one address to another, in vectors of `lanes` lanes as far as possible."""
         for more, name in self._vectors(self.nbytes, lanes):
             yield f"store({target}{more}, load_{name}({source}{more}))"
 
     def cleared(self, target: str, lanes: int) -> Iterator[str]:
-        """Lines that write zeros, if rows have room behind their elements: what is computed there is nobody's, but with
-        numbers that are nearly zero, it would take a processor 150 cycles."""
+        """Lines that write zeros, if rows have room behind their elements. Nobody reads what is computed in that room;
+        but an operation on a denormal number would take a processor 150 cycles."""
         if self.buffer.row is not None:
             zero = number(self.buffer.dtype.type(0))
             for more, name in self._vectors(self.nbytes * self.slots, lanes):
                 yield f"store({target}{more}, splat_{name}({zero}))"
 
     def _vectors(self, nbytes: int, lanes: int) -> Iterator[tuple[str, str]]:
-        """The vectors of so many bytes: where each begins, and the suffix of its type."""
+        """The vectors that `nbytes` bytes consist of: the start of each, and the suffix of its type."""
         dtype, place = self.buffer.dtype, 0
         while place < nbytes:
             while lanes * dtype.itemsize > nbytes - place:
@@ -88,8 +88,8 @@ class Local:
 
 
 def is_short(loop: TimeLoop, program: Program, sources: NestSources) -> bool:
-    """Whether a step is a few short nests, of which none has many rows. If steps may end the loop, one thread runs it:
-    others then read from memory how many steps ran."""
+    """Whether a step is a few short nests, none of which has many rows. If steps may end the loop, one thread must run
+    it: the others then read from memory how many steps ran."""
     lines = work = 0
     if loop.ends_early and not is_alone(loop):
         return False
@@ -111,7 +111,7 @@ def is_alone(loop: TimeLoop | Blocks) -> bool:
 
 
 def _is_shared(statement: Statement) -> bool:
-    """Whether threads may share what a statement computes."""
+    """Whether threads may share a statement."""
     match statement:
         case Nest(tile=tile):
             return tile is None or tile.split is not None or tile.own is not None
@@ -158,5 +158,5 @@ def in_turn(offset: Dimension, step: Dimension, number: int = 0) -> Dimension:
 
 
 def _copies(statement: Statement) -> bool:
-    """Whether several steps of a loop are written one after the other."""
+    """Whether a loop writes several steps one after the other."""
     return isinstance(statement, TimeLoop) and (statement.unroll is True or statement.unroll > 1)

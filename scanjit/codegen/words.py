@@ -1,9 +1,9 @@
 """The integers that elements become while they are sorted, as Python source.
 
-Each element becomes an integer, its *word*, so that all words have a total order: NaN has the largest one. Where places
-are wanted, no two words are equal, so that every way to sort them gives the one stable order: -0.0 has the key of 0.0,
-and what follows the key is the place. A key of less than 64 bits is the upper half of a word, and its place the lower
-half; other keys have their places in a second word beside them.
+Each element becomes an integer, its *word*, so that all words have a total order. NaN has the largest word. If places
+are wanted, no two words are equal: -0.0 has the key of 0.0, and behind the key comes the place. Every way to sort such
+words gives the same stable order. A key of less than 64 bits is the upper half of a word, and its place the lower half.
+A key of 64 bits has its place in a second word beside it.
 """
 
 from scanjit.kinds import KINDS, Kind, kind_of
@@ -19,11 +19,11 @@ class Words:
         self.with_places, self.beside = with_places, beside
         wide = with_places or self.stored.size == 8
         self.kept = KINDS["i64" if wide else "i32"]
-        """What a word is kept as."""
+        """The kind that a word is kept as."""
         self.size = self.kept.size
         self.result: Kind = KINDS["i64"] if with_places else self.stored
         self.most = 2 ** (8 * self.size - 1) - 1
-        """No word is larger."""
+        """The largest word."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -35,7 +35,7 @@ class Words:
         return f"{name} = load_{self.kept.name}x{lanes}({address})"
 
     def made(self, lanes: int, place: str) -> list[str]:
-        """Compute the words of `x`, elements as they are stored; `place` is the text of their places (int64)."""
+        """Compute the words of `x`, elements as they are stored. `place` is the text of their places (int64)."""
         key = KINDS[f"i{self.kind.bits}"] if self.kind.floating else self.stored
         lines = ["key = x"]
         if self.kind.floating:
@@ -52,7 +52,7 @@ class Words:
         return lines
 
     def unmade(self, lanes: int) -> list[str]:
-        """Compute what is wanted, `y`, of the words of a vector: the elements, or their places."""
+        """Compute `y` from the words of a vector: the elements, or their places."""
         if self.with_places:
             return ["y = place" if self.beside else "y = word & 4294967295"]
         if self.kind.floating:
@@ -62,7 +62,7 @@ class Words:
 
     @property
     def digits(self) -> tuple[int, int]:
-        """From which bit of a word to which one keys differ, the sign among them."""
+        """The range of bits in which keys differ, the sign included."""
         low = 32 if self.with_places and not self.beside else 0
         bits = 8 * self.stored.size
         spare = int(self.kind.never_negative and low + bits < 8 * self.size)

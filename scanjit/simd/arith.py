@@ -25,7 +25,7 @@ def maximum(a: Lanes, b: Lanes) -> Lanes:
 
 
 def abs_any(x: Lanes) -> Lanes:
-    """Magnitude; the lowest integer stays itself, as in NumPy."""
+    """The magnitude. The lowest integer stays as it is, as in NumPy."""
     return x.unary("abs") if x.kind.floating or x.kind.signed else x
 
 
@@ -38,7 +38,7 @@ def sign(x: Lanes) -> Lanes:
 
 
 def _divide_int(a: Lanes, b: Lanes) -> Lanes:
-    """Truncated quotient; the divisor must not be 0, and -1 wraps."""
+    """The truncated quotient. The divisor must not be 0; the lowest integer divided by -1 wraps."""
     if a.kind.bits <= 32:  # float64 division is exact enough for 32 bits, and vectorised
         wide = KINDS["f64"]
         quotient = (a.cast(wide) / b.cast(wide)).cast(KINDS["i64"])

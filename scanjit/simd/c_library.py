@@ -1,4 +1,5 @@
-"""Where the C library is. Compiled code calls its mathematics, and so does the emulator, to compute the same bits."""
+"""Where the C library is. Compiled code calls its mathematical functions; so does the emulator, to compute the same
+bits."""
 
 import ctypes
 import functools
@@ -9,10 +10,11 @@ from scanjit.errors import InternalError, suppressed
 
 
 def names() -> tuple[str | None, ...]:
-    """The libraries to look in; None is whatever this process has loaded.
+    """The libraries to look in. None stands for everything that this process has loaded.
 
-    Windows has the mathematics, copies of memory, and the test of a large stack (`__chkstk`) in three libraries. Others
-    have one C library, which Python has loaded; Linux with glibc has its mathematics beside it.
+    Windows has the mathematical functions, copies of memory, and the test of a large stack (`__chkstk`) in three
+    libraries. Other systems have one C library, which Python has loaded; Linux with glibc also has its mathematical
+    functions in a second one.
     """
     if sys.platform == "win32":
         return "ucrtbase.dll", "vcruntime140.dll", "ntdll.dll"

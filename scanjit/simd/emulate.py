@@ -39,7 +39,7 @@ def _vector(value: Any) -> NumpyLanes:
 
 
 def _array(value: Any, kind: Kind, lanes: int, wanted: str) -> Any:
-    """The array of a vector of this kind and so many lanes."""
+    """The array of a vector of this kind with `lanes` lanes."""
     if not isinstance(value, NumpyLanes) or value.kind is not kind or value.lanes != lanes:
         shown = value.type_name if isinstance(value, NumpyLanes) else type(value).__name__
         raise TypeError(f"expected {wanted} of {lanes} lanes, got {shown}")
@@ -162,7 +162,7 @@ def _shuffle(name: str, x: Any, other: Any) -> NumpyLanes:
 
 
 def _dot(function: Callable[..., Lanes], kind: Kind, packed: int, total: Any, *operands: Any) -> Lanes:
-    """A sum of products. The last operands, so many of them, are `packed` numbers, and the others of one kind."""
+    """A sum of products. The last `packed` operands are packed numbers, the others have one kind."""
     lanes = len(_array(total, kind, _vector(total).lanes, kind.name))
     for place, x in enumerate(operands, packed - len(operands)):
         _array(x, *((KINDS["i32"], lanes, "packed numbers") if place >= 0 else (kind, lanes, kind.name)))
@@ -188,7 +188,7 @@ def _next_share(address: int, thread: int, threads: int, shares: int, line: int)
 
 
 _WORK = threading.local()
-"""What this thread shares with others just now: the pieces that are `left` for it, and the `end` of its piece."""
+"""The work that this thread shares with others now: the pieces that are `left` for it, and the `end` of its piece."""
 
 
 def _first_piece(place: int, thread: int, threads: int, low: int, high: int, unit: int, turns: int, line: int) -> int:

@@ -1,4 +1,4 @@
-"""What `scanjit.simd.lapack` calls, with NumPy, on checked memory."""
+"""The routines of `scanjit.simd.lapack` with NumPy, on checked memory."""
 
 from collections.abc import Callable
 from typing import Any
@@ -73,7 +73,7 @@ def trsm(memory: Allocations, kind: Kind, *operands: int) -> int:
 
 
 def gemm(memory: Allocations, kind: Kind, *operands: int) -> int:
-    """A product, taken off a matrix in place."""
+    """A product, subtracted from a matrix in place."""
     trans_a, trans_b, m, n, k, a, a_step, b, b_step, c, c_step = operands
     left = _columns(memory, kind, k, m, a, a_step).T if trans_a else _columns(memory, kind, m, k, a, a_step)
     right = _columns(memory, kind, n, k, b, b_step).T if trans_b else _columns(memory, kind, k, n, b, b_step)

@@ -1,6 +1,6 @@
-"""The functions that are no arithmetic: loads, stores, casts, masks, single lanes, meetings of threads.
+"""Functions on vectors that are not arithmetic: loads, stores, casts, masks, single lanes, meetings of threads.
 
-`FORMS` is a table. A row says what a function takes and gives, in words, and how it becomes instructions.
+`FORMS` is a table. A row says in words what a function takes and gives, and how it becomes instructions.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Form(NamedTuple):
     check: Callable[..., None] = lambda type_, *args: None
 
     def typed(self, named: SimdType | None) -> Typing:
-        """The signature of a call, from the types of its arguments."""
+        """The typing of a function: from the types of its arguments to the signature of the call."""
         words = self.takes.split()
 
         def typing(*args: Any) -> Any:
@@ -59,7 +59,7 @@ class Form(NamedTuple):
         return typing
 
     def lowered(self, named: SimdType | None) -> Lowering:
-        """The instructions of a call."""
+        """The lowering of a function, which writes the instructions of a call."""
         words = self.takes.split()
 
         def lowering(builder: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
@@ -74,12 +74,12 @@ class Form(NamedTuple):
 
 
 def _type_of(words: Sequence[str], args: Sequence[Any], named: SimdType | None) -> Any:
-    """The type of a call: see `Form`. None for a call without vectors."""
+    """The type of a call (see `Form`). None for a call without vectors."""
     return named or next((given for word, given in zip(words, args, strict=True) if word == "vector"), None)
 
 
 def _check(word: str, given: Any, type_: Any) -> None:
-    """Raise a TypeError unless an argument is what a word of a form says."""
+    """Raise a TypeError unless an argument is of the type that a word of a form names."""
     if word == "int":
         need(given is INT, f"expected an integer, got {given}")
     elif word == "vector":

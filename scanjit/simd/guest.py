@@ -1,9 +1,9 @@
 """Calls of guests (see `scanjit.ops.guest`) in generated code.
 
-`guest_7f31_f64x4(status, code, mask, x, y)` calls a function of two numbers for each lane that is in the mask, one
-after the other; the other lanes are 0. `guest_7f31(status, code, a, b, c, n)` calls one with the addresses of its
-arguments and results, and with numbers. A guest that can fail gets the address of a status, and the code that it stores
-there then.
+`guest_7f31_f64x4(status, code, mask, x, y)` calls a function of two numbers for each lane in the mask, one lane after
+the other; all other lanes are 0. `guest_7f31(status, code, a, b, c, n)` calls a function once, with the addresses of
+its arguments and results, and with numbers. A guest that can fail gets the address of a status, and the code that it
+stores there if it fails.
 
 The symbols are our own. Whoever loads the code gives them addresses.
 """
@@ -23,7 +23,8 @@ from .types import INT, NOTHING, Signature, SimdType
 
 
 def typing(type_: SimdType | None) -> Callable[..., Signature]:
-    """The signature of a guest that is applied to each lane, and gives this type; or of one that is called once."""
+    """The signature of a guest: with a type, of one that is called for each lane and gives this type; without, of one
+    that is called once."""
 
     def of_lanes(*args: Any) -> Signature:
         assert type_ is not None
@@ -72,5 +73,5 @@ def _checked(symbol: str, args: Sequence[ir.Value]) -> Sequence[ir.Value]:
 
 
 def _passed(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
-    """A number as functions take it: a bool is a byte."""
+    """A number as C functions take it: a bool is a byte."""
     return builder.zext(value, I8) if value.type == I1 else value

@@ -1,7 +1,8 @@
-"""Floats of 16 bits become other numbers, and other numbers become them: the nearest ones, ties to even.
+"""Conversions between floats of 16 bits and other numbers: to the nearest number, ties to even.
 
-Lanes of halves hold bits, as they lie in memory. What becomes a bfloat16 becomes a float32 first, as in `ml_dtypes`; a
-float64 becomes a float16 at once, as in NumPy. All of this is integer code, with the same bits on every processor.
+Lanes of halves hold bits, as they lie in memory. A number that becomes a bfloat16 becomes a float32 first, as in
+`ml_dtypes`; a float64 becomes a float16 directly, as in NumPy. All of this is integer code, with the same bits on every
+processor.
 """
 
 from typing import TypeVar, cast
@@ -17,7 +18,7 @@ _INFINITY = 0x7F800000
 
 
 def converted(x: L, kind: Kind) -> L:
-    """Lanes as another kind, where at least one of the two kinds is that of halves."""
+    """Lanes converted to another kind, where at least one of the two kinds is a half."""
     return cast(L, _widened(x).cast(kind) if x.kind.is_half else _rounded(x, kind))
 
 
@@ -42,7 +43,8 @@ def rounded_bits(x: Lanes) -> Lanes:
 
 
 def _of_float16(half: Lanes) -> Lanes:
-    """The float32 of the bits of a float16: its exponent counts from 15, that of a float32 from 127."""
+    """The float32 of a float16 whose bits are given. The exponent of a float16 counts from 15, that of a float32 from
+    127."""
     magnitude = (half & 0x7FFF) << 13
     scaled = bits(magnitude.bitcast(F32) * 2.0 ** (127 - 15))
     found = select(magnitude < 0x7C00 << 13, scaled, magnitude | _INFINITY)
@@ -60,8 +62,8 @@ def _to_float16(x: Lanes) -> Lanes:
 
 
 def _rounded_to_odd(x: Lanes) -> Lanes:
-    """A float64 as a float32, towards zero, and with its last bit set where that is not exact. To round it again, to
-    fewer bits, then gives what it gives to round `x`."""
+    """A float64 as a float32, rounded towards zero, with its last bit set if that is not exact. Rounded again, to fewer
+    bits, this gives the same as `x` rounded once."""
     near = x.cast(F32)
     back, found = near.cast(F64), bits(near)
     towards_zero = select(back.unary("abs") > x.unary("abs"), found - 1, found)

@@ -1,4 +1,4 @@
-"""The functions and operators of vectors as text for LLVM: each once in a process, for LLVM to inline."""
+"""Functions and operators of vectors as text for LLVM. Each is written once in a process, for LLVM to inline."""
 
 import functools
 import itertools
@@ -14,15 +14,16 @@ from .llvm_lanes import TargetModule
 from .types import NOTHING, Type
 
 str(ir.MetaDataString(ir.Module(), "x"))
-# llvmlite fills a table when it writes its first string. Threads that write one meanwhile would find half of the table.
+# llvmlite fills a table when it writes its first string. Another thread that writes one meanwhile would find half of
+# it.
 
 OPERATOR = "operator "
-"""What the names of operators begin with here; functions may have the same names."""
+"""The names of operators begin with this here, as functions may have the same names."""
 
 
 class Inlined(NamedTuple):
-    """A function of LLVM's: its `name` in text, the type of its `result`, and the `parts` of every module that calls
-    it: the text of the function and of all that it refers to, by name."""
+    """A function of LLVM's: its `name` in text, the type of its `result`, and the `parts` that every module needs which
+    calls it. Parts are the text of the function and of all that it refers to, by name."""
 
     name: str
     result: Type
@@ -57,7 +58,7 @@ def inlined(name: str, arguments: tuple[Type, ...], target: Target) -> Inlined:
 
 
 def _parts(module: TargetModule) -> dict[str, str]:
-    """The text of all that is in a module, by name. Nothing of it will be seen outside of the module it is put in."""
+    """The text of each part of a module, by name. None of them is visible outside the module that it is put into."""
     numbers = {f"!{i}": _metadata(str(item).split(" = ", 1)[1]) for i, item in enumerate(module.metadata)}
     parts = {number: f"{number} = {text}" for number, text in numbers.values()}
     for name, value in module.globals.items():
@@ -72,5 +73,6 @@ _counter = itertools.count()
 
 
 def _metadata(text: str) -> tuple[str, str]:
-    """A number for a piece of metadata, the same for the same text, so that parts of several modules go together."""
+    """A number for a piece of metadata. It is the same for the same text, so that parts of several modules go
+    together."""
     return _numbered.setdefault(text, f"!{next(_counter)}"), text

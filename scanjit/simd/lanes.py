@@ -1,9 +1,9 @@
-"""The abstract vector value that every operation of the package is written on.
+"""The abstract vector on which every operation of the package is written.
 
 A function over `Lanes` is written once. The LLVM backend (`llvm_lanes.py`) turns it into instructions; the NumPy
-backend (`numpy_lanes.py`) runs it in the emulator. Both therefore take the same branches and round in the same
-places, except that `Lanes.fma` rounds twice where there is no such instruction. No function may rely on its single
-rounding: `Lanes.two_product` is exact everywhere.
+backend (`numpy_lanes.py`) runs it in the emulator. So both take the same branches and round in the same places, except
+that `Lanes.fma` rounds twice on machines without such an instruction. No function may rely on its single rounding:
+`Lanes.two_product` is exact everywhere.
 """
 
 from abc import ABC, abstractmethod
@@ -36,7 +36,7 @@ COMPARISONS: dict[str, tuple[str, np.ufunc]] = {
     "eq": ("==", np.equal),
     "ne": ("!=", np.not_equal),
 }
-"""By name: the operator as it is written, and NumPy's function."""
+"""Maps the name of an operator to its sign in Python and to NumPy's function."""
 
 
 def check_operator(op: str, kind: Kind) -> None:
@@ -139,7 +139,8 @@ class Lanes(ABC):
 
     @abstractmethod
     def lookup(self, table: Sequence[float] | Sequence[int], kind: Kind) -> Self:
-        """The elements of a table that these integers say, modulo its length, a power of two; `kind` is as wide."""
+        """The elements of a table at these integers, modulo the length of the table, a power of two. `kind` has as many
+        bits as the integers."""
 
     def scale(self, exponent: Self) -> Self | None:
         """``self * 2**floor(exponent)`` if the CPU has such an instruction, else None."""

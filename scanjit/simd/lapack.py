@@ -22,7 +22,7 @@ from .table import LAPACK
 I8, I64 = ir.IntType(8), ir.IntType(64)
 PREFIX = "scanjit_lapack_"
 ROUTINES = tuple(letter + name for letter in "sd" for name in LAPACK)
-"""What is called, by its name in Fortran."""
+"""The routines that are called, by their Fortran names."""
 SIGNATURES = {
     "potrf": "U/L n a n info",
     "getrf": "n n a n a info",
@@ -63,7 +63,7 @@ def _slot(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
 
 
 def _argument(builder: ir.IRBuilder, kind: Kind, word: str, given: Iterator[ir.Value]) -> ir.Value:
-    """What Fortran takes where its signature has this word."""
+    """The argument that Fortran gets at a place of its signature that has this word."""
     if word == "a":
         return next(given)
     if word == "n":

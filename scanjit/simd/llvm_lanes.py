@@ -125,7 +125,8 @@ def call(builder: ir.IRBuilder, name: str, result: ir.Type, arguments: Sequence[
 
 
 def internal(module: ir.Module, name: str, result: ir.Type, operands: int) -> tuple[ir.Function, bool]:
-    """A function of integers that is called from many places, once in a module; and whether it is new there."""
+    """A function of integers that is called from many places and exists once in a module; and whether it is new
+    there."""
     if name in module.globals:
         return module.globals[name], False
     function = ir.Function(module, ir.FunctionType(result, [I64] * operands), name)
@@ -135,7 +136,7 @@ def internal(module: ir.Module, name: str, result: ir.Type, operands: int) -> tu
 
 
 def phi(builder: ir.IRBuilder, *incoming: tuple[ir.Value, ir.Block]) -> ir.PhiInstr:
-    """The value that comes from the block from which the program comes here."""
+    """The value for the block from which control comes here: one of `incoming`."""
     found = builder.phi(incoming[0][0].type)
     for value, block in incoming:
         found.add_incoming(value, block)
@@ -342,8 +343,8 @@ class LlvmLanes(Lanes):
         return self._new(emit(self.value, target), kind)
 
     def _truncated(self, kind: Kind) -> LlvmLanes:
-        """Integers with a sign: NaN becomes 0, and what is beyond their range the integer next to it. Processors of the
-        family x86-64 have no instruction for that. For vectors, LLVM writes code for one lane after the other there."""
+        """Signed integers: NaN becomes 0, and a number beyond their range becomes the nearest integer. x86-64 has no
+        such instruction for vectors; LLVM's own code would convert one lane after the other."""
         b, wanted = self.builder, vector_type(kind, self.lanes)
         if self.lanes == 1 or not self._target.is_x86:
             name = f"llvm.fptosi.sat.{overload_suffix(kind, self.lanes)}.{overload_suffix(self.kind, self.lanes)}"
@@ -525,8 +526,8 @@ class LlvmLanes(Lanes):
         return self._dot("x86.avx512.vpdpbusd.{bits}", 512 if wide else 256, I32, left, right)
 
     def _dot(self, name: str, most: int, lane: ir.Type, left: LlvmLanes, right: LlvmLanes) -> LlvmLanes:
-        """An instruction that adds products of parts of lanes, for registers of 128 to `most` bits. To LLVM, operands
-        are vectors of the elements of `lane`, which says what a lane is made of."""
+        """An instruction that adds products of parts of lanes, for registers of 128 to `most` bits. LLVM wants its
+        operands as vectors of the elements of `lane`."""
         width = self.lanes * self.kind.bits
         if width > most:
             halves = zip(self.halves(), left.halves(), right.halves(), strict=True)

@@ -3,8 +3,8 @@
 All reduce ``x = n*ln2 + r`` with ``|r| <= ln2/2`` and evaluate ``exp(r) - 1 = r + r*r*q(r)``. The polynomials q are our
 own (Remez exchange in 50 digits); the splits of ln 2 are those of Cephes (float32) and fdlibm (float64).
 
-A loop over time whose state is one number waits for each step of a function. Where there is one lane, what only extreme
-arguments need is therefore done in a branch (`in_one_lane`); vectors do it always, with the same result.
+A loop over time whose state is one number waits for each step of a function. With one lane, the work that only extreme
+arguments need is therefore done in a branch (`in_one_lane`). Vectors always do it, with the same result.
 """
 
 from collections.abc import Callable
@@ -91,7 +91,8 @@ def in_one_lane(x: Lanes, usual: Lanes, short: Callable[[], Lanes], general: Cal
 
 
 def round_scaled(x: Lanes, factor: float, parts: int = 1, offset: int = 0) -> tuple[Lanes, Lanes]:
-    """n, the multiple of ``1/parts`` next to ``x*factor``, and an integer whose low bits are ``(n + offset)*parts``."""
+    """n, the multiple of ``1/parts`` nearest to ``x*factor``, and an integer whose low bits are ``(n +
+    offset)*parts``."""
     magic = format_of(x).magic / parts + offset
     shifted = fma(x, factor, magic)
     return shifted - magic, bits(shifted)

@@ -109,7 +109,7 @@ class Reduced(NamedTuple):
 
 
 def reduced(x: Lanes, more: Lanes | float = 0.0) -> Reduced:
-    """What the table says of a positive normal number times ``2**more``."""
+    """A positive normal number times ``2**more``, as an interval of the table and the distance from its centre."""
     name, form = x.kind.name, format_of(x)
     step = form.mantissa - 4
     whole = bits(x)
@@ -125,7 +125,7 @@ def reduced(x: Lanes, more: Lanes | float = 0.0) -> Reduced:
 
 
 def log_of(parts: Reduced) -> Lanes:
-    """The logarithm of what was reduced."""
+    """The logarithm of a reduced number."""
     head, rest, shortened, r = parts
     total = head + shortened
     lost = shortened - (total - head)
@@ -133,7 +133,7 @@ def log_of(parts: Reduced) -> Lanes:
 
 
 def log_special(x: Lanes, result: Lanes) -> Lanes:
-    """Logarithms of what is not a positive finite number."""
+    """Logarithms of arguments that are not positive finite numbers."""
     result = select(x < INF, result, x)  # inf and NaN are their own logarithms
     return select(x > 0.0, result, select(x == 0.0, x.splat(-INF), NAN))
 

@@ -1,8 +1,8 @@
-"""Random numbers of counters: what `scanjit.ops.random` defines, over vectors of int64.
+"""Random numbers from counters, as `scanjit.ops.random` defines them, over vectors of int64.
 
 A word of 32 bits is the lower half of a lane of 64 bits. The upper half may hold anything: it is masked before a word
-is multiplied. LLVM makes one instruction of mask and product where the CPU multiplies 32 by 32 bits.
-There is no fma here: it rounds once, and would give other numbers than the reference.
+is multiplied. LLVM makes one instruction of mask and product if the CPU multiplies 32 by 32 bits. There is no fma here:
+it rounds once, and would give other numbers than the reference.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _log(x: Lanes) -> Lanes:
 
 
 def random_shuffle(key: Lanes, block: Lanes, index: Lanes, size: Lanes) -> Lanes:
-    """Where a permutation of 0 ... size - 1 takes an index: a loop, four rounds an iteration."""
+    """Where a permutation of 0 ... size - 1 takes an index: a loop with four rounds in each turn."""
     one = index.splat(1)
 
     def rounds(position: Lanes, turn: Lanes) -> tuple[Lanes, Lanes]:

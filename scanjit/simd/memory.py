@@ -24,7 +24,7 @@ from .llvm_lanes import (
 
 
 def _stored(kind: Kind) -> Kind:
-    """What is moved from and to memory where lanes are of a kind."""
+    """The kind that elements have in memory if lanes have this kind."""
     return KINDS[kind.moved]
 
 
@@ -140,8 +140,8 @@ def store_masked(builder: ir.IRBuilder, address: ir.Value, value: LlvmLanes, mas
 
 
 def _apart(builder: ir.IRBuilder, value: LlvmLanes) -> LlvmLanes:
-    """The same lanes; LLVM does not know what they were made of. Of a truncation and a masked store, it makes one store
-    of four bytes where the mask is known to have one lane."""
+    """The same lanes, hidden from LLVM. It would merge a truncation and a masked store: if it knows that the mask has
+    one lane, into one store of four bytes."""
     bits = value.lanes * value.kind.bits
     if bits > 64:
         return LlvmLanes(builder, opaque(builder, value.value), value.kind, value.lanes)
@@ -219,13 +219,13 @@ def opaque(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
 
 
 def clock(builder: ir.IRBuilder) -> ir.Value:
-    """The time, in ticks of the processor's own clock: nearly free to read, and of no unit."""
+    """The time in ticks of the processor's own clock. It is nearly free to read, and has no unit."""
     name = "llvm.readcyclecounter" if builder.module.target.is_x86 else "llvm.readsteadycounter"
     return call(builder, name, I64, [])
 
 
 def stack(builder: ir.IRBuilder, nbytes: ir.Value) -> ir.Value:
-    """The address of so many bytes, a number that is known, which belong to this run of the function."""
+    """The address of `nbytes` bytes, a known number, that belong to this run of the function."""
     with builder.goto_entry_block():
         place = builder.alloca(I8, nbytes)
     place.align = 64

@@ -45,7 +45,7 @@ def quad_i8(*numbers: Lanes) -> Lanes:
 
 
 def quad_u8(*numbers: Lanes) -> Lanes:
-    """As `quad_i8`, with 128 added to each integer: their first bits change."""
+    """As `quad_i8`, with 128 added to each integer, which flips its first bit."""
     return quad_i8(*numbers) ^ -0x7F7F7F80
 
 

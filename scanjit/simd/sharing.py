@@ -1,6 +1,6 @@
 """What threads do together, as LLVM instructions: look whether to end, tell how far they are, share loops, meet.
 
-The address of the *line* of a thread (see `runtime.native_text`) is an operand of each of them.
+Each of these functions takes the address of the *line* of a thread as an operand (see `runtime.native_text`).
 """
 
 from collections.abc import Sequence
@@ -11,16 +11,16 @@ from .llvm_lanes import I32, I64, TargetModule, call, internal, phi
 from .memory import clock, load_i64, store_i64
 
 PATIENCE = 1000
-"""A thread looks at most so often whether the others are there (some ten microseconds) before it sleeps."""
+"""A thread looks at most this many times whether the others are there (some ten microseconds) before it sleeps."""
 FEWEST_LOOKS = 50
-"""It looks at least so often. In between, it looks for as long as it worked since the last meeting: if somebody is
-later than that, the system may have taken the processor from it, and needs one to give it back."""
+"""It looks at least this many times. In between, it looks for as long as it worked since the last meeting. If others
+are later than that, the system may have taken the processor from one of them, and needs a free one to give back."""
 LONGEST_SLEEP = 10_000_000
-"""After so many nanoseconds it wakes, to look whether it is interrupted."""
+"""After this many nanoseconds it wakes, to look whether it is interrupted."""
 _FUTEX_NUMBERS = {"x86_64": 202, "aarch64": 98}
 """The numbers of Linux's system call with which a thread sleeps until another one has changed a word in memory."""
 _SLEEP, _WAKE = I64(128), I64(129)
-"""What this call is to do, for threads of one process."""
+"""The two actions of this call, for threads of one process."""
 
 
 def interrupted(builder: ir.IRBuilder, line: ir.Value, *where: ir.Value) -> ir.Value:
@@ -50,8 +50,8 @@ def interrupted(builder: ir.IRBuilder, line: ir.Value, *where: ir.Value) -> ir.V
 
 
 _LOOPS, _TOTAL, _EARLY, _DONE = (I64(offset) for offset in (24, 32, 40, 48))
-"""Where a line says how far its thread is: how many loops over time have begun; of the one that runs, how many steps it
-has (0: none runs), whether it may end earlier, and how many steps it has made (-1: not known)."""
+"""The words of a line that say how far its thread is: how many loops over time have begun; and for the running loop,
+how many steps it has (0: none runs), whether it may end earlier, and how many steps it has made (-1: not known)."""
 
 
 def begin_loop(builder: ir.IRBuilder, line: ir.Value, steps: ir.Value, early: ir.Value) -> None:
@@ -77,21 +77,22 @@ def end_loop(builder: ir.IRBuilder, line: ir.Value) -> None:
 
 
 _MET = I64(120)
-"""Where a line says when its thread left the last meeting."""
+"""The word of a line that says when its thread left the last meeting."""
 _PLACE, _THREAD, _SHARES, _LOW, _HIGH, _UNIT, _TURNS, _REACHED, _END = (I64(offset) for offset in range(128, 200, 8))
-"""Where a line says what its thread shares with others: the operands of `first_piece` (`_SHARES` in place of the number
-of threads), how far the thread has come in its share, and where this share ends."""
+"""The words of a line that say what its thread shares with others: the operands of `first_piece` (`_SHARES` in place of
+the number of threads), how far the thread is in its share, and where this share ends."""
 _MEETINGS, _ASLEEP, _WORDS, _WORD_BYTES, _BASE = (I64(offset) for offset in (128, 136, 256, 64, 8))
 """Where the words of a place lie at which threads share work (see `_share_function`)."""
 
 
 def first_piece(builder: ir.IRBuilder, *operands: ir.Value) -> ir.Value:
-    """Begin a loop that threads share: where the first piece of this thread begins; -1 if there is none.
+    """Begin a loop that threads share. Returns where the first piece of this thread begins; -1 if there is none.
 
     The operands are the address of a place (see `_share_function`), the number of this thread, how many threads there
-    are, the bounds `low` and `high` of the loop's counter, how many of its turns stay together (`unit`), how many are
-    one piece at most (`turns`; 0: a share is one piece), and a line. A thread looks before each piece whether to end,
-    except where a share is one piece. One that is `alone` has one piece."""
+    are, the bounds `low` and `high` of the loop's counter, how many of its turns stay together (`unit`), the most turns
+    in one piece (`turns`; 0: a share is one piece), and a line. A thread looks whether to end before each piece, but
+    not if a share is one piece. A thread that is `alone` has one piece.
+    """
     if builder.module.target.alone:
         low, high, line = operands[3], operands[4], operands[7]
         store_i64(builder, builder.add(line, _REACHED), high)
@@ -100,13 +101,13 @@ def first_piece(builder: ir.IRBuilder, *operands: ir.Value) -> ir.Value:
 
 
 def piece_end(builder: ir.IRBuilder, line: ir.Value) -> ir.Value:
-    """Where the piece ends that this thread is to compute."""
+    """Where this thread's present piece ends."""
     return load_i64(builder, builder.add(line, _REACHED))
 
 
 def next_piece(builder: ir.IRBuilder, line: ir.Value) -> ir.Value:
-    """Where the next piece begins, in the same share or in one that a late thread has not begun. -1 if this thread is
-    to end, or once all shares are computed."""
+    """Where the next piece begins, in the same share or in a share that a late thread has not begun. -1 if this thread
+    is to end, or if all shares are computed."""
     if builder.module.target.alone:
         return I64(-1)
     return builder.call(_next_function(builder.module), [line, _NEXT])
@@ -123,31 +124,32 @@ def barrier(builder: ir.IRBuilder, *operands: ir.Value) -> None:
 
 
 def first_share(builder: ir.IRBuilder, *operands: ir.Value) -> ir.Value:
-    """Begin what is divided into shares, each of which is computed as a whole: the number of the share that this thread
-    computes first; -1 if there is none.
+    """Begin work that is divided into shares, each of which is computed as a whole. Returns the number of the share
+    that this thread computes first; -1 if there is none.
 
     The operands are the address of a place (see `_share_function`), the number of this thread, how many threads there
-    are, how many shares (none: each thread is to do its part, and takes over nobody's), and a line."""
+    are, how many shares (0: each thread does its part, and takes over no other), and a line.
+    """
     return _whole_share(builder, operands, _BEGIN, operands[1])
 
 
 def next_share(builder: ir.IRBuilder, *operands: ir.Value) -> ir.Value:
-    """After a share, with the same operands: the number of one that a late thread has not begun. -1 once all shares are
-    computed."""
+    """After a share, with the same operands: the number of a share that a late thread has not begun. -1 if all shares
+    are computed."""
     return _whole_share(builder, operands, _NEXT, I64(-1))
 
 
 def _whole_share(
-    builder: ir.IRBuilder, operands: Sequence[ir.Value], what: ir.Constant, otherwise: ir.Value
+    builder: ir.IRBuilder, operands: Sequence[ir.Value], action: ir.Constant, otherwise: ir.Value
 ) -> ir.Value:
-    """A share of several threads, or `otherwise`."""
+    """The number of a share, if several threads share the work; else `otherwise`."""
     place, thread, threads, shares, line = operands
     if builder.module.target.alone:
         return otherwise
     several = builder.and_(builder.icmp_signed(">", threads, I64(1)), builder.icmp_signed(">", shares, I64(0)))
     before = builder.block
     with builder.if_then(several):
-        share = builder.call(_share_function(builder.module), [place, thread, shares, line, what])
+        share = builder.call(_share_function(builder.module), [place, thread, shares, line, action])
         after = builder.block
     return phi(builder, (otherwise, before), (share, after))
 
@@ -159,15 +161,15 @@ def wait_for_first(builder: ir.IRBuilder, *operands: ir.Value) -> None:
     if builder.module.target.alone:
         return
     with builder.if_then(builder.icmp_signed(">", threads, I64(1))):
-        what = builder.select(builder.icmp_signed("==", thread, I64(0)), _MEET, _ATTEND)
-        builder.call(_share_function(builder.module), [place, thread, I64(1), line, what])
+        action = builder.select(builder.icmp_signed("==", thread, I64(0)), _MEET, _ATTEND)
+        builder.call(_share_function(builder.module), [place, thread, I64(1), line, action])
 
 
 _BEGIN, _ATTEND, _NEXT, _MEET = (I64(number) for number in range(4))
 
 
 class _Line:
-    """The words of a line as variables."""
+    """The words of a line, read and written like a list."""
 
     def __init__(self, builder: ir.IRBuilder, address: ir.Value) -> None:
         self._builder, self._address = builder, address
@@ -180,7 +182,7 @@ class _Line:
 
 
 def _first_function(module: TargetModule) -> ir.Function:
-    """`first_piece`."""
+    """The function of `first_piece`."""
     function, new = internal(module, "scanjit_first_piece", I64, 8)
     if new:
         place, thread, threads, low, high, unit, turns, address = function.args
@@ -209,18 +211,18 @@ def _first_function(module: TargetModule) -> ir.Function:
 
 
 def _next_function(module: TargetModule) -> ir.Function:
-    """`next_piece`, and the rest of `first_piece`."""
+    """The function of `next_piece`, which also does the rest of `first_piece`."""
     function, new = internal(module, "scanjit_next_piece", I64, 2)
     if not new:
         return function
     entry, look, left, ask, share = (function.append_basic_block(word) for word in "entry look left ask share".split())
-    address, what = function.args
+    address, action = function.args
     b = ir.IRBuilder(entry)
     line = _Line(b, address)
     b.branch(look)
 
     b.position_at_end(look)
-    to_do = phi(b, (what, entry))
+    to_do = phi(b, (action, entry))
     reached, end = line[_REACHED], line[_END]
     b.cbranch(b.icmp_signed("<", reached, end), left, ask)
 
@@ -259,25 +261,25 @@ def _next_function(module: TargetModule) -> ir.Function:
 
 
 def _pieces(builder: ir.IRBuilder, low: ir.Value, high: ir.Value, unit: ir.Value) -> ir.Value:
-    """How many times `unit` turns a loop has, rounded up; at most 0 if it has none."""
+    """How many groups of `unit` turns a loop has, rounded up; at most 0 if it has no turns."""
     return builder.sdiv(builder.add(builder.sub(high, low), builder.sub(unit, I64(1))), unit)
 
 
 def _share_function(module: TargetModule) -> ir.Function:
-    """Counting, taking and waiting: which share of a work a thread is to compute.
+    """The function that counts, takes and waits: it says which share of a work a thread is to compute.
 
     Each share of a work has a number. The operands are the address of a place, the number of this thread, how many
-    shares there are, a line, and what this thread does: it begins a work, waits for one, goes on after it computed a
-    share, or meets the others. The result is the number of the share that it is to compute: its own, if nobody has
-    begun that. Else -1 once all shares are computed; before that, a share which another thread has not begun, if it is
-    late, and this thread begins or goes on.
+    shares there are, a line, and what this thread does: it begins a work, waits for one, goes on after a share, or
+    meets the others. The result is the number of the share that it is to compute: its own, if nobody has begun that.
+    Otherwise, if it begins or goes on, a share that a late thread has not begun. -1 if all shares are computed.
 
-    At the address is a count of the shares that are computed, in all works so far. A second cache line has two words:
-    the thread that computes the last share of a work writes the count into the first; the second says how many threads
-    sleep. Then comes a cache line for each number, also with two words: the work in which this share was begun last,
-    and how many shares there were in all works that the thread of this number has left. Works are told apart by such
-    sums of shares: a thread that is late finds that the works it comes to are done, until it has caught up. All words
-    begin at 0."""
+    At the address is a count of the shares that have been computed, in all works so far. A second cache line has two
+    words. The thread that computes the last share of a work writes the count into the first; the second says how many
+    threads sleep. Then comes a cache line for each thread number, also with two words: the work in which this share was
+    begun last, and how many shares there were in all works that the thread of this number has left. A work is
+    identified by such a sum of shares: a late thread finds that the works it comes to are done, until it has caught up.
+    All words begin at 0.
+    """
     function, new = internal(module, "scanjit_share", I64, 5)
     if not new:
         return function
@@ -286,7 +288,7 @@ def _share_function(module: TargetModule) -> ir.Function:
         function.append_basic_block(label) for label in labels.split()
     )
     b = ir.IRBuilder(entry)
-    address, thread, shares, line, what = function.args
+    address, thread, shares, line, action = function.args
     computed, meetings, asleep = (
         b.inttoptr(b.add(address, offset), I64.as_pointer()) for offset in (I64(0), _MEETINGS, _ASLEEP)
     )
@@ -294,7 +296,7 @@ def _share_function(module: TargetModule) -> ir.Function:
     base, met = load_i64(b, base_word), b.add(line, _MET)
     target, now = b.add(base, shares), clock(b)
     latest = b.add(now, b.sub(now, load_i64(b, met)))
-    b.cbranch(b.icmp_signed("<=", what, _ATTEND), begin, count)
+    b.cbranch(b.icmp_signed("<=", action, _ATTEND), begin, count)
     b.position_at_end(begin)
     b.cbranch(b.icmp_signed("<", thread, shares), own, wait)
     b.position_at_end(own)
@@ -331,7 +333,7 @@ def _share_function(module: TargetModule) -> ir.Function:
 
     b.position_at_end(help_)
     told = interrupted(b, line)
-    helping = b.or_(b.icmp_signed("==", what, _BEGIN), b.icmp_signed("==", what, _NEXT))
+    helping = b.or_(b.icmp_signed("==", action, _BEGIN), b.icmp_signed("==", action, _NEXT))
     before_other = b.block
     b.cbranch(told, leave, other)
     b.position_at_end(other)
@@ -358,7 +360,7 @@ def _share_function(module: TargetModule) -> ir.Function:
 
 
 def _taken(builder: ir.IRBuilder, address: ir.Value, share: ir.Value, base: ir.Value) -> ir.Value:
-    """Whether this thread takes a share: nobody has begun it in this work, or a later one."""
+    """Whether this thread takes a share: nobody has begun it in this work or a later one."""
     word = builder.inttoptr(
         builder.add(address, builder.add(_WORDS, builder.mul(share, _WORD_BYTES))), I64.as_pointer()
     )
@@ -370,8 +372,8 @@ def _taken(builder: ir.IRBuilder, address: ir.Value, share: ir.Value, base: ir.V
 
 
 def _sleep(builder: ir.IRBuilder, word: ir.Value, seen: ir.Value, asleep: ir.Value) -> None:
-    """Sleep while a word has the value that was seen there, for a while at most; `asleep` counts who does. Where this
-    cannot be, offer the processor to other threads."""
+    """Sleep while a word has the value that was seen there, but not for long. `asleep` counts the threads that sleep.
+    If the system cannot do this, offer the processor to other threads."""
     module = builder.module
     if _futex_number(module) is None:
         if (give_way := module.target.gives_way) is not None:
@@ -386,14 +388,14 @@ def _sleep(builder: ir.IRBuilder, word: ir.Value, seen: ir.Value, asleep: ir.Val
     builder.atomic_rmw("sub", asleep, I64(1), "seq_cst")
 
 
-def _futex(builder: ir.IRBuilder, word: ir.Value, what: ir.Value, value: ir.Value, time: ir.Value) -> None:
+def _futex(builder: ir.IRBuilder, word: ir.Value, action: ir.Value, value: ir.Value, time: ir.Value) -> None:
     module = builder.module
     number = _futex_number(module)
     if number is not None:
         call = module.globals.get("syscall")
         if call is None:
             call = ir.Function(module, ir.FunctionType(I64, [I64], var_arg=True), "syscall")
-        builder.call(call, [I64(number), word, what, value, time])
+        builder.call(call, [I64(number), word, action, value, time])
 
 
 def _futex_number(module: TargetModule) -> int | None:

@@ -156,7 +156,8 @@ SHUFFLES |= {
     "paired_high": (1, lambda lanes: [i // 2 + i % 2 * lanes for i in range(lanes, 2 * lanes)]),
     "reversed_lanes": (1, lambda lanes: [*range(lanes - 1, -1, -1)]),
 }
-"""Functions of (x, other), two vectors of one type: the fewest lanes that they take, and which lanes of both, one after
-the other, the result has, given how many there are. Slides move the lanes of x by `count`. Up: lane 0 goes to lane
-`count`, and the last lanes of the other vector move in below; down: its first lanes move in above. The others part
-pairs, make pairs of two vectors (the first half of these, or the second), and turn x around."""
+"""Functions of (x, other), two vectors of one type. Each row has the fewest lanes that the function takes, and a
+function from the number of lanes to the lanes of the result, counted through both vectors. Slides move the lanes of x
+by `count`. Up: lane 0 goes to lane `count`, and the last lanes of the other vector move in below. Down: the first lanes
+of the other vector move in above. The other rows separate pairs, make pairs of two vectors (of their first or second
+half), and turn x around."""

@@ -10,8 +10,8 @@ from .llvm_lanes import F64, I1, I64, vector_type
 
 
 class ScalarType:
-    """The type of numbers that Python has too. There is one object for each: `INT`, `FLOAT`, `BOOL`; and `NOTHING` is
-    that of calls without a result."""
+    """The type of numbers that Python has too. Each has one object: `INT`, `FLOAT`, `BOOL`; and `NOTHING` for calls
+    without a result."""
 
     def __init__(self, name: str, llvm: ir.Type):
         self.name, self.llvm, self.text = name, llvm, str(llvm)

@@ -1,4 +1,4 @@
-"""What generated code depends on of a machine: a value that is made once, and handed down from `runtime` to `simd`."""
+"""The machine that code is generated for: a value that is made once, and handed down from `runtime` to `simd`."""
 
 from scanjit.target.measured import Shape, Speeds
 from scanjit.target.named import LEVELS, NAMES, target_named

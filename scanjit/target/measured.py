@@ -1,11 +1,11 @@
-"""How fast register tiles of each shape are on some processors, as `python -m benchmarks tiles` measured it."""
+"""How fast register tiles of each shape are on some processors, measured by `python -m benchmarks tiles`."""
 
 from collections.abc import Mapping
 
 Shape = tuple[int, int]
-"""Rows and vectors of a register tile; of each product, where several share a left operand."""
+"""Rows and vectors of a register tile. If several products share a left operand, those of each product."""
 Speeds = Mapping[int, Mapping[Shape, float]]
-"""By the number of products, then by shape: how fast tiles are, as a part of the speed of multiply-adds alone."""
+"""The speed of tiles, by the number of products and by shape, as a part of the speed of multiply-adds alone."""
 
 MEASURED: dict[str, Speeds] = {
     "znver4 64": {
@@ -27,13 +27,14 @@ MEASURED: dict[str, Speeds] = {
         6: {(1, 1): 0.64},
     },
 }
-"""By processor and bytes a vector: "znver4 64". Shapes that are slow, or fill registers no better, are left out."""
+"""By processor and bytes of a vector: "znver4 64". Shapes that are slow, or fill registers no better than another, are
+left out."""
 FAST_PAIRS = ("znver4", "znver5")
 """The processors that multiply pairs of bfloat16 as fast as they multiply float32, by LLVM's names."""
 LIKE = {32: "znver4 64", 16: "znver4 32"}
-"""By the number of registers: the processor whose speeds are taken for one that nobody has measured."""
+"""By the number of registers: the processor whose speeds stand for those that nobody has measured."""
 
 
 def speeds(name: str, vector_bytes: int, registers: int) -> Speeds:
-    """The speeds of a processor; of one with as many registers, where nobody has measured it."""
+    """The speeds of a processor. If nobody has measured it, those of one with as many registers."""
     return MEASURED.get(f"{name} {vector_bytes}", MEASURED[LIKE[registers]])

@@ -13,7 +13,7 @@ LEVELS: Mapping[str, tuple[str, ...]] = {
     "v3": ("avx", "avx2", "fma", "bmi", "bmi2", "lzcnt", "movbe", "f16c"),
     "v4": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
 }
-"""The levels of x86-64, and the instructions that each has beside those of the levels before."""
+"""The levels of x86-64, and the instructions that each adds to those of the levels before."""
 _SYSTEMS = {"linux": "unknown-linux-gnu", "windows": "pc-windows-msvc", "macos": "apple-macosx11.0.0"}
 _OTHERS: Mapping[str, Mapping[str, str | int]] = {
     "aarch64-linux": {"triple": "aarch64-unknown-linux-gnu"},
@@ -26,7 +26,7 @@ _OTHERS: Mapping[str, Mapping[str, str | int]] = {
     "cortex-m7": {"triple": "thumbv7em-none-eabihf", "name": "cortex-m7", "level1_bytes": 2**14, "level2_bytes": 2**16},
 }
 NAMES = ("x86-64-v2", "x86-64-v3", "x86-64-v4", *(f"x86_64-{system}" for system in _SYSTEMS), *_OTHERS)
-"""Names of targets. Those that begin with `x86_64-` may end with a level, too: `x86_64-windows-v3`."""
+"""The names of all targets. Those that begin with `x86_64-` may also end with a level: `x86_64-windows-v3`."""
 
 
 def target_named(name: str, system: str = "linux") -> Target | None:

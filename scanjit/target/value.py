@@ -7,10 +7,10 @@ from scanjit.target.measured import FAST_PAIRS, Speeds, speeds
 AVX512 = ("avx512f", "avx512vl", "avx512dq", "avx512bw")
 """The parts of AVX-512 that make vectors of 64 bytes pay."""
 POSIX = ("linux", "darwin", "macos", "bsd")
-"""What the triples of systems contain that have what POSIX asks for."""
+"""Words in the triples of systems that have the functions of POSIX."""
 LEVEL1_BYTES, LEVEL2_BYTES = 2**15, 2**20
-"""The caches of a target of which nobody knows them: no larger than those of most processors, since code that expects
-too much cache is slower than code that expects too little."""
+"""The cache sizes of a target if nobody knows them. They are no larger than those of most processors, as code that
+expects too much cache is slower than code that expects too little."""
 
 
 @dataclass(frozen=True)
@@ -89,22 +89,22 @@ class Target:
 
     @property
     def gives_way(self) -> str | None:
-        """The system's function with which a thread lets others run; None where the system has no threads."""
+        """The name of the system's function with which a thread lets others run; None if the system has no threads."""
         return "sched_yield" if self.is_posix else "SwitchToThread" if "windows" in self.triple else None
 
     @property
     def code(self) -> tuple[str, str, str, bool]:
-        """What object code depends on, beside the source of a kernel."""
+        """Everything that object code depends on, other than the source of a kernel."""
         return self.triple, self.name, self.features, self.alone
 
     @property
     def near_bytes(self) -> int:
-        """How much of one kind of data stays near while a loop reads it again: a quarter of the second-level cache, as
-        weights, arguments and results lie there too."""
+        """How many bytes of one kind of data stay near while a loop reads it again: a quarter of the second-level
+        cache, as weights, arguments and results lie there too."""
         return self.level2_bytes // 4
 
     def lanes(self, itemsize: int) -> int:
-        """How many elements of so many bytes a vector register holds; 1 where there are no vectors."""
+        """How many elements of this many bytes a vector register holds; 1 if there are no vectors."""
         return max(1, self.vector_bytes // itemsize)
 
 

@@ -12,7 +12,7 @@ import pytest
 import scanjit as sj
 from scanjit.codegen.frame import Frame
 from scanjit.codegen.reduce import Together
-from scanjit.codegen.sharing import Shared, Variables
+from scanjit.codegen.sharing import SharedTurns, Variables
 from scanjit.errors import InternalError
 from scanjit.runtime import front as backend, sized, workspace
 from scanjit.schedule.lower import maps
@@ -79,7 +79,7 @@ def test_a_loop_that_ends_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Elements that are never written are garbage."""
     plain = Variables.shared
 
-    def shared(self: Any, *args: Any) -> Shared:
+    def shared(self: Any, *args: Any) -> SharedTurns:
         whole = plain(self, *args)
         return whole._replace(high=f"max({whole.high} - 1, {whole.low})")
 

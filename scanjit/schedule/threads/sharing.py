@@ -89,7 +89,7 @@ def sharing(suite: Sequence[StatementCosts], number: Numbers, threads: int, near
         if priced.first:
             teams[priced.apart] = _with_places(assignment(own, threads), places)
     found: dict[Atom, int] = {}
-    shared: list[Shared] = []
+    shared: list[Branches] = []
     for priced, own in zip(suite, works, strict=True):
         running = team_of_each(priced, teams)
         shared.append(list(zip(own, running, strict=True)))
@@ -117,7 +117,7 @@ def _with_places(assigned: Assignment, places: dict[Team, int]) -> Assignment:
     return assigned
 
 
-Shared = Sequence[tuple[Work, Team | None]]
+Branches = Sequence[tuple[Work, Team | None]]
 """The branches of a statement, each with the team that runs it, or None if all threads run it."""
 
 
@@ -126,7 +126,7 @@ def team_of_each(priced: StatementCosts, teams: Mapping[Dimension, Assignment]) 
     return (teams[priced.apart].teams if priced.first else None) or [None] * len(priced.branches)
 
 
-def rows_apart(shared: Iterable[Shared], threads: int) -> dict[OwnRows, bool]:
+def rows_apart(shared: Iterable[Branches], threads: int) -> dict[OwnRows, bool]:
     """For each loop whose rows never meet, whether it is faster if each thread computes its own rows."""
     found: dict[OwnRows, bool] = {}
     for work, team in chain.from_iterable(shared):
@@ -137,7 +137,7 @@ def rows_apart(shared: Iterable[Shared], threads: int) -> dict[OwnRows, bool]:
     return found
 
 
-def worth(shared: Iterable[Shared], own: Mapping[OwnRows, bool]) -> bool:
+def worth(shared: Iterable[Branches], own: Mapping[OwnRows, bool]) -> bool:
     """Whether a program is large enough for several threads: there is enough work in all, and enough between two
     meetings."""
     total = meetings = 0.0
