@@ -160,8 +160,8 @@ class Frame:
         most: int | None = None,
         down: Dimension = 0,
     ) -> str:
-        """Open a loop over `bounds` (start and stop) in steps; returns its counter. If `down` is 1, the loop `over` goes
-        from its last point to its first; `bounds` are then a whole number of steps apart."""
+        """Open a loop over `bounds` (start and stop) in steps; returns its counter. If `down` is 1, the loop `over`
+        goes from its last point to its first; `bounds` are then a whole number of steps apart."""
         if most is None and over is not None and isinstance(over.size, int):
             most = -(-over.size // step)
         name, (start, stop) = self.fresh(hint), bounds

@@ -6,7 +6,7 @@ import ctypes
 import numpy as np
 
 DATA_FIELD = object.__basicsize__
-"""How many bytes after the beginning of an array object the address of its data stands."""
+"""The offset in an array object at which the address of its data stands."""
 
 
 def address(array: np.ndarray) -> int:

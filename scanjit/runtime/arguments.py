@@ -1,8 +1,8 @@
-"""Converts what a user passes to the arrays that compiled code takes.
+"""Converts the values that a user passes to the arrays that compiled code takes.
 
-The rule is the same for arguments of functions, values of shared variables and `jit`: Python numbers and lists are
-weak and take the dtype that is wanted; arrays keep theirs, and are converted only where no value can be lost (and from
-integers to floats).
+One rule holds for arguments of functions, values of shared variables and `jit`. Python numbers and lists are weak: they
+take the wanted dtype. Arrays keep their dtype; they are converted only if no value can be lost (and from integers to
+floats).
 """
 
 from typing import Any
@@ -15,13 +15,14 @@ from scanjit.kinds import holds_numbers, kind_of
 from scanjit.types import Type
 
 READY = 0x101
-"""The flags (C-contiguous, aligned) of an array that compiled code takes as it is."""
+"""The flags (C-contiguous, aligned) of an array that compiled code takes without a copy."""
 
 _WEAK = (bool, int, float, complex)
 
 
 def _is_whole(dtype: np.dtype) -> bool:
-    """Whether a dtype of NumPy's, which may be none of ours, is one of integers. (For NumPy, time spans are too.)"""
+    """Whether a dtype of NumPy's, which may be none of ours, is an integer dtype. (NumPy counts time spans among
+    them.)"""
     return dtype.kind in "iu"
 
 
@@ -30,8 +31,8 @@ class Slot:
 
     Parameters
     ----------
-    label : what to call it in errors: "input 'x' (the first of 'f')".
-    type : the dtype and the shape of what it takes.
+    label : its name in errors: "input 'x' (the first of 'f')".
+    type : the dtype and the shape of the arrays that it takes.
     declared : where the user made it.
 
     Attributes
@@ -49,7 +50,8 @@ class Slot:
         self._stored = type.in_memory.dtype
 
     def convert(self, value: Any) -> np.ndarray:
-        """The value as a C-contiguous, aligned array of the type in memory, without a copy where it is one already."""
+        """The value as a C-contiguous, aligned array of the type in memory. It is copied only if it is not such an
+        array already."""
         ready = type(value) is np.ndarray and value.dtype is self.dtype and value.flags.num & READY == READY
         array = value if ready else self.as_declared(value)
         return array if self.as_it_is else array.reshape((*array.shape, 1)).view(self._stored)

@@ -1,7 +1,7 @@
-"""Bars that say how far something is, on stderr if that is a terminal, or in the notebook's cell.
+"""Bars that say how far something is: on stderr if that is a terminal, or in the notebook's cell.
 
-A thread of its own draws a bar. So an exception of a signal handler, which Python raises in the main thread, never
-leaves a bar half drawn, nor tqdm's lock held; and a terminal that takes no more text stops no computation.
+A thread of its own draws each bar. So an exception of a signal handler, which Python raises in the main thread, never
+leaves a bar half drawn, nor tqdm's lock held. And a terminal that takes no more text does not stop a computation.
 """
 
 import _thread
@@ -19,13 +19,13 @@ from typing import Any, Protocol, Self, TextIO
 from scanjit.config import config
 
 SILENT = 1.0
-"""What takes fewer seconds says nothing."""
+"""Work that takes fewer seconds shows no bar."""
 OFTEN = 0.25
 """Seconds between two drawings of a bar."""
 PATIENCE = 0.5
-"""For so many seconds, who ends waits until the bar is taken away."""
+"""The end of the work waits this many seconds, at most, until the bar is taken away."""
 _BROKEN = (OSError, ValueError, AttributeError)
-"""What a stream raises that is closed, full, or of another encoding."""
+"""The exceptions of a stream that is closed, full, or of another encoding."""
 
 
 _counting: ContextVar[bool] = ContextVar("counting", default=False)
@@ -33,17 +33,17 @@ _counting: ContextVar[bool] = ContextVar("counting", default=False)
 
 
 class BarContent(Protocol):
-    """What a bar shows. When `ended` is set, the bar is taken away."""
+    """The content of a bar. When `ended` is set, the bar is taken away."""
 
     ended: threading.Event
 
     def state(self) -> tuple[str, int, int] | None:
-        """A text, and how many of how many are done. None if there is nothing to show now."""
+        """A text, and how many of how many things are done. None if there is nothing to show now."""
 
 
 def seen() -> TextIO | None:
-    """Where somebody sees a bar. None if nobody does: stderr is a file, or `config.progress` is False; or if this is
-    part of what a `Count` shows already."""
+    """The stream on which somebody sees a bar. None if nobody does: stderr is a file, `config.progress` is False, or
+    the work is part of what a `Count` shows already."""
     stream = sys.stderr
     if not config.progress or _counting.get():
         return None
@@ -55,7 +55,7 @@ def seen() -> TextIO | None:
 
 
 class Watcher:
-    """Shows something from now on, until it has ended or nobody knows it any more."""
+    """Shows some content from now on, until it has ended or nobody refers to it any more."""
 
     def __init__(self, shown: BarContent, stream: TextIO) -> None:
         # (An exception that comes while one of `threading`'s threads starts would leave that module confused.)
@@ -74,7 +74,8 @@ class Watcher:
 class Count:
     """Shows how many of many things are done, once they take more than a second: `fit: 20 of 1,000 problems, 3 s`.
 
-    While it is shown, what runs inside shows no bars of its own."""
+    Code that runs meanwhile shows no bars of its own.
+    """
 
     def __init__(self, name: str, total: int, things: str) -> None:
         self.ended = threading.Event()
@@ -83,7 +84,7 @@ class Count:
         self._drawing: Watcher | None = None
 
     def tell(self, done: int) -> None:
-        """So many are done. What comes before the second time may be compiling, which shows itself."""
+        """Note that `done` things are done. The first of them may include compiling, which has a bar of its own."""
         again, self._done = self._done >= 0, done
         if again and self._drawing is None and time.monotonic() - self._begun >= SILENT:
             if (stream := seen()) is not None:
@@ -91,7 +92,7 @@ class Count:
                 _counting.set(True)
 
     def state(self) -> tuple[str, int, int] | None:
-        """What a bar shows of it."""
+        """The text and the numbers for a bar."""
         counts = f"{self._done:,} of {self._total:,} {self._things}"
         return f"{self._name}: {counts}, {time.monotonic() - self._begun:.0f} s", self._done, self._total
 
@@ -132,9 +133,9 @@ def _has_no_width(stream: TextIO) -> bool:
 class Bar:
     """A bar of tqdm's if it is installed, or else one line of text that is written over and over.
 
-    A terminal that does not know its width gets the line too: tqdm would show nothing there.
-
-    What goes wrong with the stream ends nothing: then nothing is shown."""
+    A terminal that does not know its width gets the line too: tqdm would show nothing there. If the stream fails,
+    nothing is shown, and the computation goes on.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._width = stream, 0

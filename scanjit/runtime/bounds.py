@@ -15,7 +15,7 @@ from scanjit.runtime import reference
 from scanjit.runtime.watch import At, Watch
 
 SECONDS = 2.0
-"""For so many seconds the reference interpreter looks for the index."""
+"""The reference interpreter looks for the index for at most this many seconds."""
 
 
 class _Enough(Exception):

@@ -1,14 +1,14 @@
 """The disk cache of generated kernels: real files, content-addressed, safe for any number of processes at once.
 
 The entry of a kernel is two files with one stem: `<stem>.py`, the generated source (so that tracebacks and readers see
-real code), and `<stem>.o`, its object code. The stem holds the kernel's name and a key; the key covers the source and
-everything else that decides the object code (`version()`), so an entry never becomes stale: it is either right or
-never asked for. The entry of a function is one file, `<stem>.recipe`: which kernels it calls, and how.
-The machine code of the threads, `<stem>.native`, is the same for all functions (see `native`).
+real code), and `<stem>.o`, its object code. The stem holds the kernel's name and a key. The key covers the source and
+everything else that decides the object code (`version()`), so an entry never becomes stale: it is either right or never
+asked for. The entry of a function is one file, `<stem>.recipe`: which kernels it calls, and how. The machine code of
+the threads, `<stem>.native`, is the same for all functions (see `native`).
 
 Object code that is read here is executed, as recipes say. So a file counts only if it belongs to this user, nobody else
-may write to it, and its digest fits; anything else is as if it were not there, and gets replaced. Every write is a
-rename of a complete file.
+may write to it, and its digest fits. Any other file counts as missing, and is replaced. Every write is a rename of a
+complete file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from scanjit.errors import ScanjitError, from_signal_handler, suppressed
 from scanjit.target import Target
 
 GENERATOR_VERSION = "1"
-"""Raise it when generated code means something else than before, and no file that `version()` covers has changed."""
+"""Raise this number when generated code changes its meaning, but no file that `version()` covers has changed."""
 
 DEFAULT_SIZE = 512 * 1024**2
 _MAGIC = b"SCANJIT1"  # the last character is the version of the format
@@ -47,8 +47,8 @@ _UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 @functools.lru_cache
 def version(target: Target) -> str:
-    """A digest of all that decides the object code of a kernel besides its source: the generator (its version and its
-    source files), llvmlite and the target."""
+    """A digest of everything that decides the object code of a kernel, except its source: the generator (its version
+    and its source files), llvmlite and the target."""
     import llvmlite
 
     facts = [GENERATOR_VERSION, source_digest(GENERATOR), llvmlite.__version__, target.code]
@@ -56,11 +56,11 @@ def version(target: Target) -> str:
 
 
 GENERATOR = ("simd/", "codegen/", "runtime/translation/", "runtime/compiler.py")
-"""The source files that generate object code. After an edit of these, old code is not used again."""
+"""The source files that generate object code. After an edit of these, older code is not used again."""
 
 
 def source_digest(beginnings: tuple[str, ...] = ("",)) -> str:
-    """A digest of the source files of this package whose paths begin so; of all by default."""
+    """A digest of the source files of this package whose paths begin with one of these; by default of all."""
     found = {path: digest for path, digest in _digests().items() if path.startswith(beginnings)}
     return hashlib.sha256(repr(found).encode()).hexdigest()
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from scanjit.errors import suppressed
 
 SENSIBLE = {1: (2**12, 2**20), 2: (2**16, 2**26)}
-"""By level: the least and the most bytes that are believed. Some virtual machines say 0, or what the whole machine
-has."""
+"""The least and the most bytes that are believed, by level. Some virtual machines say 0, or the size for the whole
+machine."""
 _UNITS = {"": 1, "K": 2**10, "M": 2**20}
 _SYSCTL = {1: b"hw.l1dcachesize", 2: b"hw.l2cachesize"}
 _SHARING = b"hw.cacheconfig"

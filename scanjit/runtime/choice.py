@@ -1,12 +1,12 @@
-"""How many threads the calls of a function use: what earlier calls have shown to be fastest.
+"""How many threads the calls of a function use: the number that was fastest in earlier calls.
 
 Results are the same bits for any number of threads, so each call may use another number. On a quiet machine all
 processors are best. Beside another program that computes, threads that wait for each other in every step may take
 several times as long as one thread alone.
 
-Calls use one number, the current one. Now and then calls in a row try another number. Such a trial goes on until they
-have saved or lost enough time beside calls with the current number: on a busy machine each fifth call may take ten
-times as long, so that a few calls say little. The more time a trial may lose, the seldomer it comes.
+Calls use one number, the current one. Now and then some calls in a row try another number. Such a trial goes on until
+it has saved or lost enough time beside calls with the current number: on a busy machine each fifth call may take ten
+times as long, so that a few calls say little. The more time a trial may lose, the rarer it is.
 """
 
 from scanjit.config import MOST_THREADS
@@ -14,32 +14,32 @@ from scanjit.config import MOST_THREADS
 BUDGET = 0.01
 """Trials may lose this part of the time of all calls."""
 FREE = 0.02
-"""The first trial of a number comes at once if it is expected to lose at most so many seconds."""
+"""The first trial of a number comes at once if it is expected to lose at most this many seconds."""
 FIRST_BUDGET = 0.05
-"""Else it comes when it is expected to lose this part of the time of all calls so far: nothing is known of the number
-yet, and on a busy machine each call may take twice as long as it need."""
+"""Otherwise it comes when it is expected to lose this part of the time of all calls so far. Nothing is known of the
+number yet, and on a busy machine each call may take twice as long as necessary."""
 SHORTEST_TRIAL, LONGEST_TRIAL = 1.5, 8.0
-"""A trial ends when it has lost or saved the time of so many calls with the current number: a long one where the times
-of calls differ much."""
+"""A trial ends when it has lost or saved the time of this many calls with the current number; of more calls, the more
+their times differ."""
 TRIAL_CALLS = 24
-"""It ends after so many calls."""
+"""A trial ends at the latest after this many calls."""
 MEMORY = 64
-"""A mean follows about the last so many calls."""
+"""A mean follows about this many last calls."""
 OLD = 4
-"""What was measured before a trial counts as much as so many calls."""
+"""Measurements from before a trial count as much as this many calls."""
 SETTLED = 4
-"""The current number has so many calls before another one is tried."""
+"""The current number is used for this many calls before another one is tried."""
 OUTLIER = 30.0
-"""A call counts as at most so many times the mean: one long interruption says nothing about the next calls. On a busy
-machine each tenth call may take ten times as long: such interruptions count."""
+"""A call counts as at most this many times the mean: one long interruption says nothing about the next calls. On a busy
+machine each tenth call may take ten times as long; such interruptions count."""
 GAIN = 0.95
-"""Another number is used from then on if its time is less than this part of the current one's."""
+"""Another number becomes the current one if its time is less than this part of the current one's."""
 CHANGED = 1.25
 """A mean that grows or shrinks by this factor shows that the machine has become busy or quiet."""
 HURRY = 5.0
-"""After such a change, trials may lose so many times the budget."""
+"""After such a change, trials may lose this many times the budget."""
 PATIENCE = 4.0
-"""While the trials of a number find the same, they become seldomer, down to this part."""
+"""As long as the trials of a number have the same result, they become rarer, down to this part."""
 
 
 class Estimate:
@@ -48,10 +48,10 @@ class Estimate:
     Attributes
     ----------
     mean : seconds for each operation; None if there was no call.
-    square : the mean of their squares.
+    square : the mean of the squares of these times.
     weight : how many calls the mean stands for.
     seen : the mean when the last trial ended.
-    patience : how many times longer than the budget asks the next trial waits.
+    patience : how many times as long as `BUDGET` alone would ask the next trial waits.
     tried : how many seconds all calls had taken when the last trial ended.
     """
 
@@ -63,7 +63,7 @@ class Estimate:
         self.weight, self.patience, self.square, self.tried = 0, 1.0, 0.0, 0.0
 
     def add(self, rate: float) -> float:
-        """Add a call; returns what it counts as. The second call replaces the first, which also made memory ready."""
+        """Add a call. Returns how much it counts. The second call replaces the first, which also made memory ready."""
         if self.mean is None:
             self.mean, self.square = rate, rate * rate
             return rate
@@ -86,8 +86,8 @@ class Trial:
     ----------
     count : the number of threads.
     calls : how many calls there were.
-    total : the seconds for each operation, added up.
-    balance : how much longer they took than calls with the current number, in such calls.
+    total : the sum of their seconds for each operation.
+    balance : how much longer they took than calls with the current number, in units of such calls.
     """
 
     __slots__ = ("balance", "calls", "count", "total")
@@ -139,8 +139,8 @@ class Choice:
         return wanted if wanted <= free else max(count for count in self.estimates if count <= free)
 
     def note(self, threads: int, others: int, operations: float, seconds: float) -> None:
-        """Note that a call with so many operations took so many seconds on so many threads. When it began, so many
-        others ran."""
+        """Note a call: its number of operations, its seconds and its threads. `others` is the number of other calls
+        that ran when it began."""
         self._others += (others - self._others) / 8
         estimate = self.estimates.get(threads)
         if estimate is None:  # there were too few workers
@@ -191,11 +191,11 @@ class Choice:
             self._current = trial.count
 
     def _change(self, current: Estimate) -> bool:
-        """Whether calls with the current number take another time than when something was tried last."""
+        """Whether calls with the current number take another time than at the end of the last trial."""
         return current.seen is not None and not 1 / CHANGED < self._mean(self._current) / current.seen < CHANGED
 
     def _due(self, count: int, estimate: Estimate, change: bool, operations: float) -> float:
-        """After how many seconds of calls a number is to be tried."""
+        """The seconds of calls after which a number is to be tried."""
         expected, current = self._mean(count) * operations, self._mean(self._current) * operations
         slower = max(expected / current - 1, 0.02) if current else 0.02
         loss = max(min(TRIAL_CALLS * slower, self._length()), slower) * current
@@ -208,7 +208,8 @@ class Choice:
         return min(SHORTEST_TRIAL + 2 * self.estimates[self._current].spread(), LONGEST_TRIAL)
 
     def _mean(self, count: int) -> float:
-        """The mean of a number; if it was never used, what is expected of it: work that threads share evenly."""
+        """The mean of a number. For a number that was never used, the expected mean: as if threads shared the work
+        evenly."""
         mean = self.estimates[count].mean
         if mean is not None:
             return mean

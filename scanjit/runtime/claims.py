@@ -1,8 +1,8 @@
 """Claims: which process compiles a kernel, when several want the same one at once.
 
-A claim is a lock on one byte of the file `claims` in the directory of the cache; the kernel's key says on which. The
-system ends it with the process that holds it, however that dies. Where the system has no such locks, or the file cannot
-be written, each process compiles for itself.
+A claim is a lock on one byte of the file `claims` in the directory of the cache; the kernel's key says on which byte.
+The system ends it with the process that holds it, however that dies. If the system has no such locks, or the file
+cannot be written, each process compiles for itself.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from typing import Any
 from scanjit.errors import suppressed
 
 PATIENCE = 60.0
-"""After so many seconds nobody waits any more: who holds the claim may have been stopped, and not be going on."""
+"""After this many seconds nobody waits any longer: the process that holds the claim may have been stopped."""
 _PAUSE = 0.01
 """Seconds between two looks whether a claim has ended."""
 
@@ -63,8 +63,8 @@ class Claims:
                 self._locks.lockf(self._file, self._locks.LOCK_UN, 1, _byte(stem))
 
     def wait(self, stems: list[str], abandoned: Callable[[], bool]) -> Iterator[str]:
-        """Each of these kernels once, claimed, as soon as nobody else holds a claim to it; or unclaimed, after
-        `PATIENCE`. None any more if nobody waits for us."""
+        """Yield each of these kernels once: claimed, as soon as nobody else holds a claim to it; or unclaimed, after
+        `PATIENCE`. The rest is not yielded if nobody waits for us."""
         end, left = time.monotonic() + PATIENCE, list(stems)
         while left and not abandoned():
             stem = next((stem for stem in left if self.take(stem)), None)
@@ -75,7 +75,9 @@ class Claims:
             else:
                 left.remove(stem)
                 yield stem
-                self.end(stem)  # else two processes that wait for each other's would wait until their patience ends
+                self.end(
+                    stem
+                )  # or two processes that wait for each other's kernels would wait until their patience ends
 
 
 def _byte(stem: str) -> int:

@@ -1,7 +1,8 @@
 """Python's collector of cycles, while something is compiled.
 
-It looks through the new objects after every 2,000 of them, and now and then through all. The compiler makes hundreds of
-thousands, keeps nearly all, and would wait for it a tenth of its time.
+The collector looks through the new objects after every 2,000 of them, and now and then through all objects. The
+compiler makes hundreds of thousands and keeps nearly all; without this module, it would wait a tenth of its time for
+the collector.
 """
 
 import gc
@@ -9,17 +10,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 SELDOM = 50_021
-"""So many new objects are not looked at. (No round number: it tells our setting from a user's.)"""
+"""The collector waits for this many new objects. (The number is not round, to tell our setting from a user's.)"""
 _usual: tuple[int, ...] = ()
-"""The thresholds that hold otherwise."""
+"""The thresholds outside of such blocks."""
 
 
 @contextmanager
 def collected_seldom() -> Iterator[None]:
-    """Let Python look for cycles less often within a `with` block. Who has turned it off, or down to less than that, is
-    left alone.
+    """Let Python look for cycles less often within a `with` block. If somebody has turned the collector off, or set it
+    to look even less often, nothing changes.
 
-    The setting belongs to the process. Where blocks of several threads overlap, the first that ends restores it."""
+    The setting belongs to the process. If blocks of several threads overlap, the first that ends restores it.
+    """
     global _usual
     now = gc.get_threshold()
     if 0 < now[0] < SELDOM:

@@ -29,19 +29,19 @@ from scanjit.schedule.threads.sharing import decided
 from scanjit.types import Atom, Numbers, Type
 
 if TYPE_CHECKING:
-    # the front end: who finds a recipe in the cache need not wait for it
+    # the front end, which is not imported at run time: a recipe from the cache does not need it
     from scanjit.codegen.generate import Generated
     from scanjit.runtime.front import MadeStage
 
 MOST_SIZED = 64
-"""A program remembers for so many combinations of sizes where everything lies."""
+"""For this many combinations of sizes, a program remembers where everything lies."""
 
 
 class Timer(Protocol):
     """Takes the time of calls."""
 
     def run(self, start: Callable[[], int], table: int, sized: Sized, threads: int) -> None:
-        """Call `start`, which runs the code with the table at that address, and note how long it takes."""
+        """Call `start`, which runs the code with the table at that address, and note how long that takes."""
 
 
 class CompiledStage:
@@ -63,9 +63,10 @@ class CompiledStage:
         self._dtypes = [buffer.dtype for buffer in self.table.out_buffers]
         self._decides = any(types.as_atom(dim) for dim in decided(self.layout.costs))
         self.known: dict[tuple[int, ...], Sized] = {}
-        """What is known by the number of threads and the sizes; the newest sizes are the last."""
+        """For the number of threads and the sizes, all that follows from them. The newest sizes come last."""
         self.choices: dict[tuple[int, ...], Choice] = {}
-        """Who chooses the number of threads, by the largest that is allowed and the magnitudes of the sizes."""
+        """The chooser of the number of threads, by the largest number that is allowed and the magnitudes of the
+        sizes."""
         self.workspaces = Workspaces()
         if mode == "numba":
             count = len(recipe.arguments)
@@ -76,8 +77,8 @@ class CompiledStage:
             self._run = running(self.layout.has_lapack)
 
     def _check_memory(self, number: Numbers) -> None:
-        """Raise an error if no memory can hold a buffer: the addresses in it would not fit into the int64 that code
-        counts with."""
+        """Raise an error if no memory can hold a buffer: its addresses would not fit into the int64 that code counts
+        with."""
         for buffer in (*self.table.out_buffers, *(life.buffer for life in self.table.lives)):
             with contextlib.suppress(KeyError):  # some are as large as is decided later
                 if number(buffer.nbytes) > types.LARGEST:
@@ -115,7 +116,7 @@ class CompiledStage:
     # ---- calls -------------------------------------------------------------------------------------------------------
 
     def sized(self, sizes: Mapping[Atom, int], threads: int) -> Sized:
-        """What is known for some sizes and so many threads."""
+        """All that follows from some sizes and a number of threads."""
         values = [sizes[atom] for atom in self.table.atoms]
         key = (threads if self._decides else 0, *values)
         found = self.known.get(key)
@@ -128,7 +129,8 @@ class CompiledStage:
         return found
 
     def _choice(self, sizes: Mapping[Atom, int], most: int) -> Choice:
-        """Who chooses the number of threads for some sizes: the same for all that have as many binary digits."""
+        """The chooser of the number of threads for some sizes: the same for all sizes with equally many binary
+        digits."""
         key = (most, *(sizes[atom].bit_length() for atom in self.table.atoms))
         found = self.choices.get(key)
         if found is None:
@@ -138,7 +140,7 @@ class CompiledStage:
         return found
 
     def run(self, arrays: list[np.ndarray], sizes: Mapping[Atom, int]) -> list[np.ndarray]:
-        """New arrays, one an output, from those of the stage's origins."""
+        """New arrays, one for each output, from the arrays of the stage's origins."""
         threads = processors.count() if self._decides else 1
         sized, choice = self.sized(sizes, threads), None
         if not sized.sharing.several:
@@ -174,7 +176,7 @@ class CompiledStage:
         ]
 
     def _call(self, sized: Sized, threads: int, choice: Choice | None, arrays: list[np.ndarray]) -> int:
-        """Run the program with its arguments and the arrays for its results on so many threads; returns the status.
+        """Run the program with its arguments and the arrays for its results on a number of threads. Returns the status.
         `choice` is told how long it takes."""
         workspace, table, places = self.workspaces.take(), self.table, self._places_at
         if workspace.filled_for is not sized:
@@ -204,7 +206,7 @@ class CompiledStage:
             if self.steps.running:
                 self.steps.ended(at)
         status = workspace.entries[workspace.status]
-        if not status:  # else what lasts may be there in part
+        if not status:  # after an error, only a part of the lasting buffers may be filled
             workspace.values = values
             self.workspaces.leave(workspace)
         return status

@@ -1,7 +1,7 @@
 """From the source of a kernel to object code for a target, through LLVM. Nothing is loaded here.
 
-A kernel's object code has to be ours, to be loaded from the disk cache by a process that never imports LLVM's compiler,
-and its one exported symbol has to be known before it is compiled, so that kernels can call each other.
+We make a kernel's object code ourselves, so that a process can load it from the disk cache without importing LLVM's
+compiler. The one symbol that it exports is known before it is compiled, so that kernels can call each other.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from scanjit.target import Target
 
 
 class Translated(NamedTuple):
-    """A kernel as text for LLVM. One without vectors consists of loads, arithmetic of integers, and calls."""
+    """A kernel as text for LLVM. A kernel without vectors consists of loads, arithmetic of integers, and calls."""
 
     unit: Unit
     target: Target
@@ -35,13 +35,13 @@ class Translated(NamedTuple):
 
 
 def to_object(units: Sequence[Unit], target: Target, data: Mapping[str, bytes] = MappingProxyType({})) -> bytes:
-    """An object file that a linker takes: ELF, COFF, Mach-O or WebAssembly, as the target has it. Nothing is loaded, so
+    """An object file for a linker: ELF, COFF, Mach-O or WebAssembly, whichever the target uses. Nothing is loaded, so
     the target may be another machine than this one.
 
-    It holds some units, each after those that it calls, and `data` by name, each at a multiple of 64 bytes. Other files
-    see the names of the data, and the `symbol` of each unit that no other one calls: a function of C's calling
-    convention. Each argument has 64 bits, also where an address has 32; and so has each entry of the table that the
-    main function of a program gets.
+    It holds some units, each behind those that it calls, and `data` by name, each at a multiple of 64 bytes. Other
+    files see the names of the data, and the `symbol` of each unit that no other unit calls: a function with C's calling
+    convention. Each argument has 64 bits, even if an address has 32; so does each entry of the table that the main
+    function of a program gets.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def to_object(units: Sequence[Unit], target: Target, data: Mapping[str, bytes] =
 
 
 def to_text(units: Sequence[Unit], target: Target) -> str:
-    """The assembly of what `to_object` gives; raises as it does."""
+    """The assembly of the file that `to_object` makes; raises as it does."""
     with _joined(units, target, {}) as (module, machine):
         return str(machine.emit_assembly(module))
 
@@ -101,20 +101,20 @@ def translate(unit: Unit, target: Target) -> Translated:
 
 
 def to_load(translated: Translated) -> tuple[bytes, list[str]]:
-    """Object code for this process, and the symbols that have to be there when it is loaded."""
+    """Object code for this process, and the symbols that must exist when it is loaded."""
     with _optimised(translated) as (module, machine):
         code = _object(machine, module)
     return code, undefined(code)
 
 
 def to_assembly(unit: Unit, target: Target) -> str:
-    """The text of what `to_load` gives; raises as `translate` and `to_load` do."""
+    """The assembly of the code that `to_load` makes; raises as `translate` and `to_load` do."""
     with _optimised(translate(unit, target)) as (module, machine):
         return str(machine.emit_assembly(module))
 
 
 class _Workshop:
-    """The objects of LLVM that one thread uses, so that several threads can compile side by side."""
+    """The objects of LLVM that one thread uses at a time, so that several threads can compile side by side."""
 
     def __init__(self) -> None:
         self.context = llvm.create_context()
@@ -122,12 +122,12 @@ class _Workshop:
 
 
 _idle: list[_Workshop] = []
-"""The workshops in which nobody works."""
+"""The workshops that nobody uses now."""
 
 
 @contextlib.contextmanager
 def _workshop() -> Iterator[_Workshop]:
-    """A workshop that nobody else works in meanwhile."""
+    """A workshop that nobody else uses meanwhile."""
     try:
         found = _idle.pop()
     except IndexError:
@@ -139,8 +139,8 @@ def _workshop() -> Iterator[_Workshop]:
 
 
 def _machine(target: Target, loaded: bool, level: int) -> llvm.TargetMachine:
-    """LLVM's idea of a target. Code that is `loaded` into this process may lie at any distance from what it calls.
-    The higher the `level`, from 0 to 3, the better the instructions."""
+    """LLVM's machine for a target. Code that is `loaded` into this process may lie at any distance from the functions
+    that it calls. The higher the `level`, from 0 to 3, the better the instructions."""
     if target.triple == host.TRIPLE:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
@@ -178,16 +178,17 @@ def _failed(unit: Unit, error: Exception) -> InternalError:
 def _optimised(translated: Translated) -> Iterator[tuple[llvm.ModuleRef, llvm.TargetMachine]]:
     """The LLVM module of a kernel that this process will load, and the machine that makes object code of it.
 
-    The module is closed at the end, also after an error, whose traceback may live long: to close it changes the
-    context, in which another thread may work by then.
+    The module is closed at the end, even after an error, whose traceback may live long: closing it later would change
+    the context while another thread works in it.
     """
     with _workshop() as workshop, _module(translated, workshop, loaded=True) as module:
         yield module, _machine_for(translated, workshop, loaded=True)
 
 
 def _machine_for(translated: Translated, workshop: _Workshop, loaded: bool) -> llvm.TargetMachine:
-    """Without vectors, a kernel takes longer to be optimised than it will ever run: that of a training function of
-    1,000 lines 0.3 s, instead of 0.03 s, to save some loads from the stack in each call."""
+    """LLVM's machine for a kernel. A kernel without vectors is not optimised much, as that would take longer than the
+    kernel will ever run: for a training function of 1,000 lines 0.3 s instead of 0.03 s, to save some loads from the
+    stack in each call."""
     return workshop.machine(translated.target, loaded, 3 if translated.has_vectors else 0)
 
 
@@ -214,13 +215,13 @@ def _module(translated: Translated, workshop: _Workshop, loaded: bool) -> Iterat
 
 
 def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, thoroughly: bool, stack: bool) -> None:
-    """Inline functions, keep variables in registers, and if it is to be done `thoroughly`, simplify instructions, and
-    compute what functions do with numbers that are the same in all calls: `10.0 ** x` needs no logarithm. Where
-    instructions are simple, LLVM sees what lies on the `stack`: that is put into registers, too.
+    """Inline functions and keep variables in registers. With `thoroughly`, also simplify instructions, and compute the
+    results of functions of constants: `10.0 ** x` needs no logarithm. With `stack`, LLVM also puts memory on the stack
+    into registers, which it can once instructions are simple.
 
-    LLVM's default passes do more: they unroll loops, look for vectors, for what does not change in a loop, and for what
-    is computed twice. That takes ten times as long and finds nothing: the source is explicit, and translation writes
-    nothing twice.
+    LLVM's default passes do more: they unroll loops, look for vectors, for values that do not change in a loop, and for
+    values that are computed twice. That takes ten times as long and finds nothing, because the source is explicit, and
+    translation writes nothing twice.
     """
     passes = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options())
     manager = llvm.create_new_module_pass_manager()
@@ -253,6 +254,6 @@ def _object(machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:
 
 
 def _beside_others(function: Any) -> Callable[..., Any]:
-    """A function of LLVM's without the lock that llvmlite holds in all of them, because modules may share a context.
-    Those of a workshop share theirs with nobody."""
+    """A function of LLVM's without the lock that llvmlite holds in all of them because modules may share a context. The
+    modules of a workshop share their context with nobody."""
     return getattr(function, "_cfn", function)

@@ -52,7 +52,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Any, list[np.ndarray]]:
     Raises
     ------
     FormatError
-        If it is not a file that `write` made, or not all of it.
+        If it is not a complete file that `write` made.
     OSError
         If it cannot be read.
     """
@@ -84,7 +84,7 @@ def _unpacked(archive: zipfile.ZipFile, size: int) -> tuple[Any, list[np.ndarray
 
 
 _OF_BFLOAT16 = np.dtype("V2")
-"""What NumPy writes of an array of bfloat16: elements of two bytes, about which it knows nothing."""
+"""The dtype that NumPy writes for an array of bfloat16: elements of two bytes, about which it knows nothing."""
 
 
 def _array(data: bytes) -> np.ndarray:

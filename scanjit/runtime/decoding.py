@@ -17,8 +17,8 @@ from scanjit.types import Dim, Dimension, Type
 
 _INT64 = np.iinfo(np.int64)
 _MOST_TERMS = 256
-"""A monomial is one term, or a few where this version simplifies an atom that another one did not. More are a fault of
-the data, and would multiply."""
+"""A monomial becomes one term, or a few if this version simplifies an atom that another version did not. More terms are
+a fault of the data, and would multiply."""
 CALLS: dict[str, Callable[[Dimension, Dimension], Dimension]] = {
     "//": lambda a, b: a // b,
     "%": lambda a, b: a % b,
@@ -26,7 +26,7 @@ CALLS: dict[str, Callable[[Dimension, Dimension], Dimension]] = {
     "max": types.maximum,
     "root": lambda a, b: types.square_root(a),
 }
-"""By name: the function that makes a dimension from the dimensions of its arguments."""
+"""Maps a name to the function that makes a dimension from the dimensions of its arguments."""
 
 
 def decode(encoded: Encoded, check: Callable[[Node], None] | None = None) -> list[Node]:
@@ -160,7 +160,7 @@ _KINDS: dict[str, Callable[..., Any]] = {
     "type": _Decoder._type,
     "graph": _Decoder._graph,
 }
-"""By the word that a list begins with: what makes a value of the rest."""
+"""Maps the first word of a list to the function that makes a value of the rest."""
 
 
 def _bounded(dim: Dimension) -> Dimension:

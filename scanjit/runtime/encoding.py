@@ -33,10 +33,10 @@ class Encoded:
     Attributes
     ----------
     graph : the nodes as a value that JSON can hold.
-    sizes : the sizes, in the order in which they were made, which decides between equal dimensions.
+    sizes : the sizes, in the order in which they were made; this order decides between equal dimensions.
     variables : the shared variables.
     arrays : the arrays of constants.
-    objects : what only a pickle can hold, such as the functions of custom ops. A graph in a file has none.
+    objects : objects that only a pickle can hold, such as the functions of custom ops. A graph in a file has none.
     values : the names of sizes that are values of nodes without a name, each with the position of the node.
     """
 
@@ -51,7 +51,7 @@ class Encoded:
 def encode(
     roots: Sequence[Node], variables: Sequence[SharedVariable] = (), arrays: Sequence[np.ndarray] = ()
 ) -> Encoded:
-    """The graph of `roots` as data. What it uses is listed behind these variables and arrays."""
+    """The graph of `roots` as data. Its own shared variables and arrays are listed behind the given ones."""
     order: dict[Node, int] = {}
     collect(roots, order)
     variables = [*variables, *(node.params["variable"] for node in order if node.op is SHARED)]
@@ -143,6 +143,6 @@ class _Encoder:
 
 
 def _number(value: Any, listed: list[Any]) -> int:
-    """The number of a value that is added to a list."""
+    """The number of a value, which is added to a list."""
     listed.append(value)
     return len(listed) - 1

@@ -1,4 +1,4 @@
-"""What a call of a function runs: compiled code, or the reference interpreter."""
+"""The part of a function that a call runs: compiled code, or the reference interpreter."""
 
 from collections.abc import Collection, Sequence
 from typing import Protocol
@@ -19,14 +19,14 @@ from scanjit.types import Atom
 
 
 class Executable(Protocol):
-    """What a call of a function runs."""
+    """The part of a function that a call runs."""
 
     @property
     def source(self) -> str:
         """The generated code."""
 
     def __call__(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
-        """New arrays, one an output, from the values of the origins and of the sizes."""
+        """New arrays, one for each output, from the values of the origins and of the sizes."""
 
     def explain(self) -> Document:
         """What was done to the program to make it fast, and what was not."""
@@ -36,7 +36,7 @@ class Executable(Protocol):
 
 
 class Interpreted:
-    """The graph run by the reference interpreter. It also prints, and looks for values that are not finite."""
+    """The graph, run by the reference interpreter. It also prints, and looks for values that are not finite."""
 
     source = '# mode="reference" generates no code: it runs the graph op by op. sj.dprint shows it.\n'
 

@@ -16,8 +16,8 @@ from scanjit.runtime.watch import At, Watch, described
 class Finite(Watch):
     """Raises a `NonFiniteError` at the first op whose result has a NaN or an infinity though its operands have none.
 
-    An infinity may be a constant of the graph, as in a mask: then what is computed of it may be infinite too, but not
-    NaN. With `nan_only`, infinities are not looked for.
+    An infinity may be a constant of the graph, as in a mask. Values that are computed from it may then be infinite, but
+    not NaN. With `nan_only`, only NaN counts.
     """
 
     def __init__(self, nan_only: bool) -> None:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 class Temporary(NamedTuple):
-    """A temporary of a call: its name, its bytes, where it begins in the workspace, and the first and the last of the
-    statements that need it. Those of one workspace are never in the same place at the same time."""
+    """A temporary of a call: its name, its bytes, where it begins in the workspace, and the first and the last
+    statement that needs it. No two temporaries of a workspace are in the same place at the same time."""
 
     name: str
     nbytes: int
@@ -36,10 +36,10 @@ class Memory:
 
     Attributes
     ----------
-    workspace : of all temporaries; it is kept for the next call.
-    results : the new arrays for the results.
-    name : the function's.
-    temporaries : what lies in the workspace, as `Temporary` (`name`, `nbytes`, `offset`, `first`, `last`).
+    workspace : the bytes of all temporaries; they are kept for the next call.
+    results : the bytes of the new arrays for the results.
+    name : the name of the function.
+    temporaries : the temporaries in the workspace, as `Temporary` (`name`, `nbytes`, `offset`, `first`, `last`).
     """
 
     workspace: int
@@ -88,7 +88,8 @@ def footprint(stages: Sequence[CompiledStage], sizes: Mapping[str, int], name: s
 
 
 def _temporaries(stages: Sequence[CompiledStage], known: Sequence[Sized]) -> Iterator[Temporary]:
-    """The temporaries of all stages. A stage's workspace and statements come after those of the stage before."""
+    """The temporaries of all stages. The workspace and the statements of a stage come after those of the stage
+    before."""
     begin = moment = 0
     for stage, sized in zip(stages, known, strict=True):
         lives = stage.table.lives

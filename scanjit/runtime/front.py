@@ -23,7 +23,7 @@ from scanjit.types import Type
 
 
 class MadeStage(NamedTuple):
-    """What is made of a stage."""
+    """A stage, and the program and the code that were made of it."""
 
     stage: Stage
     program: Program
@@ -42,7 +42,7 @@ class Front(NamedTuple):
     stages: list[MadeStage]
 
     def recipe(self, origins: Sequence[Node], functions: Callable[[MadeStage], list[GeneratedFunction]]) -> Recipe:
-        """The recipe that runs it. `functions` gives the functions of a stage."""
+        """The recipe for running it. `functions` gives the functions of a stage."""
         made = [(each.stage, each.layout, functions(each)) for each in self.stages]
         return recipe(origins, made, self.outputs, self.unfit, self.checked)
 
@@ -75,8 +75,8 @@ def _made(stage: Stage, name: str, timed: bool, changing: Collection[Node]) -> M
 
 
 def _check_memory(stage: Stage, program: Program) -> None:
-    """Raise an error if no memory can hold a buffer, as far as its sizes are known: the addresses in it would not fit
-    into the int64 that generated code counts with."""
+    """Raise an error if no memory can hold a buffer, as far as its sizes are known: its addresses would not fit into
+    the int64 that generated code counts with."""
     places = {ref.buffer: node.where for ref, node in zip(program.outputs, stage.outputs, strict=True)}
     for buffer in (*places, *(life.buffer for life in program.lifetimes)):
         types.check_memory(buffer.dtype.itemsize, Type(buffer.dtype, buffer.shape), places.get(buffer))
@@ -90,11 +90,11 @@ def _sized_by(conditions: list[Check], origins: list[Node]) -> list[Node]:
 
 
 def compiled(code: Generated) -> list[Kernel]:
-    """The kernels of generated code."""
+    """The kernels of generated code, compiled."""
     arity = {source.name: source.arity for source in code.functions}
     return kernels([(f.text, f.name, {name: arity[name] for name in f.calls}) for f in code.functions])
 
 
 def described(code: Generated, made: Sequence[Kernel]) -> list[GeneratedFunction]:
-    """The functions of generated code, of which these kernels were made."""
+    """The functions of generated code, from which these kernels were made."""
     return [GeneratedFunction(f.name, k.stem, f.arity, f.calls) for f, k in zip(code.functions, made, strict=True)]

@@ -1,4 +1,4 @@
-"""What a compiled function computes, as a value: its graph, and what must hold of it."""
+"""The graph that a compiled function computes, as a value, and the conditions that it must meet."""
 
 from typing import Literal, get_args
 
@@ -18,9 +18,10 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 
 @record
 class FunctionGraph:
-    """What a function computes: `outputs` (the leaves of `tree`; None returns nothing) and `updates` from `inputs`.
+    """The graph of a function: `outputs` (the leaves of `tree`; None returns nothing) and `updates`, computed from
+    `inputs`.
 
-    `names` are those that the outputs had in the file that they were read from; there are none for other functions.
+    `names` are the names of the outputs in the file from which they were read. Other functions have none.
     """
 
     inputs: tuple[Node, ...]
@@ -36,7 +37,7 @@ class FunctionGraph:
 
     @property
     def returns(self) -> list[Type]:
-        """The types of what a call returns."""
+        """The types of the values that a call returns."""
         flags = [] if self.tree is None else self.tree.stored()
         return [
             Type(np.result_type(node.dtype, np.complex64), node.type.shape[:-1]) if flag else node.type
@@ -56,13 +57,14 @@ class FunctionGraph:
 
 
 def check_mode(mode: str) -> None:
-    """An error unless there is such a mode."""
+    """Raise an error unless there is such a mode."""
     if mode not in MODES:
         raise errors.ArgumentError("there is no such mode", got=repr(mode), expected=" or ".join(map(repr, MODES)))
 
 
 def check_complete(graph: FunctionGraph, name: str) -> None:
-    """Everything that the outputs need must come from inputs and shared variables: values and sizes."""
+    """Raise an error unless everything that the outputs need, values and sizes, comes from inputs and shared
+    variables."""
     inputs = set(graph.inputs)
     nodes = ir.walk(graph.roots)
     for node in nodes:

@@ -1,4 +1,5 @@
-"""What a user gives to `function`, checked: inputs, outputs, updates of shared variables, and replacements."""
+"""Checks the arguments that a user gives to `function`: inputs, outputs, updates of shared variables, and
+replacements."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -102,7 +103,7 @@ def _pairs(given: Any, what: str) -> list[tuple[Any, Any]]:
 
 
 def _updates(given: Any) -> dict[SharedVariable, Node]:
-    """The new values as nodes. What is no symbol takes the variable's dtype as an argument would."""
+    """The new values as nodes. A value that is no symbol takes the variable's dtype, as an argument would."""
     found: dict[SharedVariable, Node] = {}
     for key, value in _pairs(given, "updates"):
         node = origin_of(key) if isinstance(key, Node) and is_complex(key) else key
@@ -118,7 +119,7 @@ def _updates(given: Any) -> dict[SharedVariable, Node]:
 
 
 def _with_defaults(outputs: Sequence[Node], new_values: dict[SharedVariable, Node]) -> dict[SharedVariable, Node]:
-    """The new values, also of the variables that are read and have an update by default."""
+    """The new values, with those of variables that are read and have an update by default."""
     found = dict(new_values)
     for node in ir.walk([*outputs, *new_values.values()]):
         if node.op is SHARED:
@@ -129,7 +130,7 @@ def _with_defaults(outputs: Sequence[Node], new_values: dict[SharedVariable, Nod
 
 
 def _fitting(variable: SharedVariable, node: Node) -> Node:
-    """The new value in the variable's dtype, if it fits the variable as far as can be known now."""
+    """The new value in the variable's dtype. Raises an error if it certainly does not fit the variable."""
     kind, new = variable.type, node.type
     if not np.can_cast(new.dtype, kind.dtype, "safe"):
         raise errors.DtypeError(
@@ -171,7 +172,7 @@ def _givens(given: Any) -> dict[Node, Node]:
 
 
 def _with_givens(inputs: list[Node], roots: list[Node], givens: dict[Node, Node]) -> tuple[list[Node], list[Node]]:
-    """Inputs and roots after the replacements. Inputs change where a size in their type is replaced."""
+    """Inputs and roots after the replacements. An input changes if a size in its type is replaced."""
     if not givens:
         return inputs, roots
     kept = [node for node in inputs if node not in givens]

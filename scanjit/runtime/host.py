@@ -1,4 +1,4 @@
-"""The target that code is made for unless another one is handed in: the machine that this process runs on.
+"""The target of code unless another one is given: the machine that this process runs on.
 
 Only this file and `caches` ask the machine.
 """
@@ -17,7 +17,7 @@ from scanjit.target import Target, target_for
 
 TRIPLE: str = llvm.get_process_triple()
 WIDTHS = ("4", "8", "16", "32", "64")
-"""What `SCANJIT_VECTOR_BYTES` may say."""
+"""The values that `SCANJIT_VECTOR_BYTES` may have."""
 
 _given: ContextVar[Target | None] = ContextVar("target", default=None)
 
@@ -25,8 +25,8 @@ _given: ContextVar[Target | None] = ContextVar("target", default=None)
 def target() -> Target:
     """The target that `using` gives; else this machine.
 
-    The environment decides what this machine is taken for: `SCANJIT_VECTOR_BYTES` says that its vectors have so many
-    bytes, `NUMBA_CPU_NAME` and `NUMBA_CPU_FEATURES` that it is another processor.
+    Environment variables may describe this machine differently: `SCANJIT_VECTOR_BYTES` says how many bytes its vectors
+    have, `NUMBA_CPU_NAME` and `NUMBA_CPU_FEATURES` which processor it has.
     """
     return _given.get() or _host(*map(os.environ.get, ("SCANJIT_VECTOR_BYTES", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")))
 

@@ -1,7 +1,7 @@
-"""What the disk cache holds of which function.
+"""The functions in the disk cache, and the kernels of each.
 
-A kernel that calls others, and that no other one calls, is the main function of a program: it bears the name of the
-user's function, and all that it calls, directly or not, belongs to it. So do the recipes that call it.
+A kernel that calls others, and that no other one calls, is the main function of a program. It bears the name of the
+user's function. All kernels that it calls, directly or not, belong to it, and so do the recipes that call it.
 """
 
 import re
@@ -16,13 +16,13 @@ _NAME = re.compile(r"(?P<name>\w+?)(_[0-9a-f]{12})?_[0-9a-f]{20}")
 
 
 class Row(NamedTuple):
-    """What is kept of all functions of one name.
+    """The cached kernels of all functions of one name.
 
     Attributes
     ----------
-    name : the name, as far as it can be part of a file's.
-    programs : how many programs these are: a function that was changed, or compiled for another machine, is several.
-    kernels, size : their kernels, and how many bytes these and their recipes take. Several functions may share some.
+    name : the name, as far as it can be part of a file's name.
+    programs : how many programs there are. A function that was changed, or compiled for another machine, has several.
+    kernels, size : the number of their kernels, and the bytes of these and their recipes. Functions may share some.
     made, used : when the first kernel was written, and when one was last used (in seconds since 1970).
     """
 
@@ -35,9 +35,9 @@ class Row(NamedTuple):
 
 
 class Inventory(NamedTuple):
-    """The functions in a cache, the last used ones first. And how many kernels belong to none of them, because their
-    main function was deleted; and how many cannot be used: there is only the source, because compiling did not end, or
-    the object code is damaged or another user's. Recipes that cannot be used count among these."""
+    """The functions in a cache, the last used ones first; how many kernels belong to none of them, because their main
+    function was deleted; and how many entries cannot be used, recipes included. An entry cannot be used if there is
+    only the source, because compiling did not end, or if the object code is damaged or belongs to another user."""
 
     rows: list[Row]
     others: int
@@ -45,7 +45,7 @@ class Inventory(NamedTuple):
 
 
 def inventory(cache: Cache) -> Inventory:
-    """What a cache holds now. Nothing counts as used by that."""
+    """The inventory of a cache now. No entry counts as used by that."""
     kept = {stem: entry for stem, entry in cache.entries().items() if entry.is_kernel or entry.is_recipe}
     found = {stem: entry.metadata for stem in kept if (entry := cache.peek(stem)) is not None}
     stems = {metadata.get("symbol"): stem for stem, metadata in found.items()}

@@ -38,7 +38,7 @@ Kind = tuple[np.dtype, tuple[bool, ...]]
 """A dtype, and for each axis whether its size is 1."""
 
 Axes = tuple[tuple[int, int], ...]
-"""Places of sizes: the number of an array, and of its axis."""
+"""Positions of sizes: the number of an array, and of its axis."""
 
 
 P = ParamSpec("P")
@@ -54,8 +54,8 @@ class Options(TypedDict, total=False):
 
 
 class Jit(Protocol):
-    """`jit`, as type checkers see it: the parameters stay, and where the function returns a symbol, a call returns an
-    array. (A call with symbols returns symbols, which no type can say.)"""
+    """`jit` as type checkers see it: parameters stay as they are, and if the function returns a symbol, a call returns
+    an array. (A call with symbols returns symbols, which no type can express.)"""
 
     @overload
     def __call__(self, fn: Callable[P, Tensor], **options: Unpack[Options]) -> Jitted[P, Array]: ...
@@ -117,12 +117,12 @@ def jit(fn: Callable[..., Any] | None = None, *, mode: Mode = "numba", static_ar
 
 
 class Jitted(FunctionWrapper, Generic[P, R]):
-    """A function compiled on first use for each kind of arguments; made by `jit`. It may be called from threads.
+    """A function compiled on first use for each kind of arguments; made by `jit`. Several threads may call it at once.
 
     Parameters
     ----------
     fn, mode, static_argnums : as for `jit`.
-    made : the maker with its arguments, from which the object is made again when it is unpickled; by default `jit`'s
+    made : the function that made it, with its arguments: unpickling calls it again. By default `jit` and the other
         three.
     """
 
@@ -217,7 +217,7 @@ class _Call:
         self.arrays = [leaf for leaf in self.leaves if leaf is not None]
 
     def key(self) -> Any:
-        """The key under which the compiled function for such a call is kept."""
+        """The key of the compiled function for such a call."""
         kinds = self.kinds()
         if not self.static and self.given and all([type(arg) is np.ndarray for arg in self.given.values()]):
             if len(self.given) == self.count:
@@ -233,11 +233,11 @@ class _Call:
         return tuple(self.given), tuple(self.trees), absent, static, kinds
 
     def key_with_sizes(self, kind: Any, axes: Axes | None) -> Any:
-        """The key of a function that was traced for some known sizes: the key with these sizes."""
+        """The key of a function that was traced with some known sizes: the key with these sizes."""
         return (kind, axes, tuple([np.shape(self.arrays[i])[axis] for i, axis in axes])) if axes else kind
 
     def kinds(self) -> tuple[Kind, ...]:
-        """The kinds of the arrays. A Python float takes the dtype of the float arrays beside it."""
+        """The kinds of the arrays. A Python float takes the dtype of the float arrays among the arguments."""
         arrays = [_as_array(leaf) for leaf in self.arrays]
         self._check(arrays)
         weak = [_is_weak(leaf) and is_inexact(array.dtype) for leaf, array in zip(self.arrays, arrays, strict=True)]
@@ -279,7 +279,7 @@ class _Call:
         return [path for path, leaf in zip(paths, self.leaves, strict=True) if leaf is not None]
 
     def compile(self) -> tuple[CompiledFunction[Any], Axes]:
-        """Trace the function with symbols of the arguments' kinds. A size that it asks for is a number then."""
+        """Trace the function with symbols of the arguments' kinds. A size that it asks for becomes a number."""
         axes: Axes = ()
         while True:
             inputs = self._symbols(axes)
@@ -293,7 +293,7 @@ class _Call:
             axes = (*axes, *(places[atom] for atom in here.asked))
 
     def _symbols(self, axes: Axes) -> list[Node]:
-        """A symbol for each array. Sizes of 1, and the sizes of these axes, are numbers."""
+        """A symbol for each array. Sizes of 1, and the sizes at these places, are numbers."""
         found = []
         for i, ((dtype, ones), label) in enumerate(zip(self.kinds(), self.labels(), strict=True)):
             lengths = np.shape(self.arrays[i])
@@ -328,7 +328,7 @@ def _as_array(value: Any) -> np.ndarray:
 
 
 def _like(dtype: np.dtype, array: np.ndarray) -> np.dtype:
-    """A dtype of floats; for an array of complex numbers, that of numbers made of two such floats."""
+    """A dtype of floats. For an array of complex numbers: the complex dtype with parts of this dtype."""
     return np.result_type(dtype, np.complex64) if np.iscomplexobj(array) else dtype
 
 

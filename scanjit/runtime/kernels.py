@@ -1,6 +1,6 @@
-"""Kernels: generated functions on integers and addresses, compiled or taken from the cache, loaded once a process.
+"""Kernels: generated functions of integers and addresses, compiled or taken from the cache, loaded once in a process.
 
-There is one way into memory, from object code, whether it was compiled just now or years ago.
+All of them are loaded from object code, whether it was compiled just now or years ago.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class Kernel:
     name, source : as given to `kernel`.
     externals : the kernels that it calls, by name, with their numbers of arguments.
     arity : the number of arguments.
-    path : a real file with the source, where the cache can be written.
+    path : a real file with the source, if the cache can be written.
     symbol : the name that the object code exports; unique to this source, generator, LLVM and CPU.
-    stem : what its files in the cache begin with; as unique.
-    address : where its code is.
+    stem : the beginning of the names of its files in the cache; as unique.
+    address : where its code is in memory.
     compiled : whether this process compiled it (or found it in the cache).
-    seconds : how long that took; 0 when it came from the cache.
+    seconds : how long that took; 0 if it came from the cache.
     """
 
     def __init__(
@@ -109,8 +109,9 @@ def kernel(source: str, name: str, externals: Mapping[str, int] | None = None) -
 def kernels(wanted: Sequence[Wanted]) -> list[Kernel]:
     """Several kernels, each of which may call those before it.
 
-    Those that have to be compiled are compiled side by side, in threads of their own: LLVM is never left in the middle,
-    nor is the cache."""
+    Kernels that must be compiled are compiled side by side, in threads of their own, so that an interrupt leaves
+    neither LLVM nor the cache in the middle of something.
+    """
     target = host.target()
     if target.triple != host.TRIPLE:
         raise ArgumentError(
@@ -128,8 +129,8 @@ def kernels(wanted: Sequence[Wanted]) -> list[Kernel]:
 
 
 def restored(functions: Sequence[GeneratedFunction]) -> list[Kernel] | None:
-    """The kernels of functions that an earlier process compiled. None if the source of one is not in the cache, or is
-    not what its name says."""
+    """The kernels of functions that an earlier process compiled. None if the source of one is not in the cache, or does
+    not match its name."""
     store, arity = cache.default(), {function.name: function.arity for function in functions}
     wanted: list[Wanted] = []
     for function in functions:
@@ -158,7 +159,7 @@ _held_by_fork: list[Any] = []
 
 
 def _before_fork() -> None:
-    """Hold our lock, then that of llvmlite: threads that export, or that compile with Numba, hold the latter alone."""
+    """Hold our lock, then that of llvmlite. (Threads that export, or that compile with Numba, hold only llvmlite's.)"""
     _lock.acquire()
     if (ffi := sys.modules.get("llvmlite.binding.ffi")) is not None:
         ffi.lib._lock.__enter__()
@@ -175,7 +176,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
 _kernels: dict[tuple[str, tuple[str, str, str, bool]], Kernel] = {}
-"""By name, and by what object code depends on of the target."""
+"""The kernels by name, and by everything in the target that decides object code."""
 _compilations = 0
 
 
@@ -268,7 +269,7 @@ def _compiled(
     """Compile units, and leave them in the cache. Returns each with its object code and the seconds that compiling it
     took: 0 if another process did.
 
-    LLVM takes most of the time, and leaves Python's lock meanwhile: so one thread for each processor, this one among
+    LLVM takes most of the time, and releases Python's lock meanwhile. So one thread for each processor, this one among
     them, takes units until there are no more. The longest are taken first, so that all threads end together. What other
     processes compile at this moment comes last: then it is there. Raises what was raised first, and `Abandoned` if
     nobody waits any more."""
@@ -328,7 +329,7 @@ def _compiled_once(unit: Unit, target: Target, progress: Progress) -> tuple[cach
 
 
 def _started(work: Callable[[], None], count: int) -> list[threading.Thread]:
-    """So many threads that do this work, or fewer if there may be no more."""
+    """Threads that do this work: `count`, or fewer if the system allows no more."""
     threads: list[threading.Thread] = []
     with contextlib.suppress(RuntimeError):
         for i in range(count):
@@ -340,8 +341,8 @@ def _started(work: Callable[[], None], count: int) -> list[threading.Thread]:
 
 @functools.cache
 def _engine() -> Any:
-    """LLVM's engine that loads object code. One for all kernels: it takes 4 ms to make, and each object 0.1 ms to add.
-    What is loaded stays until the process ends, since somebody may hold an address in it."""
+    """LLVM's engine that loads object code. There is one for all kernels: it takes 4 ms to make, and 0.1 ms to add an
+    object. Loaded code stays until the process ends, since somebody may hold an address in it."""
     from llvmlite import binding as llvm
 
     llvm.initialize_native_target()
@@ -355,7 +356,7 @@ def _load(unit: Unit, entry: cache.CacheEntry) -> int:
     exist."""
     from llvmlite import binding as llvm
 
-    engine = _engine()  # only once there is one does LLVM find what this process has loaded
+    engine = _engine()  # LLVM finds what this process has loaded only once there is an engine
     # LLVM would end the process at an unknown symbol, so it never gets to see one.
     missing = _missing(entry.metadata["undefined"])
     if any(name.startswith("scanjit_lapack_") for name in missing):

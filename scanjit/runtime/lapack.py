@@ -60,8 +60,8 @@ def address(name: str) -> int:
 @functools.cache
 def _libraries() -> tuple[ctypes.CDLL, ...]:
     """The libraries to look in: NumPy's module for linear algebra, through which the system finds the symbols of the
-    libraries that it needs (Accelerate is one; not on Windows); and the libraries in NumPy's wheel, which lie beside
-    the package on Linux and Windows, and in it on macOS."""
+    libraries that it needs (Accelerate is one; not on Windows); and the libraries in NumPy's wheel, which are beside
+    the package on Linux and Windows, and inside it on macOS."""
     module, package = np.linalg._umath_linalg.__file__, Path(np.__file__).resolve().parent
     folders = package.parent / "numpy.libs", package / ".dylibs"
     found = []

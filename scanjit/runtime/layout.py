@@ -1,4 +1,4 @@
-"""The data that a call needs of a stage, besides the addresses of its kernels: numbers and dimensions."""
+"""The data that a call needs about a stage, besides the addresses of its kernels: numbers and dimensions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scanjit.schedule.threads.split import Piece
 from scanjit.types import Dimension
 
 if TYPE_CHECKING:
-    # the front end: who finds a recipe in the cache need not wait for it
+    # the front end, which is not imported at run time: a recipe from the cache does not need it
     from scanjit.codegen.generate import Generated
 
 
@@ -22,14 +22,14 @@ class Layout:
 
     Attributes
     ----------
-    table : what stands where in the table that generated code reads.
+    table : what each entry of the table that generated code reads stands for.
     results : where each result lies: the number of a buffer for results, the offset there, and the shape.
     costs : the costs of each statement, which decide how threads share it.
     pieces : how nests are computed a piece at a time.
-    kept_from : the arguments that statements that run once read: the numbers of shared variables' values.
-    kept_sizes : what the results of these statements depend on, beside the values that they read.
+    kept_from : the arguments that statements that run once read: the numbers of shared variables.
+    kept_sizes : the sizes that the results of these statements depend on.
     has_lapack : whether LAPACK is called.
-    near_bytes : how large the second-level cache of a core is.
+    near_bytes : the size of a core's second-level cache.
     """
 
     table: EntryTable

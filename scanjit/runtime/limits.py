@@ -1,7 +1,9 @@
-"""Measures what this machine can do at most.
+"""Measures the most that this machine can do.
 
-Three kernels do nothing else: independent multiply-adds, multiply-adds of which each waits for the one before, and
-reads of memory. `f.profile()` uses the rates; the benchmarks run the kernels in turns with what they measure."""
+Three kernels do nothing but one thing: independent multiply-adds, multiply-adds each of which waits for the one before,
+and reads of memory. `f.profile()` uses the rates. The benchmarks run these kernels in turns with the code that they
+measure.
+"""
 
 from __future__ import annotations
 
@@ -19,20 +21,21 @@ from scanjit.runtime.kernels import kernel
 from scanjit.runtime.native import silent
 
 SIDE_BY_SIDE = 12
-"""Enough to hide the latency of an fma, and few enough for the registers of any machine."""
+"""How many multiply-adds run side by side: enough to hide the latency of an fma, and few enough for the registers of
+any machine."""
 ROUNDS = 1 << 17
 CHAIN = 1 << 14
 READ = 64 << 20
 """Bytes that a call reads, however small the array."""
 SHORT = 16
-"""Calls that find a rate do so many times less work than those that are measured. The fastest one counts."""
+"""Calls that find a rate do this many times less work than those that are measured. The fastest one counts."""
 SLOT = 4096
 """Bytes of memory for each thread."""
 LINE = 64
 """Bytes of a cache line. Memory is aligned to it, so that no vector lies in two lines."""
 LEAST_SECONDS, LEAST_CALLS = 1e-3, 8
-"""Calls are repeated for so many seconds, and so often, to find the fastest. A call during which the system runs
-something else may take ten milliseconds."""
+"""Calls are repeated for at least this many seconds, and at least this often, to find the fastest. A call during which
+the system runs something else may take ten milliseconds."""
 
 
 class MeasuredCall(NamedTuple):

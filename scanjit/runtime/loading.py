@@ -201,8 +201,8 @@ def _check(graph: FunctionGraph, name: str, listed_nodes: int) -> None:
 
 _FEW_NODES, _TIMES = 4096, 64
 """A file may hold `_FEW_NODES` nodes, or `_TIMES` as many as it lists. The nodes of steps and branches count at each
-place where they occur: if ten nodes share a graph, and ten nodes in that share another one, a few bytes say a hundred
-graphs."""
+place where they occur: if ten nodes share a graph, and ten nodes of that graph share another one, a few bytes describe
+a hundred graphs."""
 
 
 def _count(nodes: Iterable[Node], known: dict[Graph, int]) -> int:

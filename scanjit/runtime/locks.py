@@ -1,8 +1,8 @@
 """Locks that are always released, even if an exception comes at an unlucky moment.
 
 A signal handler (Ctrl-C, a timeout) or `PyThreadState_SetAsyncExc` may raise an exception in Python code after any call
-and in any turn of a loop, also in `__enter__` and in `finally`. What one call of a C function does is never cut in two.
-So a lock itself knows who holds it, and one such call gives back all that are held.
+and in any turn of a loop, also in `__enter__` and in `finally`. But nothing interrupts the work of one call of a C
+function. So a lock itself knows who holds it, and one such call releases all locks that are held.
 """
 
 import threading

@@ -1,13 +1,13 @@
 """Calls compiled programs: starts a program, lends it threads, and ends it early if Python asks for that.
 
-A signal handler may raise an exception between any two calls in Python code. So all that a call has to do whatever
-happens (wake threads, wait for them, give them back) is a function of machine code. Its text is in `native_text`.
+A signal handler may raise an exception between any two calls in Python code. So everything that a call must do in any
+case (wake threads, wait for them, give them back) is one function of machine code. Its text is in `native_text`.
 
-While it runs, Python does not. A clock thread counts ticks. A program looks at the count every so often
-(`simd.interrupted`), which costs it a load from memory. When it has changed, the thread that made the call takes
-Python's lock and makes one step in Python: there, signal handlers run (in the main thread), and exceptions arrive that
-other threads send. If that raises, all threads of the program end, and the call raises what was raised. The step is a
-call of a function that the caller gave: it may tell somebody how far the program is (see `steps`).
+While a program runs, Python does not. A clock thread counts ticks. A program looks at the count every so often
+(`simd.interrupted`), which costs it a load from memory. When the count has changed, the thread that made the call takes
+Python's lock and makes one step in Python. There, signal handlers run (in the main thread), and exceptions arrive that
+other threads send. If that raises, all threads of the program end, and the call raises the same exception. The step is
+a call of a function that the caller gave: it may tell somebody how far the program is (see `steps`).
 """
 
 import ctypes
@@ -33,11 +33,13 @@ def silent(line: int) -> None:
 
 
 Run = Callable[[int, int, int, Tick, int, list[np.ndarray]], int]
-"""Takes a program's address, its table's address, the number of threads, what to call when the clock has ticked, and
-which arrays stand where in the table: the address of their `places` (how many there are, then pairs of an entry and of
-the number of an array), and the arrays. Raises what the tick raises, or a signal handler meanwhile.
+"""Takes the address of a program, the address of its table, the number of threads, the function to call when the clock
+has ticked, and where the arrays stand in the table: the address of their `places` (how many there are, then pairs of an
+entry and of the number of an array), and the arrays. Raises the exception of the tick, or of a signal handler
+meanwhile.
 
-Returns how many threads ran it, and 256 times how many other calls ran when it began."""
+Returns how many threads ran the program, plus 256 times how many other calls ran when it began.
+"""
 
 
 class LineFields(ctypes.Structure):

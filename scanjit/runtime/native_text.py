@@ -13,9 +13,10 @@ from scanjit.schedule.threads.teams import MOST_TEAMS
 TICK = 0.05
 """Seconds between two ticks of the clock thread."""
 IDLE_TICKS = 20
-"""After so many ticks without a call, the clock thread sleeps."""
+"""After this many ticks without a call, the clock thread sleeps."""
 WORK_WORDS = 16
-"""A line has so many words for what its thread shares with others; it ends where a line of the cache does."""
+"""A line has this many words for the work that its thread shares with others. It ends where a line of the cache
+does."""
 
 STRUCTS = {
     "line": "ptr number, i64 expected, ptr function, i64 loops, i64 total, i64 early, i64 done, i64 step, "

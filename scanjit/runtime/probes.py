@@ -1,7 +1,7 @@
-"""What `print_` and `assert_` do when a function runs.
+"""The work of `print_` and `assert_` when a function runs.
 
 The reference interpreter calls them as it goes. Compiled code cannot print. There, each value that a probe looks at
-becomes a result of the program (stacked over the steps of a loop). After the call the probes look at these results, in
+becomes a result of the program (stacked over the steps of a loop). After the call, the probes look at these results in
 the order in which they were computed.
 """
 
@@ -29,7 +29,7 @@ from scanjit.types import Dimension
 _LONGEST = 200
 """The most characters of a formula."""
 _MOST_STEPS = 2**40
-"""Loops of more steps have `until`, and no limit that memory could be planned by."""
+"""A loop of more steps has an `until`, and no limit from which its memory could be planned."""
 
 
 class Printing(Watch):
@@ -72,15 +72,15 @@ def failed(node: Node, at: At) -> errors.AssertError:
 
 
 Rows = tuple[int, ...]
-"""A step of each loop around: the index of what a value was in these steps."""
+"""For the steps of the loops around, the index of the value in these steps."""
 
 
 class _Item(ABC):
-    """A probe, or an op with probes inside."""
+    """A probe, or an op with probes inside it."""
 
     @abstractmethod
     def looks(self, inside: At = ()) -> Iterator[tuple[_Look, At]]:
-        """The probes, each with the loops and branches that it is inside of."""
+        """The probes, each with the loops and branches around it."""
 
     @abstractmethod
     def report(self, values: Sequence[np.ndarray], rows: Rows, at: At, out: Printing) -> None:
@@ -89,8 +89,8 @@ class _Item(ABC):
 
 @dataclass(eq=False)
 class _Look(_Item):
-    """A probe, and the index of its value: the array to print, or whether the condition has failed; `inside` of loops
-    whose steps are not told apart, whether it has failed in any."""
+    """A probe, and the index of its value: the array to print, or whether the condition has failed. `inside` a loop
+    whose steps are not told apart, the value says whether it has failed in any step."""
 
     node: Node
     value: int
@@ -163,7 +163,7 @@ class Probes:
 
 def _is_unlimited(size: Dimension) -> bool:
     """Whether a number of steps is that of a `while_loop` without `max_steps`. At the top level such a loop runs twice:
-    how many steps there are is known before the second run."""
+    how many steps it has is known before the second run."""
     if isinstance(size, int):
         return size > _MOST_STEPS
     computed = walk([atom.node for atom in types.atoms(size) if atom.kind == "value"])
@@ -188,7 +188,7 @@ def exposed(outputs: Sequence[Node]) -> tuple[list[Node], Probes]:
 
 
 class _Level:
-    """Removes the probes from one graph: of a function, or a step or a branch of the node `around`. Indices count in
+    """Removes the probes from one graph: of a function, or of a step or a branch of the node `around`. Indices count in
     `values`."""
 
     def __init__(self, first: int = 0, around: Node | None = None) -> None:
@@ -262,8 +262,8 @@ class _Level:
         return made
 
     def _any_step(self, steps: _Steps, bare: Node, values: dict[int, Node]) -> Node:
-        """The loop `bare`, whose number of steps is not known before it runs: each assertion is a carry of it, whether
-        it has failed in any step. `values` of the step are those that the probes look at."""
+        """The loop `bare`, whose number of steps is not known before it runs. Each assertion becomes a carry of it:
+        whether it has failed in any step. `values` are the values of the step that the probes look at."""
         from scanjit.rewrite.loop import OpenScan  # who asserts nothing there need not wait for the rewrites
 
         loop, found = OpenScan.of(bare), []

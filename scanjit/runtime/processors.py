@@ -30,7 +30,7 @@ from scanjit.config import MOST_THREADS, config
 from scanjit.errors import from_signal_handler, suppressed
 
 KNOWN_SECONDS = 1.0
-"""For so many seconds we believe what we have read of the quota and of the workers. Reading their files takes longer
+"""What was read of the quota and of the workers is believed for this many seconds. Reading their files takes longer
 than a short call."""
 
 _environment = getattr(os.environ, "_data", os.environ)  # asking os.environ for a missing name takes 1 µs
@@ -40,7 +40,7 @@ _given: ContextVar[int | None] = ContextVar("threads", default=None)
 _Known = tuple[float, int, int]
 _UNKNOWN: _Known = (-math.inf, MOST_THREADS, 1)
 _known: _Known = _UNKNOWN
-"""When the files were read, what the quota was, and how many workers shared the processors."""
+"""When the files were read, the quota, and how many workers shared the processors."""
 
 
 def count() -> int:
@@ -55,7 +55,7 @@ def allowed() -> int:
 
 
 def limit(threads: int) -> None:
-    """Use at most so many threads, unless the user sets a number. A limit of `available()` or more removes the
+    """Use at most this many threads, unless the user sets a number. A limit of `available()` or more removes the
     limit."""
     global _limit
     _limit = None if threads >= available() else max(threads, 1)
@@ -74,8 +74,8 @@ def available() -> int:
 
 @contextlib.contextmanager
 def sharing(threads: int) -> Iterator[None]:
-    """While inside, a call uses one part of the processors, of which so many threads use one each: at least one, and
-    whatever `OMP_NUM_THREADS` says."""
+    """A context in which a call uses one part of the processors, if `threads` threads use one part each: at least one
+    processor, whatever `OMP_NUM_THREADS` says."""
     token = _given.set(max(_processors()[0] // max(threads, 1), 1))
     try:
         yield

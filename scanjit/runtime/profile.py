@@ -33,10 +33,10 @@ class Line:
 
     Attributes
     ----------
-    label : what it computes, as in the name of its generated function.
+    label : its name, as in the name of its generated function.
     runs : how often it ran.
-    seconds : the time that took; with several threads, until all had finished.
-    operations : how many operations (an fma is two), and `nbytes` how many bytes were touched.
+    seconds : how long that took; with several threads, until all had finished.
+    operations, nbytes : how many operations (an fma is two) it made, and how many bytes it touched.
     limit : the seconds that the machine needs at least: for the operations or for the bytes, whichever is more.
     bound : which of the two: "operations" or "bytes".
     """
@@ -51,7 +51,7 @@ class Line:
 
     @property
     def fraction(self) -> float:
-        """The limit's share of the time: 1 is as fast as the machine allows."""
+        """The limit divided by the time: 1 is as fast as the machine allows."""
         return self.limit / self.seconds if self.seconds else 0.0
 
 
@@ -62,7 +62,7 @@ class Profile:
 
     Attributes
     ----------
-    name : the function's.
+    name : the name of the function.
     calls, seconds : how many calls were profiled, and how long their programs ran.
     threads : how many threads the largest of them used.
     lines : one a statement (`label`, `runs`, `seconds`, `operations`, `nbytes`, `limit`, `fraction`). Of loops that run
@@ -107,7 +107,7 @@ _COLUMNS = ("ms a call", "share", "runs", "GFLOP/s", "GB/s", "of limit", "bound 
 
 
 class StageTimer:
-    """Takes the time of each statement of a stage, whose code was generated for it; adds it up in `lines`."""
+    """Takes the time of each statement of a stage, whose code was generated for it, and adds it up in `lines`."""
 
     def __init__(self, code: Generated, layout: Layout) -> None:
         self.suite = layout.costs
@@ -118,7 +118,8 @@ class StageTimer:
         self._lock = threading.RLock()
 
     def run(self, start: Callable[[], int], table: int, sized: Sized, threads: int) -> None:
-        """Call `start`, which runs the code with the table at that address, and add up how long it takes."""
+        """Call `start`, which runs the code with the table at that address, and add up how long each statement
+        takes."""
         counters = np.zeros((len(self.lines), 2), np.int64)
         for place in self._places:
             ctypes.c_int64.from_address(table + 8 * place).value = address(counters)

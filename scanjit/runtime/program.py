@@ -22,7 +22,7 @@ from scanjit.show import Document
 from scanjit.types import Atom
 
 if TYPE_CHECKING:
-    # the front end: who finds a recipe in the cache need not wait for it
+    # the front end, which is not imported at run time: a recipe from the cache does not need it
     from scanjit.codegen.generate import Generated
     from scanjit.runtime.front import Front, MadeStage
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 class Staged:
     """A compiled computation. Safe to call from several threads at once.
 
-    Where a size depends on a computed value, what comes before is a stage of its own: it runs before the sizes of the
-    next stage are known. With `timer`, each stage takes the time of its statements. Every call gives the
-    shared variables `changing` new values: what is computed of them does not last.
+    If a size depends on a computed value, everything before it is a stage of its own, which runs before the sizes of
+    the next stage are known. With `timer`, each stage takes the time of its statements. Every call gives the shared
+    variables `changing` new values, so statements that read them run in every call.
     """
 
     def __init__(
@@ -56,7 +56,8 @@ class Staged:
 
     @functools.cached_property
     def front(self) -> Front:
-        """The result of the front end. If the recipe was found in the cache, it is made when somebody asks for it."""
+        """The result of the front end. If the recipe came from the cache, the front end runs when this is first asked
+        for."""
         from scanjit.runtime.front import front
 
         return front(self.origins, self._asked, self._conditions, self.name, self._timed, self.changing)
@@ -80,7 +81,7 @@ class Staged:
         return (recipe, complete) if len(complete) == len(kernels) else None
 
     def _compiled(self) -> tuple[Recipe, list[list[Kernel]]]:
-        """The recipe that the front end makes, which is left for later processes, and its kernels."""
+        """The recipe that the front end makes, which is left for later processes, with its kernels."""
         if self.mode != "numba":
             return self.front.recipe(self.origins, lambda made: []), [[]] * len(self.front.stages)
         from scanjit.runtime.front import compiled, described
@@ -100,7 +101,7 @@ class Staged:
         return self.front.outputs
 
     def __call__(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
-        """New arrays, one an output."""
+        """New arrays, one for each output."""
         try:
             return self._results(arrays, sizes)
         except (errors.OutOfBoundsError, errors.FunctionError, _Unfit) as error:
@@ -122,7 +123,8 @@ class Staged:
         return [values[number] for number in recipe.outputs]
 
     def _learn(self, sizes: dict[Atom, int], values: list[np.ndarray], new: list[tuple[Atom, int]]) -> None:
-        """Add new sizes, given with the numbers of their arrays, and the sizes of conditions that are known by now."""
+        """Add new sizes, given with the numbers of their arrays, and the sizes of conditions that can now be
+        computed."""
         sizes |= {atom: int(values[number]) for atom, number in new}
         for atom, dim in self._recipe.checked:
             if all(other in sizes for other in types.atoms(dim)):
@@ -134,7 +136,7 @@ class Staged:
         return "\n\n".join(text for stage in self.stages for text in stage.sources())
 
     def explain(self) -> Document:
-        """What was done to make it fast, and what was not: rewrites of the graph; loops, nests and memory."""
+        """The rewrites of the graph, the loops, nests and memory: what was done to make it fast, and what was not."""
         graph = [Document("graph", *self.front.notes)] if self.front.notes else []
         return Document(self.name, *graph, *(Document("program", *stage.notes()) for stage in self.stages))
 
@@ -144,4 +146,4 @@ class Staged:
 
 
 class _Unfit(errors.ShapeError):
-    """A size that a branch computes is none that the branch can be run with."""
+    """Raised if a branch computes a size with which it cannot be run."""

@@ -1,4 +1,5 @@
-"""How a computation is run, as data: what the rewriter, the scheduler and the generator find out about a graph.
+"""How a computation is run, as data: everything that the rewriter, the scheduler and the generator find out about a
+graph.
 
 The arrays of a call are numbered: first the arguments, then the results of each stage. A recipe refers to arrays by
 these numbers.
@@ -34,10 +35,10 @@ class StageRecipe:
 
     Attributes
     ----------
-    arguments : its arguments: the numbers of arrays.
-    layout : what else a call needs to know.
-    sizes : the sizes that are known when it has run, each with the array of its value.
-    functions : its code; the last one is called.
+    arguments : the numbers of the arrays that are its arguments.
+    layout : the other data that a call needs.
+    sizes : the sizes that are known once it has run, each with the array of its value.
+    functions : its code; the last function is called.
     """
 
     arguments: list[int]
@@ -52,10 +53,10 @@ class Recipe:
 
     Attributes
     ----------
-    stages : one after the other.
+    stages : the stages, in order.
     outputs : the arrays that are its results.
     unfit : arrays that must be false. Each says whether a size that a branch computes does not fit.
-    sizes : the sizes that arguments are, each with the array of its value.
+    sizes : the sizes that are arguments, each with the array of its value.
     checked : the sizes of the graph that conditions are about, each as a dimension of the rewritten graph.
     """
 
@@ -66,7 +67,8 @@ class Recipe:
     checked: list[tuple[Atom, Dimension]]
 
     def check(self, arguments: int) -> None:
-        """Raise an error if it refers to anything by a number that is too large. There are so many arguments."""
+        """Raise an error if it refers to anything by a number that is too large. `arguments` is the number of
+        arguments."""
         count = arguments
         _within(count, (number for _, number in self.sizes))
         for stage in self.stages:
@@ -100,7 +102,7 @@ def recipe(
     unfit: Iterable[Node],
     checked: list[tuple[Atom, Dimension]],
 ) -> Recipe:
-    """The recipe of what gives `outputs` in some stages."""
+    """The recipe that computes `outputs` in some stages."""
     asked = [atom for _, dim in checked for atom in types.atoms(dim) if atom.kind == "value"]
     numbers = {node: number for number, node in enumerate(origins)}
     first = list(_sizes(numbers, [*asked, *(node.dim_atom for node in origins if node.dim_atom is not None)]))
@@ -117,7 +119,7 @@ def recipe(
 
 
 def _sizes(numbers: Mapping[Node, int], atoms: Iterable[Atom]) -> Iterator[tuple[Atom, int]]:
-    """The sizes whose values are numbered arrays, each with the number of its array."""
+    """Those of these sizes whose values are numbered arrays, each with the number of its array."""
     for atom in dict.fromkeys(atoms):
         if atom.node in numbers:
             yield atom, numbers[atom.node]

@@ -1,8 +1,8 @@
-"""Recipes in the disk cache: a new process that builds a function which an earlier one built starts from there.
+"""Recipes in the disk cache: if an earlier process built the same function, a new process starts from its recipe.
 
 The key of a recipe covers the graph and everything else that decides what is made of it: all source of this package,
-the versions of Python, NumPy and llvmlite, the target, and the function's name. Where the lines of the graph stand in
-the user's files is no part of it. A recipe that is damaged, or does not fit, counts as not there.
+the versions of Python, NumPy and llvmlite, the target, and the function's name. The lines of the graph in the user's
+files are no part of it. A recipe that is damaged, or does not fit, counts as missing.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ from scanjit.runtime.written import Known, read, write
 from scanjit.show.identifiers import identifier
 
 KIND = "recipe"
-"""What the names of these files end with."""
+"""The ending of the names of these files."""
 
 
 class Key(NamedTuple):
-    """What finds a recipe: the name of its file, the number of arguments, and what the recipe may refer to."""
+    """The data that finds a recipe: the name of its file, the number of arguments, and the things that the recipe may
+    refer to."""
 
     stem: str
     arguments: int
@@ -42,8 +43,8 @@ class Key(NamedTuple):
 
 
 def key_of(origins: Sequence[Node], outputs: Sequence[Node], name: str, changing: Collection[Node] = ()) -> Key | None:
-    """The key of what computes `outputs` from `origins`. Every call gives those in `changing` new values. There is none
-    if ops or objects of the user's own are part of it, and no digest says what these do."""
+    """The key of a function that computes `outputs` from `origins`. Every call gives the variables in `changing` new
+    values. None if ops or objects of the user's own are part of the graph, and no digest describes them."""
     roots = [*origins, *outputs]
     encoded = encode(roots)
     if (
@@ -80,7 +81,7 @@ def _order(roots: Sequence[Node]) -> dict[Node, int]:
 
 
 def found(key: Key) -> Recipe | None:
-    """The recipe with this key; None if there is none."""
+    """The recipe with this key; None if the cache has none."""
     entry = cache.default().load(key.stem, KIND)
     return None if entry is None else _read(entry, key)
 
@@ -89,7 +90,7 @@ def keep(key: Key, recipe: Recipe) -> None:
     """Leave a recipe for later processes."""
     store = cache.default()
     entry = _written(key, recipe)
-    if len(entry.payload) <= store.limit // 16:  # or it would drive out what is used more often
+    if len(entry.payload) <= store.limit // 16:  # a larger one would drive out entries that are used more often
         undisturbed(lambda abandoned: store.store(key.stem, entry, KIND))
 
 

@@ -1,7 +1,7 @@
 """The reference interpreter: a graph run with NumPy, one op at a time.
 
-It is the oracle of the tests and what `mode="reference"` runs. It shares no code with the code generator, and it checks
-every value that it computes against the type that was inferred for it: a wrong type rule does not get past it.
+It is the oracle of the tests, and it runs `mode="reference"`. It shares no code with the code generator. It checks
+every value that it computes against the type that was inferred for it, so that it finds every wrong type rule.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scanjit.runtime.watch import At, Moment, Watch, described, step_of
 from scanjit.types import Atom, Type
 
 _KEPT = 16
-"""For how many combinations of sizes a graph remembers the shapes and parameters of its nodes."""
+"""A graph remembers the shapes and parameters of its nodes for this many combinations of sizes."""
 
 
 def evaluate(outputs: Sequence[Node], env: Mapping[Node, Any], watches: Sequence[Watch] = ()) -> list[np.ndarray]:
@@ -44,7 +44,7 @@ def evaluate(outputs: Sequence[Node], env: Mapping[Node, Any], watches: Sequence
 
 
 class Interpreter:
-    """Outputs as a function of the values of some nodes, to be run several times; see `evaluate`."""
+    """Outputs as a function of the values of some nodes, which can be run several times; see `evaluate`."""
 
     def __init__(self, outputs: Iterable[Node], given: Iterable[Node] = ()) -> None:
         self.outputs, self.given = tuple(outputs), tuple(given)
@@ -139,7 +139,7 @@ class _Plan:
         self._ready: dict[tuple[int | None, ...], list[_Numbers | None]] = {}
 
     def ready(self, atoms: Mapping[Atom, int]) -> list[_Numbers | None]:
-        """The numbers of each step for known sizes; None if values decide them. The conditions of steps are checked
+        """The numbers of each step for known sizes; None if they depend on values. The conditions of steps are checked
         here, once for each combination of sizes."""
         key = tuple(atoms.get(atom) for atom in self.sizes)
         found = self._ready.get(key)
@@ -191,10 +191,11 @@ def _number(value: Any, atoms: Mapping[Atom, int]) -> Any:
 
 
 _Branches = dict[tuple[Any, ...], tuple[tuple[np.ndarray, ...], Sequence[np.ndarray]]]
-"""Results of branches that were run, and their operands: by the plan of the branch and the identities of the operands.
+"""Results of branches that were run, with their operands: by the plan of the branch and the identities of the operands.
 
 The graph of a branch holds all nodes that its result is made of. If `y = ifelse(c(y), f(y), g(y))` is written many
-times in a row, each branch holds those before it again. With this memory, each runs once."""
+times in a row, each branch holds all branches before it. With this memory, each of them runs once.
+"""
 
 
 def _run(
@@ -265,7 +266,7 @@ def _check_leaf(node: Node, value: np.ndarray, atoms: Mapping[Atom, int]) -> Non
 
 
 def _agrees(atoms: Mapping[Atom, int]) -> Callable[[types.Dimension, int], bool]:
-    """Whether a dimension has this value. True also where its sizes are not known yet."""
+    """Whether a dimension has this value. True also if its sizes are not known yet."""
 
     def agrees(dim: types.Dimension, size: int) -> bool:
         if isinstance(dim, int):

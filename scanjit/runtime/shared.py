@@ -151,7 +151,7 @@ class SharedVariable(_Symbol):
         return self._slot.as_declared(value)
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
-        """An error if its values cannot have this shape."""
+        """Raise an error if its values cannot have this shape."""
         self._slot.check_shape(shape)
 
     def _checked(self, value: Any) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""A program for the sizes of a call: where everything lies, and what each thread does."""
+"""A program with the sizes of a call: where everything lies, and what each thread does."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Sized:
 
     Attributes
     ----------
-    number : the values of dimensions, of those too that were decided from sizes.
-    entries : the table without addresses; its status included.
+    number : the values of dimensions, also of those that are decided from sizes.
+    entries : the table without addresses, the status included.
     workspace : the bytes of the workspace, in which all temporaries lie.
     offsets, nbytes : where each temporary lies there, and how large it is.
-    lasting : where the temporaries lie that keep their values between calls, and the sizes that these depend on. What a
-        call with other sizes left in a workspace can be used if this is equal.
+    lasting : where the temporaries lie that keep their values between calls, and the sizes that these depend on. If
+        this is equal for two calls, the second can use the values that the first left in a workspace.
     shapes : the shapes of the buffers for results.
-    results : where the results lie in these; None if they are these.
+    results : where the results lie in these buffers; None if each result is a whole buffer.
     sharing : how threads share the work.
     """
 
@@ -54,7 +54,7 @@ class Sized:
 
 
 def sized(layout: Layout, number: Numbers, threads: int) -> Sized:
-    """A program for the sizes of a call, and so many threads."""
+    """A program with the sizes of a call and a number of threads."""
     table = layout.table
     shared = sharing(layout.costs, number, threads, layout.near_bytes)
     number.learn(shared.numbers)

@@ -121,9 +121,9 @@ class Check:
     left, right : the dimensions.
     what : for "==", what must be equal; for "<=", the text of the error, with `{left}` and `{right}` for the values.
     where : the user's line of the node that relies on it.
-    body : the graph of a scan inside which alone it can be decided, as it depends on values in a step; else None.
-    error : what is raised where it does not hold.
-    shapes : for "==", what the thing named by `what` has and should have, if the error is to show both whole.
+    body : the graph of the scan in whose steps it must be decided, as it depends on values in a step; else None.
+    error : the class of the error if it does not hold.
+    shapes : for "==", the actual and the wanted shape of the thing named by `what`, if the error is to show both.
     """
 
     kind: str
@@ -170,7 +170,8 @@ def _shown(dim: Dimension, env: Mapping[Atom, int]) -> object:
 
 
 def inferred(node: Node) -> tuple[tuple[types.Type, ...], list[Check]]:
-    """The types of a node's results, inferred anew, and the conditions that they rely on. Its graph is left out."""
+    """The types of a node's results, inferred anew, and the conditions that they rely on. The graph of a scan or an
+    ifelse is left out."""
     with types.collecting() as found:
         kinds = ir.inferred_types(node)
     return kinds, [_check(item, node.where) for item in found]
@@ -184,7 +185,7 @@ _of_graphs: weakref.WeakKeyDictionary[Graph, list[Check]] = weakref.WeakKeyDicti
 
 
 def conditions(outputs: Iterable[Node]) -> list[Check]:
-    """All conditions of a graph, those inside scans included (over sizes outside of the scan where possible)."""
+    """All conditions of a graph, those inside scans included, in terms of sizes outside of the scans if possible."""
     return _distinct(ir.walk(outputs))
 
 
@@ -210,7 +211,7 @@ def _of_graph(body: Graph) -> list[Check]:
 
 
 def _outward(check: Check, body: Graph, outside: Mapping[Atom, Dimension]) -> Check:
-    """A condition of a body, written in sizes outside of the scan. If that is impossible, it is marked with the
+    """A condition of a body, in terms of sizes outside of the scan. If that is impossible, it is marked with the
     body."""
     if check.body is not None:
         return check
@@ -222,7 +223,7 @@ def _outward(check: Check, body: Graph, outside: Mapping[Atom, Dimension]) -> Ch
 
 
 def _distinct(nodes: Iterable[Node]) -> list[Check]:
-    """The conditions of some nodes. Of equal ones, the first is kept."""
+    """The conditions of some nodes. Of equal conditions, the first is kept."""
     unlike: dict[tuple[object, ...], Node] = {}  # what has equal parameters and types has equal conditions
     for node in nodes:
         unlike.setdefault((node.applied, *[operand.types for operand in node.operands]), node)
@@ -241,5 +242,5 @@ def _certain(check: Check) -> bool:
 
 def check(checks: Iterable[Check], env: Mapping[Atom, int]) -> list[Check]:
     """Raise the error of the first condition that does not hold. Returns the conditions that are still open, because
-    `env` lacks a size. One with a `body` stays open: only the steps of that body know its sizes."""
+    `env` lacks a size. A condition with a `body` stays open: only the steps of that body know its sizes."""
     return [item for item in checks if item.body is not None or not item.verify(env)]

@@ -26,7 +26,7 @@ _MOST_AXES = 64  # NumPy's limit
 
 
 def check(node: Node) -> None:
-    """Raise a `FormatError` if no public function could have built this node. Its type was inferred by its op."""
+    """Raise a `FormatError` if no public function could have built this node. Its op has inferred its type."""
     _check_names(node)
     for name, value in node.params.items():
         allowed = _ALLOWED.get(name)
@@ -46,8 +46,8 @@ def check(node: Node) -> None:
 
 
 def _check_names(node: Node) -> None:
-    """Raise an error if a parameter is missing or is none of the op's. One that has a default may be missing: the file
-    may be older than the parameter."""
+    """Raise an error if a parameter is missing, or is none of the op's. A parameter with a default may be missing: the
+    file may be older than the parameter."""
     names = _names(node.op)
     if names is None:
         return
@@ -150,8 +150,8 @@ def _number(value: Any) -> bool:
 
 
 def _bound(value: Any) -> bool:
-    """Two sizes, and a text with places for them: `{left}` and `{right}`. Any other field is refused, for `format` may
-    look up attributes for it. (Braces in names are escaped in such texts.)"""
+    """Check two sizes, and a text with places for them: `{left}` and `{right}`. Any other field is refused, as `format`
+    would look up attributes for it. (Braces in names are escaped in such texts.)"""
     return (
         type(value) is tuple
         and len(value) == 3
@@ -213,4 +213,4 @@ _ALLOWED: dict[str, Callable[[Any], bool]] = {
     "what": lambda value: isinstance(value, str),
     "where": _LABELS,
 }
-"""By the name of a parameter: whether it may have a value. The rule is the same for all ops."""
+"""Maps the name of a parameter to the rule for its values. The rule is the same for all ops."""

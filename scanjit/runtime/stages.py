@@ -10,8 +10,8 @@ from scanjit.types import Atom
 
 @record
 class Stage:
-    """A part of a graph whose sizes are all known before it runs. `values` are scalar results that are sizes of later
-    parts."""
+    """A part of a graph all of whose sizes are known before it runs. `values` are scalar results that are sizes of
+    later parts."""
 
     origins: list[Node]
     outputs: list[Node]
@@ -19,7 +19,7 @@ class Stage:
 
 
 def stages(origins: Sequence[Node], outputs: Sequence[Node]) -> list[Stage]:
-    """The stages of a graph. There is one if no size depends on a computed value."""
+    """The stages of a graph: one if no size depends on a computed value."""
     if ir.sizes_are_given(outputs):
         return [Stage(list(origins), list(outputs), {})]
     result: list[Stage] = []
@@ -53,7 +53,7 @@ def _used(known: dict[Node, None], order: Sequence[Node]) -> list[Node]:
 
 
 def _value_atoms(node: Node) -> Iterator[Atom]:
-    """The computed sizes in a node's type and parameters. Those inside the graph of a scan are its own, except where
+    """The computed sizes in a node's type and parameters. Sizes inside the graph of a scan belong to the scan, unless
     they are the same in all steps."""
     for atom in ir.atoms_of(node):
         if (atom.kind == "value" and any(atom is other.dim_atom for other in node.args)) or _in_type(node, atom):
@@ -62,8 +62,8 @@ def _value_atoms(node: Node) -> Iterator[Atom]:
 
 
 def _sizes_of_all_steps(node: Node) -> Iterator[Node]:
-    """The sizes in the graph of a scan that are computed from constants and outer sizes alone: the same in all
-    steps."""
+    """The sizes in the graph of a scan that are computed only from constants and outer sizes, so that they are the same
+    in all steps."""
     if isinstance(node.params.get("body"), ir.Graph):
         sizes = dict.fromkeys(atom.node for atom in ir.atoms_of(node) if atom.kind == "value")
         yield from (size for size in sizes if size.is_closed)

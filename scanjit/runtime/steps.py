@@ -1,8 +1,8 @@
-"""Tells who waits for a call how many steps its loop over time has made.
+"""Tells whoever waits for a call how many steps its loop over time has made.
 
 No thread watches a call. When the clock has ticked (see `native`), the thread of the call takes a step in Python
-anyway, so that signal handlers run: here it looks at how far its own loop is. Other threads of the call are about as
-far: they meet in each step, or each of them makes all steps for its own rows of a batch.
+anyway, so that signal handlers run. In this step it looks how far its own loop is. Other threads of the call are about
+as far: they meet in each step, or each of them makes all steps for its own rows of a batch.
 """
 
 import threading
@@ -13,8 +13,8 @@ from scanjit.runtime.native import LineFields
 from scanjit.runtime.native_text import TICK
 
 _LOST = 1.0
-"""A call of which the clock has said nothing for so many seconds has ended: by an exception of a signal handler that
-came before anybody could note it."""
+"""A call that has not ticked for this many seconds has ended: by an exception of a signal handler that came before
+anybody could note it."""
 
 
 class Steps:
@@ -26,7 +26,7 @@ class Steps:
         """The calls that have lasted for a tick, by the addresses of their tables."""
 
     def __call__(self, line: int) -> None:
-        """The clock has ticked in the call with a line at this address."""
+        """Note that the clock has ticked in the call whose line is at this address."""
         words, now = LineFields.from_address(line), time.monotonic()
         call = self.running.get(words.table)
         if call is None or call.lost(now):
@@ -34,7 +34,7 @@ class Steps:
         call.tick(words, now)
 
     def ended(self, table: int) -> None:
-        """The call with this table has ended."""
+        """Note that the call with this table has ended."""
         call = self.running.pop(table, None)
         if call is not None:
             call.end()
@@ -50,7 +50,7 @@ class _Call:
         self._text, self._done, self._total = "", 0, 0
 
     def tick(self, words: LineFields, now: float) -> None:
-        """Note how far the call is. In the middle of a product, say, this is not known, and the last note stays."""
+        """Note how far the call is. If this is not known, in the middle of a product, say, the last note stays."""
         self.seen = now
         if words.total == 0:
             self._text = f"{self.name}: " if self._text else ""  # the loop has ended
@@ -65,11 +65,11 @@ class _Call:
                 self._drawing = bars.Watcher(self, stream)
 
     def lost(self, now: float) -> bool:
-        """Whether the call has ended though nobody said so."""
+        """Whether the call has ended without a note."""
         return now - self.seen > _LOST
 
     def state(self) -> tuple[str, int, int] | None:
-        """What a bar shows of it."""
+        """The text and the numbers for a bar."""
         now = time.monotonic()
         if self.lost(now):
             self.ended.set()
@@ -77,7 +77,7 @@ class _Call:
         return f"{self._text}{now - self.begun:.0f} s", self._done, self._total
 
     def end(self) -> None:
-        """Have the bar taken away."""
+        """Let the bar be taken away."""
         self.ended.set()
         if self._drawing is not None:
             self._drawing.wait()

@@ -1,4 +1,5 @@
-"""The table that generated code reads: the addresses of buffers and the values of sizes, in an order of its own."""
+"""The table that generated code reads: the addresses of buffers and the values of sizes. Each program has its own
+order."""
 
 from __future__ import annotations
 
@@ -16,29 +17,30 @@ from scanjit.schedule.threads.sharing import StatementCosts, decided
 from scanjit.types import Atom, Dim, Dimension
 
 if TYPE_CHECKING:
-    # the front end: who finds a recipe in the cache need not wait for it
+    # the front end, which is not imported at run time: a recipe from the cache does not need it
     from scanjit.codegen.generate import Generated
 
 STATUS_WORDS = 8
-"""The words of the status, which has a cache line of its own, behind the entries of a table."""
+"""The number of words of the status, which has a cache line of its own behind the entries of a table."""
 
 
 @record
 class EntryTable:
-    """The meaning of the entries of a program's table. Each function that reads entries has one.
+    """The meaning of the entries of a program's table. An entry is there once for each function that reads it.
 
     Attributes
     ----------
     size : how many entries there are.
-    inputs : entries, each with the number of an argument.
-    out_buffers, outputs : the buffers that hold results; and entries, each with the number of such a buffer.
-    lives, temporaries : the lifetimes of the temporaries that the code uses; and entries, each with the number of one.
+    inputs : the entries for arguments, each with the number of the argument.
+    out_buffers, outputs : the buffers that hold results; and their entries, each with the number of such a buffer.
+    lives, temporaries : the lifetimes of the temporaries that the code uses; and their entries, each with the number of
+        a temporary.
     lasting : how many temporaries keep their values between calls. They are the first ones.
-    constants : entries, each with its array.
-    status : of the address of the status, in which code reports an index out of bounds.
-    sync : of the address of the words where threads meet.
-    ready : of a number that says whether the values that last between calls are there already: 0 or 1.
-    numbers : sizes, each with the entries that hold its value.
+    constants : the entries for constants, each with its array.
+    status : the entry for the address of the status, in which code reports an index out of bounds.
+    sync : the entry for the address of the words where threads meet.
+    ready : the entry for a number that says whether the lasting values are there already: 0 or 1.
+    numbers : the sizes, each with the entries that hold its value.
     atoms : the sizes of a call that the table and all places depend on.
     """
 
@@ -92,7 +94,7 @@ class EntryTable:
 
 
 def _atoms(program: Program, code: Generated, costs: Sequence[StatementCosts], buffers: Sequence[Buffer]) -> list[Atom]:
-    """The sizes of a call; without the numbers that are decided when these are known."""
+    """The sizes of a call, without the numbers that are decided from these."""
     dims: list[Dimension] = [entry for entry in dict.fromkeys(code.table) if isinstance(entry, Dim)]
     dims += [dim for buffer in buffers for dim in buffer.shape]
     dims += [dim for ref in program.outputs for dim in (*ref.shape, ref.offset)]

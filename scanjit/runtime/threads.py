@@ -7,10 +7,12 @@ from scanjit.runtime.native import Run, native
 
 def running(with_lapack: bool = False) -> Run:
     """The function that runs programs: `run(program, table, threads, tick)` calls the main function at the address
-    `program` on so many threads. While another program uses the workers, it calls it on the caller's thread alone.
+    `program` on this number of threads. While another program uses the workers, it calls it on the caller's thread
+    alone.
 
-    If Python wants to raise something meanwhile (Ctrl-C), all threads end, and `run` raises that; it raises nothing
-    else. OpenBLAS uses one thread while programs with LAPACK run."""
+    If Python wants to raise something meanwhile (Ctrl-C), all threads end, and `run` raises it; it raises nothing else.
+    OpenBLAS uses one thread while programs with LAPACK run.
+    """
     if not with_lapack:
         return native().run
     from scanjit.runtime import lapack  # imports simd

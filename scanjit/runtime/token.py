@@ -1,4 +1,4 @@
-"""Digests of graphs. Two functions that compute the same have the same one, in any process."""
+"""Digests of graphs. Two functions that compute the same have the same digest, in any process."""
 
 import hashlib
 import json
@@ -16,9 +16,9 @@ from scanjit.runtime.shared import snapshot
 
 
 def portable(encoded: Encoded) -> JSON:
-    """An encoded graph without what differs from process to process, or with the user's lines: where nodes were made,
-    the numbers of inputs, and in texts the names of sizes that are values. (An error message may say `mod27`, and in
-    another process `mod4`, as that counts all nodes of a process.)"""
+    """An encoded graph without everything that differs between processes, or with the user's lines: where nodes were
+    made, the numbers of inputs, and in texts the names of sizes that are values. (An error message may say `mod27`, and
+    in another process `mod4`, as that counts all nodes of a process.)"""
     graph = encoded.graph
     nodes = [
         [op, operands, {name: value for name, value in params.items() if name != "serial"}]

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator
 
 _NO_CODE = {"_fltused", "@feat.00"}
-"""What Windows's compilers note in an object file for the linker. Nothing refers to it."""
+"""Notes for the linker that Windows's compilers put into an object file. Nothing refers to them."""
 
 
 def undefined(code: bytes) -> list[str]:

@@ -1,7 +1,7 @@
-"""Work that no exception of a signal handler cuts in two.
+"""Work that no exception of a signal handler can interrupt in the middle.
 
-Python runs signal handlers in the main thread alone. So what would be left half done by one that raises, as the tables
-of a compiler, is done in a thread of its own, while the caller waits.
+Python runs signal handlers in the main thread alone. Work that an exception would leave half done, such as a change of
+the compiler's tables, therefore runs in a thread of its own, while the caller waits.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _WAIT = 0.1
 
 
 class Abandoned(Exception):
-    """Raised inside the work when its caller does not wait for it any more."""
+    """Raised inside the work if its caller does not wait for it any more."""
 
 
 def undisturbed(run: Callable[[Callable[[], bool]], R]) -> R:
-    """`run(abandoned)` in a thread of its own, with our context variables. What it raises is raised here, as if it had
-    been called here.
+    """Run `run(abandoned)` in a thread of its own, with our context variables. An exception in it is raised here, as if
+    `run` had been called here.
 
-    An exception that comes while this waits (Ctrl-C) is raised at once: from then on `abandoned()` is true, and `run`
-    is to end at the next place where nothing is half done.
+    An exception that comes while this waits (Ctrl-C) is raised at once. From then on `abandoned()` is true, and `run`
+    must end at the next place where nothing is half done.
     """
     results: list[R] = []
     failures: list[BaseException] = []

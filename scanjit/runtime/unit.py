@@ -1,4 +1,4 @@
-"""What the compiler is given."""
+"""The input of the compiler."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -7,8 +7,9 @@ from typing import NamedTuple
 class Unit(NamedTuple):
     """The input of the compiler: the source of a kernel, and its names.
 
-    `symbol` is the name that the object code exports; `externals` maps the name of each kernel that is called to its
-    symbol and its number of arguments; `path` is where the source can be found, `stem` what its files begin with.
+    `symbol` is the name that the object code exports. `externals` maps the name of each kernel that is called to its
+    symbol and its number of arguments. `path` is where the source can be found, and `stem` is the beginning of the
+    names of its files.
     """
 
     name: str

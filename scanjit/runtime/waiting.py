@@ -1,4 +1,4 @@
-"""Tells who waits for a function to be compiled how far it is."""
+"""Tells whoever waits for a function to be compiled how far that is."""
 
 import contextlib
 import threading
@@ -11,8 +11,8 @@ from scanjit.runtime import bars
 
 
 class Progress:
-    """How far the compilation of a function is. `kernels` are known so far, `done` of them are compiled, and `kept` of
-    them written to the cache."""
+    """How far the compilation of a function is. `kernels` is the number of kernels that are known so far; `done` of
+    them are compiled, and `kept` of them written to the cache."""
 
     def __init__(self, name: str) -> None:
         self.name, self.begun = name, time.monotonic()
@@ -26,7 +26,7 @@ class Progress:
         return time.monotonic() - self.begun
 
     def state(self) -> tuple[str, int, int] | None:
-        """What a bar shows of it."""
+        """The text and the numbers for a bar."""
         if self.seconds < bars.SILENT:
             return None
         self.shown = True
@@ -43,14 +43,14 @@ _current: ContextVar[Progress | None] = ContextVar("progress", default=None)
 
 
 def current() -> Progress | None:
-    """The compilation of this thread that users are told about, if there is one."""
+    """The compilation of this thread of which users are told, if there is one."""
     return _current.get()
 
 
 @contextlib.contextmanager
 def told(name: str) -> Iterator[None]:
-    """While inside, and once it takes more than a second, say how far compiling is (see `bars`); afterwards how long it
-    took. What is compiled inside of something that is told of already is part of that."""
+    """A context that says how far compiling is once it takes more than a second (see `bars`), and how long it took at
+    the end. A compilation inside another one that users are told of is a part of it."""
     stream = bars.seen()
     if stream is None or _current.get() is not None:
         yield

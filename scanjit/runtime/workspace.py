@@ -11,18 +11,18 @@ from scanjit.runtime.table import STATUS_WORDS, EntryTable
 from scanjit.schedule.memory.addresses import ALIGNMENT
 
 MOST_KEPT = 4
-"""How many workspaces are kept for the next calls. There are more only while more calls run at once."""
+"""How many workspaces are kept for the next calls. There are more only while more calls run at the same time."""
 
 
 class Workspace:
-    """The table of a call and the memory of its temporaries. Afterwards these still hold what lasts between calls.
+    """The table of a call and the memory of its temporaries. After the call, the lasting temporaries keep their values.
 
     Attributes
     ----------
     entries, table : the table, and its address. It lacks the addresses of arguments and results.
     status : the number of the entry in which code reports an index out of bounds.
-    filled_for : the sizes that it was filled for.
-    values : the values of the shared variables from which what lasts was computed; None if nothing lasting is there.
+    filled_for : the sizes for which it was filled.
+    values : the values of the shared variables from which the lasting temporaries come; None if there are none.
     """
 
     __slots__ = ("entries", "filled_for", "memory", "status", "table", "values")
@@ -35,7 +35,7 @@ class Workspace:
         self.values: list[np.ndarray] | None = None
 
     def fill(self, sized: Sized, table: EntryTable) -> None:
-        """Make it one for a call with these sizes."""
+        """Fill it for a call with these sizes."""
         last, self.filled_for = self.filled_for, sized
         if last is None or last.lasting != sized.lasting:
             self.values = None
@@ -50,7 +50,7 @@ class Workspace:
             entries[entry] = self.table + 8 * self.status
 
     def holds(self, values: list[np.ndarray]) -> bool:
-        """Whether what was computed from these values, and lasts between calls, is there.
+        """Whether it has the lasting temporaries that were computed from these values.
 
         Arrays are compared by identity. Nobody writes to the array of a shared variable: a new value is a new array. It
         cannot take the place of the old one in memory, since the workspace keeps that alive.
@@ -59,7 +59,7 @@ class Workspace:
 
 
 class Workspaces:
-    """The workspaces of a program: one for each call that runs."""
+    """The workspaces of a program: one for each call that runs at the same time."""
 
     def __init__(self) -> None:
         self.free: list[Workspace] = []

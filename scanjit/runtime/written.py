@@ -1,7 +1,7 @@
 """Recipes as values that JSON can hold, and back.
 
-Each class is written as the list of its fields, and read back by the types of these: what is read has the types that it
-should have, or there is an error. Sizes, dimensions and arrays are written once, and referred to by their numbers.
+Each class is written as the list of its fields. It is read back by the types of these fields, so that each value has
+the right type, or there is an error. Sizes, dimensions and arrays are written once, and referred to by their numbers.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ from scanjit.signatures import Array, DType
 from scanjit.types import Atom, Dim, Dimension
 
 NEW = {True: "new", False: "number"}
-"""How an atom is written that only this recipe knows. The key says whether it is certainly not negative: in `x[:n]`, an
-n that may be negative counts from the end."""
+"""How an atom is written that only this recipe has. The key says whether it is certainly not negative: in `x[:n]`, an n
+that may be negative counts from the end."""
 
 
 class Known(NamedTuple):
-    """What a recipe may refer to: the sizes of its graph, the arrays of its constants, and the nodes in it."""
+    """The things that a recipe may refer to: the sizes of its graph, the arrays of its constants, and the nodes in
+    it."""
 
     sizes: list[Atom]
     arrays: list[np.ndarray]
@@ -43,13 +44,13 @@ class Known(NamedTuple):
 
 
 def write(recipe: Recipe, known: Known) -> tuple[JSON, list[np.ndarray]]:
-    """A recipe as a value for JSON, and the arrays that are not among those of its graph."""
+    """A recipe as a value for JSON, and its arrays that are not arrays of its graph."""
     writer = _Writer(known)
     return {"recipe": writer.value(recipe), "sizes": writer.sizes}, writer.arrays
 
 
 class _Writer:
-    """Writes values, and lists the sizes and dimensions that they refer to. A size that is computed from others stands
+    """Writes values, and lists the sizes and dimensions that they refer to. A size that is computed from others comes
     behind them."""
 
     def __init__(self, known: Known) -> None:
@@ -61,7 +62,7 @@ class _Writer:
         self._given = {atom: number for number, atom in enumerate(known.sizes)}
 
     def value(self, value: Any) -> JSON:
-        """A value, as its type is written."""
+        """A value, written as its type demands."""
         if value is None or isinstance(value, bool | int | str):
             return value
         if isinstance(value, tuple | list | frozenset):
@@ -175,7 +176,7 @@ class _Reader:
 
 
 Reading = Callable[[_Reader, JSON], Any]
-"""What makes a value of what was written."""
+"""A function that makes a value from its written form."""
 
 
 @functools.cache

@@ -1,12 +1,12 @@
 """From the source of a kernel to text for LLVM: a reader of the part of Python that kernels are written in.
 
 Kernels are Python functions of integers. `Statements` reads the control flow, `Expressions` the arithmetic, and
-`Instructions` keeps the text. Calls of `scanjit.simd` become calls of small functions that LLVM inlines: each of these
+`Instructions` keeps the text. Calls of `scanjit.simd` become calls of small functions that LLVM inlines; each of these
 is made once in a process (`scanjit.simd.inlined`). All types follow from those of operands, so one walk over the source
 is enough.
 
 A kernel is also valid source for Numba. Numba would infer its types in several passes, and keep every variable in
-memory until LLVM takes it out again: for a function of 6,000 lines that takes 6 s, and this takes 0.2 s.
+memory until LLVM takes it out again. For a function of 6,000 lines that takes 6 s; this module takes 0.2 s.
 """
 
 import ast
@@ -21,12 +21,13 @@ from scanjit.target import Target
 
 
 def translate(unit: Unit, target: Target, data_layout: str) -> tuple[str, int, bool, bool]:
-    """A module of LLVM's in which the kernel is the only symbol for others, how many arguments it takes, and whether it
-    has vectors and memory on the stack. The other functions in the source become part of it, where they are called.
+    """A module of LLVM's in which the kernel is the only symbol that others see, how many arguments it takes, and
+    whether it has vectors and memory on the stack. Other functions in the source become part of it, at the place of
+    each call.
 
     Raises
     ------
-    TypeError : the source holds something that kernels are not written in, or operands that do not go together.
+    TypeError : the source holds something that kernels may not have, or operands that do not go together.
     SyntaxError : it is no Python.
     """
     tree = parsed(unit.source)

@@ -1,4 +1,4 @@
-"""The expressions of kernels: integers, conditions, and calls, which also do whatever there is to do with vectors."""
+"""The expressions of kernels: integers, conditions, and calls, through which all operations on vectors are made."""
 
 import ast
 import contextlib
@@ -32,10 +32,10 @@ _OPERATORS = {
     ast.USub: "neg",
     ast.Invert: "invert",
 }
-"""What `scanjit.simd` and `integers` call the operators of Python's grammar."""
+"""Maps the operators of Python's grammar to their names in `scanjit.simd` and `integers`."""
 _NOTHING = KernelValue(NOTHING, "")
 _NUMBERS = {"inf": float("inf"), "nan": float("nan")}
-"""What kernels import from `math`."""
+"""The numbers that kernels import from `math`."""
 
 
 class Expressions:
@@ -51,7 +51,7 @@ class Expressions:
 
     Attributes
     ----------
-    write_inside : writes what one of these does with some arguments.
+    write_inside : writes the body of one of these functions for some arguments.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Expressions:
         return integers.binary(self._to, name, self._whole(a), self._whole(b))
 
     def call(self, expression: ast.Call) -> KernelValue:
-        """What a call gives, which may be nothing."""
+        """The result of a call; None if it has none."""
         if not isinstance(expression.func, ast.Name) or expression.keywords:
             raise TypeError(f"no call of a kernel: {ast.unparse(expression)}")
         name, arguments = expression.func.id, [self.value(each) for each in expression.args]
@@ -124,7 +124,8 @@ class Expressions:
     # ---- what each kind of expression becomes
 
     def _chain(self, expression: ast.BinOp) -> KernelValue:
-        """`a + b + c`, which is nested as deep as it is long: hundreds of terms would be too deep for a recursion."""
+        """The sum `a + b + c`, whose tree is as deep as the sum is long: hundreds of terms would be too deep for a
+        recursion."""
         operations: list[ast.BinOp] = []
         first: ast.expr = expression
         while isinstance(first, ast.BinOp):
@@ -194,7 +195,7 @@ class Expressions:
         return integers.compare(self._to, name, self._whole(a), self._whole(b))
 
     def _both_or_either(self, expression: ast.BoolOp) -> KernelValue:
-        """`a and b`, `a or b`: b is looked at only if a does not decide."""
+        """`a and b`, `a or b`: b is computed only if a does not decide."""
         to, both = self._to, isinstance(expression.op, ast.And)
         after, known = to.label("end"), []
         with contextlib.ExitStack() as undecided:

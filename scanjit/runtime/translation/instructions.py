@@ -1,4 +1,4 @@
-"""The text of a function for LLVM, as it is written."""
+"""The text of a function for LLVM, while it is written."""
 
 import ast
 import contextlib
@@ -12,9 +12,10 @@ from scanjit.simd.types import INT, SimdType, Type
 class KernelValue(NamedTuple):
     """A value of a kernel.
 
-    `text` is what LLVM calls it, `number` the number that it is, where that is known. `loops` says how many of the
-    loops around it change it: 0 for an argument, 1 for the counter of an outermost loop. The address of something on
-    the stack also has its `stack`: the name of the memory, and the offset in it."""
+    `text` is its name for LLVM. `number` is its value, if that is known. `loops` says how many of the loops around it
+    change it: 0 for an argument, 1 for the counter of an outermost loop. An address of memory on the stack also has its
+    `stack`: the name of the memory, and the offset in it.
+    """
 
     type: Type
     text: str
@@ -59,13 +60,13 @@ class Instructions:
         self._lines.append(text)
 
     def get(self, type_: Type, text: str) -> KernelValue:
-        """An instruction with a result, which may be another one each time."""
+        """An instruction with a result, which may be another one each time it runs."""
         value = self._named(type_, len(self._loops))
         self._lines.append(f"{value.text} = {text}")
         return value
 
     def pure(self, type_: Type, text: str, *operands: KernelValue) -> KernelValue:
-        """An instruction without effects: its result depends on these operands alone."""
+        """An instruction without effects, whose result depends only on its operands."""
         found = self._known.get(text)
         if found is None:
             found = self._known[text] = self._named(type_, max([each.loops for each in operands], default=0))
@@ -92,7 +93,7 @@ class Instructions:
         return f"{kind}{self._numbers}"
 
     def start(self, label: str) -> None:
-        """What follows stands in this block."""
+        """Let the lines from now on stand in this block."""
         self._lines.append(f"{label}:")
         self.block, self.ended = label, False
 
@@ -136,7 +137,7 @@ class Instructions:
         return self._named(INT, len(self._loops)), line
 
     def stack(self, nbytes: int) -> KernelValue:
-        """The address of so many bytes, which belong to this run of the function."""
+        """The address of `nbytes` bytes that belong to this run of the function."""
         name = f"%s{len(self._places)}"
         self._places.append(f"{name} = alloca [{nbytes} x i8], align 64")
         self.has_stack = True
@@ -184,7 +185,7 @@ class Instructions:
     # ---- the module
 
     def include(self, parts: Mapping[str, str]) -> None:
-        """Other things of the module, by name: functions, declarations, metadata."""
+        """Add other things to the module, by name: functions, declarations, metadata."""
         self._parts.update(parts)
 
     def module(self, symbol: str, parameters: Sequence[str], triple: str, data_layout: str) -> str:

@@ -1,5 +1,5 @@
-"""Operations of integers of 64 bits, as Python has them but for overflow. None has effects, and those of numbers that
-are known are done here."""
+"""Operations on integers of 64 bits, as Python has them except for overflow. None of them has effects. Operations on
+known numbers are computed here."""
 
 import operator
 from collections.abc import Callable
@@ -15,7 +15,7 @@ _FOLDED: dict[str, Callable[[int, int], int]] = {
     **{name: getattr(operator, name) for name in ("add", "sub", "mul", "xor", *_COMPARISONS)},
     **{"and": operator.and_, "or": operator.or_, "min": min, "max": max},
 }
-"""What is done here if both operands are known."""
+"""The operations that are computed here if both operands are known."""
 
 FALSE, TRUE = KernelValue(BOOL, "false", False), KernelValue(BOOL, "true", True)
 ZERO, ONE = KernelValue(INT, "0", 0), KernelValue(INT, "1", 1)
@@ -84,10 +84,11 @@ def _folded(name: str, a: KernelValue, b: KernelValue) -> KernelValue | None:
 
 
 def _divided(to: Instructions, name: str, a: KernelValue, b: KernelValue) -> KernelValue:
-    """The quotient, rounded down, or what is left. Both are 0 for a divisor of 0.
+    """The quotient, rounded down, or the remainder. Both are 0 for a divisor of 0.
 
     Processors stop the program at a divisor of 0, and at the lowest integer divided by -1. So these two divisors are
-    replaced by 1. Nothing is left then; the quotient is the product with the divisor."""
+    replaced by 1. The remainder is then 0; the quotient is the product with the original divisor.
+    """
     special = to.pure(BOOL, f"icmp ult i64 {binary(to, 'add', b, ONE).text}, 2", b)
     divisor = select(to, special, ONE, b)
     quotient, rest = (to.pure(INT, f"{way} i64 {a.text}, {divisor.text}", a, divisor) for way in ("sdiv", "srem"))

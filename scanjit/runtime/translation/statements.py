@@ -10,8 +10,8 @@ from scanjit.runtime.translation.variables import parameters_of
 from scanjit.simd.types import BOOL, INT
 
 MOST_WRITTEN_OUT = 128
-"""A loop whose counters are numbers is written out if it becomes so many statements at most. Its addresses are then
-constants: without that, products of small matrices take a tenth longer."""
+"""A loop whose counters are known is written out if it becomes at most this many statements. Its addresses are then
+constants. Without that, products of small matrices take a tenth longer."""
 
 
 class Statements:
@@ -45,7 +45,7 @@ class Statements:
         self._to.end("ret void")
 
     def _write_inside(self, function: ast.FunctionDef, arguments: Sequence[KernelValue]) -> None:
-        """Write what a function does with these arguments, in place of a call."""
+        """Write the body of a function with these arguments, in place of a call."""
         to, parameters = self._to, parameters_of(function)
         if len(arguments) != len(parameters):
             raise TypeError(f"{function.name} takes {len(parameters)} arguments, got {len(arguments)}")
@@ -175,7 +175,7 @@ class Statements:
         return found
 
     def _goes_on(self, counter: KernelValue, last: KernelValue, step: KernelValue) -> KernelValue:
-        """Whether a loop has a step with this counter. It has none if its step turns out to be 0."""
+        """Whether a loop has a turn with this counter. It has none if its step turns out to be 0."""
         to, rises = self._to, integers.compare(self._to, "gt", step, integers.ZERO)
         if rises.number is not None:
             return integers.compare(to, "lt" if rises.number else "gt", counter, last)
@@ -192,7 +192,7 @@ def _counters(first: KernelValue, last: KernelValue, step: KernelValue) -> range
 
 
 def _count(body: Sequence[ast.stmt]) -> int:
-    """How many statements there are, with those inside of others."""
+    """How many statements there are, with those inside others."""
     inside = [part for each in body for part in (getattr(each, "body", ()), getattr(each, "orelse", ()))]
     return len(body) + sum(_count(part) for part in inside if part)
 

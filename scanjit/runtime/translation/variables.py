@@ -1,10 +1,10 @@
-"""Which variables of a kernel live in memory, until LLVM puts them into registers."""
+"""Which variables of a kernel are in memory until LLVM puts them into registers."""
 
 import ast
 from collections.abc import Iterable, Sequence
 
 Block = tuple[int, ...]
-"""A block of statements: its number, after those of the blocks around it."""
+"""A block of statements: its number, behind those of the blocks around it."""
 
 
 def parameters_of(function: ast.FunctionDef) -> list[str]:
