@@ -1,5 +1,5 @@
-"""Carries: what is fed back from step to step, as delay lines and with lags, whose dtypes and shapes must stay as they
-are."""
+"""Carries: values that are fed back from step to step, as delay lines and with lags. Their dtypes and shapes must not
+change."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from scanjit.ops.shape import row, window
 from scanjit.types import Dimension, Type
 
 LONGEST_LINE = 8
-"""A tap that reaches back at most so many steps reads a delay line of carries, which fit into registers. A tap that
+"""A tap that reaches back at most this many steps reads a delay line of carries, which fit into registers. A tap that
 reaches further back reads a carry with a lag."""
 
 
@@ -32,9 +32,9 @@ reaches further back reads a carry with a lag."""
 class Feedback:
     """One tensor that is fed back.
 
-    `far` has the lags of the taps that reach far back: each is a carry of its own. `line` is how many carries the delay
-    line has. For all these carries, those of `far` first, then the delay line from its earliest value on, `initial`
-    holds the value before the first step, and `symbols` the symbol in the step.
+    `far` has the lags of the taps that reach far back: each is a carry of its own. `line` is the number of carries in
+    the delay line. For all these carries, those of `far` first, then the delay line from its earliest value on,
+    `initial` has the value before the first step, and `symbols` the symbol in the step.
     """
 
     output: int
@@ -48,7 +48,7 @@ class Feedback:
 
     @classmethod
     def of(cls, output: int, place: int, entry: Entry, leaf: Leaf, dtype: np.dtype | None = None) -> Feedback:
-        """The carry of a leaf of an entry of outputs_info; `dtype` is that of a weak initial value."""
+        """The carry for a leaf of an entry of outputs_info. `dtype` is the dtype of a weak initial value."""
         if is_number(leaf.value):
             value = ir.constant(leaf.value, dtype or default_dtype(kind_of(type(leaf.value))))
         else:
@@ -81,12 +81,12 @@ class Feedback:
         return self.symbols[0].type
 
     def tap(self, tap: Dimension) -> Node:
-        """What the step reads at a tap."""
+        """The symbol that the step reads at a tap."""
         lag = -1 * tap
         return self.symbols[self.far.index(lag)] if lag in self.far else self.symbols[types.as_int(tap)]
 
     def after(self, result: Node) -> list[Node]:
-        """What the carries become when the step returns `result`: the line moves up by one."""
+        """The values of the carries after a step that returns `result`: the line moves up by one."""
         line = [*self.symbols[len(self.far) + 1 :], result] if self.line else []
         return [*[result] * len(self.far), *line]
 
@@ -100,7 +100,7 @@ def _divided(taps: Sequence[Dimension]) -> tuple[list[Dimension], int]:
 
 
 def _with_rows(value: Node, entry: Entry, leaf: Leaf) -> tuple[Node, Dimension]:
-    """The initial value of a carry, which must hold as many rows as its taps reach back; and how many these are."""
+    """The initial value of a carry, which must hold as many rows as its taps reach back; and this number of rows."""
     lags = [-1 * tap for tap in entry.taps]
     rows = functools.reduce(types.maximum, lags)
     advice = "stack the values of the steps before the first, the earliest first"
@@ -131,11 +131,11 @@ class Carries:
         return [node for item in self.items for node in item.initial]
 
     def symbols(self) -> list[Node]:
-        """What stands for them inside the step."""
+        """The symbols of the values inside the step."""
         return [node for item in self.items for node in item.symbols]
 
     def arguments(self) -> Iterator[tuple[Any, str]]:
-        """What the step gets, with names: for each output that is fed back, its taps in the given order."""
+        """The arguments of the step, with names: for each output that is fed back, its taps in the given order."""
         for i, entry in enumerate(self.infos):
             mine = [item for item in self.items if item.output == i]
             for tap in entry.taps:
@@ -143,7 +143,7 @@ class Carries:
                 yield entry.tree.unflatten(nodes), (mine[0].leaf.name if len(mine) == 1 else entry.label) + moment(tap)
 
     def lags(self) -> dict[int, Dimension]:
-        """The lags of those that have one, by their positions."""
+        """Maps the positions of carries with a lag to their lags."""
         found: list[Dimension | None] = []
         for item in self.items:
             found += [*item.far, *[None] * item.line]
@@ -159,7 +159,8 @@ class Carries:
         return result
 
     def results(self, returned: Returned) -> list[tuple[Node, ...]]:
-        """What the step returned, all as nodes: a Python number takes the dtype of the carry that it goes to."""
+        """The values that the step returned, all as nodes: a Python number takes the dtype of the carry that it
+        becomes."""
         dtypes = {(item.output, item.place): item.type.dtype for item in self.items}
 
         def node(value: Any, at: tuple[int, int]) -> Node:
@@ -245,12 +246,13 @@ class Carries:
 
 
 def default_dtype(kind: Kind) -> np.dtype:
-    """The dtype of Python numbers of a kind that meet nothing else."""
+    """The dtype of Python numbers of a kind that meet no tensor."""
     return np.dtype(config.floatX if kind.floating else "bool" if kind.is_mask else "int64")
 
 
 def _dtypes_met(symbols: Sequence[Sequence[Node]], results: Sequence[Node]) -> list[set[np.dtype]]:
-    """For each weak scalar, the dtypes of what enters its results, directly or by way of the other weak scalars."""
+    """For each weak scalar, the dtypes of the tensors from which its results are computed, directly or through other
+    weak scalars."""
     all_symbols = [symbol for group in symbols for symbol in group]
     met = [{_uncast(node).dtype for node in ir.free_variables([result], all_symbols)} for result in results]
     uses = []
@@ -263,14 +265,15 @@ def _dtypes_met(symbols: Sequence[Sequence[Node]], results: Sequence[Node]) -> l
 
 
 def _uncast(node: Node) -> Node:
-    """What a node was before promotion converted it."""
+    """The node before promotion converted it."""
     while node.op is CAST:
         node = node.args[0]
     return node
 
 
 def _differ(before: Any, after: Any) -> bool:
-    """Whether two dimensions are different for the user. A 1 and a symbol are: the 1 was meant to be stretched."""
+    """Whether the user would call two dimensions different. A 1 and a symbol are different: the 1 was meant to be
+    stretched."""
     if before == after:
         return False
     return isinstance(before - after, int) or 1 in (before, after)

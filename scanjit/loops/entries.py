@@ -21,7 +21,7 @@ class Leaf:
 
     value: Any
     label: str
-    """Which argument it is, in errors: "sequence 0", "output 1['c']"."""
+    """The name of the argument in errors: "sequence 0", "output 1['c']"."""
     name: str
     """Its name in prints: the variable's own name, or one derived from it."""
 
@@ -34,7 +34,7 @@ class Leaf:
 class Entry:
     """One entry of `sequences` or `outputs_info`: a structure of tensors that are read at the same taps.
 
-    `taps` is empty for an output that is not fed back; its structure is then known from what the step returns.
+    `taps` is empty for an output that is not fed back. Its structure is then known only when the step has returned.
     """
 
     label: str
@@ -128,7 +128,7 @@ def state(given: Any) -> Entry:
 
 
 def non_sequences(given: Any) -> list[Any]:
-    """The values of `non_sequences` as the step gets them: arrays become constants, Python numbers stay (weak)."""
+    """The values of `non_sequences` for the step: arrays become constants, Python numbers stay as they are (weak)."""
     result = []
     for i, entry in enumerate(listed(given)):
         tree, leaves = _leaves(entry, f"non_sequence {i}", f"c{i}")

@@ -13,13 +13,13 @@ NEAR = 5.371920351148152
 """Up to this norm, the fraction is exact to the rounding of float64 (N. Higham, "The scaling and squaring method for
 the matrix exponential revisited", 2005, table 2.3)."""
 MOST = 64
-"""Matrices are halved so many times at most."""
+"""Matrices are halved at most this many times."""
 _NUMBERS = (
     (64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600)
     + (670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1)
 )  # fmt: skip
 COEFFICIENTS = tuple(number / _NUMBERS[0] for number in _NUMBERS)
-"""Of the polynomial p in `exp(x) = p(x) / p(-x)`, from the constant on."""
+"""The coefficients of the polynomial p in `exp(x) = p(x) / p(-x)`, from the constant on."""
 
 
 def expm(a: TensorLike) -> Node:

@@ -1,5 +1,4 @@
-"""Warnings of calls that run while a function is traced, and never again: random numbers of NumPy and Python, and
-clocks.
+"""Warnings of calls that run only once, while a function is traced: random numbers of NumPy and Python, and clocks.
 
 A step is called once, and so is a jitted function: a number that it draws is a constant from then on. We look for such
 calls in the code of the function, and in the functions of the same module that it calls.
@@ -94,7 +93,7 @@ def _module_of(value: Any) -> str:
 
 
 def _advice(value: Any) -> str | None:
-    """What to write instead of a call; None for a call that gives the same result each time."""
+    """The text to write instead of a call; None for a call that gives the same result each time."""
     if isinstance(value, ModuleType | type) or not callable(value) or getattr(value, "__name__", "") in _HARMLESS:
         return None
     owner = getattr(value, "__self__", None)

@@ -1,4 +1,4 @@
-"""What loops give, as editors and type checkers see it: it follows from what the step returns."""
+"""The results of loops as editors and type checkers see them: they follow from what the step returns."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ S = TypeVar("S")
 R = TypeVar("R", covariant=True)
 
 Several = tuple[Tensor, ...] | list[Tensor]
-"""What a step with several outputs returns."""
+"""The type of what a step with several outputs returns."""
 
 
 class StepCallable(Protocol[R]):
-    """A step, as `Callable[..., R]`. Jedi matches no function with a class of ours: it then completes what any of the
-    overloads gives, also where it cannot tell what a step returns, such as a lambda."""
+    """A step, as `Callable[..., R]`. Jedi matches no function with a class of ours. It then completes the results of
+    all overloads, also if it cannot tell what a step returns, as for a lambda."""
 
     def __call__(self, *args: Any, **named: Any) -> R: ...
 
@@ -27,7 +27,7 @@ class StepCallable(Protocol[R]):
 class Loop(Protocol[P]):
     """A function that loops a step. One output gives a node, several give a list, and a structure gives a structure.
 
-    The order of the overloads matters where a type checker knows nothing of a value: it takes it for one tensor.
+    The order of the overloads matters if a type checker knows nothing about a value: it then takes it for one tensor.
     """
 
     @overload
@@ -43,6 +43,6 @@ class Loop(Protocol[P]):
 
 
 def loop(function: Callable[Concatenate[Callable[..., Any], P], Any]) -> Loop[P]:
-    """A decorator that tells type checkers what a function gives that loops a step."""
+    """A decorator that tells type checkers the result of a function that loops a step."""
     found: Any = function
     return found

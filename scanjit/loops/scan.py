@@ -48,7 +48,7 @@ class BuiltScan:
     finals: tuple[tuple[int, ...], ...]
     """For each output, which results hold its last value, one a leaf; empty for outputs that are not fed back."""
     updates: dict[Any, Node]
-    """The new values of shared variables: what they are after the last step."""
+    """The values of shared variables after the last step."""
 
     @property
     def count(self) -> Node | None:
@@ -62,7 +62,8 @@ class BuiltScan:
         return self._divided(with_last_rows(self.node, self.parts, rows))
 
     def last(self) -> list[Any]:
-        """What the last step returned; the initial value if there was no step and the output is fed back."""
+        """The values that the last step returned. If there was no step and the output is fed back: the initial
+        value."""
         roles = Roles.of(self.node)
         carries, ys, count = roles.split_results(self.parts)
         length = self.node.params["length"] if count is None else ir.as_dim(count)
@@ -213,8 +214,8 @@ def build(
     return_updates: bool = False,
     stack: bool = True,
 ) -> BuiltScan:
-    """The scan node of entries that were read; see `scan` for what they mean. Without `stack`, the results are the last
-    values of the outputs alone, and no stack is stored."""
+    """The scan node of entries that were read; see `scan` for their meaning. Without `stack`, the results are only the
+    last values of the outputs, and no stack is stored."""
     if not callable(fn):
         raise ScanError("the step is not a function", got=repr(fn))
     length = entries.count_of_steps(seqs, entries.steps(n_steps))
@@ -306,7 +307,7 @@ def _named(others: Sequence[Any]) -> list[tuple[Any, str]]:
 def _trace(
     fn: Callable[..., Any], rows: list[tuple[Any, str]], infos: list[Entry] | None, others: list[Any], where: str
 ) -> Traced:
-    """Call the step on symbols; where initial values are Python numbers, again until their dtypes are known."""
+    """Call the step on symbols. If initial values are Python numbers, call it again until their dtypes are known."""
 
     def call(carries: Carries) -> Traced:
         args = [*rows, *carries.arguments(), *_named(others)]

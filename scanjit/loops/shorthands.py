@@ -186,7 +186,7 @@ def _places_of_true(mask: Node, length: Dimension) -> Node:
     """The places at which a mask is true, in order."""
 
     def place(keep: Node, count: Node) -> tuple[Node, Node]:
-        """Where to write the place of a row: after those before it, or one past the end; and how many come before."""
+        """The place of a row, behind those before it, or one past the end; and how many come before the next row."""
         return apply(WHERE, keep, count, ir.dim_node(length)), count + cast(keep, "int64")
 
     built = build(place, entries.sequences(mask), entries.outputs([None, constant(0)]), [])

@@ -40,7 +40,7 @@ def until(condition: Any) -> Until:
 
 @record
 class Returned:
-    """What a step returned: each output's structure and leaves (nodes, or Python numbers), a condition, and new values
+    """The result of a step: each output's structure and leaves (nodes, or Python numbers), a condition, and new values
     of shared variables."""
 
     trees: tuple[Tree, ...]
@@ -64,7 +64,7 @@ def called(fn: Callable[..., Any], args: Sequence[Any], names: Sequence[str], wh
 
 
 def check_takes(fn: Callable[..., Any], args: Sequence[Any], what: str, got: str, fix: str, where: str) -> None:
-    """Raise an error that says `what` is wrong if a function cannot be called with so many arguments."""
+    """Raise an error that says `what` is wrong if a function cannot be called with this many arguments."""
     try:
         inspect.signature(fn).bind(*args)
     except TypeError as error:

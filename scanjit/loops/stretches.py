@@ -1,7 +1,7 @@
 """Loops with `until` and checkpoints: a loop over stretches of steps, and in it a loop over the steps of one stretch.
 
-Only the outer loop stores its carries for the gradient, one state a stretch. The gradient runs the inner loop again,
-stretch by stretch, and stores the states of one stretch at a time. How many stretches there are is found while the
+Only the outer loop stores its carries for the gradient, one state for each stretch. The gradient runs the inner loop
+again, stretch by stretch, and stores the states of one stretch at a time. The number of stretches is found while the
 loop runs.
 """
 
@@ -95,8 +95,8 @@ def _rows(y: Node, length: Dimension) -> Node:
 
 
 def with_last_rows(loop: Node, parts: Sequence[Node], stacks: Sequence[Node]) -> list[Node]:
-    """The stacks of a loop, cut to the rows that ran. Where a stack holds the values of a carry, its last row is the
-    carry's final value: who reads the last row alone then needs no stack."""
+    """The stacks of a loop, cut to the rows that ran. If a stack holds the values of a carry, its last row is the
+    carry's final value: code that reads only the last row then needs no stack."""
     roles, outputs = Roles.of(loop), loop.params["body"].outputs
     if parts[0] is ir.parts(loop)[0] or not types.not_negative(loop.params["length"] - 1):
         return list(stacks)

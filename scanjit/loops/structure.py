@@ -74,7 +74,7 @@ class Tree:
         return Tree(self.kind, self.names, tuple(child._with(trees) for child in self.children))
 
     def tensors(self, first: int = 0) -> list[tuple[int, ...]]:
-        """The positions of the leaves of each tensor: of one of complex numbers, two."""
+        """The positions of the leaves of each tensor. A tensor of complex numbers has two leaves."""
         if self.kind in (None, complex):
             return [tuple(range(first, first + self.size))]
         found: list[tuple[int, ...]] = []

@@ -37,7 +37,7 @@ def is_updates(value: Any) -> bool:
 
 
 def entered(given: Mapping[Any, Any], results: Sequence[Node], where: str) -> tuple[list[Update], list[Node]]:
-    """The updates of a step, and what the step returned, with each read of such a variable replaced by its carry."""
+    """The updates of a step, and the results of the step with each read of such a variable replaced by its carry."""
     initial = [_shared(variable, where) for variable in given]
     symbols = [new_input(node.type, node.name) for node in initial]
     values = [_fitting(node, value, where) for node, value in zip(initial, given.values(), strict=True)]

@@ -165,7 +165,7 @@ def _condition(value: Any, where: str) -> Node:
 
 
 def _with_end(node: Node, at_once: Node) -> Node:
-    """The loop with one more carry, the last one: whether the loop is to end. Before the first step it is `at_once`."""
+    """The loop with one more carry, the last one: whether the loop must end. Before the first step it is `at_once`."""
     inputs, (*after, stop) = node.params["body"].opened()
     first, carries = node.operands, node.params["carries"]
     before = ir.new_input(at_once.type)
@@ -176,7 +176,7 @@ def _with_end(node: Node, at_once: Node) -> Node:
 
 
 def _checked(results: Sequence[Node], most: Dimension, where: str) -> list[Node]:
-    """The last carries of a loop that must have ended, of the results of a loop as `_with_end` gives it."""
+    """The last carries of a loop that must have ended. `results` are the results of `_with_end`."""
     *last, ended, _ = results
     with errors.located(where):
         return [

@@ -52,8 +52,8 @@ class Term:
 
 
 def accumulated(loop: OpenScan, carry: OpenCarry, new: Node) -> list[Term]:
-    """The summands of a carry that can leave the loop. `new` is the update of the carry, without summands that left
-    already."""
+    """The summands of a carry that can leave the loop. `new` is the update of the carry, without summands that have
+    left already."""
     outputs = [*(new if c is carry else c.new for c in loop.carries), *loop.ys]
     users = uses(outputs)
     spine = list(_spine(new, carry.inner))
@@ -72,8 +72,8 @@ def accumulated(loop: OpenScan, carry: OpenCarry, new: Node) -> list[Term]:
 
 
 def _spine(new: Node, inner: Node) -> Iterator[tuple[Node, Node]]:
-    """The sums and differences on the path from the update of a carry to the carry. Each comes with the operand that
-    the path goes on with. Ends at the first node that is neither."""
+    """The sums and differences on the path from the update of a carry to the carry, up to the first node that is
+    neither. Each comes with the operand through which the path continues."""
     after = dependents(walk([new]), [inner])
     node = new
     while node.op in (ADD, SUB) and (node.type.kind.floating or node.type.kind.signed):
@@ -117,7 +117,7 @@ class _Linear:
         return None
 
     def _uniform(self, node: Node) -> bool:
-        """Whether all summands vary. The sum of one that does not vary would be its product with the number of
+        """Whether all summands vary. If one does not, its sum over time would be its product with the number of
         steps."""
         return all(x in self.varying or is_zero(x) for x in node.operands)
 
@@ -139,7 +139,8 @@ class _Linear:
         return list(found)
 
     def allowed(self, base: Node) -> bool:
-        """Whether a base may leave the loop. Results of elementwise ops on tensors are better summed in the loop."""
+        """Whether a base may leave the loop. The result of an elementwise op on tensors may not: it is better summed in
+        the loop."""
         if base.op is CONTRACT and base in self.varying - self.carried and not _is_matrix_product(base):
             return all(self._is_given(x) for x in base.operands)  # else all steps' operands would be stored
         summed = base.op is CONTRACT or base.op is SUM

@@ -22,8 +22,8 @@ from scanjit.rewrite.match import is_elementwise, is_filled, is_zero, like, scal
 
 rules = RuleTable()
 taken_apart = RuleTable()
-"""The rules for ops that stand for several others, which nothing can compute. They are applied even where rewriting is
-turned off."""
+"""The rules for ops that stand for several other ops, and that cannot be computed themselves. They are applied even if
+rewriting is turned off."""
 FOLDED_BYTES = 4096
 
 
@@ -285,8 +285,9 @@ def custom(node: Node, given: Node) -> Node | None:
 def loop_of_no_steps(node: Node, given: Node) -> Node | None:
     """a result of a loop of no steps -> the initial value of a carry; no rows
 
-    How many steps ran stays a value that is computed: if it were 0, to take the last row that a loop stacked would be
-    an error while the graph is rewritten, and in a branch that no call takes too."""
+    The number of steps that ran is still computed: if it were the constant 0, taking the last row that a loop stacked
+    would raise an error while the graph is rewritten, even in a branch that no call takes.
+    """
     index = node.params["index"]
     if given.params["length"] != 0 or index == len(given.types) - given.params["until"]:
         return None

@@ -64,7 +64,7 @@ def add_of_a_scatter(node: Node, used: Callable[[Node], int]) -> Node | None:
 
 def _added_to_zeros(node: Node, used: Callable[[Node], int]) -> list[Node]:
     """The scatters, the first one first, that make a node out of zeros by adding. None if there is anything else, or if
-    what one of them gives is used by others too."""
+    something else uses the result of one of them."""
     chain = list[Node]()
     while node.op is SCATTER and node.params["add"] and used(node) == 1:
         chain.insert(0, node)

@@ -112,7 +112,8 @@ def whole_slice(node: Node) -> Node | None:
 
 
 def _ends_inside(window: tuple[Dimension, Dimension, int], size: Dimension) -> bool:
-    """Whether a window of an axis ends inside of it, or the size of the axis is not how many steps a loop has made."""
+    """Whether a window of an axis ends inside the axis, or the size of the axis is not the number of steps of a
+    loop."""
     start, count, step = window
     values = [atom.node for atom in types.atoms(size) if atom.kind == "value"]
     return (
@@ -126,8 +127,8 @@ def _ends_inside(window: tuple[Dimension, Dimension, int], size: Dimension) -> b
 def slice_of_slice(node: Node, inner: Node) -> Node | None:
     """x[a : : s][b : : r] -> x[a + s*b : : s*r]
 
-    The rows that a loop has made lie in memory for more of them: there an end is an error that the joined slice would
-    not see.
+    The rows of a loop lie in memory that may have room for more. There, an end beyond them is an error, which the
+    joined slice would not notice.
     """
     if not all(map(_ends_inside, window_of(node), inner.type.shape)):
         return None

@@ -1,7 +1,7 @@
 """Loops that are alike are changed once: the two directions of a layer, the layers of a stack, the members of an
 ensemble.
 
-Two loops are alike if they differ only in what they read, in where the user wrote them, and in their names.
+Two loops are alike if they differ only in their operands, in their names, and in where the user wrote them.
 """
 
 import operator
@@ -23,8 +23,8 @@ Parts = Mapping[int, Node] | None
 class Alike(Generic[Given]):
     """A change of single loops that is made once for loops that are alike.
 
-    `change` sees a symbol in place of each tensor that a loop reads. It sees constants, and ops that only move data: it
-    may ask whether a sequence is a broadcast, but not how its elements are computed.
+    `change` sees a symbol in place of each tensor that a loop reads. It does see constants, and ops that only move
+    data: it may ask whether a sequence is a broadcast, but not how its elements are computed.
     """
 
     def __init__(self, change: Callable[Concatenate[Node, list[Note], Given], Parts]) -> None:
@@ -33,7 +33,7 @@ class Alike(Generic[Given]):
         self._symbols: dict[tuple[int, Type], Node] = {}
 
     def __call__(self, scan: Node, notes: list[Note], *given: Given.args, **named: Given.kwargs) -> Parts:
-        """What `change` returns. `given` is what else it depends on."""
+        """The result of `change` for a scan. `given` are further arguments that it depends on."""
         if scan.applied.sizes or dim_nodes(
             {"types": (*scan.types, *[x.type for x in scan.operands])}
         ):  # a size is computed
@@ -68,7 +68,7 @@ class Alike(Generic[Given]):
     def _special(
         self, made: Mapping[int, Node], general: Node, scan: Node, read: Mapping[Node, Node]
     ) -> dict[int, Node]:
-        """What was made once for loops that are alike, with the operands of one of them."""
+        """A result of `change` for symbols, with the operands of one of the loops that are alike."""
         done = dict(read)
         for node in walk(made.values(), read):
             if node not in done:
@@ -87,7 +87,8 @@ def _is_seen(node: Node) -> bool:
 def change_loops(
     outputs: Sequence[Node], notes: list[Note], change: Callable[[Node, list[Note]], Parts], again: bool = False
 ) -> list[Node]:
-    """Change all loops, inner ones first, once for those that are alike; with `again`, also those that this makes."""
+    """Change all loops, inner ones first, once for those that are alike. With `again`, loops that this makes are
+    changed too."""
     outputs = in_bodies(outputs, lambda inner: change_loops(inner, notes, change, again))
     alike = Alike(change)
     while True:

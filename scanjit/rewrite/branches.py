@@ -1,5 +1,5 @@
-"""Branches of `ifelse`: values that are computed outside anyway are not computed inside again, and sizes are computed
-outside. An ifelse with a constant condition becomes its branch."""
+"""Branches of `ifelse`: values that are computed outside anyway are not computed again inside, sizes are computed
+outside, and an ifelse with a constant condition becomes its branch."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def known_branch(node: Node, whole: Node) -> Node | None:
 
 @rules.nested(PART, of=[IFELSE])
 def known_size(node: Node, whole: Node) -> Node | None:
-    """ifelse(c, x[:n], y[:n]) for n = 3 -> ifelse(c, x[:3], y[:3]);  zeros for a branch that 3 does not fit, which does
-    not run (see `rewrite.unfit`)"""
+    """ifelse(c, x[:n], y[:n]) for n = 3 -> ifelse(c, x[:3], y[:3]). A branch that 3 does not fit becomes zeros: it does
+    not run (see `rewrite.unfit`)."""
     condition, *operands = whole.operands
     numbers = {i: operands[i] for i, _ in whole.params["sizes"] if operands[i].op is CONSTANT}
     if not numbers:
@@ -64,13 +64,13 @@ def share(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 
 def sizes_outside(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """Compute before an ifelse the values that are sizes inside of its branches: memory is planned before it runs. A
-    size whose computation may fail is computed only if the branch is taken; else it is 0."""
+    """Compute values that are sizes inside branches before the ifelse, since memory is planned before it runs. If
+    computing a size may fail, it is computed only if its branch is taken; otherwise it is 0."""
     return _sizes_outside(outputs, notes, step=False)
 
 
 def _sizes_outside(outputs: list[Node], notes: list[Note], step: bool) -> list[Node]:
-    """As `sizes_outside`, of a graph or of a `step`."""
+    """As `sizes_outside`, for a graph or for a `step`."""
     while sizes := _sizes(outputs):  # once an inner branch gives up a size, its users are new nodes
         before, taken, moved = outputs, _taken(outputs, sizes), cut(outputs, sizes)
         guards = _guards(set(walk(outputs)), replace(list(taken), moved), replace(list(taken.values()), moved), step)
@@ -81,7 +81,7 @@ def _sizes_outside(outputs: list[Node], notes: list[Note], step: bool) -> list[N
 
 
 def _taken(outputs: Sequence[Node], sizes: set[Node]) -> dict[Node, Node]:
-    """Maps each size that only branches compute to a bool: whether a branch that uses it is taken. A size comes after
+    """Maps each size that only branches compute to a bool: whether a branch that uses it is taken. A size comes behind
     those that it depends on."""
     computed = set(walk(outputs))
     uses: dict[Node, list[tuple[Node, ...]]] = {}
@@ -113,10 +113,10 @@ def _all(conditions: Sequence[Node]) -> Node:
 
 
 def _guards(known: set[Node], sizes: Sequence[Node], taken: Sequence[Node], step: bool) -> dict[Node, Node]:
-    """Maps sizes whose computation may fail to an ifelse that computes each only if a branch is taken that uses it.
+    """Maps sizes whose computation may fail to an ifelse that computes the size only if a branch that uses it is taken.
 
-    A size in a step has to be the same in all steps, whichever branches these take. There, a size is computed if all
-    sizes that it depends on fit: where they do not, the branch must not run anyway (see `rewrite.unfit`).
+    A size in a step must be the same in all steps, whichever branches these take. There, a size is computed if all
+    sizes that it depends on fit. If they do not, the branch must not run anyway (see `rewrite.unfit`).
     """
     guards: dict[Node, Node] = {}
     for key, active in zip(sizes, taken, strict=True):
@@ -132,8 +132,8 @@ def _guards(known: set[Node], sizes: Sequence[Node], taken: Sequence[Node], step
 
 
 def _sizes(outputs: Sequence[Node]) -> set[Node]:
-    """The nodes inside of branches whose values are sizes there, but for operands; none once all sizes that branches
-    themselves use are operands."""
+    """The nodes inside branches whose values are sizes there, other than operands. There are none once all sizes that
+    branches use are operands."""
     branches: dict[Node, list[Node]] = {}
 
     def below(node: Node) -> Sequence[Node]:

@@ -1,7 +1,7 @@
-"""Static scales: which numbers enter the products of a graph, as data that are typical of them show.
+"""Static scales: the sizes of the numbers that enter the products of a graph, measured on typical data.
 
-`watched` makes, for each product, the largest absolute values of what changes from call to call; a function of these
-runs on the data. `with_narrow_products` then takes what they were as scales.
+`watched` makes, for each product, the largest absolute values of everything that changes from call to call. A function
+of these runs on the data. `with_narrow_products` then uses its results as scales.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from scanjit.rewrite.loop import OpenScan
 from scanjit.rewrite.narrow import FORMATS, MeasuredProduct, Place, is_to_narrow
 
 Watch = Callable[[Place, Collection[Node]], Sequence[Node]]
-"""What is watched of a product, given the nodes that change from call to call or from step to step: scalars."""
+"""A function of a product, and of the nodes that change from call to call or from step to step, that returns the
+scalars to watch."""
 
 
 def watched(outputs: Sequence[Node], watch: Watch) -> list[tuple[Place, list[Node]]]:
-    """The largest values, over all steps, of what is watched of each product that is to be narrow. Products in branches
-    are left out."""
+    """The largest values, over all steps, of the watched scalars of each product that is to be narrow. Products in
+    branches are left out."""
     changing = [node for node in walk(outputs) if node.op in ORIGINS and node.op not in (SHARED, CONSTANT, SIZE)]
     return [(place, list(found)) for place, found in _level(outputs, changing, watch, ())]
 
@@ -45,7 +46,7 @@ def _level(
 def _over_steps(
     scan: Node, varying: Collection[Node], watch: Watch, path: tuple[Node, ...]
 ) -> list[tuple[Place, Sequence[Node]]]:
-    """The largest values over all steps of what is watched in a step. They become carries of the loop."""
+    """The largest values over all steps of the watched scalars of a step. They become carries of the loop."""
     loop, body = OpenScan.of(scan), scan.params["body"]
     fixed = {
         inner
@@ -72,12 +73,12 @@ def largest(x: Node) -> Node:
 
 
 def operands_that_vary(place: Place, varying: Collection[Node]) -> list[Node]:
-    """Watches both operands of a product: 0 for one that is the same in all calls, as weights are."""
+    """Watches both operands of a product. An operand that is the same in all calls, as weights are, gives 0."""
     return [largest(x) if x in varying else constant(np.float32(0)) for x in place[1].operands]
 
 
 def errors_with(measured: Mapping[Place, MeasuredProduct]) -> Watch:
-    """Watches the error that each product gets from what was measured of it, and its results."""
+    """Watches the error that each product gets with the measured scales, and its results."""
 
     def watch(place: Place, varying: Collection[Node]) -> list[Node]:
         exact = place[1]

@@ -8,9 +8,9 @@ from scanjit.walks import bottom_up
 
 
 def without_end(outputs: Sequence[Node]) -> list[Node]:
-    """The nodes that the outputs are computed from by elementwise ops alone, in the order in which a walk meets them.
+    """The nodes from which elementwise ops alone compute the outputs, in the order in which a walk meets them.
 
-    What loops compute is among them. Example: of `w - 0.1 * gradient`, it is `gradient`.
+    Results of loops are among them. For `w - 0.1 * gradient`, the node is `gradient`.
     """
     others: set[Node] = set()
     for node in reversed(walk(outputs)):  # an op comes after all ops that use its result

@@ -42,7 +42,7 @@ Nested = Callable[[Node, Node], Node | None]
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule of local algebra: `function(node, used)` gives an equal node, or None where the rule does not apply."""
+    """A rule of local algebra: `function(node, used)` gives an equal node, or None if the rule does not apply."""
 
     name: str
     ops: tuple[Op | type[Op], ...]
@@ -50,7 +50,7 @@ class Rule:
     of: tuple[Op, ...] = ()
     """The ops of the first operand; any op if there are none."""
     counts: bool = False
-    """Whether it asks how often an operand is used. What any other rule does follows from the node alone."""
+    """Whether it asks how often an operand is used. The result of any other rule follows from the node alone."""
 
     def is_for(self, op: Op, first: Op | None) -> bool:
         """Whether the rule may apply to nodes of an op, with a `first` operand of another one. It names the op or the
@@ -60,12 +60,12 @@ class Rule:
 
 
 class RuleTable:
-    """A table of rules, looked up by the op of the node that they replace, and by the op of its first operand."""
+    """A table of rules, looked up by the op of the node to replace, and by the op of its first operand."""
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
         self.rules: list[Rule] = list(rules)
         self._of_ops: dict[tuple[Op, Op | None, bool], list[Rule]] = {}
-        """Another one after each rule that is added: so a node knows for which rules it was `settled`."""
+        """A new dict for each rule that is added: a node refers to the one for whose rules it was `settled`."""
 
     def rule(self, *ops: Op | type[Op]) -> Callable[[Function], Function]:
         """Decorator: add a rule for nodes of these ops, or of ops of these classes (none given: of any op)."""
@@ -105,8 +105,8 @@ class RuleTable:
         return RuleTable([*self.rules, *other.rules])
 
     def of(self, node: Node) -> list[Rule]:
-        """The rules that may apply to a node, in the order in which they are tried: those for any op last. Once none
-        has changed the node, only those that count."""
+        """The rules that may apply to a node, in the order in which they are tried, those for any op last. If none of
+        them has changed the node before, only the rules that count users."""
         first, settled = node.args[0].op if node.arity else None, node.settled is self._of_ops
         found = self._of_ops.get((node.op, first, settled))
         if found is None:
@@ -152,7 +152,7 @@ class Rewriter:
         return [self._final[output] for output in outputs]
 
     def used(self, node: Node) -> int:
-        """How many nodes use a final node; 1 for what a rule has made."""
+        """How many nodes use a final node; 1 for a node that a rule has made."""
         return self._used.get(node, 1)
 
     def _finish(self, root: Node) -> None:
@@ -225,7 +225,7 @@ class Rewriter:
 
 
 def users_among(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
-    """For each argument of some nodes: those of them that use it, once for each use."""
+    """Maps each argument of some nodes to those of them that use it, once for each use."""
     found: dict[Node, list[Node]] = {}
     for node in nodes:
         for arg in node.args:
@@ -234,7 +234,8 @@ def users_among(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
 
 
 def uses(outputs: Iterable[Node]) -> dict[Node, list[Node]]:
-    """For each node that the outputs depend on: the nodes that use it, once for each use; itself for an output."""
+    """Maps each node that the outputs depend on to the nodes that use it, once for each use. An output also maps to
+    itself."""
     outputs = list(outputs)
     order = walk(outputs)
     found: dict[Node, list[Node]] = {node: [] for node in order} | users_among(order)

@@ -1,8 +1,8 @@
 """How systems of equations are computed: straight-line code for small matrices, factors for others.
 
-Matrices whose size is known, and at most `SMALL`, become elementwise ops on their entries, which fuse with what is
-around them and run over a batch in the lanes of vectors. Everything else is made of `cholesky`, `lu` and
-`triangular_solve`, which LAPACK computes.
+Matrices of a known size of at most `SMALL` become elementwise ops on their entries, which fuse with the ops around them
+and run over a batch in the lanes of vectors. All other systems become `cholesky`, `lu` and `triangular_solve`, which
+LAPACK computes.
 
 The straight-line code is elimination with partial pivoting (an exchange of rows is a selection: there is no branch), so
 it is as accurate as LAPACK: its solution is exact for a system that differs from the given one by a few units in the
@@ -28,9 +28,10 @@ from scanjit.records import record
 from scanjit.rewrite.engine import RuleTable
 
 SMALL = 8
-"""Matrices of at most so many rows become straight-line code."""
+"""Matrices of at most this many rows become straight-line code."""
 FEW = 24
-"""So do right sides of at most so many entries. Of larger ones, rows are computed as a whole, lanes along them."""
+"""Right sides of at most this many entries do so, too. Rows of larger ones are computed as a whole, with lanes along
+them."""
 
 Row = list[Node]
 
@@ -87,9 +88,9 @@ class _Step:
 
     k: int
     exchanged: Sequence[tuple[int, Node]]
-    """Rows, and whether each is exchanged with row `k`, one after the other."""
+    """Rows of which each is exchanged with row `k` if its condition is true, one after the other."""
     factors: Sequence[tuple[int, Node]]
-    """Rows, and what multiple of row `k` is subtracted from each."""
+    """Rows, and the multiple of row `k` that is subtracted from each."""
 
 
 def _exchange(rows: list[Row], k: int, i: int, condition: Node, first: int = 0) -> None:
@@ -137,7 +138,7 @@ def _applied_transposed(steps: Sequence[_Step], b: list[Row]) -> list[Row]:
 
 
 def _exchanges_sign(steps: Sequence[_Step]) -> Node | None:
-    """-1 where the number of exchanges is odd, else 1; None if there are none."""
+    """-1 if the number of exchanges is odd, else 1; None if there are no exchanges."""
     signs = [
         where(c, *(full(s, c.type.shape, f.dtype) for s in (-1, 1)))
         for step in steps
@@ -159,7 +160,7 @@ def _substituted(a: list[Row], b: list[Row], lower: bool, unit: bool) -> list[Ro
 
 
 def _unless(bad: Node, rows: list[Row]) -> list[Row]:
-    """NaN for the matrices that are bad, the given value for the others."""
+    """NaN for the matrices that are bad, the given rows for all others."""
     return [[where(bad, np.nan, entry) for entry in row] for row in rows]
 
 

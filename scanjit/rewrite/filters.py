@@ -1,13 +1,13 @@
-"""Gradients of filters are computed with lanes along the channels of what the convolution gave.
+"""Gradients of filters are computed with lanes along the channels of the convolution's output.
 
 The gradient of the filters of a convolution is a product of the windows of its input with the gradient of its output,
 summed over examples and places:
 
     dw[o, c, k] = sum_bp windows(x)[b, c, p, k] * dy[b, o, p]
 
-Lanes along k would hold a few numbers, which lie apart in memory if windows overlap in part. Lanes along o need a copy
-of `dy` with its channels last: `dw[c, k, o] = sum_bp windows(x)[b, c, p, k] * copy(dy)[b, p, o]`. Each number of x is
-then read alone, so that the distance between windows does not matter.
+Lanes along k would hold only a few numbers, which lie apart in memory if windows overlap in part. Lanes along o need a
+copy of `dy` with its channels last: `dw[c, k, o] = sum_bp windows(x)[b, c, p, k] * copy(dy)[b, p, o]`. Each number of x
+is then read alone, so that the distance between windows does not matter.
 """
 
 from scanjit.ir import Node, rebuilt
@@ -19,19 +19,19 @@ from scanjit.rewrite.engine import Note, in_bodies
 from scanjit.types import product
 
 FEW_CHANNELS = 8
-"""Fewer channels do not fill half a vector. Windows that are 1 apart need twice as many: lanes along places are as good
-there."""
+"""Fewer channels than this do not fill half a vector. Windows that are 1 apart need twice as many: lanes along places
+are as good for them."""
 
 
 def filters_in_lanes(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """Compute gradients of filters, which are sums over all places of windows, with lanes along the channels of what
-    the convolution gave."""
+    """Compute gradients of filters, which are sums over all places of windows, with lanes along the channels of the
+    convolution's output."""
     outputs = in_bodies(outputs, lambda inner: filters_in_lanes(inner, notes))
     return rebuilt(outputs, lambda old, new: _channels_last(new))
 
 
 def _channels_last(node: Node) -> Node | None:
-    """The same sum of products of windows, made with the channels as its last axis; None if it is something else."""
+    """The same sum of products of windows, with the channels as its last axis; None if the node is something else."""
     if node.op is not CONTRACT or node.type.kind.is_mask:
         return None
     (a, b), left, right, out = node.operands, node.params["left"], node.params["right"], node.params["out"]

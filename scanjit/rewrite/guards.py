@@ -1,12 +1,12 @@
-"""Leave out parts of products that a mask makes needless. A batch of sequences of different lengths then costs about as
-much as all of their steps together, without the padding.
+"""Leaves out parts of products that a mask makes needless. A batch of sequences of different lengths then costs about
+as much as all of their steps together, without the padding.
 
-A recurrent step with a mask is `where(mask, new, old)`: where the mask is false, nobody wants the products in `new`,
+A recurrent step with a mask is `where(mask, new, old)`. Where the mask is false, nobody needs the products in `new`,
 and in the gradient their operands are zero. For each product, the pass looks for a mask of rows that nobody reads, or
-of terms that are zero. It makes such a product a `contract_where`, of which the generated code leaves out what it can.
+of terms that are zero. Such a product becomes a `contract_where`, of which the generated code leaves out what it can.
 
 Finite results stay the same to the last bit. A zero times NaN or an infinity, which padding may hold, counts as zero:
-the gradient of the graph as it was written is NaN then, that of the generated code need not be.
+the gradient of the original graph would be NaN, while that of the generated code need not be.
 
 Facts about zeros go forwards through the graph, facts about unwanted values backwards. Both enter and leave loops: if a
 step reads a row of a mask, that row is a mask in the step.
@@ -28,12 +28,12 @@ from scanjit.rewrite.masks import NOWHERE, Facts, Mask, either, mask_of, unwante
 from scanjit.rewrite.split import OverTime
 
 LEAST_TERMS = 8
-"""Sums of fewer terms are not worth a test."""
+"""Sums of fewer terms than this are not worth a test."""
 
 
 def guards(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """Skip the parts of products that a mask makes zero: a product becomes `contract_where`. Last of all, since no rule
-    knows that op."""
+    """Skip the parts of products that a mask makes zero: a product becomes `contract_where`. This is the last pass,
+    since no rule knows that op."""
     if not _has_masks(outputs):
         return outputs
     level = _Level(outputs, {}, notes)

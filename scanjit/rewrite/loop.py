@@ -1,7 +1,7 @@
-"""A scan taken apart, to be changed and put together again: what all loop transforms work on.
+"""A scan taken apart, to be changed and put together again. All loop transforms work on this.
 
-The nodes of the body stay as they are, with the body's bound inputs as origins; new inputs may be added, inputs and
-outputs removed. `finish` numbers them anew.
+The nodes of the body stay as they are, with the body's bound inputs as origins. Inputs may be added; inputs and outputs
+may be removed. `finish` numbers them anew.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _KEPT = ("until", "reverse", "truncate", "unroll", "checkpoint", "name", "stored
 @dataclass(eq=False)
 class OpenCarry:
     """A carry of an `OpenScan`. `init` is its initial value, `inner` its symbol in the body, `new` its value after the
-    step. With a `lag`, the value is read that many steps later, and `init` has that many rows."""
+    step. With a `lag`, the value is read this many steps later, and `init` has this many rows."""
 
     init: Node
     inner: Node
@@ -35,7 +35,7 @@ class OpenCarry:
 
 @dataclass(eq=False)
 class OpenScan:
-    """A scan taken apart. `xs` and `consts`: the body's input for each operand (a node outside).
+    """A scan taken apart. `xs` and `consts` map each operand (a node outside) to the body's input for it.
 
     `results` has an entry for each part of the original scan, except for the count of steps. The entry says what the
     part is now: an `OpenCarry` or a `Y` of this loop, a node outside, a function that makes such a node from the
@@ -166,8 +166,8 @@ class OpenScan:
         return carry
 
     def absorb(self, other: OpenScan) -> tuple[list[Result], Y | None]:
-        """Run the steps of another loop in this one too. Returns what its results are now, and its condition to stop as
-        a y."""
+        """Run the steps of another loop in this one too. Returns the present form of its results, and its condition to
+        stop as a y."""
         fresh = {c.inner: new_input(self._inside(c.value_type)) for c in other.carries}
         mapping = dict(fresh)
         mapping |= {inner: self.x(operand) for operand, inner in other.xs.items()}
@@ -215,7 +215,7 @@ class Y:
 
 Later = Callable[["Finished"], Node]
 Result = OpenCarry | Y | Node | Later | None
-"""What a part of the original scan is now; see `OpenScan.results`."""
+"""The present form of a part of the original scan; see `OpenScan.results`."""
 
 
 @dataclass(eq=False)
@@ -236,7 +236,7 @@ class Finished:
         return PART(self.node, index=len(self.loop.carries) + index)
 
     def result(self, result: Result) -> Node:
-        """What a result of the original scan is now."""
+        """The node of a result of the original scan."""
         if isinstance(result, OpenCarry):
             return self.carry(result)
         if isinstance(result, Y):

@@ -1,8 +1,8 @@
-"""Products of numbers of 16 and 8 bits: what `mixed` computes, and how it becomes fast.
+"""Products of numbers of 16 and 8 bits: the numbers that `mixed` computes, and how this becomes fast.
 
 Both operands are rounded (`scanjit.ops.narrow`). The last pass then packs neighbours along a summed axis, and
-multiplies packs. Where an operand is the same in all steps of a loop, so are its packs, and `hoist` takes them out of
-the loop.
+multiplies packs. If an operand is the same in all steps of a loop, so are its packs, and `hoist` takes them out of the
+loop.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ from scanjit.rewrite.scan_hoist import hoist
 from scanjit.types import Dimension
 
 _SMALLEST = 1e-30
-"""A row whose numbers are all smaller is a row of zeros: the inverse of its scale would be infinite."""
+"""A row whose numbers are all smaller than this counts as zeros: the inverse of its scale would be infinite."""
 Place = tuple[tuple[Node, ...], Node]
 """A product: the loops that it is in, the outermost first, and its node."""
 
 
 @record
 class MeasuredProduct:
-    """What was measured of a product on typical data.
+    """Measurements of a product on typical data.
 
     Parameters
     ----------
-    largest : for each operand, its largest absolute value; None for one whose scales are found while the function runs.
-    remark : what `explain()` says about it.
+    largest : for each operand, its largest absolute value; None if its scales are found while the function runs.
+    remark : the remark about it in `explain()`.
     """
 
     largest: tuple[float | None, float | None] = (None, None)
@@ -63,9 +63,9 @@ class MeasuredProduct:
 
 
 UNKNOWN = MeasuredProduct()
-"""Nothing is known: both scales are found while the function runs."""
+"""Nothing was measured: both scales are found while the function runs."""
 Product = Callable[[Node, MeasuredProduct], Node]
-"""What takes the place of a product."""
+"""A function that makes the replacement of a product."""
 
 # ---- what is computed ------------------------------------------------------------------------------------------------
 
@@ -77,9 +77,9 @@ def with_narrow_products(
     measured: Mapping[Place, MeasuredProduct] | None = None,
     path: tuple[Node, ...] = (),
 ) -> list[Node]:
-    """The outputs with narrow products in place of those of float32, in loops and branches too. Nodes that are `given`,
-    and what they are computed from, stay as they are. Convolutions stay too: to pack them, each number that they read
-    would have to be copied for each place that reads it. The outputs are inside the loops of `path`."""
+    """The outputs with narrow products in place of those of float32, also in loops and branches. Nodes that are
+    `given`, and everything that they are computed from, stay as they are. So do convolutions: to pack them, each number
+    that they read would have to be copied for each place that reads it. `path` are the loops around the outputs."""
     known, product, about = set(walk(given)), FORMATS[weights], measured or {}
 
     def replaced(old: Node, new: Node) -> Node | None:
@@ -105,14 +105,14 @@ def is_to_narrow(node: Node) -> bool:
 
 
 def _of_bfloat16(node: Node, measured: MeasuredProduct) -> Node:
-    """The product of numbers rounded to bfloat16. A gradient of it that is taken later enters such products too."""
+    """The product of operands rounded to bfloat16. A gradient that is taken of it later has such products, too."""
     return apply(ROUND_GRADIENT, CONTRACT(*map(ROUND_BFLOAT16, node.operands), **node.params))
 
 
 def _of_int8(node: Node, measured: MeasuredProduct) -> Node:
     """The product of integers of 8 bits, times two scales. Each row of the left operand has a scale, and each column of
-    the right one, so that its largest number becomes 127. An operand of which the largest number was measured has that
-    one's scale, and larger numbers become 127 too."""
+    the right one, so that its largest number becomes 127. If the largest number of an operand was measured, the whole
+    operand has one scale, and larger numbers become 127 too."""
     left, right, out = (node.params[name] for name in ("left", "right", "out"))
     integers, scales = [], []
     for x, labels, known in zip(node.operands, (left, right), measured.largest, strict=True):
@@ -140,13 +140,13 @@ def _spread(x: Node, labels: Labels, among: Labels) -> Node:
 
 
 FORMATS: dict[str, Product] = {"bfloat16": _of_bfloat16, "int8": _of_int8}
-"""What products become, by the format of their operands."""
+"""Maps the format of operands to the function that replaces a product."""
 
 
 # ---- how it is computed ----------------------------------------------------------------------------------------------
 
 LEAST_TERMS = 16
-"""Sums of fewer terms stay what they are: to pack them would take longer than it saves."""
+"""Sums of fewer terms than this stay as they are: packing would take longer than it saves."""
 
 
 def in_packs(outputs: list[Node], notes: list[Note]) -> list[Node]:
@@ -157,13 +157,13 @@ def in_packs(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 
 class _Level:
-    """A graph: the whole one, or the body of a loop. `known` says of its origins by which op their values are rounded,
-    if any."""
+    """A graph: the whole one, or the body of a loop. `known` maps its origins to the op by which their values are
+    rounded, if there is one."""
 
     def __init__(self, known: Mapping[Node, Elementwise | None], notes: list[Note]) -> None:
         self.known, self.notes = dict(known), notes
         self.results: dict[Node, list[Elementwise | None]] = {}
-        """Of each loop: by which op the numbers in each of its results are rounded."""
+        """For each loop, the op by which the numbers in each of its results are rounded."""
 
     def rewritten(self, outputs: Sequence[Node]) -> list[Node]:
         """The outputs, with products of packs."""
@@ -231,7 +231,7 @@ class _Level:
 
 
 def _round_at_the_end(loop: OpenScan) -> list[Node]:
-    """Let a step round the states that it makes, where they are in registers, instead of those that it reads. Returns
+    """Let a step round the states that it makes, while they are in registers, instead of those that it reads. Returns
     the rounded states, as the body reads them."""
     inside = set(walk(loop.outputs))
     read = [carry for carry in loop.carries if carry.lag is None and ROUND_BFLOAT16(carry.inner) in inside]
@@ -263,7 +263,7 @@ def _pairs(node: Node, label: int) -> Node:
 
 
 def _quads(node: Node, label: int) -> Node:
-    """A product of integers, with quads along a label. 128 is added to the left ones, and what that adds to the sums is
+    """A product of integers, with quads along a label. 128 is added to the left integers; its part of the sums is
     subtracted again."""
     (a, b), left, right, out = node.operands, *(node.params[name] for name in ("left", "right", "out"))
     quads = [
@@ -276,7 +276,7 @@ def _quads(node: Node, label: int) -> Node:
 
 
 def _given(x: Node) -> Node:
-    """The numbers before they are rounded to integers, which quads do themselves."""
+    """The numbers before they are rounded to integers, as quads round them."""
     return x.operands[0] if x.op is ROUND_INT8 else x
 
 
@@ -284,4 +284,4 @@ _PACKED: dict[object, tuple[str, Callable[[Node, int], Node], Elementwise]] = {
     ROUND_BFLOAT16: ("pairs of bfloat16", _pairs, PAIR_BFLOAT16),
     ROUND_INT8: ("quads of int8", _quads, QUAD_INT8),
 }
-"""For each rounding: what is multiplied, how, and how it is packed."""
+"""For each rounding: the op of products, the function that packs, and the function that unpacks."""

@@ -1,8 +1,8 @@
 """Tensors whose sizes a step computes, in memory whose size is known before.
 
-A loop in a step has 12 steps at most, and its stack is cut to the rows of the steps that ran. What is computed from
-these rows has a size that is not known before. It is computed for all 12 rows instead. The rows behind the last one
-have any value. So sums leave them out, and what reads or replaces rows finds the places of those that count.
+Take a loop in a step that has at most 12 steps, and whose stack is cut to the rows of the steps that ran. The size of
+everything computed from these rows is not known before. So it is computed for all 12 rows instead. The rows behind the
+last one have any value. Sums leave them out, and ops that read or replace rows find the places of the rows that count.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Padded:
 
     Parameters
     ----------
-    moves : whether a size is computed in the step.
-    most : an upper bound of such a size, known before; None if there is none.
+    moves : tells whether a size is computed in the step.
+    most : gives an upper bound of such a size that is known before; None if there is none.
     """
 
     def __init__(self, moves: Callable[[Dimension], bool], most: Limit) -> None:
@@ -40,7 +40,7 @@ class Padded:
         self._made: dict[Node, Node | None] = {}
 
     def of(self, x: Node) -> Node | None:
-        """`x` with more entries behind the last one of each axis whose size moves; None if they cannot be computed."""
+        """`x` with more entries behind the last one of each axis whose size moves. None if they cannot be computed."""
         if not any(map(self._moves, x.type.shape)):
             return x
         if x not in self._made:
@@ -48,7 +48,7 @@ class Padded:
         return self._made[x]
 
     def read(self, x: Node) -> Node | None:
-        """`x`, which has known sizes, computed from operands with such sizes; None if that cannot be done."""
+        """`x`, which has known sizes, computed from operands with such sizes. None if that cannot be done."""
         return self._make(x)
 
     def _shape(self, shape: Sequence[Dimension]) -> tuple[Dimension, ...] | None:
@@ -94,7 +94,8 @@ class Padded:
         return None
 
     def _same(self, a: Dimension, b: Dimension) -> bool:
-        """Whether two equal sizes have the same limit. (Those that only a run finds to be equal may have two.)"""
+        """Whether two equal sizes have the same limit. (Two sizes that only a run finds to be equal may have different
+        limits.)"""
         return types.maximum(a, 0) == types.maximum(b, 0) or not (self._moves(a) or self._moves(b))
 
     def _paired(self, x: Node) -> bool:
@@ -108,7 +109,7 @@ class Padded:
     # ---- rows that count ---------------------------------------------------------------------------------------------
 
     def _only(self, x: Node, padded: Node, axes: Sequence[int], filling: object) -> Node:
-        """`padded`, made of `x`, with another value behind the last entries of some axes."""
+        """`padded`, which was made of `x`, with another value behind the last entries of some axes."""
         for axis in axes:
             if self._moves(dim := x.type.shape[axis]):
                 counts = _along(IOTA(length=padded.type.shape[axis]) < number(dim), axis, x.ndim)
@@ -159,7 +160,7 @@ class Padded:
         return padded
 
     def _inside(self, index: Node, size: Dimension, given: Dimension) -> Node:
-        """The index, made for an axis with more entries: where it is out of bounds in an axis of this size, it is so
+        """The index for an axis with more entries. If it is out of bounds in an axis of this size, it is out of bounds
         there too."""
         return apply(WHERE, index < number(size), index, number(given)) if self._moves(size) else index
 

@@ -70,14 +70,14 @@ def straight_lines(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 
 def lower(outputs: Sequence[Node]) -> list[Node]:
-    """Bring a graph into the form that can be scheduled. Systems of equations are written as they are computed, loops
-    inside of steps count their steps, and sizes that branches use are computed before the branches."""
+    """Bring a graph into the form that can be scheduled. Systems of equations become the ops that compute them, loops
+    inside steps count their steps, and sizes that branches use are computed before the branches."""
     nodes = Rewriter(factor.small | factor.large | algebra.taken_apart)(outputs)
     return nodes if sizes_are_given(nodes) else sizes_outside(all_own_lengths(nodes), [])
 
 
 LOOPS: tuple[tuple[str, Pass], ...] = (
-    ("merge", merge),  # the loop of a value and its copy in the gradient become one; before a pass changes either
+    ("merge", merge),  # before a pass changes either: the loop of a value and its copy in the gradient become one
     ("last_rows", last_rows),
     ("prune", prune),
     ("hoist", hoist),  # values that never change leave the loops

@@ -19,8 +19,8 @@ Shape = tuple[Dimension, ...]
 
 
 def apart(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """Give small carries of one shape a loop of their own, before the loop of the others, if they need no carries of
-    another shape. The other loop reads what they were in each step. Inner loops come first."""
+    """Give small carries of one shape a loop of their own, before the loop of the other carries, if they need no
+    carries of another shape. The other loop reads their values of each step. Inner loops come first."""
     return change_loops(outputs, notes, _parted, again=True)
 
 

@@ -1,7 +1,7 @@
 """Loops over a few numbers in vectors and small matrices become loops over numbers.
 
 In a step `P = F @ P @ F.T + Q` of matrices of 2 x 2, each op would be a loop of its own, and the next one would wait
-for what it has stored. Written entry by entry, the step is straight lines, with all that is carried in registers.
+for its stores. Written entry by entry, the step is straight lines, with all carries in registers.
 """
 
 import itertools
@@ -26,11 +26,12 @@ from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.rewrite.loop import Finished, OpenCarry, OpenScan, Y
 
 MOST_READ = 128
-"""A step reads so many numbers of a tensor at most."""
+"""A step reads at most this many numbers of a tensor."""
 MOST_WORK = 140
-"""A step takes so many operations at most. A vector takes a few at a time, but has to be stored and loaded."""
+"""A step has at most this many operations. With vectors, several are done at a time, but vectors must be stored and
+loaded."""
 EXPENSIVE = 20
-"""An elementwise op that costs as much is better done for all entries of a vector at once."""
+"""An elementwise op of at least this cost is better done for all entries of a vector at once."""
 
 Entries: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.object_]]"
 """A node for each entry of a tensor."""
@@ -38,7 +39,7 @@ Entries: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.object_]]"
 
 def by_entries(outputs: list[Node], notes: list[Note]) -> list[Node]:
     """Write the steps of loops entry by entry, if they are short and mix the entries of vectors or matrices. A loop and
-    its gradient are both written so, or neither: else they would share no stretches of steps."""
+    its gradient are both written so, or neither: otherwise they could not share stretches of steps."""
     outputs = in_bodies(outputs, lambda inner: by_entries(inner, notes))
     scans = [node for node in walk(outputs) if node.op is SCAN]
     short = {scan for scan in scans if _fits(OpenScan.of(scan))}
@@ -50,7 +51,7 @@ def by_entries(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 
 def _gradients(scans: Sequence[Node]) -> Iterator[tuple[Node, Node]]:
-    """Loops that go back through the steps of others that they read, each with one of these."""
+    """Maps loops that go back through the steps of another loop, which they read, to one such loop."""
     for scan in scans:
         if scan.params["reverse"]:
             seen, stack = set[Node](), list(scan.operands)
@@ -70,7 +71,7 @@ def _changed(scan: Node, notes: list[Note]) -> dict[int, Node]:
 
 
 def _fits(loop: OpenScan) -> bool:
-    """Whether a step is short, and an op in it needs several entries of what is carried."""
+    """Whether a step is short, and an op in it needs several entries of a carry."""
     order, work, mixes = walk(loop.outputs), 0, False
     moving = loop.depends(carry.inner for carry in loop.carries)
     if any(carry.lag is not None for carry in loop.carries):
@@ -174,7 +175,7 @@ def _outside(node: Node, first: int) -> Entries:
 
 
 def _entries(node: Node, operands: Sequence[Entries]) -> Entries:
-    """The entries of a node, from those of its operands. What moves data moves entries."""
+    """The entries of a node, from the entries of its operands. An op that moves data moves entries."""
     op, shape = node.op, tuple(dim for dim in node.type.shape if isinstance(dim, int))
     if op is CONSTANT:
         return _outside(node, 0)

@@ -1,7 +1,7 @@
 """A loop reduces its own stacks: `sum(ys) -> a carry that adds the rows up`.
 
-For loops whose number of steps is computed in a step of an outer loop: no memory can be planned for an unknown number
-of rows.
+This is for loops whose number of steps is computed in a step of an outer loop: no memory can be planned for an unknown
+number of rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compute values that are the same in every step once, before the loop.
 
 Views stay in the loop: they compute nothing, and where they are used they say how an operand is read. A view whose
-value is a size leaves it: sizes of all steps are known before the loop runs.
+value is a size does leave the loop: sizes of all steps are known before the loop runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The last row of a stacked carry is the final value of the carry: `ys[-1] -> carry`.
 
-Also the derivative of this: a sequence is added to a carry, and is zero except for the row that is read first. That row
-is added to the carry's initial value instead."""
+The same for the derivative of this: a sequence is added to a carry, and is zero except for the row that is read first.
+That row is added to the carry's initial value instead.
+"""
 
 from scanjit import errors
 from scanjit.ir import PART, Node, as_dim, rebuilt

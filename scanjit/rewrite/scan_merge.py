@@ -1,4 +1,4 @@
-"""Loops that compute the same become one loop. For example a scan, and the copy of it with more results that its
+"""Loops that compute the same become one loop: for example a scan, and the copy of it with more results that its
 gradient makes."""
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from scanjit.rewrite.scan_prune import equal_carries
 
 
 def merge(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """Make one loop of two that compute the same carries: a loop, and the copy of it that its gradient makes."""
+    """Join two loops that compute the same carries into one: a loop, and the copy of it that its gradient makes."""
     outputs = in_bodies(outputs, lambda inner: merge(inner, notes))
     pairs = _Pairs()
     while True:

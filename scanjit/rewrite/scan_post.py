@@ -146,8 +146,8 @@ def _taken(after: Callable[[Finished, Node], Node], node: Node, finished: Finish
 
 
 class _Post:
-    """Decides which nodes leave. Given are the ys, the values that are summed over time, and the nodes that the next
-    step needs (`core`)."""
+    """Decides which nodes leave. Its inputs are the ys, the values that are summed over time, and the nodes that the
+    next step needs (`core`)."""
 
     def __init__(self, loop: OpenScan, ys: Sequence[Node], sums: Sequence[Node], core: Sequence[Node]) -> None:
         self.loop, self.ys = loop, [*ys, *sums]
@@ -170,8 +170,8 @@ class _Post:
         self._grow()
 
     def _without_bulk(self, tiny: Sequence[Node]) -> None:
-        """Let tiny nodes leave, with all that uses them, unless the loop then stores more large values. In `h[k + 1]`
-        the sum stays: where it goes, the gather goes too, and a gather outside reads the whole `h` of each step."""
+        """Let tiny nodes leave, with all their users, unless the loop then stores more large values. In `h[k + 1]` the
+        sum stays: if it left, the gather would leave too, and a gather outside reads the whole `h` of each step."""
         before, at = self.leaving, self._bulk()
         self.leaving = before | up_closure(tiny, self.users)
         if not_larger(self._bulk(), at):

@@ -110,7 +110,8 @@ class _Pre:
 
 
 def _is_heavy(node: Node) -> bool:
-    """Whether an op is worth taking out of the loop for its own sake. What a gather reads lies in memory already."""
+    """Whether an op is worth taking out of the loop for its own sake. A gather is not: it reads what is in memory
+    already."""
     return is_heavy(node) and node.op is not GATHER
 
 

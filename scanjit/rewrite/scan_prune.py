@@ -1,6 +1,6 @@
-"""Remove from loops what they do not need: results that nobody uses, carries that never change, one of two equal
-carries, and sequences that are the same in every step. Small constants move into the body. Loops of no step or of one
-step vanish."""
+"""Remove from loops everything that they do not need: results that nobody uses, carries that never change, one of two
+equal carries, and sequences that are the same in every step. Small constants move into the body. Loops of no step or of
+one step vanish."""
 
 from collections.abc import Mapping
 
@@ -114,7 +114,8 @@ def _dead(loop: OpenScan, used: frozenset[int], facts: list[str]) -> None:
 
 
 def _operands(loop: OpenScan) -> list[str]:
-    """broadcast(x) over time -> a constant;  constants, and views of constants -> made in the body, but for sizes."""
+    """broadcast(x) over time -> a constant;  constants, and views of constants -> made in the body, unless they are
+    sizes."""
     facts: list[str] = []
     for operand, inner in list(loop.xs.items()):
         if operand.op is BROADCAST_TO:

@@ -1,4 +1,4 @@
-"""Values that a loop stacks are not computed again outside of it. Example: `carry'_t`, from the carries before each
+"""Values that a loop stacks are not computed again outside of it: for example `carry'_t`, from the carries before each
 step."""
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def reuse(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 
 def _stored(scan: Node) -> list[tuple[Node, Node]]:
-    """The ys of a loop that can be computed from its other stacks by elementwise ops. Each pair has the node that does
-    so outside of the loop, for all steps at once, and the part of the scan that it replaces."""
+    """The ys of a loop that elementwise ops can compute from its other stacks. Each pair has the node that does so
+    outside of the loop, for all steps at once, and the part of the scan that can replace it."""
     loop = OpenScan.of(scan)
     parts = {r.node: PART(scan, index=i) for i, r in enumerate(loop.results) if isinstance(r, Y)}
     if loop.stop is not None:
@@ -62,7 +62,7 @@ def _stored(scan: Node) -> list[tuple[Node, Node]]:
 
 
 def _is_light(y: Node, stacked: Collection[Node], carried: Collection[Node], given: Collection[Node]) -> bool:
-    """Whether elementwise ops make a y of what is stacked, and of what the loop reads."""
+    """Whether elementwise ops make a y of the stacks and the inputs of the loop."""
     nodes = walk([y], {*stacked, *carried, *given})
     if not any(node in stacked for node in nodes):
         return False

@@ -25,7 +25,7 @@ from scanjit.rewrite.split import not_larger, saves_memory, size
 from scanjit.types import Dimension
 
 COSTLY = 8
-"""An elementwise op of this cost is rather stored than computed again."""
+"""An elementwise op of at least this cost is stored rather than computed again."""
 _FEW = 8 * COSTLY
 
 Rows = tuple[Dimension, int]
@@ -201,8 +201,8 @@ class _Choice:
         return chosen
 
     def _without_light(self, chosen: dict[Node, None]) -> dict[Node, None]:
-        """Leave out a function of values that are stored anyway, such as the tanh of a cell's state. To compute it
-        again costs about as much time as to store and read it, and no memory."""
+        """Leave out functions of values that are stored anyway, such as the tanh of a cell's state. To compute such a
+        function again costs about as much time as to store and read it, and no memory."""
         for node in [] if self.all else list(chosen):
             others = {**dict.fromkeys(chosen), **self.given}
             others.pop(node)
@@ -233,7 +233,7 @@ class _Choice:
         return all(atom.kind != "value" or atom.node in self.fixed for atom in atoms)
 
     def _grows(self, node: Node) -> bool:
-        """Whether a few elementwise ops make the value from rows that are smaller than it. Then it takes less time to
+        """Whether a few elementwise ops make the value from rows that are smaller than the value. It is then faster to
         compute it again than to store and read it."""
         cost, rows = 0, set()
         for at in walk([node], self.given):
@@ -286,7 +286,7 @@ class _Choice:
 
 
 def _widened(node: Node, given: dict[Node, Node]) -> Node | None:
-    """The value of F that a node of R's body is, rounded to the 16 bits in which F keeps it for R."""
+    """The value of F that equals a node of R's body, rounded to the 16 bits in which F keeps it for R."""
     image = given.get(node.operands[0]) if node.op is CAST and node.dtype == np.float32 else None
     return image.operands[0] if image is not None and image.op is KEEP else None
 
@@ -296,7 +296,7 @@ def _is_function(node: Node) -> bool:
 
 
 def is_costly(node: Node) -> bool:
-    """Whether a value is rather stored than computed again."""
+    """Whether a value is stored rather than computed again."""
     if isinstance(node.op, Elementwise):
         return _is_function(node)
     if node.op is PART:
@@ -308,8 +308,8 @@ def is_costly(node: Node) -> bool:
 
 
 def with_stored(outputs: Sequence[Node], stored: str, given: Sequence[Node] = ()) -> list[Node]:
-    """The outputs with loops that keep float32 in 16 bits for their gradients, those that are there and later ones.
-    What nodes that are `given` are computed from stays as it is."""
+    """The outputs, with loops that keep float32 in 16 bits for their gradients, present and later ones. Nodes that
+    `given` nodes are computed from stay as they are."""
     known = set(walk(given))
 
     def marked(old: Node, new: Node) -> Node | None:

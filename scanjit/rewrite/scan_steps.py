@@ -37,7 +37,7 @@ from scanjit.types import Atom, Dimension
 
 _NO_LIMIT = 2**62
 _MOST_ROWS = 2**40
-"""A loop of more steps than this has no limit that memory could be planned by."""
+"""A loop of more steps than this has no limit from which its memory could be planned."""
 
 
 def own_lengths(outputs: list[Node], notes: list[Note]) -> list[Node]:
@@ -58,9 +58,9 @@ the row."""
 
 
 class _Level:
-    """The graph of a function, a step or a branch. `moving`: the inputs that are computed in a step around it. In a
-    branch, what loops and branches in it compute is not known before either; `inside` of a step, nothing that it
-    computes is. `last`: nor is anything else that a step computes."""
+    """The graph of a function, a step or a branch. `moving` are the inputs that a step around it computes. In a branch,
+    results of loops and branches in it are not known before either; `inside` a step, no result of it is. `last` says
+    that nothing else that a step computes is known."""
 
     inside = False
 
@@ -314,8 +314,8 @@ class _Level:
         return read
 
     def _row_set(self, x: Node) -> _Row | None:
-        """The same for a sequence of which one row was set, as the gradient of `ys[-1]` sets one. None for all
-        others."""
+        """The same for a sequence of which one row was set, as the gradient of `ys[-1]` sets one. None for any other
+        sequence."""
         around, value = x.operands
         (start, count, _), *rest = window_set(x)
         others = self._rows(around)

@@ -17,7 +17,8 @@ from scanjit.rewrite.match import is_filled
 from scanjit.types import Dimension
 
 TINY = 4
-"""Values of at most so many elements are computed for all steps at once: over time they fill the lanes of a vector."""
+"""Values of at most this many elements are computed for all steps at once: over time they fill the lanes of a
+vector."""
 
 
 def is_heavy(node: Node) -> bool:
@@ -67,8 +68,9 @@ def saves_memory(node: Node) -> bool:
 
 
 def _runs_or_skips_a_loop(branch: Node) -> bool:
-    """Whether one branch of an ifelse is a loop that counts its steps, and the other one its result without a step (see
-    `scan_steps`). If all steps are computed at once, such loops run side by side: one without a step ends at once."""
+    """Whether one branch of an ifelse is a loop that counts its steps, and the other branch is its result without a
+    step (see `scan_steps`). If all steps are computed at once, such loops run side by side: a loop without a step ends
+    at once."""
     condition, body = branch.operands[0], branch.params["body"]
     if condition.op is not GREATER_EQUAL or not is_filled(condition.operands[1], 1):
         return False

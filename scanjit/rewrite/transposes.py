@@ -24,15 +24,15 @@ from scanjit.rewrite.match import is_elementwise
 from scanjit.types import Dimension
 
 Order = tuple[int, ...]
-"""That of a dimshuffle which adds and drops no axis."""
+"""The order of a dimshuffle that adds and drops no axis."""
 
 SHORT_ROW = 8
-"""If the last axis is known to be shorter than this, it stays what it is: it would not fill a vector."""
+"""The last axis keeps its place if it is known to be shorter than this: another one fills vectors better."""
 
 
 def in_order_of_loops(outputs: list[Node], notes: list[Note]) -> list[Node]:
-    """Do elementwise ops in the order of axes in which most of what they read and make lies already. What lies in
-    another order is copied."""
+    """Do elementwise ops in the order of axes in which most of their operands and results lie. Operands in another
+    order are copied."""
     outputs = in_bodies(outputs, lambda inner: in_order_of_loops(inner, notes))
     users = uses(outputs)
     orders: dict[Node, Order] = {}
@@ -73,7 +73,7 @@ def _is_wide(node: Node, ndim: int) -> bool:
 
 
 def _wanted(group: Sequence[Node], users: Mapping[Node, Sequence[Node]]) -> Order | None:
-    """The order of a transpose through which a group reads and is read most; None if it is not worth it."""
+    """The order of the transpose through which a group reads and is read most. None if it is not worth it."""
     inside, shape = set(group), group[0].type.shape
     found: dict[Order, set[Node]] = {}
     for node in group:
@@ -100,7 +100,7 @@ def _is_flexible(reader: Node) -> bool:
 
 
 def _order(node: Node, ndim: int) -> Order:
-    """The order of a transpose; of any other node, that which changes nothing."""
+    """The order of a transpose; for any other node, the order that changes nothing."""
     if node.op is DIMSHUFFLE and set(node.params["order"]) == set(range(ndim)) and node.operands[0].ndim == ndim:
         return tuple(node.params["order"])
     return tuple(range(ndim))

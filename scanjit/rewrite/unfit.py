@@ -1,9 +1,9 @@
 """Sizes that do not fit in a branch: of `ifelse(c, lambda: filter(f, x)[-1], 0)`, where no row of `x` is kept.
 
 Sizes outside of branches, and sizes of arguments, are checked before anything runs. In a branch, a computed size that
-does not fit is an error only if the branch is taken, which is known when the function runs. Such a branch must not run,
-since its memory is planned by its sizes. A loop whose step has such a branch returns one more value: whether the branch
-was taken in any of its steps.
+does not fit is an error only if the branch is taken, which is known only when the function runs. Such a branch must not
+run, because its memory is planned by its sizes. A loop with such a branch in its step returns one more value: whether
+the branch was taken in any of its steps.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def without_unfit(
     outputs: Sequence[Node], varying: Collection[Node] = (), step: bool = False
 ) -> tuple[list[Node], list[Node]]:
     """The outputs, changed so that a branch whose sizes do not fit does not run (its results are zeros); and bool
-    scalars, one of which is true if such a branch was taken. For graphs in which no branch computes a size.
+    scalars, one of which is true if such a branch was taken. This is for graphs in which no branch computes a size.
 
     Sizes that depend on `varying` nodes, which have another value in each step, are left alone: loops over them count
-    their steps. In a `step`, a size that reads outside of an array fits as little.
+    their steps. In a `step`, a size does not fit either if computing it reads outside of an array.
     """
     if not any(node.op is IFELSE for node in ir.walk_inside(outputs)):
         return list(outputs), []
@@ -139,14 +139,15 @@ def _taken_unfit(node: Node, unfit: Sequence[Node], varying: Collection[Node]) -
 
 
 def never_fails(outputs: Sequence[Node], known: Collection[Node] = ()) -> bool:
-    """Whether computing outputs from the `known` nodes raises no error and reads no memory outside of an array,
-    for any values of these nodes."""
+    """Whether computing outputs from the `known` nodes raises no error and reads no memory outside of an array, for any
+    values of these nodes."""
     nodes = [node for node in walk(outputs, known) if node not in known]
     return not any(may_fail(node) or conditions([node]) for node in nodes)
 
 
 def may_fail(node: Node, loops: bool = True) -> bool:
-    """Whether a node may raise an error although its sizes fit. With `loops`, each loop or branch counts as such."""
+    """Whether a node may raise an error although its sizes fit. With `loops`, any loop or branch counts as such a
+    node."""
     if node.op.never_fails or node.op in ORIGINS or node.op is PART:
         return False
     body = node.params.get("body")
@@ -210,7 +211,7 @@ def _steps_run(scan: Node) -> Node | None:
 
 
 _INDEXED = {GATHER: 1, SCATTER: 2}
-"""The ops that may read or write outside of an array, and which of their operands is the first index."""
+"""The ops that may read or write outside of an array, each with the position of its first index among its operands."""
 
 
 def conditions(nodes: Iterable[Node]) -> list[Condition]:

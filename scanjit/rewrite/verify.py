@@ -24,8 +24,8 @@ def verify(before: Sequence[Node], after: Sequence[Node], what: str) -> None:
 
 
 _valid: weakref.WeakValueDictionary[int, Node] = weakref.WeakValueDictionary()
-"""Nodes that were checked before with all that is inside of them, by `id`. Nodes never change, and most passes keep
-most of them."""
+"""Nodes that were checked before, with all that is inside them, by `id`. Nodes never change, and most passes keep most
+of them."""
 
 
 def _check(outputs: Sequence[Node]) -> None:

@@ -1,7 +1,7 @@
 """Slices moved in front of ops, so that less is computed: `(h @ R)[:, a:b] -> h @ R[:, a:b]`, `f(x)[w] -> f(x[w])`.
 
-Only where every use of a value is a slice of it, and no two of the slices overlap: so nothing is computed twice. This
-is what turns the gates of a recurrent cell into products of their own.
+This is done only if every use of a value is a slice of it, and no two of these slices overlap, so that nothing is
+computed twice. It turns the gates of a recurrent cell into products of their own.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,14 +20,14 @@ _Demands = dict[Window, None]
 
 
 def push_slices(outputs: list[Node], notes: list[Note], *, in_loop: bool = False) -> list[Node]:
-    """Move slices in front of the ops that they are taken of: `(h @ R)[:, a:b]` becomes `h @ R[:, a:b]`."""
+    """Move slices in front of the ops whose results they cut: `(h @ R)[:, a:b]` becomes `h @ R[:, a:b]`."""
     outputs = in_bodies(outputs, lambda inner: push_slices(inner, notes, in_loop=True))
     return _Pusher(outputs, notes, in_loop).run()
 
 
 class _Pusher:
-    """Moves the slices of one graph. First it finds, from the outputs back, the windows of each node that are asked
-    for. Then, in the order of computation, it makes these nodes window by window."""
+    """Moves the slices of one graph. First it finds, from the outputs back, which windows of each node are asked for.
+    Then, in the order of computation, it makes these nodes window by window."""
 
     def __init__(self, outputs: list[Node], notes: list[Note], in_loop: bool) -> None:
         self.outputs, self.notes, self.in_loop = outputs, notes, in_loop
@@ -51,7 +51,7 @@ class _Pusher:
         return [self.done[output] for output in self.outputs]
 
     def _ask(self, node: Node) -> None:
-        """Decide whether a node is made in windows, and note the windows of its operands that it then asks for."""
+        """Decide whether a node is made in windows, and note which windows of its operands it then asks for."""
         asked = self.windows.get(node, {})
         if node not in self.whole and asked and self._splits(node, asked):
             self.split.add(node)
@@ -105,7 +105,7 @@ class _Pusher:
 
 
 def can_be_cut(node: Node, asked: Iterable[Window]) -> bool:
-    """Whether an op can be applied to windows of its operands, so that these windows of its result are made."""
+    """Whether an op can be applied to windows of its operands to make these windows of its result."""
     if node.op is DIMSHUFFLE:  # a new axis has one entry, so its window must be whole
         new = [axis for axis, a in enumerate(node.params["order"]) if a is None]
         return all(window[axis][1] == 1 for window in asked for axis in new)
