@@ -23,7 +23,8 @@ Variable = TypeVar("Variable", bound=Symbol[Any])
 
 
 class ByVariables(Protocol[P]):
-    """A derivative, as type checkers see it: one by a variable is a node, one by several is structured as these are."""
+    """A derivative, as type checkers see it: by one variable it is a node, by several it has the structure of the
+    variables."""
 
     @overload
     def __call__(self, /, cost: Cost, wrt: Symbol[Any], *args: P.args, **named: P.kwargs) -> Node: ...
@@ -40,7 +41,7 @@ class ByVariables(Protocol[P]):
 
 
 class OfOutputs(Protocol[P]):
-    """`ByVariables` of functions that differentiate tensors, which they call `outputs`, and no cost."""
+    """`ByVariables` for functions that differentiate tensors, which they call `outputs`, instead of a cost."""
 
     @overload
     def __call__(self, /, outputs: Any, wrt: Symbol[Any], *args: P.args, **named: P.kwargs) -> Node: ...
@@ -57,7 +58,7 @@ class OfOutputs(Protocol[P]):
 
 
 def by_variables(function: Callable[Concatenate[Any, Any, P], Any]) -> ByVariables[P]:
-    """Decorate a derivative with respect to variables. Type checkers then know what it returns, and callers who pass a
+    """Decorate a derivative with respect to variables. Type checkers then know its result, and callers who pass a
     function are told what to write."""
     return _checked(function)
 
@@ -249,8 +250,8 @@ def _out_of_branches(outputs: Sequence[Node], *chosen: Sequence[Node]) -> list[l
 def check_connected(
     outputs: Sequence[Node], variables: Sequence[Node], constants: Collection[Node], tree: Tree
 ) -> None:
-    """Raise an error unless the outputs depend on all variables, on a way that does not lead through the constants.
-    `tree` is the structure of the variables: of complex numbers, one part suffices."""
+    """Raise an error unless the outputs depend on all variables, along a path without the constants. `tree` is the
+    structure of the variables: for complex numbers, one part is enough."""
     reached = connected(outputs, constants)
     for places in tree.tensors():
         if not any(variables[i] in reached for i in places):
@@ -308,7 +309,7 @@ def _scalar(cost: Any) -> Node:
 
 
 def _like(value: Any, node: Node, what: str) -> Node:
-    """A derivative that a user gives for a node, cast to the node's dtype. It must have the node's number of axes."""
+    """A derivative that a user gives for a node, cast to the node's dtype. It must have as many axes as the node."""
     given = as_node(value)
     if given.ndim != node.ndim:
         raise errors.GradientError(f"{what} must have the type of what it is for", got=given.type, expected=node.type)

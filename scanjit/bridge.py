@@ -27,13 +27,13 @@ from scanjit.types import Type
 
 
 class BridgedFunction:
-    """Outputs as a function of inputs; and its derivatives.
+    """Outputs as a function of inputs, and its derivatives.
 
     Parameters
     ----------
-    inputs, outputs, name, mode : what it computes, and how.
-    compiled : the function, if there is one already.
-    kept : positions of outputs that pullbacks read, rather than compute them again.
+    inputs, outputs, name, mode : those of the function, as for `scanjit.function`.
+    compiled : the function, if it is compiled already.
+    kept : positions of outputs that pullbacks read instead of computing them again.
     """
 
     def __init__(
@@ -63,14 +63,15 @@ class BridgedFunction:
         return [np.asarray(leaf) for leaf in leaves]
 
     def _once(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-        """What is derived from the program under a key, made when it is first asked for."""
+        """A program that is derived from this one, by key. It is made when it is first asked for."""
         with self._lock:
             if key not in self._derived:
                 self._derived[key] = make()
             return self._derived[key]
 
     def keeping(self, needed: tuple[int, ...]) -> BridgedFunction:
-        """The program that also gives what its pullbacks for these inputs would else compute again."""
+        """The program whose further outputs are the values that its pullbacks for these inputs would otherwise compute
+        again."""
         return self._once(("keeping", needed), lambda: self._keeping(needed))
 
     def _keeping(self, needed: Sequence[int]) -> BridgedFunction:
@@ -83,8 +84,8 @@ class BridgedFunction:
         return program if kept else self
 
     def pullback(self, needed: tuple[int, ...], given: tuple[int, ...]) -> Derivative:
-        """The gradients for the inputs `needed` from the cotangents of the outputs `given`. Its program takes the
-        inputs, what was kept, and the cotangents."""
+        """The gradients for the inputs `needed`, from the cotangents of the outputs `given`. Its program takes the
+        inputs, the kept values, and the cotangents."""
         return self._once(("pullback", needed, given), lambda: self._pullback(needed, given))
 
     def _pullback(self, needed: Sequence[int], given: Sequence[int]) -> Derivative:
@@ -115,7 +116,8 @@ class BridgedFunction:
         )
 
     def batched(self, over: tuple[bool, ...]) -> BridgedFunction:
-        """The program over a batch, the first axis of all outputs, and of the inputs for which `over` says so."""
+        """The program over a batch. The batch is the first axis of all outputs, and of the inputs for which `over` is
+        true."""
         return self._once(("batched", over), lambda: self._batched(over))
 
     def _batched(self, over: Sequence[bool]) -> BridgedFunction:
@@ -145,16 +147,17 @@ class BridgedFunction:
 
 
 class Derivative(NamedTuple):
-    """A program that computes derivatives, and the positions of those that are not zero: those that it gives."""
+    """A program that computes derivatives, and the positions of those that it computes: all that are not zero."""
 
     program: BridgedFunction
     reached: list[int]
 
 
 class MadeProgram(NamedTuple):
-    """The program of a function, the structure of what it returns, and the types that its inputs have for users.
+    """The program of a function, the structure of its result, and the types that its inputs have for users.
 
-    The program knows complex tensors as tensors of floats, whose last axis holds the two parts."""
+    The program has tensors of floats in place of complex tensors. Their last axis holds the two parts.
+    """
 
     program: BridgedFunction
     tree: Tree
@@ -162,12 +165,12 @@ class MadeProgram(NamedTuple):
 
     @property
     def is_complex(self) -> bool:
-        """Whether it takes or gives complex numbers."""
+        """Whether it takes or returns complex numbers."""
         return any(self.tree.stored()) or any(type_.kind.is_complex for type_ in self.types)
 
     def returned(self, outputs: Iterable[Any], as_complex: Callable[[Any], Any]) -> Any:
-        """What the function returns, from the outputs of the program (behind them may be others). `as_complex` makes
-        complex numbers of pairs of floats."""
+        """The result of the function, from the outputs of the program (further outputs may follow these). `as_complex`
+        makes complex numbers of pairs of floats."""
         pairs = zip(self.tree.stored(), outputs, strict=False)
         return self.tree.whole().unflatten([as_complex(x) if is_complex else x for is_complex, x in pairs])
 
@@ -193,13 +196,13 @@ def made_of(f: CompiledFunction[Any], library: str) -> MadeProgram:
 
 
 class BridgedFunctions:
-    """The programs of a function that another library calls: one of a compiled function; of a function of symbols, one
-    for each kind of arguments.
+    """The programs of a function that another library calls: one for a compiled function, and one for each kind of
+    arguments for a function of symbols.
 
     Parameters
     ----------
     f, mode : see `scanjit.torch.as_function`.
-    library : whose function it becomes, for errors.
+    library : the library whose function it becomes, for errors.
     """
 
     def __init__(self, f: Callable[..., Any], mode: Mode, library: str) -> None:
@@ -227,7 +230,7 @@ class BridgedFunctions:
         self, kinds: tuple[tuple[int, str], ...], join: Callable[..., Any] | None = None, key: Any = None
     ) -> MadeProgram:
         """The program for arguments of these ranks and dtypes. `join` makes the arguments of the function from the
-        symbols, if that takes nested ones; other joins have other keys."""
+        symbols, if the function takes nested ones; `key` is different for each join."""
         with self._lock:
             if (kinds, key) not in self._traced:
                 symbols = [tensor((None,) * ndim, dtype) for ndim, dtype in kinds]
@@ -237,11 +240,12 @@ class BridgedFunctions:
             return self._traced[kinds, key]
 
     def made(self) -> list[MadeProgram]:
-        """All programs that there are so far."""
+        """All programs that have been made."""
         return [*self._traced.values()] if self.compiled is None else [self.compiled]
 
     def check(self, given: Sequence[Any], made: MadeProgram, fix: Callable[[Node], str] = lambda node: "") -> None:
-        """Check that arrays have the ranks and dtypes of the inputs. `fix` says what to do if one has not."""
+        """Check that arrays have the ranks and dtypes of the inputs. `fix` is the advice in the error if one has
+        not."""
         for x, node in zip(given, made.program.inputs, strict=True):
             if x.dtype != node.dtype or x.ndim != node.ndim:
                 raise errors.ArgumentError(
@@ -288,7 +292,7 @@ def is_weak(value: Any) -> bool:
 
 
 def seed(node: Node) -> Node:
-    """A new input for the derivative of a node. Its sizes cannot be values that are computed, as those of others."""
+    """A new input for the derivative of a node. Unlike other inputs, its sizes cannot be computed values."""
     return new_input(node.type.with_shape([types.size() if _is_computed(dim) else dim for dim in node.type.shape]))
 
 
@@ -300,10 +304,11 @@ _CHEAP = (ir.CONSTANT, ir.SIZE, IOTA, RESHAPE, CONCATENATE)
 
 
 def _worth_keeping(gradients: Sequence[Node], inputs: Collection[Node]) -> list[Node]:
-    """Of what gradients need and the forward pass can compute, the results of loops, products and the like.
+    """The nodes that gradients need, that the forward pass can compute, and that are worth keeping: results of loops,
+    products and the like.
 
     A value that is computed from these element by element is not kept: to compute it again is faster than to store it.
-    Nothing is kept if a loop asks for `checkpoint`: that would take the memory which the user wants to save.
+    Nothing is kept if a loop asks for `checkpoint`, as that would take the memory which the user wants to save.
     """
     nodes = ir.walk(gradients)
     known, forward = set(inputs), set[Node]()

@@ -9,7 +9,7 @@ from typing import Any
 from scanjit import errors
 
 MOST_THREADS = 64
-"""There is scratch memory for so many."""
+"""There is scratch memory for at most this many threads."""
 
 _FIELDS: dict[str, tuple[type | tuple[type, ...], tuple[Any, ...]]] = {
     "floatX": (str, ("float64", "float32")),
@@ -18,7 +18,7 @@ _FIELDS: dict[str, tuple[type | tuple[type, ...], tuple[Any, ...]]] = {
     "check_finite": ((bool, str), (False, True, "nan")),
     "progress": (bool, ()),
 }
-"""Each setting's type, and the values it may have (none listed: any of that type)."""
+"""The type of each setting, and the values it may have (if none are listed, any of that type)."""
 
 _floatX_here: ContextVar[str | None] = ContextVar("floatX", default=None)
 """The `floatX` of the `with` block that this thread is in, if it is in one."""
@@ -113,7 +113,7 @@ def _check(name: str, value: Any) -> None:
 
 
 def _from_environment() -> int:
-    """What `SCANJIT_NUM_THREADS` says; 0 if it is not set."""
+    """The value of `SCANJIT_NUM_THREADS`; 0 if it is not set."""
     text = os.environ.get("SCANJIT_NUM_THREADS", "").strip()
     if text and not (text.isascii() and text.isdigit() and int(text[:9]) <= MOST_THREADS):
         raise errors.ArgumentError(

@@ -1,5 +1,5 @@
-"""The errors of this package. Each says what is wrong, in which line of the user's, what came, what was expected, and
-what to do."""
+"""The errors of this package. Each says what is wrong, in which line of the user's code, what came, what was expected,
+and what to do."""
 
 import contextlib
 import contextvars
@@ -41,13 +41,13 @@ def user_location() -> str:
 
 @functools.cache
 def _is_in_package(filename: str) -> bool:
-    """Whether a file belongs to this package, to Python, or to a library that users give symbols, such as NumPy. Every
-    new node asks it of many frames."""
+    """Whether a file belongs to this package, to Python, or to a library to which users pass symbols, such as NumPy.
+    This is asked for many frames of every new node."""
     return filename.startswith(tracebacks.PACKAGES) or tracebacks.is_standard(filename)
 
 
 class located:
-    """Everything made inside belongs to the location `where`.
+    """A context in which everything that is made belongs to the location `where`.
 
     An exception of a signal handler may come when this has begun to end, and `where` stays set. So it counts only while
     the function with the `with` statement runs.
@@ -66,15 +66,15 @@ class located:
 
 
 def _is_running(owner: FrameType, frame: FrameType | None) -> bool:
-    """Whether a frame is one of those that have led to another one."""
+    """Whether a frame is among the callers of another one."""
     while frame is not None and frame is not owner:
         frame = frame.f_back
     return frame is owner
 
 
 def from_outside(error: BaseException) -> bool:
-    """Whether an exception that was caught around one call of NumPy is not NumPy's, nor of a method that it called
-    (`__array__`), but of a signal handler, or what another thread raised here. It is to be passed on as it is."""
+    """Whether an exception that was caught around one call of NumPy comes from outside of this call: from a signal
+    handler, or from another thread that raised it here. It must then be passed on as it is."""
     if from_signal_handler(error):
         return True
     inner = error.__traceback__ and error.__traceback__.tb_next
@@ -107,7 +107,8 @@ def from_signal_handler(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def suppressed(*kinds: type[BaseException]) -> Iterator[None]:
-    """As `contextlib.suppress`, but what a signal handler raises is passed on: a `TimeoutError` is an `OSError` too."""
+    """As `contextlib.suppress`, but exceptions of a signal handler are passed on: a `TimeoutError` is an `OSError`
+    too."""
     try:
         yield
     except kinds as error:

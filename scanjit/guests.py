@@ -109,7 +109,7 @@ def _custom(function: _Function, vjp: Derivative | None = None, jvp: Callable[..
 
 
 def _form(f: Any) -> str:
-    """Of which form a function is: "jitted", "c", or "" for none that can be called without Python."""
+    """The form of a function: "jitted", "c", or "" for a function that cannot be called without Python."""
     if isinstance(f, _C):
         return "c"
     if not type(f).__module__.startswith("numba."):
@@ -123,7 +123,7 @@ _numbers = itertools.count()
 
 
 class _Compiled(Guest):
-    """A function of the user's, for arguments of some dtypes; `which`: see `scanjit.numba.guests.compiled`."""
+    """A function of the user's, for arguments of some dtypes. For `which`, see `scanjit.numba.guests.compiled`."""
 
     def __init__(
         self, f: Any, arguments: Sequence[DType], dtypes: Sequence[DType], ranks: Sequence[int], which: int = -1
@@ -257,7 +257,7 @@ class _Function:
         return [self._fitted(node, kind) for node, kind in zip(nodes, kinds, strict=False)]
 
     def _fitted(self, node: Node, kind: Any) -> Node:
-        """An argument in the dtype of a parameter of C; of a pointer, that which it points to."""
+        """An argument in the dtype of a parameter of C. For a pointer, this is the dtype that it points to."""
         if kind is ctypes.c_void_p:
             return node
         dtype = np.dtype(kind if self.elementwise else kind._type_)
@@ -267,15 +267,15 @@ class _Function:
 
 
 _guests: dict[tuple[Any, ...], Guest] = {}
-"""The guests of functions, by the identities of these (which the guests keep alive) and the types. Equal calls are one
-node then."""
+"""The guests of functions, by the types and the identities of the functions (which the guests keep alive). Equal calls
+are then one node."""
 
 
 # ---- derivatives -----------------------------------------------------------------------------------------------------
 
 
 class _Backward:
-    """What `vjp` is as a function of symbols: `backward(cotangent, output, *arguments)`."""
+    """`vjp` as a function of symbols: `backward(cotangent, output, *arguments)`."""
 
     def __init__(self, function: _Function, vjp: Derivative | None) -> None:
         self.function, self.vjp = function, vjp
@@ -320,7 +320,7 @@ class _Backward:
 
 
 class _Forward:
-    """What `jvp` is as a function of symbols: `forward(tangents, output, *arguments)`."""
+    """`jvp` as a function of symbols: `forward(tangents, output, *arguments)`."""
 
     def __init__(self, function: _Function, jvp: Callable[..., Any] | None) -> None:
         self.function, self.jvp = function, jvp
@@ -346,6 +346,6 @@ def _types(output: Any) -> Any:
 
 
 def _cotangents(cotangent: Any, output: Any) -> list[Node]:
-    """The cotangents of all results; zeros for those that are not of floats."""
+    """The cotangents of all results; zeros for results that are not floats."""
     leaves, tree = flatten(output)
     return [zeros_like(leaf) if g is None else g for g, leaf in zip(tree.leaves_of(cotangent), leaves, strict=True)]

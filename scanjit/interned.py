@@ -1,4 +1,4 @@
-"""Tables of objects that exist once: equal keys give the same object, for as long as somebody else holds it."""
+"""Tables of objects that exist only once: equal keys give the same object, as long as somebody else holds it."""
 
 import weakref
 from _weakref import _remove_dead_weakref  # type: ignore[attr-defined]
@@ -10,7 +10,7 @@ Item = TypeVar("Item")
 
 
 class _Reference(weakref.ref[Any]):
-    """A weak reference that knows where it stands in the table."""
+    """A weak reference that knows its key in the table."""
 
     __slots__ = ("key",)
 
@@ -18,19 +18,10 @@ class _Reference(weakref.ref[Any]):
 
 
 class Interned(Generic[Key, Item]):
-    """A table of objects that exist once. A compilation asks it a hundred thousand times, and leaves most objects that
-    it makes: `weakref.WeakValueDictionary` takes twice as long for the same.
+    """A table of objects that exist only once.
 
-    Examples
-    --------
-    >>> class Thing: pass
-    >>> table: Interned[str, Thing] = Interned()
-    >>> first = table.known("a", Thing())
-    >>> table.get("a") is first, table.known("a", Thing()) is first
-    (True, True)
-    >>> del first
-    >>> table.get("a") is None
-    True
+    A compilation looks up a hundred thousand objects in it, and drops most of those that it makes.
+    `weakref.WeakValueDictionary` takes twice as long for the same.
     """
 
     def __init__(self) -> None:
@@ -44,12 +35,12 @@ class Interned(Generic[Key, Item]):
         self._forget = forget
 
     def get(self, key: Key) -> Item | None:
-        """The object of a key; None if there is none."""
+        """The object with a key; None if there is none."""
         found = self._references.get(key)
         return None if found is None else found()
 
     def known(self, key: Key, item: Item) -> Item:
-        """The object of a key: from now on `item`, if there is none."""
+        """The object with a key: from now on `item`, if there was none."""
         reference = _Reference(item, self._forget)
         reference.key = key
         first = self._references.setdefault(key, reference)

@@ -34,7 +34,8 @@ OPS: dict[str, Op] = {}
 
 
 class Traits(TypedDict, total=False):
-    """What passes ask about an op. Each is an attribute of `Op`, with the default that is safe for any op."""
+    """The properties of ops that passes ask about. Each is an attribute of `Op`, with the default that is safe for any
+    op."""
 
     is_branch: bool
     moves_data: bool
@@ -205,19 +206,9 @@ def _op_by_name(name: str) -> Op:
 
 
 class Node(Symbol["Node"]):
-    """An op applied to arguments. `args[:arity]` are the op's own arguments. After them come the nodes whose values the
-    dimensions in its parameters use (see `dim_nodes`). So a walk over `args` meets everything that a node depends on.
-
-    Examples
-    --------
-    >>> from scanjit.tensor import tanh, tensor
-    >>> x = tensor(("T", 3), name="x")
-    >>> y = tanh(x) + 1
-    >>> y, y.op.name, y.type
-    (<add: float64(T, 3)>, 'add', float64(T, 3))
-    >>> y is tanh(x) + 1
-    True
-    """
+    """An op applied to arguments. `args[:arity]` are the op's own operands. Behind them come the nodes whose values
+    the dimensions in its parameters use (see `dim_nodes`). So a walk over `args` meets everything that a node
+    depends on."""
 
     __slots__ = (
         "__weakref__", "applied", "args", "arity", "base", "dim_ref", "is_closed", "op", "params", "serial",
@@ -353,14 +344,7 @@ def _in_place_of(value: object) -> str:
 
 
 class AppliedOp:
-    """What a node applies to its arguments: an op with its parameters. Interned, as nodes are.
-
-    Parameters
-    ----------
-    op, params : the op, and its parameters.
-    arity : how many operands it has.
-    sizes : the nodes whose values the dimensions in `params` use.
-    """
+    """An op with its parameters, which a node applies to its arguments. Interned, as nodes are."""
 
     __slots__ = ("__weakref__", "arity", "op", "params", "sizes")
 
@@ -398,7 +382,7 @@ def _freeze(value: object) -> object:
 
 
 def _intern(applied: AppliedOp, args: tuple[Node, ...], like: Node | None = None, where: str | None = None) -> Node:
-    """The node that applies an op with its parameters to arguments. `like`: a node that does the same to operands of
+    """The node that applies an op with its parameters to arguments. `like` is a node that does the same to operands of
     the same types. The new node has its types, and its location if `where` gives no other."""
     key = (applied, *map(id, args))
     found = _nodes.get(key)
@@ -531,7 +515,7 @@ def constant(value: object, dtype: DTypeLike | None = None) -> Node:
 
 
 def new_input(type_: Type, name: str | None = None) -> Node:
-    """A new input, different from all others. One of complex numbers is the array of floats that holds them."""
+    """A new input, different from all others. For complex numbers, it is the array of floats that holds them."""
     return INPUT(type=type_, name=name, serial=next(_serial))
 
 
@@ -638,9 +622,9 @@ def dependents(order: Iterable[Node], roots: Iterable[Node]) -> set[Node]:
 def replace(
     roots: Sequence[Node], mapping: Mapping[Node, Node], dims: Mapping[Atom, Dimension] | None = None
 ) -> list[Node]:
-    """`roots` with nodes replaced. Types are inferred anew. Where a replacement has other dimensions than the node that
-    it replaces, the new dimensions are substituted everywhere, also in the graphs of scans. Origins that `mapping` does
-    not name stay as they are."""
+    """`roots` with nodes replaced. Types are inferred anew. If a replacement has other dimensions than the node that it
+    replaces, the new dimensions are substituted everywhere, also in the graphs of scans. Origins that are not in
+    `mapping` stay as they are."""
     known: dict[Atom, Dimension] = dict(dims or {})
     for old, new in mapping.items():
         if not old.several and old.type.shape != new.type.shape:
@@ -773,10 +757,11 @@ class Graph:
 def _renewed(
     inputs: Sequence[Node], make: Callable[[int, Type, str | None], Node], dims: Mapping[Atom, Dimension] | None = None
 ) -> tuple[tuple[Node, ...], dict[Atom, Dimension]]:
-    """Replace nodes by new ones of the same types; also returns what the dimensions in these types become.
+    """Replace nodes by new ones of the same types. Also returns the new forms of the dimensions in these types.
 
     If the type of node `a` depends on the value of node `b`, the type of the new `a` depends on the value of the new
-    `b`."""
+    `b`.
+    """
     known: dict[Atom, Dimension] = dict(dims or {})
     new: dict[int, Node] = {}
     for i, node in enumerate(inputs):
@@ -832,8 +817,8 @@ def _param_atoms(value: object) -> Iterator[Atom]:
 
 
 def sizes_in(body: Graph, operands: Sequence[Node], first: int = 0) -> tuple[tuple[int, Dimension], ...]:
-    """The operands, from position `first` on, whose values are sizes in the graph of an op: position and dimension of
-    each."""
+    """The operands, from position `first` on, whose values are sizes in the graph of an op: the position and the
+    dimension of each."""
     known = [(i, inner.dim_atom) for i, inner in enumerate(body.inputs) if i >= first and inner.dim_atom is not None]
     if not known:
         return ()

@@ -102,7 +102,7 @@ class JaxFunction(ForeignFunction):
 
 
 def _wide(node: Node) -> str:
-    """How to give JAX an array of the type of an input."""
+    """The array of JAX that stands for an input of this type."""
     return "JAX has 64 bits only with jax.config.update('jax_enable_x64', True)" if node.dtype.itemsize == 8 else ""
 
 
@@ -214,7 +214,7 @@ def _primitive() -> Any:
 
 
 _HEAD: list[tuple[str, Any]] = [("size", ctypes.c_size_t), ("next", ctypes.c_void_p)]
-"""How most structures of this interface begin."""
+"""The first fields of most structures of this interface."""
 
 
 class _Version(ctypes.Structure):
@@ -285,7 +285,8 @@ _lock = threading.Lock()
 
 
 def _target(program: BridgedFunction) -> str:
-    """The name under which XLA finds a program. No other process has the same, so that none finds it on disk."""
+    """The name under which XLA finds a program. It is different in every process, so that no other process finds it on
+    disk."""
     with _lock:
         if program not in _targets:
             name = f"scanjit_{uuid.uuid4().hex}"
@@ -297,7 +298,7 @@ def _target(program: BridgedFunction) -> str:
 
 
 def _handle(program: BridgedFunction, frame: Any) -> int | None:
-    """What XLA calls. Returns the address of an error, or None."""
+    """The function that XLA calls. Returns the address of an error, or None."""
     call = frame.contents
     if call.extension and call.extension.contents.type == _METADATA:
         _Metadata.from_address(call.extension.contents.metadata).version = call.api.contents.version

@@ -1,8 +1,8 @@
-"""What numbers are kept as in memory, and what they are computed in: one table.
+"""How numbers are kept in memory, and in which type they are computed: one table.
 
-An array has a NumPy dtype: that is its storage. A lane of a vector has a `Kind`: that is what is computed. For most
-dtypes both are the same. A bool is kept as a byte (`moved`) and computed as one bit of a mask. Floats of 16 bits, the
-*halves*, are moved and kept as they are: what is computed with them is computed in float32.
+An array has a NumPy dtype: that is its storage. A lane of a vector has a `Kind`: that is the type of the computation.
+For most dtypes both are the same. A bool is kept as a byte (`moved`) and computed as one bit of a mask. Floats of 16
+bits, the *halves*, are moved and kept as they are, but all computations with them are in float32.
 """
 
 from typing import NamedTuple
@@ -13,16 +13,16 @@ from scanjit.signatures import DType
 
 
 class Kind(NamedTuple):
-    """What a lane is computed in, and how it is kept in memory.
+    """The type in which a lane is computed, and how it is kept in memory.
 
     Attributes
     ----------
     name : its name in generated code: "f32"; "bool" is a mask.
     family : "f" for floats, "i" for integers with a sign, "u" for those without, "b" for masks; "c" for complex
         numbers, which no lane holds: they are computed as two floats.
-    bits : the bits of a lane; 1 of a mask.
+    bits : the bits of a lane; 1 for a mask.
     dtype : the NumPy dtype of arrays whose elements are computed in it.
-    moved : the name of the kind that loads and stores move: "u8" for masks, else its own.
+    moved : the name of the kind that loads and stores move: "u8" for masks, else its own name.
     """
 
     name: str
@@ -78,8 +78,8 @@ class Kind(NamedTuple):
 
     @property
     def order(self) -> int:
-        """Where it stands in the order of masks, integers, floats, complex numbers. A value of an earlier one can
-        become a later one."""
+        """Its place in the order of masks, integers, floats, complex numbers. A value of an earlier one can become a
+        value of a later one."""
         return {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}[self.family]
 
     @property
@@ -109,13 +109,13 @@ KINDS: dict[str, Kind] = {
         ("float64", "f64", 64, "f64"),
     )
 }
-"""The table of what a lane holds, by name. Its row of bfloat16 is made when that is first asked for: NumPy has no such
-dtype, so `ml_dtypes` is imported then."""
+"""The kinds of lanes, by name. The row of bfloat16 is made when it is first asked for: NumPy has no such dtype, so
+`ml_dtypes` is imported then."""
 COMPLEX = tuple(
     Kind(np.dtype(name).str[1:], "c", 8 * np.dtype(name).itemsize, np.dtype(name), part)
     for name, part in (("complex64", "f32"), ("complex128", "f64"))
 )
-"""Complex numbers: `moved` names the kind of each of the two floats that one is made of."""
+"""The kinds of complex numbers. `moved` names the kind of each of the two floats of a number."""
 _OF_DTYPE = {kind.dtype: kind for kind in (*KINDS.values(), *COMPLEX)}
 
 
@@ -164,7 +164,7 @@ def named_dtype(name: type | str) -> np.dtype:
 
 
 def integer_of(bits: int) -> Kind:
-    """The integers with a sign of so many bits."""
+    """The kind of integers with a sign that have this many bits."""
     return next(kind for kind in KINDS.values() if kind.signed and kind.bits == bits)
 
 

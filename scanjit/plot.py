@@ -33,7 +33,7 @@ _DARK, _LIGHT = "#08306b", "#9ecae1"
 _STYLES = ("-", "--", ":", "-.")
 _MARKS = "os^Dvx"
 _NAMED = 40
-"""The most statements or temporaries of which each is drawn or named by itself."""
+"""The most statements or temporaries that are drawn or named one by one."""
 
 
 def profile(profile: Profile | CompiledFunction[Any], ax: Axes | None = None) -> Axes:
@@ -354,7 +354,7 @@ def _read(path: Path) -> Iterator[tuple[str, float]]:
 
 
 def _asked(function: Any, what: str, sizes: Mapping[str, int] | None = None) -> Any:
-    """What a compiled function says of itself."""
+    """The profile or the memory that a compiled function reports."""
     if not hasattr(function, what):
         raise errors.ArgumentError(
             f"the {what} of a compiled function is drawn",

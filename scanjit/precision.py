@@ -26,7 +26,7 @@ Weights = Literal["bfloat16", "int8"]
 Stored = Literal["bfloat16", "float16"]
 R = TypeVar("R")
 SMALLEST = 1e-30
-"""What is smaller in all data is zero there: no scale follows from it."""
+"""A number that is smaller than this in all data counts as zero there: no scale follows from it."""
 
 
 @overload
@@ -127,7 +127,7 @@ def mixed(
 
 @record
 class Policy:
-    """What products are computed with, and what gradients keep: see `mixed`."""
+    """The formats of products, and of the values that gradients keep: see `mixed`."""
 
     weights: Weights | None
     stored: Stored | None
@@ -146,8 +146,8 @@ class Policy:
         given: Sequence[Node] = (),
         measured: Mapping[Place, MeasuredProduct] | None = None,
     ) -> list[Node]:
-        """The outputs, computed in this way. What nodes that are `given` are computed from stays as it is. `measured`:
-        what is known of their products."""
+        """The outputs, computed in this way. Nodes that `given` nodes are computed from stay as they are. `measured`
+        has the measurements of their products."""
         from scanjit.rewrite.narrow import with_narrow_products  # who does without it need not wait for the rewrites
         from scanjit.rewrite.scan_save import with_stored
 
@@ -174,7 +174,7 @@ class _Mixed:
 
 
 def _measured(f: CompiledFunction[Any], batches: Iterable[Any]) -> dict[Place, MeasuredProduct]:
-    """What typical arguments show about the products of a function: their scales, and then their errors."""
+    """The measurements of the products of a function on typical arguments: their scales, and then their errors."""
     from scanjit.rewrite.calibrate import errors_with, operands_that_vary
     from scanjit.rewrite.narrow import MeasuredProduct
 
@@ -201,7 +201,7 @@ def _remark(error: float, largest: float) -> str:
 
 
 def _largest(f: CompiledFunction[Any], batches: Sequence[Any], watch: Watch) -> dict[Place, list[float]]:
-    """The largest values of what is watched of each product of a function, over all batches."""
+    """The largest values that `watch` finds for each product of a function, over all batches."""
     from scanjit.rewrite.calibrate import watched
 
     found = watched(f.graph.roots, watch)

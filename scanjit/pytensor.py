@@ -121,7 +121,7 @@ def _op_class() -> Any:
     from pytensor.graph.op import Op
 
     class ScanjitOp(Op):
-        """Computes a program."""
+        """A program as an op."""
 
         def __init__(self, program: BridgedFunction) -> None:
             self.program = program

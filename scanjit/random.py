@@ -1,9 +1,9 @@
 """Random numbers as symbols: `Stream`.
 
 A draw is an expression like any other. Its elements are functions of counters (Philox 4x32-10): of the stream's seed,
-the number of the draw, the number of the call, the step of the loop that it is drawn in, and the element's place. So a
-draw holds no state that threads, blocks of time, lanes, unrolling or a gradient that computes it again could disturb:
-its numbers are the same in all of them, in every mode and on every machine.
+the number of the draw, the number of the call, the step of the loop in which it is drawn, and the element's place. So a
+draw has no state that threads, blocks of time, lanes, unrolling or recomputation for a gradient could disturb: its
+numbers are the same in all of them, in every mode and on every machine.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["Stream"]
 
 _KEYS = 2**64
 _NO_ELEMENT = -1
-"""The index from which the key of a loop's step is drawn: no element of a draw has it."""
+"""The index from which the key of a loop's step is drawn. No element of a draw has this index."""
 
 
 class Stream:
@@ -368,7 +368,7 @@ class Stream:
     # ---- draws ---------------------------------------------------------------------------------------------------
 
     def _counter(self) -> tuple[Node, Node]:
-        """The key of a new draw, and the block: which step (or example) of the innermost loop it is drawn in."""
+        """The key of a new draw, and the block: the step (or example) of the innermost loop in which it is drawn."""
         number, self._draws = self._draws, self._draws + 1
         state = self.state.__scanjit_node__()
         key = RANDOM_BITS(state[0], ir.constant(np.int64(number)), state[1])
@@ -381,7 +381,7 @@ class Stream:
         return broadcast_to(op(*self._counter(), _element(sizes), **params), sizes)
 
     def _places(self, wanted: Dimension, count: Dimension) -> Node:
-        """Where a random permutation of `count` elements takes the first ones."""
+        """The places to which a random permutation of `count` elements takes the first ones."""
         if isinstance(count, int) and count >= 2**32 - 1:
             raise errors.ArgumentError("a permutation has less than 2**32 - 1 elements", got=count)
         return RANDOM_SHUFFLE(*self._counter(), IOTA(length=wanted), ir.dim_node(count))
@@ -401,7 +401,8 @@ def _after_call(state: Node) -> Node:
 
 
 def _element(sizes: Sequence[Dimension]) -> Node:
-    """The place of each element in row-major order. Sizes that are known to be 1 are left out, to be stretched."""
+    """The place of each element in row-major order. Sizes that are known to be 1 are left out; these axes are stretched
+    later."""
     place = ir.constant(np.int64(0))
     for axis, size in enumerate(sizes):
         if size != 1:
@@ -440,7 +441,7 @@ def _integers(value: Any) -> Node:
 
 
 def _shape(shape: Any, *parameters: Any) -> tuple[Dimension, ...]:
-    """The shape that was given; None: the one to which the parameters broadcast."""
+    """The given shape; None stands for the shape to which the parameters broadcast."""
     if shape is not None:
         return dimensions(shape)
     return types.broadcast([as_tensor(value).type.shape for value in parameters], "the parameters of random numbers")
@@ -487,8 +488,7 @@ def _check_weights(weights: Node) -> None:
 
 
 def _rows(x: Any) -> tuple[Node | None, Dimension]:
-    """What `choice` takes from: the rows of a tensor (None for the numbers below an integer), and how many there
-    are."""
+    """The rows that `choice` takes from a tensor (None for the numbers below an integer), and how many there are."""
     node = None if isinstance(x, int | types.Dim) else as_tensor(x)
     if node is None or node.ndim == 0:
         return None, dimensions(x)[0]

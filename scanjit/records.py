@@ -33,12 +33,12 @@ def record(cls: type[C]) -> type[C]:
 
 
 def parts(made: Any) -> dict[str, object]:
-    """The fields of a record, and what they hold."""
+    """The fields of a record, with their values."""
     return {field.name: getattr(made, field.name) for field in fields(made)}
 
 
 def with_parts(made: C, changed: Mapping[str, object]) -> C:
-    """A record with other values of some fields, which are named at run time."""
+    """A record with other values of some fields, whose names are known only at run time."""
     whole: Any = made
     return replace(whole, **changed)
 

@@ -1,7 +1,8 @@
-"""The types of what differs from op to op. Here alone, in the layers up to `ops`, `Any` stands for a type.
+"""The types of everything that differs from op to op. Among the layers up to `ops`, only this file uses `Any` as a
+type.
 
 An op has parameters of its own: `axes` for a sum; `start`, `length` and `step` for a slice. So no type says in advance
-what a rule of an op takes.
+which arguments the rule of an op takes.
 """
 
 from collections.abc import Iterable
@@ -26,7 +27,7 @@ Value = Any
 NodeBelow = Any
 """A node, for code in the layers above `ir`, which defines its class."""
 Attribute = Any
-"""An attribute of a node that a layer below gives to it, such as the method `sum`."""
+"""An attribute of a node that a higher layer adds, such as the method `sum`."""
 
 Result = TypeVar("Result", covariant=True)
 
@@ -38,4 +39,4 @@ class OpFunction(Protocol[Result]):
 
 
 Reference = OpFunction[Any]
-"""How NumPy computes an op: a function that gives an array, a scalar of NumPy's, or a tuple of these."""
+"""The function that computes an op with NumPy: it returns an array, a scalar of NumPy's, or a tuple of these."""

@@ -1,8 +1,8 @@
-"""What symbols can do, as editors and type checkers see it: the operators, methods and properties of `Node`.
+"""The operators, methods and properties of `Node`, as editors and type checkers see them.
 
 The code of operators is in `scanjit.ops`, that of methods in `scanjit.tensor`. These layers import `Node`, so its own
-file cannot import them. They give `Node` its operators and methods when they are imported. Here stand the signatures:
-`python -m tests.symbol_methods` writes those of methods from the functions that these are, and a test compares them.
+file cannot import them. They add operators and methods to `Node` when they are imported. This file has the signatures:
+`python -m tests.symbol_methods` writes those of methods from the functions themselves, and a test compares them.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, SupportsInde
 from numpy.typing import DTypeLike, NDArray
 
 N = TypeVar("N", covariant=True)
-"""What operators and methods give: `Node`, which is defined below this layer."""
+"""The type of the results of operators and methods: `Node`, which is defined below this layer."""
 
 
 class Symbol(Generic[N]):
-    """A tensor without a value yet: what nodes and shared variables have in common."""
+    """A tensor without a value yet: the common interface of nodes and shared variables."""
 
     __slots__ = ()
 
@@ -206,7 +206,7 @@ class Symbol(Generic[N]):
 
 
 class SupportsArray(Protocol):
-    """What NumPy can make an array of: arrays, NumPy's scalars, pandas' series."""
+    """Anything from which NumPy can make an array: arrays, NumPy's scalars, pandas' series."""
 
     def __array__(self) -> NDArray[Any]: ...
 
@@ -214,8 +214,8 @@ class SupportsArray(Protocol):
 Tensor = Symbol[Any] | SupportsArray | complex
 """A symbol, an array or a number."""
 TensorLike = Tensor | list[Any] | tuple[Any, ...]
-"""What functions take as a tensor: a symbol, an array, a number, or lists of them."""
+"""The values that functions take as a tensor: a symbol, an array, a number, or lists of them."""
 Axis = SupportsIndex | Sequence[SupportsIndex] | None
 """One axis or several; None for all."""
 Index = SupportsIndex | slice | EllipsisType | TensorLike | None
-"""What may stand in brackets behind a tensor."""
+"""The values that may stand in brackets behind a tensor."""

@@ -104,7 +104,8 @@ def _kind(value: Any, label: str) -> tuple[int, str]:
 
 
 def _as_tensor(value: Any, node: Node, type_: Type) -> Any:
-    """What was given for an input that a user declared as one of this type, as a tensor as it lies in memory."""
+    """The value for an input that a user declared with this type, as a tensor in the form in which we keep it in
+    memory."""
     if isinstance(value, _torch().Tensor):
         if not type_.kind.is_complex:
             return value

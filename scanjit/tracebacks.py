@@ -38,7 +38,7 @@ _displaying = threading.RLock()
 
 
 def is_ours(frame: FrameType) -> bool:
-    """Whether a frame is of this package, or of a library that users give symbols, such as NumPy."""
+    """Whether a frame belongs to this package, or to a library to which users pass symbols, such as NumPy."""
     filename = frame.f_code.co_filename
     # ("<string>" is the `__init__` of a dataclass, which may be one of ours.)
     return filename.startswith(PACKAGES) or (
@@ -79,7 +79,8 @@ class BriefError(Exception):
 
 @contextlib.contextmanager
 def shortened(error: BaseException | None) -> Iterator[None]:
-    """Inside, the tracebacks of our errors in the chain of `error`, and of what led to them, are short."""
+    """A context in which the tracebacks of our errors in the chain of `error`, and of the errors that led to them, are
+    short."""
     if os.environ.get("SCANJIT_TRACEBACK", "").strip().lower() == "full":
         yield
         return

@@ -3,8 +3,8 @@
 Sizes in them cannot depend on computed values. And code that is called in them may ask for the number of the step.
 
 A step function is called once, and its graph runs many times. A random draw in it must give other numbers in each step.
-So the draw asks the active functions for their numbers, and whoever traces the function (`scan`, `vmap`) then provides
-them. If no draw asks, the loop has no such counter.
+So the draw asks the active functions for their numbers, and the code that traces the function (`scan`, `vmap`) then
+provides them. If no draw asks, the loop has no such counter.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ class TracedFunction:
     def __init__(self, name: str) -> None:
         self.name = name
         self.start = new_input(Type(np.dtype("int64"))).serial
-        """Nodes that were made before have lower serial numbers."""
+        """Nodes that were made before this function was traced have lower serial numbers."""
         self.asked: Node | None = None
         """The symbol of the number, if the traced function asked for it."""
 

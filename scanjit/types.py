@@ -34,17 +34,17 @@ _serial = itertools.count()
 class Atom:
     """A variable of the polynomials that dimensions are: a size, a value, a counter or a function.
 
-    Atoms are compared by identity. `name` is what people see; several anonymous sizes may have the same.
+    Atoms are compared by identity. `name` is shown to people; several anonymous sizes may have the same name.
     """
 
     __slots__ = ("__weakref__", "args", "bases", "kind", "name", "node", "not_negative", "serial")
 
     args: tuple[Dimension, ...]
-    """What a function atom is a function of."""
+    """The arguments of a function atom."""
     node: NodeBelow
     """The scalar integer node whose value a value atom is."""
     bases: tuple[Atom, ...]
-    """What a function atom depends on that is no function; empty for an atom that is no function."""
+    """The atoms that a function atom depends on and that are no functions; empty for any other atom."""
     not_negative: bool
     """Whether the atom is certainly >= 0."""
 
@@ -167,7 +167,7 @@ Dimension = int | Dim
 
 
 def _without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
-    """The quotient of two products of atoms, if it is one."""
+    """The quotient of two products of atoms; None if it is no such product."""
     left = list(monomial)
     for atom in divisor:
         if atom not in left:
@@ -239,7 +239,7 @@ def _call(kind: str, left: Dimension, right: Dimension) -> Dimension:
 
 
 _LONGEST_TEXT = 500
-"""At most so many characters of a function of sizes are shown: nested functions make texts of any length."""
+"""A function of sizes is shown with at most this many characters: nested functions make texts of any length."""
 
 
 def _call_text(kind: str, left: Dimension, right: Dimension) -> str:
@@ -295,8 +295,8 @@ def _split(dim: Dimension, kinds: Sequence[str]) -> Iterator[tuple[Atom, Dimensi
 
 
 _MOST_TRIED = 50
-"""How many dimensions `not_negative` looks at before it gives up: there are exponentially many cases where functions
-lie in functions."""
+"""The number of dimensions that `not_negative` looks at before it gives up: the cases of nested functions are
+exponentially many."""
 
 
 def not_negative(dim: Dimension) -> bool:
@@ -367,13 +367,7 @@ def anonymous_size(label: str | None = None) -> Dim:
 
 
 def axis_size(tensor: str | None, axis: int) -> Dim:
-    """A new dimension: the size of an axis of a tensor that is called so.
-
-    Examples
-    --------
-    >>> axis_size("x", 0)
-    x.shape[0]
-    """
+    """A new dimension: the size of an axis of a tensor with this name."""
     return anonymous_size(None if tensor is None else f"{tensor}.shape[{axis}]")
 
 
@@ -397,7 +391,7 @@ def is_named(atom: Atom) -> bool:
 
 
 def label(atom: Atom) -> str | None:
-    """What an anonymous size is shown as; None if that is a number."""
+    """The text for an anonymous size; None if it is shown as a number."""
     return None if is_named(atom) or atom.name == f"n{atom.serial}" else atom.name
 
 
@@ -593,10 +587,10 @@ def collecting() -> Iterator[list[Condition]]:
 
 
 def equate(left: Dimension, right: Dimension, what: str, shapes: Shapes | None = None) -> Dimension:
-    """Both dimensions must be equal: an error if they cannot be, a condition to check at run time if they may be.
+    """Require two dimensions to be equal: an error if they cannot be, a condition to check at run time if they may be.
 
-    Returns the more specific of the two. `what` says in the error what the dimensions are. With `shapes`, `what` names
-    the tensor that has the first shape.
+    Returns the more specific of the two. `what` names the dimensions in the error. With `shapes`, `what` names the
+    tensor that has the first shape.
     """
     if left == right:
         return left
@@ -615,10 +609,11 @@ def equate(left: Dimension, right: Dimension, what: str, shapes: Shapes | None =
 def require(
     left: Dimension, right: Dimension, what: str, error: type[errors.ScanjitError] = errors.OutOfBoundsError
 ) -> None:
-    """`left <= right` must hold: an error if it cannot, a condition to check at run time if it may.
+    """Require `left <= right`: an error if it cannot hold, a condition to check at run time if it may.
 
     `what` is the text of the error, with `{left}` and `{right}` for the values. Names that users chose are `escaped` in
-    it."""
+    it.
+    """
     if not_negative(right - left):
         return
     if not_negative(left - right - 1):
@@ -687,8 +682,8 @@ _types: Interned[tuple[DType, tuple[Dimension, ...]], Type] = Interned()
 
 
 def agree(a: Type, b: Type, what: str) -> None:
-    """Two types must be equal; `what` says of what they are. Sizes may be equal at run time only (`equate`). Another
-    dtype or rank is a fault of the compiler."""
+    """Require two types to be equal. `what` names the thing that has them. Sizes may be equal at run time only
+    (`equate`). Another dtype or rank is a fault of the compiler."""
     if a.dtype != b.dtype or a.ndim != b.ndim:
         raise errors.InternalError(f"{what} must have one type", got=f"{a} and {b}")
     for left, right in zip(a.shape, b.shape, strict=True):
@@ -696,7 +691,7 @@ def agree(a: Type, b: Type, what: str) -> None:
 
 
 LARGEST = 2**62
-"""A tensor has at most so many elements, and so many bytes: generated code counts both with an int64."""
+"""A tensor has at most this many elements, and at most this many bytes: generated code counts both with an int64."""
 
 
 def check_memory(nbytes: int, type_: Type, where: str | None = None) -> None:
@@ -707,7 +702,7 @@ def check_memory(nbytes: int, type_: Type, where: str | None = None) -> None:
 
 
 DTYPES = tuple(kind.dtype for kind in KINDS.values())
-"""The dtypes of arrays in memory. Those of complex numbers lie there as pairs of floats."""
+"""The dtypes of arrays in memory. Complex numbers lie there as pairs of floats."""
 
 
 def dtype_of(name: object) -> DType:
@@ -756,7 +751,7 @@ class DtypeName(str):
 
 
 def broadcast(shapes: Sequence[tuple[Dimension, ...]], what: str = "operands") -> tuple[Dimension, ...]:
-    """The shape that NumPy's broadcasting gives. Only a dimension known to be 1 is stretched."""
+    """The shape to which shapes broadcast, as in NumPy. Only a dimension known to be 1 is stretched."""
     ndim = max(map(len, shapes), default=0)
     result: list[Dimension] = [1] * ndim
     for shape in shapes:
@@ -794,8 +789,8 @@ def promote(dtypes: Sequence[DType], scalars: Sequence[bool | int | float | comp
 
 
 def _common(dtypes: Sequence[DType]) -> DType:
-    """The dtype that holds values of several, as NumPy finds it. Beside integers, a bfloat16 counts as a float16 does;
-    beside a float16, both become float32."""
+    """The dtype that can hold the values of several dtypes, as NumPy finds it. With integers, a bfloat16 counts as a
+    float16. With a float16, both become float32."""
     halves = {dtype for dtype in dtypes if kind_of(dtype).is_half}
     if not halves:
         return np.result_type(*dtypes)

@@ -15,7 +15,7 @@ def bottom_up(roots: Iterable[Item], below: Callable[[Item], Sequence[Item]]) ->
     Parameters
     ----------
     roots : where to begin.
-    below : `below(item)` gives what an item depends on, in the order in which it is to be met.
+    below : `below(item)` gives the items that an item depends on, in the order in which the walk is to meet them.
 
     Examples
     --------
@@ -24,7 +24,7 @@ def bottom_up(roots: Iterable[Item], below: Callable[[Item], Sequence[Item]]) ->
     """
     done: dict[Item, None] = {}
     path: list[tuple[Item, Iterator[Item]]] = []
-    """The items around the one that is being walked, each with those that are still to come beside it."""
+    """The items around the one that is being walked, each with the items that are still to come beside it."""
     coming = iter(roots)
     while True:
         for item in coming:

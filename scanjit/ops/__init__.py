@@ -29,4 +29,4 @@ from scanjit.ops.reduction import Reduction
 from scanjit.ops.view import View
 
 BUILT_IN = frozenset(OPS)
-"""The names of our own ops. Whoever adds an op elsewhere may define it otherwise in another process."""
+"""The names of our own ops. An op that somebody else adds may be defined differently in another process."""

@@ -50,8 +50,7 @@ def batch_graph(outputs: Sequence[Node], batched: Mapping[Node, Node], size: Dim
 
 
 def batch_or_loop(outputs: Sequence[Node], batched: Mapping[Node, Node], size: Dimension) -> list[tuple[Node, bool]]:
-    """As `batch_graph`, but if sizes inside differ between the examples, a loop computes one example after the
-    other."""
+    """As `batch_graph`. If sizes inside differ between the examples, a loop computes one example after the other."""
     try:
         return batch_graph(outputs, batched, size)
     except errors.NotSupportedError as error:
@@ -114,8 +113,8 @@ _loops: list[Repeat] = []
 
 
 def loops_by(loop: Repeat) -> Repeat:
-    """Decorator: register the function that makes loops over examples. There is one, in `scan.py`. It is registered
-    because `scan.py` imports this file."""
+    """Decorator: register the function that makes loops over examples. There is one, in `scan.py`, which imports this
+    file."""
     _loops.append(loop)
     return loop
 

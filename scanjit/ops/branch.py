@@ -60,7 +60,7 @@ def _connected(node: Node, results: Collection[int], through: Callable[[Node], b
 
 
 def _not_printed(found: Sequence[Node | None]) -> list[Node | None]:
-    """Derivatives that do not print again what the branch itself prints."""
+    """Derivatives without the prints of the branch itself, which prints already."""
     new = iter(without_probes([x for x in found if x is not None], [PRINT]))
     return [None if x is None else next(new) for x in found]
 
@@ -81,9 +81,8 @@ def _derived(
     like: Sequence[Node],
     halves: Sequence[Sequence[Node | None]],
 ) -> list[Node | None]:
-    """An ifelse with the condition of `node` that chooses between two lists of derivatives (None for zero), which have
-    the types of `like`. The derivatives may use the inputs, and the symbols in `given`: pairs of a symbol and its
-    value."""
+    """An ifelse with the condition of `node` that chooses between two lists of derivatives (None for zero) of the types
+    of `like`. The derivatives may use the inputs, and the symbols in `given`: pairs of a symbol and its value."""
     kept = [i for i in range(len(like)) if any(half[i] is not None for half in halves)]
     then, other = ([or_zeros(half[i], like[i]) for i in kept] for half in halves)
     pairs = [*zip(inputs, node.operands[1:], strict=True), *given]

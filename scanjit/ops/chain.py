@@ -105,7 +105,7 @@ def pullback(
 
 
 class _Arrived:
-    """The cotangents that have reached each node so far, in that order. They are added up when it is the node's
+    """The cotangents that have reached each node so far, in this order. They are added up when it is the node's
     turn."""
 
     def __init__(self) -> None:
@@ -157,7 +157,7 @@ def _results(node: Node) -> Node | tuple[Node, ...]:
 
 
 def _fitted(cotangent: Node, operand: Node, node: Node) -> Node:
-    """The cotangent in the shape of the operand, which an op may have stretched."""
+    """The cotangent in the shape of the operand, which the op may have stretched."""
     if cotangent.dtype != operand.dtype:
         raise errors.InternalError(
             f"a cotangent from {node.op.name} has another dtype than the operand",

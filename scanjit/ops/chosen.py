@@ -5,8 +5,8 @@ even a zero times an infinity, which is NaN. There are two ways:
 
 - A graph of elementwise ops cannot fail. Each float operand becomes `where(chosen, x, stop_gradient(x))`. Its value is
   `x`, and it costs nothing forwards. Backwards it passes on the gradient of the chosen rows, and zeros for the other
-  rows. What is read of an array, `x[i]`, becomes `x[where(chosen, i, 0)]`, and passes on gradients in the same way: the
-  array itself, which may be large, stays as it is.
+  rows. An element that is read from an array, `x[i]`, becomes `x[where(chosen, i, 0)]`, and passes on gradients in the
+  same way. The array itself, which may be large, stays as it is.
 - In any other graph, copies of a chosen row replace the rows of the other examples. If no example is chosen, the graph
   must not run.
 """
@@ -97,12 +97,12 @@ def _harmless(outputs: Sequence[Node], stops: set[Node], differs: set[Node], ind
 
 
 _INDEXED = (GATHER, SCATTER)
-"""The ops that fail if an index is outside, and of nothing else."""
+"""The ops that fail only if an index is outside."""
 
 
 def _reading_inside(outputs: Sequence[Node], mask: Node) -> tuple[list[Node], bool]:
-    """The outputs, in which gathers and scatters of an example that is not chosen use index 0; and whether there surely
-    is such an entry."""
+    """The outputs, in which gathers and scatters of an example that is not chosen use index 0; and whether there
+    certainly is such an entry."""
     fits = True
 
     def change(_: Node, node: Node) -> Node | None:

@@ -1,10 +1,10 @@
 """Decompositions of matrices: `eigh`, `qr`, `svd`. Each op gives all factors side by side in one tensor.
 
 The last two axes are matrices, the axes before them a batch. The derivatives are made of ops with derivatives. A
-derivative divides by differences of eigenvalues (or of squares of singular values): where two are equal, the quotient
-is left out (0). That is right where the result does not depend on which vectors of the common space were chosen.
+derivative divides by differences of eigenvalues (or of squares of singular values). If two of them are equal, the
+quotient is left out (0). That is right if the result does not depend on which vectors of the common space were chosen.
 
-The ops take real matrices. The gradients of complex ones, in PyTorch's convention, are the same formulas.
+The ops take real matrices. The gradients of complex ones, in PyTorch's convention, have the same formulas.
 """
 
 from collections.abc import Callable
@@ -23,8 +23,8 @@ from scanjit.types import Dimension, Type
 
 
 def _each(function: Callable[[Array], Array], a: Array, like: tuple[int, ...]) -> Array:
-    """Apply a function to each matrix. What it gives has the shape `like`, and is NaN for a matrix with an entry that
-    is not finite, or for which the function raises."""
+    """Apply a function to each matrix. Its result has the shape `like`. It is NaN for a matrix with an entry that is
+    not finite, or for which the function raises."""
     result = np.full((*a.shape[:-2], *like), np.nan, a.dtype)
     for index in np.ndindex(*a.shape[:-2]):
         try:
@@ -36,7 +36,7 @@ def _each(function: Callable[[Array], Array], a: Array, like: tuple[int, ...]) -
 
 
 def _quotient(x: Node, y: Node) -> Node:
-    """x / y, and 0 where y is."""
+    """x / y; 0 where y is 0."""
     return where(y == 0, 0, x / where(y == 0, 1, y))
 
 
@@ -57,9 +57,9 @@ def _diagonal_of(values: Node, x: Node) -> Node:
 
 
 def signed(vectors: Array) -> Array:
-    """1 or -1 for each row: with this sign, the sum of its entries, divided by their places plus sqrt(2), is not
-    negative. So the result does not depend on who computed the vectors. (No vector of rational numbers has the sum 0.)
-    """
+    """1 or -1 for each row. With this sign, the sum of its entries, divided by their places plus sqrt(2), is not
+    negative. So the result does not depend on the routine that computed the vectors. (No vector of rational numbers has
+    the sum 0.)"""
     sums = vectors @ (1 / (np.arange(vectors.shape[-1]) + np.sqrt(2))).astype(vectors.dtype)
     return np.where(sums < 0, -1, 1).astype(vectors.dtype)[..., None]
 

@@ -24,8 +24,8 @@ from scanjit.types import Dimension, Type
 class Elementwise(Op):
     """An op that is applied to each element, with NumPy's broadcasting.
 
-    All operands have one dtype. The exception is a `mixed` op, whose first operand is a bool. `prepare` promotes what a
-    user gives.
+    All operands have one dtype. The exception is a `mixed` op, whose first operand is a bool. `prepare` promotes the
+    values that a user gives.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ _SHAPES: tuple[tuple[tuple[int, ...], ...], ...] = (
 
 
 def _fit(values: Sequence[object], dtype: DType) -> bool:
-    """Whether those of the values that are integers lie in the range of a dtype."""
+    """Whether all integers among the values are in the range of a dtype."""
     limits = np.iinfo(dtype)
     return all(not isinstance(v, int) or isinstance(v, bool) or limits.min <= v <= limits.max for v in values)
 
@@ -167,7 +167,7 @@ def _elementwise_jvp(tangents: Sequence[Node | None], y: Node, *args: Node, **pa
 
 
 def cast(x: Node, dtype: DTypeLike) -> Node:
-    """`x` in another dtype; `x` itself where it has it."""
+    """`x` in another dtype; `x` itself if it has that dtype."""
     if x.dtype is dtype:
         return x
     dtype = types.dtype_of(dtype)
@@ -267,8 +267,8 @@ KEEP = Elementwise(
     has_constant_slope=True,
     doc="a value in 16 bits, as a loop keeps it for its gradient",
 )
-"""Unlike a cast, it lets the compiler choose which values a gradient reads (see `scanjit.rewrite.scan_save`): in place
-of a function of the value that was rounded, it may read the rounded function of the value."""
+"""Unlike a cast, it lets the compiler choose which values a gradient reads (see `scanjit.rewrite.scan_save`). Instead
+of computing a function of the rounded value, the gradient may read the rounded result of the function."""
 STOP_GRADIENT = Elementwise(
     "stop_gradient",
     lower="{0}",
@@ -718,7 +718,7 @@ _OF_COMPLEX: dict[str, OpFunction[Node]] = {
     "tanh": _complex_tanh,
     "sigmoid": lambda z: 1 / (1 + EXP(-z)),
 }
-"""The functions of one number that have a value for complex ones, by their names."""
+"""The functions of one number that are also defined for complex numbers, by name."""
 
 
 def _function(
@@ -732,7 +732,7 @@ def _function(
     lower: str | None = None,
     doc: str = "",
 ) -> Elementwise:
-    """A function of one number with its derivative, as a function of (x, y), `y` being the value at `x`."""
+    """A function of one number, with its derivative as a function of (x, y), where `y` is the value at `x`."""
     return Elementwise(
         name,
         lower=lower or name + "({0})",

@@ -19,7 +19,7 @@ NEGATIVE = "n_steps is {right}: a scan cannot run a negative number of steps"
 
 
 _ERRORS: Mapping[str, type[errors.ScanjitError]] = {"scan": errors.ScanError, "shape": errors.ShapeError}
-"""By the word that a node has for it, which error it is if a bound does not hold."""
+"""Maps the word that a node has for it to the class of the error if a bound does not hold."""
 
 
 def _infer(x: Type, *, bounds: tuple[Bound, ...], error: str = "scan") -> Type:

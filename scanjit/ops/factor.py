@@ -265,8 +265,8 @@ def _cholesky_samples(rng: np.random.Generator, dtype: str) -> Samples:
 
 
 def of_matrices(name: str, last: Callable[[Dimension], tuple[Dimension, ...]], what: str = "", **rest: Parameter) -> Op:
-    """An op of square matrices. `last(n)` are the last sizes of its result, in place of n rows and n columns; `what`
-    names it in errors, if not `name`."""
+    """An op of square matrices. `last(n)` are the last two sizes of its result, instead of n rows and n columns. `what`
+    is its name in errors, if it is not `name`."""
 
     def infer(a: Type) -> Type:
         n = _square(a, what or name)
@@ -319,7 +319,7 @@ LU = of_matrices(
     doc="`a[:, order] = L @ U`, U with ones on its diagonal: the factors in one matrix, and as further rows the order, "
     "its inverse, and -1 for each exchange of columns (else 1)",
 )
-"""What `solve` and determinants are made of where LAPACK computes them, which sees our rows as columns."""
+"""The op of which `solve` and determinants are made if LAPACK computes them. LAPACK sees our rows as columns."""
 
 
 # ---- determinants ----------------------------------------------------------------------------------------------------

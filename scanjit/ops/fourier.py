@@ -1,8 +1,8 @@
 """The discrete Fourier transform of rows of complex numbers: `fourier`, `half_spectrum`, `from_half_spectrum`.
 
-Complex numbers go in as two tensors, their parts. They come out as one whose last axis, of size 2, holds the parts: as
-they lie in memory. A transform is linear, and its matrix symmetric: so the derivative is the transform with the other
-sign. Of real numbers, half of the spectrum is enough: the rest are conjugates.
+The operands are two tensors, the real and the imaginary parts. The result is one tensor, whose last axis, of size 2,
+holds both parts, as they lie in memory. A transform is linear, and its matrix is symmetric, so its derivative is the
+transform with the other sign. For real numbers, half of the spectrum is enough: the rest are conjugates.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from scanjit.types import Type
 
 
 def _both(real: Type, imaginary: Type) -> Type:
-    """The type of two parts."""
+    """The type of a result with both parts."""
     if real.dtype != imaginary.dtype or real.ndim != imaginary.ndim or not real.ndim or not real.kind.floating:
         raise errors.InternalError("a transform takes two parts of one type", got=f"{real} and {imaginary}")
     what = "the parts of complex numbers"

@@ -14,14 +14,14 @@ from scanjit.ops.elementwise import Elementwise
 from scanjit.signatures import Array, DType
 
 PREFIX, UNCHECKED, PASSING = "guest_", "guest_c_", "_here"
-"""What the names of guests in generated code begin with; those of guests that cannot report that they failed; and what
-the names end with that mean something in this process only."""
+"""The beginnings of the names of guests in generated code: of all guests, and of those that cannot report that they
+failed. And the ending of names that mean something only in this process."""
 LINKED = "scanjit_"
-"""What their symbols in object code begin with, before these names."""
+"""The beginning of their symbols in object code, before these names."""
 
 
 def is_checked(symbol: str) -> bool:
-    """Whether a guest takes the address of a status and a code first, and stores the code there if it fails."""
+    """Whether a guest first takes the address of a status and a code, and stores the code there if it fails."""
     return not symbol.startswith(UNCHECKED)
 
 
@@ -30,10 +30,10 @@ class Guest(ABC):
 
     Parameters
     ----------
-    name : what users call it.
-    symbol : what generated code calls it. Two guests of one symbol do the same.
+    name : its name for users.
+    symbol : its name in generated code. Two guests with one symbol do the same.
     arguments, dtypes : the dtypes of its arguments, and those of its results.
-    ranks : the ranks of its arguments and then of its results; nothing for a guest that is applied to each element.
+    ranks : the ranks of its arguments, then those of its results; empty for a guest that is applied to each element.
     """
 
     def __init__(
@@ -45,19 +45,19 @@ class Guest(ABC):
 
     @property
     def passes(self) -> bool:
-        """Whether its symbol means something in this process only, so that no kernel with it may lie on disk."""
+        """Whether its symbol means something only in this process, so that no kernel with it may be kept on disk."""
         return self.symbol.endswith(PASSING)
 
     @abstractmethod
     def address(self) -> int:
-        """Where its code is. It is compiled when first asked for, and stays until the process ends."""
+        """The address of its code. It is compiled when this is first asked for, and stays until the process ends."""
 
     @abstractmethod
     def results(self, arguments: Sequence[Array], shapes: Sequence[tuple[int, ...]]) -> Sequence[Array]:
         """Its results of these shapes, computed in Python: numbers for numbers, arrays for arrays."""
 
     def __call__(self, arguments: Sequence[Array], shapes: Sequence[tuple[int, ...]]) -> tuple[Array, ...]:
-        """Its results of these shapes, computed in Python; a FunctionError if it raises, or gives something else."""
+        """Its results of these shapes, computed in Python; a FunctionError if it raises, or returns something else."""
         try:
             found = self.results([x if np.ndim(x) else x[()] for x in arguments], shapes)
         except Exception as error:

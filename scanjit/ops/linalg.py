@@ -43,7 +43,7 @@ def contracted(a: Type, b: Type, *, left: Labels, right: Labels, out: Labels) ->
 
 
 def einsum_text(operands: Iterable[Iterable[int]], out: Iterable[int]) -> str:
-    """What NumPy's einsum is given: `ab,bc->ac` for the operands (0, 1) and (1, 2) and the result (0, 2)."""
+    """The text for NumPy's einsum: `ab,bc->ac` for the operands (0, 1) and (1, 2) and the result (0, 2)."""
     *given, result = ("".join(chr(97 + label) for label in labels) for labels in (*operands, out))
     return f"{','.join(given)}->{result}"
 
@@ -164,7 +164,7 @@ def _guarded_reference(
 
 
 def _guarded_samples(rng: np.random.Generator, dtype: str) -> Samples:
-    """The left operand is zero where the mask is false, so that it makes no difference what is left out."""
+    """The left operand is zero where the mask is false, so that it makes no difference which terms are left out."""
     for a, b, left, right, out, where in (
         ((6, 9), (9, 17), (0, 1), (1, 2), (0, 2), (0,)),
         ((2, 5, 3), (3, 4), (0, 1, 2), (2, 3), (0, 1, 3), (1, 0)),
@@ -190,5 +190,5 @@ CONTRACT_WHERE = Contraction(
     dtypes=NUMBERS,
     doc="`contract`; terms at which the mask is false may be left out: they are zero, or nobody wants them",
 )
-"""`where` are the labels of the mask's axes. The last pass makes it (see `scanjit.rewrite.guards`), so no rule has to
-know it."""
+"""`where` are the labels of the mask's axes. The last pass makes this op (see `scanjit.rewrite.guards`), so no rule has
+to know it."""

@@ -1,9 +1,9 @@
 """Products of numbers of 16 and 8 bits.
 
-`round_bfloat16` and `round_int8` say what is computed: `mixed` puts one of them before both operands of a product. The
-last pass of the rewrites then packs neighbours into int32: two bfloat16 (`pair_bfloat16`), or four integers of 8 bits
-(`quad_int8`). It multiplies whole packs (`contract_pairs`, `contract_quads`): half or a quarter of the bytes, and two
-or four products an instruction.
+`mixed` puts `round_bfloat16` or `round_int8` before both operands of a product: they say which numbers are multiplied.
+The last pass of the rewrites then packs neighbours into int32: two bfloat16 (`pair_bfloat16`), or four integers of 8
+bits (`quad_int8`). It multiplies whole packs (`contract_pairs`, `contract_quads`). That takes half or a quarter of the
+bytes, and makes two or four products in one instruction.
 
 A bfloat16 is a float32 with 8 instead of 24 bits of mantissa.
 """
@@ -27,7 +27,7 @@ _UPPER = np.uint32(0xFFFF0000)
 LEAST_INT8 = -128
 LARGEST_INT8 = 127
 OFFSET = 128
-"""What is added to the left integers of quads, which have no sign."""
+"""The number that is added to the left integers of quads, which then have no sign."""
 
 
 # ---- numbers ---------------------------------------------------------------------------------------------------------
@@ -52,7 +52,7 @@ def _rounding(name: str, text: str, reference: Callable[[Array], Array], doc: st
         lower=text,
         takes="f",
         reference=reference,
-        vjp=lambda g, y, x: (g,),  # as if it were not rounded: the true derivative is 0 almost everywhere
+        vjp=lambda g, y, x: (g,),  # that of no rounding, as the true derivative is 0 almost everywhere
         jvp=lambda tangents, y, x: tangents[0],
         has_constant_slope=True,
         samples=lambda rng, dtype: [((reference(sample(rng, (5,), dtype)),), {})],
@@ -289,7 +289,7 @@ CONTRACT_QUADS = _contraction(
 
 
 def packs(x: Node, axis: int, pack: Elementwise) -> Node:
-    """Neighbours along an axis, packed. Zeros follow the last of them where the size is no multiple."""
+    """Neighbours along an axis, packed. If the size is no multiple of a pack, zeros fill the last one."""
     count, size = len(pack.domain), x.type.shape[axis]
     length = (size + (count - 1)) // count
     neighbours = [_every(x, axis, k, (size + (count - 1 - k)) // count, count, length) for k in range(count)]
@@ -297,7 +297,7 @@ def packs(x: Node, axis: int, pack: Elementwise) -> Node:
 
 
 def _every(x: Node, axis: int, start: int, there: Dimension, step: int, length: Dimension) -> Node:
-    """`length` entries, a step apart; only the first of them are `there`, and zeros follow."""
+    """`length` entries, a step apart. Only the first of them are `there`; zeros follow."""
     found = window(x, axis, start, there, step)
     if length - there == 0:
         return found
@@ -306,6 +306,6 @@ def _every(x: Node, axis: int, start: int, there: Dimension, step: int, length: 
 
 
 def fills_packs(size: Dimension, pack: Elementwise) -> bool:
-    """Whether no zeros are needed to pack so many numbers."""
+    """Whether this many numbers fill packs without zeros."""
     count = len(pack.domain)
     return (size + (count - 1)) // count - size // count == 0

@@ -1,5 +1,5 @@
-"""The elements in order along the last axis, `sort`, and their places, `argsort`; and some of these, `ranked` and
-`argranked`, for which not all elements have to be put in order. All that sorts is made of these."""
+"""Sorting along the last axis: the elements in order, `sort`, and their places, `argsort`; and some of these, `ranked`
+and `argranked`, for which not all elements must be sorted. All functions that sort are made of these."""
 
 from collections.abc import Sequence
 
@@ -54,7 +54,7 @@ def _infer_argranked(x: Type, ranks: Type) -> Type:
 
 
 def _ranked_reference(x: Array, ranks: Array) -> Array:
-    """Some entries of what `sort` gives."""
+    """Some entries of the result of `sort`."""
     n = x.shape[-1]
     if not np.issubdtype(x.dtype, np.floating):  # exports copy this source
         found = np.sort(x, axis=-1)
@@ -64,7 +64,7 @@ def _ranked_reference(x: Array, ranks: Array) -> Array:
 
 
 def _argranked_reference(x: Array, ranks: Array) -> Array:
-    """Some entries of what `argsort` gives."""
+    """Some entries of the result of `argsort`."""
     n = x.shape[-1]
     found = np.argsort(x, axis=-1, kind="stable")
     return found[..., np.clip(ranks, 0, n - 1)] if n else np.zeros((*x.shape[:-1], *ranks.shape), np.int64)
@@ -81,7 +81,7 @@ def _before(rows: Node) -> list[Node]:
 
 
 def _places(x: Node, ranks: Sequence[Node]) -> Node:
-    """The places of the elements that `sort` gives; with ranks, of those that `ranked` gives."""
+    """The places of the elements in the result of `sort`; with ranks, in the result of `ranked`."""
     return ARGRANKED(x, *ranks) if ranks else ARGSORT(x)
 
 
@@ -94,8 +94,8 @@ def _jvp(tangents: Sequence[Node], y: Node, x: Node, *ranks: Node) -> Node:
 
 
 def _batched(whole: Op, some: Op, args: Sequence[Node], batched: Sequence[bool], size: Dimension) -> tuple[Node, bool]:
-    """A batch of `some`, which gives entries of what `whole` gives. Ranks of several examples are looked up together if
-    the rows are the same, and among all elements if not."""
+    """A batch of `some`, an op that gives entries of the result of `whole`. Ranks of several examples are looked up
+    together if the rows are the same; otherwise they are taken from all sorted elements."""
     x, ranks = args
     if not batched[1]:
         return some(x, ranks), True
@@ -116,7 +116,7 @@ def _samples(rng: np.random.Generator, dtype: str) -> Samples:
 
 
 def _apart(rng: np.random.Generator, dtype: str) -> Samples:
-    """Without equal elements, between which there is no slope."""
+    """Numbers without equal ones, at which the function would have no slope."""
     for shape in ((5,), (2, 3, 20), (3, 1), (2, 0), (0, 4), (40, 3)):
         yield (rng.permutation(numbered(shape, dtype).ravel()).reshape(shape),), {}
 

@@ -36,8 +36,7 @@ def _unless_zero(x: Node) -> Part:
 
 
 def joined(real: Part, imaginary: Part, *like: Node) -> Node:
-    """Complex numbers from two parts. `like` are the operands that they are computed from: the result has the shape
-    that these broadcast to."""
+    """Complex numbers from two parts. The result has the shape to which the operands `like` broadcast."""
     known = [x.type.in_memory.dtype for x in like or (real, imaginary) if x is not None]
     shape = types.broadcast([x.type.shape for x in like or (real, imaginary) if x is not None])
     return COMPLEX(*(full(0, shape, known[0]) if x is None else broadcast_to(x, shape) for x in (real, imaginary)))
@@ -64,12 +63,12 @@ def size_squared(x: Node) -> Node:
 
 
 def pieces(*nodes: Node) -> list[Node]:
-    """The nodes, with both parts in place of complex numbers."""
+    """The nodes, with both parts in place of each tensor of complex numbers."""
     return [piece for x in nodes for piece in (x.args if is_complex(x) else (x,))]
 
 
 def stand_in(type_: Type) -> Node:
-    """A symbol of a type for the step of a loop: of complex numbers, one whose parts are two inputs."""
+    """A symbol of a type for the step of a loop. For complex numbers, its two parts are inputs."""
     if not type_.kind.is_complex:
         return new_input(type_)
     part = Type(type_.in_memory.dtype, type_.shape)
@@ -85,7 +84,7 @@ def symbol(type_: Type, name: str | None = None) -> Node:
 
 
 def of_origin(origin: Node) -> Node:
-    """What users see of an input or a shared variable: itself, or complex numbers whose parts it holds."""
+    """An input or a shared variable as users see it: itself, or the complex numbers whose parts it holds."""
     return of_stored(origin, origin.name) if declared(origin).kind.is_complex else origin
 
 

@@ -1,9 +1,9 @@
 """The passes of a Fourier transform: the factors of a length, and the powers of roots of unity that each pass needs.
 
-Before a pass, `done` is the product of the factors of those before it. Its powers are `exp(2 pi i j s / (radix done))`
-for j from 1 to radix - 1: for each j, the real parts for all s below `done`, then the imaginary parts. The first pass
-needs none. Behind those of a pass whose radix is not written out stand the powers of the root of that order: all real
-parts, then all imaginary parts.
+Before a pass, `done` is the product of the factors of all passes before it. The powers of the pass are `exp(2 pi i j s
+/ (radix done))` for j from 1 to radix - 1: for each j, the real parts for all s below `done`, then the imaginary parts.
+The first pass needs none. If the radix of a pass is not written out, the powers of the root of that order follow: all
+real parts, then all imaginary parts.
 """
 
 import math
@@ -14,9 +14,9 @@ from scanjit.signatures import Array, DType
 from scanjit.types import Dimension
 
 WRITTEN_OUT = (8, 4, 2, 3, 5, 7)
-"""Factors whose transforms are written out: larger ones would need more numbers at once than there are registers."""
+"""Factors whose transforms are written out. Larger ones would need more numbers at once than there are registers."""
 FOUND = (4, 2, 3, 5)
-"""Those of them that are used for a length that is found when the function runs."""
+"""The factors among these that are used for a length that is known only when the function runs."""
 
 LARGEST_FACTOR = 64
 """A transform of a length with a larger prime factor is a convolution, whose length has small factors (Bluestein)."""
@@ -52,8 +52,8 @@ def factors(n: int) -> list[int]:
 
 
 def table_of(n: int, dtype: DType, half: bool = False) -> Array:
-    """The table for rows of n numbers. With `half`, behind it the powers of the root of order 2n, from 0 to n: all real
-    parts, then all imaginary parts."""
+    """The table for rows of n numbers. With `half`, the powers of the root of order 2n, from 0 to n, lie behind it: all
+    real parts, then all imaginary parts."""
     pieces, done = [np.zeros(0)], 1
     for radix in factors(n):
         if done > 1:
@@ -70,11 +70,11 @@ def table_of(n: int, dtype: DType, half: bool = False) -> Array:
 
 
 def table_size(n: Dimension) -> Dimension:
-    """How many numbers the table has at most, for a length that is found when the function runs: four for each number
-    of a row; of a convolution, whose length is below 3 n, and 2 n for the chirp."""
+    """The most numbers that the table has for a length that is known only when the function runs: four for each number
+    of a row, of a convolution whose length is below 3 n, and 2 n for the chirp."""
     return 14 * n
 
 
 def work_size(n: Dimension) -> Dimension:
-    """How many pairs such a transform works with at most: three rows of a convolution."""
+    """The most pairs that such a transform works with: three rows of a convolution."""
     return 9 * n

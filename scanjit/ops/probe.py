@@ -64,8 +64,8 @@ ASSERT = Op(
     by_parts=True,
     doc="the first operand itself; that the second is not true everywhere is an error of the run",
 )
-"""Parameters: `message` (what the error says), and if there is more to say than the formula of the condition, `got` and
-`fix`. Derivatives check the condition too: they may need nothing else of what was asserted."""
+"""Parameters: `message` (the text of the error); and if there is more to say than the formula of the condition, `got`
+and `fix`. Derivatives check the condition too, as they may need nothing else of the asserted value."""
 
 PROBES = (PRINT, ASSERT)
 
@@ -76,8 +76,8 @@ def has_probes(outputs: Sequence[Node]) -> bool:
 
 
 def without_probes(outputs: Sequence[Node], which: Collection[Op] = PROBES) -> list[Node]:
-    """The outputs without these probes, in bodies too. For code that is computed a second time, so that it does not
-    print twice."""
+    """The outputs without these probes, in bodies too. This is for code that is computed a second time, so that it does
+    not print twice."""
     if not has_probes(outputs):
         return list(outputs)
 

@@ -181,7 +181,7 @@ def _shuffle_samples(rng: np.random.Generator, dtype: str) -> Samples:
 
 
 _COUNTERS = ((-9, 9),) * 3
-"""From where tests sample a key, a block and an index."""
+"""The ranges from which tests sample a key, a block and an index."""
 
 
 def _op(name: str, **rest: Parameter) -> Elementwise:

@@ -95,13 +95,13 @@ ALL = Reduction(
 
 
 class ArgReduction(Op):
-    """The position (int64) along one `axis` of the element that no other one beats. Of equal elements, the first.
+    """The position (int64) along one `axis` of the best element; of equal elements, the first.
 
     Parameters
     ----------
-    best : the reduction that gives that element.
-    sign : between two elements in generated code, whether the first beats the second. NaN beats every number, as in
-        NumPy.
+    best : the reduction that gives the best element.
+    sign : the operator in generated code that says whether one element is better than another. NaN is better than
+        every number, as in NumPy.
     """
 
     never_fails = goes_anywhere = True

@@ -77,7 +77,7 @@ class Reduction(Op):
 
 
 def need_some(x: Type, axis: int) -> None:
-    """There must be an element to reduce. If that is not certain, it is checked at run time."""
+    """Require an element to reduce. If it is not certain that there is one, this is checked at run time."""
     if x.shape[axis] == 0:
         raise errors.ShapeError(_EMPTY.format(left=1, right=0, axis=axis))
     types.require(1, x.shape[axis], _EMPTY.replace("{axis}", str(axis)), errors.ShapeError)

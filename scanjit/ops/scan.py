@@ -43,7 +43,7 @@ class Roles:
 
     `lags` lists the carries that a step reads more than one step after they were made. For a carry with lag k, operand
     and result hold the last k values along a first axis, in the order of time. The body reads one of these values, and
-    returns one that takes its place.
+    returns the value that takes its place.
     """
 
     carries: int
@@ -84,7 +84,7 @@ class Roles:
 
 
 STORED = ("bfloat16", "float16")
-"""What a gradient may keep float32 as."""
+"""The dtypes in which a gradient may keep float32."""
 MOST_UNROLLED = 1024
 """The most steps in one iteration of a loop. More would take minutes to compile."""
 
@@ -269,8 +269,8 @@ _answers: weakref.WeakKeyDictionary[Graph, dict[Hashable, list[int]]] = weakref.
 
 
 def _known(node: Node, question: Hashable, answer: Callable[[], list[int]]) -> list[int]:
-    """The answer to a question about the step of a scan. It is asked once, as the answer asks the same of the loops
-    inside several times: in loops in loops in loops, that would be an exponential number of times."""
+    """The answer to a question about the step of a scan. It is asked only once for each scan. The answer asks the same
+    about the loops inside, several times: for deeply nested loops, the number of questions would be exponential."""
     roles, answers = Roles.of(node), _answers.setdefault(node.params["body"], {})
     key = (question, roles.carries, roles.sequences, roles.ys, roles.until, *roles.lags.items())
     if key not in answers:
@@ -411,8 +411,8 @@ class _Reverse:
         ]
 
     def _forward(self, outputs: Sequence[Node]) -> tuple[tuple[Node, ...], list[Pair], dict[Node, Node]]:
-        """The results of the scan that also returns carries; those carries, as inputs of the body and as stacks; and
-        what carries are in the reverse scan that are kept in 16 bits."""
+        """The results of the scan that also returns carries; these carries, as inputs of the body and as stacks; and
+        the form in which the reverse scan has carries that are kept in 16 bits."""
         scan, roles = self.scan, self.scan.roles
         used = set(ir.walk(outputs))
         returned: list[Node] = list(scan.ys)
@@ -562,7 +562,7 @@ def _over_batch(
 
 
 class _Batch:
-    """A scan over a batch: one loop in which the carries that differ between the examples have a batch axis."""
+    """A scan over a batch: one loop, in which the carries that differ between the examples have a batch axis."""
 
     def __init__(self, args: Sequence[Node], batched: Sequence[bool], size: Dimension, params: Params) -> None:
         self.size, self.params, self.roles = size, params, Roles.of_params(params)
@@ -585,7 +585,7 @@ class _Batch:
         return batch_graph(self.outputs, {self.inputs[i]: self.wide[i] for i in chosen}, self.size)
 
     def results(self) -> list[Batched]:
-        """The results of the loop over the batch, each with whether it has a batch axis (as its first)."""
+        """The results of the loop over the batch, each with whether it has a batch axis, which is then its first."""
         roles, active = self.roles, set(self.active)
         inits, xs, consts = roles.split(list(zip(self.args, self.batched, strict=True)))
         inner = [wide if i in active or flag else x for i, (x, wide, flag) in enumerate(self._inputs())]

@@ -27,7 +27,8 @@ def _slice_infer(
 
 
 def _require_inside(axis: int, size: Dimension, start: Dimension, length: Dimension, step: Dimension) -> None:
-    """A window that is not empty must lie inside its axis. If that is not certain, it is checked at run time."""
+    """Require that a window that is not empty lies inside its axis. If that is not certain, it is checked at run
+    time."""
     types.require(0, length, f"the length of a slice of axis {axis} is negative: {{right}}")
     if length == 0:
         return

@@ -15,7 +15,7 @@ from scanjit.types import Dimension, Type
 
 
 def require_sizes(shape: Sequence[Dimension]) -> None:
-    """Sizes must not be negative, as `n - 2` is for a tensor of one row."""
+    """Require that sizes are not negative, as `n - 2` would be for a tensor of one row."""
     for dim in shape:
         types.require(0, dim, "a size must not be negative: {right}", errors.ShapeError)
 
@@ -62,7 +62,7 @@ BROADCAST_TO = View(
 
 
 def broadcast_to(x: Node, shape: Sequence[Dimension]) -> Node:
-    """`x` stretched to `shape`; `x` itself where it has that shape."""
+    """`x` stretched to `shape`; `x` itself if it has that shape."""
     shape = tuple(shape)
     return x if x.type.shape == shape else BROADCAST_TO(x, shape=shape)
 
@@ -90,7 +90,7 @@ def over_batch(x: Node, batched: bool, size: Dimension) -> Node:
 
 
 def all_over_batch(nodes: Sequence[Node], batched: Sequence[bool], size: Dimension) -> list[Node]:
-    """The nodes, all with the axis of a batch as their first axis. `batched` says which of them have it."""
+    """The nodes, all with the axis of a batch as their first axis. `batched` says which of them have it already."""
     return [over_batch(node, has, size) for node, has in zip(nodes, batched, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""Views: ops that compute and move no value. All other files build with the view `dimshuffle`."""
+"""Views: ops that compute and move no value. All other files of ops build on the view `dimshuffle`."""
 
 from collections.abc import Sequence
 
@@ -11,8 +11,8 @@ from scanjit.signatures import Array, OpFunction, Parameter
 from scanjit.types import Dimension, Type
 
 Access = tuple[Dimension, tuple[tuple[int, Dimension], ...]]
-"""The index at which an axis of a view's operand is read: an offset, and the strides of the view's axes that enter
-it."""
+"""The index at which an axis of a view's operand is read: an offset, and the strides of those axes of the view that it
+depends on."""
 
 
 class View(Op):

@@ -26,7 +26,7 @@ Ints = tuple[int, ...]
 
 
 def extent(size: Dimension, dilation: int) -> Dimension:
-    """The length of axis that a window covers: `size` entries that are `dilation` apart."""
+    """The length of the part of an axis that a window covers: `size` entries that are `dilation` apart."""
     return (size - 1) * dilation + 1
 
 
@@ -203,7 +203,7 @@ def _first(x: Node, shape: Sizes) -> Node:
 
 
 def _in_blocks(b: Node, axis: int, size: int) -> Node:
-    """An axis as two: blocks of entries, the last one filled up with zeros, and the places in them."""
+    """An axis as two axes: blocks of entries, the last one filled up with zeros, and the places in each block."""
     before, n, after = b.type.shape[:axis], types.as_int(b.type.shape[axis]), b.type.shape[axis + 1 :]
     blocks = -(-n // size)
     if n % size:

@@ -284,4 +284,4 @@ _PACKED: dict[object, tuple[str, Callable[[Node, int], Node], Elementwise]] = {
     ROUND_BFLOAT16: ("pairs of bfloat16", _pairs, PAIR_BFLOAT16),
     ROUND_INT8: ("quads of int8", _quads, QUAD_INT8),
 }
-"""For each rounding: the op of products, the function that packs, and the function that unpacks."""
+"""For each rounding: the name of its packs, the function that makes a product of packs, and the op that packs."""
