@@ -22,6 +22,17 @@ class Interned(Generic[Key, Item]):
 
     A compilation looks up a hundred thousand objects in it, and drops most of those that it makes.
     `weakref.WeakValueDictionary` takes twice as long for the same.
+
+    Examples
+    --------
+    >>> class Thing: pass
+    >>> table: Interned[str, Thing] = Interned()
+    >>> first = table.known("a", Thing())
+    >>> table.get("a") is first, table.known("a", Thing()) is first
+    (True, True)
+    >>> del first
+    >>> table.get("a") is None
+    True
     """
 
     def __init__(self) -> None:

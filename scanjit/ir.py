@@ -208,7 +208,18 @@ def _op_by_name(name: str) -> Op:
 class Node(Symbol["Node"]):
     """An op applied to arguments. `args[:arity]` are the op's own operands. Behind them come the nodes whose values
     the dimensions in its parameters use (see `dim_nodes`). So a walk over `args` meets everything that a node
-    depends on."""
+    depends on.
+
+    Examples
+    --------
+    >>> from scanjit.tensor import tanh, tensor
+    >>> x = tensor(("T", 3), name="x")
+    >>> y = tanh(x) + 1
+    >>> y, y.op.name, y.type
+    (<add: float64(T, 3)>, 'add', float64(T, 3))
+    >>> y is tanh(x) + 1
+    True
+    """
 
     __slots__ = (
         "__weakref__", "applied", "args", "arity", "base", "dim_ref", "is_closed", "op", "params", "serial",
@@ -344,7 +355,14 @@ def _in_place_of(value: object) -> str:
 
 
 class AppliedOp:
-    """An op with its parameters, which a node applies to its arguments. Interned, as nodes are."""
+    """An op with its parameters, which a node applies to its arguments. Interned, as nodes are.
+
+    Parameters
+    ----------
+    op, params : the op, and its parameters.
+    arity : how many operands it has.
+    sizes : the nodes whose values the dimensions in `params` use.
+    """
 
     __slots__ = ("__weakref__", "arity", "op", "params", "sizes")
 

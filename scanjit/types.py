@@ -367,7 +367,13 @@ def anonymous_size(label: str | None = None) -> Dim:
 
 
 def axis_size(tensor: str | None, axis: int) -> Dim:
-    """A new dimension: the size of an axis of a tensor with this name."""
+    """A new dimension: the size of an axis of a tensor with this name.
+
+    Examples
+    --------
+    >>> axis_size("x", 0)
+    x.shape[0]
+    """
     return anonymous_size(None if tensor is None else f"{tensor}.shape[{axis}]")
 
 

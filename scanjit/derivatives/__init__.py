@@ -1,4 +1,4 @@
-"""What is made of `grad`, `jvp` and `vmap`, and rules of the user's own."""
+"""Functions made of `grad`, `jvp` and `vmap`, and rules of the user's own."""
 
 from scanjit.derivatives.custom import CustomVjp, custom_vjp
 from scanjit.derivatives.jacobians import hessian, hvp, jacobian

@@ -102,7 +102,7 @@ class CustomVjp(FunctionWrapper):
 
     @property
     def name(self) -> str:
-        """What to call it in errors."""
+        """Its name in errors."""
         return getattr(self.fn, "__name__", "function")
 
     def defvjp(self, backward: Backward) -> Backward:
@@ -179,7 +179,7 @@ def _is_operand(leaf: Any) -> bool:
 
 @record
 class _Rule(DerivativeRule):
-    """The derivative for one call: with the structure of its arguments, and those of them that are settings."""
+    """The derivative for one call: with the structure of its arguments, and which of them are settings."""
 
     custom: CustomVjp
     tree: Tree

@@ -95,7 +95,7 @@ much smaller, and a second program would have to be compiled."""
 
 
 def _shorter(rows: Dimension, columns: Dimension) -> Literal["forward", "reverse"] | None:
-    """The mode in which a jacobian is the smaller batch, as far as sizes are known; None where a call decides."""
+    """The mode in which a jacobian is the smaller batch, as far as sizes are known; None if a call must decide."""
     if types.not_negative(columns - rows):
         return "reverse"
     if types.not_negative(rows - columns) or (isinstance(columns, int) and columns <= _FEW):
@@ -158,7 +158,7 @@ def _of_group(outputs: Sequence[Node], variables: list[Node], constants: Sequenc
 
 
 def _each(outputs: Sequence[Node], seeds: Sequence[Node]) -> list[Node]:
-    """The outputs for each element of the seeds, along a new first axis: that element is one, and all others are
+    """The outputs for each element of the seeds, along a new first axis: this element is one, and all others are
     zero."""
     *begins, count = _starts(seeds)
     bases = {seed: _basis(seed.type, begin, count) for seed, begin in zip(seeds, begins, strict=True)}

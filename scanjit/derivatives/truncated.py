@@ -118,7 +118,7 @@ def _check(k1: Any, k2: Any) -> None:
 
 
 Condition = Callable[[Node], Node | None]
-"""From the number of a step to a bool. None means always for a mask, and never for a cut."""
+"""A function from the number of a step to a bool. None means always for a mask, and never for a cut."""
 
 
 def _window_starts(phase: int, k1: int, k2: int) -> Condition:

@@ -103,7 +103,7 @@ def scan(
 def _states(
     name: str, first: Any, groups: Sequence[Any], known: Mapping[Any, dict[str, Any]], columns: Sequence[np.ndarray]
 ) -> np.ndarray:
-    """The states of all groups: of one output, before their first row here."""
+    """The states of all groups, for one output, before their first row here."""
     floats = [column.dtype for column in columns if np.issubdtype(column.dtype, np.floating)] or [
         np.dtype(config.floatX)
     ]
@@ -132,9 +132,10 @@ def _run(
 
 
 def _similar(lengths: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
-    """Groups with about as many rows, so that few steps are padded; and how many steps they take together.
+    """Groups with similar numbers of rows, so that few steps are padded; and how many steps they take together.
 
-    There are always two groups and two steps: what is compiled for one rounds otherwise."""
+    There are always at least two groups and two steps, because code that is compiled for one rounds differently.
+    """
     digits = np.frexp(lengths)[1]
     for size in np.unique(digits) if len(digits) else [0]:
         groups = np.flatnonzero(digits == size)

@@ -1,4 +1,4 @@
-"""Where the series of a long frame are: which rows each has, in the order of time."""
+"""The rows of each series in a long frame, in the order of time."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def rows_of(frame: Any, ids: Sequence[str], time: str | None) -> SeriesRows:
 
 
 def _topmost(frame: Any, ids: Sequence[str]) -> np.ndarray:
-    """Of each row, the topmost row with the same id."""
+    """For each row, the topmost row with the same id."""
     columns = [narwhals().col(name).alias(f"id {i}") for i, name in enumerate(ids)]
     numbered = frame.select(columns).with_row_index("row")
     return numbered.select(narwhals().col("row").min().over([f"id {i}" for i in range(len(ids))]))["row"].to_numpy()

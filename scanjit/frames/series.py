@@ -1,4 +1,4 @@
-"""`batch`: the series of a long frame side by side, and what is computed of them as a frame again."""
+"""`batch`: the series of a long frame side by side, and results about them as a frame again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scanjit.frames.rows import SeriesRows, check_columns, named, narwhals, numb
 from scanjit.optimize import Result
 
 SHOWN = ("fun", "nit", "nfev", "status", "message")
-"""What a frame shows of the result of `minimize`, besides the variables."""
+"""The fields of a result of `minimize` that a frame shows, besides the variables."""
 
 
 def batch(

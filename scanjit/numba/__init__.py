@@ -91,7 +91,7 @@ _NUMBAS = {BOOL: types.boolean, INT: types.int64, FLOAT: types.float64, NOTHING:
 
 
 def _ours(type_: Any) -> Type:
-    """Our type for one of Numba's; TypingError if there is none."""
+    """Our type for one of Numba's types; TypingError if there is none."""
     if isinstance(type_, VectorType):
         return type_.simd
     for numbas, ours in _OURS:
@@ -101,7 +101,7 @@ def _ours(type_: Any) -> Type:
 
 
 def _numbas(type_: Type) -> Any:
-    """Numba's type for one of ours."""
+    """Numba's type for one of our types."""
     return VectorType(type_) if isinstance(type_, SimdType) else _NUMBAS[type_]
 
 

@@ -98,7 +98,7 @@ def _of_arrays(count: int, ranks: Sequence[int]) -> str:
                 f"    flat{k} = carray({place}, {' * '.join(shape)})",
                 f"    for i, value in enumerate(r{k}.flat):",
                 f"        flat{k}[i] = value",
-            ]  # a loop: an assignment of arrays compiles for seconds, with what writes the text of its error
+            ]  # a loop: an assignment of arrays takes seconds to compile, with the code for the text of its error
         else:
             lines.append(f"carray({place}, 1)[0] = r{k}")
     body = "\n".join(f"        {line}" for line in lines)
@@ -117,12 +117,12 @@ def called(status, code, {", ".join([*places, *sizes])}):
 
 
 class _Unknown(Exception):
-    """Raised for what has no content that a digest could be made of."""
+    """Raised for an object without a content from which a digest could be made."""
 
 
 def content(function: Any) -> str | None:
-    """A digest of what a function does: of its code, and of all that it uses. None if it uses something that cannot be
-    told by its content."""
+    """A digest of a function: of its code, and of all values and functions that it uses. None if it uses an object
+    whose content is unknown."""
     try:
         facts = [numba.__version__, *_facts(function, set())]
     except _Unknown:

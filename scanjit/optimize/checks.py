@@ -1,4 +1,4 @@
-"""What the functions of this package check of their arguments."""
+"""Checks of the arguments of the functions of this package."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scanjit.optimize.method import Box
 
 
 def variables(given: Any, batched: bool) -> np.ndarray:
-    """The variables of a problem as a vector, or of many as the rows of a matrix."""
+    """The variables of a problem as a vector, or those of many problems as the rows of a matrix."""
     x = np.asarray(given)
     if x.dtype not in ("float32", "float64"):
         x = x.astype(config.floatX)
@@ -29,7 +29,7 @@ def variables(given: Any, batched: bool) -> np.ndarray:
 
 
 def checked_args(args: Any, x: np.ndarray, batched: bool) -> tuple[np.ndarray, ...]:
-    """The data as arrays, one entry a problem."""
+    """The data as arrays, with one entry for each problem."""
     if not isinstance(args, list | tuple):
         raise errors.ArgumentError("args is no list of arrays", got=type(args).__name__, fix="write [data]")
     arrays = tuple(_array(arg, f"args[{i}]") for i, arg in enumerate(args))

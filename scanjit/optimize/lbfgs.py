@@ -1,4 +1,4 @@
-"""L-BFGS: second derivatives are guessed from the last few changes of the gradient.
+"""L-BFGS: second derivatives are estimated from the last few changes of the gradient.
 
 Nocedal, J. (1980), "Updating quasi-Newton matrices with limited storage".
 """
@@ -15,7 +15,7 @@ from scanjit.optimize.method import Box, Loss, LossPoint, Method, select
 from scanjit.tensor import concatenate, eye, isfinite, where, zeros
 
 KEPT = 8
-"""So many changes are remembered."""
+"""This many changes are remembered."""
 
 
 class Changes(NamedTuple):
@@ -63,7 +63,7 @@ class LBFGS(Method):
 
 
 def _times(memory: Changes, x: Node) -> Node:
-    """The guess of the inverse matrix, times a vector."""
+    """The estimate of the inverse matrix, times a vector."""
     shares = []
     for i in reversed(range(KEPT)):
         shares.append(memory.inverse[i] * (memory.steps[i] @ x))

@@ -1,7 +1,7 @@
-"""What the methods of `minimize` have in common. All is written for one problem; a batch is a `vmap` of it.
+"""The common part of the methods of `minimize`. All of it is written for one problem; a batch is a `vmap` of it.
 
-A method computes the loss once in each step, at one trial point: it keeps the point if the loss falls as it should, and
-otherwise tries a shorter step next time. So many problems can take their steps together, each at its own length.
+A method computes the loss once in each step, at one trial point. It keeps the point if the loss falls as expected, and
+otherwise tries a shorter step next time. So many problems can take their steps together, each with its own length.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ Loss = Callable[[Node], Any]
 
 
 Tensor = Any
-"""A symbol while programs are built; an array in what they take and return."""
+"""A symbol while programs are built; an array among their arguments and results."""
 
 
 class LossPoint(NamedTuple):
-    """A place, the loss there and its derivatives. `curvature` is what a method wants besides: a matrix, or nothing."""
+    """A place, with the loss there and its derivatives. `curvature` is what a method needs besides: a matrix, or
+    nothing."""
 
     x: Tensor
     fun: Tensor
@@ -45,7 +46,7 @@ class Box(NamedTuple):
         return clip(x, self.lower, self.upper)
 
     def fixed(self, point: LossPoint) -> Node:
-        """Which variables stand at a bound, and would leave the box to make the loss smaller."""
+        """The variables that are at a bound, and would leave the box to make the loss smaller."""
         return ((point.x <= self.lower) & (point.jac > 0)) | ((point.x >= self.upper) & (point.jac < 0))
 
     def slope(self, point: LossPoint) -> Node:
@@ -54,8 +55,8 @@ class Box(NamedTuple):
 
 
 class State(NamedTuple):
-    """How far a problem is. `scale` is the least size of the loss so far, or 1. The tolerance is relative to it: a loss
-    that falls without end never converges. `memory` is the method's own."""
+    """The state of a problem. `scale` is the least size of the loss so far, or 1. The tolerance is relative to it: a
+    loss that falls without end never converges. `memory` belongs to the method."""
 
     best: LossPoint
     scale: Tensor
@@ -66,10 +67,10 @@ class State(NamedTuple):
 
 
 class Method(ABC):
-    """A way to choose trial points. Of its methods, each takes one problem."""
+    """A way to choose trial points. Each of its methods is for one problem."""
 
     steps: int
-    """How many evaluations are the most, unless the caller says."""
+    """The most evaluations, unless the caller says another number."""
     has_inverse: bool = True
     """Whether the method knows an inverse of the second derivatives."""
 
@@ -84,14 +85,15 @@ class Method(ABC):
 
     @abstractmethod
     def propose(self, loss: Loss, best: LossPoint, memory: Any, box: Box) -> tuple[Node, Node]:
-        """The step to try next, and by how much the loss is to fall by it: infinite if there is none this time."""
+        """The step to try next, and the expected fall of the loss: infinite if there is no step this time."""
 
     @abstractmethod
     def learn(self, best: LossPoint, trial: LossPoint, kept: Node, ratio: Node, memory: Any) -> Any:
-        """The memory after a trial. `ratio` is how far the loss fell, relative to what was proposed."""
+        """The memory after a trial. `ratio` is the fall of the loss, divided by the expected fall."""
 
     def inverse(self, best: LossPoint, memory: Any, box: Box) -> Node:
-        """The inverse of the second derivatives, or of what stands for them: NaN if they are not positive definite."""
+        """The inverse of the second derivatives, or of the matrix in their place. NaN if it is not positive
+        definite."""
         raise AssertionError(f"{type(self).__name__} has none")
 
 
@@ -128,12 +130,12 @@ def advance(method: Method, loss: Loss, state: State, box: Box, tolerance: Node)
 
 
 def select(condition: Node, one: Any, other: Any) -> Any:
-    """`where` for all that two points or memories hold."""
+    """`where` for everything that two points or memories hold."""
     return mapped(lambda a, b: where(condition, a, b), one, other)
 
 
 def mapped(function: Callable[..., Any], *values: Any) -> Any:
-    """The results of a function of the leaves of nested tuples, which have one form. None is no leaf, and stays."""
+    """The results of a function of the leaves of nested tuples of one structure. None is no leaf, and stays."""
     first = values[0]
     if isinstance(first, tuple):
         parts = [mapped(function, *some) for some in zip(*values, strict=True)]

@@ -28,13 +28,14 @@ METHODS: Mapping[str, Method] = {
 }
 
 SMALLEST = 16
-"""A batch is made no smaller than so many problems: those that have ended fill it up."""
+"""A batch is made no smaller than this: problems that have ended fill it up."""
 
 
 FEWEST, GROUP_BYTES = 64, 1 << 19
-"""A large batch is fitted in groups of problems that have so many bytes of data together, but no fewer problems."""
+"""A large batch is fitted in groups of problems whose data have this many bytes together, but of no fewer problems than
+this."""
 FIRST_STEPS = 4
-"""Who is told how many problems have ended learns of it after so many steps, and then several times a second."""
+"""`progress` is called after this many steps for the first time, and then several times a second."""
 
 
 def minimize(
@@ -134,7 +135,7 @@ def minimize(
 
 
 def _groups(args: tuple[np.ndarray, ...], count: int) -> list[tuple[int, int]]:
-    """The first and the last problem, exclusive, of each part of a batch. The data of a part fit into a cache."""
+    """The first and the last problem (exclusive) of each part of a batch. The data of a part fit into a cache."""
     each = sum(arg.nbytes for arg in args) // count
     parts = -(-count // max(FEWEST, GROUP_BYTES // max(each, 1)))
     return [(count * i // parts, count * (i + 1) // parts) for i in range(parts)]
@@ -142,7 +143,7 @@ def _groups(args: tuple[np.ndarray, ...], count: int) -> list[tuple[int, int]]:
 
 @functools.lru_cache(maxsize=64)
 def _programs(loss: Callable[..., Any], method: Method, batched: bool) -> Programs:
-    """The programs for a loss are made once."""
+    """The programs for a loss. They are made once."""
     return Programs(loss, method, batched)
 
 
@@ -156,7 +157,7 @@ def _run(
     limit: int,
     progress: Callable[[int, int], None] | None,
 ) -> tuple[State, np.ndarray | None]:
-    """Step until all problems have ended. Those that still run become a batch of their own when they are but half."""
+    """Step until all problems have ended. When only half of them still run, these become a batch of their own."""
     asked = count = len(x) if programs.batched else 1
     if programs.batched and asked == 1:  # two, because what is compiled for one problem rounds otherwise
         count = 2
@@ -234,7 +235,7 @@ def _result(state: State, inverse: np.ndarray | None) -> Result:
 
 
 def for_scipy(loss: Callable[..., Any]) -> dict[str, Any]:
-    """A loss for `scipy.optimize.minimize`: the function that returns value and gradient, and the word for it.
+    """A loss for `scipy.optimize.minimize`: a function that returns value and gradient, and the argument that says so.
 
     Parameters
     ----------

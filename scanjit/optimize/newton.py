@@ -19,7 +19,8 @@ from scanjit.tensor import cho_solve, cholesky, diagonal, eye, isfinite, solve_t
 
 
 class Damping(NamedTuple):
-    """What is added to the diagonal of the matrix, relative to it, and by what it grows after the next bad step."""
+    """The number that is added to the diagonal of the matrix, relative to it, and its factor after the next bad
+    step."""
 
     amount: Node
     growth: Node

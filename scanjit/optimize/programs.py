@@ -1,4 +1,4 @@
-"""What `minimize` compiles: the start, some steps of the problems that run, and the end."""
+"""The programs that `minimize` compiles: the start, some steps of the problems that run, and the end."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from scanjit.tensor import cast
 
 
 class Programs:
-    """Three compiled functions. Their first arguments are of one problem, or with `batched` of all. Then the problems
-    are the last axis of `args`, so that the numbers of one step of many series lie side by side:
+    """Three compiled functions. Their first arguments belong to one problem, or with `batched` to all. The problems are
+    then the last axis of `args`, so that the numbers of one step of many series lie side by side:
 
     - `start(x, box, args, common, tolerance)`: the first state;
     - `go_on(state, box, args, common, tolerance, enough, limit)`: how many steps were taken until at most `enough`

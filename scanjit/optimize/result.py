@@ -1,4 +1,4 @@
-"""What `minimize` returns."""
+"""The result of `minimize`."""
 
 from __future__ import annotations
 

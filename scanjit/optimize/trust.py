@@ -17,11 +17,11 @@ from scanjit.optimize.method import Box, Loss, LossPoint, Method, select
 from scanjit.tensor import minimum, sqrt, where, zeros_like
 
 PRODUCTS = 30
-"""A step is searched by at most so many products with the matrix."""
+"""The search for a step multiplies the matrix at most this many times by a vector."""
 
 
 class TrustRegion(NamedTuple):
-    """The longest step that is tried, and the length of the last one."""
+    """The longest step to try, and the length of the last step."""
 
     radius: Node
     length: Node

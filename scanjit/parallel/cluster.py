@@ -18,9 +18,9 @@ except ImportError as error:
     raise ImportError("a client of Dask needs distributed: pip install 'scanjit[dask]'") from error
 
 _KNOWN_SECONDS = 5.0
-"""For so many seconds a worker believes what it has heard of the others on its machine."""
+"""A worker believes what it knows of the other workers on its machine for this many seconds."""
 _known: dict[str, tuple[float, int]] = {}
-"""By the address of a worker of this process: when it asked, and how many worker threads its machine has."""
+"""For the address of each worker of this process: when it asked, and how many worker threads its machine has."""
 
 
 class Cluster:
@@ -92,7 +92,8 @@ def _exception(future: Any) -> BaseException:
 
 @contextlib.contextmanager
 def _large_graphs() -> Iterator[None]:
-    """Dask warns of data in graphs. Here it stands there on purpose: so it outlives each worker."""
+    """A context without Dask's warning of data in graphs. Here, the data are there on purpose, so that they outlive
+    each worker."""
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
         yield
 
@@ -129,7 +130,8 @@ def send_kernels(client: Any) -> None:
 
 
 def _together(*values: Any) -> tuple[Any, ...]:
-    """Older versions of Dask call what stands first in a tuple, if it is a function: so values come one by one."""
+    """A context in which values are sent one by one: older versions of Dask call the first member of a tuple if it is a
+    function."""
     return values
 
 

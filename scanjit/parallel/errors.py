@@ -1,4 +1,4 @@
-"""What is raised when parts fail."""
+"""The exception that is raised when parts fail."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

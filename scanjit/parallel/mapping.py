@@ -24,7 +24,7 @@ class Workplace(Protocol):
     """Where parts are computed."""
 
     def outcomes(self, parts: Sequence[Any], common: tuple[Any, ...]) -> Iterator[Outcome]:
-        """What comes of the parts, as soon as it is known."""
+        """The outcome of each part, as soon as it is known."""
 
     def combined(self, parts: Sequence[Any], common: tuple[Any, ...], ended: Callable[[Outcome], None]) -> Any:
         """The results of all parts, combined. `ended` is called for each part; its result may be left out."""

@@ -1,4 +1,4 @@
-"""What surrounds the computation of one part, in whatever process."""
+"""The surroundings of the computation of one part, in any process."""
 
 from __future__ import annotations
 

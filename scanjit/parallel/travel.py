@@ -14,24 +14,25 @@ from scanjit.runtime import cache, host
 from scanjit.runtime.undisturbed import undisturbed
 
 MOST_BYTES = 32 * 1024**2
-"""No more than this travels: what was used last."""
+"""At most this many bytes travel, the last used entries first."""
 _SOURCE = "py"
 
 
 class Name(NamedTuple):
-    """Which entry of the cache: what its files are called, and of which kind it is."""
+    """The name of an entry of the cache: the name of its files, and its kind."""
 
     stem: str
     kind: str
 
 
 def machine() -> str:
-    """A digest of what decides which object code a machine runs: its processor, the generator and LLVM."""
+    """A digest of everything that decides which object code a machine can run: its processor, the generator and
+    LLVM."""
     return cache.version(host.target())
 
 
 def used() -> list[Name]:
-    """What this process has used of its cache, the newest first."""
+    """The entries that this process has used of its cache, the newest first."""
     return [Name(*name) for name in reversed(cache.default().used)]
 
 

@@ -14,7 +14,7 @@ _CELL = "padding:0 0.5em;border:0;background:none;color:inherit"
 
 
 class Drawing(Protocol):
-    """What notebooks draw, such as an expression. It has no text."""
+    """A drawing in a notebook, such as that of an expression. It has no text."""
 
     def _repr_svg_(self) -> str: ...
 

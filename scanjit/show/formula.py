@@ -78,7 +78,7 @@ class _Names:
 
 
 class _Formula:
-    """Writes formulas of nodes. `bound` says what the inputs of a scan's body are called."""
+    """Writes formulas of nodes. `bound` has the names of the inputs of a scan's body."""
 
     def __init__(self, names: _Names, bound: dict[Node, Text] | None = None, depth: int = 0) -> None:
         self.names, self.depth = names, depth
@@ -147,7 +147,7 @@ def _range(dim: Dimension, start: Dimension, length: Dimension, step: int) -> st
 
 
 def _unclipped(length: Dimension) -> Dimension:
-    """`a` for `max(a, 0)`: the length of a slice is never negative."""
+    """`a` for `max(a, 0)`, as the length of a slice is never negative."""
     atom = types.as_atom(length)
     return atom.args[0] if atom is not None and atom.kind == "max" and atom.args[1] == 0 else length
 

@@ -1,4 +1,4 @@
-"""A function of a whole sequence, cut: the function of a block of steps and of a state."""
+"""A function of a whole sequence, cut into the function of a block of steps and of a state."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from scanjit.types import Atom
 class Block:
     """The function of a block of steps.
 
-    `outputs` are its results; `axes` says which axis of each has an entry for each step of the block, None for a result
-    without such an axis. `states` are what it reads besides its inputs, and returns besides its outputs."""
+    `outputs` are its results. `axes` says which axis of each has an entry for each step of the block; None for a result
+    without such an axis. `states` are read besides its inputs, and returned besides its outputs.
+    """
 
     outputs: tuple[Node, ...]
     axes: tuple[int | None, ...]
@@ -25,14 +26,14 @@ class Block:
 
 
 def block_of(outputs: Sequence[Node], time: Atom, inputs: Mapping[Node, int], fed: Iterable[Node]) -> Block:
-    """The function of a block, of a function of a whole sequence.
+    """The function of a block, made of a function of a whole sequence.
 
     Parameters
     ----------
-    outputs : of the function of a whole sequence.
+    outputs : the outputs of the function of a whole sequence.
     time : the number of steps, which is the size of the time axis of each of the inputs.
     inputs : maps each input that has a time axis to that axis.
-    fed : the inputs that a caller feeds with results of the block before. A loop that begins with one of them goes on
+    fed : the inputs that a caller feeds with results of the block before. A loop that begins with one of them continues
         from it, without a state of its own.
     """
     order = ir.walk(outputs)
@@ -61,7 +62,7 @@ def _operand(node: Node, value: Value | None) -> Value:
 
 
 def _value(cutter: Cut, node: Node, operands: list[Value]) -> Value | list[Value | None]:
-    """What one node is in the function of a block."""
+    """The value of one node in the function of a block."""
     streamed = any(not isinstance(operand, Fixed) for operand in operands)
     sized = any(atom is cutter.time for atom in ir.atoms_of(node))
     if not streamed and not sized:

@@ -30,8 +30,8 @@ Rule = Callable[[Cut, Node, Operands], Found]
 
 
 def cut_node(cutter: Cut, node: Node, operands: Operands) -> Found:
-    """What a node is in the function of a block, given what its operands are. For an op with several results: what each
-    of them is, or None for one that a block does not know."""
+    """The value of a node in the function of a block, given the values of its operands. For an op with several results,
+    the value of each, or None for a result that a block does not know."""
     rule = RULES.get(node.op)
     if rule is not None:
         return rule(cutter, node, operands)
@@ -53,7 +53,7 @@ def refuse(node: Node, reason: str, fix: str = "") -> NoReturn:
 
 
 def _checked(node: Node, operands: Operands) -> list[TimeRows]:
-    """The operands that have a time axis. None of the others may be known only after the last step."""
+    """The operands that have a time axis. It is an error if any other operand is known only after the last step."""
     if any(isinstance(operand, Last) for operand in operands):
         refuse(node, "a value at each step that depends on the value after the last step")
     return [operand for operand in operands if isinstance(operand, TimeRows)]
@@ -75,7 +75,7 @@ def _plain(node: Node, rows: TimeRows) -> TimeRows:
 
 
 def _together(cutter: Cut, node: Node, operands: Operands) -> tuple[list[Value], int]:
-    """The operands with their rows delayed, so that all have the same lead; and that lead."""
+    """The operands, with their rows delayed so that all have the same lead; and that lead."""
     leads = {rows.lead for rows in operands if isinstance(rows, TimeRows)}
     lead = min(leads)
     if len(leads) > 1:
@@ -84,7 +84,7 @@ def _together(cutter: Cut, node: Node, operands: Operands) -> tuple[list[Value],
 
 
 def _up_to_now(cutter: Cut, node: Node, rows: TimeRows) -> TimeRows:
-    """The rows, delayed until there are as many as in the whole sequence: of `concatenate([zero, x[:-1]])`, it has no
+    """The rows, delayed until there are as many as in the whole sequence. `concatenate([zero, x[:-1]])` then has no
     entry that depends on the newest row of `x`."""
     late = rows.lead - rows.more
     return cutter.delayed(_plain(node, rows), late) if late > 0 else rows
@@ -95,7 +95,7 @@ def _nodes(operands: Operands) -> list[Node]:
 
 
 def _befores(operands: Operands) -> list[Node]:
-    """The operands of the entries before the first step."""
+    """The operands, for the entries before the first step."""
     return [o.entry(0, o.lead) if isinstance(o, TimeRows) and o.lead > 0 else o.node for o in operands]
 
 
@@ -150,7 +150,7 @@ def _gather(cutter: Cut, node: Node, operands: Operands) -> Value:
 
 
 def _own_step(cutter: Cut, node: Node, operands: Operands, source: TimeRows, ndim: int) -> Value:
-    """A value of each step, chosen by an index of that step: where time is concerned, the index is 0, 1, 2, ..."""
+    """A value of each step, chosen by an index of that step. Along time, the index must be 0, 1, 2, ..."""
     axis = node.params["axis"]
     number = 1 + source.axis - axis
     index = origin = node.operands[number]
@@ -168,7 +168,7 @@ def _own_step(cutter: Cut, node: Node, operands: Operands, source: TimeRows, ndi
 
 
 def _along(cutter: Cut, node: Node, operands: Operands) -> Value:
-    """An op along an axis that its result has not, such as `argmax`."""
+    """An op along an axis that its result lacks, such as `argmax`."""
     (rows,) = _some(node, operands)
     if rows.axis == node.params["axis"]:
         refuse(node, f"{node.op.name} of all steps at once")

@@ -1,7 +1,7 @@
-"""What is known of a node of a function of a whole sequence, once the function is cut into blocks of steps.
+"""The values of nodes when a function of a whole sequence is cut into blocks of steps.
 
-A node is `TimeRows` (it has an entry for each step), `Last` (it is one value for all steps up to now, such as the last
-value of a carry), or `Fixed` (it depends on no step).
+A node becomes `TimeRows` (it has an entry for each step), `Last` (it is one value for all steps up to now, such as the
+last value of a carry), or `Fixed` (it depends on no step).
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class TimeRows:
     """A node with a time axis.
 
     In the function of the whole sequence, of `T` steps, the axis has `T + more` entries. In that of a block, `node` has
-    one entry for each step of the block: at step `t`, that is entry `t + lead`. So the first `lead` entries are known
+    one entry for each step of the block: at step `t`, this is entry `t + lead`. So the first `lead` entries are known
     before the first step: they are the last ones of `before`. If `lead` is negative, entry 0 comes `-lead` steps late.
-    What the node has at the steps before is not in the whole sequence.
+    The entries of `node` at the steps before are not in the whole sequence.
 
     An axis that several axes were reshaped to has `outer * steps * inner` entries.
     """
@@ -73,7 +73,7 @@ Value = Fixed | Last | TimeRows
 
 @dataclass(eq=False)
 class StatePart:
-    """A part of the state: what a block reads (`before`), returns (`after`), and what the first block reads."""
+    """A part of the state: the input of a block (`before`), its result (`after`), and the input of the first block."""
 
     name: str
     before: Node
@@ -132,7 +132,7 @@ class Cut:
     # ---- state
 
     def state(self, name: str, initial: Node) -> StatePart:
-        """A new part of the state. Whoever asks for it says later what it is after the block."""
+        """A new part of the state. Its value after the block is set later by the caller."""
         symbol = ir.new_input(initial.type, self._unused(name))
         self.states.append(StatePart(str(symbol.name), symbol, initial, symbol))
         return self.states[-1]
@@ -174,7 +174,7 @@ class Cut:
 
 
 def _early(rows: TimeRows, count: int, known: int) -> Node:
-    """The entries of the steps `-count` to `-known`, not included, which are before the first one. They are 0 where the
+    """The entries of the steps `-count` to `-known`, not included, which are before the first step. They are 0 if the
     whole sequence has none."""
     shape = list(rows.node.type.shape)
     first, last = rows.early - count, rows.early - known

@@ -1,4 +1,4 @@
-"""What a user gives to `step_function`, checked: the inputs that have a time axis, and what is fed back."""
+"""The arguments of `step_function`, checked: the inputs that have a time axis, and the outputs that are fed back."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Whole:
     Attributes
     ----------
     size : the number of steps.
-    given : maps the inputs that a user gives to their time axes, None for those that have none.
-    fed : maps the inputs that are fed back to the numbers of the outputs that they are.
+    given : maps the inputs that a user gives to their time axes; None for inputs without one.
+    fed : maps the inputs that are fed back to the numbers of the outputs that feed them.
     outputs : all outputs.
     kept : the numbers of the outputs that are not fed back.
-    tree : the structure of these.
+    tree : the structure of these outputs.
     """
 
     def __init__(self, graph: FunctionGraph, time: Any, feedback: Mapping[Any, Any], name: str) -> None:
@@ -141,7 +141,8 @@ def _axes(inputs: Sequence[Node], time: Any, fed: Mapping[Node, int], name: str)
 
 
 def _without(tree: Tree, dropped: set[int]) -> Tree:
-    """The structure without the outputs that are fed back; what is left of a list or tuple of two is a leaf."""
+    """The structure without the outputs that are fed back. A list or tuple of two of which one is left becomes a
+    leaf."""
     if not dropped:
         return tree
     children = [

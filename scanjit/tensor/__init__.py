@@ -1,4 +1,4 @@
-"""What users write with: symbols, NumPy's functions on them, and the methods and operators of `Node`."""
+"""The functions that users write with: symbols, NumPy's functions on them, and the methods and operators of `Node`."""
 
 from typing import TYPE_CHECKING
 

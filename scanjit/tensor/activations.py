@@ -1,4 +1,4 @@
-"""Nonlinearities of neural networks that are made of others."""
+"""Nonlinearities of neural networks that are made of other functions."""
 
 import math
 

@@ -35,7 +35,8 @@ def array_equal(a: TensorLike, b: TensorLike) -> Node:
 
 
 def choose(a: TensorLike, choices: Sequence[TensorLike]) -> Node:
-    """At each place, the entry of one of several tensors: that whose number stands in `a`. They broadcast together.
+    """At each place, the entry of one of several tensors: the one whose number is in `a`. They are broadcast
+    together.
 
     Examples
     --------
@@ -94,7 +95,7 @@ def _value(function: Callable[[Node], Any] | float, x: Node) -> Node:
 
 
 def isin(element: TensorLike, test_elements: TensorLike, invert: bool = False) -> Node:
-    """Whether each element is one of others. NaN is not.
+    """Whether each element is among `test_elements`. NaN never is.
 
     Examples
     --------

@@ -1,11 +1,12 @@
-"""`eigh`, `qr` and `svd` of complex matrices, by the real ones.
+"""`eigh`, `qr` and `svd` of complex matrices, by those of real matrices.
 
-Reflections make a matrix an upper triangle (`qr`); from both sides, a Hermitian matrix a tridiagonal one, and any
-matrix a bidiagonal one. Of these two, all entries are real: the real op decomposes them, and the reflections are undone
-on its vectors. (G. Golub and C. Van Loan, "Matrix Computations", chapters 5 and 8; `zgeqrf`, `zhetrd`, `zgebrd`.)
+Reflections turn a matrix into an upper triangle (`qr`); from both sides, they turn a Hermitian matrix into a
+tridiagonal one, and any matrix into a bidiagonal one. These two have only real entries. The real op decomposes them,
+and the reflections are undone on its vectors. (G. Golub and C. Van Loan, "Matrix Computations", chapters 5 and 8;
+`zgeqrf`, `zhetrd`, `zgebrd`.)
 
-A vector may be multiplied by any number of size 1. The one that is chosen makes the sum of its entries, divided by
-their places plus sqrt(2), real and not negative.
+A vector may be multiplied by any number of size 1. The number is chosen so that the sum of the entries, divided by
+their places plus sqrt(2), is real and not negative.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def svd(x: Node) -> tuple[Node, Node, Node]:
 
 
 def _turns(vectors: Node) -> Node:
-    """For each column, the number of size 1 by which it is divided, as the text of this file says."""
+    """For each column, the number of size 1 by which it is divided, as described at the top of this file."""
     weights = 1 / (IOTA(length=vectors.type.shape[-2]) + math.sqrt(2))
     total = (vectors * cast(weights, vectors.args[0].dtype)[:, None]).sum(axis=-2, keepdims=True)
     size = ABS(total)
@@ -121,7 +122,7 @@ def _reflected(x: Node, w: Node, s: Node) -> Node:
 
 
 def _from_left(a: Node, k: Node, first: Node | None = None) -> tuple[Node, list[Node]]:
-    """Reflect column k onto row `first` (k): what is below becomes 0."""
+    """Reflect column k onto row `first` (k): the entries below become 0."""
     column = where(IOTA(length=a.type.shape[-1]) == k, a, 0).sum(axis=-1)
     w, s = _reflection(column, k if first is None else first)
     return _reflected(a, w, s), [w, s]
@@ -141,8 +142,8 @@ def _left_and_right(a: Node, k: Node) -> tuple[Node, list[Node]]:
 
 
 def _reflection(x: Node, first: Node) -> tuple[Node, Node]:
-    """The reflection that makes of vectors, from the entry `first` on, a real number in this entry. Its sign is that of
-    LAPACK: the other one than that of the entry; the entry itself if it is real and zeros follow."""
+    """The reflection that turns vectors, from the entry `first` on, into a real number in this entry. Its sign is that
+    of LAPACK: the opposite of the entry's sign; or the entry itself, if it is real and zeros follow."""
     place = IOTA(length=x.type.shape[-1])
     x = where(place >= first, x, 0)
     scale = (ABS(x.args[0]) + ABS(x.args[1])).sum(axis=-1)

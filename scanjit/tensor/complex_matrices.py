@@ -58,7 +58,8 @@ def _eliminated(x: Node) -> tuple[Node, Node, Node]:
 
 
 def _step(k: Node, a: Node, det: Node, sign: Node, log: Node) -> list[Node]:
-    """Exchange row k with the one that has the largest entry in column k, and take multiples of it off those below."""
+    """Exchange row k with the row that has the largest entry in column k, and subtract multiples of it from the rows
+    below."""
     rows, columns = places(a.type.shape[-1])
     column = where(columns == k, a, 0).sum(axis=-1)
     index = rows[:, 0]
@@ -102,7 +103,7 @@ class _OfLogarithm(DerivativeRule):
     def __call__(
         self, cotangents: Sequence[Node | None], results: Sequence[Node], arguments: Sequence[Node]
     ) -> list[Node | None]:
-        """By the trace of `inv(a) @ da`: the logarithm changes by its real part, the sign turns by its other part."""
+        """By the trace of `inv(a) @ da`: its real part changes the logarithm, its imaginary part turns the sign."""
         *turned, g = (or_zeros(c, y) for c, y in zip(cotangents, results, strict=True))
         turn = results[0] * turned[1] - results[1] * turned[0]
         found = COMPLEX(g, turn)[..., None, None] * _inverse(arguments)

@@ -223,15 +223,15 @@ def _is_int(value: Any) -> bool:
 
 
 def zeros_around(name: str, border: Any, reach: Sequence[Dimension]) -> list[tuple[Dimension, Dimension]]:
-    """The number of zeros before and after each axis, for filters that cover so many entries."""
+    """The number of zeros before and after each axis, for filters that cover `reach` entries."""
     if isinstance(border, str):
         return [(n, n) for n in (_named_zeros(name, border, r) for r in reach)]
     return [*zeros_per_axis(name, "border_mode", border, len(reach), _NAMES)]
 
 
 def zeros_per_axis(name: str, what: str, given: Any, count: int, else_: str = "") -> list[tuple[int, int]]:
-    """The numbers of places before and after each axis: an int, or one or a pair an axis. `else_` says in errors what
-    else is allowed."""
+    """The numbers of places before and after each axis: an int; or for each axis an int or a pair. `else_` names in
+    errors the other values that are allowed."""
     each = list(given) if isinstance(given, tuple | list) else [given] * count
     if count == 1 and len(each) == 2 and all(map(_is_int, each)):
         each = [tuple(each)]

@@ -278,7 +278,8 @@ def triu(x: TensorLike, k: int = 0) -> Node:
 
 
 def _triangle(x: Any, k: int, stays: Callable[[Node, Node], Node]) -> Node:
-    """Matrices with zeros at the columns that do not compare with the k-th diagonal as `stays` says."""
+    """Matrices in which only the columns stay for which `stays` is true of the column and the k-th diagonal; zeros
+    elsewhere."""
     x = as_tensor(x)
     if x.ndim < 2:
         raise errors.ShapeError("a triangle is part of a matrix", got=x.type)
@@ -301,7 +302,7 @@ def diag_indices(n: Any, ndim: int = 2) -> tuple[Node, ...]:
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Node, ...]:
-    """The indices of what lies on and below the k-th diagonal of a matrix of known sizes, n by m.
+    """The indices of the entries on and below the k-th diagonal of a matrix of known sizes, n by m.
 
     Examples
     --------

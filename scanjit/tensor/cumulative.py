@@ -156,14 +156,14 @@ def logcumsumexp(x: TensorLike, axis: int | None = None) -> Node:
 
 
 def accumulate(function: Callable[[Node, Node], Node], x: TensorLike, axis: int = 0) -> Node:
-    """What a function of two tensors gives for the first entries along an axis, one after the other: the first one,
-    `function(first, second)`, `function` of that and the third, and so on. NumPy's `ufunc.accumulate` of a symbol is
-    this.
+    """The results of a function of two tensors for the first entries along an axis, one after the other: the first
+    entry, `function(first, second)`, `function` of that and the third entry, and so on. This is NumPy's
+    `ufunc.accumulate` for a symbol.
 
     Parameters
     ----------
     function : callable
-        Takes what it gave before and the next entry; gives a tensor of the shape and dtype of an entry.
+        Takes its last result and the next entry; returns a tensor of the shape and dtype of an entry.
     x : tensor_like
     axis : int
 

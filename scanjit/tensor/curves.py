@@ -1,4 +1,4 @@
-"""What NumPy offers for samples: differences, integrals, polynomials, convolutions, curves through points, counts."""
+"""NumPy's functions for samples: differences, integrals, polynomials, convolutions, curves through points, counts."""
 
 import math
 from typing import Any
@@ -59,7 +59,7 @@ def diff(
 
 
 def _entries(part: TensorLike, x: Node, axis: int) -> Node:
-    """What stands beside `x`; a scalar has the other sizes of `x`."""
+    """The entries to put beside `x`; a scalar is stretched along the other axes of `x`."""
     node = as_tensor(part)
     shape = (*x.type.shape[:axis], 1, *x.type.shape[axis + 1 :])
     return node if node.ndim else broadcast_to(node, shape)
@@ -247,7 +247,7 @@ def _lengths(a: Node, v: Node) -> tuple[Dimension, Dimension]:
 
 
 def _convolved(a: Node, v: Node, mode: str, same: Dimension) -> Node:
-    """The part of the convolution that a mode asks for; "same" begins at the entry `same`."""
+    """The part of the convolution that a mode asks for. "same" begins at entry number `same`."""
     long, short = _lengths(a, v)
     parts = {"full": (0, long + short - 1), "same": (same, long), "valid": (short - 1, long - short + 1)}
     if mode not in parts:

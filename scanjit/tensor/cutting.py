@@ -1,4 +1,4 @@
-"""Functions that cut tensors, turn them, take entries out or put some between, with NumPy's names and arguments."""
+"""Functions that cut tensors, turn them, take entries out or insert some, with NumPy's names and arguments."""
 
 from typing import Any
 
@@ -210,7 +210,7 @@ def insert(x: TensorLike, obj: Any, values: TensorLike, axis: int | None = None)
 
 
 def _place(obj: Any, last: Node, n: Node, name: str) -> Node:
-    """A place from the front, at most `last`. Places below 0 count from the end `n`."""
+    """A place counted from the front, at most `last`. Places below 0 count from the end `n`."""
     place = as_tensor(obj)
     if not place.type.kind.integral or place.ndim:
         raise errors.ArgumentError(f"{name} takes a place as an integer", got=place.type)

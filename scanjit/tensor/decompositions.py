@@ -1,9 +1,10 @@
 """Decompositions of matrices, as in `numpy.linalg`: `eigh`, `qr`, `svd`.
 
 Matrices are the last two axes, those before them a batch. Matrices of at most 8 rows and columns, both known while a
-function is built, are decomposed side by side in the lanes of vectors. Others are LAPACK's, one after the other.
-Complex matrices become real ones by reflections first, in a loop over their columns.
-Nothing is raised for the values of a matrix: the factors of one with an entry that is not finite are NaN.
+function is built, are decomposed side by side in the lanes of vectors. LAPACK decomposes all others, one after the
+other. Complex matrices are first turned into real ones by reflections, in a loop over their columns.
+
+No error is raised for the values of a matrix: the factors of a matrix with an entry that is not finite are NaN.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def _binary(op: ops.Elementwise, name: str | None = None) -> _Binary:
 
 
 def _described(function: Callable[..., Node], op: ops.Elementwise, name: str, operands: str) -> Callable[..., Node]:
-    """The function with a name and a docstring made from what the op says of itself."""
+    """The function with a name and a docstring made from the description of the op."""
     what = op.doc or (op.formula if op.formula != f"{name}({operands})" else "")
     taken = (
         "Broadcast against each other, and promoted to one dtype, as by NumPy 2."

@@ -15,7 +15,7 @@ ALIASES = {
     "psi": "digamma",
     "radians": "deg2rad",
 }
-"""Functions of NumPy and SciPy that have another name here."""
+"""Maps functions of NumPy and SciPy to their names here."""
 
 ATTRIBUTES = {
     "at": "x[i].set(value) or x[i].inc(value), which give a new symbol",
@@ -37,7 +37,7 @@ ATTRIBUTES = {
     "unsqueeze": "sj.expand_dims(x, axis)",
     "view": "x.reshape(shape)",
 }
-"""What symbols do not have, and what to write instead."""
+"""Maps attributes that symbols do not have to the advice what to write."""
 
 RUNNING = {
     "add": "cumsum",
@@ -46,7 +46,7 @@ RUNNING = {
     "minimum": "cummin",
     "multiply": "cumprod",
 }
-"""What NumPy's `ufunc.accumulate` is called here; that of others is `accumulate`."""
+"""Maps NumPy's ufuncs to the functions here that do the same as their `accumulate`; for others, it is `accumulate`."""
 
 METHODS = {
     ("add", "reduce"): "sj.sum(x)",
@@ -55,7 +55,7 @@ METHODS = {
     ("multiply", "outer"): "sj.outer(x, y)",
     ("multiply", "reduce"): "sj.prod(x)",
 }
-"""What to write instead of methods of NumPy's ufuncs."""
+"""The advice what to write for methods of NumPy's ufuncs."""
 
 CALLS = {
     "copyto": "x[...].set(value), which gives a new symbol",
@@ -63,7 +63,7 @@ CALLS = {
     "ndtri": "np.sqrt(2) * sj.erfinv(2 * p - 1)",
     "put_along_axis": "sj.put_along_axis, which gives a new symbol",
 }
-"""What to write for a function of NumPy or SciPy that is not here."""
+"""The advice what to write for functions of NumPy or SciPy that are missing here."""
 
 NO_VALUE = "compile it with sj.jit or sj.function, or use functions of scanjit or NumPy on it"
 _OTHERWISE = (

@@ -1,8 +1,8 @@
 """Discrete Fourier transforms of any length.
 
-The transforms of up to 8 numbers are arithmetic on entries; others are ops with code of their own. A transform of a
-length with a prime factor above 64 is a convolution (Bluestein), whose length has small factors: here, where the length
-is known; else in the code of the op.
+Transforms of up to 8 numbers are arithmetic on entries. Others are ops with code of their own. A transform of a length
+with a prime factor above 64 is a convolution (Bluestein), whose length has small factors. It is written here if the
+length is known, otherwise in the code of the op.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def rfft(x: TensorLike, n: int | Node | None = None, axis: int = -1, norm: Norm 
 
 
 def _has_half(n: Dimension) -> bool:
-    """Whether there is a statement for half spectra of n numbers."""
+    """Whether a statement exists for half spectra of n numbers."""
     if not isinstance(n, int) or n % 2:
         return False
     return not is_written_out(n // 2) and max(factors(n // 2)) <= LARGEST_FACTOR
@@ -147,14 +147,15 @@ def _of_length(x: Node, n: Dimension, axis: int) -> Node:
 
 
 def _length(x: Node, axis: int) -> Dimension:
-    """The size of an axis; a number if it is at hand, for which there is faster code."""
+    """The size of an axis: a number if it is at hand, as there is faster code for a known size."""
     size = x.type.shape[axis_of(axis, x.ndim)]
     found = sizes.at_hand(size)
     return size if found is None else found
 
 
 def _checked(x: Node, n: Any, default: Dimension) -> tuple[Node, Dimension]:
-    """The length that a user gave, a number or a size; else the one that follows from the shape. It is at least 1."""
+    """The length that a user gave, a number or a size; else the length that follows from the shape. It is at least
+    1."""
     if isinstance(n, Node):
         (length,) = dimensions(n)
     elif n is None:

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["elementwise_from_sympy"]
 
 Value = Any
-"""A node, or a Python number, which is weak: it takes the dtype of what it meets."""
+"""A node, or a Python number, which is weak: it takes the dtype of the tensors that it meets."""
 
 _MOST_MULTIPLIED = 64
-"""Larger integer powers are left to `pow`."""
+"""Integer powers above this are left to `pow`."""
 
 
 def elementwise_from_sympy(expr: Any, args: Sequence[Any] | None = None) -> Callable[..., Any]:
@@ -150,7 +150,7 @@ def _symbols(formulas: Sequence[Basic], args: Sequence[Any] | None, sympy: Any) 
 
 
 def _ordered(names: Sequence[str], values: Sequence[Any], named: dict[str, Any]) -> list[Any]:
-    """One value for each argument."""
+    """One value for each argument, in order."""
     found = dict(zip(names, values, strict=False))
     twice_or_unknown = [name for name in named if name not in names or name in found]
     if len(values) > len(names) or twice_or_unknown or len(found) + len(named) < len(names):
@@ -182,7 +182,7 @@ class _Builder:
         self.dtype = types.promote([node.dtype for node in symbols.values()], [1.0])
 
     def node(self, expr: Basic) -> Node:
-        """The value of an expression as a node, of the dtype of the arguments where it is a number."""
+        """The value of an expression as a node. A number takes the dtype of the arguments."""
         value = self.value(expr)
         if isinstance(value, Node):
             return value

@@ -1,8 +1,8 @@
-"""Indexing as NumPy does it: `x[...]`, `x[...].set(v)`, `x[...].inc(v)`, `take`.
+"""Indexing as in NumPy: `x[...]`, `x[...].set(v)`, `x[...].inc(v)`, `take`.
 
 An index becomes at most four steps: a gather for axes whose slices move, a slice of every axis, a dimshuffle that
-drops, adds and orders axes, and a gather at integer arrays. Each can be turned round, which is how `set` and `inc` find
-what to change.
+drops, adds and orders axes, and a gather at integer arrays. Each step can be reversed: that is how `set` and `inc` find
+the entries to change.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class AxisSlice(NamedTuple):
 
 
 def _wrapped_dim(k: Dimension, n: Dimension, step: int) -> Dimension:
-    """A bound of a slice, counted from the front if it is negative (it may come out negative still)."""
+    """A bound of a slice, counted from the front if it is negative (the result may still be negative)."""
     if not_negative(k):
         return k
     if not_negative(-1 - k):
@@ -58,9 +58,9 @@ def _wrapped_dim(k: Dimension, n: Dimension, step: int) -> Dimension:
 
 
 def _window(key: slice, n: Dimension) -> AxisSlice:
-    """A slice of an axis of n entries, as NumPy clips it.
+    """A slice of an axis of n entries, clipped as in NumPy.
 
-    Where it is empty it may start anywhere, so only the end that can matter is clipped: sizes stay simple.
+    An empty slice may start anywhere, so only the end that can matter is clipped. This keeps sizes simple.
     """
     start, stop, step = (None if part is None else _bound(part) for part in (key.start, key.stop, key.step))
     step = 1 if step is None else step
@@ -81,8 +81,8 @@ def _window(key: slice, n: Dimension) -> AxisSlice:
 
 
 def _moving_places(key: slice, n: Dimension) -> Node | None:
-    """The places in an axis of n entries that a slice like `x[t : t + 3]` selects, with a computed `t`, where sizes
-    cannot depend on values: in a step, or in an example of a batch. There, all three entries must exist. None for other
+    """The places in an axis of n entries that a slice like `x[t : t + 3]` selects, if `t` is computed and sizes cannot
+    depend on values, as in a step or in an example of a batch. There, all three entries must exist. None for other
     slices."""
     start, stop, step = key.start, key.stop, 1 if key.step is None else key.step
     if not tracing.active() or not isinstance(start, Node) or not isinstance(stop, Node) or not isinstance(step, int):
@@ -96,7 +96,7 @@ def _moving_places(key: slice, n: Dimension) -> Node | None:
 
 
 def _places(start: Node, length: Dimension, step: int, n: Dimension) -> Node:
-    """So many places in an axis of n entries, from a computed one on."""
+    """The places of `length` entries in an axis of n entries, from a computed one on."""
     return index_array(start, n, 0) + IOTA(length=length) * step
 
 
@@ -113,7 +113,7 @@ def _bound(value: Any) -> Dimension:
 
 
 def _position(index: int, n: Dimension, axis: int) -> AxisSlice:
-    """One entry. The type rule of a slice checks that it exists, if need be at run time."""
+    """One entry. The type rule of a slice checks that it exists, at run time if necessary."""
     start = index if index >= 0 else index + n
     if isinstance(n, int) and not -n <= index < n:
         raise errors.OutOfBoundsError(f"index {index} is out of bounds for axis {axis} with size {n}")
@@ -276,7 +276,7 @@ def _moving_runs(parts: Sequence[_Indexed]) -> list[tuple[int, list[Node]]]:
 
 
 def _order(parts: Sequence[_Indexed]) -> tuple[tuple[int | None, ...], int]:
-    """The order of axes before the gather, and the axis from which on it indexes.
+    """The order of axes before the gather, and the first axis that it indexes.
 
     As in NumPy, the axes of index arrays stay in place if all index arrays stand side by side; otherwise they come
     first. Integers count as index arrays if there is one.

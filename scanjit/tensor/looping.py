@@ -1,4 +1,4 @@
-"""The loops that functions of this package are made of, over tensors of real or complex numbers."""
+"""Loops over tensors of real or complex numbers, from which functions of this package are made."""
 
 from __future__ import annotations
 

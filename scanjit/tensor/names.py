@@ -1,4 +1,4 @@
-"""Which names a module offers to `import *`."""
+"""The names that a module offers to `import *`."""
 
 from collections.abc import Mapping
 

@@ -1,7 +1,7 @@
-"""Sorting, and what follows from an order: places in sorted vectors, distinct elements, counts.
+"""Sorting, and functions that follow from an order: places in sorted vectors, distinct elements, counts.
 
-All of it is made of the ops `sort` and `argsort` and of indexing, and has its derivatives from there: each element of a
-sorted tensor has the derivative of the element that it is.
+All of them are made of the ops `sort` and `argsort` and of indexing, and have their derivatives from these: each
+element of a sorted tensor has the derivative of the element that it was before.
 """
 
 import math
@@ -34,11 +34,11 @@ __all__ = [
 ]  # fmt: skip
 
 PART = 64
-"""`top_k` cuts rows whose length is found when a function runs into parts of so many elements."""
+"""`top_k` cuts rows whose length is known only when a function runs into parts of this many elements."""
 LONG = 2048
-"""Rows of more elements than this are cut at the elements of given ranks..."""
+"""Rows of more elements than this are cut at the elements of given ranks, unless there are more than `FEW` ranks."""
 FEW = 4
-"""...if these are at most so many."""
+"""See `LONG`."""
 FARTHEST = 48
 """A vector of unknown length has at most two to the power of this elements."""
 
@@ -147,7 +147,7 @@ def top_k(x: TensorLike, k: Any, axis: int = -1) -> tuple[Node, Node]:
 
 
 def _along(x: TensorLike, axis: int | None) -> tuple[Node, int]:
-    """A tensor and one of its axes; all elements in one axis, if that is None."""
+    """A tensor and one of its axes. If the axis is None, all elements are along one axis."""
     x = as_tensor(x)
     if axis is not None and not x.ndim:
         raise errors.ShapeError("a scalar has no order", got=x.type, expected="a tensor with an axis to sort along")
@@ -157,8 +157,9 @@ def _along(x: TensorLike, axis: int | None) -> tuple[Node, int]:
 def _largest(rows: Node, count: Dimension) -> Node:
     """The places of the `count` largest elements of rows.
 
-    A row is cut into parts. The `count` parts whose largest elements are the largest hold all that is looked for: in
-    place of the row, its parts are put in order, and then the elements of those few."""
+    A row is cut into parts. The `count` parts whose largest elements are the largest hold all of these elements. So
+    instead of the row, its parts are put in order, and then the elements of these few parts.
+    """
     *batch, n = rows.type.shape
     part, many = _parts(n, count)
     if not part:
@@ -175,13 +176,14 @@ def _largest(rows: Node, count: Dimension) -> Node:
 
 
 def _first(rows: Node, count: Dimension) -> Node:
-    """The same, without parts. Backwards, the order of the flipped rows has equal elements in order."""
+    """The same as `_largest`, without parts. The flipped order of the flipped rows has equal elements in order."""
     end = dim_node(rows.type.shape[-1] - 1)
     return end - ARGRANKED(flip(rows, rows.ndim - 1), end - IOTA(length=count))
 
 
 def _parts(n: Dimension, count: Dimension) -> tuple[int, Dimension]:
-    """The size and the number of the parts of a row, such that few elements have to be sorted; (0, 0) if the row is."""
+    """The size and the number of the parts of a row, so that few elements have to be sorted; (0, 0) if the whole row is
+    sorted."""
     if count == 0:
         return 0, 0
     if not isinstance(n, int) or not isinstance(count, int):
@@ -201,7 +203,7 @@ def _order(rows: Node, descending: bool) -> Node:
 def _partitioned(
     x: TensorLike, kth: Any, axis: int | None, whole: Callable[[Node], Node], apart: Callable[[Node], Node]
 ) -> Node:
-    """What `apart` makes of long rows along an axis, and what `whole` makes of others: short rows, which are sorted as
+    """The result of `apart` for long rows along an axis, and of `whole` for others: short rows, which are sorted as
     fast, and rows of which many places are wanted."""
     x, axis = _along(x, axis)
     x = _with_places(kth, x, axis)
@@ -214,8 +216,8 @@ def _partitioned(
 
 
 def _apart(rows: Node, kth: Any) -> Node:
-    """The order in which elements of rows lie before, at or behind those of some ranks. How often an element comes
-    behind one of these, or is equal to it, is the number of its group."""
+    """An order in which elements of rows lie before, at or behind the elements of some ranks. The number of such
+    elements that an element is behind, or equal to, is the number of its group."""
     end, ranks = dim_node(rows.type.shape[-1]), np.unique(np.ravel(kth)).astype(np.int64)
     found = RANKED(rows, where(constant(ranks < 0), end + ranks, ranks))
     group = full(0, rows.type.shape, "int8")
@@ -227,7 +229,7 @@ def _apart(rows: Node, kth: Any) -> Node:
 
 
 def _with_places(kth: Any, x: Node, axis: int) -> Node:
-    """The tensor, checked: its axis has all places of a partition."""
+    """The tensor, after a check that its axis has all places of a partition."""
     n = x.type.shape[axis]
     for place in np.ravel(kth):
         if not isinstance(place, int | np.integer):
@@ -295,7 +297,7 @@ def _further(found: Node, step: Node, a: Node, v: Node, side: str) -> Node:
 
 
 def _entries(a: Node, place: Node) -> Node:
-    """The elements of a vector at places. If it is empty, nobody looks at what this gives."""
+    """The elements of a vector at places. If the vector is empty, nobody uses the result."""
     n = a.type.shape[0]
     if not types.not_negative(n - 1):
         a = SET_SLICE(full(0, (types.maximum(n, 1),), a.dtype), a, start=(0,), step=(1,))

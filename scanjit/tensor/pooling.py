@@ -99,7 +99,7 @@ class _Axis:
     ----------
     length : the number of elements.
     added : how many places the user added before and after them.
-    beyond : by how many places the last window reaches over the end of these.
+    beyond : how many places the last window reaches beyond the end of these.
     """
 
     length: Dimension
@@ -136,8 +136,8 @@ def _windowed(
 
 
 def _beyond(length: Dimension, reach: int, stride: int, added: tuple[int, int]) -> Dimension:
-    """By how many places the last window reaches over the end. It begins at an element, and only if the window before
-    it does not reach to the end."""
+    """How many places the last window reaches beyond the end. It begins at an element, and exists only if the window
+    before it does not reach the end."""
     before, after = added
     if stride + after >= reach:
         last = (length + before - 1) // stride

@@ -1,4 +1,4 @@
-"""What makes symbols feel like arrays: methods, indexing, and NumPy's own functions on symbols."""
+"""The interface that makes symbols feel like arrays: methods, indexing, and NumPy's own functions on symbols."""
 
 from collections.abc import Callable, Iterator
 from types import ModuleType, SimpleNamespace
@@ -129,7 +129,7 @@ def _array_function(self: Node, func: Any, types: Any, args: Any, kwargs: Any) -
 
 
 def _named(name: str) -> list[Any]:
-    """NumPy's functions of a name."""
+    """NumPy's functions with a name."""
     return [getattr(module, name, None) for module in (np, np.linalg, np.fft)]
 
 
@@ -291,7 +291,7 @@ GIVEN: dict[str, Any] = {name: FUNCTIONS[name] for name in METHODS} | {
     "size": property(shapes.size),
     "T": property(shapes.transpose),
 }
-"""What `Node` gets from this layer. `scanjit.symbol` declares it."""
+"""The attributes that this layer adds to `Node`. `scanjit.symbol` declares them."""
 
 
 def install() -> None:

@@ -33,9 +33,9 @@ CONTINUOUS = {
     "normal_unbiased": (3 / 8, 3 / 8),
     "interpolated_inverted_cdf": (0.0, 1.0),
 }
-"""The methods of NumPy that interpolate, with what Hyndman and Fan call alpha and beta."""
+"""NumPy's methods that interpolate, each with its alpha and beta (as Hyndman and Fan call them)."""
 STEPS = ("lower", "higher", "nearest", "midpoint")
-"""Those that take entries near the place of the method "linear"."""
+"""The methods that take entries near the place of the method "linear"."""
 
 
 def median(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Node:
@@ -197,7 +197,7 @@ def _ranked(rows: Node, first: Node, second: Node) -> tuple[Node, Node]:
 def _between(
     place: Node, method: str, dtype: np.dtype[Any], entries: Callable[[Node, Node], tuple[Node, Node]]
 ) -> Node:
-    """What a method makes of the entries of sorted rows near a place, which may lie between two."""
+    """The quantile by a method, from the entries of sorted rows near a place, which may lie between two entries."""
     first, second = floor(place), ceil(place)
     if method in STEPS:
         first, second = {

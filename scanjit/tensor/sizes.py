@@ -1,6 +1,6 @@
 """Sizes that are at hand while a function is traced, for code that needs ints: unpacking (`a, b = x`) and `len(x)`.
 
-Who traces a function for given arrays knows their sizes. A graph does not depend on them, unless something asks.
+Code that traces a function for given arrays knows their sizes. A graph depends on them only if something asks.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Functions of `scipy.special` that are made of others."""
+"""Functions of `scipy.special` that are made of other functions."""
 
 import math
 

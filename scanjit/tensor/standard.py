@@ -64,7 +64,7 @@ OTHERWISE = {
 """Names of the standard for functions that have another name here."""
 
 VALUE_DECIDES = ("nonzero", *NAMES["Sets"].split())
-"""Functions whose result has a size that values decide. Here, such a function is given the size."""
+"""Functions whose result has a size that depends on values. Here, such a function is given the size."""
 
 NOT_HERE = {
     "from_dlpack": "a symbol has no memory to share; compiled functions take what has `__dlpack__` through NumPy",
@@ -74,7 +74,7 @@ NOT_HERE = {
         "values decide the size: `sj.unique(x, size=n)` is given it",
     ),
 }
-"""Why functions of the standard are not here."""
+"""The reasons why functions of the standard are missing here."""
 
 
 def astype(x: TensorLike, dtype: DTypeLike, /, *, copy: bool = True, device: None = None) -> Node:
@@ -98,7 +98,7 @@ def can_cast(from_: Any, to: DTypeLike, /) -> bool:
 
 
 def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
-    """The dtype of what is made of symbols, Python numbers and dtypes."""
+    """The dtype of a result that is computed from symbols, Python numbers and dtypes."""
     numbers = [v for v in arrays_and_dtypes if isinstance(v, bool | int | float | complex)]
     others = [v for v in arrays_and_dtypes if not isinstance(v, bool | int | float | complex)]
     return types.promote([v.dtype if isinstance(v, Node) else np.dtype(v) for v in others], numbers)

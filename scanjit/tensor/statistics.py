@@ -100,7 +100,7 @@ def _variables(x: TensorLike, rowvar: bool) -> Node:
 def _weights(
     x: Node, lost: int, fweights: TensorLike | None, aweights: TensorLike | None
 ) -> tuple[Node | None, Node, Node]:
-    """What observations count, how much all count together, and the divisor."""
+    """The weights of observations, the sum of all weights, and the divisor."""
     dtype = real(x).dtype
     n = cast(dim_node(x.type.shape[1]), dtype)
     if fweights is None and aweights is None:

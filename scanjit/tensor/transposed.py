@@ -1,4 +1,4 @@
-"""Transposed convolutions: what the gradient of a convolution with respect to its input computes."""
+"""Transposed convolutions: the computation of the gradient of a convolution with respect to its input."""
 
 from collections.abc import Sequence
 from typing import Any

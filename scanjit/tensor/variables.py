@@ -1,4 +1,4 @@
-"""Symbols: inputs of functions, constants, and what else users give, as tensors."""
+"""Symbols: inputs of functions, constants, and other values that users give, as tensors."""
 
 from __future__ import annotations
 

@@ -10,12 +10,12 @@ from scanjit.tensor import as_tensor, concatenate, eye, outer, zeros
 from scanjit.timeseries.kalman import StateSpace, kalman_filter
 
 DOUBLINGS = 40
-"""The covariance of the first state is a sum of powers; so often the number of its terms is doubled."""
+"""The covariance of the first state is a sum of powers. The number of its terms is doubled this many times."""
 
 
 class Innovations(NamedTuple):
-    """By how much each step's entry differs from what those before it let expect, the variance of that, and the
-    logarithm of the entry's likelihood."""
+    """For each step: the difference between its entry and the value expected from the entries before, the variance of
+    this difference, and the logarithm of the entry's likelihood."""
 
     errors: Node
     variances: Node

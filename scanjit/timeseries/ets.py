@@ -15,8 +15,8 @@ FORMS = ("add", "mul", None)
 
 
 class Smoothing(NamedTuple):
-    """What was expected of each step, and by how much it was missed: for `error="mul"` relative to what was expected.
-    The level, trend and season after each step. The logarithm of the likelihood of all."""
+    """For each step: the expected value, and the error (for `error="mul"` relative to the expected value). The level,
+    trend and season after each step. The logarithm of the likelihood of all steps."""
 
     fitted: Node
     errors: Node

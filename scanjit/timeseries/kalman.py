@@ -54,7 +54,7 @@ class StateSpace(NamedTuple):
 
 
 class Filtered(NamedTuple):
-    """What is known of the state of each step: by the observations up to it, and by those before it; and the logarithm
+    """The state of each step: as estimated from the observations up to it, and from those before it. And the logarithm
     of the likelihood of each observation, given those before."""
 
     mean: Node
@@ -65,15 +65,15 @@ class Filtered(NamedTuple):
 
 
 class Smoothed(NamedTuple):
-    """What is known of the state of each step by all observations."""
+    """The state of each step, as estimated from all observations."""
 
     mean: Node
     covariance: Node
 
 
 class _Step(NamedTuple):
-    """A step's matrices and observation. A missing entry has rows that say nothing: zeros, and a variance of 1. `seen`
-    counts the others."""
+    """A step's matrices and observation. A missing entry has rows without information: zeros, and a variance of 1.
+    `seen` counts all other entries."""
 
     transition: Node
     observation: Node
@@ -85,7 +85,7 @@ class _Step(NamedTuple):
 
 
 Known = tuple[Node, Node]
-"""What is known of a state: its mean and covariance, or what a form has in their place."""
+"""The knowledge about a state: its mean and covariance, or the two arrays that a form has in their place."""
 
 
 def kalman_filter(observations: Any, model: StateSpace, form: str = "covariance") -> Filtered:
@@ -182,7 +182,7 @@ def kalman_smoother(observations: Any, model: StateSpace, form: str = "covarianc
 
 
 def _taken(observations: Node, model: StateSpace) -> tuple[list[Node], list[str], dict[str, Node]]:
-    """What a loop over the steps reads step by step, with the names of it; and what is the same in all steps."""
+    """The tensors that a loop reads step by step, with their names; and those that are the same in all steps."""
     values = observations if observations.ndim == 2 else expand_dims(observations, 1)
     dtype = values.dtype
     ranks = {"transition": 2, "observation": 2, "state_noise": 2, "noise": 2, "state_offset": 1, "offset": 1}
@@ -205,7 +205,7 @@ def _taken(observations: Node, model: StateSpace) -> tuple[list[Node], list[str]
 
 
 def _check_sizes(parts: dict[str, Node]) -> None:
-    """Raise an error if sizes that are known are not those of the states and of a step's entries."""
+    """Raise an error if known sizes do not fit the number of states and of a step's entries."""
     states, entries = parts["transition"].type.shape[-1], parts["value"].type.shape[-1]
     if not isinstance(entries, int):
         entries = parts["observation"].type.shape[-2]
@@ -318,7 +318,8 @@ def _observe_information(known: Known, now: _Step) -> tuple[Known, Node]:
 
 
 class _Mean(NamedTuple):
-    """Whether information determines a mean; its squares, weighted by the information; and the latter's determinant."""
+    """Whether information determines a mean; the squares of the mean, weighted by the information; and the determinant
+    of the information."""
 
     determined: Node
     squares: Node

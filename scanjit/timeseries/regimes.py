@@ -12,8 +12,8 @@ from scanjit.tensor import as_tensor, concatenate, log, where
 
 
 class Regimes(NamedTuple):
-    """The probabilities of the regimes by the data up to each step and by those before it, both (steps, regimes); and
-    the logarithm of the likelihood of each step's data, given those before."""
+    """The probabilities of the regimes, given the data up to each step, and given the data before it, both (steps,
+    regimes); and the logarithm of the likelihood of each step's data, given those before."""
 
     filtered: Node
     predicted: Node

@@ -72,7 +72,7 @@ def advantages(rewards: Any, values: Any, discount: Any, decay: Any, last: Any =
 
 
 class VTrace(NamedTuple):
-    """Targets for the values of the states, and the advantages that go into the gradient of the policy."""
+    """Targets for the values of the states, and the advantages for the gradient of the policy."""
 
     values: Node
     advantages: Node

@@ -193,7 +193,8 @@ class _Groups:
 
 
 def fuse(region: Region) -> list[Statement]:
-    """The statements of a region: nests, and the items that are no tasks."""
+    """The statements of a region: nests, and the items that are no tasks. Tasks over the same space share a nest,
+    unless one of them must wait until another one is complete."""
     groups = _Groups(LoopOrder.of({item: item.needs for item in region.items}, lambda item: _loop(item) is not None))
     for item in region.items:
         groups.add(item)
