@@ -1,4 +1,4 @@
-"""The most that a dimension can be which a function computes: of loops with `until`, and of slices."""
+"""Upper bounds of dimensions that a function computes: counts of steps of loops with `until`, and lengths of slices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scanjit.types import Atom, Dimension
 
 
 def most(dim: Dimension, known: Collection[Atom]) -> Dimension | None:
-    """A dimension of sizes in `known` that another one never exceeds; None if there is none.
+    """An upper bound of a dimension, made of sizes in `known`; None if none is found.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def _most_of(atom: Atom, known: Collection[Atom]) -> Dimension | None:
 
 
 def _least_of(atoms: Sequence[Atom]) -> int | None:
-    """A number that a product of atoms is never below; None if there is none."""
+    """A lower bound of a product of atoms, as a number; None if none is found."""
     if all(map(_not_negative, atoms)):
         return 0
     if len(atoms) > 1 or atoms[0].kind != "max":
@@ -77,7 +77,8 @@ def _not_negative(atom: Atom) -> bool:
 
 
 def _length(node: Node) -> Dimension | None:
-    """The most steps of the loop whose count of steps this is; None if it is something else."""
+    """The most steps that the loop with `until` can take of which this node is the count of steps. None if the node is
+    no such count."""
     loop = node.operands[0] if node.operands else node
     if loop.op is not SCAN or not loop.params["until"]:
         return None

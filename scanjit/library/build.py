@@ -1,4 +1,4 @@
-"""What builds a library: a Makefile, a CMake file, and a C compiler called from here."""
+"""How a library is built: the texts of its Makefile and its CMake file, and calls of a C compiler."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ ZIG = (sys.executable, "-m", "ziglang")
 
 
 def compiler_for(target: Target, native: bool) -> list[str]:
-    """The command of a C compiler for a target: what `CC` names, the system's, or that of the package ziglang."""
+    """The command of a C compiler for a target. If the target is `native`: the one that the variable `CC` names, or the
+    system's. Otherwise, or if there is none: the compiler of the package ziglang."""
     if native:
         for name in (os.environ.get("CC"), "cc", "gcc", "clang"):
             if name and shutil.which(name.split()[0]):
@@ -76,12 +77,13 @@ def compiler_for(target: Target, native: bool) -> list[str]:
 
 
 def is_native(target: Target) -> bool:
-    """Whether compilers of this machine make code for a target unless they are told otherwise."""
+    """Whether a target has the architecture and the system of this machine, so that its compilers make code for it
+    without further options."""
     return _zig(target) == _zig(target_for(host.TRIPLE))
 
 
 def _zig(target: Target) -> str:
-    """What zig calls a target."""
+    """The name of a target for zig's option `-target`."""
     architecture, *rest = target.triple.split("-")
     system = "-".join(rest)
     if "windows" in system:
@@ -94,7 +96,7 @@ def _zig(target: Target) -> str:
 
 
 def call(command: Sequence[str], folder: Path) -> None:
-    """Run a compiler; an error with what it says if it fails."""
+    """Run a compiler in a folder; an `ArgumentError` with the end of its messages if it fails."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         raise errors.ArgumentError(
@@ -103,7 +105,7 @@ def call(command: Sequence[str], folder: Path) -> None:
 
 
 def library(command: Sequence[str], folder: Path, name: str, objects: Sequence[str], kind: str, target: Target) -> None:
-    """Build `libname.a` or the shared library."""
+    """Build `libname.a` if `kind` is "static", otherwise the shared library, with a compiler's command."""
     position = [] if "windows" in target.triple else ["-fPIC"]
     call([*command, "-std=c99", "-O2", *position, "-c", f"{name}.c", "-o", f"{name}.o"], folder)
     if kind == "static":
@@ -116,7 +118,7 @@ def library(command: Sequence[str], folder: Path, name: str, objects: Sequence[s
 
 
 def shared_name(name: str, target: Target) -> str:
-    """The file of a shared library."""
+    """The file name of a shared library."""
     if "windows" in target.triple:
         return f"{name}.dll"
     return f"lib{name}.dylib" if "apple" in target.triple else f"lib{name}.so"

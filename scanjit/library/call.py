@@ -1,4 +1,4 @@
-"""The C functions of a call: what fills in the table, and what hands out the results."""
+"""The C functions of a call: they fill in the table, run the stages, and hand out the results."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ static int run_parallel{end}({given}, size_t bytes,
 
 
 class _Copy(NamedTuple):
-    """A result that is copied in the end: where to, the number of the array, and its bytes."""
+    """A result that is copied at the end of a call: its destination in C, the number of its array, and its bytes."""
 
     to: str
     number: int
@@ -115,33 +115,34 @@ class _Copy(NamedTuple):
 
 
 def level_text(model: LibraryModel, level: Level) -> str:
-    """All functions of one level."""
+    """The C functions of one level."""
     return _CallWriter(model, level).text()
 
 
 class _CallWriter:
-    """Writes the functions of one level."""
+    """Writes the C functions of one level. Arrays have the numbers of `level.recipe`: first the leaves, then the
+    results of all stages."""
 
     def __init__(self, model: LibraryModel, level: Level) -> None:
         self.model, self.level = model, level
         self.tables = [stage.layout.table for stage in level.stages]
         self.at, self.face = LayoutWriter(model, level), model.interface
         self.numbers = dict(zip(dict.fromkeys(model.graph.roots), level.recipe.outputs, strict=True))
-        """For each result of the graph, the number of its array."""
+        """The number of the array of each result of the graph."""
         self.arrays: dict[int, tuple[int, int]] = {}
-        """For the number of each array that a stage computes, the stage, and the number of the result there."""
+        """For the number of each array that a stage computes: the stage, and the position among its results."""
         for i, stage in enumerate(level.stages):
             for k, _ in enumerate(stage.layout.results):
                 self.arrays[len(level.leaves) + len(self.arrays)] = (i, k)
         self.places: dict[tuple[int, int], str] = {}
-        """For each stage and buffer of results, its address in C."""
+        """The address in C of each buffer of results, by the number of the stage and of the buffer in it."""
 
     def text(self) -> str:
         copies = self._place_results()
         given = {"name": self.face.name, "guard": self.face.guard, "end": self.at.end, "line_at": self.at.line_at}
         given["given"] = arguments(self.face)
         threads, checks = self.model.threads, self._checks()
-        stores = [self._stores(i) for i, _ in enumerate(self.tables)]  # first: what they ask for is then computed
+        stores = [self._stores(i) for i, _ in enumerate(self.tables)]  # before `at.text()`, which computes their sizes
         handed = [*self._unfit(), *map(self._copied, copies), *self._shapes()]
         parts = [
             _FILL.format(
@@ -164,13 +165,14 @@ class _CallWriter:
         return "\n".join([self.at.text(), *parts])
 
     def _with(self, template: str, lines: list[str], **given: Any) -> str:
-        """A function with these lines, which may use none of its parameters."""
+        """A function with these lines. Parameters that no line uses are cast to void, so that C compilers do not
+        warn."""
         text, words = "\n".join(lines), ("sizes", "inputs", "outputs", "state", "at", "memory", "table")
         unused = "".join(f"\n    (void){word};" for word in words if not re.search(rf"\b{word}\b", text))
         return template.format(**given, lines=(text + unused).lstrip("\n"))
 
     def _runs(self, given: Mapping[str, Any]) -> list[str]:
-        """The functions that run all stages: on one thread, and on several."""
+        """The functions that run all stages: `run` on one thread, and, if `threads` is above 1, `run_parallel`."""
         end, arguments = given["end"], "sizes, inputs, outputs, state, workspace, &at"
         alone: list[str] = []
         together: list[str] = []
@@ -190,7 +192,8 @@ class _CallWriter:
         return [run, *parts, _PARALLEL.format(**given, calls="\n".join(together))]
 
     def _between(self, stage: int) -> list[str]:
-        """What follows a stage (from 1)."""
+        """The lines after stage number `stage`, where the first stage has number 1: they return its status if it
+        reported an index out of bounds, and read the sizes that it computed."""
         addresses = {}
         for number, (i, k) in self.arrays.items():
             which = self.level.stages[i].layout.results[k][0]
@@ -200,7 +203,7 @@ class _CallWriter:
         return [*self._reported(stage - 1), *self.at.after(stage, addresses)]
 
     def _result(self, number: int) -> str:
-        """The address of an array that a stage computed."""
+        """The address in C of an array that a stage computed."""
         i, k = self.arrays[number]
         which, offset, _ = self.level.stages[i].layout.results[k]
         start = offset * self.tables[i].out_buffers[which].dtype.itemsize
@@ -212,12 +215,12 @@ class _CallWriter:
     # ---- what is given
 
     def _given(self) -> Mapping[str, Dimension]:
-        """The pointers of a call, each with its bytes."""
+        """The pointers that the caller passes, as C expressions, each with the bytes of its array."""
         found = {f"inputs->{each.name}": nbytes(each) for each in self.face.inputs if each.atom is None}
         return {**found, **{f"outputs->{each.name}": nbytes(each) for each in self.face.given_back}}
 
     def _checks(self) -> list[str]:
-        """No pointer is null, but those of arrays without elements."""
+        """Lines that return the status NULL if a pointer is null. Pointers of arrays without elements may be null."""
         given, lines, null = self._given(), [], f"        return {self.face.guard}_NULL;"
         for struct in ("inputs", "outputs", "state"):
             used = bool(self.face.state) if struct == "state" else any(place.startswith(struct) for place in given)
@@ -231,7 +234,7 @@ class _CallWriter:
         return lines
 
     def _stores(self, stage: int) -> list[str]:
-        """What is stored in the table for a stage."""
+        """Lines that store the entries of the table of a stage."""
         table, at, arguments = self.tables[stage], self.at, self.level.recipe.stages[stage].arguments
         entries: list[tuple[int, str]] = []
         for dim, places in table.numbers:
@@ -249,8 +252,8 @@ class _CallWriter:
         return lines
 
     def _argument(self, number: int) -> str:
-        """The address of an argument of a stage: an argument of the call, the value of a shared variable, or what an
-        earlier stage computed."""
+        """The address of an argument of a stage: an argument of the call, the value of a shared variable, or a result
+        of an earlier stage."""
         if number in self.arrays:
             return f"address({self._result(number)})"
         node = self.level.leaves[number]
@@ -258,7 +261,7 @@ class _CallWriter:
             each = dict(zip(self.model.graph.inputs, self.face.inputs, strict=True))[node]
             if each.atom is None:
                 return f"address(inputs->{each.name})"
-            fixed = self.face.fixed.get(each.atom)  # all targets store the low bytes of a number first
+            fixed = self.face.fixed.get(each.atom)  # 8 bytes: an int32 is its low ones, which all targets store first
             value = f"&sizes->{self.face.sizes[each.atom]}" if fixed is None else self.model.datum(np.array(fixed))
             return f"address({value})"
         variable = node.params["variable"]
@@ -270,8 +273,8 @@ class _CallWriter:
     # ---- results
 
     def _place_results(self) -> list[_Copy]:
-        """Find an address for each buffer of results: the caller's, where all of it is one result. Returns what is
-        copied."""
+        """Choose an address for each buffer of results: the caller's array, if the buffer holds exactly one output,
+        otherwise memory of the workspace. Returns the results that must be copied to the caller from there."""
         graph, stages = self.model.graph, self.level.stages
         updates = dict(graph.updates)
         wanted = [(f"outputs->{a.name}", node) for a, node in zip(self.face.outputs, graph.outputs, strict=True)]
@@ -298,7 +301,7 @@ class _CallWriter:
         return f"    memcpy({copy.to}, {self._result(copy.number)}, (size_t){self.at.value(copy.nbytes)});"
 
     def _shapes(self) -> list[str]:
-        """The shapes that the function computed."""
+        """Lines that store the shapes that the function computed into the caller's arrays for them."""
         lines = []
         for each, node in zip(self.face.outputs, self.model.graph.outputs, strict=True):
             if each.most is not None:
@@ -308,7 +311,7 @@ class _CallWriter:
         return lines
 
     def _unfit(self) -> list[str]:
-        """Sizes that branches compute fit."""
+        """Lines that return the status UNFIT if a branch computed a size that does not fit."""
         lines = []
         for number in self.level.recipe.unfit:
             lines += [f"    if (*(const unsigned char *){self._result(number)} != 0)"]
@@ -316,7 +319,7 @@ class _CallWriter:
         return lines
 
     def _reported(self, stage: int) -> list[str]:
-        """An index out of bounds is a status."""
+        """Lines that return the status of the index out of bounds that a stage reported, if it reported one."""
         numbers, guard = codes(self.model, self.level.stages[stage].codes), self.face.guard
         if not numbers:
             return []

@@ -1,4 +1,4 @@
-"""Sizes in C: dimensions as variables of a function, computed with 64 bits, none of which overflows unnoticed."""
+"""Dimensions in C: variables of a function, computed in 64 bits. An overflow sets the variable `wide`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scanjit import types
 from scanjit.types import Atom, Dimension
 
 FUNCTIONS = {"//": "quotient", "%": "rest", "min": "smaller", "max": "larger", "root": "root"}
-"""What functions of dimensions are called in C."""
+"""The C functions for the functions of dimensions."""
 
 HELPERS = """\
 /* Arithmetic of sizes. What is beyond LARGEST sets *wide, and counts as 0. */
@@ -75,7 +75,13 @@ static int64_t root(int64_t a, int64_t order)
 
 
 def expression(dim: Dimension, names: Mapping[Atom, str], functions: Mapping[str, str]) -> str:
-    """A dimension as a language writes it: with these names of sizes, and with functions that take two expressions."""
+    """A dimension as an expression of a programming language.
+
+    Parameters
+    ----------
+    names : the texts of atoms, such as "sizes.n".
+    functions : templates for functions of dimensions, with places for the texts of two arguments: "min({0}, {1})".
+    """
 
     def named(atom: Atom) -> str:
         if atom in names:
@@ -86,11 +92,11 @@ def expression(dim: Dimension, names: Mapping[Atom, str], functions: Mapping[str
 
 
 class Sizes:
-    """Writes the lines that compute dimensions from sizes, each once.
+    """Writes the lines of C that compute dimensions from sizes, each only once.
 
     Parameters
     ----------
-    known : what sizes are: an expression in C of at most `LARGEST`, or a number.
+    known : the value of each size: a number, or an expression in C whose value is at most `LARGEST`.
     """
 
     def __init__(self, known: Mapping[Atom, str | int]) -> None:
@@ -100,12 +106,12 @@ class Sizes:
         self._known: dict[Dimension, str] = {}
 
     def fixed(self, dim: Dimension) -> int | None:
-        """The number that a dimension is in all calls; None if it depends on a size of the call."""
+        """The number that a dimension is in all calls; None if it differs between calls."""
         found = types.substitute(dim, self._fixed)
         return found if isinstance(found, int) else None
 
     def text(self, dim: Dimension) -> str:
-        """A dimension as a number or a variable."""
+        """A dimension in C: a number, or the variable that holds it, whose lines are added to `lines`."""
         dim = types.substitute(dim, self._fixed)
         if isinstance(dim, int):
             return number(dim)

@@ -106,10 +106,11 @@ def _room(face: Interface, each: Array) -> str:
 
 
 def _computed(shape: Array) -> str:
-    """How many elements there are where the library says it."""
+    """The number of elements of an output whose shape the library computes, as C: the product of the entries of
+    `shape`."""
     return f"(size_t)({' * '.join(f'outputs.{shape.name}[{axis}]' for axis in range(types.as_int(shape.shape[0])))})"
 
 
 def _elements(face: Interface, shape: tuple[Dimension, ...]) -> str:
-    """How many elements there are, in C."""
+    """The number of elements of an array of this shape, as C."""
     return f"(size_t)({expression(types.product(shape), face.named('sizes.'), _FUNCTIONS)})"

@@ -20,7 +20,7 @@ from scanjit.runtime.undefined import undefined
 from scanjit.target import Target
 
 SYSTEM = frozenset({"memcpy", "memset", "memmove", "bzero"})
-"""What all C libraries have."""
+"""Functions that machine code may call because all C libraries have them."""
 
 
 def write(
@@ -33,7 +33,8 @@ def write(
     threads: int,
     call: str = "run",
 ) -> None:
-    """Write a library. Each of the `targets` has a label, which is empty if there is one."""
+    """Write the files of a library: see `export_library`. The keys of `targets` are labels, which end the names of
+    their functions. A single target has the label ""."""
     native = all(build.is_native(target) for target in targets.values())
     command = [] if kind in ("object", "wasm") else build.compiler_for(next(iter(targets.values())), native)
     face = interface(name, graph, sizes, call)

@@ -1,4 +1,4 @@
-"""`model.h`: what C, C++ and others see."""
+"""`model.h`: the declarations for C, C++ and other languages."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ int {name}_{call}_parallel({given}, size_t bytes,
 
 
 def arguments(face: Interface) -> str:
-    """What each function gets that takes part in a call, as C declares it."""
+    """The parameters, as C declares them, that all functions of a call have."""
     return _ARGUMENTS.format(name=face.name)
 
 
@@ -123,18 +123,18 @@ def _pointer(each: Array, guard: str) -> str:
 
 
 def c_type(dtype: DType) -> str:
-    """The type of elements in C."""
+    """The C type of the elements of an array."""
     return {"float32": "float", "float64": "double"}.get(name := stored(dtype), f"{name}_t")
 
 
 def described(each: Array) -> str:
-    """Its dtype and shape, as a comment."""
+    """The dtype, the shape and the label of an array, as the text of a comment."""
     return f"{each.dtype.name}{_shape_text(each)}{f': {each.label}' if each.label != each.name else ''}".replace(
         "*/", "* /"
     )
 
 
 def _shape_text(each: Array) -> str:
-    """A shape in brackets; nothing for a number."""
+    """A shape in brackets; an empty text for an array without axes."""
     dims = [str(dim) if dim == most else f"at most {most}" for dim, most in zip(each.shape, each.room, strict=True)]
     return f"[{', '.join(dims)}]" if dims else ""

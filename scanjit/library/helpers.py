@@ -1,4 +1,5 @@
-"""What modules of exported wheels hold a copy of: calls of a library through ctypes. Nothing here is used elsewhere."""
+"""Functions that the modules of exported wheels hold a copy of: they call a library through ctypes. Nothing else uses
+them."""
 
 import threading
 from typing import Any
@@ -9,7 +10,7 @@ _memory = threading.local()
 
 
 def workspace(count: int) -> int:
-    """The address of so many bytes, which this thread keeps for its next calls."""
+    """The address of `count` bytes, a multiple of 64. The thread keeps them for its next calls."""
     held = getattr(_memory, "held", None)
     if held is None or held.nbytes < count + 64:
         held = _memory.held = np.empty(count + 64, np.uint8)
@@ -18,7 +19,8 @@ def workspace(count: int) -> int:
 
 
 def checked(library: Any, name: str, status: int) -> None:
-    """An error with what the library says, if a call did not go well."""
+    """Raise an error with the library's message for a status: `IndexError` above 0, `ValueError` below 0, none for
+    0."""
     if status:
         say = getattr(library, f"{name}_error")
         text = say(status).decode()

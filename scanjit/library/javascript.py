@@ -1,4 +1,4 @@
-"""The text of the JavaScript of a library: what stands between typed arrays and a WebAssembly module."""
+"""The JavaScript of a library, which calls a WebAssembly module with typed arrays."""
 
 SCRIPT = """\
 // $NAME: a function of Python's, exported by scanjit. Written by a program: export it again instead of editing it.

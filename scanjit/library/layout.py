@@ -1,4 +1,4 @@
-"""The C function that lays out the memory of a call: sizes and what is computed of them, and where everything lies."""
+"""The C function that lays out the memory of a call: it computes sizes, and the places of arrays in the workspace."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scanjit.schedule.threads.teams import MOST_TEAMS
 from scanjit.types import Atom, Dimension
 
 LINE_BYTES = 256
-"""Of the line of a thread (see `runtime.native_text`)."""
+"""The bytes of the line of a thread (see `runtime.native_text`)."""
 _LAYOUT = """\
 typedef struct {layout} {{
     int64_t bytes; /* of the workspace */
@@ -66,15 +66,15 @@ _PLACES = """\
 
 
 class LayoutWriter:
-    """Writes the layout of one level. What the call needs of it is asked for first.
-
-    Some sizes are known when a stage has run: `learned` lists these, each with the number of the array that has it, and
-    the stage (from 1) after which it is known.
+    """Writes the layout of one level. `text` comes last: it holds only the values and places that `value`, `place` and
+    `keep` were asked for before.
 
     Attributes
     ----------
-    line_at : where the lines of threads lie in a workspace. The table is in front.
-    sync_at, sync_bytes : where threads meet.
+    learned : the sizes that stages compute: each with the number of the array that holds it, and the number of the
+        stage after which it is known. The first stage has number 1.
+    line_at : the offset of the lines of threads in a workspace. The table lies before them.
+    sync_at, sync_bytes : the offset and the bytes of the words with which threads wait for each other.
     """
 
     def __init__(self, model: LibraryModel, level: Level) -> None:
@@ -90,7 +90,7 @@ class LayoutWriter:
         for stage, found in enumerate(level.recipe.stages, 1):
             for atom, array in found.sizes:
                 if atom in self._after:
-                    continue  # a later stage hands it on
+                    continue  # a later stage passes on the size of an earlier one
                 known = {**known, atom: f"at->value[{len(self.learned)}]"}
                 self._after[atom] = stage
                 self.learned.append((atom, array, stage))
@@ -105,7 +105,7 @@ class LayoutWriter:
         self._head = self.sync_at + _rounded(self.sync_bytes)
 
     def value(self, dim: Dimension) -> str:
-        """A dimension in the call: a number, or a field of the layout."""
+        """A dimension in C, in the functions of a call: a number, or a field of the layout."""
         fixed = self.fixed(dim)
         if fixed is not None:
             return number(fixed)
@@ -115,24 +115,25 @@ class LayoutWriter:
         return self._numbers[dim]
 
     def most(self, dim: Dimension) -> Dimension:
-        """The most that a dimension can be, by the sizes of the call."""
+        """An upper bound of a dimension, made of sizes that are known before the call."""
         return bounded(dim, self._given)
 
     def fixed(self, dim: Dimension) -> int | None:
-        """The number that a dimension is in all calls; None if it depends on a size of the call."""
+        """The number that a dimension is in all calls; None if it differs between calls."""
         return self._sizes[0].fixed(dim)
 
     def place(self, stage: int, which: int) -> str:
-        """Where a temporary of a stage lies."""
+        """The field of the layout that holds the offset of temporary number `which` of a stage."""
         return f"at->place[{self._first[stage] + which}]"
 
     def _when(self, dim: Dimension) -> int:
-        """After which stage a dimension is known; 0: before the first."""
+        """The number of the stage after which a dimension is known; 0 if it is known before the first stage."""
         return max((self._after.get(atom, 0) for atom in types.atoms(dim)), default=0)
 
     def after(self, stage: int, addresses: Mapping[int, tuple[str, str]]) -> list[str]:
-        """Lines that follow a stage (from 1): they read the sizes that it computed, look at conditions on these, and
-        compute what later stages need. `addresses` gives the type and the address of arrays, by their numbers."""
+        """The lines after stage number `stage`, where the first stage has number 1. They read the sizes that it
+        computed, check the conditions on them, and compute the dimensions that later stages use. `addresses` maps the
+        number of an array to its C type and its address."""
         guard, lines = self.model.interface.guard, []
         for i, (_, array, when) in enumerate(self.learned):
             if when == stage:
@@ -154,12 +155,12 @@ class LayoutWriter:
         ]
 
     def keep(self, nbytes: Dimension) -> str:
-        """Where so many bytes lie behind the temporaries."""
+        """Reserve `nbytes` behind the temporaries; returns the field of the layout that holds their offset."""
         self._kept.append(self.most(nbytes))
         return f"at->kept[{len(self._kept) - 1}]"
 
     def text(self) -> str:
-        """The layout's type and its function."""
+        """The C struct of the layout, and the function that fills it in."""
         name, guard = self.model.interface.name, self.model.interface.guard
         fields = (
             ("place", sum(len(table.lives) for table in self._tables), "of temporaries"),
@@ -185,7 +186,7 @@ class LayoutWriter:
         )
 
     def _checked(self) -> list[str]:
-        """The sizes are not beyond what the arithmetic takes, and those of arrays no negative numbers."""
+        """Lines that return the status SIZE if a size of the call is beyond `LARGEST`, or negative for an array."""
         face = self.model.interface
         if not face.sizes:
             return ["    (void)sizes;"]
@@ -197,7 +198,8 @@ class LayoutWriter:
         return lines
 
     def _checks(self, stage: int) -> list[tuple[int, Check, Dimension, Dimension]]:
-        """The conditions on sizes that can be looked at after a stage, each with its number and its two sides."""
+        """The conditions on sizes whose two sides are known after a stage and not before, each with its number and its
+        sides."""
         inside, found = dict(self.level.recipe.checked), []
         for i, check in enumerate(self.model.interface.checks):
             left, right = (types.substitute(dim, inside) for dim in (check.left, check.right))
@@ -206,7 +208,7 @@ class LayoutWriter:
         return found
 
     def _unmet(self, stage: int) -> list[str]:
-        """What looks at these conditions."""
+        """Lines that return the status of a condition which is known after a stage and does not hold."""
         lines: list[str] = []
         for i, check, left, right in self._checks(stage):
             one, other = (self._sizes[stage].text(dim) for dim in (left, right))
@@ -217,7 +219,7 @@ class LayoutWriter:
         return ["    if (wide)", f"        return {self.model.interface.guard}_SIZE;"]
 
     def _large(self) -> list[str]:
-        """No array is larger than an address space."""
+        """Lines that return the status SIZE if an array is larger than half of the address space."""
         face = self.model.interface
         buffers = [buffer.nbytes for table in self._tables for buffer in table.out_buffers]
         sizes = dict.fromkeys(map(self.most, [*map(nbytes, [*face.inputs, *face.outputs]), *buffers]))
@@ -229,12 +231,13 @@ class LayoutWriter:
         return [*self._overflows(), *lines] if lines else []
 
     def _filled(self, stage: int) -> list[str]:
-        """What is computed of sizes when a stage has run."""
+        """Lines that store the dimensions that are known after a stage and not before."""
         sizes = self._sizes[stage]
         return [f"    {at} = {sizes.text(dim)};" for dim, at in self._numbers.items() if self._when(dim) == stage]
 
     def _places(self, stage: int) -> list[str]:
-        """Where the temporaries of a stage lie: those of other stages are not in use then."""
+        """Lines that compute the offsets of the temporaries of a stage. They may overlap those of other stages:
+        two stages never run at the same time."""
         lives, sizes = self._tables[stage].lives, self._sizes[0]
         if all(self.fixed(self.most(life.nbytes)) is not None for life in lives):
             offsets, total = assign(lives, lambda dim: self.fixed(self.most(dim)) or 0)
@@ -255,7 +258,7 @@ class LayoutWriter:
         return [*self._overflows(), *text.splitlines()]
 
     def _behind(self) -> list[str]:
-        """Where results lie that are copied in the end."""
+        """Lines that compute the offsets of the memory that `keep` reserved."""
         lines = []
         for i, dim in enumerate(self._kept):
             lines += [f"    at->kept[{i}] = at->bytes;"]
@@ -268,18 +271,18 @@ class LayoutWriter:
 
 
 def nbytes(each: Array) -> Dimension:
-    """The bytes that there are for an array of the interface."""
+    """The bytes of memory that the caller gives for an array of the interface."""
     return types.product(each.room) * each.dtype.itemsize
 
 
 def listed(numbers: Iterable[int]) -> str:
-    """Numbers as C lists them."""
+    """Numbers between commas, as in an initializer of C."""
     return ", ".join(map(str, numbers))
 
 
 def _together(lives: Sequence[Lifetime]) -> tuple[list[int], list[int], list[int]]:
-    """Temporaries in the order of their first use; those before each that are in use at the same time, one list behind
-    the other; and where each of these lists begins."""
+    """Three lists for `_PLACES`: the temporaries in the order of their first use; for each of them, the earlier ones
+    that are in use at the same time, one group behind the other; and the starts of these groups."""
     order = sorted(range(len(lives)), key=lambda i: lives[i].first)
     others: list[int] = []
     starts = [0]

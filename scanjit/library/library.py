@@ -15,7 +15,7 @@ from scanjit.streaming import StepFunction
 from scanjit.target import Target
 
 Form = Literal["static", "shared", "object", "wheel", "wasm"]
-"""What a library is."""
+"""The values of `kind` in `export_library`."""
 
 
 def export_library(
@@ -30,35 +30,38 @@ def export_library(
 ) -> Path:
     """Write a function as a library for C, which needs neither Python nor anything else of this package.
 
-    The folder has `name.h` (what C sees), `name.c` (C99: checks what it is given, and lays out memory), `name_code.o`
-    (the machine code and the constants), an example, a `Makefile`, a file for CMake and a README with sizes.
+    The folder has `name.h` (the declarations), `name.c` (C99, which checks the arguments of a call and lays out
+    memory), `name_code.o` (the machine code and the constants), an example, a `Makefile`, a file for CMake and a
+    README.
 
     Parameters
     ----------
     f : CompiledFunction or StepFunction
         Of any mode. A step function becomes `name_step`, which computes one step. Its state is the struct `name_state`.
     path : path
-        A folder, which is made.
+        A folder, which is made if it does not exist.
     name : str
-        What all names in C begin with: an identifier of ASCII letters.
+        The prefix of all names in C: an identifier of ASCII letters.
     target : str or Target
-        The machine that the code is for: "host" is this one; "x86-64-v2" and "x86-64-v3" (or v4) are levels of
-        instructions, on this system; "aarch64-linux", "armv7-linux", "riscv64-linux", "arm64-macos", "x86_64-windows",
-        "arm64-windows", "wasm32", "cortex-m4" and "cortex-m7" are other machines. A list of levels is a library that
-        takes the best one which the processor has.
+        The machine that the code is for. "host" is this one. "x86-64-v2", "x86-64-v3" and "x86-64-v4" are levels of
+        instructions, for the system of this machine. With a list of levels, the library runs the code of the best
+        level that the processor has. Other machines are "aarch64-linux", "armv7-linux", "riscv64-linux", "arm64-macos",
+        "x86_64-windows", "arm64-windows", "wasm32", "cortex-m4" and "cortex-m7".
     sizes : dict, optional
-        Sizes that are the same in all calls, by the names that the types of the inputs give them. Others are arguments
-        of each call.
+        Sizes that are the same in all calls, by the names that the types of the inputs give them. All other sizes
+        are arguments of each call.
     kind : str
-        "object" calls no compiler; "static" and "shared" also build `libname.a` or `libname.so`, by the C compiler that
-        the variable `CC` names, `cc`, or that of the package `ziglang`. "wheel" also makes a wheel of the shared
-        library: `pip install` it, and `from name import name` is the function, which takes and gives NumPy arrays and
-        needs NumPy alone. The state is in `name.variables`. "wasm" is for web pages and Node: a WebAssembly module,
-        linked by `ziglang` (`pip install scanjit[wasm]`), JavaScript and TypeScript's types that call it with typed
-        arrays, and an example page. Its target is "wasm32".
+        - "object" writes the files and calls no compiler.
+        - "static" and "shared" also build `libname.a` or `libname.so`. The C compiler is the one that the variable `CC`
+          names, otherwise `cc`, otherwise that of the package `ziglang`.
+        - "wheel" also makes a wheel of the shared library. After `pip install`, `from name import name` imports the
+          function, which takes and gives NumPy arrays and needs NumPy alone. The state is in `name.variables`.
+        - "wasm" is for web pages and Node. It makes a WebAssembly module, linked by `ziglang`
+          (`pip install scanjit[wasm]`), JavaScript with types for TypeScript that calls it with typed arrays, and an
+          example page. Its target is "wasm32".
     threads : int
-        At most so many threads of the caller compute a call together, in `name_run_parallel`. With 1, the code knows of
-        no threads, and is smaller.
+        The most threads of the caller that may compute one call together, in `name_run_parallel`. With 1, there is no
+        such function, and the code is smaller.
     overwrite : bool
         Whether to write over files of a library that is there.
 
@@ -73,8 +76,8 @@ def export_library(
         If this is no compiled function, the name is no identifier, there is no such target or size, there is a library
         already, or no compiler.
     NotSupportedError
-        If the function calls Python, a guest of `from_numba` or LAPACK, or computes a size that may be as large as it
-        likes; with the user's line.
+        If the function calls Python, a guest of `from_numba` or LAPACK, or computes a size that has no upper bound. The
+        error names the user's line.
 
     Examples
     --------
@@ -95,7 +98,7 @@ def export_library(
         raise errors.ArgumentError("a library is a folder of files", got=f"the file {str(folder)!r}")
     if (folder / f"{name}.h").exists() and not overwrite:
         raise errors.ArgumentError("there is a library already", got=str(folder), fix="pass overwrite=True")
-    from scanjit.library.folder import write  # imports llvmlite, which most programs need not wait for
+    from scanjit.library.folder import write  # imports llvmlite, which takes time and which most programs do not need
     from scanjit.library.targets import targets_of
 
     targets = targets_of("wasm32" if kind == "wasm" else target)
@@ -121,7 +124,7 @@ def export_library(
 
 
 def _check(f: object, path: object, name: object, sizes: object, kind: object, threads: object) -> None:
-    """An error if what is given is of another type than it should be, or names nothing."""
+    """Raise `ArgumentError` if an argument of `export_library` has the wrong type or is no valid name."""
     if not isinstance(f, CompiledFunction | StepFunction):
         raise errors.ArgumentError(
             "what is exported is a compiled function", got=repr(f), fix="make it with sj.function"

@@ -1,4 +1,4 @@
-"""What is exported, as data: the interface that C sees, and a program for each target."""
+"""A library as data: the interface that C sees, and a program for each target."""
 
 from __future__ import annotations
 
@@ -32,15 +32,21 @@ from scanjit.types import Atom, Dimension
 
 
 def stored(dtype: DType) -> str:
-    """A dtype, or that of its bits if languages have no such numbers."""
+    """The dtype in which other languages store an array: that of its bits for bool, float16 and bfloat16, otherwise its
+    own."""
     return {"bool": "uint8", "float16": "uint16", "bfloat16": "uint16"}.get(dtype.name, dtype.name)
 
 
 @record
 class Array:
-    """An array of the interface: its name in C, what the user calls it, its dtype and its shape. Of a size that the
-    caller gives as a number, `atom` is that size. Where the function computes the shape, `room` is the most that it can
-    be: so much memory the caller gives."""
+    """An array of the interface.
+
+    Attributes
+    ----------
+    name, label : its name in C, and its name for the user.
+    atom : for an argument that is a size (a number, passed in the struct of sizes), this size; None for others.
+    most : an upper bound of the shape, if the function computes the shape; otherwise None.
+    """
 
     name: str
     label: str
@@ -51,24 +57,24 @@ class Array:
 
     @property
     def room(self) -> tuple[Dimension, ...]:
-        """The shape that its memory is for."""
+        """The shape for which the caller gives memory."""
         return self.shape if self.most is None else self.most
 
 
 @record
 class Interface:
-    """What C sees.
+    """The functions and structs that C sees.
 
     Attributes
     ----------
-    name : what all names in C begin with.
-    sizes : the sizes that a call gives, each with its name.
+    name : the prefix of all names in C.
+    sizes : the sizes that the caller passes in each call, with their names.
     fixed : the sizes that are the same in all calls.
     inputs, outputs : the arguments and the results, in the order of Python.
     shapes : for each result whose shape the function computes, the array that gets it.
-    state : the shared variables that the function updates, whose values of now a new state has.
-    checks : conditions on sizes, each of which has a status.
-    call : what the name of the function that computes ends with: `run`, or `step` of a function that is cut into steps.
+    state : the shared variables that the function updates. A new state holds their values at the time of the export.
+    checks : conditions on sizes. Each has a status, which a call returns if the condition does not hold.
+    call : the suffix of the function that computes: `run`, or `step` for a `StepFunction`.
     """
 
     name: str
@@ -83,24 +89,24 @@ class Interface:
 
     @property
     def given_back(self) -> list[Array]:
-        """All that a call writes, but the state."""
+        """The arrays that a call writes, apart from the state."""
         return [*self.outputs, *self.shapes.values()]
 
     def named(self, start: str) -> dict[Atom, str]:
-        """What sizes are called in some language, where names begin with `start`; or the numbers that they are."""
+        """The texts of sizes in an expression: `start` and the name, such as "sizes.n"; or a number for fixed sizes."""
         fixed = {atom: str(value) for atom, value in self.fixed.items()}
         return {**fixed, **{atom: start + name for atom, name in self.sizes.items()}}
 
     @property
     def guard(self) -> str:
-        """What names of macros begin with."""
+        """The prefix of the names of macros."""
         return self.name.upper()
 
 
 @record
 class StageCall:
-    """A stage of a program: how it is called, the symbol of its main function, and the nodes that may report an index
-    out of bounds."""
+    """A stage of a program: the layout of its arguments, the symbol of its main function, and the nodes that may report
+    an index out of bounds. `codes[i]` reports the number i + 1."""
 
     layout: Layout
     program: str
@@ -113,12 +119,12 @@ class Level:
 
     Attributes
     ----------
-    label : what names of this target end with; nothing where there is one.
-    target : what it is made for.
-    stages, recipe : how it is called.
-    decided : the numbers that Python decides in each call, as they are in all calls of the library.
-    leaves : its arguments and shared variables.
-    units : its functions.
+    label : the suffix of the names of this target; empty if it is the only one.
+    target : the machine that it is for.
+    stages, recipe : its stages, and the numbers of the arrays that each stage gets and gives.
+    decided : the values, in all calls of the library, of numbers that Python decides anew in each call.
+    leaves : the arguments, then the shared variables.
+    units : its functions, as LLVM compiles them.
     """
 
     label: str
@@ -142,8 +148,8 @@ class Level:
 
 @record
 class LibraryModel:
-    """A function as a library: its interface, its levels (the best one last), and its data: the values of constants and
-    of shared variables that it does not update."""
+    """A function as a library: its interface; its levels, the best one last; and its data, which are the values of
+    constants and of shared variables that it does not update."""
 
     interface: Interface
     graph: FunctionGraph
@@ -152,13 +158,13 @@ class LibraryModel:
     data: dict[bytes, str] = field(default_factory=dict)
 
     def datum(self, array: np.ndarray) -> str:
-        """The name of an array in the data. Equal bytes lie there once."""
+        """The name in C of an array, which is added to the data. Arrays with equal bytes share a name."""
         held = array.tobytes()
         return self.data.setdefault(held, f"{self.interface.name}_data_{len(self.data)}")
 
 
 def interface(name: str, graph: FunctionGraph, sizes: Mapping[str, int], call: str = "run") -> Interface:
-    """What C sees of a graph. `sizes` says what some sizes are in all calls."""
+    """The interface of a graph. `sizes` maps names of sizes to the numbers that they are in all calls."""
     check_graph(graph)
     variables = [node.params["variable"] for node in graph.shared]
     fixed = runtime_sizes.bind(graph.shared, [variable.stored.shape for variable in variables]) | _given(graph, sizes)
@@ -198,7 +204,7 @@ def _sizes_of(graph: FunctionGraph) -> list[Atom]:
 
 
 def _kept_shapes(graph: FunctionGraph) -> list[Check]:
-    """The new value of a variable has the shape of the old one."""
+    """The conditions under which the new values of variables have the shapes of the old ones."""
     return [
         Check("==", dim, size, f"dimension {axis} of {variable.label} and of its new value", node.where)
         for variable, node in graph.updates
@@ -212,7 +218,7 @@ def _label(atom: Atom) -> str:
 
 
 def _given(graph: FunctionGraph, sizes: Mapping[str, Any]) -> dict[Atom, int]:
-    """The sizes that the user fixes, by their names."""
+    """The sizes that the user fixes, with their values; an `ArgumentError` if one is unknown or no valid size."""
     known = {_label(atom): atom for atom in _sizes_of(graph)}
     for name, value in sizes.items():
         if name not in known:
@@ -263,7 +269,7 @@ def level(interface: Interface, graph: FunctionGraph, label: str, target: Target
 
 
 def _for_threads(layout: Layout, threads: int) -> Layout:
-    """The layout with as much room for register tiles as so many threads need."""
+    """The layout, with room for the register tiles of this many threads."""
     lives = [
         Lifetime(replace(life.buffer, shape=(threads * SCRATCH_BYTES,)), life.first, life.last)
         if life.buffer is SCRATCH
@@ -274,8 +280,8 @@ def _for_threads(layout: Layout, threads: int) -> Layout:
 
 
 def _decided(layout: Layout) -> dict[Atom, int]:
-    """The numbers that Python decides in each call, for a library: threads share all work, none keeps rows of its own,
-    and a share is one piece."""
+    """The values, in all calls of the library, of numbers that Python decides anew in each call: threads share all
+    work, none keeps rows of its own, and a share is one piece."""
     found: dict[Dimension, int] = dict.fromkeys(decided(layout.costs), 0)
     found |= {piece.turns: 0 for piece in layout.pieces}
     for part in layout.costs:

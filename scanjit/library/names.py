@@ -1,4 +1,4 @@
-"""Names of arguments, as C and C++ can have them."""
+"""Names of arguments that are valid in C, C++ and Rust."""
 
 from collections.abc import Iterable
 
@@ -14,11 +14,11 @@ _TAKEN = frozenset(
     "fn impl let loop match mod move mut pub ref self trait type unsafe use where async await dyn crate super in as "
     "linux unix NULL EOF errno signal main I".split()
 )
-"""Words of C, C++ and Rust, and macros of common compilers."""
+"""Keywords of C, C++ and Rust, and macros of common compilers."""
 
 
 def distinct(texts: Iterable[str | None], other: str) -> list[str]:
-    """A different name for each text; of one that is none, made from `other`.
+    """A different name for each text. A text that cannot be a name is replaced by `other` and its position.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a program computes from constants alone, such as packed weights: it is computed when the library is made."""
+"""Computes, when the library is made, the values that depend on constants alone, such as packed weights."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from scanjit.schedule.nests import Buffer, Lifetime, Program, Ref
 from scanjit.types import Atom, Dimension, Numbers
 
 MOST_BYTES = 2**26
-"""More is computed in each call: the emulation of a larger machine's packs would take minutes."""
+"""Results of more bytes are computed in each call instead: to emulate their code would take minutes."""
 
 
 def prepared(made: MadeStage, fixed: Mapping[Atom, int], values: Mapping[int, np.ndarray]) -> Layout:
-    """The layout of a program in which the results of statements that run once are constants. It is the program's own
-    if these depend on a size of the call.
+    """The layout of a program, where the results of the statements that run once are constants. It is the program's own
+    layout if these results depend on a size of the call, or have more than `MOST_BYTES`.
 
     Parameters
     ----------
     made : the program, and its code.
     fixed : the sizes that are the same in all calls.
-    values : the arguments that are the same in all calls, by their numbers.
+    values : the arguments that are the same in all calls, by their positions.
     """
     program, layout = made.program, made.layout
     table = layout.table
@@ -61,7 +61,8 @@ def prepared(made: MadeStage, fixed: Mapping[Atom, int], values: Mapping[int, np
 
 
 def _results(program: Program, fixed: Mapping[Atom, int], values: Mapping[int, np.ndarray]) -> dict[Buffer, np.ndarray]:
-    """What statements that run once leave behind. Their code is run as Python: it may be another machine's."""
+    """The values of the buffers that the statements that run once leave for all calls. Their code is emulated in
+    Python, because it may be for another machine."""
     inside = {buffer for s in program.once for buffer, _, _ in s.all_refs() if buffer.kind == "temporary"}
     own = [buffer for buffer in inside if buffer not in program.lasting]
     first = replace(

@@ -1,4 +1,4 @@
-"""`README.md`: what is in the folder, how large it is, and what it needs."""
+"""`README.md`: the files of the folder, their bytes, and the functions of the system that they call."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Memory of a call: `{name}_workspace(sizes)` bytes, which the caller gives. The s
 
 
 def readme(model: LibraryModel, objects: Mapping[str, int], needed: Sequence[str], stacks: Sequence[int | None]) -> str:
-    """The text of the README."""
+    """The text of `README.md`."""
     face = model.interface
     rows = [f"| argument | `{each.name}` | {described(each)} |" for each in face.inputs]
     rows += [f"| result | `{each.name}` | {described(each)} |" for each in face.given_back]

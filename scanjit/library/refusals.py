@@ -1,4 +1,4 @@
-"""What no library can hold: each with the reason, and the user's line."""
+"""Errors about functions that cannot be a library, with the reason and the user's line."""
 
 from collections.abc import Collection, Iterable, Iterator
 
@@ -17,7 +17,7 @@ _OF_LAPACK = (CHOLESKY, LU, TRIANGULAR_SOLVE, EIGH, QR, SVD)
 
 
 def check_graph(graph: FunctionGraph) -> None:
-    """An error if a function calls what is in this process only."""
+    """Raise `NotSupportedError` if a function calls Python, or a guest of `from_numba`."""
     for node, around in _with_loops(graph.roots):
         if node.op in PROBES:
             why = f"`{node.op.name}` calls Python, which the library runs without"
@@ -28,8 +28,8 @@ def check_graph(graph: FunctionGraph) -> None:
 
 
 def check_front(made: Front, known: Collection[Atom]) -> None:
-    """An error if a program needs what C cannot give it: LAPACK, or memory of a size that is unknown before a call.
-    The sizes in `known` are known before."""
+    """Raise `NotSupportedError` if a program calls LAPACK, or needs memory whose size has no bound before a call. The
+    sizes in `known` are known before a call."""
     for stage in made.stages:
         if stage.layout.has_lapack:
             node, around = next(pair for pair in _with_loops(stage.stage.outputs) if pair[0].op in _OF_LAPACK)
@@ -44,7 +44,7 @@ def check_front(made: Front, known: Collection[Atom]) -> None:
 
 
 def bounded(dim: Dimension, known: Collection[Atom]) -> Dimension:
-    """The most that a dimension can be, by the sizes that are known before a call; an error if nothing says it."""
+    """An upper bound of a dimension, made of sizes in `known`; a `NotSupportedError` if there is none."""
     found = most(dim, known)
     if found is None:
         atom = next(atom for atom in types.atoms(dim) if atom.kind == "value" and atom not in known)
@@ -57,8 +57,7 @@ def bounded(dim: Dimension, known: Collection[Atom]) -> Dimension:
 
 
 def _with_loops(outputs: Iterable[Node]) -> Iterator[tuple[Node, Node]]:
-    """Every node, also those in bodies of loops and branches, with the node of the function that it belongs to: itself,
-    or the outermost loop around it."""
+    """All nodes, each with the outermost loop or branch around it, or with itself if there is none."""
     for outer in ir.walk(outputs):
         yield outer, outer
         for graph in ir.graphs_in([outer]):
@@ -66,8 +65,8 @@ def _with_loops(outputs: Iterable[Node]) -> Iterator[tuple[Node, Node]]:
 
 
 def _refused(node: Node, why: str, fix: str, around: Node | None = None) -> NotSupportedError:
-    """The error about a node, in the loop `around` it. Equal bodies of two loops are one graph, whose lines are those
-    of the loop that was written first: so the error names the line of this loop too."""
+    """The error about a node in the loop `around` it. Loops with equal bodies share one graph, whose nodes have the
+    lines of the loop that was written first. So the error names the line of `around` too."""
     where = node.where
     if around is not None and around.where != where:
         where += f", in the `{around.op.name}` at {around.where}"

@@ -1,4 +1,4 @@
-"""`model.rs`: what Rust sees, as a module with the structs and an `extern` block."""
+"""`model.rs`: the declarations for Rust, a module with the structs and an `extern` block."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _OF_STATE = """\
 
 
 def rust(face: Interface) -> str:
-    """The text of the module."""
+    """The text of the Rust module."""
     inputs = [(each, f"*const {_type(each)}") for each in face.inputs if each.atom is None]
     outputs = [(each, f"*mut {_type(each)}") for each in face.given_back]
     state = [(each, f"[{_type(each)}; {max(variable.stored.size, 1)}]") for each, variable in face.state]

@@ -1,4 +1,4 @@
-"""`model.c`: what lays out memory, checks what the caller gives, and calls the program."""
+"""`model.c`: it checks the arguments of a call, lays out memory, and calls the program."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ const char *{name}_error(int status)
 }}
 """
 _TESTED = {"x86-64-v2": 2, "x86-64-v3": 3, "x86-64-v4": 4}
-"""The levels of x86-64 that not all of its processors have."""
+"""The levels of x86-64 for which a call must test the processor."""
 
 
 def shim(model: LibraryModel) -> str:
@@ -123,7 +123,7 @@ def shim(model: LibraryModel) -> str:
 
 
 def _used(helpers: str, text: str) -> str:
-    """Those of the helpers that a text calls, and that these call."""
+    """The helpers that a text calls, and those that they call in turn. Each helper calls only those before it."""
     head, define, *functions = helpers.split("\n\n")
     kept: list[str] = []
     for function in reversed(functions):
@@ -134,12 +134,13 @@ def _used(helpers: str, text: str) -> str:
 
 
 def _tests(level: Level) -> int:
-    """The level that a program asks for; 0 if any processor of its family runs it."""
+    """The level of x86-64 for which a call must test the processor; 0 if every processor of the family runs the
+    program."""
     return _TESTED.get(level.target.name, 0) if level.target.is_x86 else 0
 
 
 def _public(model: LibraryModel) -> str:
-    """The functions that others call: each calls that of the best level whose instructions this processor has."""
+    """The functions that users call. Each calls the function of the best level that the processor can run."""
     face = model.interface
     given = {"name": face.name, "guard": face.guard, "call": face.call, "given": declared(face)}
     arguments = "sizes, inputs, outputs, state, workspace, bytes"
@@ -155,7 +156,8 @@ def _public(model: LibraryModel) -> str:
 
 
 def _chosen(model: LibraryModel, body: Callable[[str], str], none: str) -> str:
-    """Lines that do what `body` says for the end of a level's names, for the best level that this processor has."""
+    """Lines that run the code of the best level that the processor can run. `body` gives a level's code for the suffix
+    of its names; `none` is the value to return if the processor can run no level."""
     lines: list[str] = []
     for level in reversed(model.levels):
         text = [line.strip() for line in body(f"_{level.label}" if level.label else "").splitlines()]
@@ -166,7 +168,7 @@ def _chosen(model: LibraryModel, body: Callable[[str], str], none: str) -> str:
 
 
 def _state(model: LibraryModel) -> str:
-    """The functions of the state."""
+    """The functions that make and fill in a state; empty if there is no state."""
     face = model.interface
     if not face.state:
         return ""
@@ -179,7 +181,7 @@ def _state(model: LibraryModel) -> str:
 
 
 def _error(model: LibraryModel) -> str:
-    """The function that says what a status means."""
+    """The function that returns the meaning of a status as text."""
     face = model.interface
     meanings = [(f"{face.guard}_{word}", text) for word, _, text in STATUSES]
     meanings += [(f"{FIRST_CHECK - i}", unmet(check)) for i, check in enumerate(face.checks)]
@@ -189,5 +191,5 @@ def _error(model: LibraryModel) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A text as C writes it."""
+    """A text as a string literal of C."""
     return json.dumps(text.encode("ascii", "replace").decode()).replace("\\u007f", "?").replace("??", "? ?")

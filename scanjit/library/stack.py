@@ -16,18 +16,18 @@ _TAKEN = (
 )
 _CONSTANT = re.compile(r"^\s+(?:movl\s+\$(\d+), %(\w+)|lui\s+(\w+), (\d+)|addiw?\s+(\w+), \w+, (-?\d+))")
 _BY_REGISTER = re.compile(r"^\s+(?:subq\s+%(\w+), %rsp|sub\s+sp, sp, (\w+))")
-"""Large frames are taken by a register, which an instruction before has filled."""
+"""A large frame is subtracted from a register that an earlier instruction filled."""
 _WORDS = re.compile(r"^\s+(v?push)(?:\.w)?\s+\{([^}]*)\}")
 
 
 def worst_stack(text: str, begins: list[str]) -> int | None:
-    """The bytes of stack that functions need, with all that they call in the same text. None where the assembly says
-    nothing of a stack: WebAssembly's is its engine's.
+    """The most bytes of stack that one of some functions needs, with all functions that it calls in the same text. None
+    if no instruction takes stack, as in WebAssembly, whose engine has a stack of its own.
 
     Parameters
     ----------
     text : the assembly, as LLVM writes it for x86-64, ARM and RISC-V.
-    begins : the functions; what they need is what the largest needs.
+    begins : the names of the functions.
     """
     frames: dict[str, int] = {}
     calls: dict[str, list[str]] = {}
@@ -50,7 +50,7 @@ def worst_stack(text: str, begins: list[str]) -> int | None:
 
 
 def _hold(line: str, held: dict[str, int]) -> None:
-    """Note the number that an instruction puts into a register."""
+    """Store the number that an instruction puts into a register in `held`."""
     if found := _CONSTANT.match(line):
         number, register, high, pages, low, more = found.groups()
         if register:
@@ -62,7 +62,7 @@ def _hold(line: str, held: dict[str, int]) -> None:
 
 
 def _taken(line: str, held: Mapping[str, int]) -> int:
-    """The bytes that an instruction takes of the stack, where registers hold these numbers."""
+    """The bytes that an instruction takes from the stack, if registers hold these numbers."""
     if re.match(r"^\s+pushq\s", line):
         return 8
     if re.match(r"^\s+andq\s+\$-\d+, %rsp", line):
@@ -78,6 +78,6 @@ def _taken(line: str, held: Mapping[str, int]) -> int:
 
 
 def _registers(text: str, size: int) -> int:
-    """The bytes of registers: `r4`, or `d8-d11`."""
+    """The bytes of a register, `r4`, or of several ones, `d8-d11`, with `size` bytes each."""
     first, _, last = text.partition("-")
     return size * (int(last[1:]) - int(first[1:]) + 1 if last else 1)

@@ -1,4 +1,4 @@
-"""What functions of a library return."""
+"""The statuses that functions of a library return."""
 
 from scanjit.ir import Node
 from scanjit.library.model import LibraryModel
@@ -14,24 +14,24 @@ STATUSES = (
     ("TEAM", -6, "there are too many threads, or parallel_for failed"),
     ("TARGET", -7, "this processor lacks instructions that the library needs"),
 )
-"""Names, numbers and meanings."""
+"""The name, the number and the meaning of each status that all libraries share."""
 FIRST_CHECK = -100
-"""The status of the first condition on sizes that does not hold; the second one is one less."""
+"""The status if the first condition of `Interface.checks` does not hold. That of the second one is -101, and so on."""
 
 
 def failures(model: LibraryModel) -> list[str]:
-    """What the statuses above 0 mean: the first is that of status 1."""
+    """The meanings of the statuses above 0, from status 1 on."""
     return list(dict.fromkeys(_failed(node) for level in model.levels for node in level.codes))
 
 
 def codes(model: LibraryModel, nodes: tuple[Node, ...]) -> list[int]:
-    """The status for each code that a program reports."""
+    """The status for each number that a stage can report, from number 1 on."""
     texts = failures(model)
     return [texts.index(_failed(node)) + 1 for node in nodes]
 
 
 def unmet(check: Check) -> str:
-    """What the status of a condition means."""
+    """The meaning of the status of a condition."""
     if check.kind == "==":
         return _at(f"{check.what} must be equal: {check.left} and {check.right}", check.where)
     return _at(check.what.format(left=check.left, right=check.right), check.where)
@@ -42,5 +42,5 @@ def _failed(node: Node) -> str:
 
 
 def _at(text: str, where: str) -> str:
-    """With the line, and the file without the folders of this machine."""
+    """A text with the line of the user, whose file is named without the folders of this machine."""
     return f"{text} ({where.replace(chr(92), '/').rpartition('/')[2]})" if where else text

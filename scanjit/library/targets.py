@@ -1,4 +1,4 @@
-"""The targets of a library, from what the user gives: one, or several levels of one processor."""
+"""The targets of a library, from the argument `target` of `export_library`: one target, or several levels of x86-64."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from scanjit.target import LEVELS, NAMES, Target, target_named
 
 
 def targets_of(given: str | Target | Sequence[str]) -> dict[str, Target]:
-    """Targets by the labels that names of theirs end with. One has none; levels of x86-64 have theirs, in order.
+    """Targets by their labels, the suffixes of the names of their functions. A single target has the label "";
+    levels of x86-64 have "v2" to "v4", in this order.
 
     Examples
     --------

@@ -36,8 +36,8 @@ def module(folder: Path, face: Interface, objects: Sequence[str]) -> None:
 
 
 def texts(face: Interface) -> dict[str, str]:
-    """The files beside the module: JavaScript, the types of it, an example page, and what tells Node that it is a
-    module."""
+    """The files beside the WebAssembly module, by their names: JavaScript, its types for TypeScript, an example page,
+    and a `package.json` by which Node loads the JavaScript as a module."""
     inputs = [_described(each, face) for each in face.inputs if each.atom is None]
     outputs = [_described(each, face) for each in face.given_back]
     state = _with_offsets([(each, int(types.as_int(types.product(each.shape)))) for each, _ in face.state])
@@ -59,7 +59,7 @@ def _rows(rows: Sequence[str]) -> str:
 
 
 def _described(each: Array, face: Interface) -> str:
-    """An array of the interface, as JavaScript: its shape is a function of the sizes."""
+    """The JavaScript object that describes an array of the interface. Its shape is a function of the sizes."""
     shape = ", ".join(number(dim, face) for dim in each.room)
     computed = f", computed: {json.dumps(face.shapes[each].name)}" if each.most is not None else ""
     known = [face.sizes.get(atom) if (atom := types.as_atom(dim)) is not None else None for dim in each.shape]
@@ -70,7 +70,8 @@ def _described(each: Array, face: Interface) -> str:
 
 
 def _with_offsets(arrays: Sequence[tuple[Array, int]]) -> list[str]:
-    """The arrays of the state with their places in its struct, as C lays them out."""
+    """The JavaScript objects that describe the arrays of the state, with their offsets in the C struct. `arrays` gives
+    each array with its count of elements."""
     found, at = [], 0
     for each, count in arrays:
         size = int(each.dtype.itemsize)
@@ -88,23 +89,23 @@ _CALLS: Mapping[str, str] = {
     "max": "Math.max({0}, {1})",
     "//": "Math.floor({0} / {1})",
     "%": "mod({0}, {1})",
-    "root": "Math.floor(Math.sqrt({0}))",
+    "root": "Math.ceil(Math.sqrt({0}))",
 }
 
 
 def number(dim: Dimension, face: Interface) -> str:
-    """A dimension in JavaScript, of sizes that lie in `s`."""
+    """A dimension in JavaScript, where the object `s` holds the sizes."""
     return expression(dim, face.named("s."), _CALLS)
 
 
 def _array(each: Array) -> str:
-    """The class of arrays of its elements, or of their bits."""
+    """The class of typed arrays for the elements of an array; for float16 and bfloat16, of their bits."""
     name = stored(each.dtype)
     return {"int64": "BigInt64"}.get(name, name.capitalize()) + "Array"
 
 
 def _types(face: Interface) -> str:
-    """The text of the types."""
+    """The text of the file with types for TypeScript."""
     sizes = "".join(f"  {made}?: number;\n" for made in face.sizes.values())
     given = [each for each in face.inputs if each.atom is None]
     inputs = "".join(
@@ -119,7 +120,7 @@ def _types(face: Interface) -> str:
 
 
 def _accepted(each: Array) -> str:
-    """What an input may be: an array, or, if it has no axes, a number."""
+    """The TypeScript type of an input: an array; or also a number, if it has no axes."""
     element = {"int64": "bigint", "bool": "number | boolean"}.get(each.dtype.name, "number")
     array = f"{_array(each)} | ArrayLike<{element}>"
     return array if each.shape else f"{array} | {element}"

@@ -80,7 +80,7 @@ variables = {{
 
 
 def check_dtypes(face: Interface) -> None:
-    """An error if an array is of a dtype that NumPy does not have."""
+    """Raise `ArgumentError` if an array of the interface is of bfloat16, which NumPy does not have."""
     for each in (*face.inputs, *face.given_back, *(variable for variable, _ in face.state)):
         if each.dtype.name == "bfloat16":
             raise ArgumentError(
@@ -92,7 +92,7 @@ def check_dtypes(face: Interface) -> None:
 
 
 def wheel(model: LibraryModel, library: Path, name: str, target: Target) -> Path:
-    """Write a wheel beside the library that goes into it; its path."""
+    """Write a wheel beside the shared library that it contains. Returns the path of the wheel."""
     info = f"{name}-{VERSION}.dist-info"
     tag = f"py3-none-{_platform(target)}"
     files: dict[str, bytes] = {
@@ -118,7 +118,7 @@ def _digest(held: bytes) -> str:
 
 
 def _platform(target: Target) -> str:
-    """The platform as tags of wheels name it."""
+    """The platform tag of wheels for a target, as "linux_x86_64"."""
     machine, _, system = target.triple.partition("-")
     if "windows" in system:
         return "win_arm64" if target.is_arm64 else "win_amd64"
@@ -130,7 +130,7 @@ def _platform(target: Target) -> str:
 
 
 def module(model: LibraryModel, file: str) -> str:
-    """The text of the module."""
+    """The text of the wheel's Python module. `file` is the name of the shared library."""
     face, graph, name = model.interface, model.graph, model.interface.name
     harvest = Harvest({name, "np", "ctypes", "threading", "Path", "variables", *(each.name for each in face.inputs)})
     copied = {word: harvest.add("scanjit.library.helpers", word) for word in ("workspace", "checked")}
@@ -163,13 +163,13 @@ def module(model: LibraryModel, file: str) -> str:
 
 
 def _field(each: Array) -> str:
-    """What ctypes calls its elements."""
+    """The name of the elements' type in ctypes, without `c_`."""
     name = stored(each.dtype)
     return {"float32": "float", "float64": "double"}.get(name, name)
 
 
 def _lines(model: LibraryModel, copied: Mapping[str, str]) -> list[str]:
-    """The lines of the function."""
+    """The lines of the Python function. `copied` maps helpers to their names in the module."""
     face, graph, name = model.interface, model.graph, model.interface.name
     lines: list[str] = []
     for each, node in zip(face.inputs, graph.inputs, strict=True):
@@ -203,7 +203,7 @@ def _lines(model: LibraryModel, copied: Mapping[str, str]) -> list[str]:
 
 
 def _sizes(face: Interface, inputs: Any) -> tuple[dict[Atom, str], list[str]]:
-    """What sizes are called, and the lines that find and check them."""
+    """The texts of the sizes in Python, and the lines that find the sizes in the arguments and check them."""
     names: dict[Atom, str] = {atom: str(value) for atom, value in face.fixed.items()}
     lines: list[str] = []
     rest: list[tuple[str, Dimension]] = []
@@ -220,7 +220,7 @@ def _sizes(face: Interface, inputs: Any) -> tuple[dict[Atom, str], list[str]]:
                 rest.append((text, dim))
     for text, dim in rest:
         unknown = {atom for atom in types.atoms(dim) if atom not in names}
-        if len(unknown) == 1:  # as n in 2*n + 1
+        if len(unknown) == 1:  # such as n in 2*n + 1
             (atom,) = unknown
             zero = types.substitute(dim, {atom: 0})
             factor = types.substitute(dim, {atom: 1}) - zero
@@ -231,5 +231,5 @@ def _sizes(face: Interface, inputs: Any) -> tuple[dict[Atom, str], list[str]]:
 
 
 def _python(dim: Dimension, names: Mapping[Atom, str]) -> str:
-    """A dimension as Python writes it."""
+    """A dimension as a Python expression."""
     return expression(dim, names, _FUNCTIONS)
