@@ -1,4 +1,4 @@
-"""Compiled functions as code for others to run: NumPy's."""
+"""Compiled functions as Python packages that need NumPy alone."""
 
 from scanjit.export.package import export_numpy
 

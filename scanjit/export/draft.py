@@ -28,15 +28,15 @@ _FUNCTIONS = {"//": "quotient", "%": "remainder", "root": "root"}
 
 
 class Surroundings(Protocol):
-    """The module around a draft, as far as the draft needs it."""
+    """The methods of `Module` that a draft calls."""
 
     harvest: Harvest
 
     def helper(self, name: str) -> str:
-        """A function that is copied into the module."""
+        """The name of a function of `helpers.py`, which is copied into the module."""
 
     def unused(self, base: str, taken: set[str]) -> str:
-        """A new name, which neither the function nor the module has. From now on it is taken."""
+        """A name, `base` or made of it, that neither `taken` nor the module has. It is added to `taken`."""
 
     def variable(self, variable: SharedVariable) -> str:
         """The text of the value of a shared variable."""
@@ -51,13 +51,19 @@ class Surroundings(Protocol):
 
 
 class NumPyDraft:
-    """The statements of one function, which compute nodes.
+    """Writes the statements of one Python function that compute nodes.
 
     Parameters
     ----------
-    module : what it belongs to.
-    given : names of nodes that are arguments.
-    sizes : names of sizes that are known.
+    module : the module of the function.
+    given : the nodes that are arguments, with their names.
+    sizes : the sizes that are known, with their names.
+
+    Attributes
+    ----------
+    lines : the statements so far.
+    wanted : the sizes that the function must get as further arguments, with their names.
+    pending : the checks of sizes that `flush` has not written yet.
     """
 
     def __init__(
@@ -77,7 +83,7 @@ class NumPyDraft:
     # ---- what nodes are --------------------------------------------------------------------------------------------
 
     def compute(self, outputs: Sequence[Node]) -> list[str]:
-        """Write what the outputs need; returns the text of each."""
+        """Write the statements that compute the outputs. Returns the text of each output."""
         order = ir.walk([*self.given, *outputs], self.given)
         sized = {atom for node in order for atom in ir.atoms_of(node) if atom.kind == "value"}
         for node in order:
@@ -100,13 +106,13 @@ class NumPyDraft:
         return [self.value(node).text for node in outputs]
 
     def value(self, node: Node) -> Text:
-        """The text of a node that was written."""
+        """The text of a node's value, whose statement is written if it is not yet."""
         if node not in self.texts:
             self._write(node)
         return self.texts[node]
 
     def is_inlined(self, node: Node) -> bool:
-        """Whether a node has no name, but stands where it is used."""
+        """Whether the expression of a node stands where its only user needs it, and has no name."""
         return self.uses[node] == 1 and node not in self._fixed and node not in self.given
 
     def _write(self, node: Node) -> None:
@@ -147,21 +153,22 @@ class NumPyDraft:
         return expression(self, node)
 
     def helper(self, name: str) -> str:
-        """A function of `helpers.py`, which is copied into the module."""
+        """The name of a function of `helpers.py`, which is copied into the module."""
         return self.module.helper(name)
 
     def copied(self, module: str, name: str, new: str = "") -> str:
-        """The name of a function that is copied into the module."""
+        """The name in the exported module of function `name` of another module, which is copied. The name is `new`, if
+        given and free."""
         return self.module.harvest.add(module, name, new or name)
 
     # ---- names and sizes -------------------------------------------------------------------------------------------
 
     def name(self, base: str) -> str:
-        """A name that nothing has yet."""
+        """A new name, which is `base` or made of it."""
         return self.module.unused(base, self.names)
 
     def assign(self, base: str, text: str) -> str:
-        """Give an expression a name."""
+        """Write a statement that assigns an expression to a new name. Returns the name."""
         name = self.name(base)
         self.lines.append(f"{name} = {text}")
         return name
@@ -171,14 +178,14 @@ class NumPyDraft:
         return self._dim(dim).text
 
     def shape(self, dims: Iterable[Dimension]) -> str:
-        """Dimensions as a tuple."""
+        """Dimensions as the text of a tuple."""
         texts = [self.dim(dim) for dim in dims]
         return f"({', '.join(texts)}{',' * (len(texts) == 1)})"
 
     def _dim(self, dim: Dimension) -> Text:
         if isinstance(dim, int):
             return Text(str(dim), ATOM if dim >= 0 else SUM)
-        for atom in types.functions_in([dim]):  # those inside others come first: a long one has a name when it is used
+        for atom in types.functions_in([dim]):  # inner ones first: a long one then has its name where it is used
             if atom not in self.sizes and len(text := self._atom(atom)) > _LONGEST:
                 self.sizes[atom] = self.assign("n", text)
         return self._polynomial(dim)
@@ -207,7 +214,7 @@ class NumPyDraft:
         return f"{self.module.helper(name) if name else atom.kind}({', '.join(args[: 1 if name == 'root' else 2])})"
 
     def flush(self) -> None:
-        """Write the checks whose sizes are all known by now."""
+        """Write the pending checks whose sizes all have names."""
         ready = [check for check in self.pending if all(atom in self.sizes for atom in check.atoms())]
         self.pending = [check for check in self.pending if check not in ready]
         for check in ready:
@@ -217,7 +224,7 @@ class NumPyDraft:
     # ---- loops and branches ----------------------------------------------------------------------------------------
 
     def _scan(self, node: Node) -> None:
-        """A scan: a `for` over calls of a function of one step."""
+        """Write a scan: a `for` loop that calls a function of one step."""
         roles, p = Roles.of(node), node.params
         inits, xs, consts = roles.split(node.operands)
         label = identifier(p["name"] or "", "loop")
@@ -227,7 +234,7 @@ class NumPyDraft:
         outputs = [*after, *kept, *([] if ends is None else [ends])]
         step, extra = self.module.function(p["body"], outputs, f"{label}_step", _arguments(roles))
         carries = []
-        for i, init in enumerate(inits):  # with a lag: a ring of values, of which each step replaces the one it reads
+        for i, init in enumerate(inits):  # with a lag: a ring of values, of which each step replaces the one it read
             text = self.value(init).text
             carries.append(self.assign("past", f"list({text})") if i in roles.lags else self.assign("state", text))
         stacks: list[str] = []
@@ -259,7 +266,7 @@ class NumPyDraft:
         self._name_parts(node, results)
 
     def _ifelse(self, node: Node) -> None:
-        """An ifelse: a call of one of two functions."""
+        """Write an ifelse: an `if` that calls one of two functions."""
         graph: Graph = node.params["body"]
         half = len(graph.outputs) // 2
         chosen = [
@@ -278,7 +285,7 @@ class NumPyDraft:
         return [self._atom(atom) for atom in atoms]
 
     def _name_parts(self, node: Node, texts: Sequence[str]) -> None:
-        """What the results of an op are called."""
+        """Give the results of an op their texts."""
         for i in self._parts.get(node, ()):
             part = PART(node, index=i)
             self.texts[part] = Text(texts[i], ATOM)
@@ -299,18 +306,19 @@ _LABELS = {
 
 
 def _label(node: Node) -> str:
-    """What a value is called."""
+    """The base of the name of a node's value."""
     name = node.op.name
     return _LABELS.get(name, name if node.arity == 1 and name.isidentifier() else "z")
 
 
 def _arguments(roles: Roles) -> list[str]:
-    """What the inputs of a step are called."""
+    """The bases of the names of the states and rows of a step."""
     return ["state"] * roles.carries + ["row"] * roles.sequences
 
 
 def names_of_sizes(draft: NumPyDraft, nodes: Iterable[tuple[Node, str]]) -> list[tuple[str, Any]]:
-    """Give names to the sizes of arguments. Returns the sizes that must still be checked: (text, dimension)."""
+    """Assign the sizes of arguments to names. Returns the other sizes, which must be checked, each as its text and its
+    dimension: those that occur twice, or inside an expression."""
     rest: list[tuple[str, Any]] = []
     for node, name in nodes:
         for axis, dim in enumerate(node.type.shape):

@@ -1,5 +1,5 @@
-"""The NumPy text of each op. Most ops need no entry in the table below: their reference is a function of NumPy, or a
-function of this package, of which the exported module gets a copy."""
+"""The NumPy expression of each op. Most ops need no entry in the table below, because their reference is a function of
+NumPy, or a function of this package, which is copied into the exported module."""
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
@@ -22,37 +22,37 @@ from scanjit.types import Dimension
 
 
 class Enclosing(Protocol):
-    """The function around an expression, as far as the expression needs it."""
+    """The methods of `NumPyDraft` that an expression calls."""
 
     def value(self, node: Node) -> Text:
         """The text of an operand."""
 
     def is_inlined(self, node: Node) -> bool:
-        """Whether an operand has no name, but stands where it is used."""
+        """Whether the expression of an operand stands where it is used, and has no name."""
 
     def dim(self, dim: Dimension) -> str:
         """A dimension as text."""
 
     def shape(self, dims: Iterable[Dimension]) -> str:
-        """Dimensions as a tuple."""
+        """Dimensions as the text of a tuple."""
 
     def helper(self, name: str) -> str:
-        """A function of `helpers.py`, which is copied into the module."""
+        """The name of a function of `helpers.py`, which is copied into the module."""
 
     def copied(self, module: str, name: str, new: str = "") -> str:
-        """The name of a function that is copied into the module."""
+        """The name in the exported module of a function of another module, which is copied."""
 
 
 Writer = Callable[[Enclosing, Node], Text]
 
 
 def expression(draft: Enclosing, node: Node) -> Text:
-    """The value of an op as text.
+    """The expression of a node.
 
     Raises
     ------
     NotSupportedError
-        If NumPy has no such function, and there is no source of one.
+        If neither NumPy nor this package has a function for the op.
     """
     writer = _WRITERS.get(node.op.name)
     if writer is not None:
@@ -78,12 +78,12 @@ def call(function: str, *arguments: str) -> Text:
 
 
 def literal(value: Any) -> str:
-    """A parameter as Python writes it."""
+    """A parameter of an op as a literal of Python."""
     return f"np.dtype({value.name!r})" if isinstance(value, np.dtype) else repr(value)
 
 
 def scalar(value: np.ndarray | np.generic, weak: bool) -> Text:
-    """A number. With `weak` it is a Python number, which takes on the dtype of the other operands."""
+    """The text of a number. With `weak` it is a Python number, which takes on the dtype of the other operands."""
     array = np.asarray(value)
     number = array.item()
     if kind_of(array.dtype).floating:
@@ -105,7 +105,7 @@ def _shortest(array: np.ndarray) -> str:
 
 
 ML_DTYPES = "ml_dtypes.bfloat16"
-"""The dtype that NumPy lacks."""
+"""The text of the dtype bfloat16, which NumPy lacks."""
 
 
 def _type_name(dtype: np.dtype) -> str:
@@ -115,12 +115,13 @@ def _type_name(dtype: np.dtype) -> str:
 
 
 def dtype_text(dtype: np.dtype) -> str:
-    """A dtype as NumPy names it."""
+    """The text of a dtype, such as `np.float32`."""
     return _type_name(dtype)
 
 
 def operands(draft: Enclosing, node: Node) -> list[Text]:
-    """The operands of an elementwise op. A known number beside others of its dtype is written as Python's own."""
+    """The texts of the operands of an elementwise op. A constant number beside operands of its dtype is written as a
+    Python number."""
     nodes = node.operands
     known = [_number(x, node) for x in nodes]
     mixed = isinstance(node.op, Elementwise) and node.op.mixed
@@ -133,7 +134,7 @@ def operands(draft: Enclosing, node: Node) -> list[Text]:
 
 
 def _number(x: Node, node: Node) -> np.ndarray | None:
-    """The value of an operand that is a number; None if the result would have another shape without it."""
+    """The value of an operand that is a constant number; None if the result takes its shape from this operand."""
     value = constant_value(x)
     if value is None or value.ndim:
         return None
@@ -254,7 +255,8 @@ def _slice(draft: Enclosing, node: Node) -> Text:
 
 
 def _plain_slice(draft: Enclosing, node: Node, dropped: Sequence[int]) -> Text | None:
-    """Python's slice, where it is certain that nothing lies outside; `dropped` axes are indexed by numbers."""
+    """The text of a slice, if for all sizes no entry lies outside; otherwise None. Axes in `dropped` are indexed by
+    numbers."""
     (x,), p = node.operands, node.params
     with types.collecting() as found:
         node.op.infer(x.type, **p)
@@ -280,7 +282,7 @@ def _plain_slice(draft: Enclosing, node: Node, dropped: Sequence[int]) -> Text |
 
 
 def _holds(item: types.Condition) -> bool:
-    """Whether a condition holds for all sizes."""
+    """Whether a condition is known to hold for all sizes."""
     difference = item.right - item.left
     return operator.eq(difference, 0) if item.kind == "==" else types.not_negative(difference)
 
@@ -330,12 +332,12 @@ def _assert(draft: Enclosing, node: Node) -> Text:
 
 
 def _of_operand(write: Callable[[Enclosing, Text], Text]) -> Writer:
-    """An op of which the text depends on its operand alone."""
+    """A rule for an op of one operand: `write` makes the text of the op from that of the operand."""
     return lambda draft, node: write(draft, draft.value(node.args[0]))
 
 
 def _special(name: str) -> Writer:
-    """A function of `ops/special.py`, which is copied."""
+    """A rule for an op whose function in `ops/special.py` is copied into the module."""
     return _of_operand(lambda draft, x: call(draft.copied("scanjit.ops.special", name), x.text))
 
 
@@ -372,4 +374,4 @@ _WRITERS: dict[str, Writer] = {
     "where": lambda draft, node: call("np.where", *(x.text for x in operands(draft, node))),
     "windows": _windows,
 }
-"""The ops that need more than the name of a function of NumPy."""
+"""The rules of the ops for which a call of their reference is not enough."""

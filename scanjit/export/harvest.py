@@ -1,5 +1,5 @@
-"""Copies the source of functions into exported modules, with everything that they use. So a function is defined in one
-place, with its op.
+"""Copies the source of functions into exported modules, with all definitions that they use. So a function is written
+once, with its op, and not again for exports.
 """
 
 import ast
@@ -17,7 +17,8 @@ _ALLOWED = {"np": "import numpy as np", "math": "import math", "threading": "imp
 
 @functools.cache
 def _definitions(module: str) -> tuple[dict[str, ast.stmt], dict[str, str]]:
-    """The top-level statements of a module by the names that they define, and the modules of imported names."""
+    """Two dicts about a module: from each name that it defines to the statement, and from each name that it imports to
+    the module of the name."""
     path = importlib.import_module(module).__file__
     tree = parsed(Path(str(path)).read_text(encoding="utf-8"))
     defined: dict[str, ast.stmt] = {}
@@ -33,7 +34,7 @@ def _definitions(module: str) -> tuple[dict[str, ast.stmt], dict[str, str]]:
 
 
 class _Plain(ast.NodeTransformer):
-    """A definition without annotations."""
+    """Removes annotations from a definition."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         self.generic_visit(node)
@@ -50,7 +51,7 @@ class Harvest:
 
     Parameters
     ----------
-    taken : names that they must not have; it may grow.
+    taken : names that the definitions must not have. The caller may add names to it later.
 
     Examples
     --------
@@ -70,7 +71,8 @@ class Harvest:
         self.imports: set[str] = set()
 
     def add(self, module: str, name: str, alias: str | None = None) -> str:
-        """Add the definition of a name, and what it uses. Returns what it is called in the text: `alias`, if given."""
+        """Add the definition of a name, and the definitions that it uses. Returns its name in the text: `alias` if
+        given and free, otherwise one made of the old name."""
         key = module, name
         if key in self._names:
             return self._names[key]
@@ -91,7 +93,7 @@ class Harvest:
         return self._names[key]
 
     def _used(self, module: str, name: str) -> str:
-        """The name in the exported module of something that a definition uses."""
+        """The name in the exported module of a name that a definition uses."""
         if name in _ALLOWED:
             self.imports.add(_ALLOWED[name])
             return name
@@ -103,7 +105,7 @@ class Harvest:
 
     @property
     def names(self) -> set[str]:
-        """The names that are taken."""
+        """The names of the definitions in the text."""
         return set(self._names.values())
 
 

@@ -1,4 +1,5 @@
-"""Functions for exported modules, which get copies of those that they use. They may use only NumPy and each other."""
+"""Functions for exported modules. Each module gets copies of those that it uses, so they may use only NumPy and each
+other."""
 
 import math
 from typing import Any
@@ -7,9 +8,10 @@ import numpy as np
 
 
 def argument(value: Any, dtype: Any, shape: Any, name: str) -> np.ndarray:
-    """A value as an array of a dtype. Numbers and lists take it on; arrays are converted where no value can be lost.
+    """A value as an array of a dtype. Numbers and lists take on the dtype. Arrays are converted if no value can be
+    lost.
 
-    `shape` says which sizes are known; the others are None.
+    `shape` holds the known sizes of the axes, and None for the others.
     """
     weak = isinstance(value, (bool, int, float, complex, list, tuple))
     array = np.asarray(value)
@@ -24,7 +26,7 @@ def argument(value: Any, dtype: Any, shape: Any, name: str) -> np.ndarray:
 
 
 def stored(z: np.ndarray) -> np.ndarray:
-    """The array of floats that holds complex numbers: its last axis has their two parts."""
+    """The array of floats that holds complex numbers: its last axis has the real and the imaginary parts."""
     return np.array(z, order="C").reshape((*z.shape, 1)).view(z.real.dtype)
 
 
@@ -34,13 +36,13 @@ def complex_numbers(x: np.ndarray) -> np.ndarray:
 
 
 def equal(left: int, right: int, what: str) -> None:
-    """An error if two sizes differ."""
+    """Raise an error if two sizes differ."""
     if left != right:
         raise ValueError(f"{what} must be equal, got {left} and {right}")
 
 
 def at_most(left: int, right: int, what: str) -> None:
-    """An error if a size is more than another."""
+    """Raise an error if size `left` is more than size `right`."""
     if left > right:
         raise ValueError(what.format(left=left, right=right))
 
@@ -51,7 +53,7 @@ def quotient(a: int, b: int) -> int:
 
 
 def remainder(a: int, b: int) -> int:
-    """The remainder of a division of sizes; 0 for a division by 0."""
+    """The remainder of the quotient of sizes that is rounded down; 0 for a division by 0."""
     return a % b if b else 0
 
 
@@ -111,13 +113,13 @@ def scatter(x: np.ndarray, value: np.ndarray, index: Any, axis: int, add: bool) 
 
 
 def make_sure(x: np.ndarray, condition: np.ndarray, message: str) -> np.ndarray:
-    """`x`, if a condition holds everywhere."""
+    """`x`; an error with the message unless all elements of `condition` are True."""
     if not np.all(condition):
         raise AssertionError(message or "an assertion does not hold")
     return x
 
 
 def printed(x: np.ndarray, message: str) -> np.ndarray:
-    """`x`, which is printed."""
+    """Print `x` behind the message. Returns `x`."""
     print(message, x)
     return x

@@ -1,4 +1,4 @@
-"""The text of a Python module that computes what a function does, with NumPy alone; and its arrays."""
+"""The text of a Python module that computes a function with NumPy alone, and the arrays that it loads."""
 
 from __future__ import annotations
 
@@ -24,11 +24,17 @@ _RESERVED = {"np", "variables", "Path", "math", *dir(builtins)}
 
 
 class Module:
-    """A module that holds one function, the steps of its loops, and copies of what these use."""
+    """A module that holds one function, the steps of its loops, and copies of the functions that these use.
+
+    Attributes
+    ----------
+    source : the text of the module.
+    arrays : the arrays of `weights.npz`, by their keys.
+    """
 
     def __init__(self, function: CompiledFunction[Any], name: str) -> None:
         self.called, self.name = function, name
-        self._local: set[str] = {*_RESERVED, name}  # names that some function has
+        self._local: set[str] = {*_RESERVED, name}  # names in any function
         self.harvest = Harvest(self._local)
         self.arrays: dict[str, np.ndarray] = {}
         self._keys: dict[int, str] = {}
@@ -38,14 +44,14 @@ class Module:
         self._taken = {*_RESERVED, name}
         self.source = self._module()
 
-    # ---- what drafts ask for ---------------------------------------------------------------------------------------
+    # ---- methods for drafts ----------------------------------------------------------------------------------------
 
     def helper(self, name: str) -> str:
-        """A function that is copied into the module."""
+        """The name of a function of `helpers.py`, which is copied into the module."""
         return self.harvest.add("scanjit.export.helpers", name)
 
     def unused(self, base: str, taken: set[str]) -> str:
-        """A new name, which neither the function nor the module has. From now on it is taken."""
+        """A name, `base` or made of it, that neither `taken` nor the module has. It is added to `taken`."""
         base = identifier(base, "x")
         number, name = 1, base
         while name in taken or name in self._taken or name in self.harvest.names:
@@ -71,7 +77,7 @@ class Module:
                 number += 1
                 key = f"{base} {number}"
             self._keys[id(thing)] = key
-            self._kept.append(thing)  # so that its id stays its own
+            self._kept.append(thing)  # alive: no later object gets its id
             self.arrays[key] = np.array(value())
         return key
 
@@ -81,7 +87,7 @@ class Module:
         """The name of the Python function of a graph, and the sizes that it takes after its inputs."""
         key = graph, tuple(outputs)
         if key not in self._functions:
-            name = self.unused(base, self._local)  # no function may have an argument of this name
+            name = self.unused(base, self._local)  # no argument of a function may have this name
             self._taken.add(name)
             names: set[str] = set()
             labels = [*arguments, *["value"] * (len(graph.inputs) - len(arguments))]
@@ -117,7 +123,7 @@ class Module:
                 'with np.load(Path(__file__).with_name("weights.npz"), allow_pickle=False) as _file:',
                 "    variables = {key: _file[key] for key in _file.files}",
             ]
-        if any(array.dtype.name == "bfloat16" for array in self.arrays.values()):  # a file says only how many bytes
+        if any(array.dtype.name == "bfloat16" for array in self.arrays.values()):  # files lack their dtype
             lines += [
                 "for key, array in variables.items():",
                 "    if array.dtype == 'V2':",
@@ -147,7 +153,8 @@ class Module:
         return "\n".join([*text, '    with np.errstate(all="ignore"):', *(f"        {line}" for line in lines)])
 
     def _check_sizes(self, draft: NumPyDraft, rest: list[tuple[str, Any]]) -> None:
-        """Check sizes that occur twice. Solve for a size that occurs only inside another one, as n in `2 * n`."""
+        """Write checks of the sizes in `rest`, which occur twice or in an expression. A size that occurs only in an
+        expression is computed from it, such as n from `2 * n`."""
         for text, dim in rest:
             unknown = {atom for atom in types.atoms(dim) if atom not in draft.sizes}
             if len(unknown) == 1:
@@ -161,7 +168,7 @@ class Module:
                 draft.lines.append(f"{self.helper('equal')}({text}, {draft.dim(dim)}, {'the sizes of ' + text!r})")
 
     def _returning(self, draft: NumPyDraft, results: list[str]) -> list[str]:
-        """The statements of a draft, then those that update variables, then the `return`."""
+        """The lines of a draft, then those that update variables, then the `return`."""
         graph = self.called.graph
         count = len(graph.outputs)
         flags = [] if graph.tree is None else graph.tree.stored()
@@ -182,8 +189,8 @@ class Module:
 
 
 def taken(node: Node, name: str, dtype: str, helper: Callable[[str], str]) -> str:
-    """An argument as an array of the type that a function declares, whose dtype is given as text. `helper` gives the
-    names of functions that are copied into the module."""
+    """The text that converts an argument to an array of its declared type, whose dtype is given as text. `helper`
+    returns the name of a function of `helpers.py`, which it copies into the module."""
     type_ = declared(node)
     known = tuple(dim if isinstance(dim, int) else None for dim in type_.shape)
     checked = f"{helper('argument')}({name}, {dtype}, {known}, {name!r})"
@@ -198,7 +205,7 @@ def summary(given: Iterable[tuple[Node, str]], returns: Iterable[object]) -> str
 
 
 def nested(tree: Tree | None, leaves: list[str]) -> str:
-    """The results in their structure, as Python writes it; named tuples are tuples, and dataclasses dicts."""
+    """The text of the results in their structure. Named tuples become tuples, and dataclasses dicts."""
     if tree is None:
         return "None"
     rest = iter(leaves)
