@@ -1,4 +1,4 @@
-"""The package `onnx`, an optional dependency: it is imported when it is needed, and not before."""
+"""The package `onnx`, an optional dependency, which is imported when it is first needed."""
 
 import importlib
 from typing import Any
@@ -7,7 +7,7 @@ from scanjit import errors
 
 
 def package() -> Any:
-    """The module `onnx`, or an error that says how to get it."""
+    """The module `onnx`; an error that names the command to install it, if it is missing."""
     try:
         return importlib.import_module("onnx")
     except ImportError as error:

@@ -1,3 +1,4 @@
-"""The functions of `scanjit.tensor` under another name: `from scanjit import tensor` gives the function `tensor`."""
+"""The module `scanjit.tensor` under another name, because `from scanjit import tensor` imports the function
+`tensor`."""
 
 from scanjit.tensor import *  # noqa: F403

@@ -1,6 +1,6 @@
-"""Scans that are an RNN, an LSTM or a GRU, however they are written, become that op.
+"""Recognises scans that compute an RNN, an LSTM or a GRU, and writes them as that op.
 
-A step is recognised by what it computes, not by how it is written. Its gates are the activations in it. The argument of
+A step is recognised by its function, not by its expressions. Its gates are the activations in it. The argument of
 each gate must be affine in the row, in the states and (for a product after a reset) in the reset gate. So its
 derivatives are the weights, exactly. Then the formula of the ONNX op, with these weights, is compared with the step at
 random points. A step may consist of sums, products and these activations only: two such functions that agree at random
@@ -33,17 +33,18 @@ _ANALYTIC = {INPUT, SHARED, CONSTANT, SIZE, MUL, CONTRACT, SIGMOID, TANH, CLIP_G
 """Ops besides the linear ones that a recognised step may be made of."""
 _ACTIVATIONS = {SIGMOID: "Sigmoid", TANH: "Tanh", RELU: "Relu"}
 _LEAST_ROWS = 2
-"""In a batch of an unknown size. With two, a step that mixes the rows of a batch is noticed."""
+"""The rows with which a step is examined if the size of its batch is unknown. A step that mixes the rows of a batch is
+noticed only with two or more."""
 _FEW_ROWS = 4
 """A product with more rows is worth the copy of the matrix that NumPy makes for it."""
 _BLOCK = 64
-"""So many rows are looked at together: what is found out about them stays in the cache."""
+"""The rows that are examined together, so that they stay in the cache."""
 
 
 @record
 class RecurrentOp:
-    """The arguments of an RNN, LSTM or GRU of ONNX: its weights, as it takes them. Those that are no matrices are
-    without the axis of directions."""
+    """An RNN, LSTM or GRU of ONNX: its weights in the layout of the op, and its attributes. `bias` and `peepholes` lack
+    the axis of directions."""
 
     kind: str
     of_input: Upright
@@ -58,7 +59,7 @@ class RecurrentOp:
 Affine = tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]
 """For each of several functions `row @ W + state @ R + b`: the matrices W, the matrices R, and the vectors b."""
 Guess = tuple[list[np.ndarray], Callable[[], RecurrentOp]]
-"""The states after a step of a cell, and a function that makes the cell."""
+"""The states that a cell computes at the random point, and a function that makes the `RecurrentOp`."""
 
 
 def written(w: Writer, node: Node, roles: Roles, operands: Sequence[str]) -> list[str] | None:
@@ -101,8 +102,14 @@ def _op(w: Writer, node: Node, roles: Roles, operands: Sequence[str], cell: Recu
 
 
 class _Step:
-    """A step whose weights are known: a symbol for the row, symbols for the states, and the new states computed from
-    them."""
+    """A step of a scan whose weights are known.
+
+    Attributes
+    ----------
+    source : the sequence that the op gets.
+    x, states : the symbols of its row, and of the states.
+    after : the new states, as expressions of these symbols.
+    """
 
     def __init__(self, source: Node, x: Node, states: Sequence[Node], after: Sequence[Node]) -> None:
         self.source, self.x, self.states, self.after = source, x, states, after
@@ -134,7 +141,7 @@ class _Step:
     # ---- which cell it is --------------------------------------------------------------------------------------------
 
     def cells(self) -> Iterator[RecurrentOp]:
-        """The cells that compute this step. There is at most one, apart from the order of its gates."""
+        """The ops that compute this step. If there are several, they differ in the order of their gates alone."""
         guesses = [self._rnns, self._grus] if len(self.states) == 1 else [self._lstms]
         close = 1e-9 if self.x.dtype.itemsize == 8 else 5e-5
         expected = _values(self.after, self._random)
@@ -156,7 +163,7 @@ class _Step:
 
     @functools.cached_property
     def _gates(self) -> list[tuple[str, Node, Node]]:
-        """The activations that are as large as a state: the name, the node, and its argument."""
+        """The activations with the shape of a state, each as its name, its node, and its argument."""
         found = []
         for node in ir.walk(self.after):
             if not node.several and node.type.shape == self.states[0].type.shape:
@@ -240,8 +247,8 @@ class _Step:
         return w, r, [value[0] for value in _values(arguments, {})]
 
     def _matrices(self, arguments: Sequence[Node], symbol: Node, more: Sequence[Node], at: float) -> list[np.ndarray]:
-        """The derivatives of arguments, whose rows do not depend on each other: those of as many unit vectors as a
-        symbol has columns, a batch of them at a time."""
+        """The matrix of derivatives of each argument with respect to a symbol. The rows of a batch are independent, so
+        each row of the batch gets another unit vector, and one run computes as many derivatives as there are rows."""
         width = types.as_int(symbol.type.shape[1])
         tangent = ir.new_input(symbol.type)
         found = pushforward(arguments, self._tangents(symbol, tangent, more))
@@ -289,8 +296,8 @@ def _lstm(w: Weights, r: Weights, b: Weights, p: Weights, swapped: bool) -> Recu
 def _gru(w: Weights, r: Weights, b: Weights, inside: np.ndarray, sign: int, after: bool) -> RecurrentOp:
     """The GRU with these weights of the gates z, r, h.
 
-    `sign` is -1 if the update gate says how much is new, not how much stays. `inside` is the bias that is multiplied by
-    the reset gate."""
+    `sign` is 1 if the update gate is the share of the old state that stays, and -1 if it is the share of the new one.
+    `inside` is the bias that is multiplied by the reset gate."""
     w, r, b = ([sign * each[0], *each[1:]] for each in (w, r, b))
     return RecurrentOp(
         "GRU",
@@ -319,7 +326,7 @@ def _values(outputs: Sequence[Node], given: Mapping[Node, np.ndarray]) -> list[n
 
 
 def _unit_vectors(count: int, width: int, dtype: np.dtype) -> np.ndarray:
-    """The rows of an identity matrix, all of which are parts of one line of zeros with a 1."""
+    """The rows of an identity matrix, as views of one line of zeros with a 1."""
     line = np.zeros(count + width, dtype)
     line[count] = 1
     return np.lib.stride_tricks.sliding_window_view(line, width)[count:0:-1]
@@ -331,7 +338,8 @@ def _times(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
 
 
 def _multiplied(a: np.ndarray, b: np.ndarray, left: Labels, right: Labels, out: Labels) -> np.ndarray:
-    """A product. Most of the time goes into products of unit vectors and a matrix: these pick rows of the matrix."""
+    """A product. Most products have unit vectors on their left, which pick rows of the matrix; this is done without
+    multiplications."""
     summed = [label for label in left if label in right and label not in out]
     if len(summed) == 1 and len(right) == 2 and not set(left) & set(right) & set(out):
         rows, matrix = np.moveaxis(a, left.index(summed[0]), -1), np.moveaxis(b, right.index(summed[0]), 0)
@@ -370,7 +378,7 @@ def _part(x: np.ndarray, start: tuple[int, ...], length: tuple[int, ...], step: 
 
 
 _SHORT: dict[Op, Callable[..., np.ndarray]] = {CONTRACT: _multiplied, SLICE: _part}
-"""What computes an op of weights faster than its reference does."""
+"""Functions that compute an op of weights faster than its reference does."""
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
@@ -405,7 +413,7 @@ def _activated(node: Node) -> tuple[str, Node] | None:
     return None
 
 
-# ---- what was computed of the rows before the loop -------------------------------------------------------------------
+# ---- rows that are computed before the loop --------------------------------------------------------------------------
 
 
 Rowwise = tuple[Callable[[Node], Node], Node]
@@ -413,7 +421,7 @@ Rowwise = tuple[Callable[[Node], Node], Node]
 
 
 def _rowwise(sequence: Node) -> Rowwise:
-    """A sequence taken apart: `x @ weights + bias` is a function of a row of x, and x."""
+    """A sequence as a function of the rows of another one: `x @ weights + bias` gives `row @ weights + bias`, and x."""
     found: Rowwise | None = None
     if sequence.op is ADD:
         found = _biased(*sequence.operands) or _biased(*sequence.operands[::-1])

@@ -52,7 +52,7 @@ def _scan(w: Writer, node: Node, roles: Roles, operands: Sequence[str]) -> list[
 
 
 def _stacked(w: Writer, node: Node, roles: Roles) -> list[Node]:
-    """The results of the body that are stacked: those that somebody uses, each once."""
+    """The results of the body that must be stacked: those in use, each once."""
     used = w.used(node)
     return list(dict.fromkeys(y for i, y in _ys(node.params["body"], roles) if i in used))
 
@@ -62,7 +62,7 @@ def _ys(body: Graph, roles: Roles) -> list[tuple[int, Node]]:
 
 
 def _each(body: Graph, roles: Roles, stacked: Sequence[Node], names: Sequence[str]) -> list[str]:
-    """The names of the stacked results of a scan, in their order; "" for those that nobody uses."""
+    """The names of the stacked results of a scan, in their order; "" for unused ones."""
     known = dict(zip(stacked, names, strict=True))
     return [known.get(y, "") for _, y in _ys(body, roles)]
 
@@ -110,7 +110,7 @@ def _loop(w: Writer, node: Node, roles: Roles, operands: Sequence[str]) -> list[
 
 
 def _flipped(w: Writer, y: str) -> str:
-    """Rows in the other order."""
+    """A tensor with its rows in the reverse order."""
     return w.op("Slice", y, w.ints(-1), w.ints(-(2**62)), w.ints(0), w.ints(-1))
 
 

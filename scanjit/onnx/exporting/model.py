@@ -43,8 +43,8 @@ def export(source: Any, opset: int = 18, name: str | None = None, cells: bool = 
     name : str, optional
         By default the function's.
     cells : bool
-        Scans that compute an RNN, an LSTM or a GRU, however they are written, become these ops, which runtimes know how
-        to make fast; their weights are then laid out as the op wants them. False: they are scans like others.
+        Whether scans that compute an RNN, an LSTM or a GRU are written as these ops, for which runtimes have fast code.
+        Their weights then have the layout of the op.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def export(source: Any, opset: int = 18, name: str | None = None, cells: bool = 
 
 
 def _made(source: Any, opset: int, name: str | None, cells: bool) -> tuple[Any, dict[str, Weight]]:
-    """The ModelProto without its weights, and these."""
+    """The ModelProto without its weights, and the weights by name."""
     onnx = package()
     if type(opset) is not int or not OLDEST <= opset <= NEWEST:
         raise errors.ArgumentError("there is no such op set to write for", got=opset, expected=f"{OLDEST} to {NEWEST}")
@@ -117,11 +117,11 @@ def save(
     replace_file(path, encoded(model, weights, beside))
 
 
-# ---- what the user gave ----------------------------------------------------------------------------------------------
+# ---- the source ------------------------------------------------------------------------------------------------------
 
 
 def _read(source: Any) -> tuple[list[Node], dict[str, Node], str]:
-    """The inputs, the outputs by name, and the name of what is exported."""
+    """The inputs, the outputs by name, and the name of the model."""
     if isinstance(source, CompiledFunction):
         graph, label = source.graph, source.name
     elif isinstance(source, tuple | list) and len(source) == 2:
@@ -129,7 +129,8 @@ def _read(source: Any) -> tuple[list[Node], dict[str, Node], str]:
         graph, label = replace(made.graph, updates=()), "model"  # without the updates that variables have by default
     else:
         raise errors.ArgumentError(
-            "what is exported is a compiled function, or a pair of inputs and outputs", got=f"{type(source).__name__}"
+            "the source of an ONNX model must be a compiled function, or a pair of inputs and outputs",
+            got=f"{type(source).__name__}",
         )
     if graph.updates:
         variables = ", ".join(variable.label for variable, _ in graph.updates)
@@ -170,7 +171,7 @@ class _Exported:
             self.writer.names.new(name)
 
     def graph(self, name: str) -> tuple[Any, dict[str, Weight]]:
-        """The graph without its initializers, and these."""
+        """The GraphProto without its initializers, and the initializers by name."""
         onnx, w = package(), self.writer
         infos = [self._input(i, node) for i, node in enumerate(self.inputs)]
         shared = [node for node in _leaves(self.outputs.values()) if node.op is SHARED]

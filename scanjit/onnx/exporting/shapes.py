@@ -34,7 +34,7 @@ def reshape(w: Writer, node: Node, x: str) -> str:
 
 
 def slice_(w: Writer, node: Node, x: str) -> str:
-    """A slice. Axes that it leaves as they are do not count."""
+    """A slice, written for the axes that it changes."""
     whole = node.operands[0].type.shape
     each = zip(node.params["start"], node.params["length"], node.params["step"], strict=True)
     windows = [(axis, *cut) for axis, cut in enumerate(each) if cut != (0, whole[axis], 1)]
@@ -72,7 +72,7 @@ def set_slice(w: Writer, node: Node, x: str, v: str) -> str:
     windows = list(zip(range(len(whole)), node.params["start"], part, node.params["step"], strict=True))
     cut = [each for each in windows if each[1:] != (0, whole[each[0]], 1)]
     for done in range(len(cut), 0, -1):
-        around = window(w, x, cut[: done - 1]) if done > 1 else x  # what the windows of the axes before leave
+        around = window(w, x, cut[: done - 1]) if done > 1 else x  # x within the windows of the axes before
         v = _placed(w, around, v, node, cut[done - 1])
     return v
 
@@ -133,8 +133,8 @@ def _places(w: Writer, node: Node, shape: Sequence[Dimension], indices: Sequence
 
 
 def order(w: Writer, node: Node, x: str) -> str:
-    """The places of the elements of rows, the smallest first. `TopK` says nothing about NaN: so infinities stand for
-    them, and then the places of numbers are put before those of NaN."""
+    """The places of the elements of rows, the smallest first. `TopK` does not define the order of NaN. So NaN is
+    replaced by infinity, and the places of numbers are then put before those of NaN."""
     operand, last = node.operands[0], node.ndim - 1
     size = w.vector(operand.type.shape[-1:])
 
@@ -156,12 +156,12 @@ def ordered(w: Writer, node: Node, x: str) -> str:
 
 
 def ranked_places(w: Writer, node: Node, x: str, ranks: str) -> str:
-    """Some places of the elements of sorted rows."""
+    """The places of the elements that have the given ranks in each row."""
     return w.op("Gather", order(w, node, x), ranks, axis=node.ndim - 1)
 
 
 def ranked(w: Writer, node: Node, x: str, ranks: str) -> str:
-    """Some elements of sorted rows."""
+    """The elements that have the given ranks in each row."""
     return w.op("Gather", ordered(w, node, x), ranks, axis=node.ndim - 1)
 
 
@@ -206,7 +206,7 @@ def counted(w: Writer, count: Dimension, step: int = 1) -> str:
 # ---- reductions ------------------------------------------------------------------------------------------------------
 
 _AXES_ARE_INPUTS = {"ReduceSum": 13}
-"""The op set since which the axes of a reduction are an input. For those not listed it is 18."""
+"""The first op set in which the axes of a reduction are an input; 18 for reductions that are not listed."""
 
 
 def reduction(kind: str) -> Rule:

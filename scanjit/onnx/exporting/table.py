@@ -1,8 +1,8 @@
-"""The ops that can be written, each with the function that does it.
+"""The ops that can be written, each with its rule.
 
-A function gets the writer, the node and the names of its operands, and returns the name of its result, or of several.
-What is not here has no equivalent in ONNX: random numbers, factorizations, gamma functions.
-"""
+A rule gets the writer, the node and the names of its operands. It writes the nodes of ONNX, and returns the name of its
+result, or the names of several. Ops that are not here have no equivalent in ONNX: random numbers, factorizations, gamma
+functions."""
 
 from scanjit.onnx.exporting import elementwise as e, fourier, loops, products, shapes as s
 from scanjit.onnx.exporting.convolutions import pooled

@@ -1,4 +1,4 @@
-"""The weights of a model on their way to a file: laid out a piece at a time, so that no whole copy of them is made."""
+"""The bytes of the weights of a model, made a piece at a time, so that the weights are never copied as a whole."""
 
 import io
 import math
@@ -15,7 +15,7 @@ _PIECE = 1 << 22
 """Bytes that are laid out at a time. With fewer, the columns that a piece takes of each row are less than a page, and
 the processor looks up another page for every few numbers."""
 _ROWS = 64
-"""So many rows of a matrix are transposed at a time: all columns of these stay in the cache."""
+"""The rows of a matrix that are transposed at a time, so that all of their columns stay in the cache."""
 _GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
 """The numbers of fields of ModelProto, GraphProto and TensorProto."""
 
@@ -39,7 +39,7 @@ Weight = np.ndarray | Upright
 
 
 def nbytes(weight: Weight) -> int:
-    """How many bytes a weight has."""
+    """The bytes of a weight."""
     return math.prod(weight.shape) * weight.dtype.itemsize
 
 
@@ -60,7 +60,7 @@ def pieces(weight: Weight) -> Iterator[memoryview]:
 
 
 def add(model: Any, weights: Mapping[str, Weight]) -> None:
-    """Give a ModelProto its weights."""
+    """Add the weights to a ModelProto as initializers."""
     for name, weight in weights.items():
         whole = io.BytesIO()
         whole.writelines(pieces(weight))

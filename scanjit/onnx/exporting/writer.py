@@ -17,18 +17,19 @@ from scanjit.show.identifiers import writable
 from scanjit.types import Atom, Dim, Dimension, Type
 
 Rule = Callable[..., "str | Sequence[str]"]
-"""From a writer, a node and the names of its operands to the name of its result, or the names of several."""
+"""A function that writes a node. It gets the writer, the node and the names of its operands, and returns the name of
+the result, or the names of several."""
 
 
 class UniqueNames:
-    """Names that are used once in a model."""
+    """Makes names that are unique in a model."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
         self._counts: dict[str, int] = {}
 
     def new(self, wanted: str) -> str:
-        """The name, or if it is taken, the name with a number."""
+        """A new name: the wanted one, or if it is taken, the wanted one with a number."""
         name = wanted = writable(wanted)
         while not name or name in self._taken:
             count = self._counts.get(wanted, 0)
@@ -43,7 +44,7 @@ class Writer:
 
     Parameters
     ----------
-    table : how each op is written.
+    table : the rules of the ops, by the names of the ops.
     opset : the version of the op set that the model is written for.
     outer : the writer of the graph around it, whose values it may use.
     """
@@ -52,7 +53,7 @@ class Writer:
         self.table, self.opset, self.outer = table, opset, outer
         self.names: UniqueNames = UniqueNames() if outer is None else outer.names
         self.sizes: dict[Atom, tuple[str, int]] = {} if outer is None else outer.sizes
-        """Where each size can be read: the name of a tensor, and an axis."""
+        """For each size, a tensor and an axis that have it."""
         self.root: Writer = self if outer is None else outer.root
         self.initializers: dict[str, Weight] = {}
         self.with_cells = True
@@ -66,11 +67,11 @@ class Writer:
     # ---- nodes -------------------------------------------------------------------------------------------------------
 
     def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        """A new node with one output."""
+        """The name of the output of a new node with one output."""
         return self.several(kind, inputs, 1, **attributes)[0]
 
     def several(self, kind: str, inputs: Sequence[str], outputs: int, **attributes: Any) -> list[str]:
-        """A new node with so many outputs."""
+        """The names of the outputs of a new node with `outputs` outputs."""
         names = [self.names.new(kind.lower()) for _ in range(outputs)]
         kept = {key: value for key, value in attributes.items() if value is not None}
         self.protos.append(
@@ -79,7 +80,7 @@ class Writer:
         return names
 
     def constant(self, value: Any, dtype: Any = None) -> str:
-        """A node that holds an array; the same node for equal arrays."""
+        """The name of an array, held by a new node; equal arrays share a node."""
         array = np.asarray(value, dtype)
         key = (str(array.dtype), array.shape, array.tobytes())
         found = self._known("_constants", key)
@@ -91,17 +92,17 @@ class Writer:
         return found
 
     def initializer(self, value: Weight, name: str) -> str:
-        """A weight of the model."""
+        """Add a weight to the model; returns its name."""
         name = self.names.new(name)
         self.root.initializers[name] = value
         return name
 
     def ints(self, *values: int) -> str:
-        """A vector of int64."""
+        """The name of a constant vector of int64."""
         return self.constant(values, np.int64)
 
     def cast(self, name: str, dtype: Any) -> str:
-        """Another dtype."""
+        """The name of a value in another dtype."""
         return self.op("Cast", name, to=tensors.number_of(dtype))
 
     def where(self, condition: str, a: str, b: str, dtype: Any) -> str:
@@ -111,23 +112,23 @@ class Writer:
         return self.op("Or", self.op("And", condition, a), self.op("And", self.op("Not", condition), b))
 
     def unsqueeze(self, name: str, *axes: int) -> str:
-        """New axes of size 1."""
+        """The name of a value with new axes of size 1."""
         return self.op("Unsqueeze", name, self.ints(*axes)) if axes else name
 
     def transpose(self, name: str, order: Sequence[int]) -> str:
-        """Axes in another order."""
+        """The name of a value with its axes in another order."""
         return name if list(order) == sorted(order) else self.op("Transpose", name, perm=list(order))
 
     # ---- values ------------------------------------------------------------------------------------------------------
 
     def define(self, node: Node, name: str | Sequence[str]) -> None:
-        """Say what the value of a node is called; or for several results, what they are called."""
+        """Store the name of the value of a node, or the names of its several results."""
         self._values[node] = name if isinstance(name, str) else tuple(name)
 
-    def _known(self, what: str, key: Any) -> Any:
+    def _known(self, attribute: str, key: Any) -> Any:
         writer: Writer | None = self
         while writer is not None:
-            found = getattr(writer, what).get(key)
+            found = getattr(writer, attribute).get(key)
             if found is not None:
                 return found
             writer = writer.outer
@@ -141,15 +142,15 @@ class Writer:
         return found
 
     def used(self, node: Node) -> set[int]:
-        """Which results of a node with several are used in this graph."""
+        """The numbers of the results of a node with several that are used in this graph."""
         return self._used.get(node, set())
 
     def stands_for(self, new: Node, old: Node) -> None:
-        """Say that a node is written in place of another one, of which the same results are used."""
+        """Note that node `new` is written in place of `old`, so that the same results of it are used."""
         self._used[new] = self.used(old)
 
     def write(self, roots: Sequence[Node]) -> list[str]:
-        """Write everything that some nodes depend on. Returns the names of these nodes."""
+        """Write some nodes and all nodes that they depend on. Returns the names of the values of `roots`."""
         order = ir.walk(roots, _Seen(self))
         for node in order:
             if node.op is ir.PART:
@@ -174,17 +175,17 @@ class Writer:
     # ---- sizes -------------------------------------------------------------------------------------------------------
 
     def vector(self, dims: Sequence[Dimension]) -> str:
-        """Sizes as a vector of int64."""
+        """The name of a vector of int64 that holds sizes."""
         if not any(isinstance(dim, Dim) for dim in dims):
             return self.ints(*types.as_ints(dims))
         return self.op("Concat", *(self.as_vector(dim) for dim in dims), axis=0)
 
     def as_vector(self, dim: Dimension) -> str:
-        """A size as a vector of one."""
+        """The name of a vector of int64 that holds one size."""
         return self.ints(dim) if isinstance(dim, int) else self.unsqueeze(self.dim(dim), 0)
 
     def dim(self, dim: Dimension) -> str:
-        """A size as a number of int64."""
+        """The name of a scalar of int64 that holds a size."""
         if isinstance(dim, int):
             return self.constant(dim, np.int64)
         found = self._known("_dims", dim)
@@ -226,7 +227,7 @@ class Writer:
         return found if safe else self._unless_zero(b, found, dtype)
 
     def rest(self, a: str, b: str, safe: bool, dtype: Any = np.int64) -> str:
-        """The remainder of such a division."""
+        """The remainder of such a quotient, which has the sign of the divisor."""
         found = self.op("Mod", a, b if safe else self._not_zero(b, dtype))
         return found if safe else self._unless_zero(b, found, dtype)
 
@@ -237,14 +238,15 @@ class Writer:
         zero = self.constant(0, dtype)
         return self.op("Where", self.op("Equal", b, zero), zero, found)
 
-    def refuse(self, node: Node, what: str, **more: Any) -> errors.NotSupportedError:
+    def refuse(self, node: Node, reason: str, **more: Any) -> errors.NotSupportedError:
         """The error for a node that cannot be written."""
-        return errors.NotSupportedError(f"{node.op.name}: {what}", where=node.where, **more)
+        return errors.NotSupportedError(f"{node.op.name}: {reason}", where=node.where, **more)
 
     # ---- graphs inside nodes -----------------------------------------------------------------------------------------
 
     def inner(self, bound: Sequence[Node], names: Sequence[str]) -> Writer:
-        """A writer of a graph inside a node of this one. In it, `bound` nodes are values of this one."""
+        """A writer for a graph inside a node of this graph. In it, the nodes in `bound` are the values of this graph
+        with the given names."""
         made = Writer(self.table, self.opset, self)
         for node, name in zip(bound, names, strict=True):
             made.define(node, name)
@@ -257,7 +259,7 @@ class Writer:
         return self.info(name, node.type)
 
     def typed(self, nodes: Sequence[Node]) -> list[tuple[str, Type]]:
-        """Write nodes and everything that they depend on. Returns the names and types of the nodes."""
+        """Write some nodes and all nodes that they depend on. Returns the names and types of `nodes`."""
         return [(name, node.type) for name, node in zip(self.write(nodes), nodes, strict=True)]
 
     def graph(self, name: str, inputs: Sequence[Any], outputs: Sequence[tuple[str, Type]]) -> Any:
@@ -273,7 +275,7 @@ class Writer:
 
 
 class _Seen:
-    """The nodes that a writer or those around it know: a walk stops at them."""
+    """The set of nodes that a writer, or a writer of a graph around it, has written. A walk stops at them."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer

@@ -24,8 +24,7 @@ _TABLE: dict[str, tuple[Callable[..., Node], tuple[float, ...]]] = {
     "tanh": (tensor.tanh, ()),
     "thresholdedrelu": (elementwise.thresholded_relu, (1.0,)),
 }
-"""For each name, in small letters: a function of x and of the numbers alpha and beta, and the defaults of those it
-takes."""
+"""For each name, in small letters: a function of x, alpha and beta, and the defaults of the numbers that it takes."""
 
 
 def of(call: Call, defaults: Sequence[str], directions: int) -> list[tuple[Activation, ...]]:

@@ -1,4 +1,4 @@
-"""If: an `ifelse` of both graphs; or one of them, if only that one can be meant."""
+"""If: an `ifelse` of both graphs; or the results of one graph, if the other cannot be read or does not fit."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ _GRAPHS = {True: "then_branch", False: "else_branch"}
 
 
 def if_(call: Call) -> list[Node]:
-    """The results of one of two graphs. If the condition is known, the other graph is not read."""
+    """The results of an If. If the condition is known, the graph that it excludes is not read."""
     graphs = {value: call.graph(name) for value, name in _GRAPHS.items()}
     condition = truth(scalar(call.input(0)))
     value = known.truth(condition)
@@ -35,7 +35,7 @@ def if_(call: Call) -> list[Node]:
 
 
 def _both(call: Call, graphs: dict[bool, Any]) -> tuple[dict[bool, Sequence[Node]], errors.ScanjitError | None]:
-    """The results of the graphs that can be read, and the error of the other."""
+    """The results of each graph that can be read, and the error of the first one that cannot; None if both can."""
     found: dict[bool, Sequence[Node]] = {}
     failed: errors.ScanjitError | None = None
     for value, graph in graphs.items():
@@ -47,7 +47,7 @@ def _both(call: Call, graphs: dict[bool, Any]) -> tuple[dict[bool, Sequence[Node
 
 
 def _explained(failed: errors.ScanjitError, condition: Node) -> errors.ScanjitError:
-    """An error of a branch, with a hint: which inputs decide whether this branch runs at all."""
+    """The error of a branch, with a hint that names the inputs on which the condition depends."""
     names = sorted(node.name for node in ir.walk([condition]) if node.op is ir.INPUT and node.name)
     if names:
         given = ", ".join(f"{name!r}: ..." for name in names)

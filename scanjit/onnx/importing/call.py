@@ -1,4 +1,4 @@
-"""One node of an ONNX graph, as the functions of the table see it."""
+"""One node of an ONNX graph, as it is passed to the functions of the table."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -22,14 +22,14 @@ class Call:
     Parameters
     ----------
     op : the type of the op.
-    version : of the op set that the model asks for.
+    version : the version of the op set that the model uses.
     inputs : a node for each input; None where an optional one is left out.
     outputs : how many outputs the node names, up to the last one that has a name.
-    attributes : their values as Python has them; graphs are protocol buffers.
+    attributes : the values of the attributes by name, as Python objects; graphs are protocol buffers.
     run : `run(graph, inputs)` gives the outputs of one of its graphs.
     in_subgraph : whether the node is in a branch, or in the body of a loop.
-    choices : which branches are taken, where the model does not say.
-    source : what to call the model in errors.
+    choices : the choices between two branches whose condition is unknown while the model is read.
+    source : the name of the model in errors.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Call:
         return self.inputs[i] if i < len(self.inputs) else None
 
     def input(self, i: int) -> Node:
-        """An input that must be there."""
+        """An input; an error if it is left out."""
         node = self.optional(i)
         if node is None:
             raise errors.FormatError(f"{self.op} lacks its input {i}", got=f"{len(self.inputs)} inputs")
@@ -72,7 +72,7 @@ class Call:
         return self.alike(*nodes)
 
     def alike(self, *nodes: Node) -> list[Node]:
-        """Nodes that must have one dtype."""
+        """The given nodes; an error if their dtypes differ."""
         if len({node.dtype for node in nodes}) > 1:
             raise errors.DtypeError(
                 f"the inputs of {self.op} must have one dtype", got=", ".join(str(node.dtype) for node in nodes)
@@ -98,7 +98,7 @@ class Call:
         return value
 
     def ignore(self, *names: str) -> None:
-        """Mark attributes as read that make no difference here."""
+        """Mark attributes as read that do not change the result."""
         self._read.update(names)
 
     def number(self, name: str, default: Any = _REQUIRED) -> Any:
@@ -118,11 +118,12 @@ class Call:
         """An attribute that is a text."""
         return self.attribute(name, str, default)
 
-    def choice(self, name: str, default: str, known: Collection[str], what: str = "") -> str:
-        """An attribute that is one of some words. Errors call it `what`: "there is no such mode of Resize"."""
+    def choice(self, name: str, default: str, known: Collection[str], term: str = "") -> str:
+        """An attribute whose text is in `known`. `term` is its name in errors, as "mode of Resize" in "there is no such
+        mode of Resize"."""
         value: str = self.text(name, default)
         if value not in known:
-            raise errors.FormatError(f"there is no such {what or name}", got=value)
+            raise errors.FormatError(f"there is no such {term or name}", got=value)
         return value
 
     def axis(self, x: Node, default: Any = _REQUIRED) -> int:
@@ -147,7 +148,7 @@ class Call:
             raise errors.FormatError(f"the attribute {name!r} of {self.op} is of another kind", got=repr(values)[:80])
         return values
 
-    # ---- what was an attribute, and is an input since some version ---------------------------------------------------
+    # ---- attributes that have become inputs in a later version -------------------------------------------------------
 
     def ints(self, name: str, i: int, default: Any = _REQUIRED) -> Any:
         """Integers that must be known, from an attribute or from an input."""
@@ -169,7 +170,7 @@ class Call:
         return default
 
     def scalar_input(self, i: int, default: Any = _REQUIRED) -> Any:
-        """The value of an input that is a number and must be known."""
+        """The value of an input that must be a number known at this time."""
         node = self.optional(i)
         if node is None and default is not _REQUIRED:
             return default
@@ -196,13 +197,13 @@ class Call:
             raise errors.FormatError(f"{self.op} lacks its graph {name!r}")
         return value
 
-    def refuse(self, what: str, **more: Any) -> errors.NotSupportedError:
-        """The error for a node that is valid, but not supported."""
-        return errors.NotSupportedError(f"{self.op}: {what}", **more)
+    def refuse(self, reason: str, **more: Any) -> errors.NotSupportedError:
+        """The error for a node that is valid, but not supported for this reason."""
+        return errors.NotSupportedError(f"{self.op}: {reason}", **more)
 
 
 def scalar(node: Node) -> Node:
-    """A scalar. Models also give it as a vector of one element."""
+    """A node as a scalar. Models also give scalars as vectors of one element."""
     if node.ndim == 0:
         return node
     return RESHAPE(node, shape=())

@@ -128,8 +128,8 @@ def hardmax(call: Call) -> Node:
 
 
 def top_k(call: Call) -> list[Node]:
-    """The largest or smallest elements along an axis, and their places. They come in order, whether or not they have
-    to."""
+    """The largest or smallest elements along an axis, and their places. They are in order, also if the attribute
+    `sorted` is 0."""
     x, axis = call.input(0), call.axis(call.input(0), -1)
     sizes = call.dims("k", 1, None)
     if sizes is None:
@@ -286,7 +286,7 @@ def correlation(call: Call, x: Node, w: Node) -> Node:
 def _padding(
     call: Call, sizes: Sequence[Dimension], filters: Sequence[Dimension], steps: Sequence[int], dilations: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """How many zeros are added before and after each axis."""
+    """The number of zeros added before and after each axis."""
     ndim, kind = len(sizes), call.choice("auto_pad", "NOTSET", _PADS)
     if len(steps) != ndim or len(dilations) != ndim:
         raise errors.FormatError(f"{call.op} has a stride and a dilation an axis", got=f"{steps} and {dilations}")
@@ -335,7 +335,8 @@ def conv_transpose(call: Call) -> Node:
 def _kept(
     call: Call, sizes: Sequence[Dimension], whole: Sequence[Dimension], steps: Sequence[int]
 ) -> list[tuple[Dimension, Dimension]]:
-    """The first entry of each axis of the result of ConvTranspose that is kept, and the one after the last."""
+    """The range of entries of each axis that ConvTranspose keeps of the `whole` result: the first one, and the one
+    after the last."""
     ndim, kind = len(whole), call.choice("auto_pad", "NOTSET", _PADS)
     pads, shape = call.integers("pads", [0] * (2 * ndim)), call.integers("output_shape", None)
     if len(pads) != 2 * ndim or (shape is not None and len(shape) != ndim):
@@ -385,7 +386,7 @@ def global_pool(op: str) -> Callable[[Call], Node]:
 
 
 def dropout(call: Call) -> list[Node]:
-    """Dropout passes its input on: a model that is used drops nothing."""
+    """The input: Dropout drops entries only while a model is trained."""
     call.ignore("ratio", "seed", "is_test")
     training = call.optional(2)
     if training is not None and call.scalar_input(2):

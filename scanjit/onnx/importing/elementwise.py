@@ -1,4 +1,4 @@
-"""Elementwise functions of ONNX that NumPy lacks, or that mean something else there."""
+"""Elementwise functions of ONNX that NumPy lacks, or defines differently."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def divide(call: Call) -> Node:
 
 
 def _without_rest(a: Node, b: Node) -> Node | None:
-    """The x of a dividend `x - x % b`; None for other dividends. So exporters write quotients that are rounded down."""
+    """The x of a dividend `x - x % b`; None for other dividends. Exporters write `(x - x % b) / b` for a quotient that
+    is rounded down."""
     if a.op is SUB and a.operands[1].op is MOD:
         x, rest = a.operands
         if rest.operands[0] is x and rest.operands[1] is b:

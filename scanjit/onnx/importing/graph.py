@@ -19,13 +19,13 @@ from scanjit.onnx.importing.table import TABLE
 
 _DEFAULT_DOMAINS = ("", "ai.onnx")
 _DEEPEST = 64
-"""How deep functions may be nested. A function that calls itself is an error."""
+"""The most levels of nested calls of functions. More are an error, such as those of a function that calls itself."""
 
 
 class GraphScope:
     """The names that are visible in a graph, and the versions of the op sets of its nodes.
 
-    `later` has functions that read a value when it is used for the first time: the initializers.
+    `later` maps the names of initializers to functions, which read the value when it is used for the first time.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class GraphScope:
         return None
 
     def define(self, name: str, node: Node) -> None:
-        """Give a value a name. Each name is defined once."""
+        """Store the value of a name; an error if the name has one already."""
         if name in self.values or name in self.later:
             raise errors.FormatError(f"two things in this graph are called {name!r}")
         self.values[name] = node
@@ -63,7 +63,7 @@ class Reader:
     ----------
     functions : the functions that the model defines, by domain and name.
     folder : the folder of the model, for data in other files.
-    source : what to call the model in errors.
+    source : the name of the model in errors.
     """
 
     def __init__(self, functions: Mapping[tuple[str, str], Any], folder: str | None, source: str) -> None:
@@ -219,7 +219,7 @@ class Reader:
 
 
 def _count(names: Sequence[str]) -> int:
-    """How many names there are, up to the last one that is not empty."""
+    """The number of names up to the last one that is not empty."""
     return max((i + 1 for i, name in enumerate(names) if name), default=0)
 
 

@@ -13,7 +13,7 @@ from scanjit.ops.elementwise import cast
 from scanjit.types import Dimension, Type
 
 _UNKNOWN = -1
-"""Some exporters write this for a size that is not known."""
+"""The number that some exporters write for an unknown size."""
 
 
 class Inputs:
@@ -58,7 +58,7 @@ class Inputs:
                 self.symbols[name] = ir.new_input(Type(dtype, self._shape_of(name, each)), name)
 
     def _fix(self, name: str, dims: Sequence[Any], shape: Sequence[int | None]) -> None:
-        """Take over the shape that was given for an input, or that its value has."""
+        """Store the sizes that follow from the shape given for an input, or from its given value."""
         if len(shape) != len(dims):
             raise _other_shape(name, dims, shape)
         for dim, n in zip(dims, shape, strict=True):
@@ -100,16 +100,16 @@ def _name(dim: Any) -> str:
 
 def _dtype(value: Any) -> np.dtype:
     """The dtype of an input of the graph, which must be a tensor of known rank."""
-    what = f"the input {value.name!r}"
+    subject = f"the input {value.name!r}"
     if not value.type.HasField("tensor_type"):
-        raise errors.NotSupportedError(f"{what} is no tensor", got=value.type.WhichOneof("value"))
+        raise errors.NotSupportedError(f"{subject} is no tensor", got=value.type.WhichOneof("value"))
     kind = value.type.tensor_type
     if not kind.HasField("shape"):
-        raise errors.NotSupportedError(f"{what} has a rank that is not known")
-    return tensors.dtype_of(kind.elem_type, what)
+        raise errors.NotSupportedError(f"{subject} has a rank that is not known")
+    return tensors.dtype_of(kind.elem_type, subject)
 
 
-# ---- what users give -------------------------------------------------------------------------------------------------
+# ---- given values ----------------------------------------------------------------------------------------------------
 
 
 def _check_names(argument: str, given: Mapping[str, Any], known: Collection[str]) -> None:
@@ -174,7 +174,7 @@ def _other_shape(name: str, dims: Sequence[Any], shape: Sequence[Any]) -> errors
     )
 
 
-# ---- what stands for inputs when a model is called -------------------------------------------------------------------
+# ---- replacements of inputs in calls of a model ----------------------------------------------------------------------
 
 
 def fitted(symbol: Node, value: Any, sizes: dict[types.Atom, Dimension]) -> Node:

@@ -1,4 +1,4 @@
-"""What is known of tensors while a graph is built.
+"""Values of tensors that are known while a graph is built.
 
 ONNX passes shapes, axes and bounds as tensors, which models compute with ordinary ops. For instance, a model gathers a
 size from the shape of x and concatenates it with others to a new shape. Here such tensors are read as dimensions: the
@@ -26,9 +26,9 @@ from scanjit.ops.view import DIMSHUFFLE
 from scanjit.types import Dim, Dimension
 
 _LONGEST = 256
-"""A vector with more elements than this is no shape."""
+"""The most elements of a vector that is read as a shape."""
 _USUAL = 100_003
-"""A size that no model compares with a number."""
+"""A typical size, which is unlikely to equal a number in a model."""
 
 
 _held: contextvars.ContextVar[list[Node] | None] = contextvars.ContextVar("held", default=None)
@@ -82,13 +82,13 @@ def usual(condition: Node) -> bool | None:
     return None if value is None else bool(value)
 
 
-def dims(node: Node, what: str) -> tuple[Dimension, ...]:
+def dims(node: Node, subject: str) -> tuple[Dimension, ...]:
     """The elements of a vector (or the only one of a scalar) of integers as dimensions."""
     if not node.type.kind.integral or node.ndim > 1:
-        raise errors.ArgumentError(f"{what} must be a vector of integers", got=node.type)
+        raise errors.ArgumentError(f"{subject} must be a vector of integers", got=node.type)
     count = node.type.shape[0] if node.ndim else 1
     if not isinstance(count, int) or count > _LONGEST:
-        raise errors.NotSupportedError(f"{what} has a length that is not known", got=node.type)
+        raise errors.NotSupportedError(f"{subject} has a length that is not known", got=node.type)
     found = elements_of(node, {})
     if found is None:
         return tuple(size(_item(node, i)) for i in range(count))
@@ -100,7 +100,7 @@ def _item(node: Node, i: int) -> Node:
 
 
 Elements = list[Any]
-"""Dimensions or bools, None for what is not known."""
+"""The elements of a tensor: dimensions or bools, and None for unknown ones."""
 
 
 def elements_of(node: Node, done: dict[Node, Elements | None]) -> Elements | None:
@@ -175,27 +175,28 @@ _RULES: dict[Op, Callable[..., Elements | None]] = {
     SUM: lambda count, x, *, axes: [sum(x)] if axes and None not in x else x,
     PROD: lambda count, x, *, axes: [types.product(x)] if axes and None not in x else x,
 }
-"""How the elements of the result are computed from those of the operands. Ops with `of_dims` need no rule."""
+"""For each op, a function that computes the elements of the result from those of the operands. Ops with `of_dims` need
+none."""
 
 
-def ints(node: Node, what: str) -> tuple[int, ...]:
+def ints(node: Node, subject: str) -> tuple[int, ...]:
     """The elements of a vector of integers that must be known."""
     value = array(node)
     if value is not None and value.ndim <= 1 and kind_of(value.dtype).integral:
         return tuple(int(v) for v in value.reshape(-1))
-    found = dims(node, what)
+    found = dims(node, subject)
     if not all(isinstance(dim, int) for dim in found):
         raise errors.NotSupportedError(
-            f"{what} must be known when the model is loaded", got=f"({', '.join(map(str, found))})"
+            f"{subject} must be known when the model is loaded", got=f"({', '.join(map(str, found))})"
         )
     return types.as_ints(found)
 
 
-def scalar(node: Node, what: str) -> Any:
+def scalar(node: Node, subject: str) -> Any:
     """The value of a number that must be known."""
     value = array(node)
     if value is None or value.size != 1:
-        raise errors.NotSupportedError(f"{what} must be known when the model is loaded", got=node)
+        raise errors.NotSupportedError(f"{subject} must be known when the model is loaded", got=node)
     return value.reshape(())[()]
 
 

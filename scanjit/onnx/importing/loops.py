@@ -22,8 +22,8 @@ from scanjit.types import Dimension
 
 _NO_LIMIT = 2**62
 _MOST_ROWS = 1 << 20
-"""A loop that a condition ends, with at most this many steps, stacks its results at once. Others count their steps
-first."""
+"""A loop that a condition ends stacks its results at once if it has at most this many steps. Otherwise, a first loop
+counts the steps, and a second one stacks the results."""
 
 
 def scan(call: Call) -> list[Node]:
@@ -58,7 +58,7 @@ def _name(graph: Any) -> str | None:
 
 
 def _sequences(call: Call, given: Sequence[Node]) -> list[Node]:
-    """The sequences with time first, in the order in which they are read."""
+    """The sequences with time as the first axis, reversed if they are read backwards."""
     axes, backwards = _per(call, "scan_input_axes", len(given)), _per(call, "scan_input_directions", len(given))
     result = []
     for x, axis, turned in zip(given, axes, backwards, strict=True):
@@ -68,7 +68,7 @@ def _sequences(call: Call, given: Sequence[Node]) -> list[Node]:
 
 
 def _placed(call: Call, stacked: Sequence[Node]) -> list[Node]:
-    """The stacked results, in the wanted order and along the wanted axes."""
+    """The stacked results, along the axes and in the directions that the attributes name."""
     axes, backwards = _per(call, "scan_output_axes", len(stacked)), _per(call, "scan_output_directions", len(stacked))
     result = []
     for y, axis, turned in zip(stacked, axes, backwards, strict=True):
@@ -78,7 +78,7 @@ def _placed(call: Call, stacked: Sequence[Node]) -> list[Node]:
 
 
 def _per(call: Call, name: str, count: int) -> list[int]:
-    """An attribute with a number for each of `count` things; zeros if it is not there."""
+    """The value of an attribute that is a list of `count` integers; zeros if it is left out."""
     values = call.integers(name, None)
     if values is None:
         return [0] * count
@@ -114,7 +114,7 @@ def loop(call: Call) -> list[Node]:
 
 
 def _allowed(condition: Node, most: Dimension) -> Dimension:
-    """The number of steps; 0 if the condition does not hold before the first one."""
+    """The most steps of a loop: `most`, or 0 if the condition does not hold before the first step."""
     value = known.array(condition)
     if value is not None:
         return most if value else 0

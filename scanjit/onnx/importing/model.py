@@ -106,7 +106,7 @@ def load(
 
 
 def _proto(source: Any) -> tuple[Any, str | None, str]:
-    """The protocol buffer of a model, its folder if it has one, and what errors call it."""
+    """The protocol buffer of a model, its folder (None if it has none), and its name in errors."""
     onnx = package()
     if isinstance(source, onnx.ModelProto):
         return source, None, "the model"
@@ -250,7 +250,8 @@ class Model:
         return [*args, *(named[name] for name in rest if name is not None)]
 
     def function(self, mode: Mode = "numba", name: str | None = None) -> CompiledFunction[Any]:
-        """A compiled function from the inputs to the outputs: one comes back bare, several as a list.
+        """A compiled function from the inputs to the outputs. It returns one output as an array, several ones as a
+        list.
 
         Parameters
         ----------

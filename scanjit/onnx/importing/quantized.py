@@ -90,8 +90,8 @@ def _check_integer(call: Call, dtype: np.dtype) -> None:
 
 
 def _spread(call: Call, x: Node) -> Callable[[Node], Node]:
-    """A function that brings a scale or a zero point into a shape that broadcasts with `x`. They may be numbers, or
-    have an element for each entry, or each block of entries, of an axis."""
+    """A function that reshapes a scale or a zero point so that it broadcasts with `x`. A scale is a number, or has an
+    element for each entry of an axis, or for each block of entries."""
     axis, block = call.integer("axis", 1), call.integer("block_size", 0)
 
     def spread(given: Node) -> Node:
@@ -102,7 +102,7 @@ def _spread(call: Call, x: Node) -> Callable[[Node], Node]:
         if block:
             if given.ndim != x.ndim:
                 raise errors.ShapeError(
-                    f"the scale of {call.op} in blocks has as many axes as what is scaled",
+                    f"the scale of {call.op} in blocks has as many axes as the scaled tensor",
                     got=given.type,
                     expected=x.type,
                 )
@@ -138,7 +138,8 @@ def qlinear_matmul(call: Call) -> Node:
 
 
 class Bytes(NamedTuple):
-    """Integers of 8 bits, as float32 from -128 to 127, and the one among them that stands for zero, as int32."""
+    """A tensor of integers of 8 bits, as float32 from -128 to 127, and its zero point (the integer that stands for 0),
+    as int32."""
 
     values: Node
     zero: Node
@@ -162,8 +163,8 @@ def _product(call: Call, right: int, right_zero: int) -> Node:
 
 
 def _multiplied(left: Bytes, right: Bytes) -> Node:
-    """The product of two matrices (or of batches of them, or with vectors), in int32: that of the integers, less what
-    their zero points add to it."""
+    """The product of two matrices (or of batches of them, or with vectors), in int32, of the integers minus their zero
+    points."""
     x, w = left.values, right.values
     x, w = tensor.expand_dims(x, 0) if x.ndim == 1 else x, tensor.expand_dims(w, -1) if w.ndim == 1 else w
     y = _summed(ROUND_INT8(x), ROUND_INT8(w), -1, -2, _EXACT // 128**2, tensor.matmul)
@@ -225,7 +226,7 @@ def _summed(x: Node, w: Node, x_axis: int, w_axis: int, step: int, product: Call
 
 
 def _largest(w: Node) -> int:
-    """The largest absolute value of integers of 8 bits: that of the constant, or a bound."""
+    """The largest absolute value of a tensor of integers of 8 bits: exact for constants, otherwise an upper bound."""
     values = constant_value(w)
     return _LARGEST if values is None else int(np.abs(values).max(initial=1))
 

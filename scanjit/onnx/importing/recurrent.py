@@ -22,13 +22,13 @@ from scanjit.records import record
 from scanjit.types import Dimension
 
 Step = Callable[[Node, Sequence[Node]], Sequence[Node]]
-"""From `x @ W + b` of a row x, and the states, to the states after the step: h first."""
+"""A function from `x @ W + b`, for a row x, and the states to the states after the step. The state h is the first."""
 
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
 Product = Callable[[Node], Node]
-"""From rows to their products with a matrix of weights."""
+"""A function from rows to their products with a matrix of weights."""
 
 
 @record
@@ -46,8 +46,9 @@ class Weights:
 
 StepMaker = Callable[[Call, Weights, tuple[Activation, ...]], Step]
 Matrices = Callable[[Call, Node, int, int], tuple[Node, Dimension, list[tuple[Product, Product]]]]
-"""From a node, its input, and the numbers of gates and directions, to: the sequence that the loop reads in place of the
-input; the number of units; for each direction the products with its weights."""
+"""A function of a node, its input, and the numbers of gates and directions. It returns the sequence that the loop reads
+in place of the input, the number of units, and the two products of each direction: with the weights of inputs and of
+states."""
 
 
 def dense(call: Call, x: Node, gates: int, count: int) -> tuple[Node, Dimension, list[tuple[Product, Product]]]:
@@ -63,7 +64,7 @@ def dense(call: Call, x: Node, gates: int, count: int) -> tuple[Node, Dimension,
 
 
 def check_rank(call: Call, w: Node, r: Node) -> None:
-    """Weights have an axis for directions, one for what they are multiplied by, and one for gates."""
+    """Raise an error unless both weights have three axes: directions, the multiplied axis, and gates."""
     if w.ndim != 3 or r.ndim != 3:
         raise errors.ShapeError(f"the weights W and R of {call.op} have three axes", got=f"{w.type} and {r.type}")
 
@@ -141,7 +142,7 @@ def _initial(call: Call, x: Node, size: Dimension, states: int, count: int, batc
 
 
 def _lengths(call: Call, x: Node) -> Node | None:
-    """How many steps each sequence has, if that is given."""
+    """The number of steps of each sequence; None if the node does not give it."""
     lengths = call.optional(4)
     if lengths is None:
         return None
@@ -175,7 +176,8 @@ def _direction(
 def _direction_of_ended_rows(
     x: Node, lengths: Node, initial: Sequence[Node], step: Step, weights: Weights, backwards: bool, name: str
 ) -> tuple[Node, list[Node]]:
-    """The same for quantized states, whose rows share a scale: the rows of ended sequences matter for the others.
+    """`_direction` for quantized states. Their rows share a scale, so the rows of sequences that have ended change the
+    others.
 
     As in ONNX Runtime, all sequences begin at the first step, also backwards, and the state of a sequence is 0 from the
     second step after its end on.
@@ -198,7 +200,7 @@ def _projection(weights: Weights) -> Product:
 
 
 def _mask(x: Node, lengths: Node) -> Node:
-    """Which steps belong to each sequence: (time, batch, 1)."""
+    """A tensor (time, batch, 1) of bools: whether a step belongs to a sequence."""
     return DIMSHUFFLE(IOTA(length=x.type.shape[0]), order=(0, None, None)) < DIMSHUFFLE(lengths, order=(None, 0, None))
 
 

@@ -23,11 +23,11 @@ from scanjit.tensor.variables import axis_of
 from scanjit.types import Dimension
 
 Entry = tuple[Node, Node | None]
-"""For each place of the result, an index into the input (which may lie outside) and the weight of that entry, or None
-for 1."""
+"""Two vectors with an element for each place of the result: the index of an entry of the input, which may lie outside,
+and the weight of that entry. None stands for weights of 1."""
 
 _FINEST = 1 << 10
-"""A symbolic size can be multiplied by a fraction with a denominator of at most this."""
+"""The largest denominator of a fraction by which a symbolic size can be multiplied."""
 _KERNELS: dict[str, tuple[int, Callable[[Node, float], Node]]] = {
     "linear": (1, lambda distance, a: 1 - distance),
     "cubic": (
@@ -35,12 +35,14 @@ _KERNELS: dict[str, tuple[int, Callable[[Node, float], Node]]] = {
         lambda t, a: where(t <= 1, ((a + 2) * t - (a + 3)) * t * t + 1, ((a * t - 5 * a) * t + 8 * a) * t - 4 * a),
     ),
 }
-"""For each mode: how far away an entry matters, and its weight as a function of the distance."""
+"""For each mode: the largest distance of an entry whose weight is not 0, and the weight as a function of the
+distance."""
 
 
 @record
 class Axis:
-    """How one axis is resized: its sizes before and after, the scale, and the part of it that is seen."""
+    """How one axis is resized: its sizes before and after, the scale, and the region of it that is resized. None is all
+    of it."""
 
     axis: int
     before: Dimension
@@ -85,7 +87,7 @@ def _along(x: Node, each: Axis, at: Node, entries: Callable[[Node, Axis], Sequen
 
 
 def _settled(node: Node) -> Node:
-    """A constant, if the node is made of constants."""
+    """The node, replaced by a constant if it is computed from constants alone."""
     value = known.array(node)
     return node if value is None else ir.constant(value)
 
@@ -146,7 +148,7 @@ def _quotient(after: Dimension, before: Dimension) -> Any:
 
 
 def _regions(call: Call, count: int) -> list[tuple[float, float] | None]:
-    """The part of each axis that is seen; None for all of it."""
+    """The region of each axis that is resized; None for all of it."""
     given = call.values("roi", 1) if call.version >= 11 else None
     if call.text("coordinate_transformation_mode", "half_pixel") != "tf_crop_and_resize":
         return [None] * count
@@ -159,7 +161,7 @@ def _regions(call: Call, count: int) -> list[tuple[float, float] | None]:
 
 
 def _coordinates(call: Call) -> Callable[[Axis], Node]:
-    """The place in the input, a float32, of each place of the result."""
+    """A function of an `Axis`, which returns the place in the input, a float32, of each place of the result."""
     default = "half_pixel" if call.version >= 11 else "asymmetric"
     name = "coordinate_transformation_mode"
     mode = call.choice(name, default, _PLACES, f"{name} of {call.op}")

@@ -26,7 +26,7 @@ _HUGE = 2**31 - 1
 
 
 def reshape(call: Call) -> Node:
-    """A tensor in another shape. A size 0 means that of the input, -1 what is left."""
+    """A tensor in another shape. A size 0 stands for the size of the input, and -1 for the size that remains."""
     x = call.input(0)
     asked = list(call.dims("shape", 1))
     literal = call.flag("allowzero")
@@ -56,7 +56,7 @@ def transpose(call: Call) -> Node:
 
 
 def squeeze(call: Call) -> Node:
-    """Without axes of size 1.
+    """A tensor without axes of size 1.
 
     In a branch, a size that is not known is checked when the branch runs: if the other branch runs, it may differ from
     1.
@@ -114,8 +114,8 @@ def slice_(call: Call) -> Node:
 
 
 def _is_computed(dim: Dimension) -> bool:
-    """Whether a bound of a slice is computed from values. Then a slice of known length must lie inside, or the run
-    fails.
+    """Whether a bound of a slice is computed from values. If so, a slice of known length must lie inside the tensor;
+    otherwise the call fails.
 
     ONNX would cut it off: a step of a loop that reads `x[i : i + 1]` could read 0 entries, so its size would depend on
     i."""
@@ -146,7 +146,7 @@ def gather_elements(call: Call) -> Node:
 
 
 def _coordinates(index: Node, x: Node, first: int = 0) -> list[Node]:
-    """Coordinates taken apart: the indices of each axis. They lie along the last axis of one tensor."""
+    """The indices of each axis, from a tensor of coordinates, which has them along its last axis."""
     count = index.type.shape[-1]
     if not isinstance(count, int) or count > x.ndim - first:
         raise errors.ShapeError("there are more coordinates than axes", got=index.type, expected=x.type)

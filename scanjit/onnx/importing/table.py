@@ -1,7 +1,7 @@
 """The ops of ONNX that can be read, each with the function that builds it.
 
-A function gets a `Call` and returns a node, or a list with a node for each output. An op of a domain other than ONNX's
-is called `domain.op`. An op that is not here is read if ONNX defines it by a function of other ops.
+A function gets a `Call` and returns a node, or a list with a node for each output. The key of an op of another domain
+than ONNX's is `domain.op`. An op that is not here can be read if ONNX defines it as a function of other ops.
 """
 
 from collections.abc import Callable, Sequence
