@@ -1,4 +1,5 @@
-"""Connectionist temporal classification: how likely labels are, wherever in time they lie."""
+"""Connectionist temporal classification: the probability of a sequence of labels, whatever the steps at which they
+lie."""
 
 from typing import Any
 
@@ -27,11 +28,11 @@ def ctc_loss(
     predictions : expression (batch, time, classes)
         Probabilities.
     targets : integers (batch, labels)
-        The classes that should be read, without blanks. What stands behind the end of a row does not matter.
+        The classes that should be read, without blanks. Entries behind the end of a row have no effect.
     input_lengths, target_lengths : integers (batch,), optional
-        How many steps and labels each row has; by default all.
+        The number of steps and the number of labels of each row; by default all.
     blank : int
-        The class that stands for nothing.
+        The class that reading leaves out.
 
     Returns
     -------

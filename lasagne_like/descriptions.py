@@ -4,9 +4,9 @@ import inspect
 
 
 def completed(doc: str | None, source: type) -> str:
-    """A docstring in which the word COMMON stands for what another class says below the first line of its own.
+    """A docstring, in which the word COMMON is replaced by the docstring of `source` without its first line.
 
-    `COMMON 1` stands for the first paragraph of that, `COMMON 2` for the second.
+    `COMMON 1` is replaced by the first paragraph of that text, `COMMON 2` by the second.
 
     Examples
     --------

@@ -27,15 +27,15 @@ class DataParallel:
     Parameters
     ----------
     inputs : list of symbols
-        What a batch consists of. Arrays are cut along their first axis; each shard gets numbers whole.
+        The arguments of a call, a batch. Arrays are cut along their first axis; numbers go to each shard unchanged.
     loss : scalar expression
         The mean over a batch.
     params : list of shared variables
-        The gradients are those by these.
+        The loss is differentiated with respect to these.
     rule : callable
         From the list of gradients to updates: `lambda grads: lasagne.updates.adam(grads, params, 0.01)`.
     shards : int
-        A batch is cut into so many parts of about the same length.
+        The number of parts, of about the same length, into which a batch is cut.
     weight : scalar expression, optional
         How much a shard counts, where the loss is no mean over rows: `mask.sum()` for a mean over the steps that a mask
         leaves. By default the number of rows.
@@ -165,8 +165,8 @@ def _apply(
     others: list[sj.SharedVariable],
     mode: Any,
 ) -> sj.CompiledFunction[Any]:
-    """The function that takes the sums over all shards, makes the step and returns the loss. `whole` says which
-    variables have a default update."""
+    """The function that gets the sums over all shards, makes the step and returns the loss. `whole` gives the variables
+    that have a default update."""
     weight, total = sj.scalar("weight", loss.dtype), sj.scalar("loss", loss.dtype)
     sums = [_symbol(variable, f"sum for {variable.name}") for variable in [*params, *others]]
     means = [value / sj.cast(weight, value.dtype) for value in sums]

@@ -1,4 +1,4 @@
-"""`fit`: the loop over epochs and batches, with what most loops need beside it."""
+"""`fit`: the loop over epochs and batches, with validation, early stopping, schedules and a history."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def fit(
     Parameters
     ----------
     train : callable
-        It takes the arrays of a batch and returns the loss of the batch; or a list, whose first entry that is. A
-        compiled function with `updates`, for example.
+        It takes the arrays of a batch, and returns the loss of the batch, or a list that begins with this loss: for
+        example, a compiled function with `updates`.
     batches : callable or list
         A function without arguments that returns the batches of one epoch: `lambda: minibatches(x, y, 32)`. Or a list
-        of batches, which every epoch goes through. A batch is a tuple of arrays. In the mean, each batch counts by the
-        length of its first array.
+        of batches, which every epoch goes through. A batch is a tuple of arrays. In the mean loss, the weight
+        of a batch is the length of its first array.
     epochs : int
-        How many to train at most.
+        The most epochs to train.
     validate : callable, optional
         Called without arguments after each epoch. It returns a number, "validation" in the history; or a dictionary of
         several scores.
@@ -54,9 +54,9 @@ def fit(
     schedule : lasagne_like.schedules.Schedule, optional
         The learning rate: `updates.adam(loss, params, schedule.rate)`. It goes a step after each epoch.
     schedule_batches : bool
-        The schedule goes a step after each batch instead.
+        Whether the schedule goes a step after each batch instead.
     history : History, optional
-        That of an earlier run, to go on with. By default a new one.
+        The history of an earlier run, to which the epochs are added. By default a new one.
     after_epoch : callable, optional
         Called with the history after each epoch: to save a checkpoint, for example.
     verbose : bool

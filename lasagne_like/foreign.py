@@ -1,4 +1,4 @@
-"""What people who come from Keras write, and what to write here."""
+"""Arguments and methods of Keras, with their replacements in this package, for errors."""
 
 import difflib
 import inspect
@@ -21,7 +21,7 @@ ARGUMENTS = {
     "units": "write num_units=",
     "use_bias": "write b=None for no bias",
 }
-"""What to write instead of Keras's arguments."""
+"""For each argument of Keras, the hint that names the replacement."""
 
 METHODS = {
     "compile": "write train = scanjit.function([x, y], loss, updates=lasagne_like.updates.adam(loss, weights))",
@@ -35,11 +35,12 @@ METHODS = {
     "trainable_weights": "write lasagne_like.layers.get_all_params(layer, trainable=True)",
     "weights": "write lasagne_like.layers.get_all_params(layer)",
 }
-"""What to write instead of the methods of Keras's models and layers."""
+"""For each method of Keras's models and layers, the hint that names the replacement."""
 
 
 def check_words(cls: type, names: Iterable[str]) -> None:
-    """Raise an error if a class takes no argument of these names, and one is Keras's: the error says what to write."""
+    """Raise an error if one of the names is an argument of Keras that the class does not take. The error names the
+    replacement."""
     for name in sorted(ARGUMENTS.keys() & set(names)):
         taken = inspect.signature(cls.__init__).parameters  # type: ignore[misc]
         if name not in taken and inspect.Parameter.VAR_KEYWORD not in [one.kind for one in taken.values()]:
@@ -53,14 +54,14 @@ def unexpected(cls: type, name: str) -> TypeError:
 
 
 def no_method(owner: object, name: str) -> AttributeError:
-    """The error about a method of Keras's layers."""
+    """The error about a method of Keras that an object does not have. It names the replacement."""
     return AttributeError(
         f"{type(owner).__name__!r} object has no attribute {name!r}: {METHODS[name]}", name=name, obj=owner
     )
 
 
 def no_layer(name: str, names: Iterable[str]) -> AttributeError:
-    """The error about a name that `lasagne_like.layers` does not have: it names the nearest that it has."""
+    """The error about a name that `lasagne_like.layers` does not have. It suggests the most similar name in `names`."""
     known = sorted(names)
     near = [f"{name}Layer"] if f"{name}Layer" in known else difflib.get_close_matches(name, known, 1)
     hint = f": write {near[0]}" if near else ""

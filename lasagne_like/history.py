@@ -11,7 +11,8 @@ import scanjit as sj
 __all__ = ["History"]
 
 _SHOWN = 20
-"""Of longer histories, about so many epochs are shown: the last one, and others at equal distances."""
+"""The most epochs that are shown, approximately. Of longer histories, the last epoch and others at equal distances are
+shown."""
 
 
 class History(Mapping[str, list[float]]):
@@ -21,8 +22,7 @@ class History(Mapping[str, list[float]]):
     Parameters
     ----------
     scores : mapping of str to lists of numbers, optional
-        What an earlier run had: what `Checkpoint.load()["history"]` gives after
-        `Checkpoint.save(history=history)`.
+        The scores of an earlier run, such as `Checkpoint.load()["history"]` after `Checkpoint.save(history=history)`.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class History(Mapping[str, list[float]]):
         Parameters
         ----------
         **scores : numbers
-            The scores of this epoch by their names. One that was given before and is missing now is NaN.
+            The scores of this epoch by their names. A score that earlier epochs have and that is missing here is NaN.
 
         Examples
         --------
@@ -69,11 +69,11 @@ class History(Mapping[str, list[float]]):
 
     @property
     def epochs(self) -> int:
-        """How many epochs there were."""
+        """The number of epochs."""
         return len(next(iter(self._scores.values()), ()))
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw it with matplotlib: `scanjit.plot.history(self, ax)`.
+        """Draw the history with matplotlib: `scanjit.plot.history(self, ax)`.
 
         Examples
         --------

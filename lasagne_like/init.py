@@ -119,7 +119,7 @@ def _gain(gain: Any) -> float:
 
 
 class _Scaled(Initializer, ABC):
-    """What `Glorot` and `He` share: a distribution whose standard deviation follows from the shape."""
+    """The base of `Glorot` and `He`: a distribution whose standard deviation depends on the shape."""
 
     def __init__(self, initializer: Callable[..., Initializer], gain: Any = 1.0, c01b: bool = False) -> None:
         self.initializer, self.gain, self.c01b = initializer, _gain(gain), c01b

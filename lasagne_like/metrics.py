@@ -40,7 +40,7 @@ Average = Literal["macro", "micro", "weighted"] | None
 
 
 def _namespace(*values: Any) -> Any:
-    """The functions to compute with: those of `sj` if one of the values is an expression, else NumPy's."""
+    """The module to compute with: `scanjit` if one of the values is an expression, otherwise NumPy."""
     return sj if any(map(is_expression, values)) else np
 
 
@@ -127,7 +127,8 @@ def top_k_accuracy(predictions: Any, targets: Any, k: int = 5, mask: Any = None)
 
 
 def _counts(predictions: Any, targets: Any, mask: Any, classes: int | None) -> tuple[Any, Any, Any, Any]:
-    """For each class, how many items are found, predicted and there; and the module that computes with them."""
+    """The module that computes with the counts; and for each class three counts of items: those of this class for which
+    it is predicted, those for which it is predicted, and those of this class."""
     given = _read(predictions, targets, mask)
     x, p, t = given.x, given.p, given.t
     chosen = _chosen(p, t, x)
@@ -151,7 +152,7 @@ def _ratio(x: Any, above: Any, below: Any) -> Any:
 
 
 def _averaged(x: Any, above: Any, below: Any, there: Any, average: Any) -> Any:
-    """The quotient of each class, or one for all."""
+    """The quotient of each class, or their average (see `precision`). `there` is the number of items of each class."""
     if average == "micro":
         return _ratio(x, x.sum(above), x.sum(below))
     each = _ratio(x, above, below)
@@ -178,10 +179,10 @@ def precision(
     mask : array or expression, optional
         Of the shape of the targets: how much each item counts.
     average : "macro", "micro", "weighted" or None
-        The mean over classes; all items counted together; the mean in which a class counts as often as it is there; or
-        an array with the value of each class: of two classes, `[1]` is that of class 1.
+        "macro" is the mean over classes. "micro" counts the items of all classes together. "weighted" is the mean over
+        classes, weighted by their numbers of items. None gives an array with the value of each class.
     classes : int, optional
-        How many there are. By default the last axis of probabilities, or the largest number and one more.
+        The number of classes. By default the length of the last axis of probabilities, or the largest number plus 1.
 
     Examples
     --------

@@ -45,7 +45,7 @@ def _computed_for_arrays(expression: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _nonlinearity(expression: Callable[[Any], Any]) -> NamedFunction[[Any], Any]:
-    """Such a function of one expression, which is shown as its name."""
+    """`_computed_for_arrays` for a function of one expression. The result is shown as its name."""
     return NamedFunction(_computed_for_arrays(expression))
 
 

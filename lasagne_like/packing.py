@@ -23,7 +23,7 @@ class Packing:
     Parameters
     ----------
     lengths : integers
-        Of the sequences, 1 or more.
+        The lengths of the sequences, each at least 1.
     row_length : int, optional
         By default the length of the longest.
 
@@ -31,7 +31,7 @@ class Packing:
     ----------
     shape : (rows, row_length)
     places : for each sequence its row, and the step of its first element.
-    lengths : those of the sequences, a list.
+    lengths : the lengths of the sequences, a list.
 
     Raises
     ------
@@ -138,7 +138,7 @@ class Packing:
         return packed
 
     def unpack(self, packed: Any) -> list[np.ndarray]:
-        """The sequences of rows, in the order of the lengths: what `pack` was given.
+        """The sequences in rows, in the order of the lengths: the inverse of `pack`.
 
         Examples
         --------

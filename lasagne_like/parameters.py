@@ -17,7 +17,7 @@ class Parametrized(ABC):
     Attributes
     ----------
     name : str or None
-        It comes before the names of the parameters ("name.W").
+        The prefix of the names of the parameters ("name.W").
     params : an ordered dict from each parameter to the set of its tags.
 
     Examples
@@ -42,7 +42,7 @@ class Parametrized(ABC):
             See `lasagne_like.utils.create_param`.
         shape : ints
         name : str, optional
-            The owner's name will come before it.
+            The name of the owner becomes its prefix.
         **tags : bool
             `trainable` and `regularizable` are True if they are not given.
 

@@ -18,20 +18,20 @@ def quantize(
 ) -> sj.CompiledFunction[Any]:
     """A function that predicts with products of integers of 8 bits.
 
-    The network, its parameters and other functions of it stay as they are. Each row of what enters a product (each
-    example, at each step) gets a scale of its own while the function runs, and so does each column of its weights (each
+    The network, its parameters and other functions of it stay as they are. While the function runs, each row of
+    the input of a product (an example, at a step) gets a scale of its own, and so does each column of its weights (a
     unit). So no data are needed to calibrate it, and an example does not depend on the others in its batch.
 
-    With data to `calibrate` it, what enters a product has one scale, a constant: that of the largest number that the
-    data bring there. Then nothing has to be found while the function runs. `explain()` says of each product how large
-    its errors were on the data.
+    With data to `calibrate` it, the input of a product has one constant scale: that of the largest number in this input
+    for these data. Then no scale has to be computed while the function runs. `explain()` tells the errors of each
+    product on the data.
 
     Parameters
     ----------
     layer_or_layers : Layer or list of Layers
-        What the function returns the output of.
+        The layers whose outputs the function returns.
     weights : {"int8", "bfloat16"}
-        What operands of products are rounded to: see `scanjit.mixed`.
+        The format to which operands of products are rounded: see `scanjit.mixed`.
     mode : as for `scanjit.function`.
     calibrate : iterable of tuples of arrays, optional
         Typical values of the input layers, one tuple a batch; with one input layer, arrays.

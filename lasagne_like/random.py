@@ -1,7 +1,6 @@
 """The random number generator of the package: initial values and the seeds of noise come from it.
 
-By default it is NumPy's global one, so `numpy.random.seed` makes a script reproducible. `set_rng` puts a generator
-of its own in its place.
+By default it is NumPy's global generator, so `numpy.random.seed` makes a script reproducible. `set_rng` replaces it.
 """
 
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ __all__ = ["get_rng", "new_seed", "set_rng", "using"]
 
 _rng: Any = np.random
 _rng_here: ContextVar[Any] = ContextVar("rng", default=None)
-"""The generator of the `with` block that this thread is in, if it is in one."""
+"""The generator of the `with using(rng)` block that the thread is in; None outside of one."""
 
 
 def get_rng() -> Any:

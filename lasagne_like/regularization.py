@@ -54,7 +54,7 @@ def apply_penalty(tensor_or_tensors: Any, penalty: Callable[..., Any], **kwargs:
     tensor_or_tensors : expression or iterable of expressions
     penalty : callable
     **kwargs
-        Passed on to it.
+        Passed on to the penalty.
 
     Examples
     --------

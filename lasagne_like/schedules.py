@@ -42,12 +42,12 @@ class Schedule:
     factor : float
         Between 0 and 1.
     least : float
-        What `plateau` makes the rate at least.
+        The rate below which `plateau` does not reduce it.
 
     Attributes
     ----------
-    rate : the shared variable that holds the rate of now, for update rules.
-    steps : how often `step` was called.
+    rate : the shared variable that holds the current rate, for update rules.
+    steps : the number of calls of `step`.
 
     Examples
     --------
@@ -117,14 +117,14 @@ def constant(rate: float) -> Schedule:
 
 
 def staircase(rate: float, every: int, factor: float = 0.1) -> Schedule:
-    """The rate is multiplied by a factor after every so many steps (torch: `StepLR`).
+    """The rate is multiplied by a factor after each `every` steps (torch: `StepLR`).
 
     Parameters
     ----------
     rate : float
         The rate at first.
     every : int
-        How many steps have one rate.
+        The number of steps with the same rate.
     factor : float
 
     Examples
@@ -164,7 +164,7 @@ def cosine(rate: float, steps: int, least: float = 0.0) -> Schedule:
     rate : float
         The rate at first.
     steps : int
-        After how many steps it is least.
+        The number of steps after which it has the value `least`.
     least : float
         The rate at the end.
 
@@ -179,14 +179,14 @@ def cosine(rate: float, steps: int, least: float = 0.0) -> Schedule:
 
 
 def warm_up(schedule: Schedule | float, steps: int, start: float = 0.0) -> Schedule:
-    """The rate rises in a line to the first one of a schedule, which begins after that.
+    """The rate rises linearly to the first rate of a schedule, which begins after that.
 
     Parameters
     ----------
     schedule : Schedule or float
         A number is a constant rate.
     steps : int
-        How many steps it rises.
+        The number of steps during which it rises.
     start : float
         The rate at first.
 
@@ -218,7 +218,7 @@ def reduce_on_plateau(
         A number is a constant rate.
     factor : float
     patience : int
-        For how many steps in a row.
+        The number of steps in a row without improvement after which the rate is reduced.
     min_delta : float
         Only a change of more than this is an improvement.
     least : float

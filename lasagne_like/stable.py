@@ -1,4 +1,4 @@
-"""Logarithms of probabilities that do not become log(0) where a probability is rounded to 0.
+"""Logarithms of probabilities, which stay finite where a probability is rounded to 0.
 
 For x = -1000, `sigmoid(x)` is 0 in floating point, and its logarithm -inf. The functions here look at the expression:
 they compute the logarithm of `sigmoid(x)` from x, which gives -1000.
@@ -20,7 +20,7 @@ def _made_by(function: Callable[..., sj.Node], node: sj.Node, operands: int = 1)
 
 
 def _broadcasts(x: sj.Node, node: sj.Node) -> bool:
-    """Whether an elementwise function of `x` may have the type of a node."""
+    """Whether an elementwise function of `x` can have the type of a node."""
     fits = x.dtype == node.dtype and x.ndim == node.ndim
     return fits and all(m in (1, n) for m, n in zip(x.type.shape, node.type.shape, strict=True))
 

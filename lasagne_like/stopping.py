@@ -8,7 +8,7 @@ __all__ = ["EarlyStopping"]
 
 
 class EarlyStopping:
-    """Tells when to stop training: after a number of scores without improvement. Call it with each new score.
+    """Decides when to stop training: after a number of scores without improvement. Call it with each new score.
 
     Parameters
     ----------

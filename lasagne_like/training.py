@@ -58,7 +58,8 @@ from lasagne_like.utils import fits, known_sizes
 __all__ = ["Checkpoint", "EarlyStopping", "History", "fit", "minibatches", "progress", "variables_of"]
 
 _POOL = 20
-"""Sequences are sorted by length within this many batches. So there is little padding, and batches still vary."""
+"""The number of batches within which sequences are sorted by length. So there is little padding, and batches still
+vary."""
 
 
 def minibatches(
@@ -88,8 +89,8 @@ def minibatches(
     bucket : bool
         Put sequences of about the same length into a batch, which saves padding.
     length : int, optional
-        Pad all batches to so many steps, as layers that know their length need it. By default to the longest sequence
-        of the batch.
+        The number of steps to which all batches are padded, for layers of a fixed length. By default the length of the
+        longest sequence of the batch.
 
     Yields
     ------
@@ -339,7 +340,7 @@ class Checkpoint:
 
 
 def _rename(temporary: Path, path: Path) -> None:
-    """Windows refuses to replace a file that somebody has open: wait for two seconds until they have read it."""
+    """Replace a file. Windows refuses this while another process has the file open; so try again for two seconds."""
     for pause in (0.01, 0.04, 0.15, 0.6, 1.2) if sys.platform == "win32" else ():
         try:
             return os.replace(temporary, path)

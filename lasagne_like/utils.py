@@ -34,13 +34,13 @@ __all__ = [
 ]
 
 Shape = tuple[int | None, ...]
-"""The shape of what a layer gives: None where any size will do."""
+"""The shape of the output of a layer. None stands for an axis of any size."""
 
 Parameter = sj.TensorLike | Callable[[tuple[int, ...]], Any]
-"""What a parameter can be made of: an initializer, an array, a number, a shared variable or an expression."""
+"""The first value of a parameter: an initializer, an array, a number, a shared variable or an expression."""
 
 Nonlinearity = Callable[[Any], Any] | None
-"""A function that is applied to each element; None for none."""
+"""A function that is applied to each element; None for the identity."""
 
 int_types = (numbers.Integral, np.integer)
 """Types of integers, for `isinstance`."""
@@ -305,7 +305,7 @@ def as_tuple(x: Any, N: int, t: Any = None) -> tuple[Any, ...]:
     x : a value, or an iterable of N values
     N : int
     t : type or tuple of types, optional
-        What every item must be an instance of.
+        The type that every item must have.
 
     Examples
     --------
