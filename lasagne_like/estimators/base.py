@@ -1,4 +1,4 @@
-"""What the estimators share: their parameters, and the way from `X` and `y` through training to predictions."""
+"""The base of the estimators: their parameters, training on `X` and `y`, and predictions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RULES = (
 """The update rules that take gradients, parameters and a learning rate."""
 
 _PREDICTED = 256
-"""How many sequences are predicted at once."""
+"""The number of sequences that are predicted at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class Samples:
         return Samples(*([all_of[i] for i in chosen] for all_of in (self.sequences, self.targets, self.weights)))
 
     def scaled(self) -> Samples:
-        """The same with weights whose mean is 1; sequences of weight 0 are left out."""
+        """The samples with weights that are scaled to a mean of 1; sequences of weight 0 are left out."""
         some = self.part([i for i, weight in enumerate(self.weights) if weight.any()])
         mean = np.mean(np.concatenate([np.atleast_1d(weight) for weight in some.weights]))
         return replace(some, weights=[weight / mean for weight in some.weights])
@@ -157,7 +157,7 @@ class Recurrent(BaseEstimator, ABC):
 
     @abstractmethod
     def _encoded(self, y: Any, lengths: Sequence[int], learned: dict[str, Any]) -> list[np.ndarray]:
-        """The target of each sequence as numbers, given those attributes."""
+        """The target of each sequence as numbers, given the attributes that `_learned` returned."""
 
     @abstractmethod
     def _outputs(self, learned: dict[str, Any]) -> int:
@@ -223,7 +223,7 @@ class Recurrent(BaseEstimator, ABC):
         return self
 
     _kept: tuple[str, ...] = ()
-    """The names of the attributes that `_learned` gives."""
+    """The names of the attributes that `_learned` returns."""
 
     def _sequences(self, X: Any, y: Any, features: int | None = None) -> tuple[list[np.ndarray], list[int]]:
         """The sequences of `X`, and their lengths."""
@@ -243,7 +243,7 @@ class Recurrent(BaseEstimator, ABC):
         return Samples(sequences, targets, [np.asarray(w * b) for w, b in zip(weights, balanced, strict=True)])
 
     def _made(self, samples: Samples, learned: dict[str, Any], again: bool) -> Network:
-        """The network to train: a new one, or the one there is."""
+        """The network to train: a new one, or the network of the last call."""
         plan = NetworkPlan(
             samples.sequences[0].shape[1], self._outputs(learned), self._classes, self._each_step, self.cell,
             self.units, self.layers, bool(self.bidirectional), self.dropout, self.optimizer, self.alpha,
@@ -280,7 +280,8 @@ class Recurrent(BaseEstimator, ABC):
         )
 
     def _split(self, samples: Samples, rng: np.random.RandomState) -> tuple[Samples, Samples]:
-        """The sequences to train with, and those to set aside. Each class has its share of both, if it has enough."""
+        """The samples for training, and those that are set aside. Each class has its share of both, if it has enough
+        samples."""
         count = len(samples.sequences)
         aside = math.ceil(self.validation_fraction * count)
         if aside >= count:
@@ -355,5 +356,5 @@ class Recurrent(BaseEstimator, ABC):
 
 
 def _own(random_state: Any) -> np.random.RandomState:
-    """A generator of the estimator's own, so that one that is passed in is not kept."""
+    """A new generator for the estimator, so that it does not keep the one that the user passed."""
     return np.random.RandomState(check_random_state(random_state).randint(2**31 - 1))

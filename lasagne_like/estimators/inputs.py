@@ -1,4 +1,4 @@
-"""What users pass as `X` and as weights, checked and in one form: a list of arrays (steps, features)."""
+"""Checks of `X` and of weights, and their conversion to one form: a list of arrays (steps, features)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,11 +14,11 @@ def read_sequences(X: Any, dtype: Any, owner: str, features: int | None = None) 
     X : array or list of arrays
         See `lasagne_like.estimators`.
     dtype : a dtype or its name
-        That of the result.
+        The dtype of the result.
     owner : str
         The name of the estimator, for errors.
     features : int, optional
-        How many there must be.
+        The number of features that `X` must have.
 
     Examples
     --------

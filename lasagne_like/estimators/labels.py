@@ -1,4 +1,4 @@
-"""What estimators of classes share: labels and their numbers, and the weights of classes."""
+"""The base of the estimators of classes: labels and their numbers, and the weights of classes."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ Choice = str | Callable[..., Any]
 
 @dataclass(frozen=True)
 class NetworkPlan:
-    """What a network is made from.
+    """The description from which a network is made.
 
     Examples
     --------
@@ -36,9 +36,9 @@ class NetworkPlan:
     features: int
     outputs: int
     classes: bool
-    """Whether the outputs are probabilities of classes; else they are numbers."""
+    """Whether the outputs are probabilities of classes; otherwise they are numbers."""
     each_step: bool
-    """Whether there is an output for each step; else one for each sequence."""
+    """Whether there is an output for each step; otherwise there is one for each sequence."""
     cell: Choice = "lstm"
     units: int = 32
     layers: int = 1
@@ -53,7 +53,7 @@ class NetworkPlan:
 class Network:
     """A network, and its functions of (inputs, mask, targets, weights).
 
-    A copy, and what is unpickled, has the same weights, memory of the optimizer and random streams. Its functions are
+    A copy or an unpickled network has the same weights, memory of the optimizer and random streams. Functions are
     compiled when they are first used.
 
     Parameters
@@ -83,7 +83,7 @@ class Network:
         self.params = layers.get_all_params(self.output)
 
     def set_rate(self, learning_rate: Any) -> None:
-        """Another learning rate from now on. A schedule that is the same one goes on."""
+        """Use another learning rate from now on. If it is the same schedule, the schedule continues."""
         if learning_rate is not self.learning_rate and learning_rate != self.learning_rate:
             other = learning_rate() if callable(learning_rate) else constant(learning_rate)
             other.rate, self.schedule.rate = self.schedule.rate, other.rate
@@ -138,7 +138,8 @@ class Network:
             return sj.function(inputs, [output, self._loss(output, targets, weights)], name="evaluate")
 
     def _remembered(self, train: Any) -> list[sj.SharedVariable]:
-        """What training changes beside the parameters: the memory of the optimizer, the states of random streams."""
+        """The variables that training changes beside the parameters: the memory of the optimizer, and random
+        streams."""
         return [v for v in variables_of([train]) if v not in self.params and v is not self.schedule.rate]
 
     def __getstate__(self) -> dict[str, Any]:

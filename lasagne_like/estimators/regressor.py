@@ -23,7 +23,7 @@ class RecurrentRegressor(RegressorMixin, Recurrent):
     COMMON 1
 
     COMMON 2
-    n_outputs_ : how many targets a sequence has.
+    n_outputs_ : the number of targets of a sequence.
 
     Examples
     --------

@@ -4,7 +4,7 @@
     train = sj.function([x, y], loss, updates=updates)
 
 Every number of a rule may be a float or a scalar expression, such as a shared variable that changes while a network
-trains. Parameters keep their dtype, whatever the dtype of these.
+trains. Parameters keep their dtype, whatever the dtypes of these numbers.
 """
 
 from lasagne_like.updates.adam import *  # noqa: F403

@@ -11,7 +11,7 @@ __all__ = ["adam", "adamax", "adamw", "amsgrad"]
 
 
 def _counted(updates: Updates) -> sj.Node:
-    """The number of this call, from 1 on, as float64. Its update is added to the others."""
+    """The number of the call, from 1 on, as float64. Its update is added to `updates`."""
     steps = sj.shared(floatX(0.0), "t")
     updates[steps] = steps + 1
     return sj.cast(updates[steps], "float64")
@@ -73,8 +73,8 @@ def adamw(
     epsilon: Any = 1e-8,
     weight_decay: Any = 0.01,
 ) -> Updates:
-    """Adam, and weight decay that does not go through the gradient: `learning_rate * weight_decay * param` is
-    subtracted.
+    """Adam with decoupled weight decay: `learning_rate * weight_decay * param` is subtracted from a parameter, and the
+    gradients do not contain the decay.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def _averaged(
     decay: Callable[[sj.SharedVariable], Any] | None = None,
 ) -> Updates:
     """`param - rate(t) * m / (divisor + epsilon)` for the t-th call, where `m` is the average of the gradients. With
-    `decay`, `param * decay(param)` is in the place of `param`."""
+    `decay`, `param * decay(param)` replaces `param`."""
     updates, count = Updates(), Updates()
     current = rate(_counted(count))
     for param, grad in pairs(loss_or_grads, params):

@@ -1,4 +1,4 @@
-"""Gradient descent, and momentum for it or for any other rule."""
+"""Gradient descent, and momentum for any rule."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -60,7 +60,7 @@ def apply_momentum(
     Returns
     -------
     OrderedDict
-        The updates, changed, with those of the velocities.
+        The changed updates, and those of the velocities.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The base of all update rules: gradients, and variables that remember something of each parameter."""
+"""The base of all update rules: gradients, and variables with the state of a rule for each parameter."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ import scanjit as sj
 __all__ = ["Updates", "get_or_compute_grads"]
 
 Updates = OrderedDict[sj.SharedVariable, sj.Node]
-"""What update rules return: a new value for each shared variable, for `scanjit.function(updates=...)`."""
+"""The result of an update rule: a new value for each shared variable, for `scanjit.function(updates=...)`."""
 
 
 def get_or_compute_grads(loss_or_grads: Any, params: Sequence[sj.SharedVariable]) -> list[sj.Node]:
@@ -68,13 +68,14 @@ def pairs(loss_or_grads: Any, params: Sequence[sj.SharedVariable]) -> list[tuple
     return [(p, sj.cast(g, p.dtype)) for p, g in zip(params, grads, strict=True)]
 
 
-def zeros_of(param: sj.SharedVariable, what: str) -> sj.SharedVariable:
-    """A shared variable of zeros, of the shape and dtype of a parameter: what a rule remembers of it."""
-    return sj.shared(np.zeros_like(param.get_value(borrow=True)), f"{param.name}.{what}" if param.name else what)
+def zeros_of(param: sj.SharedVariable, suffix: str) -> sj.SharedVariable:
+    """A shared variable of zeros with the shape and dtype of a parameter, for the state of a rule. Its name ends
+    with `suffix`."""
+    return sj.shared(np.zeros_like(param.get_value(borrow=True)), f"{param.name}.{suffix}" if param.name else suffix)
 
 
-def average(updates: Updates, param: sj.SharedVariable, what: str, value: Any, decay: Any) -> sj.Node:
-    """The running average of a value, `decay * old + (1 - decay) * value`. Its update is added to the others."""
-    old = zeros_of(param, what)
+def average(updates: Updates, param: sj.SharedVariable, suffix: str, value: Any, decay: Any) -> sj.Node:
+    """The running average of a value, `decay * old + (1 - decay) * value`. Its update is added to `updates`."""
+    old = zeros_of(param, suffix)
     updates[old] = decay * old + (1 - decay) * value
     return updates[old]
