@@ -20,7 +20,7 @@ class Arrays:
     ----------
     given : mapping
     what : str
-        What errors call the mapping.
+        The name of the mapping in errors.
 
     Examples
     --------

@@ -35,7 +35,7 @@ def from_weights(
     weights : list of arrays, or list of such lists
         The result of `get_weights()` of one layer; or of several layers, from the lowest up.
     incoming : Layer or tuple, optional
-        What the first layer reads, (batch, time, features); a new `InputLayer` if not given.
+        The input of the first layer, (batch, time, features); a new `InputLayer` if not given.
     bidirectional : bool
         Whether each layer is a `Bidirectional` (with `merge_mode="concat"`).
     reset_after : bool, optional

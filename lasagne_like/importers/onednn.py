@@ -54,7 +54,7 @@ def from_arrays(
         "weights_layer", "weights_iter", and if there are any "bias", "weights_peephole" and "weights_projection".
         A GRU resets after its product if its bias has four parts, else before it.
     incoming : Layer or tuple, optional
-        What the first layer reads, (batch, time, features); a new `InputLayer` if not given.
+        The input of the first layer, (batch, time, features); a new `InputLayer` if not given.
     nonlinearity : "tanh" or "relu"
         Of a plain cell.
     direction : str, optional

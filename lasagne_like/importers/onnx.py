@@ -35,7 +35,7 @@ def from_arrays(
     arrays : mapping, or list of mappings
         "W", "R", and if there are any "B" and "P" of one operator; or of several, from the lowest up.
     incoming : Layer or tuple, optional
-        What the first layer reads, (batch, time, features); a new `InputLayer` if not given.
+        The input of the first layer, (batch, time, features); a new `InputLayer` if not given.
     linear_before_reset : bool
         The attribute of a GRU.
     nonlinearity : "tanh" or "relu"

@@ -36,9 +36,9 @@ def from_variables(
     variables : mapping from names to arrays
         An LSTM if there is a "kernel", a GRU if there is a "gates/kernel".
     incoming : Layer or tuple, optional
-        What the layer reads, (batch, time, features); a new `InputLayer` if not given.
+        The input of the layer, (batch, time, features); a new `InputLayer` if not given.
     scope : str
-        What stands before the names, such as "rnn/lstm_cell": other variables do not matter.
+        The prefix of the names, such as "rnn/lstm_cell". Other variables are ignored.
     forget_bias : float
         The `forget_bias` of an LSTM cell. By default 1, as in TensorFlow; `CudnnCompatibleLSTMCell` has 0.
     name : str, optional

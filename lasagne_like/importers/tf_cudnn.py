@@ -37,7 +37,7 @@ def from_variables(
         From names to arrays; other variables (other layers, slots of optimizers) do not matter. Or the
         path of an `.npz` file with them, or of a checkpoint (which takes TensorFlow to read).
     incoming : Layer or tuple, optional
-        What the first layer reads, (batch, time, features); a new `InputLayer` if not given.
+        The input of the first layer, (batch, time, features); a new `InputLayer` if not given.
     scope : str, optional
         What stands before "/cell_0" in the names, if there are several stacks.
     name : str, optional

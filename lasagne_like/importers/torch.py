@@ -40,9 +40,9 @@ def from_state_dict(
         The `state_dict` of an `LSTM`, `GRU`, `RNN`, or of an `LSTMCell` and so on; or of a model that has one. The
         names and shapes tell which of these it is, and how many layers and directions it has.
     incoming : Layer or tuple, optional
-        What the first layer reads, (batch, time, features); a new `InputLayer` if not given.
+        The input of the first layer, (batch, time, features); a new `InputLayer` if not given.
     prefix : str
-        What stands before the names, such as "encoder.rnn.": other names do not matter.
+        The prefix of the names, such as "encoder.rnn.". Other names are ignored.
     nonlinearity : "tanh" or "relu"
         Of an `RNN`: the names do not say.
     double_bias : bool
@@ -120,7 +120,7 @@ def to_state_dict(layer: Any, prefix: str = "") -> dict[str, np.ndarray]:
     layer : the last of recurrent layers, or a list of all
         See `read_layers`.
     prefix : str
-        What the names begin with.
+        The prefix of the names.
 
     Returns
     -------

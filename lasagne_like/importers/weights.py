@@ -303,7 +303,7 @@ def build_layers(levels: Levels, incoming: Any = None, name: str | None = None, 
     levels : list of lists of CellWeights
         For each layer from the lowest up: of one direction, or of two, forwards and backwards.
     incoming : Layer or tuple, optional
-        What the first layer reads; a new `InputLayer` if not given.
+        The input of the first layer; a new `InputLayer` if not given.
     name : str, optional
         Layer k is "name.k", or "k" without it.
     **options
