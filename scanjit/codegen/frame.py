@@ -190,9 +190,9 @@ class Frame:
         return [Point(r, v, width) for r in range(self.tile.row_block) for v in range(self.tile.vectors)]
 
     @contextmanager
-    def single_vectors(self) -> Iterator[None]:
-        """A context in which a register tile has one vector."""
-        tile, self.tile = self.tile, replace(self.tile, vectors=1)
+    def single_vectors(self, lanes: int | None = None) -> Iterator[None]:
+        """Inside this context, a register tile has one vector; of so many lanes, if they are given."""
+        tile, self.tile = self.tile, replace(self.tile, vectors=1, lanes=lanes or self.tile.lanes)
         yield
         self.tile = tile
 

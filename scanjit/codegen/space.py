@@ -51,7 +51,7 @@ class Space:
         width = tile.lanes * tile.vectors
         if tile.singles and self._reduces:
             self._tiles_and_singles(lane)
-        elif isinstance(size, int) and 0 < size < width and lane not in (tile.split, tile.own):
+        elif isinstance(size, int) and 0 < size < width and lane not in (tile.split, tile.own) and not tile.narrow:
             self.lane_range(lane, None, "", True)
         elif self._reduces and tile.vectors > 1 and tile.rows is None and not frame.fills(lane, width):
             self._tiles_and_few(lane)
@@ -69,12 +69,26 @@ class Space:
         """
         tile = self.frame.tile
         width = tile.lanes * tile.vectors
+        if tile.narrow:
+            stop = self._narrow(lane, start, stop)
         with self.frame.single_vectors():
-            if not self.frame.fills(lane, tile.lanes):
+            if not tile.narrow and not self.frame.fills(lane, tile.lanes):
                 stop = self._rest(lane, start, stop, tile.lanes, True, 1)
             if tile.vectors > 1 and (lane is tile.split or not self.frame.fills(lane, width)):
                 stop = self._rest(lane, start, stop, width, False, tile.vectors)
-        self.lane_range(lane, start, stop, False, down=down)
+        if not (isinstance(lane.size, int) and lane.size < width):
+            self.lane_range(lane, start, stop, False, down=down)
+
+    def _narrow(self, lane: NestLoop, start: str, stop: str) -> str:
+        """What whole vectors leave of a range: at most one vector of each smaller number of lanes, the fewest last;
+        where it begins. A range that ends before it begins has none: a thread's, whose points all go in strips."""
+        start, lanes = start if start == "0" else self.frame.line("start", f"min({start}, {stop})"), 1
+        while lanes < self.frame.tile.lanes:
+            if not isinstance(lane.size, int) or lane.size & lanes:
+                with self.frame.single_vectors(lanes):
+                    stop = self._rest(lane, start, stop, 2 * lanes, False, 1)
+            lanes *= 2
+        return stop
 
     def _rest(self, lane: NestLoop, start: str, stop: str, width: int, masked: bool, most: int) -> str:
         """A loop over the end of a range, behind all whole pieces of this width, with at most `most` turns. Returns

@@ -44,7 +44,11 @@ def _alone(frame: Frame, values: Values, time: NestLoop, bounds: tuple[str, str]
         frame.loop(loop, "i", bounds if loop is frame.nest.space[0] else frame.bounds(loop))
     space, masked = Space(frame, TimeInside(frame, values, time).write), not frame.fills(lane, frame.tile.lanes)
     with frame.single_vectors():
-        space.lane_range(lane, *(frame.bounds(lane) if outer else bounds), masked)
+        start, stop = frame.bounds(lane) if outer else bounds
+        if frame.tile.narrow:
+            space.in_parts(lane, start, stop)
+        else:
+            space.lane_range(lane, start, stop, masked)
     frame.pop(depth)
 
 

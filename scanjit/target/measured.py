@@ -29,6 +29,8 @@ MEASURED: dict[str, Speeds] = {
 }
 """By processor and bytes of a vector: "znver4 64". Shapes that are slow, or fill registers no better than another, are
 left out."""
+SLOW_MASKS = ("znver1", "znver2", "znver3")
+"""The processors with AVX that take several times as long to store some lanes of a vector as to store all of it."""
 FAST_PAIRS = ("znver4", "znver5")
 """The processors that multiply pairs of bfloat16 as fast as they multiply float32, by LLVM's names."""
 LIKE = {32: "znver4 64", 16: "znver4 32"}

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from scanjit.target.measured import FAST_PAIRS, Speeds, speeds
+from scanjit.target.measured import FAST_PAIRS, SLOW_MASKS, Speeds, speeds
 
 AVX512 = ("avx512f", "avx512vl", "avx512dq", "avx512bw")
 """The parts of AVX-512 that make vectors of 64 bytes pay."""
@@ -81,6 +81,12 @@ class Target:
         if self.is_arm64:
             return self.has("bf16")
         return self.has_avx512 and self.has("avx512bf16") and self.name in FAST_PAIRS
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether loads and stores of some lanes of a vector take about as long as those of all lanes. Without
+        instructions for them, LLVM branches at each lane."""
+        return self.has_avx512 or (self.is_x86 and self.has("avx") and self.name not in SLOW_MASKS)
 
     @property
     def is_posix(self) -> bool:

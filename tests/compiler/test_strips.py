@@ -19,6 +19,7 @@ from scanjit.schedule.cost import rates
 from scanjit.schedule.nests import Nest, jobs_of
 from scanjit.schedule.pipeline import schedule
 from scanjit.schedule.threads.split import Piece
+from scanjit.target import Target
 from scanjit.types import Dimension
 from tests.fuzz.check import Config
 from tests.targets import with_vectors
@@ -337,3 +338,21 @@ def test_no_points() -> None:
     x = sj.tensor(("T", 5), name="x")
     h = sj.scan(lambda row, h: sj.tanh(row + h), x, sj.zeros((0, 5)))
     assert sj.function([x], h, mode="emulate")(np.zeros((4, 5))).shape == (4, 0, 5)
+
+
+@pytest.mark.parametrize("masks", [False, True])
+@pytest.mark.parametrize("columns", ["N", 3, 9, 14, 30])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_lanes_that_are_left(
+    program: Callable[..., Graph], columns: int | str, masks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where masks are slow, the points that whole vectors leave are computed in vectors of fewer lanes. A thread may
+    have no points outside of strips."""
+    monkeypatch.setattr(Target, "has_masks", masks)
+    inputs, outputs = with_gradient(program("T", columns))
+    with Config(width=16, threads=2, small=columns == "N").active():
+        f = sj.function(inputs, outputs, mode="emulate")
+        for size in (0, 1, 2, 3, 5, 7, 8, 13, 31) if columns == "N" else (1,):
+            same(inputs, outputs, f, T=4, N=size, B=3)
+    narrow = "the points that are left in narrower vectors" in (sj.dprint(f, file="str", stage="blocks") or "")
+    assert narrow is not masks

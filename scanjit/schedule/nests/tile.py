@@ -26,6 +26,8 @@ class Tile:
     strips : in a nest with time, how many iterations of each loop a strip has. All points of a strip go through a step
         before any goes through the next one. Without strips, time is inside all other loops.
     many : 1 in calls that use `strips`; 0 in calls with time inside all other loops.
+    narrow : whether the points that are left after whole vectors are computed in vectors of fewer lanes, not in one
+        whose other lanes are masked.
     down : 1 in calls in which a step goes through the points of a strip from the last to the first; 0 in others.
     """
 
@@ -43,6 +45,7 @@ class Tile:
     rest: bool = False
     strips: tuple[Dimension, ...] = ()
     many: Dimension = 1
+    narrow: bool = False
     down: Dimension = 0
 
     @property

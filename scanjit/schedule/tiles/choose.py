@@ -45,7 +45,7 @@ def choose_tile(nest: Nest, target: Target, joins: bool = False) -> Tile:
         return _along_thin_sums(nest, reductions, target)
     lanes = _fit(lanes, nest.space[-1].size)
     if nest.time is not None:
-        return strips.with_time(nest, lanes, target.level1_bytes)
+        return strips.with_time(nest, lanes, target)
     if not reductions:
         return Tile(lanes, side_by_side(nest, lanes))
     rows = (_joined(nest, reductions) if joins else None) or _row_loop(nest, reductions)

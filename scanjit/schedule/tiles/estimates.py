@@ -149,6 +149,14 @@ def fewest_vectors(nest: Nest, lanes: int) -> int:
     return next((vectors for vectors, cost in costs if cost.strips < cost.inside), MANY)
 
 
+def takes_less_in_narrow_vectors(nest: Nest) -> bool:
+    """Whether a step of the points that are left after whole vectors takes less time in two or three vectors of fewer
+    lanes than in one whose other lanes are masked, where masks are slow."""
+    lane = nest.space[-1]
+    moving = {(access.buffer, access.offset) for access, _ in nest.accesses() if access.strides.get(lane, 0) != 0}
+    return _work(nest) < rates.MASKED * len(moving)
+
+
 def _vectors(nest: Nest, lanes: int) -> int:
     """About how many vectors the points fill, as far as it is known. Points of short rows count as if they filled
     vectors together: their loads reach into the next row, and wait for what is stored there."""

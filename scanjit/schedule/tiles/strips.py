@@ -12,21 +12,23 @@ from functools import reduce
 
 from scanjit import types
 from scanjit.schedule.nests import Nest, Tile
-from scanjit.schedule.tiles.estimates import fewest_vectors, side_by_side, step_costs
+from scanjit.schedule.tiles.estimates import fewest_vectors, side_by_side, step_costs, takes_less_in_narrow_vectors
+from scanjit.target import Target
 from scanjit.types import Dimension
 
 PAGE = 4096
 """A processor fetches ahead what is read in one direction, within a page of so many bytes."""
 
 
-def with_time(nest: Nest, lanes: int, near_bytes: int) -> Tile:
-    """The tile of a nest that holds all steps of a scan. A step of a strip reads and writes about `near_bytes`."""
-    costs = step_costs(nest, lanes)
+def with_time(nest: Nest, lanes: int, target: Target) -> Tile:
+    """The tile of a nest that holds all steps of a scan. What a strip reads and writes in one step fits into the first
+    cache."""
+    costs, narrow = step_costs(nest, lanes), not target.has_masks and takes_less_in_narrow_vectors(nest)
     if costs.strips < costs.inside:
         vectors = side_by_side(nest, lanes)
-        strips = _lengths(nest, lanes * vectors, near_bytes)
-        return Tile(lanes, vectors, strips=strips, many=_many(nest, lanes), down=_down(nest))
-    return Tile(lanes, costs.vectors)
+        strips = _lengths(nest, lanes * vectors, target.level1_bytes)
+        return Tile(lanes, vectors, strips=strips, many=_many(nest, lanes), narrow=narrow, down=_down(nest))
+    return Tile(lanes, costs.vectors, narrow=narrow)
 
 
 def described(nest: Nest, tile: Tile) -> str:
