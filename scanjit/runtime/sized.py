@@ -78,7 +78,8 @@ def sized(layout: Layout, number: Numbers, threads: int) -> Sized:
     shapes = [tuple(map(number, buffer.shape)) for buffer in table.out_buffers]
     results: list[ResultSpan] = []
     for which, offset, dims in layout.results:
-        shape, start = tuple(map(number, dims)), number(offset) * table.out_buffers[which].dtype.itemsize
+        shape = tuple(map(number, dims))
+        start = number(offset) * table.out_buffers[which].dtype.itemsize if all(shape) else 0  # nothing lies anywhere
         results.append(ResultSpan(which, start, shape, start == 0 and shape == shapes[which]))
     same = all(result.whole for result in results) and [result.buffer for result in results] == [*range(len(shapes))]
     return Sized(number, entries, total, offsets, nbytes, lasting, shapes, None if same else results, shared)
