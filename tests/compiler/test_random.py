@@ -11,7 +11,7 @@ from tests.fuzz.cases import run_one
 from tests.fuzz.check import Config, check
 from tests.fuzz.programs import program
 
-QUICK, ALL, CHUNK = 150, 1500, 10
+QUICK, ALL, CHUNK = 60, 600, 10
 CHUNKS = [pytest.param(first, marks=() if first < QUICK else pytest.mark.slow) for first in range(0, ALL, CHUNK)]
 
 
@@ -25,7 +25,7 @@ def test_emulated(first: int) -> None:
             raise AssertionError(f"seed {seed}") from error
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=25, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(st.randoms(use_true_random=False), st.booleans())
 def test_with_hypothesis(source: random.Random, rewrite: bool) -> None:
     """The same generator, its choices made (and made smaller, where it fails) by hypothesis."""

@@ -106,7 +106,7 @@ def test_lengths_that_are_found_when_a_function_runs(mode: str) -> None:
     m = z.shape[1]
     results = [sj.fft(z), sj.ifft(z), sj.fft(x, norm="ortho"), sj.rfft(x, norm="forward"), sj.irfft(z), sj.irfft(z, m)]
     f = sj.function([z, x], [*results, sj.fft(x, x.shape[0]), sj.ifft(z, 7), sj.fft(z, axis=0)], mode=mode)
-    for n in (2, 3, 4, 5, 8, 12, 13, 30, 49, 61, 64, 67, 77, 101, 146):
+    for n in (2, 3, 4, 5, 8, 12, 13, 30, 49, 67, 101):
         rng = np.random.default_rng(n)
         a, b = sampled(rng, (3, n)), rng.normal(size=(3, n))
         expected = [np.fft.fft(a), np.fft.ifft(a), np.fft.fft(b, norm="ortho"), np.fft.rfft(b, norm="forward")]

@@ -79,29 +79,34 @@ def two(x_t, h, c):
 """
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "y = sj.vector('v')",
-        "y = sj.grad(x.sum(), x)",
-        "y = sj.tanh(x @ x)",
-        "y = x.T.mean(axis=0)",
-        "y = sj.scan(step, sequences=x, outputs_info=0.0)",
-        "y = sj.scan(lambda x_t, h: np.tanh(x_t + h), x, 0.0)",
-        "y, z = sj.scan(two, x, [0.0, 0.0])",
-        "y = sj.scan(two, x, [0.0, 0.0])[0]",
-        "y = sj.map(lambda row: row * 2, x)",
-        "y = sj.reduce(step, x, 0.0)",
-        "y = sj.while_loop(lambda s: s < 9, lambda s: s + s, x)",
-        "y = sj.ifelse(x.sum() > 0, x, -x)",
-        "y = sj.ifelse(x.sum() > 0, lambda: x, 0.0)",
-        "y = sj.jacobian(x, x)",
-        "y = sj.vjp(x, x, x)",
-        "y = sj.jvp(x, x, x)",
-    ],
+COMPLETED = (
+    "sj.vector('v')",
+    "sj.grad(x.sum(), x)",
+    "sj.tanh(x @ x)",
+    "x.T.mean(axis=0)",
+    "sj.scan(step, sequences=x, outputs_info=0.0)",
+    "sj.scan(lambda x_t, h: np.tanh(x_t + h), x, 0.0)",
+    "sj.scan(two, x, [0.0, 0.0])[0]",
+    "sj.map(lambda row: row * 2, x)",
+    "sj.reduce(step, x, 0.0)",
+    "sj.while_loop(lambda s: s < 9, lambda s: s + s, x)",
+    "sj.ifelse(x.sum() > 0, x, -x)",
+    "sj.ifelse(x.sum() > 0, lambda: x, 0.0)",
+    "sj.jacobian(x, x)",
+    "sj.vjp(x, x, x)",
+    "sj.jvp(x, x, x)",
 )
-def test_tensor_methods_are_completed(code: str) -> None:
+
+
+def test_tensor_methods_are_completed() -> None:
     jedi = pytest.importorskip("jedi")
-    lines = f"import numpy as np\nimport scanjit as sj\nx = sj.matrix('x')\n{STEPS}{code}\ny."
-    names = {found.name for found in jedi.Script(lines, project=jedi.Project(ROOT)).complete()}
-    assert names >= {"sum", "mean", "reshape", "astype", "dimshuffle", "T", "shape", "dtype"}
+    before = (
+        f"import numpy as np\nimport scanjit as sj\nx = sj.matrix('x')\n{STEPS}y, z = sj.scan(two, x, [0.0, 0.0])\n"
+    )
+    made = ["y", *(f"y{i}" for i in range(len(COMPLETED)))]
+    lines = [*(f"y{i} = {code}" for i, code in enumerate(COMPLETED)), *(f"{name}.sum" for name in made)]
+    script = jedi.Script(before + "\n".join(lines), project=jedi.Project(ROOT))
+    first = before.count("\n") + len(COMPLETED) + 1
+    for at, name in enumerate(made, first):
+        names = {found.name for found in script.complete(at, len(name) + 1)}
+        assert names >= {"sum", "mean", "reshape", "astype", "dimshuffle", "T", "shape", "dtype"}, name

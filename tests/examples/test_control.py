@@ -48,7 +48,7 @@ def test_regulator_beside_scipy(example) -> None:
     np.testing.assert_allclose(found[3][1, 1], (up - down) / 2e-5, 1e-5)
 
 
-@pytest.mark.parametrize("mode", ["reference", "numba"])
+@pytest.mark.parametrize("mode", [pytest.param("reference", marks=pytest.mark.slow), "numba"])
 def test_the_length_of_a_pendulum_is_found(example, mode, capsys) -> None:
     example.main(["--steps", "small", "--mode", mode])
     assert "found 0.7" in capsys.readouterr().out

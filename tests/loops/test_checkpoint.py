@@ -205,7 +205,14 @@ def values(inputs: list[Any], length: int) -> list[np.ndarray]:
     return [(rng.normal(size=shape) / 2).astype(x.dtype) for x, shape in zip(inputs, shapes, strict=True)]
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+QUICK = (lstm, last_state, garch, taps, dropout, nested)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [pytest.param(program, marks=() if program in QUICK else pytest.mark.slow) for program in PROGRAMS],
+    ids=lambda p: p.__name__,
+)
 def test_the_same_to_the_last_bit(program: Callable[[Any], Outputs]) -> None:
     plain, reference = (results(program(None), mode) for mode in ("emulate", "reference"))
     for value, other in zip(plain, reference, strict=True):

@@ -151,7 +151,14 @@ PARTLY = (nested_map, nested_deep)
 """Loops in steps that no state depends on become loops over a batch: these are done for all of time at once."""
 
 
-@pytest.mark.parametrize("made", PROGRAMS, ids=lambda p: p.__name__)
+QUICK = (truncated, hessian_vector, nested, nested_map)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [pytest.param(made, marks=() if made in QUICK else pytest.mark.slow) for made in PROGRAMS],
+    ids=lambda p: p.__name__,
+)
 def test_the_same_to_the_last_bit(made: Callable[[Any], Outputs]) -> None:
     inputs, outputs = made(None)
     plain = sj.function(inputs, outputs, mode="emulate")
@@ -233,6 +240,7 @@ def test_compiled(made: Callable[[Any], Outputs]) -> None:
         np.testing.assert_array_equal(value, other)
 
 
+@pytest.mark.slow
 def test_random_programs() -> None:
     """Whatever the loops are: with and without checkpoints the results are the same."""
     met = 0

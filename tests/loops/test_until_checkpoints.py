@@ -94,9 +94,9 @@ def plainly(name: str) -> list[list[Any]]:
 @pytest.mark.parametrize(
     ("name", "mode"),
     [
-        *((name, mode) for name in ("last", "while_last", "while_free") for mode in ("emulate", "numba")),
-        *((name, mode) for name in ("rows", "repeated") for mode in ("reference", "numba")),
-        *(pytest.param(name, "emulate", marks=pytest.mark.slow) for name in ("rows", "repeated")),
+        *((name, mode) for name in LOOPS for mode in ("reference", "numba")),
+        ("last", "emulate"),
+        *(pytest.param(name, "emulate", marks=pytest.mark.slow) for name in LOOPS if name != "last"),
     ],
 )
 def test_the_same_as_without(name: str, mode: str) -> None:

@@ -69,8 +69,11 @@ def test_ets_by_a_plain_loop():
     found = sj.jit(lambda y: smoothing(y, "add", "add", True, "add"))(series)
     np.testing.assert_allclose(found.fitted, fitted, rtol=1e-12)
     np.testing.assert_allclose(found.season, season[4:], rtol=1e-12)
-    sj.check_grad(lambda y: smoothing(y, "add", "add", True, "add").log_likelihood, [SERIES])
-    sj.check_grad(lambda y: smoothing(y, "mul", "mul", True, "mul").log_likelihood, [SERIES])
+
+
+@pytest.mark.parametrize("how", [pytest.param("add", marks=pytest.mark.slow), "mul"])
+def test_derivatives_of_ets(how):
+    sj.check_grad(lambda y: smoothing(y, how, how, True, how).log_likelihood, [SERIES])
 
 
 def test_arma_by_its_covariance():
