@@ -41,7 +41,12 @@ class _OrderWriter:
             self.parameters.address(ref.buffer, ref.offset) for ref, _ in statement.arrays
         )
         self.ranks = ranks[0] if ranks else ""
-        self.many = self.parameters.number(statement.ranks.shape[0]) if statement.ranks else ""
+        self.many = self.parameters.number(statement.ranks.shape[-1]) if statement.ranks else ""
+        self.alike = ""
+        """How many neighbouring rows have the same ranks, if not all do."""
+        if statement.ranks and len(statement.ranks.shape) > 1:
+            alike = product(statement.values.shape[len(statement.ranks.shape) - 1 : -1])
+            self.alike = self.parameters.number(alike)
 
     def source(self) -> Source:
         """The loop over bands, and for each band the vectors of rows, then the rows that are left."""
@@ -89,6 +94,11 @@ class _OrderWriter:
     def _taken(self) -> list[str]:
         """Put the wanted results of `lanes` rows into the result."""
         lanes, size, name = self.lanes, self.words.result.size, self._name(self.words.result.name)
+        if self.alike:
+            target = f"(row + g)*{self.many}" if self.statement.rows_apart else "row + g"
+            one = [f"target = {self.result} + ({target})*{size}"]
+            one += self._taken_ranks(self.words, f"{self._rank('(row + g)')}*{lanes} + g")
+            return [f"for g in range({lanes}):", *indented(one)]
         place = "rank" if self.ranks else "i"
         loads = [self.words.load(f"{h}s + {place}*{lanes * self.words.size}", lanes, h) for h in self.words.names]
         made = [*loads, *self.words.unmade(lanes)]
@@ -237,9 +247,10 @@ class _OrderWriter:
         """The loop over all wanted ranks, or over some of them. Rows without elements have none."""
         return [f"if {self.n} > 0:", f"    for j in range({some or self.many}):", *indented(lines, 2)]
 
-    def _rank(self) -> str:
-        """The given rank number j, moved into the row."""
-        return f"min(max(load_i64({self.ranks} + j*8), 0), {self.n} - 1)"
+    def _rank(self, row: str = "row") -> str:
+        """The given rank number j of a row, moved into the row."""
+        at = f"({row}//{self.alike}*{self.many} + j)" if self.alike else "j"
+        return f"min(max(load_i64({self.ranks} + {at}*8), 0), {self.n} - 1)"
 
     def _read_part(self, kind: str, size: int) -> str:
         if self.statement.rows_apart:

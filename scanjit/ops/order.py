@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scanjit import errors
+from scanjit import errors, types
 from scanjit.ir import Node, Op
 from scanjit.kinds import kind_of
 from scanjit.ops.index import GATHER, SCATTER
@@ -46,7 +46,11 @@ def _sort_reference(x: Array) -> Array:
 
 def _infer_ranked(x: Type, ranks: Type) -> Type:
     _check(x)
-    return Type(x.dtype, (*x.shape[:-1], *ranks.shape))
+    *rows, count = ranks.shape
+    if ranks.ndim > x.ndim:
+        raise errors.ShapeError("ranks have at most the axes of the tensor", got=f"{x} and {ranks}")
+    found = [types.equate(a, b, "the first axes of a tensor and of ranks") for a, b in zip(x.shape, rows, strict=False)]
+    return Type(x.dtype, (*found, *x.shape[len(rows) : -1], count))
 
 
 def _infer_argranked(x: Type, ranks: Type) -> Type:
@@ -60,14 +64,18 @@ def _ranked_reference(x: Array, ranks: Array) -> Array:
         found = np.sort(x, axis=-1)
     else:
         found = np.take_along_axis(x, np.lexsort((~np.signbit(x), x)), -1)
-    return found[..., np.clip(ranks, 0, n - 1)] if n else np.zeros((*x.shape[:-1], *ranks.shape), x.dtype)
+    ranks = ranks.reshape(*ranks.shape[:-1], *[1] * (x.ndim - ranks.ndim), ranks.shape[-1])
+    shape = (*x.shape[:-1], ranks.shape[-1])
+    return np.take_along_axis(found, np.clip(ranks, 0, n - 1), -1) if n else np.zeros(shape, x.dtype)
 
 
 def _argranked_reference(x: Array, ranks: Array) -> Array:
     """Some entries of the result of `argsort`."""
     n = x.shape[-1]
     found = np.argsort(x, axis=-1, kind="stable")
-    return found[..., np.clip(ranks, 0, n - 1)] if n else np.zeros((*x.shape[:-1], *ranks.shape), np.int64)
+    ranks = ranks.reshape(*ranks.shape[:-1], *[1] * (x.ndim - ranks.ndim), ranks.shape[-1])
+    shape = (*x.shape[:-1], ranks.shape[-1])
+    return np.take_along_axis(found, np.clip(ranks, 0, n - 1), -1) if n else np.zeros(shape, np.int64)
 
 
 def entries(rows: Node, places: Node) -> Node:
@@ -93,18 +101,18 @@ def _jvp(tangents: Sequence[Node], y: Node, x: Node, *ranks: Node) -> Node:
     return entries(tangents[0], _places(x, ranks))
 
 
-def _batched(whole: Op, some: Op, args: Sequence[Node], batched: Sequence[bool], size: Dimension) -> tuple[Node, bool]:
-    """A batch of `some`, an op that gives entries of the result of `whole`. Ranks of several examples are looked up
-    together if the rows are the same; otherwise they are taken from all sorted elements."""
+def _batched(op: Op, args: Sequence[Node], batched: Sequence[bool], size: Dimension) -> tuple[Node, bool]:
+    """A batch of `op`, which gives entries of sorted rows. Ranks of several examples are looked up together if the rows
+    are the same."""
     x, ranks = args
-    if not batched[1]:
-        return some(x, ranks), True
-    count = ranks.type.shape[1]
-    if not batched[0]:
-        found = some(x, RESHAPE(ranks, shape=(size * count,)))
-        return moved_axis(RESHAPE(found, shape=(*x.type.shape[:-1], size, count)), x.ndim - 1, 0), True
-    places = RESHAPE(ranks, shape=(size, *(1,) * (x.ndim - 2), count))
-    return entries(whole(x), broadcast_to(places, (*x.type.shape[:-1], count))), True
+    if not batched[1] and ranks.ndim > 1:
+        ranks = broadcast_to(ranks, (size, *ranks.type.shape))
+    if batched[0]:
+        return op(x, ranks), True
+    *rows, count = ranks.type.shape[1:]
+    together = RESHAPE(moved_axis(ranks, 0, ranks.ndim - 2), shape=(*rows, size * count))
+    found = RESHAPE(op(x, together), shape=(*x.type.shape[:-1], size, count))
+    return moved_axis(found, x.ndim - 1, 0), True
 
 
 def _samples(rng: np.random.Generator, dtype: str) -> Samples:
@@ -122,12 +130,14 @@ def _apart(rng: np.random.Generator, dtype: str) -> Samples:
 
 
 def _ranked_samples(rng: np.random.Generator, dtype: str) -> Samples:
-    """Some entries, and one of them twice; those of long rows are among many others."""
+    """Some entries, and one of them twice; those of long rows are among many others. Other ones of each row."""
     for (x,), _ in _apart(rng, dtype):
         if x.shape[-1]:
             yield (x, np.array([x.shape[-1] // 2, 0, x.shape[-1] - 1, 0])), {}
     x = rng.permutation(numbered((2, 700), dtype).ravel()).reshape(2, 700)
     yield (x, np.array([350, 349])), {}
+    yield (x, np.array([[350, 349], [3, 600]])), {}
+    yield (rng.permutation(numbered((3, 2, 5), dtype).ravel()).reshape(3, 2, 5), np.array([[1], [4], [0]])), {}
 
 
 def _sorting(name: str, **rest: Parameter) -> Op:
@@ -158,15 +168,16 @@ RANKED: Op = _sorting(
     reference=_ranked_reference,
     vjp=_vjp,
     jvp=_jvp,
-    batch=lambda *given: _batched(SORT, RANKED, *given),
+    batch=lambda *given: _batched(RANKED, *given),
     samples=_ranked_samples,
-    doc="`sort(x)[..., ranks]`: a vector of int64 says which elements. Those beyond an end are the first or the last",
+    doc="`sort(x)[..., ranks]`: a vector of int64 says which elements, or one for each entry of the first axes. Those"
+    " beyond an end are the first or the last",
 )
 ARGRANKED: Op = _sorting(
     "argranked",
     infer=_infer_argranked,
     reference=_argranked_reference,
-    batch=lambda *given: _batched(ARGSORT, ARGRANKED, *given),
+    batch=lambda *given: _batched(ARGRANKED, *given),
     samples=_ranked_samples,
     doc="`argsort(x)[..., ranks]`: the places of what `ranked` gives",
 )

@@ -15,9 +15,10 @@ from scanjit.symbol import Axis, TensorLike
 from scanjit.tensor.convolution import conv1d
 from scanjit.tensor.creation import arange, zeros
 from scanjit.tensor.cumulative import cumsum
-from scanjit.tensor.elementwise import clip
+from scanjit.tensor.elementwise import clip, isfinite
 from scanjit.tensor.joining import concatenate, flip
 from scanjit.tensor.order import searchsorted
+from scanjit.tensor.probes import assert_
 from scanjit.tensor.reductions import max as max_, min as min_, sum as sum_
 from scanjit.tensor.shapes import broadcast_to, expand_dims, moveaxis, ravel, specify_shape
 from scanjit.tensor.variables import as_tensor, axes_of, axis_of, inexact, integer, promoted
@@ -352,9 +353,12 @@ def _edges(a: Node, bins: Any, span: tuple[TensorLike, TensorLike] | None) -> No
     """The edges of bins of one width; half a unit to both sides of a single value, as in NumPy."""
     bins = integer(bins, "the number of bins", least=1)
     low, high = promoted([inexact(v) for v in ((min_(a), max_(a)) if span is None else span)])
+    message = "the range of a histogram is finite and goes up"
     first, last = constant_value(low), constant_value(high)
-    if first is not None and last is not None and (first > last).any():
-        raise errors.ArgumentError("the range of a histogram goes up", got=span)
+    if first is None or last is None:
+        low = assert_((low <= high) & isfinite(low) & isfinite(high), low, message)
+    elif not (np.isfinite([first, last]).all() and first <= last):
+        raise errors.ArgumentError(message, got=span)
     flat = low == high
     low, high = where(flat, low - 0.5, low), where(flat, high + 0.5, high)
     places = cast(arange(bins + 1), low.dtype)

@@ -494,8 +494,9 @@ def fmod(x: TensorLike, y: TensorLike) -> Node:
     if x.type.kind.never_negative:
         return apply(ops.MOD, x, y)
     # Of -|x| and -|y|: each integer has a negative size, but the least one has no positive size.
-    rest = apply(ops.MOD, where(x < 0, x, -x), where(y < 0, y, -y))
-    return where(x < 0, rest, -rest)
+    negative = signbit(x)  # also of zeros, whose sign stays
+    rest = apply(ops.MOD, where(negative, x, -x), where(y < 0, y, -y))
+    return where(negative, rest, -rest)
 
 
 def divmod(x: TensorLike, y: TensorLike) -> tuple[Node, Node]:

@@ -57,8 +57,7 @@ def median(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Node:
     """
     axes, rows, n = _rows(as_tensor(x), None, axis, "median")
     found = RANKED(rows, stack([dim_node((n - 1) // 2), dim_node(n // 2)]))
-    below, above = found[..., 0], found[..., 1]
-    found = _or_nan(where(below == above, below, (below + above) * 0.5), rows)
+    found = _or_nan(_middle(found[..., 0], found[..., 1]), rows)
     return expand(found, axes) if keepdims else found
 
 
@@ -85,8 +84,9 @@ def quantile(x: TensorLike, q: TensorLike, axis: Axis = None, method: str = "lin
     """
     shares, dtype = _shares(x, q)
     axes, rows, n = _rows(as_tensor(x), dtype, axis, "quantile")
-    place = clip(_place(shares, dim_node(n), method), 0, dim_node(n - 1))
-    found = _between(place, method, dtype, lambda first, second: _ranked(rows, first, second))
+    count = dim_node(n)
+    place = _place(shares, count, method)
+    found = _between(place, count, method, dtype, lambda first, second: _ranked(rows, first, second))
     return _placed(_or_nan(found, rows, shares.ndim), rows.ndim - 1, shares.ndim, axes, keepdims)
 
 
@@ -111,7 +111,7 @@ def nanmedian(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Node:
     >>> sj.function([], sj.nanmedian([1.0, float("nan"), 5.0, 2.0]), mode="reference")()
     array(2.)
     """
-    return nanquantile(x, 0.5, axis, keepdims=keepdims)
+    return _middle(*(nanquantile(x, 0.5, axis, method, keepdims) for method in ("lower", "higher")))
 
 
 def nanquantile(
@@ -130,7 +130,7 @@ def nanquantile(
     ordered = sort(rows)  # NaN comes last
     count = count_nonzero(rows == rows, -1)
     count = reshape(count, (*count.shape, *(1,) * shares.ndim))
-    place = clip(_place(shares, count, method), 0, maximum(count - 1, 0))
+    place = _place(shares, count, method)
 
     def entries(first: Node, second: Node) -> tuple[Node, Node]:
         pair = stack([first, second], axis=-1)
@@ -138,7 +138,7 @@ def nanquantile(
         found = reshape(take_along_axis(ordered, places, -1), pair.shape)
         return found[..., 0], found[..., 1]
 
-    found = _between(place, method, dtype, entries)
+    found = _between(place, count, method, dtype, entries)
     return _placed(found, rows.ndim - 1, shares.ndim, axes, keepdims)
 
 
@@ -195,24 +195,20 @@ def _ranked(rows: Node, first: Node, second: Node) -> tuple[Node, Node]:
 
 
 def _between(
-    place: Node, method: str, dtype: np.dtype[Any], entries: Callable[[Node, Node], tuple[Node, Node]]
+    place: Node, n: Node, method: str, dtype: np.dtype[Any], entries: Callable[[Node, Node], tuple[Node, Node]]
 ) -> Node:
-    """The quantile by a method, from the entries of sorted rows near a place, which may lie between two entries."""
-    first, second = floor(place), ceil(place)
-    if method in STEPS:
-        first, second = {
-            "lower": (first, first),
-            "higher": (second, second),
-            "nearest": (rint(place),) * 2,
-            "midpoint": (first, second),
-        }[method]
-    below, above = entries(first, second)
-    if method != "midpoint" and method not in CONTINUOUS:
-        return below
-    weight = cast(where(first == second, 0.0, 0.5) if method == "midpoint" else place - floor(place), dtype)
-    gap = above - below
-    near = where(weight < 0.5, below + gap * weight, above - gap * (1 - weight))
-    return where(below == above, below, near)
+    """The quantile by a method, from the entries of sorted rows of `n` elements near a place. As in NumPy, what lies
+    between infinite entries is NaN, and so is the place of an entry itself if it or the next one is infinite."""
+    last = maximum(n - 1, 0)
+    if method in ("lower", "higher", "nearest"):
+        only = {"lower": floor, "higher": ceil, "nearest": rint}[method](clip(place, 0, last))
+        return entries(only, only)[0]
+    if method == "midpoint":
+        place = (floor(place) + ceil(place)) * 0.5
+    first = floor(place)
+    below, above = entries(clip(first, 0, last), clip(first + 1, 0, last))
+    weight, gap = cast(place - first, dtype), above - below
+    return where(weight < 0.5, below + gap * weight, above - gap * (1 - weight))
 
 
 def _placed(found: Node, rows: int, shares: int, axes: Sequence[int], keepdims: bool) -> Node:
@@ -231,6 +227,11 @@ def _place(shares: Node, n: Node, method: str) -> Node:
         return (n - 1) * shares
     alpha, beta = CONTINUOUS[method]
     return n * shares + (alpha + shares * (1 - alpha - beta)) - 1
+
+
+def _middle(below: Node, above: Node) -> Node:
+    """The mean of two numbers; their own value if they are equal, infinities too."""
+    return where(below == above, below, (below + above) * 0.5)
 
 
 def _or_nan(found: Node, rows: Node, more: int = 0) -> Node:

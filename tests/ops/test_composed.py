@@ -74,6 +74,8 @@ CORNERS = {
     "numpy logit": "0 and 1 are poles",
     "numpy divmod": "an entry is 0, where it jumps",
     "numpy around": "it jumps",
+    "numpy fmod zeros float32": "what is left of a division by 0 has a slope of 1/0",
+    "numpy fmod multiples": "it jumps",
     "numpy astype": "differences see the rounding to float32",
     "numpy piecewise": "an entry is 0, where another piece begins",
     "numpy piecewise default": "an entry is 0, where another piece begins",

@@ -128,6 +128,9 @@ CASES |= {
     "fmax": (np.fmax, (ODD, ODD[::-1])),
     "fmin": (np.fmin, (ODD, ODD[::-1])),
     "fmod": (np.fmod, (X * 5, np.abs(Y) + 1)),
+    "fmod zeros": (np.fmod, (ODD[:4, None], np.array([3.0, -3.0, np.inf, 0.0, -0.0]))),
+    "fmod zeros float32": (np.fmod, (ODD[:4, None].astype("float32"), np.array([3.0, -0.0], "float32"))),
+    "fmod multiples": (np.fmod, (np.array([6.0, -6.0, 0.0, -0.0])[:, None], np.array([3.0, -3.0]))),
     "fmod integers": (np.fmod, (np.array([-7, 7, -7, 7]), np.array([3, 3, -3, -3]))),
     "fmod extremes": (np.fmod, (EXTREMES[:, None], EXTREMES)),
     "fmod of unsigned": (np.fmod, (np.uint8([5, 200, 255]), np.uint8([3, 7, 255]))),
@@ -344,6 +347,37 @@ def test_put_along_axis() -> None:
 
 
 @pytest.mark.parametrize("mode", ["reference", "emulate"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_ranges_of_histograms_that_are_computed(dtype: str, mode: Any) -> None:
+    """NumPy refuses the same ones; those that it takes from the numbers too."""
+    v, low, high = sj.vector("v", dtype=dtype), sj.scalar("low", dtype=dtype), sj.scalar("high", dtype=dtype)
+    some = sj.function([v, low, high], sj.histogram(v, 3, (low, high))[0], mode=mode)
+    every = sj.function([v], sj.histogram(v, 3)[0], mode=mode)
+    given = np.array([1.0, 2.0, 4.0], dtype)
+    np.testing.assert_array_equal(some(given, 0.0, 4.0), np.histogram(given, 3, (0.0, 4.0))[0])
+    np.testing.assert_array_equal(every(given), np.histogram(given, 3)[0])
+    for ends in ((np.nan, 1.0), (0.0, np.nan), (0.0, np.inf), (-np.inf, 1.0), (2.0, 1.0)):
+        with pytest.raises(ValueError):
+            np.histogram(given, 3, ends)
+        with pytest.raises(errors.AssertError, match="range of a histogram is finite"):
+            some(given, *ends)
+    for bad in (np.nan, np.inf):
+        with pytest.raises(errors.AssertError, match="range of a histogram is finite"):
+            every(np.array([1.0, bad], dtype))
+
+
+@pytest.mark.parametrize("mode", ["reference", "emulate"])
+def test_zeros_of_fmod_keep_their_sign(mode: Any) -> None:
+    for dtype in ("float32", "float64"):
+        x, y = np.array([0.0, -0.0, 6.0, -6.0], dtype), np.array([3.0, -3.0, np.inf], dtype)
+        a, b = sj.vector("a", dtype=dtype), sj.vector("b", dtype=dtype)
+        outputs = [sj.fmod(a[:, None], b), *sj.grad(sj.fmod(a[:, None], b).sum(), [a])]
+        got, slope = sj.function([a, b], outputs, mode=mode)(x, y)
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(np.fmod(x[:, None], y)))
+        np.testing.assert_array_equal(slope, [3.0] * 4)
+
+
+@pytest.mark.parametrize("mode", ["reference", "emulate"])
 def test_places_that_are_computed(mode: Any) -> None:
     """In a step too: entries leave, and come in, at another place in each one. A place out of bounds is an error."""
     i, v = sj.scalar("i", dtype="int64"), sj.vector("v")
@@ -373,7 +407,9 @@ def test_errors() -> None:
         (lambda: np.put_along_axis(v, v, v, 0), "put_along_axis is not defined"),
         (lambda: sj.diff(v, -1), "number of times that diff takes differences must be at least 0"),
         (lambda: sj.diff(v, 1.5), "number of times that diff takes differences must be an integer"),
-        (lambda: sj.histogram(v, 3, (2.0, 1.0)), "range of a histogram goes up"),
+        (lambda: sj.histogram(v, 3, (2.0, 1.0)), "range of a histogram is finite and goes up"),
+        (lambda: sj.histogram(v, 3, (np.nan, 1.0)), "range of a histogram is finite and goes up"),
+        (lambda: sj.histogram(v, 3, (0.0, np.inf)), "range of a histogram is finite and goes up"),
         *(
             (lambda call=call: call(1.5), "number of a diagonal must be an integer")
             for call in (

@@ -275,6 +275,31 @@ def test_methods_of_quantiles(method: str) -> None:
         )
 
 
+@pytest.mark.parametrize("mode", ["reference", "emulate"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_quantiles_beside_infinities(dtype: str, mode: Any) -> None:
+    """NumPy gives NaN between infinities, and for an entry itself if it or the next one is infinite."""
+    q = [0, 0.1, 0.25, 1 / 3, 0.5, 0.6, 0.75, 0.9, 1.0]
+    inf = np.inf
+    rows = np.array([[1, 2, inf], [-inf, 0, inf], [-inf, -inf, 1], [1, inf, inf], [-inf, inf, inf]], dtype)
+    x = sj.matrix("x", dtype=dtype)
+    found = sj.function([x], [sj.quantile(x, q, 1, method=m) for m in METHODS.split()], mode=mode)(rows)
+    with np.errstate(invalid="ignore"):
+        for method, got in zip(METHODS.split(), found, strict=True):
+            np.testing.assert_array_equal(got, np.quantile(rows, q, 1, method=method), err_msg=method)
+        for fn in (np.median, np.nanmedian):
+            np.testing.assert_array_equal(sj.function([x], fn(x, 1), mode=mode)(rows), fn(rows, 1))
+
+
+def test_derivatives_of_quantiles_by_their_share() -> None:
+    """At the place of an entry the slope is that towards the next one; at the last one there is none."""
+    q, x = sj.vector("q"), sj.vector("x")
+    (slope,) = sj.grad(sj.quantile(x, q).sum(), [q])
+    for mode in ("reference", "emulate"):
+        found = sj.function([x, q], slope, mode=mode)([4.0, 1.0, 3.0], [0.0, 0.25, 0.5, 1.0])
+        np.testing.assert_array_equal(found, [4.0, 4.0, 2.0, 0.0])
+
+
 def test_dtypes_of_quantiles() -> None:
     for dtype in ("float32", "float64", "int32", "uint8"):
         x = numbers((7,), "uint8").astype(dtype)
@@ -383,6 +408,41 @@ def test_medians_of_long_rows_in_steps_branches_and_batches() -> None:
     )
     assert (right[1] != 0).any()
     assert (right[2] != 0).any()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n, mode", [(5, "emulate"), (40, "numba"), (700, "numba")])
+def test_batches_of_rows_and_shares_that_differ_together(dtype: str, n: int, mode: Any) -> None:
+    """They are found by rank too: no row is sorted."""
+    q = RNG.random((3, 2))
+    a = RNG.permutation(3 * 17 * n).astype(dtype) / (17 * n)
+    for axis, shape in ((0, (3, n)), (1, (n, 3)), (0, (3, 17, n))):
+        given = a[: np.prod(shape)].reshape(shape)
+        x, s = sj.tensor(tuple("abc"[: len(shape)]), dtype, "x"), sj.tensor(("abc"[axis], 2), "float64", "s")
+        y = sj.vmap(lambda row, s: sj.quantile(row, s, -1), in_axes=(axis, 0))(x, s)
+        outputs = [y, *sj.grad((y * y).sum(), [x, s])]
+        right = sj.function([x, s], outputs, mode="reference")(given, q)
+        wanted = [np.quantile(np.take(given, i, axis), q[i], -1) for i in range(3)]
+        np.testing.assert_allclose(right[0], wanted, rtol=1e-6)
+        f = sj.function([x, s], outputs, mode=mode)
+        for got, wanted in zip(f(given, q), right, strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=2e-5)
+        assert "argsort" not in f.source
+
+
+def test_batches_of_batches_of_quantiles() -> None:
+    x, s, p = (sj.tensor(shape, "float64") for shape in ((4, 3, 9), (3, 2), (4, 3, 2)))
+    each = sj.vmap(lambda row, s: sj.quantile(row, s))
+    outputs = [sj.vmap(lambda x: each(x, s))(x), sj.vmap(lambda p: each(x[0], p))(p), sj.vmap(each)(x, p)]
+    a, q, r = RNG.normal(size=(4, 3, 9)), RNG.random((3, 2)), RNG.random((4, 3, 2))
+    for mode in ("reference", "emulate"):
+        for got, rows, shares in zip(
+            sj.function([x, s, p], outputs, mode=mode)(a, q, r), (a, [a[0]] * 4, a), ([q] * 4, r, r), strict=True
+        ):
+            wanted = [
+                [np.quantile(*each) for each in zip(*pair, strict=True)] for pair in zip(rows, shares, strict=True)
+            ]
+            np.testing.assert_allclose(got, wanted)
 
 
 def test_in_steps_branches_and_batches() -> None:

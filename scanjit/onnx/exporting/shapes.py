@@ -157,12 +157,22 @@ def ordered(w: Writer, node: Node, x: str) -> str:
 
 def ranked_places(w: Writer, node: Node, x: str, ranks: str) -> str:
     """The places of the elements that have the given ranks in each row."""
-    return w.op("Gather", order(w, node, x), ranks, axis=node.ndim - 1)
+    return _entries(w, node, order(w, node, x), ranks)
 
 
 def ranked(w: Writer, node: Node, x: str, ranks: str) -> str:
     """The elements that have the given ranks in each row."""
-    return w.op("Gather", ordered(w, node, x), ranks, axis=node.ndim - 1)
+    return _entries(w, node, ordered(w, node, x), ranks)
+
+
+def _entries(w: Writer, node: Node, rows: str, ranks: str) -> str:
+    """Entries of rows: the same of all, or those that the first axes of the ranks say."""
+    given = node.operands[1]
+    if given.ndim == 1:
+        return w.op("Gather", rows, ranks, axis=node.ndim - 1)
+    ranks = w.unsqueeze(ranks, *range(given.ndim - 1, node.ndim - 1))
+    ranks = w.op("Expand", ranks, w.vector(node.type.shape))
+    return w.op("GatherElements", rows, ranks, axis=node.ndim - 1)
 
 
 def scatter(w: Writer, node: Node, x: str, v: str, *indices: str) -> str:

@@ -23,7 +23,8 @@ class Order(ArrayJob):
 
     Both arrays lie alike, without gaps. If `rows_apart`, each row lies in consecutive elements; else the first elements
     of all rows come first, then the second elements, and so on. With `ranks`, a vector of int64, only these entries of
-    each sorted row are found. `spare` is memory for sorting long rows.
+    each sorted row are found; if `ranks` has more axes, the first ones are those of `values`, and rows have a vector
+    each. `spare` is memory for sorting long rows.
     """
 
     values: Ref
