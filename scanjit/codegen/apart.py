@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from scanjit.schedule.nests import Buffer, Nest, Store, Value, walk_values
+from scanjit.schedule.nests import Buffer, Nest, Store, Value, reductions_in, walk_values
 from scanjit.walks import fold
 
 
@@ -32,7 +32,14 @@ def parts(nest: Nest) -> list[Nest]:
         group_of |= dict.fromkeys(values, number)
     if len(groups) == 1 or not _independent(list(groups.values())) or _repeats(nest, groups.values()):
         return [nest]
-    return [replace(nest, stores=tuple(stores)) for stores in groups.values()]
+    return [_part(nest, stores) for stores in groups.values()]
+
+
+def _part(nest: Nest, stores: Sequence[Store]) -> Nest:
+    """The nest with some of its stores. Strips of columns are for sums."""
+    part = replace(nest, stores=tuple(stores))
+    assert part.tile is not None
+    return part if reductions_in(part.values) else replace(part, tile=replace(part.tile, strips=()))
 
 
 def _separable(nest: Nest) -> bool:

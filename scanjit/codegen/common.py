@@ -11,9 +11,9 @@ from functools import cached_property
 
 from scanjit import types
 from scanjit.codegen.nest import NestSources
-from scanjit.codegen.places import SCRATCH, SCRATCH_BYTES
+from scanjit.codegen.places import SCRATCH
 from scanjit.codegen.source import Source
-from scanjit.schedule.nests import Buffer, Job, OwnRows, Program, Statement
+from scanjit.schedule.nests import SCRATCH_BYTES, Buffer, Job, OwnRows, Program, Statement
 from scanjit.schedule.threads.split import Piece
 from scanjit.types import Atom, Dimension
 

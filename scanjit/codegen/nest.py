@@ -4,6 +4,7 @@ arrays."""
 from collections.abc import Callable
 
 from scanjit.codegen.apart import parts
+from scanjit.codegen.columns import write_columns
 from scanjit.codegen.frame import Frame
 from scanjit.codegen.general import general
 from scanjit.codegen.looks import looking
@@ -66,6 +67,8 @@ def nest_source(nest: Nest) -> Source:
         write_strips(frame, values, nest.time)
     elif nest.time is not None:
         Space(frame, TimeInside(frame, values, nest.time).write).write(values)
+    elif tile.strips:
+        write_columns(frame, values)
     elif down is not None:
         write_transposed(frame, values, down)
     else:

@@ -3,15 +3,14 @@
 import numpy as np
 
 from scanjit.config import MOST_THREADS
-from scanjit.schedule.nests import Buffer
+from scanjit.schedule.nests import SCRATCH_BYTES, Buffer
 from scanjit.schedule.threads.teams import MOST_TEAMS
 
 STATUS = Buffer(np.dtype("int64"), (), "temporary", "status")
 """Where a nest reports an index out of bounds."""
-SCRATCH_BYTES = 8192
 SCRATCH = Buffer(np.dtype("int8"), (MOST_THREADS * SCRATCH_BYTES,), "temporary", "scratch")
-"""Where a register tile is put before the rows of its epilogue are computed one after the other. Each thread has a
-part."""
+"""Where a register tile is put before the rows of its epilogue are computed one after the other, and where the sums of
+columns lie between two terms. Each thread has a part."""
 SYNC_WORDS = 32 + 8 * MOST_THREADS
 SYNC = Buffer(np.dtype("int64"), ((1 + MOST_TEAMS) * SYNC_WORDS,), "temporary", "sync")
 """Where threads meet: all of them, and those of each team that runs loops of its own."""

@@ -102,7 +102,7 @@ class Together:
         if full != 0:
             self._chunks(totals, full, lanes)
         if lanes > 1 and not (isinstance(size, int) and size == full):
-            self._loop(totals, self.frame.size(full), self.frame.size(size), lanes, masked=True)
+            self.terms(totals, self.frame.size(full), self.frame.size(size), lanes, masked=True)
 
     def _chunks(self, totals: Totals, stop: Dimension, step: int) -> None:
         """The loop over whole vectors. A long sum of floats is the sum of chunks, so that its rounding error grows with
@@ -111,19 +111,19 @@ class Together:
         sums = [r for r in self.reductions if r.op is SUM and kind_of(r.dtype).floating]
         chain = len(sums) > 0 and sums[0].init is not None and len(sums[0].loops) == 1
         if not sums or chain or frame.tile.rows is not None or (isinstance(stop, int) and stop <= stretch):
-            self._loop(totals, "0", frame.size(stop), step)
+            self.terms(totals, "0", frame.size(stop), step)
             return
         depth, start = len(frame.scopes), frame.fresh("chunk")
         frame.push(f"for {start} in range(0, {frame.size(stop)}, {stretch}):")
-        parts = {(r, point): self._start(r, point) for point in self.points for r in sums}
-        self._loop(totals | parts, start, f"min({start} + {stretch}, {frame.size(stop)})", step)
+        parts = {(r, point): self.empty(r, point) for point in self.points for r in sums}
+        self.terms(totals | parts, start, f"min({start} + {stretch}, {frame.size(stop)})", step)
         for key, (part,) in parts.items():
             (total,) = totals[key]
             frame.scope.add(f"{total} = {total} + {part}")
         frame.pop(depth)
 
-    def _loop(self, totals: Totals, start: str, stop: str, step: int, masked: bool = False) -> None:
-        """One loop over elements or vectors."""
+    def terms(self, totals: Totals, start: str, stop: str, step: int = 1, masked: bool = False) -> None:
+        """One loop over elements or vectors, which are added to the totals."""
         frame, depth = self.frame, len(self.frame.scopes)
         name = frame.loop(self.loop, "k", (start, stop), step, 1 if masked else None)
         if masked:
@@ -143,12 +143,12 @@ class Together:
     def _begin(self, reduction: Reduce, point: Point) -> list[str]:
         """The first accumulators: with `init`, if the reduction has one."""
         if reduction.init is None:
-            return self._start(reduction, point)
+            return self.empty(reduction, point)
         total = self.frame.fresh("acc")
         self.frame.scope.add(f"{total} = {self.value_of(reduction.init, point)}")
         return [total]
 
-    def _start(self, reduction: Reduce, point: Point) -> list[str]:
+    def empty(self, reduction: Reduce, point: Point) -> list[str]:
         """Accumulators with the value of an empty reduction."""
         if isinstance(reduction.op, ArgReduction):
             dtype = _compared(reduction)

@@ -53,10 +53,8 @@ class Space:
             self._tiles_and_singles(lane)
         elif isinstance(size, int) and 0 < size < width and lane not in (tile.split, tile.own) and not tile.narrow:
             self.lane_range(lane, None, "", True)
-        elif self._reduces and tile.vectors > 1 and tile.rows is None and not frame.fills(lane, width):
-            self._tiles_and_few(lane)
         elif self._reduces:
-            self.lane_range(lane, *frame.bounds(lane), width > 1 and not frame.fills(lane, width))
+            self.sums(lane, *frame.bounds(lane))
         else:
             self.in_parts(lane, *frame.bounds(lane))
 
@@ -110,10 +108,14 @@ class Space:
         with self.frame.single_vectors():
             self.lane_range(lane, left, stop, whole != size, tile.vectors)
 
-    def _tiles_and_few(self, lane: NestLoop) -> None:
-        """Tiles, then the vectors that are left one at a time, if they fill at most half of a tile. All are masked."""
+    def sums(self, lane: NestLoop, start: str, stop: str) -> None:
+        """Loops over a range of sums: tiles, then the vectors that are left one at a time, if they fill at most half of
+        a tile. All are masked. Tiles of several rows have no such vectors."""
         tile = self.frame.tile
-        width, (start, stop) = tile.lanes * tile.vectors, self.frame.bounds(lane)
+        width = tile.lanes * tile.vectors
+        if tile.vectors == 1 or tile.rows is not None or self.frame.fills(lane, width):
+            self.lane_range(lane, start, stop, width > 1 and not self.frame.fills(lane, width))
+            return
         left = self.frame.line("left", f"{start} + ({stop} - {start} + {width // 2 - 1})//{width}*{width}")
         self.lane_range(lane, start, left, True)
         with self.frame.single_vectors():

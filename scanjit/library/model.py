@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors, types
-from scanjit.codegen.places import SCRATCH, SCRATCH_BYTES
+from scanjit.codegen.places import SCRATCH
 from scanjit.ir import SHARED, Node
 from scanjit.library.names import distinct
 from scanjit.library.prepared import prepared
@@ -24,7 +24,7 @@ from scanjit.runtime.recipe import Recipe
 from scanjit.runtime.shared import SharedVariable
 from scanjit.runtime.sizes import Check
 from scanjit.runtime.unit import Unit
-from scanjit.schedule.nests import Lifetime
+from scanjit.schedule.nests import SCRATCH_BYTES, Lifetime
 from scanjit.schedule.threads.sharing import decided
 from scanjit.signatures import DType
 from scanjit.target import Target

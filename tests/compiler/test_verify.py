@@ -333,7 +333,7 @@ WRONG: dict[str, tuple[str, type[Statement], int, Change]] = {
     "own rows outside a loop": ("product", Nest, 0, tile(own=lambda nest: nest.space[0])),
     "no own rows in a loop": ("lstm", TimeLoop, 0, lambda loop: loop.with_suites([tile(own=None)(loop.suite[0])])),
     "what is left over is shared by no rows": ("product", Nest, 0, tile(rest=True)),
-    "it has strips, but no time": ("product", Nest, 0, tile(strips=(1, 1))),
+    "it has strips, but no time and no sums": ("lstm", Nest, 0, tile(strips=(1,))),
     "strips are of another number": ("over_time", Nest, 1, tile(strips=(8, 8))),
     "registers in strips lie nowhere": (
         "over_time", Nest, 1, lambda nest: replace(tile(strips=(64,))(nest), carried=[]),

@@ -28,6 +28,7 @@ from scanjit.runtime.function import function
 from scanjit.schedule.cost import rates
 from scanjit.schedule.nests import OwnRows, verify as verifier
 from scanjit.schedule.threads import rows
+from scanjit.schedule.tiles import columns
 from scanjit.schedule.time import deep
 from scanjit.simd import emulate
 from scanjit.simd.emulate import Allocations
@@ -80,7 +81,9 @@ class Config:
             patch.setattr(emulation, "emulate", _planned if self.shared else _spoiled)
             if self.small:
                 patch.setattr(deep, "LEAST", 2)
-                patch.setattr(reduce, "CHUNK", 2)
+                patch.setattr(reduce, "CHUNK", 4)
+                for name, value in {"TERMS": 3, "LEAST_TERMS": 2, "LEAST_BYTES": 1, "SCRATCH_BYTES": 256}.items():
+                    patch.setattr(columns, name, value)
                 patch.setattr(row_order, "MOST_ROWS", 3)
             if self.threads > 1:
                 patch.setattr(rates, "SMALLEST_NEST", 0)

@@ -11,7 +11,7 @@ product of two loads; nothing else in this package knows what a GEMM is, except 
 
 from scanjit.schedule.nests.array_job import BANDS
 from scanjit.schedule.nests.branches import Beside, If
-from scanjit.schedule.nests.buffers import LINE, Buffer, Ref, row_major, with_room
+from scanjit.schedule.nests.buffers import LINE, SCRATCH_BYTES, Buffer, Ref, row_major, with_room
 from scanjit.schedule.nests.decomposition import LARGEST, Decomposition
 from scanjit.schedule.nests.fourier import Fourier, RootsOfUnity
 from scanjit.schedule.nests.guest import GuestCall

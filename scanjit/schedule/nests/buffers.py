@@ -38,6 +38,8 @@ class Buffer:
 
 LINE = 64
 """The bytes of the widest vector."""
+SCRATCH_BYTES = 8192
+"""How many bytes of memory of its own a thread has while it computes a nest."""
 
 
 def with_room(dtype: DType, shape: tuple[Dimension, ...], name: str) -> Ref:

@@ -24,8 +24,9 @@ class Tile:
     rest : whether all threads compute equally many pieces of `split`, and then share the pieces that are left by rows:
         the loop `own`.
     strips : in a nest with time, how many iterations of each loop a strip has. All points of a strip go through a step
-        before any goes through the next one. Without strips, time is inside all other loops.
-    many : 1 in calls that use `strips`; 0 in calls with time inside all other loops.
+        before any goes through the next one. Without strips, time is inside all other loops. In a nest that sums down
+        columns: how many columns add a few terms before any adds the next ones (see `schedule.tiles.columns`).
+    many : 1 in calls that use `strips`; 0 in calls with time, or the terms of sums, inside all other loops.
     narrow : whether the points that are left after whole vectors are computed in vectors of fewer lanes, not in one
         whose other lanes are masked.
     down : 1 in calls in which a step goes through the points of a strip from the last to the first; 0 in others.

@@ -31,7 +31,7 @@ def split_of(nest: Nest, tile: Tile) -> tuple[NestLoop | None, int]:
         return tile.rows, tile.row_block
     if tile.horizontal:
         return first, tile.vectors if first is lane else 1
-    alone = tile.singles or tile.strips or (nest.time is None and not reductions_of(nest))
+    alone = tile.singles or (tile.strips if nest.time is not None else not reductions_of(nest))
     width = tile.lanes * (1 if alone else tile.vectors)
     if tile.rows is not None:
         wide = not isinstance(lane.size, int) or lane.size >= WIDE * width

@@ -80,4 +80,6 @@ def _described(nest: Nest) -> str:
     tiles = f", {tile.vectors} vectors side by side" if tile.vectors > 1 else ""
     if tile.rows is not None:
         tiles = f", tiles of {tile.row_block} rows x {tile.vectors} vectors"
+    if tile.strips and nest.time is None:
+        tiles += f", {tile.strips[0]} columns a strip"
     return text + f"{tile.lanes} lanes{tiles}"

@@ -1,6 +1,7 @@
 """How a nest is computed: what lanes run along, and how many rows and vectors a register tile has."""
 
 from collections.abc import Sequence
+from dataclasses import replace as changed
 
 from scanjit import types
 from scanjit.ops.reduce import ARGMAX, ARGMIN
@@ -18,6 +19,7 @@ from scanjit.schedule.nests import (
     walk_values,
 )
 from scanjit.schedule.tiles import shapes, strips
+from scanjit.schedule.tiles.columns import strip_of_columns
 from scanjit.schedule.tiles.estimates import lanes_of, side_by_side
 from scanjit.schedule.tiles.linear import linear
 from scanjit.schedule.tiles.products import factors, is_packed, near_steps, packable, reductions_of
@@ -28,8 +30,9 @@ MANY_ROWS = 64
 """With this many rows, the last register tile may be partly empty: it is a small part of the work."""
 
 
-def choose_tile(nest: Nest, target: Target, joins: bool = False) -> Tile:
-    """How a nest is computed (see `Tile`). With `joins`, the rows of a register tile may come from several loops."""
+def choose_tile(nest: Nest, target: Target, once: bool = False) -> Tile:
+    """How a nest is computed (see `Tile`). If it is computed `once`, in no step of a loop, the rows of a register tile
+    may come from several loops, and long columns are summed in strips."""
     reductions = reductions_of(nest)
     lanes = lanes_of(nest, target)
     free = bool(nest.space) and _lanes_free(nest)
@@ -48,8 +51,10 @@ def choose_tile(nest: Nest, target: Target, joins: bool = False) -> Tile:
         return strips.with_time(nest, lanes, target)
     if not reductions:
         return Tile(lanes, side_by_side(nest, lanes))
-    rows = (_joined(nest, reductions) if joins else None) or _row_loop(nest, reductions)
-    return _of_sums(nest, reductions, rows, lanes, target)
+    rows = (_joined(nest, reductions) if once else None) or _row_loop(nest, reductions)
+    tile = _of_sums(nest, reductions, rows, lanes, target)
+    strip, many = (0, 0) if rows is not None or not once else strip_of_columns(nest, reductions, tile, target)
+    return tile if many == 0 else changed(tile, strips=(strip,), many=many)
 
 
 def _along_sums(nest: Nest, reductions: Sequence[Reduce], target: Target) -> Tile:

@@ -107,7 +107,7 @@ def _tile_checks(nest: Nest, tile: Tile, kept: bool) -> dict[str, bool]:
         "it has no own rows in a loop whose threads keep rows": tile.own is not None or not kept,
         "what is left over is shared by no rows": not tile.rest
         or (tile.split is not None and tile.rows is not None and tile.own is tile.rows is not tile.split),
-        "it has strips, but no time": not tile.strips or nest.time is not None,
+        "it has strips, but no time and no sums": not tile.strips or nest.time is not None or reduces,
         "strips are of another number of loops": not tile.strips or len(tile.strips) == len(nest.space),
         "registers in strips lie nowhere": not tile.strips or len(nest.carried) == len(nest.registers),
     }

@@ -1,0 +1,123 @@
+"""Sums down the columns of arrays that fit in no cache: in strips of columns, with the same bits as without."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from scanjit.schedule.cost import rates
+from scanjit.schedule.tiles import columns
+from tests.fuzz.check import Config
+
+WIDE, LONG = (0, 1, 9, 17, 40), (0, 1, 5, 12)
+STRIPS = "columns a strip"
+
+
+def features(x: sj.Node) -> list[sj.Node]:
+    """What a statistician asks of each feature: two sums in one nest, sums behind which more is computed, a greatest
+    element, a product, and a sum of integers."""
+    return [
+        x.sum(0),
+        np.sqrt((x * x).mean(0)) + x.mean(0),
+        x.max(0),
+        np.minimum(x, 0.5).min(0) * 2,
+        (1 + x / 100).prod(0),
+        x.astype("int32").sum(0),
+    ]
+
+
+def given(rows: int, width: int, dtype: str) -> np.ndarray:
+    return np.random.default_rng(rows + width).normal(size=(rows, width)).astype(dtype)
+
+
+def same(got: list[np.ndarray], x: np.ndarray) -> None:
+    node = sj.tensor((None, None), x.dtype, "x")
+    expected = sj.function([node], features(node), mode="reference")(x)
+    for one, other in zip(got, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-5 if x.dtype == "float32" else 1e-12, atol=1e-5)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_strips_of_columns(dtype: str, threads: int) -> None:
+    """Strips, chunks and terms that are whole and that are not, in calls with many columns and with few."""
+    x = sj.tensor((None, None), dtype, "x")
+    with Config(width=16, threads=threads, small=True).active():
+        f = sj.function([x], features(x), mode="emulate")
+        assert STRIPS in f.explain()
+        for rows, width in itertools.product(LONG[1:], WIDE):
+            value = given(rows, width, dtype)
+            same(f(value), value)
+
+
+@pytest.mark.parametrize("width", [4, 17, 32, 70])
+def test_known_columns(width: int) -> None:
+    x = sj.tensor((12, width), "float32", "x")
+    with Config(width=16, small=True).active():
+        f = sj.function([x], features(x), mode="emulate")
+        assert (STRIPS in f.explain()) == (width > 16)
+        value = given(12, width, "float32")
+        same(f(value), value)
+
+
+def test_no_rows() -> None:
+    """No strip has no terms: sums are zero."""
+    x = sj.tensor((None, None), "float32", "x")
+    with Config(width=16, small=True).active():
+        f = sj.function([x], [x.sum(0)], mode="emulate")
+        for width in WIDE:
+            np.testing.assert_array_equal(f(np.zeros((0, width), "float32"))[0], np.zeros(width))
+
+
+def test_threads_and_strips_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums of many chunks: in one thread or three; and as a function adds them that goes through each tile of columns
+    by itself."""
+    for name in ("SMALLEST_NEST", "SMALLEST_PROGRAM", "SMALLEST_STRETCH"):
+        monkeypatch.setattr(rates, name, 0)
+    x, found = sj.tensor((None, None), "float32", "x"), []
+    for least in (columns.LEAST_BYTES, 10**6):
+        monkeypatch.setattr(columns, "LEAST_BYTES", least)
+        fs = [sj.function([x], [feature]) for feature in features(x)[:3]]
+        assert all((STRIPS in f.explain()) == (least < 10**6) for f in fs)
+        for threads in (1, 3):
+            monkeypatch.setattr(sj.config, "threads", threads)
+            sizes = ((1100, 1300), (300, 1028), (33, 20000))
+            found.append([f(given(rows, width, "float32"))[0] for f in fs for rows, width in sizes])
+    for results in found[1:]:
+        for one, other in zip(results, found[0], strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_rounding_errors_grow_slowly() -> None:
+    """A sum of chunks: one chain of a million additions would be wrong in the third digit."""
+    value = np.full((300_000, 80), np.float32(0.1))
+    got = sj.jit(lambda x: x.sum(0))(value)
+    np.testing.assert_allclose(got, 300_000 * float(np.float32(0.1)), rtol=2e-5)
+
+
+def product(x: sj.Node, w: sj.Node) -> list[sj.Node]:
+    return [w @ x, x.T @ w]
+
+
+def test_products_with_one_row() -> None:
+    """A vector times a matrix goes down its columns."""
+    x, w = sj.tensor((None, None), "float64", "x"), sj.vector("w", "float64")
+    with Config(width=16, small=True).active():
+        f = sj.function([x, w], product(x, w), mode="emulate")
+        assert STRIPS in f.explain()
+        for rows, width in itertools.product(LONG, WIDE):
+            value = given(rows, width, "float64")
+            factor = np.arange(1.0, rows + 1)
+            for got in f(value, factor):
+                np.testing.assert_allclose(got, factor @ value, rtol=1e-12, atol=1e-12)
+
+
+def test_nests_in_steps_have_no_strips() -> None:
+    """What a step sums is near, and its nests are small."""
+    x, h = sj.tensor((None, None, None), "float32", "x"), sj.tensor((None,), "float32", "h")
+    y = sj.scan(lambda x, h: np.tanh(h + (x * h).sum(0)), sequences=x, outputs_info=[h])
+    with Config(width=16, small=True).active():
+        assert STRIPS not in sj.function([x, h], [y], mode="emulate").explain()
