@@ -1,5 +1,7 @@
-"""Cells: one step of a recurrence. `lasagne_like.layers.RNNLayer` loops over a cell; `step_function` runs one step for
-each call."""
+"""Cells: each is one step of a recurrence, with its parameters.
+
+`lasagne_like.layers.RNNLayer` runs a cell over all steps of a sequence. `step_function` compiles a single step.
+"""
 
 from lasagne_like.cells.attention import *  # noqa: F403
 from lasagne_like.cells.base import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""A cell with attention over its own last outputs."""
+"""A cell with attention over its last outputs."""
 
 import math
 from typing import Any, NamedTuple
@@ -14,8 +14,8 @@ __all__ = ["AttentionCellWrapper", "AttentionState"]
 
 
 class AttentionState(NamedTuple):
-    """The state of an `AttentionCellWrapper`: the state of the cell, the result of the attention, and the last outputs
-    in order.
+    """The state of an `AttentionCellWrapper`: the state of the cell, the result of the attention, and the last outputs,
+    the earliest first.
 
     Examples
     --------
@@ -32,29 +32,29 @@ class AttentionState(NamedTuple):
 class AttentionCellWrapper(Wrapper):
     """Attention over the last outputs of a cell.
 
-    With `H` the window of the last outputs, `d_` the result of the attention at the step before, `s` the state of the
+    `H` is the window of the last outputs, `d_` the result of the attention at the step before, and `s` the state of the
     cell::
 
         y, s = cell([x, d_] @ W_in + b_in, s_)
-        a = softmax over the window of tanh(H @ W_window + s @ W_state + b_state) @ v
+        a = softmax(tanh(H @ W_window + s @ W_state + b_state) @ v)      (over the window)
         d = sum(a * H)
         output = [y, d] @ W_out + b_out
 
-    Then the output is appended to the window, and the earliest entry dropped.
+    Then the output is appended to the window, and the earliest output is removed from it.
 
     Parameters
     ----------
     cell : Cell
     length : int
-        Of the window.
+        The number of outputs in the window.
     size : int, optional
-        The size of the output, and of d. By default that of the cell's output.
+        The number of features of the output and of d. By default, it is that of the cell's output.
     hidden_size : int, optional
-        The size of the vectors that scores are computed from. By default `size`.
+        The number of columns of `W_window` and `W_state`. By default, it is `size`.
     input_size : int, optional
-        How many features the cell reads. By default as many as the input has.
+        The number of features that the cell reads. By default, it is that of the input.
     W, b : initializer
-        Of the weights `W_in`, `W_window`, `W_state`, `W_out`; and of the biases `b_in`, `b_state`, `b_out`.
+        For the weights `W_in`, `W_window`, `W_state` and `W_out`, and for the biases `b_in`, `b_state` and `b_out`.
     v : initializer, array, shared variable or expression
         Of shape (hidden_size,).
     name : str, optional
@@ -85,7 +85,7 @@ class AttentionCellWrapper(Wrapper):
     ) -> None:
         super().__init__(cell, name)
         if length < 1:
-            raise ValueError(f"attention needs a window of 1 or more steps, got length={length}")
+            raise ValueError(f"length of AttentionCellWrapper must be 1 or more steps, got {length}")
         self.length, self.size, self.hidden_size, self.input_size = length, size, hidden_size, input_size
         self._specs = W, b, v
 

@@ -1,4 +1,4 @@
-"""What a cell is: one step of a recurrence, with its parameters."""
+"""The base of all cells: one step of a recurrence, with its parameters."""
 
 from __future__ import annotations
 
@@ -20,44 +20,46 @@ __all__ = ["Cell"]
 
 
 class CellOptions(TypedDict, total=False):
-    """What every cell takes, for type checkers."""
+    """The types of the keyword arguments of every cell, for type checkers."""
 
     grad_clipping: float
     name: str | None
 
 
 class Cell(Parametrized, Captured):
-    """One step of a recurrence. Subclasses define its parameters (`make_params`), its state (`state_shape`) and the
-    step itself (`step`).
+    """One step of a recurrence, with its parameters.
 
-    A cell knows nothing of time, batches or masks: `lasagne_like.layers.RNNLayer` loops over it, and
-    `lasagne_like.cells.step_function` compiles it for one step a call, with the same parameters.
+    `lasagne_like.layers.RNNLayer` runs a cell over all steps of a sequence, with masks and in both directions.
+    `lasagne_like.cells.step_function` compiles a single step, with the same parameters.
 
-    What a subclass defines:
+    A subclass defines:
 
-    - `make_params(input_shape)`, which calls `add_param`;
-    - `state_shape`: the shape of the state of one sequence, such as `(num_units,)`; or a tuple, dict, named tuple or
-      dataclass of shapes; or None;
-    - `output_shape`: the shape of the output of one step. By default that of the state, if this is one tensor;
-    - `step(x, state)`, which returns `(output, state)`; all tensors have the batch as their first axis.
+    - `make_params(input_shape)`: it makes the parameters with `add_param`.
+    - `state_shape`: the shape of the state of one sequence, such as `(num_units,)`. If the state has several tensors,
+      this is a tuple, dict, named tuple or dataclass of shapes. None is for a cell without a state.
+    - `output_shape`: the shape of the output of one step. If the state is one tensor, the default is its shape.
+    - `step(x, state)`: it returns `(output, state)`. The first axis of all tensors is the batch.
 
-    Optionally it defines, in place of `step`, its two halves: `precompute(x)` for what does not depend on the state (it
-    works on any number of leading axes, so all of time can be done at once), and `recur(z, state)` for the rest. (The
-    compiler moves such products out of the loop by itself; the halves make it visible.) `init_state` may say what the
-    state is before the first step, `begin` what is done once before a loop.
+    Instead of `step`, a subclass may define its two parts. `precompute(x)` is the part that does not depend on the
+    state. It must work with any number of leading axes, so that a layer can call it once for all steps. `recur(z,
+    state)` is the rest, where `z` is the result of `precompute`. (This is not needed for speed: the compiler moves
+    products of the input out of the loop anyway.)
+
+    A subclass may also define `init_state`, the state before the first step, and `begin`, which runs once before a
+    loop.
 
     Parameters
     ----------
     grad_clipping : float
-        Gradients that reach the pre-activations of a step are cut to +- this value; 0 leaves them alone.
+        The gradients of the pre-activations of each step are clipped to this absolute value. 0 does not clip.
     name : str, optional
-        It comes before the names of the parameters ("name.W").
+        The names of the parameters begin with it: "name.W".
 
     Attributes
     ----------
     input_shape : the shape of the input of one step, without the batch; None before `build`.
-    params : an ordered dict from each parameter to the set of its tags; those of the cells inside are among them.
-    flattens_input : whether layers flatten all features of the input into one axis. True if a subclass does not say.
+    params : an ordered dict from each parameter to the set of its tags. It includes the parameters of inner cells.
+    flattens_input : whether a layer flattens the features of the input to one axis; True by default.
 
     Examples
     --------
@@ -85,7 +87,7 @@ class Cell(Parametrized, Captured):
     flattens_input: bool = True
     state_shape: Any = None
     specs: Mapping[str, Any] = {}
-    """Specifications of parameters by their names, for `add_specified`."""
+    """A dict from the names of parameters to their specifications, for `add_specified`."""
     _output_shape: Any = None
 
     def __init__(self, grad_clipping: float = 0, name: str | None = None) -> None:
@@ -100,52 +102,54 @@ class Cell(Parametrized, Captured):
     # ---- parameters --------------------------------------------------------------------------------------------------
 
     def build(self, input_shape: Any) -> Any:
-        """Make the parameters for a shape of the input of one step (without the batch). Layers call it.
+        """Make the parameters. `RNNLayer` calls this; call it yourself to use a cell without a layer.
 
         Parameters
         ----------
         input_shape : int, tuple of ints, or a structure of tuples
+            The shape of the input of one step, without the batch. An int is the number of features.
 
         Returns
         -------
         Cell
-            This cell itself.
+            The cell itself.
 
         Raises
         ------
         ValueError
-            If it was built before, for another shape; or if a size is not known.
+            If the cell has been built for another shape, or if a size is None.
         """
         shape = (input_shape,) if isinstance(input_shape, int) else input_shape
         if self.input_shape is not None:
             if self.input_shape != shape:
                 raise ValueError(
-                    f"{self!r} was built for inputs of shape {self.input_shape}, it cannot take {shape}: "
+                    f"{self!r} was built for inputs of shape {self.input_shape}, so it cannot take {shape}: "
                     "use another cell, such as cell.clone()"
                 )
             return self
         if any(size is None for leaf in flatten(shape) for size in leaf):
-            raise ValueError(f"{self!r} needs inputs whose features have fixed sizes, got {shape}")
+            raise ValueError(f"{self!r} needs an input with features of fixed sizes, got {shape}")
         self.input_shape = shape
         self.make_params(shape)
         return self
 
     def make_params(self, input_shape: Any) -> None:
-        """Make the parameters, with `add_param`. Called once, by `build`."""
+        """Make the parameters with `add_param`. `build` calls this once."""
 
     def add_specified(self, optional: Collection[str] = ("b",), **shapes: tuple[int, ...]) -> None:
-        """Make parameters from `specs` and keep them as attributes. Those whose names begin with W are regularizable.
+        """Make parameters from `specs`, and store them as attributes. Parameters with names that begin with W are
+        regularizable.
 
         Parameters
         ----------
-        optional : names of parameters that may be left out: where the specification is None, the attribute is None.
+        optional : names of parameters whose specification may be None. Then the attribute is None.
         **shapes : the shapes of the parameters, in the order in which they are made.
         """
         for name, shape in shapes.items():
             self.keep_param(name, self.specs[name], shape, name in optional, regularizable=name.startswith("W"))
 
     def keep_param(self, name: str, spec: Any, shape: Iterable[int], optional: bool = False, **tags: bool) -> None:
-        """Make a parameter and keep it as an attribute; None if it is `optional` and `spec` is None."""
+        """Make a parameter, and store it as an attribute. The attribute is None if `spec` is None and `optional`."""
         param = None if optional and spec is None else self.add_param(spec, shape, name, **tags)
         setattr(self, name, param)
 
@@ -154,13 +158,14 @@ class Cell(Parametrized, Captured):
         def __getattr__(self, name: str) -> Any: ...
 
     def get_params(self, **tags: bool) -> list[Any]:
-        """The parameters that have (`tag=True`) or lack (`tag=False`) tags, in the order in which they were made."""
+        """The parameters, in the order in which they were made. `tag=True` selects those with a tag, and `tag=False`
+        those without it."""
         return self.tagged(tags)
 
     def clone(self) -> Any:
-        """A cell made with the same arguments, with parameters of its own.
+        """A new cell with the same arguments, which makes its own parameters.
 
-        Parameters that were given as shared variables or expressions stay shared.
+        Parameters that were given as shared variables or expressions are common to both cells.
 
         Examples
         --------
@@ -174,15 +179,14 @@ class Cell(Parametrized, Captured):
         return type(self)(*map(cloned, args), **{key: cloned(value) for key, value in kwargs.items()})
 
     def get_config(self) -> dict[str, Any]:
-        """The class and the arguments of this cell, as a dict that JSON can hold. `from_config` makes another cell like
-        it.
+        """The class and the arguments of the cell, as a dict for JSON. `from_config` makes an equal cell from it.
 
-        The values of parameters are not in it.
+        The dict does not contain the values of parameters.
 
         Raises
         ------
         TypeError
-            If an argument was a shared variable, an expression, or a function without a name.
+            If an argument is a shared variable, an expression, or a function without a name.
 
         Examples
         --------
@@ -199,21 +203,20 @@ class Cell(Parametrized, Captured):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], custom: Mapping[str, Any] | None = None) -> Any:
-        """Make a cell of the dict that `get_config` returned. It has parameters of its own.
+        """Make a cell from a dict that `get_config` returned. The cell makes its own parameters.
 
         Parameters
         ----------
         config : dict
         custom : dict, optional
-            From the names in the config to classes and functions, for those that are not the package's. Classes of
-            cells are known anyway.
+            From names in the config to your own classes and functions. Subclasses of `Cell` need no entry.
 
         Raises
         ------
         ValueError
-            If a name in the config is not known, or is that of two classes of cells.
+            If a name in the config is not known, or if several classes of cells have it.
         TypeError
-            If it is that of a cell of another class: `Cell.from_config` takes all.
+            If the config is that of another class of cells. `Cell.from_config` makes cells of all classes.
         """
         known: dict[str, Any] = {}
         for kind in configs.subclasses(Cell):
@@ -221,7 +224,7 @@ class Cell(Parametrized, Captured):
         known[cls.__name__] = cls
         cell = configs.decoded(config, {**known, **(custom or {})})
         if not isinstance(cell, cls):
-            raise TypeError(f"{cls.__name__}.from_config got the config of {cell!r}")
+            raise TypeError(f"{cls.__name__}.from_config got the config of {cell!r}: use Cell.from_config")
         return cell
 
     @property
@@ -246,43 +249,44 @@ class Cell(Parametrized, Captured):
         self._output_shape = shape
 
     def init_state(self, batch: Any) -> Any:
-        """The state before the first step, for so many sequences (an int or an integer scalar). By default zeros."""
+        """The state before the first step, for `batch` sequences (an int or an integer scalar). By default, zeros."""
         return transform(lambda shape: sj.zeros((batch, *shape), self.dtype), self.state_shape)
 
     def begin(self, batch: Any, **kwargs: Any) -> Any:
-        """The cell for one pass over sequences: itself, or a copy with random masks that hold for the whole pass.
+        """The cell for one loop over sequences: the cell itself, or a copy with random masks for all steps of the loop.
 
         Parameters
         ----------
         batch : int or integer scalar
             The number of sequences.
         **kwargs
-            What was given to `get_output`, such as `deterministic=True`.
+            The keyword arguments of `get_output`, such as `deterministic=True`.
         """
         return self
 
     def step(self, x: Any, state: Any) -> tuple[Any, Any]:
-        """One step: the output and the new state, for an input and the state before."""
+        """One step: the output and the new state, from the input and the state before the step."""
         return self.recur(self.precompute(x), state)
 
     def precompute(self, x: Any) -> Any:
-        """The part of a step that does not depend on the state; `x` may have any number of leading axes."""
+        """The part of a step that does not depend on the state. `x` may have any number of leading axes."""
         return x
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
-        """The rest of a step: `z` is the result of `precompute`."""
+        """The rest of a step, where `z` is the result of `precompute`."""
         if type(self).step is Cell.step:
             raise NotImplementedError(f"{type(self).__name__} defines neither step(x, state) nor recur(z, state)")
         return self.step(z, state)
 
     def clipped(self, z: Any) -> Any:
-        """The value itself. Its gradient is cut to +- `grad_clipping`."""
+        """`z` itself. Its gradient is clipped to the absolute value `grad_clipping`."""
         return sj.clip_gradient(z, -self.grad_clipping, self.grad_clipping) if self.grad_clipping else z
 
     # ---- for cells around cells --------------------------------------------------------------------------------------
 
     def build_inner(self, cell: Cell, input_shape: Any, label: str | int | None = None) -> Any:
-        """Build a cell inside this one, and add its parameters to those of this one. A cell without a name gets one."""
+        """Build an inner cell, and add its parameters to those of this cell. If the inner cell has no name, it gets
+        one."""
         if cell.name is None and cell.input_shape is None:
             parts = [str(part) for part in (self.name, label) if part is not None]
             cell.name = ".".join(parts) or None
@@ -291,14 +295,14 @@ class Cell(Parametrized, Captured):
         return cell
 
     def with_cell(self, cell: Cell) -> Any:
-        """A copy of a wrapper around another cell, with the same parameters. `begin` of wrappers returns it."""
+        """A copy of a wrapper with the same parameters and another inner cell, for `begin` of wrappers."""
         other = copy.copy(self)
         other.cell = cell  # type: ignore[attr-defined]
         return other
 
 
 def cloned(value: Any) -> Any:
-    """A copy of an argument; cells in it get parameters of their own."""
+    """A copy of an argument. Cells in the copy make their own parameters."""
     if isinstance(value, Cell):
         return value.clone()
     if type(value) in (list, tuple) and any(isinstance(item, Cell) for item in value):
@@ -307,18 +311,22 @@ def cloned(value: Any) -> Any:
 
 
 def _ambiguous(name: str) -> Any:
-    """A function that stands for a name of several classes: it raises an error."""
+    """A function in the place of a class whose name is ambiguous. It raises an error."""
 
     def fail(**arguments: Any) -> Any:
-        raise ValueError(f"there are several cells called {name!r}: from_config(config, {{{name!r}: the class}})")
+        raise ValueError(
+            f"several classes of cells are called {name!r}: choose one by from_config(config, {{{name!r}: the class}})"
+        )
 
     return fail
 
 
 def features_of(cell: Cell, input_shape: Any) -> int:
-    """The number of features of the input of a cell that takes one vector a step."""
+    """The number of features of the input of a cell that reads one vector in each step."""
     if not is_shape(input_shape) or not input_shape:
-        raise ValueError(f"{cell!r} takes one tensor (batch, features), got an input of shape {input_shape}")
+        raise ValueError(
+            f"{cell!r} takes one tensor of shape (batch, features), got an input of several tensors: {input_shape}"
+        )
     if len(input_shape) != 1:
         raise ValueError(
             f"{cell!r} takes inputs of shape (batch, features), got one of shape (batch, "

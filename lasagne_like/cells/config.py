@@ -1,8 +1,11 @@
-"""The arguments of cells as JSON can hold them, for `Cell.get_config` and `Cell.from_config`.
+"""The arguments of cells as values for JSON, for `Cell.get_config` and `Cell.from_config`.
 
 Numbers, strings, None and lists stay as they are. Everything else becomes a dict:
-`{"class_name": ..., "config": {arguments}}` for cells, gates, initializers and nonlinearities with parameters;
-`{"function": name}` for functions; `{"tuple": [...]}`; `{"array": [...], "dtype": ...}`.
+
+- `{"class_name": ..., "config": {arguments}}` for cells, gates, initializers and nonlinearities with parameters,
+- `{"function": name}` for functions,
+- `{"tuple": [...]}` for tuples,
+- `{"array": [...], "dtype": ...}` for arrays.
 """
 
 import inspect
@@ -18,7 +21,7 @@ from lasagne_like.utils import NamedFunction
 
 
 def encoded(value: Any, what: str) -> Any:
-    """A value as JSON can hold it. Errors call it `what`."""
+    """A value for JSON. Error messages call it `what`."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.generic):
@@ -38,27 +41,31 @@ def encoded(value: Any, what: str) -> Any:
         config = {name: encoded(own, what) for name, own in vars(value).items() if name in arguments}
         return {"class_name": type(value).__name__, "config": config}
     raise TypeError(
-        f"{what} is a {type(value).__name__}, which a config cannot hold: it says how a cell is made, not what its "
-        "parameters are. Give an initializer, and set values afterwards"
+        f"{what} is a {type(value).__name__}, which a config cannot contain: a config has the arguments of a cell, not "
+        "the values of parameters. Give an initializer, and set the values afterwards"
     )
 
 
 def _named(function: Any, what: str) -> str:
-    """The name by which a function will be found again."""
+    """The name under which `find` finds a function."""
     name = str(getattr(function, "__name__", "<lambda>"))
     for package in (sj, np):
         if getattr(package, name, None) is function:
             return f"{package.__name__}.{name}"
     if "<" in name:
-        raise TypeError(f"{what} is a function without a name: define it with def, and give it to from_config")
+        raise TypeError(
+            f"{what} is a function without a name: define it with def, and give it to from_config under this name"
+        )
     own = _own().get(name)
     if own is not None and own is not function:
-        raise TypeError(f"{what} is called {name!r}, as is one of lasagne_like's: give that, or another name to yours")
+        raise TypeError(
+            f"{what} has the name {name!r}, but so has another function of lasagne_like: use that one, or rename yours"
+        )
     return name
 
 
 def decoded(value: Any, known: Mapping[str, Any]) -> Any:
-    """The value that `encoded` was given. `known` has further classes and functions by their names."""
+    """The value from which `encoded` made a value for JSON. `known` maps names to further classes and functions."""
     if isinstance(value, list):
         return [decoded(item, known) for item in value]
     if not isinstance(value, Mapping):
@@ -72,11 +79,14 @@ def decoded(value: Any, known: Mapping[str, Any]) -> Any:
     if "class_name" in value:
         arguments = {name: decoded(item, known) for name, item in value["config"].items()}
         return find(value["class_name"], known)(**arguments)
-    raise ValueError(f"a config has no entry like {value!r}")
+    raise ValueError(
+        f"cannot read the value {value!r} in a config: expected a number, a string, None, a list, or a dict as "
+        "get_config makes it"
+    )
 
 
 def find(name: str, known: Mapping[str, Any]) -> Any:
-    """A class or a function by its name."""
+    """The class or the function with a name."""
     package, _, rest = name.rpartition(".")
     found = known.get(name, _own().get(name))
     if found is None and package == "scanjit" and inspect.isfunction(getattr(sj, rest, None)):
@@ -84,12 +94,15 @@ def find(name: str, known: Mapping[str, Any]) -> Any:
     elif found is None and package == "numpy" and isinstance(getattr(np, rest, None), np.ufunc):
         found = getattr(np, rest)
     if found is None:
-        raise ValueError(f"the config names {name!r}, which is not known here: from_config(config, {{{name!r}: ...}})")
+        raise ValueError(
+            f"the config has the name {name!r}, which is not known: give the class or function with "
+            f"from_config(config, {{{name!r}: ...}})"
+        )
     return found
 
 
 def _own() -> dict[str, Any]:
-    """The classes and functions of the package that are not cells."""
+    """The classes and functions of lasagne_like that are not cells, by their names."""
     return {
         "Gate": Gate,
         **{name: getattr(init, name) for name in init.__all__},
@@ -98,7 +111,7 @@ def _own() -> dict[str, Any]:
 
 
 def subclasses(cls: Any) -> Iterator[Any]:
-    """A class and all that are derived from it."""
+    """A class and all of its subclasses."""
     yield cls
     for child in cls.__subclasses__():
         yield from subclasses(child)

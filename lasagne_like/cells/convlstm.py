@@ -16,23 +16,23 @@ __all__ = ["ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D"]
 
 
 class _ConvLSTM(Cell, ABC):
-    """What `ConvLSTM1D`, `ConvLSTM2D` and `ConvLSTM3D` share.
+    """The base of `ConvLSTM1D`, `ConvLSTM2D` and `ConvLSTM3D`.
 
-    Gates are stacked along the filters as i, f, c, o.
+    The filters of the gates are in the order i, f, c, o along the first axis of the weights.
 
     Parameters
     ----------
     num_filters : int
     filter_size : int or tuple of ints
-        Odd sizes. There are zeros around the input, so that its sizes stay.
+        Odd sizes. The input is padded with zeros, so that the output has the same sizes.
     W_in, W_hid : initializer, array, shared variable or expression
-        Of shape `(4 * num_filters, channels, *filter_size)` and `(4 * num_filters, num_filters, *filter_size)`.
+        Of the shapes `(4 * num_filters, channels, *filter_size)` and `(4 * num_filters, num_filters, *filter_size)`.
     b : initializer, array, shared variable, expression or None
-        Of shape (4 * num_filters,); None for none.
+        Of shape (4 * num_filters,). None for no bias.
     nonlinearity : callable or None
-        Of the candidate and of the output.
+        The function in the candidate, and the function of the memory in the output.
     forget_bias : float
-        Added to the forget gate, on top of its bias: not a parameter.
+        A constant that is added to the pre-activation of the forget gate, besides its bias. It is not a parameter.
     **kwargs
         `grad_clipping` and `name`: see `Cell`.
 
@@ -61,7 +61,7 @@ class _ConvLSTM(Cell, ABC):
         super().__init__(**kwargs)
         self.num_filters, self.filter_size = num_filters, as_tuple(filter_size, self.ndim, int_types)
         if any(size % 2 == 0 for size in self.filter_size):
-            raise ValueError(f"filters of even size {self.filter_size} have no centre: give odd sizes")
+            raise ValueError(f"filter_size of {type(self).__name__} must be odd, got {self.filter_size}")
         self.nonlinearity = nonlinearities.or_identity(nonlinearity)
         self.forget_bias = forget_bias
         self.specs = {"W_in": W_in, "W_hid": W_hid, "b": b}
@@ -69,7 +69,8 @@ class _ConvLSTM(Cell, ABC):
     def make_params(self, input_shape: Any) -> None:
         if not is_shape(input_shape) or len(input_shape) != self.ndim + 1:
             raise ValueError(
-                f"{self!r} takes inputs of shape (batch, channels, {self.ndim} sizes), got (batch, ...) + {input_shape}"
+                f"{self!r} takes an input of shape (batch, channels, ...) with {self.ndim} more axes, got "
+                f"{('batch', *input_shape)}"
             )
         n = 4 * self.num_filters
         inputs, outputs = (n, input_shape[0], *self.filter_size), (n, self.num_filters, *self.filter_size)
@@ -78,13 +79,13 @@ class _ConvLSTM(Cell, ABC):
         self.state_shape, self.output_shape = LSTMState(shape, shape), shape
 
     def _convolved(self, x: Any, W: Any) -> Any:
-        """A correlation with zeros around `x`, so that the sizes stay."""
+        """A correlation of `x`, which is padded with zeros so that its sizes do not change."""
         convolved = {1: sj.conv1d, 2: sj.conv2d, 3: sj.conv3d}[self.ndim]
         return convolved(x, W, "same", filter_flip=False)
 
     def precompute(self, x: Any) -> Any:
         leading = x.shape[: -(self.ndim + 1)]
-        if len(leading) > 1:  # the convolution sees time and batch as one axis
+        if len(leading) > 1:  # time and batch become one axis for the convolution
             x = x.reshape((math.prod(leading), *x.shape[len(leading) :]))
         z = self._convolved(x, self.W_in)
         if self.b is not None:
@@ -101,7 +102,7 @@ class _ConvLSTM(Cell, ABC):
 
 
 class ConvLSTM1D(_ConvLSTM):
-    """An LSTM over inputs (batch, channels, length): convolutions are its products.
+    """An LSTM with convolutions instead of products, for inputs of shape (batch, channels, length).
 
     COMMON
 
@@ -116,7 +117,7 @@ class ConvLSTM1D(_ConvLSTM):
 
 
 class ConvLSTM2D(_ConvLSTM):
-    """An LSTM over inputs (batch, channels, rows, columns): convolutions are its products.
+    """An LSTM with convolutions instead of products, for inputs of shape (batch, channels, rows, columns).
 
     COMMON
 
@@ -131,7 +132,7 @@ class ConvLSTM2D(_ConvLSTM):
 
 
 class ConvLSTM3D(_ConvLSTM):
-    """An LSTM over inputs (batch, channels, slices, rows, columns): convolutions are its products.
+    """An LSTM with convolutions instead of products, for inputs of shape (batch, channels, slices, rows, columns).
 
     COMMON
 

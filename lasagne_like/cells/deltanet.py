@@ -17,14 +17,14 @@ __all__ = ["GatedDeltaNet"]
 
 @NamedFunction
 def _log_decays(shape: tuple[int, ...]) -> np.ndarray:
-    """Logarithms of decays between 1 and 16."""
+    """Initial values of `A_log`: logarithms of random numbers between 1 and 16."""
     return floatX(np.log(get_rng().uniform(1.0, 16.0, shape)))
 
 
 class GatedDeltaNet(Cell):
-    """A matrix of keys and values for each head, with a decay and the delta rule: the gated delta network.
+    """The gated delta network: each head has a matrix that maps keys to values, with a decay and the delta rule.
 
-    With q, k, v parts of `silu(x @ W)`, the q and k of each head divided by their lengths, and for each head::
+    The parts of `silu(x @ W)` are q, k and v. In each head, q and k are divided by their lengths. Then, for each head::
 
         a = exp(-exp(A_log) * softplus(x @ W_a + b_a)),  b = sigmoid(x @ W_b)
         S = a * S_
@@ -34,19 +34,19 @@ class GatedDeltaNet(Cell):
     Parameters
     ----------
     num_units : int
-        The width of the output, which has the values of all heads.
+        The number of features of the output: the values of all heads.
     num_heads : int
-        It divides the number of units, and that of keys.
+        It divides `num_units` and `num_keys`.
     num_keys : int, optional
-        The width of the keys of all heads; that of the values if not given.
+        The number of features of the keys of all heads. By default, it is `num_units`.
     W : initializer, array, shared variable or expression
-        Of shape (num_inputs, 2 * num_keys + num_units): queries, keys, values.
+        Of shape (num_inputs, 2 * num_keys + num_units), for queries, keys and values.
     W_a, W_b : initializer, array, shared variable or expression
         Of shape (num_inputs, num_heads).
     A_log, b_a : initializer, array, shared variable or expression
         Of shape (num_heads,).
     epsilon : float
-        Added to the squares of lengths.
+        Added to the squares of the lengths of q and k.
     **kwargs
         `name`: see `Cell`.
 

@@ -9,19 +9,20 @@ __all__ = ["Gate"]
 class Gate(Shown):
     """The specification of a gate: `nonlinearity(x @ W_in + h @ W_hid + W_cell * c + b)`.
 
-    It has no parameters. The same gate may be given to several layers: each makes its own parameters.
+    It says how the parameters of the gate are made. Each layer or cell that gets the gate makes its own parameters.
 
     Parameters
     ----------
     W_in, W_hid : initializer, array, shared variable or expression
-        For the weights of the input, of shape (num_inputs, num_units), and of the last output, (num_units, num_units).
-        W_in may be None for all gates of a cell: then the input is added as it is, and has as many features as units.
+        The weights of the input, of shape (num_inputs, num_units), and the weights of the last output, of shape
+        (num_units, num_units). W_in may be None if it is None for all gates of a cell. Then the gates add the input as
+        it is, and the input must have `num_units` features.
     W_cell : initializer, array, shared variable, expression or None
-        For the peephole weights, of shape (num_units,). None for a gate that has none, also where others do.
+        The weights of the peephole, of shape (num_units,). None for a gate without a peephole.
     b : initializer, array, shared variable, expression or None
-        For the bias, of shape (num_units,). None for no bias.
+        The bias, of shape (num_units,). None for no bias.
     nonlinearity : callable or None
-        None for none.
+        None for the identity.
 
     References
     ----------
@@ -29,7 +30,7 @@ class Gate(Shown):
 
     Examples
     --------
-    An LSTM that starts with open forget gates:
+    An LSTM with forget gates that are open at first:
 
     >>> import lasagne_like as lasagne
     >>> open_gate = lasagne.layers.Gate(b=lasagne.init.Constant(1.0))

@@ -1,4 +1,4 @@
-"""The base of cells with gates: each gate has its own parameters, but one product computes all gates."""
+"""The base of cells with gates. Each gate has its own parameters, but one product computes all gates."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
@@ -12,26 +12,26 @@ __all__ = ["GatedCell", "layer_normed"]
 
 
 class GatedCell(Cell):
-    """The base of cells that compute several gates from the input, and most of them from the last output.
+    """The base of cells that compute several gates from the input, and in most cells from the last output, too.
 
-    Each gate has parameters of its own (`W_in_to_<gate>`, `W_hid_to_<gate>`, `b_<gate>`, attributes of the cell).
-    Before the loop, the weights of all gates are put side by side. So a step needs one product for the input, and one
-    for the last output.
+    The parameters of a gate are attributes of the cell: `W_in_to_<gate>`, `W_hid_to_<gate>` and `b_<gate>`. Before the
+    loop, the weights of all gates are concatenated. So a step needs one product with the input and one with the last
+    output.
 
     Parameters
     ----------
     num_units : int
         The number of units of each gate.
     gates : dict, optional
-        From the names of gates to their specifications, for `make_params`. A subclass may define that instead.
+        From the names of gates to their specifications. A subclass that defines `make_params` does not need it.
     recurrent : bool
-        Whether gates are computed from the last output too.
+        Whether gates are computed from the last output, too.
     **kwargs
         See `Cell`.
 
     Examples
     --------
-    A memory behind one gate:
+    A memory with one gate:
 
     >>> import lasagne_like as lasagne
     >>> class Latch(lasagne.cells.GatedCell):
@@ -77,10 +77,10 @@ class GatedCell(Cell):
 
         Parameters
         ----------
-        gates : from their names to their specifications, in the order in which parameters are made.
+        gates : a dict from names to specifications, in the order in which parameters are made.
         num_inputs : the number of features of the input.
         num_hidden : the number of features of the last output; None if gates do not read it.
-        stacked : the names in the order in which the products hold them; that of `gates` if not given.
+        stacked : the names of the gates in the order of their columns in the products; by default, that of `gates`.
         bias : whether gates have biases.
         """
         for name, gate in gates.items():
@@ -95,9 +95,9 @@ class GatedCell(Cell):
         without = [name for name, gate in gates.items() if gate.W_in is None]
         if without and (len(without) < len(gates) or num_inputs != self.num_units):
             raise ValueError(
-                f"{self!r} has no W_in for {', '.join(without)}: its input is added as it is. That is for all gates, "
-                f"and for as many inputs as units; got it for {len(without)} of {len(gates)} gates, with {num_inputs} "
-                f"inputs and {self.num_units} units"
+                f"{self!r} has no W_in for {', '.join(without)}: these gates add the input as it is. This needs "
+                "W_in=None for all gates, and an input with as many features as units; got W_in=None for "
+                f"{len(without)} of {len(gates)} gates, with {num_inputs} features and {self.num_units} units"
             )
 
     def _add_weight(self, spec: Any, shape: tuple[int, int], name: str, optional: bool = False) -> None:
@@ -106,15 +106,15 @@ class GatedCell(Cell):
             self.keep_param(f"g_{name}", init.Constant(1.0), (self.num_units,), regularizable=False)
 
     def _weight(self, name: str) -> Any:
-        """A weight as it is used: with `weight_norm`, each column has the length that its gain says."""
+        """A weight for the products. With `weight_norm`, the length of each column is a parameter."""
         W = getattr(self, f"W_{name}")
         if not self.weight_norm or W is None:
             return W
         return W * (getattr(self, f"g_{name}") / _lengths(W)).dimshuffle("x", 0)
 
     def project_input(self, x: Any) -> Any:
-        """The products of the input with the weights of all gates, plus the biases. Gates without weights get the input
-        itself."""
+        """The products of the input with the weights of all gates, plus the biases. For gates without weights, the
+        input itself takes the place of the products."""
         weights = [self._weight(f"in_to_{name}") for name in self._stacked]
         z = _side_by_side([x] * len(weights)) if weights[0] is None else x @ _side_by_side(weights)
         biases = [getattr(self, f"b_{name}") for name in self._stacked]
@@ -128,15 +128,15 @@ class GatedCell(Cell):
         return h @ _side_by_side([self._weight(f"hid_to_{name}") for name in self._stacked])
 
     def split(self, z: Any) -> list[Any]:
-        """The products of all gates, cut into the part of each gate."""
+        """Split the products of all gates: one part for each gate."""
         return sj.split(z, len(self._stacked), axis=-1)
 
     def activated(self, z: Any, name: str) -> Any:
-        """The part of a gate in the products, after the nonlinearity of the gate."""
+        """The nonlinearity of a gate, applied to its part `z` of the products."""
         return getattr(self, f"nonlinearity_{name}")(z)
 
     def split_activated(self, z: Any) -> list[Any]:
-        """The parts of all gates in their products, each after the nonlinearity of its gate."""
+        """Split the products of all gates, and apply the nonlinearity of each gate to its part."""
         return [self.activated(part, name) for part, name in zip(self.split(z), self._stacked, strict=True)]
 
     def precompute(self, x: Any) -> Any:
@@ -157,21 +157,21 @@ def _side_by_side(parts: list[Any]) -> Any:
 
 
 def _lengths(W: Any) -> Any:
-    """The lengths of the columns of a matrix."""
+    """The length of each column of a matrix."""
     return sj.sqrt(sj.sum(W * W, axis=0))
 
 
 def layer_normed(z: Any, gain: Any, shift: Any, epsilon: float) -> Any:
-    """The rows of a matrix with mean 0 and variance 1, then scaled and shifted for each column.
+    """Shift and scale the rows of a matrix to mean 0 and variance 1, then multiply by a gain and add a shift.
 
     Parameters
     ----------
     z : expression
-        Its last axis is normalized.
+        Rows are along its last axis.
     gain, shift : expressions
         One number for each column.
     epsilon : float
-        Added to variances.
+        Added to the variances.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""LSTM cells that go over the frequencies of each step, in windows."""
+"""LSTM cells that go over the features of each step (such as frequencies) in windows."""
 
 from abc import ABC
 from collections.abc import Iterable
@@ -16,10 +16,10 @@ __all__ = ["BidirectionalGridLSTM", "GridLSTM", "GridState", "TimeFreqLSTM"]
 
 
 class _Windowed(Cell, ABC):
-    """The base of these cells: windows over the features, with the same weights for all windows."""
+    """The base of `TimeFreqLSTM` and `GridLSTM`: windows over the features, with the same weights for all windows."""
 
     offset = 0
-    """Where the first window begins."""
+    """The first feature of the first window."""
     reverse = False
     """Whether windows are taken from the last to the first."""
 
@@ -39,26 +39,28 @@ class _Windowed(Cell, ABC):
         super().__init__(**kwargs)
         if feature_size < 1 or frequency_skip < 1:
             raise ValueError(
-                f"windows are of 1 or more features, 1 or more apart, got feature_size={feature_size}, "
-                f"frequency_skip={frequency_skip}"
+                f"feature_size and frequency_skip of {type(self).__name__} must be 1 or more, got "
+                f"feature_size={feature_size}, frequency_skip={frequency_skip}"
             )
         self.num_units, self.feature_size, self.frequency_skip = num_units, feature_size, frequency_skip
         self.peepholes, self.cell_clip, self.forget_bias = peepholes, cell_clip, forget_bias
         self._specs = W, W_cell, b
 
     def add_windows(self, input_shape: Any) -> None:
-        """Find the windows of the input, and with them the shape of the state."""
+        """Compute the number of windows of the input, and from it the shape of the state."""
         found = features_of(self, input_shape)
         if found < self.feature_size:
-            raise ValueError(f"{self!r} reads windows of {self.feature_size} features, but there are {found}")
+            raise ValueError(
+                f"{self!r} reads windows of {self.feature_size} features, but the input has {found} features"
+            )
         first = np.arange(0, found - self.feature_size + 1, self.frequency_skip)
         self._places = first[:: -1 if self.reverse else 1, None] + np.arange(self.feature_size) + self.offset
         self.num_windows = len(first)
         self.state_shape = LSTMState(*[(self.num_windows, self.num_units)] * 2)
 
     def add_lstm(self, which: str, gates: Iterable[str], seen: Iterable[str]) -> None:
-        """Make the weights of one LSTM: for the window, for its last output, and for the output of the window before;
-        biases; peepholes."""
+        """Make the parameters of one LSTM: the weights of the window, of its last output and of the output of the
+        window before, the biases, and the peepholes."""
         W, W_cell, b = self._specs
         n, names = self.num_units, list(gates)
         wide = len(names) * n
@@ -70,7 +72,7 @@ class _Windowed(Cell, ABC):
                 self.keep_param(f"W_{cell}to_{gate}{which}", W_cell, (n,))
 
     def windows(self, x: Any) -> Any:
-        """(..., windows, features) of inputs (..., features); behind the end there are zeros."""
+        """The windows of inputs (..., features), as (..., windows, features). Behind the last feature are zeros."""
         if self.offset:
             x = sj.concatenate([x, sj.zeros((*x.shape[:-1], self.offset), x.dtype)], axis=-1)
         return sj.take(x, self._places, axis=-1)
@@ -80,18 +82,18 @@ class _Windowed(Cell, ABC):
         return {gate: z[:, k * n : (k + 1) * n] for k, gate in enumerate(gates)}
 
     def peeped(self, z: Any, gate: str, which: str, **cells: Any) -> Any:
-        """A pre-activation that sees memories, by the names of their peepholes."""
+        """A pre-activation plus its peepholes. `cells` has the memories, by the names of the peepholes."""
         for cell, value in cells.items() if self.peepholes else ():
             z = z + value * getattr(self, f"W_{cell}to_{gate}{which}")
         return z
 
     def cut(self, c: Any) -> Any:
-        """A memory, cut to +- `cell_clip`."""
+        """A memory, clipped to the absolute value `cell_clip`."""
         return c if self.cell_clip is None else sj.clip(c, -self.cell_clip, self.cell_clip)
 
 
 def _swapped(rows: Iterable[Any]) -> list[Any]:
-    """Tensors with their first two axes exchanged: from (batch, windows) to (windows, batch), or back."""
+    """Tensors with their first two axes swapped: (batch, windows, ...) becomes (windows, batch, ...), or back."""
     return [sj.swapaxes(row, 0, 1) for row in rows]
 
 
@@ -99,31 +101,33 @@ _GATES = ("ingate", "forgetgate", "cell", "outgate")
 
 
 class TimeFreqLSTM(_Windowed):
-    """An LSTM over windows of the features of each step, from the first to the last; the weights are the same for all.
+    """An LSTM over windows of the features of each step, from the first window to the last.
 
-    For each window `x` of a step, with `h_` and `c_` the output and the memory of the window at the step before, and
-    `g` the output of the window before it at this step (0 for the first)::
+    All windows have the same weights. `x` is a window of a step, `h_` and `c_` are the output and the memory of this
+    window at the step before, and `g` is the output of the window before it at the same step (0 for the first window)::
 
         i, f, j, o = x @ W_in + h_ @ W_time + g @ W_freq + b      (each num_units wide)
         c = sigmoid(f + forget_bias + ...) * c_ + sigmoid(i + ...) * tanh(j)
         h = sigmoid(o + ...) * tanh(c)
 
-    The dots are peepholes as those of `LSTM`. The output has the outputs of all windows, side by side.
+    The dots stand for peepholes, which are those of `LSTM`. The output of the cell has the outputs of all windows,
+    concatenated.
 
     Parameters
     ----------
     num_units : int
-        Of each window.
+        The number of units of each window.
     feature_size, frequency_skip : int
-        How wide windows are, and how far apart. Features behind the last whole window are not read.
+        The number of features of a window, and the distance between the starts of neighbouring windows. Features behind
+        the last whole window are not read.
     peepholes : bool
     cell_clip : float, optional
-        The memory is cut to +- this value.
+        The memory is clipped to this absolute value.
     forget_bias : float
-        Added to the forget gate, on top of its bias: not a parameter.
+        A constant that is added to the pre-activation of the forget gate, besides its bias. It is not a parameter.
     W, W_cell, b : initializer
-        Of the weights `W_in` (feature_size, 4 * num_units), `W_time` and `W_freq` (num_units, 4 * num_units), of the
-        peepholes (num_units,), and of the biases (4 * num_units,).
+        For the weights `W_in` (feature_size, 4 * num_units), `W_time` and `W_freq` (num_units, 4 * num_units), for the
+        peepholes (num_units,), and for the biases (4 * num_units,).
     **kwargs
         `grad_clipping` and `name`: see `Cell`.
 
@@ -163,32 +167,32 @@ class TimeFreqLSTM(_Windowed):
 
 
 class GridLSTM(_Windowed):
-    """Two LSTMs over windows of the features of each step: one carries a memory through time, one through frequencies.
+    """Two LSTMs over windows of the features of each step: one has a memory over time, the other over the windows.
 
-    Both see the same: the window `x`, the output `h_` of the time LSTM for this window at the step before, and the
-    output `g` of the frequency LSTM for the window before (0 for the first):
-    `x @ W_in + h_ @ W_time + g @ W_freq + b`, stacked as i, f, c, o. Each has its own memory, and peepholes see both
-    memories. For each window, the output has that of the time LSTM, then that of the frequency LSTM. The state is that
-    of the time LSTM.
+    The gates of both are parts (in the order i, f, c, o) of `x @ W_in + h_ @ W_time + g @ W_freq + b`. Here `x` is the
+    window, `h_` the output of the time LSTM for this window at the step before, and `g` the output of the frequency
+    LSTM for the window before it (0 for the first window). Each LSTM has its own memory. Peepholes read both memories.
+    The output of the cell has, for each window, the output of the time LSTM and then that of the frequency LSTM. The
+    state of the cell is that of the time LSTM.
 
     Parameters
     ----------
     num_units : int
-        Of each LSTM, for each window.
+        The number of units of each LSTM, for each window.
     feature_size, frequency_skip : int
-        How wide windows are, and how far apart. Features behind the last whole window are not read.
+        See `TimeFreqLSTM`.
     peepholes : bool
     share_weights : bool
         Whether both LSTMs have the same weights.
     coupled : bool
-        The forget gate is 1 minus the input gate; it has no parameters then.
+        Whether the forget gate is 1 minus the input gate. Then it has no parameters.
     cell_clip : float, optional
-        Memories are cut to +- this value.
+        Memories are clipped to this absolute value.
     forget_bias : float
-        Added to forget gates, on top of their biases: not a parameter.
+        A constant that is added to the pre-activations of forget gates, besides their biases. It is not a parameter.
     W, W_cell, b : initializer
-        Of the weights of each LSTM: `W_in_*` (feature_size, 4 * num_units), `W_time_*` and `W_freq_*` (num_units, 4 *
-        num_units), of the peepholes (num_units,), and of the biases (4 * num_units,).
+        For the weights of each LSTM: `W_in_*` (feature_size, 4 * num_units), `W_time_*` and `W_freq_*` (num_units, 4 *
+        num_units), for the peepholes (num_units,), and for the biases (4 * num_units,).
     **kwargs
         `grad_clipping` and `name`: see `Cell`.
 
@@ -233,7 +237,7 @@ class GridLSTM(_Windowed):
         self.output_shape = (self.num_windows * 2 * self.num_units,)
 
     def _weights(self, source: str) -> Any:
-        """The weights of both LSTMs, side by side; once if they are the same."""
+        """The weights of both LSTMs, concatenated. If they share their weights, these are there once."""
         which = dict.fromkeys([self._freq, self._time])
         return sj.concatenate([getattr(self, f"{source}{name}") for name in which], axis=-1)
 
@@ -272,7 +276,7 @@ class GridLSTM(_Windowed):
 
 
 class GridState(NamedTuple):
-    """The state of a `BidirectionalGridLSTM`: those of both directions, each an `LSTMState`.
+    """The state of a `BidirectionalGridLSTM`: an `LSTMState` for each direction.
 
     Examples
     --------
@@ -286,16 +290,17 @@ class GridState(NamedTuple):
 
 
 class BidirectionalGridLSTM(Cell):
-    """Two `GridLSTM`: one goes from the lowest frequencies to the highest, the other one back.
+    """Two `GridLSTM` cells: one goes from the first window to the last, the other from the last to the first.
 
-    The output has the windows of the first, then those of the second, each in its own order.
+    The output has the outputs of the first cell, then those of the second. Each has the order in which it goes over the
+    windows.
 
     Parameters
     ----------
     num_units, feature_size, frequency_skip : int
         See `GridLSTM`.
     backward_offset : int
-        By how many features the windows of the second are shifted. Behind the last feature there are zeros.
+        The number of features by which the windows of the second cell are shifted. Behind the last feature are zeros.
     name : str, optional
     **kwargs
         Further arguments of `GridLSTM`.

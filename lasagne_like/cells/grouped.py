@@ -1,4 +1,4 @@
-"""An LSTM cut into groups that do not read each other."""
+"""An LSTM in groups of units that do not read each other."""
 
 from typing import Any, Unpack
 
@@ -15,30 +15,31 @@ __all__ = ["GLSTM"]
 
 @NamedFunction
 def _glorot(shape: tuple[int, ...]) -> np.ndarray:
-    """Glorot's initialization of each of several matrices."""
+    """Glorot's initialization for each matrix of a stack."""
     return np.stack([init.GlorotUniform()(shape[1:]) for _ in range(shape[0])])
 
 
 class GLSTM(Cell):
-    """An LSTM whose input, state and units are cut into groups: each group reads its own part only.
+    """An LSTM whose units are split into groups. Each group reads its own part of the input and of the state.
 
-    For each group, `i, f, j, o = x @ W_in + h_ @ W_hid + b`; then as `LSTM`. A projection reads all groups.
+    Each group computes `i, f, j, o = x @ W_in + h_ @ W_hid + b`. The rest of the step is that of `LSTM`. A projection
+    reads all groups.
 
     Parameters
     ----------
     num_units : int
     num_groups : int
-        It divides the number of units, of inputs, and of outputs.
+        The number of groups. It divides the numbers of units, of features of the input, and of features of the output.
     W_in, W_hid : initializer, array, shared variable or expression
-        Of shape (groups, inputs / groups, 4 * units / groups) and (groups, hidden / groups, 4 * units / groups).
+        Of the shapes (groups, inputs / groups, 4 * units / groups) and (groups, hidden / groups, 4 * units / groups).
     b : initializer, array, shared variable, expression or None
-        Of shape (groups, 4 * units / groups); None for no bias.
+        Of shape (groups, 4 * units / groups). None for no bias.
     nonlinearity : callable or None
-        Of the candidate and of the output.
+        The function in the candidate, and the function of the memory in the output.
     forget_bias : float
-        Added to the forget gate, on top of its bias: not a parameter.
+        A constant that is added to the pre-activation of the forget gate, besides its bias. It is not a parameter.
     num_proj : int, optional
-        The output is projected to this many features, `h @ W_proj`. The next step reads the projection.
+        The number of features of the output, which is projected: `h @ W_proj`. The next step reads the projection.
     W_proj : initializer, array, shared variable or expression
         Of shape (num_units, num_proj).
     **kwargs
@@ -82,13 +83,13 @@ class GLSTM(Cell):
         sizes = {"units": self.num_units, "inputs": features_of(self, input_shape), "outputs": hidden}
         if groups < 1 or any(size % groups for size in sizes.values()):
             found = ", ".join(f"{size} {what}" for what, size in sizes.items())
-            raise ValueError(f"{self!r} cannot cut into {groups} equal groups what it has: {found}")
+            raise ValueError(f"num_groups={groups} of {self!r} does not divide {found}")
         wide = 4 * self.num_units // groups
         shapes = {"W_in": (groups, sizes["inputs"] // groups, wide), "W_hid": (groups, hidden // groups, wide)}
         self.add_specified(["b", "W_proj"], **shapes, b=(groups, wide), W_proj=(self.num_units, hidden))
 
     def _products(self, x: Any, W: Any) -> Any:
-        """The product of each group with its own weights: (..., groups, columns) of (..., features)."""
+        """The products of the groups of `x` (..., features) with their weights: (..., groups, columns)."""
         groups = x.reshape((*x.shape[:-1], self.num_groups, W.shape[1]))
         return sj.einsum("...gi,gio->...go", groups, W)
 

@@ -22,16 +22,18 @@ class GRU(GatedCell):
         c = tanh(x @ W_in_to_hidden_update + b_hidden_update + r * (h_ @ W_hid_to_hidden_update))
         h = (1 - u) * h_ + u * c
 
-    With `reset_after=False` the candidate has `(r * h_) @ W_hid_to_hidden_update` in place of its last term.
+    With `reset_after=False`, the last term of `c` is `(r * h_) @ W_hid_to_hidden_update`.
 
     Parameters
     ----------
     num_units : int
     resetgate, updategate, hidden_update : Gate
     reset_after : bool
-        Whether the reset gate multiplies the product (one product for each step) or the state before it (two products).
+        Whether the reset gate multiplies the product of state and weights. Then a step needs one product. Otherwise it
+        multiplies the state before the product, and a step needs two products.
     b_hid : initializer, array, shared variable, expression or None
-        A bias of that product, inside the reset gate, of shape (num_units,); for `reset_after` only. None for none.
+        With `reset_after`, a bias that is added to this product before the reset gate multiplies it. Of shape
+        (num_units,). None for no bias.
     **kwargs
         `grad_clipping` and `name`: see `Cell`.
 
@@ -60,7 +62,7 @@ class GRU(GatedCell):
         gates = {"updategate": updategate, "resetgate": resetgate, "hidden_update": hidden_update}
         super().__init__(num_units, gates, **kwargs)
         if b_hid is not None and not reset_after:
-            raise ValueError("b_hid is a bias inside the reset gate: it needs reset_after=True")
+            raise ValueError("b_hid is a bias that the reset gate multiplies: it needs reset_after=True")
         self.reset_after, self.specs = reset_after, {"b_hid": b_hid}
 
     def make_params(self, input_shape: Any) -> None:
@@ -86,7 +88,7 @@ class GRU(GatedCell):
 
 
 class UGRNN(GatedCell):
-    """One gate between the past and the present.
+    """A recurrent unit with a single gate, which mixes the old state with the candidate.
 
     ::
 
@@ -99,7 +101,7 @@ class UGRNN(GatedCell):
     gate, hidden_update : Gate
         The specifications of the parameters and the nonlinearities.
     forget_bias : float
-        Added to the gate, on top of its bias: not a parameter.
+        A constant that is added to the pre-activation of the gate, besides its bias. It is not a parameter.
     **kwargs
         `grad_clipping` and `name`: see `Cell`.
 

@@ -1,4 +1,4 @@
-"""Gated cells whose units do not see each other: each has one weight for its own past."""
+"""Gated cells whose units do not read each other: each unit has one weight for its own last output."""
 
 from abc import ABC
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _TANH = Gate(init.GlorotUniform(), nonlinearity=nonlinearities.tanh)
 
 
 class _Independent(GatedCell, ABC):
-    """Gates with vectors `u_<gate>` in place of matrices for the state."""
+    """The base of `IndyLSTM` and `IndyGRU`: gates with vectors `u_<gate>` instead of matrices for the last output."""
 
     def __init__(self, num_units: int, gates: Mapping[str, Gate], u: Any, **kwargs: Unpack[CellOptions]) -> None:
         super().__init__(num_units, gates, recurrent=False, **kwargs)
@@ -30,12 +30,12 @@ class _Independent(GatedCell, ABC):
             self.keep_param(f"u_{name}", self._u, (self.num_units,))
 
     def opened(self, part: Any, name: str, h: Any) -> Any:
-        """A gate, from its part of the projected input and the last output."""
+        """The value of a gate, from its part of the projected input and the last output."""
         return self.activated(self.clipped(part + getattr(self, f"u_{name}") * h), name)
 
 
 class IndyLSTM(_Independent):
-    """An LSTM whose units do not see each other: `LSTM` with `u_* * h_` in place of `h_ @ W_hid_to_*`.
+    """An LSTM whose units do not read each other: `LSTM` with `u_* * h_` instead of `h_ @ W_hid_to_*`.
 
     Parameters
     ----------
@@ -43,11 +43,11 @@ class IndyLSTM(_Independent):
     ingate, forgetgate, cell, outgate : Gate
         The specifications of `W_in` and `b`, and the nonlinearities.
     u : initializer
-        Of the weights of the state, `u_ingate` and so on, (num_units,) each.
+        For the weights of the last output, `u_ingate` and so on. Each has shape (num_units,).
     nonlinearity : callable or None
-        Of the memory, on its way to the output.
+        The function of the memory in the output.
     forget_bias : float
-        Added to the forget gate, on top of its bias: not a parameter.
+        A constant that is added to the pre-activation of the forget gate, besides its bias. It is not a parameter.
     **kwargs
         `grad_clipping` and `name`: see `Cell`.
 
@@ -92,7 +92,7 @@ class IndyLSTM(_Independent):
 
 
 class IndyGRU(_Independent):
-    """A GRU whose units do not see each other: `GRU` with `u_* * h_` in place of `h_ @ W_hid_to_*`.
+    """A GRU whose units do not read each other: `GRU` with `u_* * h_` instead of `h_ @ W_hid_to_*`.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class IndyGRU(_Independent):
     resetgate, updategate, hidden_update : Gate
         The specifications of `W_in` and `b`, and the nonlinearities.
     u : initializer
-        Of the weights of the state, `u_resetgate` and so on, (num_units,) each.
+        For the weights of the last output, `u_resetgate` and so on. Each has shape (num_units,).
     **kwargs
         `grad_clipping` and `name`: see `Cell`.
 

@@ -1,4 +1,4 @@
-"""The cell with a gate through time and a gate through depth."""
+"""A cell with one gate for the state and one gate for the output."""
 
 from typing import Any, Unpack
 
@@ -14,14 +14,14 @@ _SIGMOID = Gate(init.GlorotUniform(), init.Orthogonal(), None)
 
 
 class IntersectionRNN(GatedCell):
-    """A gate between the past and the present of the state, and one between the input and the output.
+    """A cell with two gates: one mixes the old state with a candidate, the other mixes the input with an output.
 
-    With gh, h', gy, y' the pre-activations (`x @ W_in_to_* + h_ @ W_hid_to_* + b_*`)::
+    The pre-activations gh, h', gy and y' are `x @ W_in_to_* + h_ @ W_hid_to_* + b_*`::
 
         g = sigmoid(gh + forget_bias);  h = g * h_ + (1 - g) * tanh(h')
         g = sigmoid(gy + forget_bias);  y = g * x  + (1 - g) * relu(y')
 
-    The input has as many features as there are units, unless it is projected.
+    The input must have `num_units` features, unless it is projected.
 
     Parameters
     ----------
@@ -29,10 +29,10 @@ class IntersectionRNN(GatedCell):
     hidgate, hid, outgate, out : Gate
         The specifications of the parameters and the nonlinearities.
     forget_bias : float
-        Added to both gates, on top of their biases: not a parameter.
+        A constant that is added to the pre-activations of both gates, besides their biases. It is not a parameter.
     W_in_proj, b_in_proj : initializer, array, shared variable, expression or None
-        Of shape (num_inputs, num_units) and (num_units,): the input is replaced by `x @ W_in_proj + b_in_proj`. None:
-        it is not projected.
+        Of the shapes (num_inputs, num_units) and (num_units,). `x @ W_in_proj + b_in_proj` takes the place of the
+        input. None for no projection.
     **kwargs
         `grad_clipping` and `name`: see `Cell`.
 
@@ -47,7 +47,7 @@ class IntersectionRNN(GatedCell):
     >>> IntersectionRNN(5).build(3)
     Traceback (most recent call last):
         ...
-    ValueError: <IntersectionRNN> passes its input on: it needs as many features as units, 5, got 3; or W_in_proj
+    ValueError: <IntersectionRNN> adds its input to the output, so it needs 5 features, got 3: give it W_in_proj
     >>> IntersectionRNN(5, W_in_proj=lasagne.init.GlorotUniform()).build(3).output_shape
     (5,)
     """
@@ -73,7 +73,7 @@ class IntersectionRNN(GatedCell):
         self.add_specified(["W_in_proj", "b_in_proj"], W_in_proj=(found, n), b_in_proj=(n,))
         if self.W_in_proj is None and found != n:
             raise ValueError(
-                f"{self!r} passes its input on: it needs as many features as units, {n}, got {found}; or W_in_proj"
+                f"{self!r} adds its input to the output, so it needs {n} features, got {found}: give it W_in_proj"
             )
         self.add_gates(self.gates, n, n)
 

@@ -1,4 +1,4 @@
-"""The loop over a cell: masks, directions, truncated gradients, unrolling. All recurrent layers use it."""
+"""The loop over a cell, with masks, both directions, truncated gradients and unrolling. All recurrent layers use it."""
 
 from __future__ import annotations
 
@@ -35,37 +35,40 @@ def unfold(
     Parameters
     ----------
     cell : Cell
-        It must have been built.
-    x : symbol of shape (time, batch, ...), or a structure of them
-    state : as `cell.init_state` gives it, optional
-        The state before the first step.
+        A cell that has been built.
+    x : symbol of shape (time, batch, ...), or a structure of symbols
+    state : structure of symbols, optional
+        The state before the first step. By default, it is `cell.init_state(batch)`.
     mask : symbol of shape (time, batch) or (time, 1), optional
-        Where it is 0, the state and the output stay as they were. Before the first step that counts, the output is the
-        initial state, if it is a part of the state; else it is `output_before`.
+        Steps where it is 0 are skipped: state and output do not change. If the first steps are skipped, their output is
+        that part of the initial state that the cell returns as output, or `output_before` if the cell returns no part
+        of its state.
     backwards : bool
-        Go from the last step to the first. Outputs are in the order of time all the same.
+        Whether the loop runs from the last step to the first. The outputs are still in the order of time.
     gradient_steps : int
-        Back-propagate through the last so many steps only; -1: all.
+        The number of steps, counted from the last, through which gradients are propagated. -1 is all of them.
     unroll : bool
-        No loop, but all steps in a row. The shape of `x` must know how many: `scanjit.specify_shape` tells it.
+        Whether each step is written out, without a loop. The first size of `x` must be an int; `scanjit.specify_shape`
+        makes it one.
     precompute : bool
-        Whether `cell.precompute` is called for all of time before the loop, rather than in each step. The results are
-        the same, to rounding.
+        Whether `cell.precompute` is called once for all steps, before the loop, instead of in each step. The results
+        are the same, but for rounding.
     zero_output_for_mask : bool
-        The output is 0 where the mask is 0.
+        Whether the output is 0 at the steps that are skipped.
     checkpoint : None, "sqrt", "all" or int
         See `scanjit.scan`.
-    output_before : symbol of shape (batch, ...), or the structure that the cell gives, optional
-        The output of the step before the first one, in a sequence that is run in pieces. 0 if not given.
+    output_before : symbol of shape (batch, ...), or a structure of symbols, optional
+        The output of the step before the first one, for a sequence that is run in pieces. By default, it is 0.
     fuse : bool
-        Of `StackedCells`: one loop for all of them. By default each has its own, one after the other.
+        Whether all cells of `StackedCells` run in one loop. By default, each cell has its own loop.
     **kwargs
-        For `cell.begin`, such as `deterministic=True`.
+        Keyword arguments of `cell.begin`, such as `deterministic=True`.
 
     Returns
     -------
-    outputs : symbol of shape (time, batch, ...), or the structure that the cell gives
-    state : the state after the last step
+    outputs : symbol of shape (time, batch, ...), or a structure of symbols
+    state : structure of symbols
+        The state after the last step.
 
     Examples
     --------
@@ -89,7 +92,7 @@ def unfold(
         if type(cell) is StackedCells and not fuse:  # so each cell can precompute for all steps at once
             states = []
             for one, own in zip(cell.cells, state, strict=True):
-                # at masked steps only the output of the last cell matters: those of the others feed masked steps
+                # a step is skipped by all cells, so only the output of the last cell matters there
                 x, final = run(one, x, own, before if one is cell.cells[-1] else None)
                 states.append(final)
             return x, tuple(states)
@@ -112,18 +115,19 @@ def unfold(
 
 
 def _as_wide(state: Any, x: Any) -> Any:
-    """A state in the dtypes that it has after a step. If `x` has a float64, all floats of the state become float64."""
+    """A state with the dtypes that it has after a step: if `x` has a float64, all floats of the state become
+    float64."""
     wide = [leaf.dtype for leaf in flatten(x) if leaf.type.kind.floating]
     cast = lambda leaf: sj.cast(leaf, np.result_type(leaf.dtype, *wide)) if leaf.type.kind.floating else leaf
     return transform(cast, state)
 
 
 class _Step:
-    """The step for `scan`: it takes and gives leaves of structures, and applies the mask. `read` takes the results
-    apart.
+    """The step function of the scan. Its arguments and results are the leaves of structures, and it applies the mask.
 
-    Where the mask is 0, an output stays as it was. If it is a part of the state, as in most cells, it is read from the
-    masked state. Else it is carried from step to step by itself. To find out, one step is computed and looked at.
+    An output does not change at the steps that are skipped. In most cells an output is a part of the new state. Then it
+    is read from the masked state. Any other output is a carry of its own. The class computes one step to find out which
+    outputs are parts of the state.
     """
 
     def __init__(self, cell: Cell, x: Any, state: Any, mask: Any, precompute: bool, zero: bool, before: Any) -> None:
@@ -133,9 +137,9 @@ class _Step:
         self.sequences = [*flatten(self.x), *([mask] if self.masked else [])]
         count = len(flatten(self.output))
         self.held: list[Any] = []
-        """The initial values of outputs that are carried along."""
+        """The initial values of the outputs that are carries."""
         self.places: list[int | None] = [None] * count
-        """For each output, its place in the state; None if it is no part of the state, or if that does not matter."""
+        """For each output, its position in the state. None if it is no part of the state, or if there is no mask."""
         self.num_fresh = count
         if self.masked and not zero:
             leaves, states = self._step(transform(lambda rows: rows[0], self.x), state)
@@ -163,7 +167,7 @@ class _Step:
         return [*(_chosen(mask, now, before) for now, before in zip(outside, held, strict=True)), *states]
 
     def read(self, results: list[Any], backwards: bool) -> tuple[Any, Any]:
-        """The outputs, in the order of time, and the last state, from the results of the scan."""
+        """The outputs in the order of time, and the last state, from the results of the scan."""
         own = len(self.held) + self.num_fresh
         states, remaining = results[own:], iter(results[:own])
         outputs = [next(remaining) if place is None else states[place] for place in self.places]
@@ -173,5 +177,5 @@ class _Step:
 
 
 def _chosen(mask: Any, now: Any, before: Any) -> Any:
-    """One value where a mask of the batch holds, another one elsewhere."""
+    """`now` for the sequences whose mask is not 0, `before` for the others."""
     return sj.where(mask.dimshuffle(0, *["x"] * (now.ndim - 1)), now, before)

@@ -1,4 +1,4 @@
-"""Linear recurrences with one decay for each unit: complex, or gated by the input."""
+"""Linear recurrences with one decay for each unit. The decay is complex, or the input controls it."""
 
 import math
 from typing import Any, Unpack
@@ -15,31 +15,31 @@ __all__ = ["LRU", "RGLRU"]
 
 
 class LRU(Cell):
-    """A linear recurrence with a complex diagonal: rotations that decay.
+    """A linear recurrence with a complex diagonal matrix.
 
     ::
 
         h = L * h_ + exp(gamma_log) * (x @ B),    L = exp(-exp(nu_log) + 1j * exp(theta_log))
         y = real(h @ C) + D * x
 
-    h, B and C are complex: the state holds the real part and the imaginary part side by side, (2, num_units), and
-    parameters are pairs, `B_re` and `B_im`.
+    h, B and C are complex. The state is an array of shape (2, num_units) with the real and the imaginary part of h. The
+    real and the imaginary part of B are the parameters `B_re` and `B_im`, and those of C `C_re` and `C_im`.
 
     Parameters
     ----------
     num_units : int
         The number of complex numbers in the state.
     num_outputs : int, optional
-        By default the number of inputs. D exists only in this case.
+        The number of features of the output. By default it is that of the input, and only then there is a D.
     radii : pair of floats
-        The absolute values of L begin between these.
+        The initial absolute values of L are between these two.
     max_phase : float
-        The angles of L begin between 0 and this.
+        The initial angles of L are between 0 and this.
     B, C : initializer
-        Of `B_re`, `B_im`, (num_inputs, num_units), and `C_re`, `C_im`, (num_units, num_outputs). By default normal,
-        with variance 1 / (2 * num_inputs) and 1 / num_units.
+        For `B_re` and `B_im`, of shape (num_inputs, num_units), and for `C_re` and `C_im`, of shape (num_units,
+        num_outputs). By default they have a normal distribution with variance 1 / (2 * num_inputs), and 1 / num_units.
     D : initializer, array, shared variable, expression or None
-        Of shape (num_inputs,); None for none.
+        Of shape (num_inputs,). None for no term `D * x`.
     **kwargs
         `name`: see `Cell`.
 
@@ -69,7 +69,7 @@ class LRU(Cell):
         super().__init__(**kwargs)
         low, high = radii
         if not 0 <= low < high <= 1:
-            raise ValueError(f"radii are between 0 and 1, the lower one first, got {radii!r}")
+            raise ValueError(f"radii of LRU must be two numbers with 0 <= lower < upper <= 1, got {radii!r}")
         self.num_units, self.num_outputs, self.radii, self.max_phase = num_units, num_outputs, radii, max_phase
         self._specs = B, C, D
         self.state_shape = (2, num_units)
@@ -111,13 +111,13 @@ class LRU(Cell):
 
 @NamedFunction
 def _decays(shape: tuple[int, ...]) -> np.ndarray:
-    """`L` such that a step with open gates keeps between 0.9 and 0.999 of the state."""
+    """Initial values of `L`. With open gates, a step multiplies the state by a number from 0.9 to 0.999."""
     kept = get_rng().uniform(0.9, 0.999, shape)
     return np.log(np.expm1(-np.log(kept) / 8)).astype(sj.config.floatX)
 
 
 class RGLRU(Cell):
-    """A linear recurrence whose decay is gated by the input; it has as many units as the input has features.
+    """A linear recurrence with a decay that the input controls. It has as many units as the input has features.
 
     ::
 
@@ -130,7 +130,7 @@ class RGLRU(Cell):
     W_r, W_i : initializer, array, shared variable or expression
         Of shape (num_inputs, num_inputs).
     b_r, b_i : initializer, array, shared variable, expression or None
-        Of shape (num_inputs,); None for none.
+        Of shape (num_inputs,). None for no bias.
     L : initializer, array, shared variable or expression
         Of shape (num_inputs,).
     **kwargs

@@ -37,7 +37,8 @@ class LSTM(GatedCell):
         o = sigmoid(x @ W_in_to_outgate + ... + W_cell_to_outgate * c + b_outgate)
         h = o * tanh(c)
 
-    The terms with `W_cell` are the peepholes. The nonlinearities are those of the gates, the last one `nonlinearity`.
+    The terms with `W_cell` are the peepholes. The nonlinearities are those of the gates; the `tanh` in h is
+    `nonlinearity`.
 
     Parameters
     ----------
@@ -45,28 +46,30 @@ class LSTM(GatedCell):
         The number of memory cells.
     ingate, forgetgate, cell, outgate : Gate
     nonlinearity : callable or None
-        Of the memory, on its way to the output.
+        The function of the memory in the output.
     peepholes : bool
-        Whether gates see the memory. A gate with `W_cell=None` does not.
+        Whether gates read the memory. A gate with `W_cell=None` does not.
     forget_bias : float
-        Added to the forget gate, on top of its bias: not a parameter.
+        A constant that is added to the pre-activation of the forget gate, besides its bias. It is not a parameter.
     coupled : bool
-        The input gate is 1 minus the forget gate; it has no parameters then.
+        Whether the input gate is 1 minus the forget gate. Then it has no parameters.
     cell_clip : float, optional
-        The memory is cut to +- this value.
+        The memory is clipped to this absolute value.
     num_proj : int, optional
-        The output is projected to this many features, `h @ W_proj`. The next step reads the projection.
+        The number of features of the output, which is projected: `h @ W_proj`. The next step reads the projection.
     W_proj : initializer, array, shared variable or expression
         Of shape (num_units, num_proj).
     proj_clip : float, optional
-        The projection is cut to +- this value.
+        The projection is clipped to this absolute value.
     layer_norm : bool
-        The pre-activation of each gate, before peepholes and `forget_bias`, and the new memory are normalized over the
-        units, scaled and shifted (`gain_*`, `shift_*`). There are no biases: the shifts take their place.
+        Whether the new memory and the pre-activation of each gate (before peepholes and `forget_bias` are added) are
+        normalized over the units. They are multiplied by the parameters `gain_*`, and the parameters `shift_*` are
+        added, which replace the biases.
     weight_norm : bool
-        Each column of a weight matrix has the length that a parameter (`g_*`) says.
+        Whether the length of each column of a weight matrix is a parameter (`g_*`). The matrix itself only has the
+        direction of the column.
     epsilon : float
-        Added to the variances for `layer_norm`.
+        With `layer_norm`, added to the variances.
     **kwargs
         `grad_clipping` and `name`: see `Cell`.
 
@@ -105,7 +108,7 @@ class LSTM(GatedCell):
             del gates["ingate"]
         super().__init__(num_units, gates, **kwargs)
         if proj_clip is not None and num_proj is None:
-            raise ValueError(f"proj_clip={proj_clip} without num_proj: there is no projection to clip")
+            raise ValueError(f"proj_clip clips the projection, so it needs num_proj; got proj_clip={proj_clip} alone")
         self.nonlinearity = nonlinearities.or_identity(nonlinearity)
         self.peepholes, self.forget_bias, self.coupled = peepholes, forget_bias, coupled
         self.cell_clip, self.num_proj, self.proj_clip = cell_clip, num_proj, proj_clip

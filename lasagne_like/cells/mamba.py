@@ -15,21 +15,22 @@ __all__ = ["S6", "Mamba", "MambaState"]
 
 @NamedFunction
 def _log_integers(shape: tuple[int, ...]) -> np.ndarray:
-    """The logarithms of 1, 2, 3, ... in each row: decays of many speeds."""
+    """Initial values of `A_log`: the logarithms of 1, 2, 3, ... in each row."""
     return np.broadcast_to(np.log(np.arange(1.0, shape[1] + 1)), shape).astype(sj.config.floatX)
 
 
 @NamedFunction
 def _time_steps(shape: tuple[int, ...]) -> np.ndarray:
-    """Biases whose softplus lies between 0.001 and 0.1, evenly in the logarithm."""
+    """Initial biases of step sizes. Their softplus is from 0.001 to 0.1, and its logarithm has a uniform
+    distribution."""
     steps = np.exp(get_rng().uniform(np.log(0.001), np.log(0.1), shape))
     return np.log(np.expm1(steps)).astype(sj.config.floatX)
 
 
 class S6(Cell):
-    """A state space for each feature of the input. Its step size and its weights depend on the input.
+    """A linear state space for each feature of the input. Its step size and its weights depend on the input.
 
-    For each feature (a row of the state, of `num_states` numbers)::
+    Each feature has a row of the state, with `num_states` numbers::
 
         D = softplus(x @ W_in_to_delta @ W_delta + b_delta)
         h = exp(D * A) * h_ + D * B * x,    A = -exp(A_log), B = x @ W_in_to_B
@@ -39,9 +40,9 @@ class S6(Cell):
     ----------
     num_states : int
     rank : int, optional
-        The rank of the product that gives the step sizes. By default a sixteenth of the number of inputs, rounded up.
+        The number of columns of `W_in_to_delta`. By default, it is the number of inputs divided by 16, rounded up.
     W : initializer
-        Of the weights `W_in_to_delta` (num_inputs, rank), `W_delta` (rank, num_inputs), `W_in_to_B` and `W_in_to_C`
+        For the weights `W_in_to_delta` (num_inputs, rank), `W_delta` (rank, num_inputs), `W_in_to_B` and `W_in_to_C`
         (num_inputs, num_states).
     A_log : initializer, array, shared variable or expression
         Of shape (num_inputs, num_states).
@@ -110,12 +111,12 @@ class MambaState(NamedTuple):
 
 
 class Mamba(Cell):
-    """The block of Mamba: a projection to two branches, a short causal convolution and `S6` in one, the other a gate.
+    """The block of Mamba: one branch has a causal convolution and an `S6`, and the other branch is its gate.
 
     ::
 
         u, g = x @ W_in
-        u = silu(convolution of u over the last `width` steps + b_conv)
+        u = silu(convolve(u, filters) + b_conv)      (over the last `width` steps)
         y = (S6(u) * silu(g)) @ W_out
 
     The output has as many features as the input.
@@ -123,15 +124,16 @@ class Mamba(Cell):
     Parameters
     ----------
     num_states : int
-        Of each feature of `S6`.
+        The number of states of each feature in `S6`.
     expand : int
-        How many times wider than the input the branches are.
+        The number of features of a branch divided by that of the input.
     width : int
-        How many steps the convolution sees.
+        The number of steps that the convolution reads.
     rank : int, optional
         See `S6`.
     W, W_conv : initializer
-        Of `W_in` (num_inputs, 2 * expand * num_inputs) and `W_out`; and of the filters (width, expand * num_inputs).
+        For the weights `W_in` (num_inputs, 2 * expand * num_inputs) and `W_out` (expand * num_inputs, num_inputs), and
+        for the filters (width, expand * num_inputs).
     **kwargs
         `name`: see `Cell`.
 
@@ -159,7 +161,7 @@ class Mamba(Cell):
     ) -> None:
         super().__init__(**kwargs)
         if width < 2:
-            raise ValueError(f"a convolution over width={width} steps: give 2 or more, or use S6 alone")
+            raise ValueError(f"width of Mamba must be 2 steps or more, got {width}; use S6 if there is no convolution")
         self.expand, self.width, self._W, self._W_conv = expand, width, W, W_conv
         self.ssm = S6(num_states, rank, W)
 

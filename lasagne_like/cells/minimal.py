@@ -1,4 +1,4 @@
-"""Cells whose gates see the input only: linear recurrences, one element of the state at a time."""
+"""Cells whose gates read the input only. They are linear recurrences in which units do not read each other."""
 
 from typing import Any, Unpack
 
@@ -26,7 +26,7 @@ class MinGRU(GatedCell):
     ----------
     num_units : int
     gate, hidden_update : Gate
-        The specifications of `W_in` and `b`, and the nonlinearities (none for the candidate, if not given).
+        The specifications of `W_in` and `b`, and the nonlinearities. By default, the candidate has none.
     **kwargs
         `grad_clipping` and `name`: see `Cell`.
 
@@ -53,7 +53,7 @@ class MinGRU(GatedCell):
 
 
 class MinLSTM(GatedCell):
-    """An LSTM whose gates do not read the state, and whose memory is its output.
+    """An LSTM whose gates do not read the state. Its memory is its output.
 
     ::
 
@@ -64,7 +64,7 @@ class MinLSTM(GatedCell):
     ----------
     num_units : int
     forgetgate, ingate, hidden_update : Gate
-        The specifications of `W_in` and `b`, and the nonlinearities (none for the candidate, if not given).
+        The specifications of `W_in` and `b`, and the nonlinearities. By default, the candidate has none.
     **kwargs
         `grad_clipping` and `name`: see `Cell`.
 
@@ -112,7 +112,7 @@ class SRU(GatedCell):
     cell, forgetgate, resetgate, hid : Gate
         The specifications of `W_in` and `b`, and the nonlinearities of the gates.
     nonlinearity : callable or None
-        Of the memory, on its way to the output.
+        The function of the memory in the output.
     **kwargs
         `grad_clipping` and `name`: see `Cell`.
 

@@ -1,4 +1,4 @@
-"""The cell that neural architecture search found."""
+"""The cell that a neural architecture search found."""
 
 from typing import Any, Unpack
 
@@ -12,9 +12,9 @@ __all__ = ["NAS"]
 
 
 class NAS(Cell):
-    """The recurrent cell that neural architecture search found for language.
+    """The cell that a neural architecture search found for models of language.
 
-    With `x0 .. x7` the parts of `x @ W_in`, and `m0 .. m7` those of `h_ @ W_hid + b`::
+    The 8 parts of `x @ W_in` are `x0` to `x7`, and those of `h_ @ W_hid + b` are `m0` to `m7`::
 
         a0, a2, a5, a7 = sigmoid(xk + mk);  a1 = relu(x1 + m1);  a3 = relu(x3 * m3);  a4, a6 = tanh(xk + mk)
         c = tanh(tanh(a0 * a1) + c_) * tanh(a2 + a3)
@@ -24,11 +24,12 @@ class NAS(Cell):
     ----------
     num_units : int
     W_in, W_hid : initializer, array, shared variable or expression
-        Of shape (num_inputs, 8 * num_units) and (num_units, 8 * num_units); with a projection W_hid has num_proj rows.
+        Of the shapes (num_inputs, 8 * num_units) and (num_units, 8 * num_units). With a projection, W_hid has num_proj
+        rows.
     b : initializer, array, shared variable, expression or None
-        Of shape (8 * num_units,); None for no bias.
+        Of shape (8 * num_units,). None for no bias.
     num_proj : int, optional
-        The output is projected to this many features, `h @ W_proj`. The next step reads the projection.
+        The number of features of the output, which is projected: `h @ W_proj`. The next step reads the projection.
     W_proj : initializer, array, shared variable or expression
         Of shape (num_units, num_proj).
     **kwargs

@@ -1,4 +1,4 @@
-"""Noise inside of recurrences: dropout and zoneout. With `deterministic=True` there is none."""
+"""Noise inside recurrences: dropout and zoneout. `deterministic=True` turns it off."""
 
 import copy
 from abc import ABC
@@ -15,15 +15,15 @@ __all__ = ["DropoutWrapper", "Zoneout"]
 
 
 def rate(value: float, what: str) -> float:
-    """A probability to drop a value, after a check."""
+    """Check a probability with which values are dropped. Returns it."""
     if not 0 <= value < 1:
-        raise ValueError(f"{what} is the probability to drop a value, 0 <= p < 1; got {value!r}")
+        raise ValueError(f"{what} is the probability with which values are dropped: 0 <= p < 1, got {value!r}")
     return float(value)
 
 
 def is_memory(path: str) -> bool:
-    """Whether a part of a state is memory, which dropout leaves alone. All parts with names are, but for outputs,
-    "hid".
+    """Whether a part of a state is memory, which dropout does not change. All parts with names are memory, except for
+    "hid", the last output.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def is_memory(path: str) -> bool:
 
 
 class Draws(ABC):
-    """The base of cells that draw random numbers from a stream of their own. `_begin_draws(seed)` sets it up."""
+    """The base of cells that draw random numbers. Each has its own stream, which `_begin_draws(seed)` makes."""
 
     def _begin_draws(self, seed: int | None) -> None:
         self._seed = random.new_seed() if seed is None else seed
@@ -46,45 +46,45 @@ class Draws(ABC):
 
     def drawing(self) -> Any:
         """A copy that draws from the same stream."""
-        self._stream  # noqa: B018 - made now, for this cell and all its copies
+        self._stream  # noqa: B018 - it is made now, so that this cell and all its copies have the same stream
         return copy.copy(self)
 
     def uniform(self, shape: Any, dtype: Any) -> Any:
-        """Numbers between 0 and 1. In a loop, each step draws new ones."""
+        """Random numbers between 0 and 1. In a loop, each step draws new numbers."""
         return sj.cast(self._stream.uniform(shape), dtype)
 
     def kept(self, p: float, shape: Any, dtype: Any) -> Any:
-        """The factors of dropout: 0 with probability p, else 1 / (1 - p)."""
+        """Random factors for dropout: 0 with probability p, and 1 / (1 - p) otherwise."""
         return sj.cast(self.uniform(shape, dtype) >= p, dtype) / (1 - p)
 
 
 class _Noisy(Draws, Wrapper, ABC):
-    """A wrapper that draws numbers."""
+    """The base of wrappers that draw random numbers."""
 
     def __init__(self, cell: Cell, seed: int | None = None, name: str | None = None) -> None:
         super().__init__(cell, name)
         self._begin_draws(seed)
 
     def noisy(self, cell: Cell) -> Any:
-        """A copy around another cell that draws from the same stream."""
+        """A copy with another inner cell. It draws from the same stream."""
         return self.drawing().with_cell(cell)
 
 
 class DropoutWrapper(_Noisy):
-    """Dropout of the input, of the state and of the output of a cell.
+    """Dropout of the input, the state and the output of a cell.
 
-    If a state has several parts, only outputs (`hid`) are dropped, never memory cells. The values that stay are divided
-    by 1 - p.
+    With probability p, a value is set to 0. The other values are divided by 1 - p. If a state has several parts, only
+    the last output (`hid`) is dropped, and memory does not change.
 
     Parameters
     ----------
     cell : Cell
     input, state, output : float
-        The probability to drop a value of each.
+        The probabilities p for the input, the state and the output.
     variational : bool
-        Use one mask for all steps of a sequence, not a new one for each step.
+        Whether all steps of a sequence drop the same values. By default, each step drops other values.
     seed : int, optional
-        By default drawn from `lasagne_like.random.get_rng()`.
+        The seed of the random numbers. By default it is drawn from `lasagne_like.random.get_rng()`.
     name : str, optional
 
     References
@@ -129,7 +129,7 @@ class DropoutWrapper(_Noisy):
         return other
 
     def _dropped(self, value: Any, which: str, skip: bool = False) -> Any:
-        """A structure of tensors with some of their elements dropped."""
+        """A structure of tensors after dropout. `which` is "input", "state" or "output"."""
         p: float = getattr(self, which)
         if not p:
             return value
@@ -138,7 +138,7 @@ class DropoutWrapper(_Noisy):
         masks: list[Any] = self._masks.get(which) or [None] * len(leaves)
         result = []
         for leaf, mask, kept in zip(leaves, masks, memory, strict=True):
-            # a mask for the whole sequence has no axis of time: it is broadcast
+            # a mask for all steps of a sequence has no axis of time: it is broadcast
             drawn = mask if self.variational else None if kept else self.kept(p, leaf.shape, leaf.dtype)
             result.append(leaf if kept else leaf * drawn)
         return unflatten(value, result)
@@ -153,17 +153,20 @@ class DropoutWrapper(_Noisy):
 
 
 class Zoneout(_Noisy):
-    """In each step, random units keep their old state. With `deterministic=True`, all units keep a fraction of it.
+    """In each step, random units keep their old state.
+
+    A unit keeps it with probability p. With `deterministic=True`, the new state of all units is `p * old + (1 - p) *
+    new`.
 
     Parameters
     ----------
     cell : Cell
     hid : float
-        The probability of a unit of the output (and of a state that is one tensor) to stay as it was.
+        The probability for the units of the last output, or of a state that is one tensor.
     memory : float
-        The same for the other parts of the state, such as the memory cells of an LSTM.
+        The probability for the other parts of the state, such as the memory of an LSTM.
     seed : int, optional
-        By default drawn from `lasagne_like.random.get_rng()`.
+        The seed of the random numbers. By default it is drawn from `lasagne_like.random.get_rng()`.
     name : str, optional
 
     References
@@ -200,7 +203,7 @@ class Zoneout(_Noisy):
                 mixed = p * old + (1 - p) * now
             elif p:
                 mixed = sj.where(self.uniform(now.shape, now.dtype) < p, old, now)
-            # if the output is a part of the state, it is the mixed part
+            # if the output is a part of the state, it is that part of the mixed state
             output = unflatten(output, [mixed if leaf is now else leaf for leaf in flatten(output)])
             result.append(mixed)
         return output, unflatten(new, result)

@@ -1,4 +1,4 @@
-"""oneDNN's LSTM as a function of symbols, in layers and directions."""
+"""oneDNN's LSTM as a function of symbols, with layers and directions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DIRECTIONS = {
 
 
 class LSTMResults(NamedTuple):
-    """The results of oneDNN's LSTM: the outputs of the last layer (T, N, C), and the last states, (L, D, N, C).
+    """The results of oneDNN's LSTM: the outputs of the last layer, (T, N, C), and the last states, each (L, D, N, C).
 
     Examples
     --------
@@ -48,28 +48,28 @@ def onednn_lstm(
     direction: str = "unidirectional_left2right",
     checkpoint: int | Literal["sqrt", "all"] | None = None,
 ) -> LSTMResults:
-    """oneDNN's primitive `vanilla_lstm`, with its arguments, layouts and gates, for any symbols.
+    """oneDNN's primitive `vanilla_lstm` for symbols, with oneDNN's arguments, layouts and order of gates.
 
-    The sizes are T (time), N (batch), L layers, D directions, SLC inputs, DHC units, and DIC outputs (DHC without a
-    projection). Without a gradient it is `forward_inference`; `scanjit.grad` gives the gradients of `backward`, each in
-    the layout of its argument.
+    The sizes are T (time), N (batch), L (layers), D (directions), SLC (features of the input), DHC (units) and DIC
+    (features of the output, DHC without a projection). The function computes `forward_inference`. `scanjit.grad` of it
+    computes the gradients of `backward`, each in the layout of its argument.
 
     Parameters
     ----------
     src_layer : symbol (T, N, SLC)
     weights_layer : symbol or array (L, D, SLC, 4, DHC)
-        `ldigo`, gates i, f, c, o. All sizes must be known.
+        In oneDNN's layout `ldigo`, with the gates i, f, c, o. All sizes must be fixed.
     weights_iter : symbol or array (L, D, DIC, 4, DHC)
     bias : symbol or array (L, D, 4, DHC), optional
     src_iter, src_iter_c : symbols (L, D, N, DIC) and (L, D, N, DHC), optional
-        The states before the first step of each direction; zeros if not given.
+        The states before the first step of each direction. By default, they are zeros.
     weights_peephole : symbol or array (L, D, 3, DHC), optional
-        Of i, f, o.
+        Of the gates i, f, o.
     weights_projection : symbol or array (L, D, DHC, DIC), optional
-        `ldio`. None: no projection.
+        In the layout `ldio`. By default, there is no projection.
     direction : str
-        "unidirectional_left2right", "unidirectional_right2left", "bidirectional_concat" or "bidirectional_sum". The two
-        directions are stacks that do not read each other.
+        "unidirectional_left2right", "unidirectional_right2left", "bidirectional_concat" or "bidirectional_sum". Each
+        direction is a stack of layers; the two stacks do not read each other.
     checkpoint : None, "sqrt", "all" or int
         See `scanjit.scan`.
 
@@ -96,7 +96,7 @@ def onednn_lstm(
     P = _checked(weights_projection, "weights_projection", (depth, len(ways), units, None))
     width = units if P is None else P.shape[3]
     if depth > 1 and inputs != width:
-        raise ValueError(f"weights_layer has shape {W.shape}: with {depth} layers, should have {width} inputs")
+        raise ValueError(f"weights_layer of {depth} layers must have {width} inputs, got shape {W.shape}")
     weights = {
         "W": W,
         "R": _checked(weights_iter, "weights_iter", (depth, len(ways), width, 4, units)),
@@ -106,7 +106,7 @@ def onednn_lstm(
     }
     x = sj.as_tensor(src_layer)
     if x.ndim != 3:
-        raise ValueError(f"src_layer has {x.ndim} dimensions, should have 3: (time, batch, {inputs})")
+        raise ValueError(f"src_layer must have 3 dimensions, (time, batch, {inputs}), got {x.ndim}")
     x = sj.specify_shape(x, (None, None, inputs), "src_layer")
     begin = [
         None if given is None else sj.specify_shape(given, (depth, len(ways), x.shape[1], size), name)
@@ -137,14 +137,14 @@ def onednn_lstm(
 
 
 def _checked(given: Any, name: str, shape: tuple[int | None, ...]) -> Any:
-    """The argument as a symbol, whose shape must be known and fit; None if it was not given."""
+    """An argument as a symbol, after a check that its shape is fixed and fits. None if the argument is None."""
     if given is None:
         return None
     value = sj.as_tensor(given)
     known = known_sizes(value.shape)
     if None in known or not fits(known, shape):
         listed = ", ".join("?" if size is None else str(size) for size in shape)
-        raise ValueError(f"{name} has shape {tuple(value.shape)}, should be ({listed}), of known sizes")
+        raise ValueError(f"{name} must have the shape ({listed}), with fixed sizes, got {tuple(value.shape)}")
     return value
 
 

@@ -1,4 +1,4 @@
-"""An LSTM with a gate that opens and closes in time."""
+"""An LSTM with a gate that opens and closes periodically."""
 
 from typing import Any, Unpack
 
@@ -16,14 +16,15 @@ __all__ = ["PhasedLSTM"]
 
 
 def _periods(shape: tuple[int, ...]) -> np.ndarray:
-    """Periods between 1 and 1000, evenly in the logarithm."""
+    """Random periods from 1 to 1000. Their logarithms have a uniform distribution."""
     return floatX(np.exp(get_rng().uniform(0.0, np.log(1000.0), shape)))
 
 
 class PhasedLSTM(LSTM):
-    """An LSTM that reads the time. Each unit is updated during a part of its period, and keeps its state otherwise.
+    """An LSTM whose units are open during a part of their period only. Otherwise they keep their state.
 
-    It reads pairs: the time, (batch, 1), and the input, (batch, features). With c' and h' what an `LSTM` computes::
+    The input is a pair: the time, of shape (batch, 1), and the input of the LSTM, of shape (batch, features). c' and h'
+    are the memory and the output that an `LSTM` computes::
 
         phi = mod(time - shift, period) / period
         k = 2 * phi / ratio_on          where phi < ratio_on / 2
@@ -35,10 +36,10 @@ class PhasedLSTM(LSTM):
     ----------
     num_units : int
     leak : float
-        How far a gate is open outside of its part of the period.
+        The factor of `phi` where the gate is closed.
     ratio_on, period, shift : initializer, array, shared variable or expression
-        Of shape (num_units,): the part of a period in which the gate is open, its length (not given: from 1 to 1000,
-        evenly in the logarithm) and where it begins (not given: anywhere in the first period).
+        Of shape (num_units,): the part of a period in which the gate is open, the length of a period, and the time at
+        which a period begins. By default, periods are random from 1 to 1000, and shifts random within a period.
     train_ratio_on : bool
         Whether `ratio_on` is trained.
     **kwargs
@@ -68,7 +69,9 @@ class PhasedLSTM(LSTM):
         **kwargs: Unpack[CellOptions],
     ) -> None:
         if "num_proj" in kwargs:
-            raise TypeError("PhasedLSTM has no projection: its gate is one for each unit")
+            raise TypeError(
+                "PhasedLSTM does not take num_proj: its gate has a value for each unit, so it cannot project"
+            )
         super().__init__(num_units, **kwargs)
         self.leak, self.train_ratio_on = leak, train_ratio_on
         self._rhythm = ratio_on, _periods if period is None else period, shift
@@ -76,8 +79,8 @@ class PhasedLSTM(LSTM):
     def make_params(self, input_shape: Any) -> None:
         if is_shape(input_shape) or len(input_shape) != 2 or tuple(input_shape[0]) != (1,):
             raise ValueError(
-                f"{self!r} reads pairs: the time, of shape (batch, 1), and the input, of shape (batch, features); got "
-                f"inputs of shape {input_shape}"
+                f"{self!r} takes a pair of inputs: the time, of shape (batch, 1), and the input, of shape (batch, "
+                f"features); got inputs of shape {input_shape}"
             )
         super().make_params(input_shape[1])
         ratio_on, period, shift = self._rhythm

@@ -1,4 +1,4 @@
-"""Wrappers that put a dense map or a table of vectors before or behind a cell."""
+"""Wrappers with a dense map before or behind a cell, or with an embedding before it."""
 
 from abc import ABC
 from typing import Any
@@ -47,7 +47,7 @@ class InputProjectionWrapper(_Projection):
     W : initializer, array, shared variable or expression
         Of shape (num_inputs, size).
     b : initializer, array, shared variable, expression or None
-        Of shape (size,); None for none.
+        Of shape (size,). None for no bias.
     nonlinearity : callable or None
     name : str, optional
 
@@ -68,19 +68,19 @@ class InputProjectionWrapper(_Projection):
 
 
 class OutputProjectionWrapper(_Projection):
-    """A cell whose output goes through a dense map, `nonlinearity(output @ W + b)`. Its state stays as it is.
+    """A cell whose output goes through a dense map, `nonlinearity(output @ W + b)`. Its state does not.
 
-    A `DenseLayer` behind the layer does the same with `num_leading_axes=2`, once for all steps.
+    A `DenseLayer` with `num_leading_axes=2` behind the recurrent layer computes the same, for all steps at once.
 
     Parameters
     ----------
     cell : Cell
     size : int
-        Of the output.
+        The number of features of the output.
     W : initializer, array, shared variable or expression
         Of shape (features of the cell's output, size).
     b : initializer, array, shared variable, expression or None
-        Of shape (size,); None for none.
+        Of shape (size,). None for no bias.
     nonlinearity : callable or None
     name : str, optional
 
@@ -103,15 +103,18 @@ class OutputProjectionWrapper(_Projection):
 
 
 class EmbeddingWrapper(Wrapper):
-    """A cell that reads a vector for each integer. An `EmbeddingLayer` before the layer does the same.
+    """A cell that reads integers: it looks up a row of W for each.
+
+    An `EmbeddingLayer` before the recurrent layer does the same.
 
     Parameters
     ----------
     cell : Cell
     input_size : int
-        How many different integers there are, from 0. Others are an error when the function runs.
+        The number of rows of W. Integers must be from 0 to `input_size - 1`; others are an error when the function
+        runs.
     output_size : int
-        The size of the vectors.
+        The number of features that the cell reads: the length of a row.
     W : initializer, array, shared variable or expression
         Of shape (input_size, output_size).
     name : str, optional
@@ -135,11 +138,16 @@ class EmbeddingWrapper(Wrapper):
 
     def make_params(self, input_shape: Any) -> None:
         if features_of(self, input_shape) != 1:
-            raise ValueError(f"{self!r} takes one integer a step, (batch, 1), got inputs of shape {input_shape}")
+            raise ValueError(
+                f"{self!r} takes an input of shape (batch, 1), with one integer in each step, got {input_shape}"
+            )
         self.add_specified(W=(self.input_size, self.output_size))
         super().make_params((self.output_size,))
 
     def precompute(self, x: Any) -> Any:
         if not x.type.kind.integral:
-            raise TypeError(f"{self!r} takes integers, got {x.dtype}: make its input with an sj.itensor3(), say")
+            raise TypeError(
+                f"{self!r} takes integers, got {x.dtype}: give its InputLayer a symbol of integers, such as "
+                "sj.itensor3()"
+            )
         return self.cell.precompute(sj.take(self.W, x[..., 0], axis=0))

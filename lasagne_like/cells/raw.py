@@ -1,4 +1,4 @@
-"""A loop over a cell in which a function chooses each input and decides when a sequence ends."""
+"""A loop over a cell in which your own function computes each input and decides when a sequence ends."""
 
 from __future__ import annotations
 
@@ -13,41 +13,46 @@ __all__ = ["raw_loop"]
 
 
 def raw_loop(cell: Cell, function: Callable[..., Any], max_steps: Any, **kwargs: Any) -> tuple[Any, Any, Any]:
-    """Run a cell on inputs that a function chooses as it goes, until all sequences have ended.
+    """Run a cell on inputs that a function computes in each step, until all sequences have ended.
 
     The function is that of TensorFlow's `raw_rnn`: `function(time, output, state, carried)` returns `(finished, input,
-    state, emitted, carried)`. Before the first step it is called with time 0, and None for everything else. For the
-    loop it is called with the time (an integer scalar, 1 after the first step), the results of the step, and the
-    carried value.
+    state, emitted, carried)`. Before the first step, it is called with time 0, and with None for the other arguments.
+    After each step, it is called with the number of steps so far (an integer scalar), the output and the state of the
+    cell, and the carried value.
 
-    - `finished` (batch,) says which sequences have ended: from then on their state stays as it is, and they emit 0. The
-      loop ends when all sequences have ended.
-    - `input` is the next input of the cell, `state` its next state: the initial state at first, later that of the cell,
-      which the function may change.
-    - `emitted` is what this step adds to the result: a tensor of shape (batch, ...) or a structure of tensors. Before
-      the first step it may be None: then the structure is that of the output of the cell.
-    - `carried` is passed on to the next call of the function, or None. It changes also for sequences that have ended.
+    - `finished`, of shape (batch,), says which sequences have ended. From then on, their state does not change, and
+    their
+      emitted value is 0. The loop ends when all sequences have ended.
+    - `input` is the next input of the cell. - `state` is the state for the next step. The first call returns the
+    initial state. Later calls return the state that
+      they get, or another one.
+    - `emitted` is a row of the result: a tensor of shape (batch, ...), or a structure of tensors. The first call may
+      return None. Then the row has the structure of the output of the cell.
+    - `carried` is passed to the next call of the function. It may be None. It also changes for sequences that have
+    ended.
 
     Parameters
     ----------
     cell : Cell
-        It must have been built.
+        A cell that has been built.
     function : callable
     max_steps : int or integer scalar
-        The loop ends after so many steps in any case. At least 1.
+        The largest number of steps, 1 or more.
     **kwargs
-        For `cell.begin`, such as `deterministic=True`.
+        Keyword arguments of `cell.begin`, such as `deterministic=True`.
 
     Returns
     -------
-    emitted : symbol of shape (steps, batch, ...), or a structure of them
-        As many rows as steps were made.
-    state : the state after the last step, of each sequence when it ended
-    carried : what was carried out of the last step
+    emitted : symbol of shape (steps, batch, ...), or a structure of symbols
+        One row for each step of the loop.
+    state : structure of symbols
+        For each sequence, the state after its last step.
+    carried : structure of symbols or None
+        The carried value after the last step of the loop.
 
     Examples
     --------
-    A cell that reads its own output, until it has said enough:
+    A cell that reads its own last output. Each sequence has its own number of steps:
 
     >>> import numpy as np
     >>> import scanjit as sj
@@ -99,7 +104,7 @@ def raw_loop(cell: Cell, function: Callable[..., Any], max_steps: Any, **kwargs:
         name=cell.name or type(cell).__name__,
         return_list=True,
     )
-    # a loop makes at least one step: if all sequences had ended before it, its results are dropped
+    # a loop makes at least one step: if all sequences ended before it, its results are not used
     none = sj.all(ended)
     emitted = [rows[: sj.where(none, 0, rows.shape[0])] for rows in results[:emitted_at]]
     leaves = [rows[-1] for rows in results[emitted_at + 2 + sizes[0] :]]
@@ -109,5 +114,5 @@ def raw_loop(cell: Cell, function: Callable[..., Any], max_steps: Any, **kwargs:
 
 
 def _kept(over: Any, old: Any, new: Any) -> Any:
-    """The old values for sequences that have ended, the new ones for the others."""
+    """The old values for the sequences that have ended, and the new values for the others."""
     return transform(lambda a, b: sj.where(over.dimshuffle(0, *["x"] * (b.ndim - 1)), a, b), old, new)

@@ -12,11 +12,11 @@ from lasagne_like.utils import Parameter
 __all__ = ["RWKV7", "RWKV7State"]
 
 _MIXED = ("r", "w", "k", "v", "a", "g")
-"""Each of these is computed from its own mixture of the input and the input before."""
+"""The names of the values that the cell computes from mixtures of the input and the last input."""
 
 
 class RWKV7State(NamedTuple):
-    """The state of a `RWKV7`: the last input, and a matrix for each head.
+    """The state of an `RWKV7`: the last input, and a matrix for each head.
 
     Examples
     --------
@@ -30,9 +30,10 @@ class RWKV7State(NamedTuple):
 
 
 class RWKV7(Cell):
-    """The time mixing of RWKV-7: a matrix for each head, with a decay for each column and a generalized delta rule.
+    """The time mixing of RWKV-7: each head has a matrix, with a decay for each column and a generalized delta rule.
 
-    It has as many units as the input has features. With `mix_* = x + (x_before - x) * mu_*`::
+    The output has as many features as the input. `mix_*` is `x + (x_before - x) * mu_*`, where `x_before` is the last
+    input::
 
         r, k, v = mix_r @ W_r, mix_k @ W_k, mix_v @ W_v
         w = exp(-exp(-0.5) * sigmoid(w0 + tanh(mix_w @ w1) @ w2))
@@ -46,18 +47,18 @@ class RWKV7(Cell):
     Parameters
     ----------
     num_heads : int
-        It divides the number of features.
+        The number of heads. It divides the number n of features.
     rank : int
-        Of the products that give w, a and g.
+        The number of columns of `w1`, `a1` and `g1`.
     W : initializer
-        Of `W_r`, `W_k`, `W_v` and `W_out`, (n, n), and of the products of low rank, `w1`, `a1`, `g1` (n, rank) and
-        `w2`, `a2`, `g2` (rank, n).
+        For the weights `W_r`, `W_k`, `W_v` and `W_out` (n, n), `w1`, `a1` and `g1` (n, rank), and `w2`, `a2` and `g2`
+        (rank, n).
     mu : initializer
-        Of `mu_*`, (n,).
+        For `mu_*` (n,).
     w0, a0, k_removed, k_added, bonus : initializer
         Of shape (n,).
     epsilon : float
-        Added to variances of heads.
+        Added to the variances of heads.
     **kwargs
         `name`: see `Cell`.
 
@@ -127,6 +128,6 @@ class RWKV7(Cell):
         return x.reshape((x.shape[0], self.num_heads, self.state_shape.memory[1]))
 
     def _normed(self, y: Any) -> Any:
-        """The numbers of each head with mean 0 and variance 1."""
+        """Shift and scale the numbers of each head to mean 0 and variance 1."""
         centred = y - sj.mean(y, axis=2, keepdims=True)
         return centred / sj.sqrt(sj.mean(centred * centred, axis=2, keepdims=True) + self.epsilon)

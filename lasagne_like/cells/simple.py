@@ -16,9 +16,9 @@ class SimpleRNN(Cell):
     ----------
     num_units : int
     W_in_to_hid, W_hid_to_hid : initializer, array, shared variable or expression
-        Of shape (num_inputs, num_units) and (num_units, num_units).
+        Of the shapes (num_inputs, num_units) and (num_units, num_units).
     b : initializer, array, shared variable, expression or None
-        Of shape (num_units,); None for no bias.
+        Of shape (num_units,). None for no bias.
     nonlinearity : callable or None
     **kwargs
         See `Cell`.
@@ -58,7 +58,7 @@ class SimpleRNN(Cell):
 
 
 class IndRNN(Cell):
-    """Independent units, each with one weight for its own past: `h = nonlinearity(x @ W + u * h_ + b)`.
+    """Independent units, each with one weight for its own last output: `h = nonlinearity(x @ W + u * h_ + b)`.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class IndRNN(Cell):
     W : initializer, array, shared variable or expression
         Of shape (num_inputs, num_units).
     u, b : initializer, array, shared variable or expression
-        Of shape (num_units,); `b` may be None.
+        Of shape (num_units,). `b` may be None, for no bias.
     nonlinearity : callable or None
     **kwargs
         See `Cell`.

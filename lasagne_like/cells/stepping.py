@@ -1,4 +1,4 @@
-"""A cell compiled for one step in each call, as streaming, sampling and search need it."""
+"""A compiled step of a cell, for streams, sampling and search."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["StepFunction", "step_function"]
 
 
 class StepFunction:
-    """A compiled step: `output, state = step(x, state)`. Made by `step_function`.
+    """A compiled step of a cell: `output, state = step(x, state)`. `step_function` makes it.
 
     Parameters
     ----------
@@ -22,12 +22,12 @@ class StepFunction:
 
     Attributes
     ----------
-    function : the compiled function. It takes the leaves of the input and of the state, and returns those of the output
-    and of the new state.
+    function : the compiled function. It takes the leaves of the input and of the state, and returns the leaves of the
+    output and of the new state.
 
     Examples
     --------
-    Several starts in one batch:
+    A batch of two sequences:
 
     >>> import numpy as np
     >>> import lasagne_like as lasagne
@@ -61,7 +61,7 @@ class StepFunction:
         return unflatten(shapes, [symbol(*item) for item in zip(paths(shapes), flatten(shapes), strict=True)])
 
     def initial_state(self, batch: int = 1) -> Any:
-        """The state before the first step, for a number of sequences. A layer may have an initial state of its own."""
+        """The state before the first step, for `batch` sequences. For a layer, it is the layer's initial state."""
         if self._initial is None:
             count = sj.lscalar("batch")
             source = self.cell.init_state if self.layer is None else self.layer.init_state
@@ -70,7 +70,7 @@ class StepFunction:
         return unflatten(self._state, list(self._initial(batch)))
 
     def __call__(self, x: Any, state: Any) -> tuple[Any, Any]:
-        """One step for a batch of inputs (or a structure of them), from a state. Both are arrays."""
+        """Compute a step from a batch of inputs and a state. Both are arrays, or structures of arrays."""
         given = [np.asarray(leaf) for leaf in matched(self._x, x, "input")]
         results = list(self.function(*given, *matched(self._state, state, "state")))
         count = len(flatten(self._output))
@@ -78,24 +78,24 @@ class StepFunction:
 
 
 def step_function(cell: Any, mode: Any = "numba", dtype: Any = None, **kwargs: Any) -> StepFunction:
-    """A compiled function of one step of a cell. It reads the parameters of the cell: if they are set, it uses the new
-    values.
+    """Compile one step of a cell. The function reads the current values of the cell's parameters in each call.
 
     Parameters
     ----------
     cell : Cell or recurrent layer
-        A cell must have been built. A layer gives its cell and its initial state.
-    mode : how to run it
-        See `scanjit.function`.
-    dtype : a dtype or its name
-        Of the input; by default `scanjit.config.floatX`.
+        A cell must have been built. For a layer, the function computes a step of its cell, and begins with its initial
+        state.
+    mode : as for `scanjit.function`.
+    dtype : dtype or str, optional
+        The dtype of the input. By default, it is `scanjit.config.floatX`.
     **kwargs
         For `cell.begin`. By default `deterministic=True`, so there is no dropout.
 
     Returns
     -------
     StepFunction
-        `step(x, state)` returns the output and the next state; `step.initial_state(batch)` is where to begin.
+        `step(x, state)` returns the output and the next state. `step.initial_state(batch)` is the state before the
+        first step.
 
     Examples
     --------

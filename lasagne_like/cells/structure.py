@@ -1,7 +1,7 @@
-"""Nested values: tuples, lists, dicts, named tuples and dataclasses of tensors, or of shapes.
+"""Structures: tuples, lists, dicts, named tuples and dataclasses of tensors or of shapes, nested in any way.
 
-A plain tuple of ints and None is a shape, which is a leaf: `(3,)` is one shape, `((3,), (4,))` a tuple of two shapes.
-None is a structure without leaves, such as the state of a cell without a state.
+A plain tuple of ints and None is a shape, which is a leaf. So `(3,)` is one shape, and `((3,), (4,))` is a tuple of two
+shapes. None is a structure without leaves, such as the state of a cell that has no state.
 """
 
 import dataclasses
@@ -12,7 +12,7 @@ from scanjit import ShapeError
 
 
 def is_shape(value: Any) -> bool:
-    """Whether a value is one shape, rather than a structure of shapes.
+    """Whether a value is one shape, and not a structure of shapes.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def flatten(value: Any) -> list[Any]:
 
 
 def paths(value: Any) -> list[str]:
-    """The path of each leaf of a structure: names and numbers with dots between them; "" if the leaf is all there is.
+    """The path of each leaf of a structure: names and numbers, with dots between them. The path of a single leaf is "".
 
     Examples
     --------
@@ -54,7 +54,7 @@ def _walk(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _children(value: Any) -> list[tuple[Any, Any]] | None:
-    """The named children of a container; None for a leaf."""
+    """The children of a structure, with their names. None for a leaf."""
     if value is None:
         return []
     if is_shape(value):
@@ -69,7 +69,7 @@ def _children(value: Any) -> list[tuple[Any, Any]] | None:
 
 
 def unflatten(like: Any, leaves: Sequence[Any]) -> Any:
-    """A structure like `like`, with other leaves.
+    """The structure of `like` with other leaves.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def unflatten(like: Any, leaves: Sequence[Any]) -> Any:
     remaining = iter(leaves)
     result = _built(like, remaining)
     if next(remaining, None) is not None:
-        raise ShapeError("more values than the structure has places", got=len(leaves), expected=len(flatten(like)))
+        raise ShapeError("more values than the structure has leaves", got=len(leaves), expected=len(flatten(like)))
     return result
 
 
@@ -100,7 +100,7 @@ def _built(like: Any, leaves: Iterator[Any]) -> Any:
 
 
 def transform(function: Callable[..., Any], first: Any, *others: Any) -> Any:
-    """Apply a function to the leaves of structures that are alike.
+    """Apply a function to the leaves of equal structures.
 
     Examples
     --------
@@ -117,12 +117,12 @@ def matched(like: Any, value: Any, what: str) -> list[Any]:
     Raises
     ------
     ShapeError
-        If it has another one.
+        If the value has another structure.
     """
     wanted, found = paths(like), paths(value)
     if wanted != found:
         raise ShapeError(
-            f"the {what} has another structure than it should",
+            f"the {what} does not have the structure that is needed",
             got=f"{len(found)} tensors: {', '.join(path or '(one tensor)' for path in found)}",
             expected=f"{len(wanted)} tensors: {', '.join(path or '(one tensor)' for path in wanted)}",
         )

@@ -1,4 +1,4 @@
-"""LSTM cells with names of their own. Each stands for some options of `LSTM`."""
+"""Well-known LSTM cells. Each is an `LSTM` with some options."""
 
 from typing import Any, Unpack
 
@@ -10,13 +10,13 @@ __all__ = ["CoupledInputForgetGateLSTM", "LayerNormBasicLSTM", "LayerNormLSTM", 
 
 
 class LayerNormLSTM(LSTM):
-    """An LSTM whose gates and memory are normalized over the units: `LSTM(num_units, layer_norm=True)`.
+    """An LSTM with layer normalization of gates and memory: `LSTM(num_units, layer_norm=True)`.
 
     Parameters
     ----------
     num_units : int
     forget_bias : float
-        Added to the forget gate after it was normalized.
+        A constant that is added to the pre-activation of the forget gate after its normalization.
     **kwargs
         Further arguments of `LSTM`: `peepholes`, `cell_clip`, `num_proj`, ...
 
@@ -37,20 +37,20 @@ class LayerNormLSTM(LSTM):
 
 
 class LayerNormBasicLSTM(Draws, LSTM):
-    """A normalized LSTM without peepholes, clipping and projection, but with dropout of the candidate.
+    """An LSTM with layer normalization and with dropout of the candidate. It has no peepholes, clipping or projection.
 
-    With `deterministic=True` nothing is dropped. The memory itself is never dropped, so it forgets nothing by it.
+    The candidate is `tanh(...)`, which the input gate multiplies. Dropout does not change the memory itself. With
+    `deterministic=True`, nothing is dropped.
 
     Parameters
     ----------
     num_units : int
     forget_bias : float
-        Added to the forget gate after it was normalized.
+        A constant that is added to the pre-activation of the forget gate after its normalization.
     dropout : float
-        The probability to drop an element of the candidate (`tanh(...)`, which the input gate multiplies); the others
-        are divided by 1 - dropout.
+        The probability with which a value of the candidate is set to 0. The other values are divided by 1 - dropout.
     seed : int, optional
-        By default drawn from `lasagne_like.random.get_rng()`.
+        The seed of the random numbers. By default it is drawn from `lasagne_like.random.get_rng()`.
     **kwargs
         Gates, `nonlinearity`, `epsilon`, `grad_clipping` and `name`: see `LSTM`.
 
@@ -75,7 +75,7 @@ class LayerNormBasicLSTM(Draws, LSTM):
         **kwargs: Unpack[CellOptions],
     ) -> None:
         for option in {"peepholes", "cell_clip", "num_proj", "proj_clip"} & set(kwargs):
-            raise TypeError(f"LayerNormBasicLSTM has no {option}: LayerNormLSTM does")
+            raise TypeError(f"LayerNormBasicLSTM does not take {option}: use LayerNormLSTM")
         super().__init__(num_units, layer_norm=True, forget_bias=forget_bias, **kwargs)
         self.dropout = rate(dropout, "dropout")
         self._begin_draws(seed)
@@ -96,7 +96,7 @@ class LayerNormBasicLSTM(Draws, LSTM):
 
 
 class WeightNormLSTM(LSTM):
-    """An LSTM whose weights are directions and lengths, `W = g * V / |V|` for each column: `LSTM(weight_norm=True)`.
+    """An LSTM with weight normalization, `W = g * V / |V|` for each column: `LSTM(num_units, weight_norm=True)`.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class WeightNormLSTM(LSTM):
 
 
 class CoupledInputForgetGateLSTM(LSTM):
-    """An LSTM that takes in as much as it forgets, `c = f * c_ + (1 - f) * tanh(...)`: `LSTM(coupled=True)`.
+    """An LSTM whose input gate is 1 minus the forget gate: `LSTM(num_units, coupled=True)`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Cells made of cells: stacks, shortcuts around a cell, and resets of its state."""
+"""Cells that consist of other cells: stacks, shortcuts around a cell, and resets of its state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["HighwayWrapper", "ResetWrapper", "ResidualWrapper", "StackedCells", 
 
 
 class StackedCells(Cell):
-    """Cells on top of each other: the output of each is the input of the next. The state is a tuple of their states.
+    """A stack of cells: the output of each cell is the input of the next. The state is the tuple of their states.
 
     Parameters
     ----------
@@ -35,19 +35,17 @@ class StackedCells(Cell):
         super().__init__(name=name)
         self.cells = list(cells)
         if not self.cells:
-            raise ValueError("a stack needs at least one cell")
+            raise ValueError("StackedCells needs at least one cell, got an empty list")
         for i, cell in enumerate(self.cells):
             if not isinstance(cell, Cell):
-                raise TypeError(f"a stack is made of cells, got a {type(cell).__name__} at {i}: {cell!r}")
+                raise TypeError(f"StackedCells takes cells, but item {i} is a {type(cell).__name__}: {cell!r}")
             if any(cell is other for other in self.cells[:i]):
-                raise ValueError(
-                    f"{cell!r} is in the stack twice: give clones, cell.clone(), for parameters of their own"
-                )
+                raise ValueError(f"{cell!r} is in the stack twice: use cell.clone(), a copy with its own parameters")
         self.flattens_input = self.cells[0].flattens_input
 
     def make_params(self, input_shape: Any) -> None:
         for i, cell in enumerate(self.cells):
-            # if the stack has no name, parameters have the same names as in single cells
+            # in a stack without a name, parameters have the same names as in single cells
             label = i if self.name is not None else None
             input_shape = self.build_inner(cell, input_shape, label).output_shape
         self.state_shape = tuple(cell.state_shape for cell in self.cells)
@@ -74,7 +72,7 @@ class StackedCells(Cell):
 
 
 class Wrapper(Cell):
-    """The base of cells around another cell. By default it changes nothing.
+    """The base of cells with an inner cell. By default, a wrapper computes the same as its inner cell.
 
     Parameters
     ----------
@@ -83,7 +81,7 @@ class Wrapper(Cell):
 
     Examples
     --------
-    A cell that says less than the one inside:
+    A wrapper that halves the output:
 
     >>> import lasagne_like as lasagne
     >>> class Halved(lasagne.cells.Wrapper):
@@ -98,7 +96,7 @@ class Wrapper(Cell):
     def __init__(self, cell: Cell, name: str | None = None) -> None:
         super().__init__(name=name)
         if not isinstance(cell, Cell):
-            raise TypeError(f"{type(self).__name__} wraps a cell, got a {type(cell).__name__}: {cell!r}")
+            raise TypeError(f"{type(self).__name__} takes a cell, got a {type(cell).__name__}: {cell!r}")
         self.cell = cell
         self.flattens_input = cell.flattens_input
 
@@ -120,7 +118,8 @@ class Wrapper(Cell):
 
 
 def _check_shortcut(wrapper: Wrapper, does: str, input_shape: Any) -> None:
-    """Raise an error if a cell does not give what it reads. `does` says what its wrapper does with both."""
+    """Raise an error if the output of a cell does not have the shape of its input. `does` is text for the message: it
+    says how the wrapper combines them."""
     given = wrapper.cell.output_shape
     if given != input_shape:
         raise ValueError(
@@ -160,9 +159,9 @@ class ResidualWrapper(Wrapper):
 
 
 class HighwayWrapper(Wrapper):
-    """A shortcut around a cell, with a gate: `y = C * x + (1 - C) * output` with `C = sigmoid(x @ W + b)`.
+    """A shortcut around a cell, with a gate: `y = C * x + (1 - C) * output`, where `C = sigmoid(x @ W + b)`.
 
-    With `coupled=False` the output has a gate of its own in place of 1 - C: `sigmoid(x @ W_transform + b_transform)`.
+    With `coupled=False`, the factor of the output is a second gate, `sigmoid(x @ W_transform + b_transform)`.
 
     Parameters
     ----------
@@ -171,9 +170,10 @@ class HighwayWrapper(Wrapper):
     W : initializer, array, shared variable or expression
         Of shape (num_inputs, num_inputs).
     b : initializer, array, shared variable or expression
-        Of shape (num_inputs,). It starts at 1, so the output is mostly the input.
+        Of shape (num_inputs,). By default it starts at 1, so that `y` is mostly the input.
     coupled : bool
-    W_transform, b_transform : as W and b, for the gate of the output; the bias starts at -1.
+    W_transform, b_transform : initializer, array, shared variable or expression
+        With `coupled=False`, the weights and the bias of the second gate. By default, the bias starts at -1.
     name : str, optional
 
     References
@@ -221,10 +221,10 @@ class HighwayWrapper(Wrapper):
 
 
 class ResetWrapper(Wrapper):
-    """Resets the state of a cell to its initial state before the steps that a second input marks.
+    """Resets the state of a cell to its initial state, before the steps that a second input marks.
 
-    The input is a pair: the input of the cell, and (batch, 1), which is not 0 where the state is reset. So a row can
-    hold several sequences, one after the other: see `lasagne_like.packing`.
+    The input is a pair: the input of the cell, and the marks, of shape (batch, 1). The state is reset where the mark is
+    not 0. So a row can have several sequences, one after the other (see `lasagne_like.packing`).
 
     Parameters
     ----------
@@ -247,8 +247,8 @@ class ResetWrapper(Wrapper):
     def make_params(self, input_shape: Any) -> None:
         if not isinstance(input_shape, tuple | list) or len(input_shape) != 2 or input_shape[1] != (1,):
             raise ValueError(
-                f"{self!r} takes a pair: the input of {self.cell!r}, and (batch, 1) that says where to begin anew; got "
-                f"inputs of shape {input_shape}"
+                f"{self!r} takes a pair: the input of {self.cell!r}, and marks of shape (batch, 1) that are not 0 "
+                f"where the state is reset; got inputs of shape {input_shape}"
             )
         super().make_params(input_shape[0])
 

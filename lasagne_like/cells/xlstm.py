@@ -1,4 +1,4 @@
-"""The LSTMs of xLSTM: one whose memory is a matrix, and one with exponential gates."""
+"""The two LSTMs of xLSTM: mLSTM, whose memory is a matrix, and sLSTM, with exponential gates."""
 
 import math
 from typing import Any, NamedTuple, Unpack
@@ -14,7 +14,7 @@ __all__ = ["MLSTM", "SLSTM", "MLSTMState", "SLSTMState"]
 
 
 class MLSTMState(NamedTuple):
-    """The state of an mLSTM: memories (a matrix for each head), normalizers, stabilizers.
+    """The state of an mLSTM. Each head has a memory (a matrix), a normalizer and a stabilizer.
 
     Examples
     --------
@@ -29,11 +29,11 @@ class MLSTMState(NamedTuple):
 
 
 class MLSTM(Cell):
-    """An LSTM with exponential gates that stores pairs of keys and values in a matrix. Gates do not read the last
+    """An LSTM with exponential gates, whose memory is a matrix that maps keys to values. Gates do not read the last
     output.
 
-    For each head, of width d, with q, k, v, o parts of `x @ W + b` for all units, and i, f numbers `x @ W_gates +
-    b_gates`::
+    The parts of `x @ W + b` are q, k, v and o, each with d numbers for each head. `x @ W_gates + b_gates` has the
+    numbers i and f for each head. Then, for each head::
 
         m = max(log_sigmoid(f) + m_, i)
         C = exp(log_sigmoid(f) + m_ - m) * C_ + exp(i - m) * outer(v, k / sqrt(d))
@@ -44,13 +44,13 @@ class MLSTM(Cell):
     ----------
     num_units : int
     num_heads : int
-        It divides the number of units.
+        The number of heads. It divides `num_units`.
     W : initializer, array, shared variable or expression
         Of shape (num_inputs, 4 * num_units): queries, keys, values and output gates.
     W_gates : initializer, array, shared variable or expression
         Of shape (num_inputs, 2 * num_heads): input gates, then forget gates.
     b, b_gates : initializer, array, shared variable, expression or None
-        Of shape (4 * num_units,) and (2 * num_heads,); None for none.
+        Of the shapes (4 * num_units,) and (2 * num_heads,). None for no bias.
     **kwargs
         `grad_clipping` and `name`: see `Cell`.
 
@@ -105,7 +105,7 @@ class MLSTM(Cell):
 
 
 class SLSTMState(NamedTuple):
-    """The state of an sLSTM: memory, normalizer, stabilizer (the logarithm of the scale of both), last output.
+    """The state of an sLSTM: memory, normalizer, stabilizer (the logarithm of the scale of both), and last output.
 
     Examples
     --------
@@ -126,7 +126,7 @@ _LINEAR = Gate(init.GlorotUniform(), init.Orthogonal(), None, nonlinearity=None)
 class SLSTM(GatedCell):
     """An LSTM with an exponential input gate, a normalizer, and a stabilizer that keeps both in range.
 
-    With i, f, z, o the pre-activations (`x @ W_in_to_* + h_ @ W_hid_to_* + b_*`)::
+    The pre-activations i, f, z and o are `x @ W_in_to_* + h_ @ W_hid_to_* + b_*`::
 
         m = max(log_sigmoid(f) + m_, i)
         c = exp(log_sigmoid(f) + m_ - m) * c_ + exp(i - m) * tanh(z)
@@ -181,5 +181,5 @@ class SLSTM(GatedCell):
 def width_of_heads(num_units: int, num_heads: int) -> int:
     """The number of units of each head."""
     if num_heads < 1 or num_units % num_heads:
-        raise ValueError(f"{num_units} units cannot be shared equally by {num_heads} heads")
+        raise ValueError(f"num_heads must divide the number of units, got {num_heads} heads for {num_units} units")
     return num_units // num_heads

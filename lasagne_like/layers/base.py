@@ -16,31 +16,32 @@ __all__ = ["Layer", "MergeLayer"]
 
 
 class Layer(Parametrized):
-    """A layer with one input. Subclasses define its output (`get_output_for`) and the shape of that
-    (`get_output_shape_for`).
+    """A layer with one input.
 
-    A layer knows the layer that feeds it. So the last layer stands for the whole network.
+    A layer has a reference to the layer that feeds it, so the last layer stands for the whole network. A subclass
+    defines the output of the layer (`get_output_for`). If the output has another shape than the input, it also defines
+    this shape (`get_output_shape_for`).
 
     Parameters
     ----------
     incoming : Layer or tuple
-        The layer that feeds this one; or, to use the layer by itself, the shape of its input.
+        The layer that feeds this one. A tuple is the shape of an input that is given later, to `get_output`.
     name : str, optional
-        It comes before the names of the parameters ("name.W").
+        The names of the parameters begin with it: "name.W".
 
     Attributes
     ----------
     input_layer : the layer that feeds this one, or None.
-    input_shape, output_shape : tuples of ints, with None where any size will do.
-    params : what `add_param` registered: an ordered dict from each parameter to the set of its tags.
-    updates : new values of shared variables that belong to the output, such as running averages or the state of a
-    recurrent layer. `get_output_for` fills it, `lasagne_like.layers.get_updates` collects it.
+    input_shape, output_shape : tuples of ints and None. None is a size that is not fixed.
+    params : an ordered dict from each parameter that `add_param` registered to the set of its tags.
+    updates : new values of shared variables that come with the output, such as running averages or the state of a
+    recurrent layer. `get_output_for` adds them, and `lasagne_like.layers.get_updates` collects them.
     get_output_kwargs : names of keyword arguments of `get_output_for` that its signature does not show.
     takes_structures : whether the input may be several tensors, such as the output and the state of a recurrent layer.
 
     Examples
     --------
-    A layer of one's own:
+    A new layer:
 
     >>> import lasagne_like as lasagne
     >>> class Scale(lasagne.layers.Layer):
@@ -96,7 +97,7 @@ class Layer(Parametrized):
         try:
             count = sum(param.get_value(borrow=True).size for param in self.get_params())
             return f"{str(self)[:-1]}: {_shown(shapes)} -> {_shown(self.output_shape)}, {count} parameters>"
-        except Exception as error:  # a layer that is not complete is shown too: by its name
+        except Exception as error:  # a layer whose __init__ has not finished is shown by its name
             if sj.from_signal_handler(error):
                 raise
             return str(self)
@@ -121,13 +122,14 @@ class Layer(Parametrized):
         ----------
         unwrap_shared : bool
             Whether a parameter that is an expression is replaced by the shared variables that it is computed from.
+            These have the tags of the expression.
         **tags : bool
-            `tag=True` keeps only parameters with that tag, `tag=False` only those without it. The shared variables of
-            an expression have its tags.
+            `tag=True` selects the parameters with a tag, and `tag=False` those without it.
 
         Returns
         -------
-        list of SharedVariable (and of expressions without `unwrap_shared`)
+        list of SharedVariable
+            With `unwrap_shared=False`, parameters that are expressions are in the list as they are.
         """
         found = self.tagged(tags)
         return utils.collect_shared_vars(found) if unwrap_shared else found
@@ -140,7 +142,7 @@ class Layer(Parametrized):
     else:
 
         def get_output_shape_for(self, input_shape: Any) -> Shape:
-            """The shape of the output for a shape of the input (ints and None). By default it is the same."""
+            """The shape of the output for a shape of the input (ints and None). By default, they are equal."""
             return input_shape
 
         def get_output_for(self, input: Any, **kwargs: Any) -> Any:
@@ -150,14 +152,14 @@ class Layer(Parametrized):
             ----------
             input : expression
             **kwargs
-                The keyword arguments of `get_output`. A layer uses those that it knows, such as `deterministic`, and
-                ignores the others.
+                All keyword arguments of `get_output`, such as `deterministic=True`. A layer ignores those that it does
+                not need.
             """
             raise NotImplementedError(f"{type(self).__name__} does not define get_output_for(input, **kwargs)")
 
 
 class MergeLayer(Layer):
-    """A layer with several inputs. Subclasses define both `get_output_shape_for` and `get_output_for`, of lists.
+    """A layer with several inputs. A subclass defines `get_output_shape_for` and `get_output_for`, which take lists.
 
     Parameters
     ----------
@@ -167,7 +169,8 @@ class MergeLayer(Layer):
 
     Attributes
     ----------
-    input_layers, input_shapes : lists, in the order of `incomings`; a layer is None where only a shape was given.
+    input_layers : list, with None in the place of each input that is only a shape.
+    input_shapes : list of tuples.
 
     Examples
     --------
@@ -209,7 +212,7 @@ class MergeLayer(Layer):
 
 
 Incoming = Layer | Shape
-"""What feeds a layer: another layer, or the shape of an input that is given later."""
+"""The input of a layer: another layer, or the shape of an input that is given later."""
 
 
 def _shown(shapes: Any) -> str:
@@ -231,7 +234,8 @@ def shape_of(incoming: Incoming) -> Shape:
 
 
 def check_single(shape: Any, layer: Layer) -> None:
-    """Raise an error if the shape of an input is a structure of shapes, as layers that return their state have it."""
+    """Raise an error if an input has several tensors. The output of a layer with `return_state=True` has, for
+    example."""
     if not isinstance(shape, tuple) or any(isinstance(size, tuple | list | dict) for size in shape):
         raise ValueError(
             f"{layer} takes one tensor, but its input gives several, of the shapes {shape}: choose one of them with "
@@ -245,7 +249,7 @@ def check_positive(shape: Any, layer: Layer, what: str) -> None:
 
 
 def check_axes(layer: Layer, count: int) -> None:
-    """Raise an error if the input of a layer does not have so many axes after batch and channels."""
+    """Raise an error if the input of a layer does not have `count` axes after batch and channels."""
     if len(layer.input_shape) != count + 2:
         names = ("length",) if count == 1 else ("depth", "rows", "columns")[3 - count :]
         raise ValueError(

@@ -21,23 +21,22 @@ _MERGES: dict[str, Any] = {
 
 
 class Bidirectional(MergeLayer):
-    """A recurrent layer in both directions: a given layer, and one like it that runs backwards and has its own
-    parameters.
+    """Two recurrent layers that read the same input, one in each direction. Each has its own parameters.
 
     Parameters
     ----------
     cell_or_layer : RNNLayer (LSTMLayer, GRULayer, ...), Cell or list of Cells
-        The first direction. For a cell, `incoming` says what to read, and further arguments go to `RNNLayer`.
+        The layer of the first direction. A cell becomes an `RNNLayer` over `incoming`.
     merge : "concat", "sum", "mul", "ave" or None
-        How to merge the two outputs: put them side by side (along the last axis), add, multiply or average them, or
-        (None) return them as a pair.
+        How the two outputs become one: concatenated along the last axis, added, multiplied or averaged. With None, the
+        output is a pair.
     incoming : Layer or tuple, optional
-        For a cell.
+        The input of a cell. A layer has its input already.
     backward : RNNLayer, optional
-        The second direction, if it shall differ from the first.
+        The layer of the second direction. By default it is a copy of the first one that runs the other way.
     name : str, optional
     **kwargs
-        For `RNNLayer`, with a cell.
+        Further arguments of `RNNLayer` for a cell.
 
     Attributes
     ----------
@@ -69,26 +68,28 @@ class Bidirectional(MergeLayer):
         if isinstance(cell_or_layer, Cell | list | tuple):
             if incoming is None:
                 raise ValueError(
-                    f"Bidirectional with a cell needs to know what it reads: give incoming, got {cell_or_layer!r}"
+                    f"Bidirectional needs the input of the cell {cell_or_layer!r}: give it as incoming=layer"
                 )
             if name is not None:
                 kwargs["name"] = f"{name}.forward"
             cell_or_layer = RNNLayer(incoming, cell_or_layer, **kwargs)
         for layer in (cell_or_layer, *([] if backward is None else [backward])):
             if not isinstance(layer, RNNLayer):
-                raise TypeError(f"Bidirectional takes recurrent layers and cells, got {layer}")
-        if given and (incoming is not None or kwargs):
+                raise TypeError(f"Bidirectional takes an RNNLayer (such as LSTMLayer) or a cell, got {layer!r}")
+        extra = [*([] if incoming is None else ["incoming"]), *sorted(kwargs)]
+        if given and extra:
             raise ValueError(
-                f"{cell_or_layer!r} is a layer: it has its input already, and its options too "
-                f"({', '.join(sorted(kwargs)) or 'none given'})"
+                f"an input and options are for a cell, but {cell_or_layer!r} is a layer, which has its own: leave out "
+                f"{', '.join(extra)}"
             )
         self.merge = merge
         self.forward_layer: RNNLayer = cell_or_layer
         self.backward_layer: RNNLayer = cell_or_layer.reversed() if backward is None else backward
         if self.forward_layer.backwards == self.backward_layer.backwards:
             raise ValueError(
-                f"both layers go the same way: backwards={self.forward_layer.backwards} in {self.forward_layer!r} and "
-                f"{self.backward_layer!r}"
+                f"both layers run in the same direction, backwards={self.forward_layer.backwards}: "
+                f"{self.forward_layer!r} and {self.backward_layer!r}; one of them needs backwards="
+                f"{not self.forward_layer.backwards}"
             )
         self.input_layers = [self.forward_layer, self.backward_layer]
         self.input_shapes = [layer.output_shape for layer in (self.forward_layer, self.backward_layer)]
@@ -97,7 +98,7 @@ class Bidirectional(MergeLayer):
 
     @property
     def return_state(self) -> bool:
-        """Whether the output is a pair: the outputs merged, and the states of both directions."""
+        """Whether the output is a pair of the merged outputs and the states of both directions."""
         return self.forward_layer.return_state
 
     def _check_shapes(self) -> None:

@@ -23,7 +23,7 @@ __all__ = [
 
 
 def _padding(pad: Any, filter_size: int) -> int:
-    """How many zeros are put on each side."""
+    """The number of zeros on each side of an axis."""
     if isinstance(pad, int_types):
         return int(pad)
     if pad not in ("valid", "full", "same"):
@@ -39,6 +39,12 @@ def conv_output_length(input_length: int | None, filter_size: int, stride: int, 
     input_length : int or None
     filter_size, stride : int
     pad : int, "valid", "full" or "same"
+        See `Conv1DLayer`.
+
+    Returns
+    -------
+    int or None
+        None if `input_length` is None.
 
     Examples
     --------
@@ -61,6 +67,11 @@ def conv_input_length(output_length: int | None, filter_size: int, stride: int, 
     output_length : int or None
     filter_size, stride, pad : as for `conv_output_length`
 
+    Returns
+    -------
+    int or None
+        None if `output_length` is None.
+
     Examples
     --------
     >>> from lasagne_like.layers import conv_input_length
@@ -75,7 +86,7 @@ class BaseConvLayer(Layer, ABC):
     """A convolution over the last axes, with filters, a bias and a nonlinearity."""
 
     count: ClassVar[int]
-    """Over how many axes."""
+    """The number of axes that filters have."""
 
     def __init__(
         self,
@@ -119,7 +130,7 @@ class BaseConvLayer(Layer, ABC):
         self.b = None if b is None else self.add_param(b, (num_filters, *sizes), name="b", regularizable=False)
 
     def _set_padding(self, pad: Any) -> None:
-        """Check and keep how many zeros are put around the input: "full" and "same", or ints."""
+        """Check `pad` and store it: as "full" or "same", or as a tuple of ints."""
         if pad == "same" and any(size % 2 == 0 for size in self.filter_size):
             raise NotImplementedError(
                 f"pad='same' of {self} needs an odd filter_size, got {', '.join(map(str, self.filter_size))}"
@@ -129,10 +140,10 @@ class BaseConvLayer(Layer, ABC):
         given = 0 if pad == "valid" else pad
         self.pad = given if isinstance(given, str) else as_tuple(given, self.count, int_types)
         if not isinstance(self.pad, str) and min(self.pad) < 0:
-            raise ValueError(f"{self} adds no fewer than 0 zeros, got {pad!r}")
+            raise ValueError(f"pad of {self} must be 0 or more, got {pad!r}")
 
     def _zeros(self) -> tuple[int, ...]:
-        """How many zeros are put on both sides of each axis."""
+        """The number of zeros on each side of each axis."""
         each = (self.pad,) * self.count if isinstance(self.pad, str) else self.pad
         return tuple(_padding(pad, size) for pad, size in zip(each, self.filter_size, strict=True))
 
@@ -175,19 +186,19 @@ class Conv1DLayer(BaseConvLayer):
         The number of channels of the output.
     filter_size, stride : int, or a tuple of one
     pad : int (or a tuple of one), "valid", "full" or "same"
-        How many zeros are put on both sides: none, one less than the filter's size, or half of it, so that with
-        stride 1 the length stays (only for odd sizes).
+        The number of zeros on each side of the input. "valid" is 0, "full" is `filter_size - 1`. "same" is
+        `filter_size // 2`: with stride 1 the output is as long as the input. It needs an odd filter size.
     untie_biases : bool
-        Whether each place has a bias of its own.
+        Whether each place of the output has its own bias.
     W : initializer, array, shared variable or expression
         Of shape (num_filters, channels / num_groups, filter_size).
     b : initializer, array, shared variable, expression or None
         Of shape (num_filters,), or (num_filters, length of the output) for `untie_biases`.
     nonlinearity : callable or None
     flip_filters : bool
-        True is a convolution, False a correlation.
+        True for a convolution, False for a correlation, as most other libraries compute it.
     num_groups : int
-        Channels are split into this many groups, each with filters of its own.
+        The number of groups into which channels are split. Each group has its own filters.
     name : str, optional
 
     Examples
@@ -217,16 +228,16 @@ class Conv2DLayer(BaseConvLayer):
     pad : int (or a tuple of two), "valid", "full" or "same"
         See `Conv1DLayer`.
     untie_biases : bool
-        Whether each place has a bias of its own.
+        Whether each place of the output has its own bias.
     W : initializer, array, shared variable or expression
         Of shape (num_filters, channels / num_groups, filter rows, filter columns).
     b : initializer, array, shared variable, expression or None
         Of shape (num_filters,), or (num_filters, rows and columns of the output) for `untie_biases`.
     nonlinearity : callable or None
     flip_filters : bool
-        True is a convolution, False a correlation: what most other libraries compute.
+        See `Conv1DLayer`.
     num_groups : int
-        Channels are split into this many groups, each with filters of its own.
+        The number of groups into which channels are split. Each group has its own filters.
     name : str, optional
 
     Examples
@@ -265,7 +276,7 @@ class Conv3DLayer(BaseConvLayer):
 
 
 class DilatedConv2DLayer(BaseConvLayer):
-    """A correlation with filters whose entries are apart.
+    """A correlation with dilated filters: there are gaps between their entries.
 
     Parameters
     ----------
@@ -274,15 +285,15 @@ class DilatedConv2DLayer(BaseConvLayer):
     num_filters : int
     filter_size : int, or a tuple of two
     dilation : int, or a tuple of two
-        How far apart the entries of filters are.
+        The distance between neighbouring entries of a filter. 1 leaves no gap.
     pad : 0, (0, 0) or "valid"
-        Other values are an error: put a `PadLayer` before.
+        This layer does not pad. Put a `PadLayer` before it.
     untie_biases : bool
     W : initializer, array, shared variable or expression
-        Of shape (channels, num_filters, filter rows, filter columns): as in Lasagne, the first two are swapped.
+        Of shape (channels, num_filters, filter rows, filter columns). As in Lasagne, the first two axes are in another
+        order than in `Conv2DLayer`.
     b, nonlinearity : see `Conv2DLayer`
-    flip_filters : bool
-        True is an error.
+    flip_filters : False
     name : str, optional
 
     References
@@ -318,7 +329,9 @@ class DilatedConv2DLayer(BaseConvLayer):
         if min(self.dilation) < 1:
             raise ValueError(f"dilation of DilatedConv2DLayer must be 1 or more, got {dilation!r}")
         if flip_filters:
-            raise NotImplementedError("DilatedConv2DLayer requires flip_filters=False")
+            raise NotImplementedError(
+                "DilatedConv2DLayer computes a correlation only: flip_filters must be False, got True"
+            )
         super().__init__(
             incoming, num_filters, filter_size, 1, pad, untie_biases, W, b, nonlinearity, flip_filters, name=name
         )
@@ -326,7 +339,7 @@ class DilatedConv2DLayer(BaseConvLayer):
     def _set_padding(self, pad: Any) -> None:
         super()._set_padding(pad)
         if self.pad != (0, 0):
-            raise NotImplementedError(f"{self} requires pad=0, got {pad!r}: put a PadLayer before")
+            raise NotImplementedError(f"pad of {self} must be 0, got {pad!r}: put a PadLayer before it")
 
     def get_W_shape(self) -> tuple[int, ...]:
         """The shape of the filters."""
@@ -343,7 +356,8 @@ class DilatedConv2DLayer(BaseConvLayer):
 
 
 class _TransposedConv(BaseConvLayer, ABC):
-    """What the gradient of a convolution with respect to its input computes, with a bias and a nonlinearity."""
+    """A transposed convolution: the gradient of a convolution with respect to its input. A bias and a nonlinearity
+    follow."""
 
     def __init__(
         self,
@@ -370,7 +384,7 @@ class _TransposedConv(BaseConvLayer, ABC):
 
     @property
     def crop(self) -> Any:
-        """How many places are cut off on both sides of each axis: "full" and "same", or ints."""
+        """The number of places that are cut off on each side of each axis: "full" or "same", or a tuple of ints."""
         return self.pad
 
     def get_W_shape(self) -> tuple[int, ...]:
@@ -395,8 +409,10 @@ class _TransposedConv(BaseConvLayer, ABC):
 
 
 class TransposedConv2DLayer(_TransposedConv):
-    """Each value of the input times the filters, added up where these overlap: what the gradient of a convolution over
-    two axes with respect to its input computes.
+    """A transposed convolution over the last two axes.
+
+    Each value of the input is multiplied by the filters, and the products are added where they overlap. This is what
+    the gradient of a convolution with respect to its input computes.
 
     Parameters
     ----------
@@ -406,17 +422,20 @@ class TransposedConv2DLayer(_TransposedConv):
         The number of channels of the output.
     filter_size : int, or a tuple of two
     stride : int, or a tuple of two
-        How far apart the places of filters in the output are.
+        The distance in the output between the products of neighbouring values of the input.
     crop : int (or a tuple of two), "valid", "full" or "same"
-        How many places are cut off on both sides: as many as zeros are added by `pad` of the convolution.
+        The number of places that are cut off on each side of the output: the value of `pad` in the convolution that
+        this layer transposes.
     untie_biases : bool
     W : initializer, array, shared variable or expression
-        Of shape (channels, num_filters, filter rows, filter columns): that of the convolution.
+        Of shape (channels, num_filters, filter rows, filter columns): the filters of the convolution that this layer
+        transposes.
     b, nonlinearity : see `Conv2DLayer`
     flip_filters : bool
-        The opposite of that of the convolution.
+        The opposite of `flip_filters` in the convolution that this layer transposes.
     output_size : int, a tuple of two, or an integer vector, optional
-        The rows and columns of the output. With a stride several sizes are possible; by default the smallest.
+        The rows and columns of the output. With a stride of 2 or more, several sizes are possible. By default it is the
+        smallest one.
     name : str, optional
 
     References
@@ -444,7 +463,7 @@ Deconv2DLayer = TransposedConv2DLayer
 
 
 class TransposedConv3DLayer(_TransposedConv):
-    """What the gradient of a convolution over three axes with respect to its input computes.
+    """A transposed convolution over the last three axes: the gradient of a convolution with respect to its input.
 
     Parameters
     ----------

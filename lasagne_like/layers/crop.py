@@ -13,24 +13,29 @@ _MODES = (None, "lower", "center", "upper")
 
 
 def _modes(cropping: Sequence[str | None], ndims: Sequence[int]) -> list[str | None]:
-    """A mode for each axis."""
+    """The mode of each axis. Axes behind the given modes have None."""
     if len(set(ndims)) > 1:
-        raise ValueError(f"what is cropped must have the same number of dimensions, got {list(ndims)}")
+        raise ValueError(f"cropping needs inputs with equal numbers of dimensions, got {list(ndims)}")
     for mode in cropping:
         if mode not in _MODES:
-            raise ValueError(f"there is no crop mode {mode!r}, expected one of {_MODES}")
+            raise ValueError(f"a mode of cropping is one of {_MODES}, got {mode!r}")
     return [*cropping, *[None] * (ndims[0] - len(cropping))]
 
 
 def autocrop(inputs: Sequence[Any], cropping: Sequence[str | None] | None) -> list[Any]:
-    """Tensors cropped, axis by axis, to the smallest among them.
+    """Tensors that are cropped along some axes to the size of the smallest among them.
 
     Parameters
     ----------
     inputs : list of expressions
-    cropping : sequence of modes, or None for none
-        One for each of the first axes: None leaves an axis as it is; "lower" keeps its first, "upper" its last and
-        "center" its middle entries.
+        With equal numbers of dimensions.
+    cropping : sequence of "lower", "center", "upper" and None, or None
+        The mode of each of the first axes. "lower" keeps the first entries, "center" the middle ones and "upper" the
+        last ones. None does not crop.
+
+    Returns
+    -------
+    list of expressions
 
     Examples
     --------
@@ -50,19 +55,24 @@ def autocrop(inputs: Sequence[Any], cropping: Sequence[str | None] | None) -> li
 
 
 def _window(mode: str, size: Any, sizes: Sequence[Any]) -> slice:
-    """The part of an axis that stays: it is as long as the smallest of several sizes."""
+    """The entries of an axis of `size` entries that are kept: as many as the smallest of `sizes`."""
     least = min(sizes) if all(isinstance(n, int) for n in sizes) else reduce(sj.minimum, sizes)
     start = 0 if mode == "lower" else size - least if mode == "upper" else (size - least) // 2
     return slice(start, start + least)
 
 
 def autocrop_array_shapes(input_shapes: Sequence[Shape], cropping: Sequence[str | None] | None) -> list[Shape]:
-    """The shapes that `autocrop` gives.
+    """The shapes of the results of `autocrop`.
 
     Parameters
     ----------
-    input_shapes : sequence of tuples
+    input_shapes : sequence of tuples of ints and None
     cropping : as for `autocrop`
+
+    Returns
+    -------
+    list of tuples
+        A size is None if one of the sizes that it depends on is None.
 
     Examples
     --------

@@ -17,41 +17,44 @@ __all__ = ["CudnnGRULayer", "CudnnLSTMLayer", "kept_part"]
 
 
 class _Cudnn(MergeLayer, ABC):
-    """What the layers share. Subclasses make the cell of one layer and direction.
+    """The base of `CudnnLSTMLayer` and `CudnnGRULayer`. A subclass makes the cell of one layer and direction.
 
-    One object for a stack of layers in one or both directions; the outputs of both directions are put side by side for
-    the layer above.
+    One object has a stack of layers, in one or both directions. Each layer reads the outputs of both directions of the
+    layer below, concatenated.
 
     Parameters
     ----------
     incoming : Layer or tuple
-        (batch, time, features).
+        Its output has shape (batch, time, features).
     num_units : int
-        Of each layer and direction.
+        The number of units of each layer and direction.
     num_layers : int
     direction : "unidirectional" or "bidirectional"
     input_mode : "linear_input", "skip_input" or "auto_select"
-        Whether the first layer multiplies the input by weights, or adds it to all gates as it is (it has as many
-        features as units then). "auto_select" adds it if there are as many features as units.
+        How the gates of the first layer read the input. With "linear_input", they multiply it by weights. With
+        "skip_input", they add it as it is, and the input must have `num_units` features. "auto_select" adds it if it
+        has `num_units` features, and multiplies it otherwise.
     dropout : float
-        The probability to drop a value of the output of a layer on its way to the next one. With `deterministic=True`
-        none is dropped.
+        The probability with which a value that one layer passes to the next is set to 0. With `deterministic=True`,
+        all values are passed on.
     double_bias : bool
-        Each gate has two biases, as in cuDNN, instead of one (their sum).
+        Whether each gate has two biases, as in cuDNN. Otherwise it has one, which stands for their sum.
     W_in, W_hid, b : initializer
-        Of the weights of each gate, (inputs, num_units) and (num_units, num_units), and of its biases.
+        For each gate: its weights of the input, (inputs, num_units), its weights of the state, (num_units, num_units),
+        and its biases.
     initial_state : list, optional
-        For each layer and direction, the argument of `RNNLayer`.
+        For each layer and direction, `initial_state` of its `RNNLayer`.
     learn_init, mask_input, seq_lengths : see `RNNLayer`
     return_state : bool
-        Give a pair: the output, and a tuple of the last states of each layer and direction.
+        Whether the output is a pair: the output of the last layer, and a tuple with the last state of each layer and
+        direction.
     stateful, time_major : see `RNNLayer`
     name : str, optional
 
     Attributes
     ----------
-    layers : a list for each layer, of one `RNNLayer` for each direction.
-    all_layers : the same layers in one list, in the order of states.
+    layers : for each layer, a list with one `RNNLayer` for each direction.
+    all_layers : the same layers in one list, in the order of `initial_state`.
     """
 
     def __init_subclass__(cls) -> None:
@@ -187,7 +190,7 @@ class _Cudnn(MergeLayer, ABC):
 
 
 class CudnnLSTMLayer(_Cudnn):
-    """Layers of LSTMs without peepholes, stacked, in one or both directions.
+    """A stack of LSTM layers without peepholes, in one or both directions.
 
     COMMON
 
@@ -206,7 +209,10 @@ class CudnnLSTMLayer(_Cudnn):
 
 
 def kept_part(z: Any) -> Any:
-    """The nonlinearity of an update gate like cuDNN's: its pre-activation says how much is kept, not how much is new.
+    """The nonlinearity of cuDNN's update gate in our `GRU` cell: `sigmoid(-z)`.
+
+    cuDNN's update gate is the share of the old state in the new one. The update gate of `lasagne_like.cells.GRU` is the
+    share of the candidate. So cuDNN's weights give the gate with the opposite sign.
 
     Examples
     --------
@@ -219,10 +225,11 @@ def kept_part(z: Any) -> Any:
 
 
 class CudnnGRULayer(_Cudnn):
-    """Layers of GRUs whose reset gate comes after the product, stacked, in one or both directions.
+    """A stack of GRU layers in one or both directions, with the equations of cuDNN.
 
-    The update gate is cuDNN's: it says how much is kept, `h = (1 - u) * c + u * h_`. The candidate always has two
-    biases: one of the input, and one inside the reset gate.
+    The update gate is the share of the old state: `h = (1 - u) * c + u * h_`. The reset gate multiplies the product of
+    state and weights, with its bias: `c = tanh(x @ W_in + b + r * (h_ @ W_hid + b_hid))`. So the candidate always has
+    two biases.
 
     COMMON
 

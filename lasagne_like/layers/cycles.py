@@ -1,8 +1,8 @@
-"""Finds layers that depend on each other, and makes the loop over time that they form if there are delays among them.
+"""Cycles of layers: layers that depend on each other through delays, and run as one scan over time.
 
-A delay closes a loop in a network of layers. The layers that depend on each other (a strongly connected component of
-the network) become one scan. In each step, every layer computes its output for sequences of one step; the delays give
-the values that they have kept. So a layer may be in a loop if it treats all steps alike.
+A cycle is a strongly connected component of the network. In each step of the scan, every layer of the cycle computes
+its output for sequences of one step, and a delay gives the value that its source had some steps before. So a layer may
+be in a cycle only if its output at a step depends on no other step.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from lasagne_like.layers.reverse import ReverseLayer
 from lasagne_like.layers.rnn import RNNLayer
 
 _OVER_TIME = (RNNLayer, Bidirectional, CudnnLSTMLayer, CudnnGRULayer, ReverseLayer, BaseConvLayer)
-"""Layers whose output at a step depends on other steps: they cannot be in a loop."""
+"""Layers whose output at a step depends on other steps. They cannot be in a cycle."""
 
 
 def inputs_of(layer: Any) -> list[Any]:
@@ -35,9 +35,11 @@ def apply(layer: Layer, method: str, given: Sequence[Any], **kwargs: Any) -> Any
 
 
 def components(layers: Iterable[Layer], known: Mapping[Layer, Any]) -> Iterator[list[Layer]]:
-    """The layers that some layers depend on, in sets of layers that depend on each other. Each set comes after those
-    that feed it. Known layers, and the layers that feed only them, are left out. (Tarjan's algorithm, without
-    recursion.)
+    """The strongly connected components of the network that ends in `layers`: lists of layers that depend on each
+    other.
+
+    A layer outside of any cycle is a list of its own. Each component comes after the components that feed it. `known`
+    layers are left out, and so are layers that feed only them. This is Tarjan's algorithm, without recursion.
     """
     number: dict[Layer, int] = {}
     low: dict[Layer, int] = {}
@@ -77,8 +79,8 @@ def is_cycle(component: Sequence[Layer]) -> bool:
 
 
 def shapes_of(cycle: Sequence[Layer], known: Mapping[Layer, Any]) -> dict[Layer, Any]:
-    """The shapes of the outputs of the layers of a cycle: first with the declared shapes of the delays, then with the
-    shapes of their sources."""
+    """The output shapes of the layers of a cycle. They are computed twice: with the shapes for which the delays were
+    made, and then with the shapes of the sources, which may have more known sizes."""
     delays, order = _ordered(cycle)
     found: dict[Layer, Any] = {delay: delay.output_shape for delay in delays}
     for _ in range(2):
@@ -90,8 +92,8 @@ def shapes_of(cycle: Sequence[Layer], known: Mapping[Layer, Any]) -> dict[Layer,
 
 
 def outputs_of(cycle: Sequence[Layer], known: Mapping[Layer, Any], **kwargs: Any) -> dict[Layer, Any]:
-    """The outputs of the layers of a cycle, computed by one scan over time. `known` has the outputs of the layers that
-    feed it."""
+    """The outputs of the layers of a cycle, from one scan over time. `known` has the outputs of the layers that feed
+    the cycle."""
     delays, order = _ordered(cycle)
     _check(delays, order)
     loop = _Loop(delays, order, known, kwargs)
@@ -99,19 +101,23 @@ def outputs_of(cycle: Sequence[Layer], known: Mapping[Layer, Any], **kwargs: Any
 
 
 def _ordered(cycle: Sequence[Layer]) -> tuple[list[DelayLayer], list[Layer]]:
-    """The delays of a cycle, and its other layers in order: each after the layers that feed it, apart from delays."""
+    """The delays of a cycle, and its other layers in an order in which each comes after the layers that feed it.
+    (Delays do not count: their values are from other steps.)"""
     delays = [layer for layer in cycle if isinstance(layer, DelayLayer)]
     for delay in delays:
         for other in delay.input_layers[1:]:
             if other in cycle:
-                raise ValueError(f"{other!r} says how {delay!r} begins, but it depends on this delay itself")
+                raise ValueError(
+                    f"{other!r} is the layer of the initial values or of the starts of {delay!r}, but it depends on "
+                    "this delay itself"
+                )
     order: list[Layer] = []
     outside = {other for layer in cycle for other in inputs_of(layer)} - set(cycle)
     for component in components(cycle, dict.fromkeys([*delays, *outside])):
         if is_cycle(component):
             raise ValueError(
-                f"these layers depend on each other within one step: {', '.join(map(str, component))}; a "
-                "PastValueLayer or a FutureValueLayer must be between"
+                f"these layers depend on each other within one step: {', '.join(map(str, component))}; put a "
+                "PastValueLayer or a FutureValueLayer between them"
             )
         order += component
     return delays, order
@@ -121,8 +127,8 @@ def _check(delays: Sequence[DelayLayer], order: Sequence[Layer]) -> None:
     ways = {delay.backwards for delay in delays}
     if len(ways) > 1:
         raise ValueError(
-            "a loop goes one way, but in this one some delays look back and others ahead: "
-            f"{', '.join(map(str, delays))}"
+            f"the delays {', '.join(map(str, delays))} are in one loop, but some read earlier steps and others later "
+            "ones: use only PastValueLayer or only FutureValueLayer in a loop"
         )
     for layer in order:
         if isinstance(layer, _OVER_TIME):
@@ -143,17 +149,18 @@ class _Loop:
         feeding = dict.fromkeys(o for layer in order for o in inputs_of(layer) if o not in {*delays, *order})
         self.fixed = {layer: known[layer] for layer in feeding}
         self.rows = [layer for layer in feeding if known[layer].ndim > 2 and not _is_one(known[layer].shape[1])]
-        """The layers outside of the cycle that give sequences."""
+        """The layers outside of the cycle whose outputs are sequences."""
         if not self.rows:
             raise ValueError(
-                f"no sequence feeds the loop of {', '.join(map(str, [*delays, *order]))}: how long is it to run?"
+                f"no layer outside the loop of {', '.join(map(str, [*delays, *order]))} gives it a sequence, so its "
+                "number of steps is not known: let one of these layers read an input of shape (batch, time, ...)"
             )
         self.batch, self.length = known[self.rows[0]].shape[:2]
         crossed = {d: d.crossed(self._given(d), (self.batch, self.length)) for d in delays}
         self.crossed = {delay: where for delay, where in crossed.items() if where is not None}
         self.initial = {d: d.initial_from(self._given(d), self.batch)[:, None] for d in delays}
         self.kept = list(dict.fromkeys(delay.source for delay in delays))
-        """The layers whose outputs go into delays."""
+        """The sources of the delays."""
 
     def _given(self, delay: DelayLayer) -> list[Any]:
         """The inputs of a delay without its source."""
@@ -207,26 +214,27 @@ class _Loop:
             if not hasattr(value, "ndim") or value.ndim < 2 or not _is_one(value.shape[1]):
                 raise ValueError(
                     f"{layer} cannot be in a loop that delays close: for a sequence of one step it gives {value!r}, "
-                    "should be (batch, 1, features...)"
+                    "expected the shape (batch, 1, features...)"
                 )
             values[layer] = value
         return [*(values[layer] for layer in fresh), *(self._handed_on(delay, values) for delay in self.delays)]
 
     def _handed_on(self, delay: DelayLayer, values: Mapping[Layer, Any]) -> Any:
-        """The value that a delay keeps of a step, in the dtype of its initial value."""
+        """The value of a step that a delay passes to a later step, in the dtype of the initial value."""
         features = delay.output_shape[2:]
         value = sj.specify_shape(values[delay.source], (self.batch, 1, *features), f"the input of {delay!r}")
         return sj.cast(value, self.initial[delay].dtype)
 
     def _in_time(self, rows: Any) -> Any:
-        """A result of the scan, (time, batch, 1, features...), as (batch, time, features...)."""
+        """A result of the scan in another layout: (time, batch, 1, features...) becomes (batch, time, features...)."""
         ordered = rows[::-1] if self.backwards else rows
         return sj.swapaxes(ordered[:, :, 0], 0, 1)
 
 
 @contextmanager
 def without_updates(layers: Iterable[Layer], where: str) -> Iterator[None]:
-    """Raise an error if layers make updates meanwhile: these would depend on values that exist inside a step only."""
+    """Raise an error if one of the layers updates shared variables inside the `with` block. The new values would depend
+    on values of a single step, which do not exist outside of the scan."""
     before = {layer: layer.updates.copy() for layer in layers}
     yield
     for layer, known in before.items():
@@ -234,8 +242,8 @@ def without_updates(layers: Iterable[Layer], where: str) -> Iterator[None]:
             layer.updates.clear()
             layer.updates.update(known)
             raise ValueError(
-                f"{layer} updates shared variables, which it cannot in {where}: move it out, or ask for the output "
-                "with deterministic=True"
+                f"{layer} updates shared variables, which is not possible in {where}: move the layer out, or call "
+                "get_output with deterministic=True"
             )
 
 

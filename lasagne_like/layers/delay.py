@@ -1,7 +1,7 @@
-"""Delays: the output of another layer some steps earlier or later.
+"""Delays: the output of another layer, some steps earlier or later.
 
-The other layer may be made after the delay, and depend on it. Then the layers between them form a loop over time, which
-`get_output` finds and runs (see `lasagne_like.layers.cycles`).
+The other layer, the source, may be made after the delay and may depend on it. Then the delay, the source and the layers
+between them form a loop over time. `get_output` finds it and runs it (see `lasagne_like.layers.cycles`).
 """
 
 from functools import reduce
@@ -20,22 +20,23 @@ class DelayLayer(MergeLayer):
     Parameters
     ----------
     incoming : Layer or tuple
-        Gives (batch, time, features...). Or the output shape of a layer that `connect` will get later.
+        The source, whose output has shape (batch, time, features...). A tuple is the output shape of a source that
+        `connect` sets later.
     steps : int
-        How many steps away.
-    initial : number, Layer, or initializer, array or shared variable
-        The value where there is no such step: a number; the output of a layer, (batch, features...); or a parameter of
-        shape (features...).
+        The distance to the other step, 1 or more.
+    initial : number, Layer, initializer, array or shared variable
+        The value where the sequence has no such step. A number stands for all features. The output of a layer has shape
+        (batch, features...). Anything else makes a parameter of shape (features...).
     starts : Layer, optional
-        Gives (batch, time), which is not 0 at the first step of each sequence, if a row has several sequences (see
-        `lasagne_like.packing`). Then no value comes from another sequence.
+        For rows with several sequences (see `lasagne_like.packing`). Its output has shape (batch, time), and is not 0
+        at the first step of each sequence. The delay reads no value of another sequence.
     name : str, optional
 
     Attributes
     ----------
-    steps : as given.
+    steps : the distance to the other step.
     backwards : whether values come from later steps.
-    source : the layer whose values these are; None before `connect`.
+    source : the layer whose output is delayed; None before `connect`.
 
     Examples
     --------
@@ -54,7 +55,7 @@ class DelayLayer(MergeLayer):
         extra = [layer for layer in (initial, starts) if isinstance(layer, Layer)]
         super().__init__([incoming, *extra], name)
         if not isinstance(steps, int_types) or steps < 1:
-            raise ValueError(f"{self} needs a number of steps of 1 or more, got {steps!r}")
+            raise ValueError(f"steps of {self} must be an int of 1 or more, got {steps!r}")
         if starts is not None and not isinstance(starts, Layer):
             raise TypeError(f"starts of {self} must be a layer, such as an InputLayer, got {starts!r}")
         self.steps = int(steps)
@@ -69,19 +70,19 @@ class DelayLayer(MergeLayer):
 
     @property
     def _leading(self) -> int:
-        """How many axes come before the features: (batch, time), or (batch,) in the network of one step."""
+        """The number of axes before the features: 2 for (batch, time), or 1 in a network for one step, (batch,)."""
         return 2 if len(self.input_shapes[0]) > 2 else 1
 
     @property
     def source(self) -> Any:
-        """The layer whose values these are; None before `connect`."""
+        """The layer whose output is delayed; None before `connect`."""
         return self.input_layers[0]
 
     def _check_features(self) -> None:
         shape = self.input_shapes[0]
         if len(shape) < 2 or any(size is None for size in shape[self._leading :]):
             raise ValueError(
-                f"{self} needs an input (batch, time, features...) with features of fixed sizes, got {shape}"
+                f"{self} needs an input of shape (batch, time, features...), with features of fixed sizes, got {shape}"
             )
 
     def _check_extra(self) -> None:
@@ -89,40 +90,46 @@ class DelayLayer(MergeLayer):
         if self._initial_at is not None:
             found, wanted = self.input_shapes[self._initial_at], (shape[0], *shape[self._leading :])
             if not fits(found, wanted):
-                raise ValueError(f"initial of {self} comes from a layer of shape {found}, should be {wanted}")
+                raise ValueError(f"the layer `initial` of {self} must have the output shape {wanted}, got {found}")
         if self._starts_at is not None:
             found, wanted = self.input_shapes[self._starts_at], shape[:2]
             if not fits(found, wanted):
-                raise ValueError(f"starts of {self} have shape {found}, should be {wanted}: (batch, time)")
+                raise ValueError(
+                    f"the layer `starts` of {self} must have the output shape {wanted}: (batch, time), got {found}"
+                )
 
     def connect(self, source: Layer) -> Layer:
-        """Give the delay its source, a layer that was made after it. Returns the source.
+        """Set the source: a layer that was made after the delay.
 
         Parameters
         ----------
         source : Layer
 
+        Returns
+        -------
+        Layer
+            `source`.
+
         Raises
         ------
         ValueError
-            If the delay has a source already, or was made for another shape.
+            If the delay has a source already, or if it was made for another shape.
         """
         if not isinstance(source, Layer):
-            raise TypeError(f"{self} is connected to a layer, got {source!r}")
+            raise TypeError(f"{self}.connect takes a layer, got {source!r}")
         if self.source is not None:
             raise ValueError(f"{self} is connected already, to {self.source!r}")
         check_single(source.output_shape, self)
         if not fits(source.output_shape, self.input_shapes[0]):
             raise ValueError(
-                f"{self} was made for a layer of shape {self.input_shapes[0]}, {source!r} has shape "
+                f"{self} was made for a layer with the output shape {self.input_shapes[0]}, but {source!r} has "
                 f"{source.output_shape}"
             )
         self.input_layers[0] = source
         return source
 
     def initial_rows(self, batch: Any, given: Any = None) -> Any:
-        """The value before the first step, (batch, features...). `given` is the output of the layer `initial`, if this
-        is a layer."""
+        """The value before the first step, (batch, features...). If `initial` is a layer, `given` is its output."""
         features = self.input_shapes[0][self._leading :]
         if self._initial_at is not None:
             return sj.specify_shape(given, (batch, *features), f"initial of {self}")
@@ -131,11 +138,11 @@ class DelayLayer(MergeLayer):
         return sj.broadcast_to(self.initial, (batch, *features))
 
     def initial_from(self, inputs: Any, batch: Any) -> Any:
-        """The same, from the outputs of all input layers."""
+        """The value before the first step, from the outputs of all input layers."""
         return self.initial_rows(batch, None if self._initial_at is None else inputs[self._initial_at])
 
     def crossed(self, inputs: Any, shape: tuple[Any, Any]) -> Any:
-        """At which steps the other step belongs to another sequence of the row: (batch, time). None without
+        """Where the other step belongs to another sequence of the row: bools of shape (batch, time). None without
         `starts`."""
         if self._starts_at is None:
             return None
@@ -158,7 +165,7 @@ class DelayLayer(MergeLayer):
     def get_output_for(self, inputs: Any, **kwargs: Any) -> Any:
         """The whole sequence, shifted in time."""
         if self._leading == 1:
-            raise ValueError(f"{self} is for one step: only NetworkCell and SequencerLayer can run it")
+            raise ValueError(f"{self} is in a network for one step: run the network with NetworkCell or SequencerLayer")
         x = inputs[0]
         batch, length = x.shape[:2]
         initial = self.initial_from(inputs, batch)[:, None]
@@ -182,7 +189,7 @@ class PastValueLayer(DelayLayer):
 
     Examples
     --------
-    A recurrent network made of layers that know nothing of time:
+    A recurrent network of layers that treat all steps alike:
 
     >>> import numpy as np
     >>> import scanjit as sj
@@ -199,7 +206,7 @@ class PastValueLayer(DelayLayer):
 
 
 class FutureValueLayer(DelayLayer):
-    """The output of a layer some steps later: CNTK's `FutureValue`. Its loops run backwards.
+    """The output of a layer some steps later: CNTK's `FutureValue`. A loop with such a delay runs backwards.
 
     Parameters
     ----------

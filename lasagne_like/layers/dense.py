@@ -1,4 +1,4 @@
-"""Layers whose units see all features of their input."""
+"""Layers whose units read all features of their input."""
 
 import math
 from typing import Any
@@ -25,8 +25,8 @@ class DenseLayer(Layer):
     nonlinearity : callable or None
         None for none.
     num_leading_axes : int
-        How many axes of the input stay as they are. The axes behind them are flattened to num_inputs features, so their
-        sizes must be fixed. A negative number counts the axes that are flattened.
+        The number of axes that the output has in common with the input. The axes behind them are flattened to
+        `num_inputs` features, so their sizes must be fixed. A negative number counts the axes that are flattened.
     name : str, optional
 
     Examples
@@ -65,7 +65,7 @@ class DenseLayer(Layer):
         features = self.input_shape[num_leading_axes:]
         if any(size is None for size in features):
             most = max(axis for axis, size in enumerate(self.input_shape) if size is None) + 1
-            hint = f": num_leading_axes={most} leaves those before alone" if most < ndim else ""
+            hint = f": with num_leading_axes={most}, all of them are fixed" if most < ndim else ""
             raise ValueError(
                 f"DenseLayer needs fixed sizes behind the leading axes, got input shape {self.input_shape} with "
                 f"num_leading_axes={num_leading_axes}{hint}"
@@ -95,11 +95,11 @@ class NINLayer(Layer):
         Its output has shape (batch, channels, ...).
     num_units : int
     untie_biases : bool
-        Whether each place has a bias of its own.
+        Whether each place has its own bias.
     W : initializer, array, shared variable or expression
         Of shape (channels, num_units).
     b : initializer, array, shared variable, expression or None
-        Of shape (num_units,), or (num_units, ...) with the sizes of the further axes for `untie_biases`.
+        Of shape (num_units,). With `untie_biases`, the sizes of the axes behind the channels follow.
     nonlinearity : callable or None
     name : str, optional
 

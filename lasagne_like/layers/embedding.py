@@ -11,16 +11,17 @@ __all__ = ["EmbeddingLayer"]
 
 
 class EmbeddingLayer(Layer):
-    """A row of W for every integer of the input.
+    """Looks up a row of W for each integer of the input.
 
     Parameters
     ----------
     incoming : Layer or tuple
-        Its output must be of integers: `InputLayer(shape, sj.imatrix())`.
+        Its output has integers: `InputLayer(shape, sj.imatrix())`.
     input_size : int
-        How many different integers there are, from 0. Others are an error when the function runs.
+        The number of rows of W. Integers must be from 0 to `input_size - 1`; others are an error when the function
+        runs.
     output_size : int
-        The size of the vectors, a new last axis.
+        The length of a row. It is the new last axis of the output.
     W : initializer, array, shared variable or expression
         Of shape (input_size, output_size).
     name : str, optional
@@ -56,6 +57,7 @@ class EmbeddingLayer(Layer):
     def get_output_for(self, input: Any, **kwargs: Any) -> sj.Node:
         if not input.type.kind.integral:
             raise TypeError(
-                f"{self} takes integers, got {input.dtype}: make its input with InputLayer(shape, sj.lmatrix()), say"
+                f"{self} takes integers, got {input.dtype}: give its InputLayer a symbol of integers, such as "
+                "InputLayer(shape, sj.lmatrix())"
             )
         return sj.take(self.W, input, axis=0)

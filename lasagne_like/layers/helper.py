@@ -33,13 +33,13 @@ Layers = Layer | Iterable[Layer]
 
 
 def get_all_layers(layer: Layers, treat_as_input: Iterable[Layer] | None = None) -> list[Layer]:
-    """One or more layers, and all layers that they depend on. Each comes after the layers that feed it.
+    """One or more layers and all layers that they depend on. Each layer comes after the layers that feed it.
 
     Parameters
     ----------
     layer : Layer or list of Layers
     treat_as_input : iterable of Layers, optional
-        Layers whose own inputs are left out (unless something else needs them).
+        Layers at which the search stops: the layers that feed them are left out, unless another layer needs them.
 
     Examples
     --------
@@ -73,25 +73,26 @@ def _listed(layer: Layers) -> list[Layer]:
     layers = list(layer) if isinstance(layer, Iterable) else [layer]
     for one in layers:
         if not isinstance(one, Layer):
-            raise TypeError(f"expected a layer, or a list of layers, got {one!r}")
+            raise TypeError(f"expected a layer or a list of layers, got {one!r}")
     return layers
 
 
 def _propagate(
     layers: Sequence[Layer], known: dict[Layer, Any], method: str, precision: Any = None, **kwargs: Any
 ) -> None:
-    """Call a method of each layer with the results of the layers before it, and put the results into `known`. Layers
-    that depend on each other, through delays, are computed together.
+    """Call a method of each layer with the results of its input layers, and put the results into `known`. The layers of
+    a cycle are computed together.
     """
     for component in cycles.components(layers, dict(known)):
         for layer in component:
             inputs = cycles.inputs_of(layer)
             missing = [other for other in inputs if other not in known and other not in component]
             if isinstance(layer, DelayLayer) and layer.source is None:
-                raise ValueError(f"{layer} is not connected: say whose values it gives with {layer}.connect(layer)")
+                raise ValueError(f"the delay {layer} has no source: call its method connect(layer)")
             if missing or not inputs:
                 raise ValueError(
-                    f"{layer} has no layer that feeds it: pass a dictionary that gives it (or a layer above it) a value"
+                    f"{layer} was made for a shape, so its input is not known: pass a dictionary with a value for the "
+                    f"output of this layer or of a layer above it, or with the key None for its input"
                 )
         if cycles.is_cycle(component):
             together = cycles.shapes_of if method == "get_output_shape_for" else cycles.outputs_of
@@ -120,7 +121,7 @@ def _cycle(
 
 
 def _given(inputs: Any, starts: Sequence[Layer], what: str) -> dict[Layer, Any]:
-    """The given inputs as a dictionary. A single value is for the only input layer."""
+    """The inputs of `get_output` as a dictionary. A single value is for the only input layer."""
     if inputs is None:
         return {}
     if isinstance(inputs, Mapping):
@@ -148,18 +149,18 @@ def get_output(layer_or_layers: Any, inputs: Any = None, *, precision: Any = Non
     Parameters
     ----------
     layer_or_layers : Layer or list of Layers
-        Outputs of one call share what they have in common, such as dropout masks.
+        The outputs of one call have the same random values, such as masks of dropout.
     inputs : None, expression, array, or dict
-        None: the symbols of the input layers. A value: for the only input layer. A dictionary from layers to values
-        that replace their outputs (not only from input layers). Its key None stands for the input of layers that were
-        made for a shape.
+        None for the symbols of the input layers. An expression or an array is the value of the only input layer. A
+        dictionary maps layers of any kind to the values that replace their outputs. Its key None is the input of the
+        layers that were made for a shape.
     precision : None, "bfloat16", or dict
-        With "bfloat16", layers of float32 multiply bfloat16, and loops keep bfloat16 for their gradients: see
-        `scanjit.mixed`. Parameters, their updates, sums and states stay float32. A dictionary gives a precision to some
-        of the layers. It takes the package `ml_dtypes`.
+        With "bfloat16", layers of float32 multiply numbers in bfloat16, and loops store values for their gradients in
+        bfloat16 (see `scanjit.mixed`). Parameters, their updates, sums and states stay float32. A dictionary maps some
+        of the layers to their precision. The package `ml_dtypes` must be installed.
     **kwargs
-        Passed on to every layer: `deterministic=True` turns off noise, for example. If no layer knows one of them,
-        there is a warning.
+        Passed on to every layer. For example, `deterministic=True` turns off noise. There is a warning if no layer
+        takes one of them.
 
     Returns
     -------
@@ -200,7 +201,7 @@ def _warn_of_unused(kwargs: Mapping[str, Any], layers: Iterable[Layer]) -> None:
         return
     accepted = {"deterministic"}
     for layer in layers:
-        with contextlib.suppress(TypeError, ValueError):  # a callable may not show its signature
+        with contextlib.suppress(TypeError, ValueError):  # some callables have no signature that can be read
             accepted.update(utils.inspect_kwargs(layer.get_output_for))
         accepted.update(getattr(layer, "get_output_kwargs", ()))
     unused = []
@@ -223,8 +224,8 @@ def get_output_shape(layer_or_layers: Any, input_shapes: Any = None) -> Any:
     ----------
     layer_or_layers : Layer or list of Layers
     input_shapes : None, tuple, or dict
-        As for `get_output`: None for the shapes that the layers were made for, a shape for the only input layer, or a
-        dictionary from layers to shapes.
+        None for the shapes with which the layers were made. A tuple is the shape of the only input layer. A dictionary
+        maps layers to the shapes of their outputs.
 
     Returns
     -------
@@ -251,9 +252,9 @@ def get_output_shape(layer_or_layers: Any, input_shapes: Any = None) -> Any:
 
 
 def get_updates(layer_or_layers: Layers) -> OrderedDict[sj.SharedVariable, sj.Node]:
-    """New values of shared variables that belong to outputs: running averages of batch normalization, carried states.
+    """The new values of the shared variables of a network, such as running averages and the states of stateful layers.
 
-    Expressions do not carry updates with them, so a function that trains a network passes them on:
+    The output of a network does not contain them. Give them to the function that computes the output:
 
         output = get_output(network)
         updates = adam(loss(output), params) | get_updates(network)
@@ -261,13 +262,13 @@ def get_updates(layer_or_layers: Layers) -> OrderedDict[sj.SharedVariable, sj.No
     Parameters
     ----------
     layer_or_layers : Layer or list of Layers
-        The updates of all layers that they depend on are included.
+        The result includes the updates of all layers that these depend on.
 
     Returns
     -------
     OrderedDict
-        From shared variables to expressions, for `scanjit.function(updates=...)`. They belong to the last `get_output`
-        in which a layer made updates. Calls with `deterministic=True` make none.
+        From shared variables to expressions, for `scanjit.function(updates=...)`. For each layer, they come from the
+        last call of `get_output` in which the layer made updates. Calls with `deterministic=True` make none.
 
     Examples
     --------
@@ -288,7 +289,7 @@ def get_all_params(layer: Layers, unwrap_shared: Literal[True] = True, **tags: b
 @overload
 def get_all_params(layer: Layers, unwrap_shared: bool, **tags: bool) -> list[Any]: ...
 def get_all_params(layer: Layers, unwrap_shared: bool = True, **tags: bool) -> list[Any]:
-    """The parameters of all layers that one or more layers depend on, each once.
+    """The parameters of one or more layers, and of all layers that they depend on. Each parameter is in the list once.
 
     Parameters
     ----------
@@ -297,7 +298,8 @@ def get_all_params(layer: Layers, unwrap_shared: bool = True, **tags: bool) -> l
 
     Returns
     -------
-    list of SharedVariable (and of expressions without `unwrap_shared`)
+    list of SharedVariable
+        With `unwrap_shared=False`, parameters that are expressions are in the list as they are.
 
     Examples
     --------
@@ -313,7 +315,7 @@ def get_all_params(layer: Layers, unwrap_shared: bool = True, **tags: bool) -> l
 
 
 def count_params(layer: Layers, **tags: bool) -> int:
-    """The number of elements of all parameters that `get_all_params` returns.
+    """The total number of elements of the parameters that `get_all_params` returns.
 
     Parameters
     ----------
@@ -329,7 +331,7 @@ def count_params(layer: Layers, **tags: bool) -> int:
 
 
 def get_all_param_values(layer: Layers, **tags: bool) -> list[np.ndarray]:
-    """Copies of the values of all parameters that `get_all_params` gives, in its order.
+    """Copies of the values of the parameters that `get_all_params` returns, in the same order.
 
     Parameters
     ----------
@@ -345,13 +347,13 @@ def get_all_param_values(layer: Layers, **tags: bool) -> list[np.ndarray]:
 
 
 def set_all_param_values(layer: Layers, values: Sequence[Any], **tags: bool) -> None:
-    """Set the parameters that `get_all_params` gives, in its order: all of them, or after an error none.
+    """Set the values of the parameters that `get_all_params` returns, in the same order. After an error, none is set.
 
     Parameters
     ----------
     layer : Layer or list of Layers
     values : sequence of arrays
-        Floats are rounded to the dtype of the parameter: values of a float64 network fit a float32 one.
+        Floats are rounded to the dtype of the parameter, so the values of a float64 network fit a float32 network.
     **tags : see `Layer.get_params`
 
     Raises
@@ -385,5 +387,7 @@ def _as(param: sj.SharedVariable, value: Any, i: int) -> np.ndarray:
     """A value in the dtype of a parameter."""
     array = np.asarray(value)
     if not np.can_cast(array.dtype, param.dtype, "same_kind"):
-        raise TypeError(f"mismatch: parameter {i} ({param.name}) holds {param.dtype}, the value to set {array.dtype}")
+        raise TypeError(
+            f"mismatch: parameter {i} ({param.name}) has dtype {param.dtype} but the value to set has {array.dtype}"
+        )
     return array.astype(param.dtype)

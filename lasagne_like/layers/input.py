@@ -1,4 +1,4 @@
-"""`InputLayer`: where a network begins."""
+"""`InputLayer`: an input of a network."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,15 +11,15 @@ __all__ = ["InputLayer"]
 
 
 class InputLayer(Layer):
-    """An input of the network, with the symbol that stands for it.
+    """An input of the network. A symbol stands for its value.
 
     Parameters
     ----------
     shape : tuple of ints and None
-        None where any size will do.
+        None is a size that is not fixed.
     input_var : symbol or expression, optional
-        By default a new symbol of dtype `scanjit.config.floatX`, with the sizes that are fixed, and the name of the
-        layer: functions take it by this name.
+        The value of the input. By default it is a new symbol of dtype `scanjit.config.floatX`, with the shape and the
+        name of the layer. Functions take the input under this name.
     name : str, optional
 
     Raises
@@ -47,10 +47,11 @@ class InputLayer(Layer):
             known = known_sizes(sj.shape(input_var))
             if len(known) != len(self.shape):
                 raise ValueError(
-                    f"shape {self.shape} has {len(self.shape)} dimensions, but the variable has {len(known)}: {known}"
+                    f"shape {self.shape} of {self} has {len(self.shape)} dimensions, but its input_var has "
+                    f"{len(known)}: {known}"
                 )
             if not fits(known, self.shape):
-                raise ValueError(f"{self} has shape {self.shape}, but the variable has shape {known}")
+                raise ValueError(f"{self} has shape {self.shape}, but its input_var has shape {known}")
         self.input_var: Any = input_var
 
     @property

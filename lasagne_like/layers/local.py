@@ -1,4 +1,4 @@
-"""Local connections without common weights."""
+"""A locally connected layer: each place of the output has its own weights."""
 
 from functools import reduce
 from typing import Any
@@ -13,27 +13,25 @@ __all__ = ["LocallyConnected2DLayer"]
 
 
 class LocallyConnected2DLayer(Conv2DLayer):
-    """A convolution over the last two axes whose filters differ from place to place.
+    """Like a convolution over the last two axes, but each place of the output has its own filters.
 
     Parameters
     ----------
     incoming : Layer or tuple
-        Its output has shape (batch, channels, rows, columns); all but the batch is fixed.
+        Its output has shape (batch, channels, rows, columns). All sizes but the batch must be fixed.
     num_filters : int
     filter_size : int, or a tuple of two
-        Odd.
+        Odd numbers.
     stride : 1 or (1, 1)
-        Other values are an error.
     pad : "same"
-        Other values are an error.
     untie_biases : bool
     W : initializer, array, shared variable or expression
-        Of shape (num_filters, channels, filter rows, filter columns, rows, columns); without channels for
-        `channelwise`.
+        Of shape (num_filters, channels, filter rows, filter columns, rows, columns). With `channelwise`, there is no
+        axis of channels.
     b, nonlinearity, flip_filters : see `Conv2DLayer`
     channelwise : bool
-        Whether each channel has one filter, which sees that channel alone. Then `num_filters` is the number of
-        channels.
+        Whether channel i of the output comes from channel i of the input alone. Then `num_filters` must be the number
+        of channels.
     name : str, optional
 
     Examples
@@ -68,18 +66,23 @@ class LocallyConnected2DLayer(Conv2DLayer):
     def get_W_shape(self) -> tuple[int, ...]:
         """The shape of the filters."""
         if self.stride != (1, 1) or self.pad != "same":
-            raise NotImplementedError(f"{self} requires stride=1 and pad='same', got {self.stride} and {self.pad!r}")
+            raise NotImplementedError(
+                f"{self} needs stride=1 and pad='same', got stride={self.stride} and pad={self.pad!r}"
+            )
         _, channels, rows, columns = self.input_shape
         if channels is None or rows is None or columns is None:
             raise ValueError(f"{self} needs fixed sizes of all axes but the first, got {self.input_shape}")
         if not self.channelwise:
             return self.num_filters, channels, *self.filter_size, rows, columns
         if self.num_filters != channels:
-            raise ValueError(f"{self} is channelwise: num_filters={self.num_filters} must be {channels}")
+            raise ValueError(
+                f"{self} is channelwise, so num_filters must be the number of channels of the input, {channels}; got "
+                f"{self.num_filters}"
+            )
         return self.num_filters, *self.filter_size, rows, columns
 
     def convolve(self, input: Any, **kwargs: Any) -> sj.Node:
-        """The convolution itself: a sum over the entries of filters."""
+        """The sum over the entries of filters of the shifted input times the weights."""
         rows, columns = input.shape[2:]
         height, width = self.filter_size
         wide = sj.pad(input, [(0, 0), (0, 0), *((k // 2, k // 2) for k in self.filter_size)])

@@ -13,7 +13,8 @@ __all__ = ["ConcatLayer", "ElemwiseMergeLayer", "ElemwiseSumLayer", "concat"]
 
 
 def _common(shapes: Sequence[Shape], besides: int | None = None) -> list[int | None]:
-    """The common shape of several inputs, but for one axis. A size is known if one of them knows it."""
+    """The shape that several inputs have in common. A size is known if it is known for one of the inputs. The sizes of
+    axis `besides` may differ."""
     ndims = {len(shape) for shape in shapes}
     if len(ndims) == 1:
         columns = [{size for size in sizes if size is not None} for sizes in zip(*shapes, strict=True)]
@@ -24,15 +25,15 @@ def _common(shapes: Sequence[Shape], besides: int | None = None) -> list[int | N
 
 
 class ConcatLayer(MergeLayer):
-    """Its inputs one after the other along an axis.
+    """Concatenates its inputs along an axis.
 
     Parameters
     ----------
     incomings : list of Layers and tuples
-        Of the same shape, apart from `axis`.
+        All sizes but that of `axis` must be equal.
     axis : int
-    cropping : sequence of modes, optional
-        See `autocrop`; the axis itself is never cropped.
+    cropping : sequence of "lower", "center", "upper" and None, optional
+        See `autocrop`. `axis` itself is never cropped.
     name : str, optional
 
     Examples
@@ -74,7 +75,7 @@ concat = ConcatLayer
 
 
 class ElemwiseMergeLayer(MergeLayer):
-    """Its inputs merged by a function of two tensors, from left to right.
+    """Merges its inputs with a function of two tensors: `f(f(x0, x1), x2)` for three inputs.
 
     Parameters
     ----------
@@ -82,7 +83,7 @@ class ElemwiseMergeLayer(MergeLayer):
         All of one shape.
     merge_function : callable
         Such as `scanjit.add`, `scanjit.multiply`, `scanjit.maximum`.
-    cropping : sequence of modes, optional
+    cropping : sequence of "lower", "center", "upper" and None, optional
         See `autocrop`.
     name : str, optional
 
@@ -120,8 +121,8 @@ class ElemwiseSumLayer(ElemwiseMergeLayer):
     incomings : list of Layers and tuples
         All of one shape.
     coeffs : number or scalar expression, or a list of them
-        One for all, or one for each. They are not parameters of the layer.
-    cropping : sequence of modes, optional
+        One coefficient for all inputs, or one for each. Coefficients are not parameters of the layer.
+    cropping : sequence of "lower", "center", "upper" and None, optional
         See `autocrop`.
     name : str, optional
 
@@ -143,7 +144,10 @@ class ElemwiseSumLayer(ElemwiseMergeLayer):
         super().__init__(incomings, sj.add, cropping=cropping, name=name)
         self.coeffs = list(coeffs) if isinstance(coeffs, list | tuple) else [coeffs] * len(incomings)
         if len(self.coeffs) != len(incomings):
-            raise ValueError(f"mismatch: got {len(self.coeffs)} coeffs for {len(incomings)} incomings")
+            raise ValueError(
+                f"mismatch: got {len(self.coeffs)} coeffs for {len(incomings)} incomings: give one number for all, or "
+                "one for each"
+            )
 
     def get_output_for(self, inputs: Sequence[Any], **kwargs: Any) -> Any:
         one = [isinstance(c, int | float) and c == 1 for c in self.coeffs]

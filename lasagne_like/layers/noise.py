@@ -1,4 +1,4 @@
-"""Layers that are random while a network is trained, and do nothing with `deterministic=True`."""
+"""Layers that add randomness in training. With `deterministic=True` they return their input."""
 
 from abc import ABC
 from functools import cached_property
@@ -20,7 +20,7 @@ __all__ = [
 
 
 class RandomLayer(Layer, ABC):
-    """A layer with a stream of random symbols of its own, seeded by the package's generator."""
+    """A layer with its own stream of random symbols. The seed comes from `lasagne_like.random.get_rng()`."""
 
     def __init__(self, incoming: Incoming, *, name: str | None = None) -> None:
         super().__init__(incoming, name=name)
@@ -32,23 +32,23 @@ class RandomLayer(Layer, ABC):
 
 
 def float_dtype(input: Any) -> Any:
-    """The dtype of noise for an input: that of the input, if it is a float."""
+    """The dtype of noise for an input: the dtype of the input if this is a float, `scanjit.config.floatX` otherwise."""
     return input.dtype if input.type.kind.floating else sj.config.floatX
 
 
 class DropoutLayer(RandomLayer):
-    """Sets random values to zero, and scales up the others so that the mean stays the same.
+    """Sets random values to zero, and divides the others by `1 - p`, so that the mean stays the same.
 
     Parameters
     ----------
     incoming : Layer or tuple
     p : float or scalar expression
-        The probability of becoming zero.
+        The probability with which a value becomes zero.
     rescale : bool
-        Whether values that stay are divided by `1 - p`.
+        Whether the other values are divided by `1 - p`.
     shared_axes : tuple of ints
-        Axes along which all values share one decision: (0,) drops the same in every item of a batch, (1,) the same at
-        every step of a sequence (batch, time, features).
+        Axes along which all values become zero together or not at all. For an input (batch, time, features), (0,) drops
+        the same steps and features in all sequences, and (1,) drops the same features at all steps of a sequence.
     name : str, optional
 
     References
@@ -75,7 +75,7 @@ class DropoutLayer(RandomLayer):
     ) -> None:
         super().__init__(incoming, name=name)
         if isinstance(p, int | float) and not 0 <= p <= 1:
-            raise ValueError(f"p is the probability of becoming zero, 0 <= p <= 1; got {p}")
+            raise ValueError(f"p of {self} is the probability with which a value becomes zero: 0 <= p <= 1, got {p}")
         self.p, self.rescale, self.shared_axes = p, rescale, tuple(shared_axes)
 
     def get_output_for(self, input: Any, deterministic: bool = False, **kwargs: Any) -> Any:
@@ -95,13 +95,13 @@ dropout = DropoutLayer
 
 
 def dropout_channels(incoming: Incoming, *args: Any, **kwargs: Any) -> DropoutLayer:
-    """A `DropoutLayer` that drops whole channels: one decision for all places behind the second axis.
+    """A `DropoutLayer` that drops whole channels: all places of a channel (axis 1) become zero together.
 
     Parameters
     ----------
     incoming : Layer or tuple
     *args, **kwargs
-        Passed on, without `shared_axes`.
+        Further arguments of `DropoutLayer`, without `shared_axes`.
 
     Examples
     --------
@@ -118,13 +118,13 @@ spatial_dropout = dropout_channels
 
 
 def dropout_locations(incoming: Incoming, *args: Any, **kwargs: Any) -> DropoutLayer:
-    """A `DropoutLayer` that drops whole places: one decision for all channels (axis 1).
+    """A `DropoutLayer` that drops whole places: all channels (axis 1) of a place become zero together.
 
     Parameters
     ----------
     incoming : Layer or tuple
     *args, **kwargs
-        Passed on, without `shared_axes`.
+        Further arguments of `DropoutLayer`, without `shared_axes`.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def dropout_locations(incoming: Incoming, *args: Any, **kwargs: Any) -> DropoutL
 
 
 class GaussianNoiseLayer(RandomLayer):
-    """Adds normally distributed noise of mean 0.
+    """Adds noise with a normal distribution of mean 0.
 
     Parameters
     ----------

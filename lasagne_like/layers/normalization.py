@@ -21,11 +21,12 @@ __all__ = [
 class BatchNormLayer(Layer):
     """Batch normalization: `(x - mean) * gamma * inv_std + beta`, where `inv_std` is `1 / sqrt(variance + epsilon)`.
 
-    In training, `mean` and `inv_std` are those of the batch, and their running averages are updated:
-    `(1 - alpha) * average + alpha * batch`. With `deterministic=True` they are the running averages. Two keyword
-    arguments of `get_output` override this: `batch_norm_use_averages` and `batch_norm_update_averages`.
+    In training, `mean` and `inv_std` are the statistics of the batch, and the layer updates their running averages:
+    `(1 - alpha) * average + alpha * batch`. With `deterministic=True`, the layer uses the running averages instead, and
+    does not update them. Two keyword arguments of `get_output` override this: `batch_norm_use_averages` and
+    `batch_norm_update_averages`.
 
-    The new averages are not part of the output. Give them to the function that trains the network:
+    The output does not contain the new averages. Give them to the function that trains the network:
 
         updates = adam(loss, params) | lasagne.layers.get_updates(network)
 
@@ -33,14 +34,16 @@ class BatchNormLayer(Layer):
     ----------
     incoming : Layer or tuple
     axes : "auto", int or tuple of ints
-        The axes to normalize over: "auto" is all but the second.
+        The axes over which means and variances are taken. "auto" is all axes but the second.
     epsilon : float
+        Added to the variance.
     alpha : float
-        How much a batch counts in the running averages.
+        The weight of a batch in the running averages.
     beta, gamma : initializer, array, shared variable, expression or None
-        Of the shape of the input without `axes`. None fixes them to 0 and 1.
+        Of the shape of the input without `axes`. None stands for a beta of 0, or a gamma of 1.
     mean, inv_std : initializer, array, shared variable or expression
-        The initial values of the averages. They have the tag `batch_norm_stat` and are not trainable.
+        The initial values of the running averages, of the shape of the input without `axes`. These parameters have the
+        tag `batch_norm_stat` and are not trainable.
     name : str, optional
 
     References
@@ -112,15 +115,16 @@ class BatchNormLayer(Layer):
 
 
 class StandardizationLayer(Layer):
-    """Each item with mean 0 and variance 1: `(x - mean) / sqrt(variance + epsilon)`.
+    """Shifts and scales each item of the batch to mean 0 and variance 1: `(x - mean) / sqrt(variance + epsilon)`.
 
     Parameters
     ----------
     incoming : Layer or tuple
     axes : "auto", "spatial", "features", int or tuple of ints
-        The axes to take mean and variance over. "spatial" is all behind the second; "features" all behind the first;
-        "auto" is "features" for 2 dimensions and "spatial" for more.
+        The axes over which mean and variance are taken. "spatial" is all axes behind the second, and "features" all
+        axes behind the first. "auto" is "features" for an input of 2 dimensions, and "spatial" otherwise.
     epsilon : float
+        Added to the variance.
     name : str, optional
 
     Examples
@@ -151,7 +155,7 @@ class StandardizationLayer(Layer):
 
 
 class LocalResponseNormalization2DLayer(Layer):
-    """Each value of a picture divided by `(k + alpha * sum(x**2)) ** beta`, summed over neighbouring channels.
+    """Divides each value of a picture by `(k + alpha * sum(x**2)) ** beta`. The sum goes over neighbouring channels.
 
     Parameters
     ----------
@@ -159,7 +163,7 @@ class LocalResponseNormalization2DLayer(Layer):
         Its output has shape (batch, channels, rows, columns).
     alpha, k, beta : float or scalar expression
     n : int
-        Over how many channels the sum goes; odd.
+        The number of channels in the sum, an odd number. The channel of the value is the middle one.
     name : str, optional
 
     References
@@ -186,7 +190,7 @@ class LocalResponseNormalization2DLayer(Layer):
         super().__init__(incoming, name=name)
         check_axes(self, 2)
         if n % 2 == 0 or n < 1:
-            raise NotImplementedError(f"{self} needs an odd number of channels n, got {n}")
+            raise NotImplementedError(f"n of {self} must be a positive odd number of channels, got {n}")
         self.alpha, self.k, self.beta, self.n = alpha, k, beta, n
 
     def get_output_for(self, input: Any, **kwargs: Any) -> sj.Node:
@@ -197,7 +201,7 @@ class LocalResponseNormalization2DLayer(Layer):
 
 
 def _taken_apart(layer: Any, name: str | None, suffix: str) -> tuple[Any, str | None]:
-    """Take the nonlinearity and the bias away from a layer. Returns the nonlinearity, and a name for the layer that
+    """Remove the nonlinearity and the bias of a layer. Returns the nonlinearity, and a name for the layer that
     follows."""
     nonlinearity = getattr(layer, "nonlinearity", None)
     if nonlinearity is not None:
@@ -220,20 +224,21 @@ def _with_nonlinearity(layer: Layer, nonlinearity: Any, name: str | None) -> Lay
 
 
 def batch_norm(layer: Any, **kwargs: Any) -> Layer:
-    """A layer with batch normalization between its linear part and its nonlinearity.
+    """Add batch normalization to a layer, before its nonlinearity.
 
-    The layer is changed: it loses its bias (beta replaces it) and its nonlinearity, which comes after the
-    normalization.
+    This changes the layer. Its bias is removed, because `beta` of the normalization replaces it. Its nonlinearity moves
+    behind the normalization.
 
     Parameters
     ----------
     layer : Layer
     **kwargs
-        Passed on to `BatchNormLayer`.
+        Further arguments of `BatchNormLayer`.
 
     Returns
     -------
-    NonlinearityLayer, or BatchNormLayer if the layer had no nonlinearity
+    NonlinearityLayer or BatchNormLayer
+        The last layer: the normalization, if `layer` had no nonlinearity.
 
     Examples
     --------
@@ -247,17 +252,23 @@ def batch_norm(layer: Any, **kwargs: Any) -> Layer:
 
 
 def instance_norm(layer: Any, learn_scale: bool = True, learn_bias: bool = True, **kwargs: Any) -> Layer:
-    """A layer whose every channel is standardized over its places, item by item, before the nonlinearity.
+    """Add instance normalization to a layer, before its nonlinearity.
 
-    The layer is changed as by `batch_norm`.
+    In each item of the batch, each channel is shifted and scaled to mean 0 and variance 1. The layer changes as with
+    `batch_norm`.
 
     Parameters
     ----------
     layer : Layer
     learn_scale, learn_bias : bool
-        Whether a `ScaleLayer`, a `BiasLayer` (one number a channel) follow.
+        Whether a `ScaleLayer` and a `BiasLayer` follow the normalization. They have one number for each channel.
     **kwargs
-        Passed on to `StandardizationLayer`.
+        Further arguments of `StandardizationLayer`.
+
+    Returns
+    -------
+    Layer
+        The last layer.
 
     References
     ----------
@@ -280,15 +291,21 @@ def instance_norm(layer: Any, learn_scale: bool = True, learn_bias: bool = True,
 
 
 def layer_norm(layer: Any, **kwargs: Any) -> Layer:
-    """A layer whose every item is standardized over all features, then scaled and shifted, before the nonlinearity.
+    """Add layer normalization to a layer, before its nonlinearity.
 
-    The layer is changed as by `batch_norm`.
+    The features of each item of the batch are shifted and scaled to mean 0 and variance 1. A `ScaleLayer` and a
+    `BiasLayer` follow. The layer changes as with `batch_norm`.
 
     Parameters
     ----------
     layer : Layer
     **kwargs
-        Passed on to `StandardizationLayer`.
+        Further arguments of `StandardizationLayer`.
+
+    Returns
+    -------
+    Layer
+        The last layer.
 
     References
     ----------

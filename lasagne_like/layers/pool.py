@@ -1,4 +1,4 @@
-"""Pooling: one number for each window of places, or for each group of channels."""
+"""Pooling: one value for each window of places, or for each group of channels."""
 
 from abc import ABC
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ __all__ = [
 def pool_output_length(
     input_length: int | None, pool_size: int | None, stride: int, pad: int = 0, ignore_border: bool = True
 ) -> int | None:
-    """How many windows there are along one axis.
+    """The number of windows along one axis.
 
     Parameters
     ----------
@@ -34,6 +34,11 @@ def pool_output_length(
     stride, pad : int
     ignore_border : bool
         See `Pool1DLayer`.
+
+    Returns
+    -------
+    int or None
+        None if `input_length` or `pool_size` is None.
 
     Examples
     --------
@@ -94,28 +99,29 @@ class _Pool(Layer, ABC):
 
 
 class Pool1DLayer(_Pool):
-    """The largest or the mean value of each window along the last axis.
+    """The largest value, the sum or the mean of each window along the last axis.
 
     Parameters
     ----------
     incoming : Layer or tuple
         Its output has shape (batch, channels, length).
     pool_size : int, or a tuple of one
-        The length of windows.
+        The length of a window.
     stride : int, a tuple of one, or None
-        How far apart windows are; None for `pool_size`: side by side.
+        The distance between the starts of neighbouring windows. None is `pool_size`: windows do not overlap.
     pad : int, or a tuple of one
-        How many places are added on both sides, fewer than a window has.
+        The number of places that are added on each side, less than `pool_size`.
     ignore_border : bool
-        Whether places at the end that do not fill a window are left out. If not, a last window holds those that there
-        are, and `pad` must be 0.
+        Whether places at the end that do not fill a window are left out. Otherwise they make a last, smaller window,
+        and `pad` must be 0.
     mode : "max", "sum", "average_inc_pad" or "average_exc_pad"
-        What is computed. Means count the places that were added (as zeros), or only the others.
+        The value of a window. "average_inc_pad" counts the added places as zeros, and "average_exc_pad" leaves them
+        out.
     name : str, optional
 
     Notes
     -----
-    In the gradient of a maximum, equal values share.
+    If several values of a window are the largest, the gradient is divided among them.
 
     Examples
     --------
@@ -128,7 +134,7 @@ class Pool1DLayer(_Pool):
 
 
 class Pool2DLayer(_Pool):
-    """The largest or the mean value of each window of the last two axes.
+    """The largest value, the sum or the mean of each window of the last two axes.
 
     Parameters
     ----------
@@ -150,7 +156,7 @@ class Pool2DLayer(_Pool):
 
 
 class Pool3DLayer(_Pool):
-    """The largest or the mean value of each window of the last three axes.
+    """The largest value, the sum or the mean of each window of the last three axes.
 
     Parameters
     ----------
@@ -262,30 +268,33 @@ class _Groups(Layer, ABC):
         super().__init__(incoming, name=name)
         ndim = len(self.input_shape)
         if not -ndim <= axis < ndim:
-            raise ValueError(f"{self} groups along axis {axis}, but its input has shape {self.input_shape}")
+            raise ValueError(f"axis of {self} must be an axis of its input {self.input_shape}, got {axis}")
         self.pool_size, self.axis = pool_size, axis % ndim
         size = self.input_shape[self.axis]
         if not isinstance(pool_size, int_types) or pool_size < 1 or (size is not None and size % pool_size):
-            raise ValueError(f"pool_size of {self} must divide axis {axis} of {self.input_shape}, got {pool_size!r}")
+            raise ValueError(
+                f"pool_size of {self} must be a positive int that divides the size of axis {axis} of its input "
+                f"{self.input_shape}, got {pool_size!r}"
+            )
 
     def _grouped(self, input: Any) -> sj.Node:
-        """The input with each group along a new axis after that of the groups."""
+        """The input with one axis for the groups and one, behind it, for the members of a group."""
         shape, axis = input.shape, self.axis
         return sj.reshape(input, (*shape[:axis], shape[axis] // self.pool_size, self.pool_size, *shape[axis + 1 :]))
 
 
 class FeaturePoolLayer(_Groups):
-    """The largest of each group of neighbouring features: maxout.
+    """The largest value of each group of neighbouring features: maxout.
 
     Parameters
     ----------
     incoming : Layer or tuple
     pool_size : int
-        How many features are a group. It divides their number.
+        The number of features in a group. It divides the number of features.
     axis : int
         The axis of the features.
     pool_function : callable
-        Reduces an axis: `pool_function(x, axis=...)`.
+        A function that reduces an axis: `pool_function(x, axis=1)`.
     name : str, optional
 
     Examples
@@ -317,13 +326,15 @@ class FeaturePoolLayer(_Groups):
 
 
 class FeatureWTALayer(_Groups):
-    """Zero for all but the largest of each group of neighbouring features: the winner takes all.
+    """Sets all but the largest value of each group of neighbouring features to zero: the winner takes all.
+
+    If several values are the largest, the first of them stays.
 
     Parameters
     ----------
     incoming : Layer or tuple
     pool_size : int
-        How many features are a group. It divides their number.
+        The number of features in a group. It divides the number of features.
     axis : int
         The axis of the features.
     name : str, optional
@@ -346,14 +357,14 @@ class FeatureWTALayer(_Groups):
 
 
 class GlobalPoolLayer(Layer):
-    """One number for each channel: the mean over all axes after the second.
+    """One value for each channel: by default, the mean over all axes behind the second.
 
     Parameters
     ----------
     incoming : Layer or tuple
         Its output has shape (batch, channels, ...).
     pool_function : callable
-        Reduces an axis: `pool_function(x, axis=...)`.
+        A function that reduces an axis: `pool_function(x, axis=1)`.
     name : str, optional
 
     Examples
@@ -379,20 +390,23 @@ class GlobalPoolLayer(Layer):
 
 
 class SpatialPyramidPoolingLayer(Layer):
-    """A fixed number of values for each channel of a picture of any size: those of grids of windows, from fine to
-    coarse.
+    """Pools each channel of a picture over grids of windows, from fine to coarse.
+
+    The size of a window depends on the size of the picture, so the number of values does not:
+    `sum(n * n for n in pool_dims)` for each channel.
 
     Parameters
     ----------
     incoming : Layer or tuple
         Its output has shape (batch, channels, rows, columns).
     pool_dims : sequence of ints
-        How many windows each grid has along both axes.
+        The number of windows of each grid along an axis. A grid with n has n * n windows.
     mode : "max", "average_inc_pad" or "average_exc_pad"
-        The largest value of each window, or the mean.
+        The value of a window: the largest one, or the mean. The two means are the same here.
     implementation : "fast" or "kaiming"
-        Where the windows of a grid of n lie along an axis of `size`: with "fast", all have `ceil(size / n)` places, and
-        begin `size // n` apart; with "kaiming", window i goes from `floor(i * size / n)` to `ceil((i + 1) * size / n)`.
+        The places of the n windows of a grid along an axis of `size` places. With "fast", each window has
+        `ceil(size / n)` places, and window i starts at `i * (size // n)`. With "kaiming", window i goes from
+        `floor(i * size / n)` to `ceil((i + 1) * size / n)`.
     name : str, optional
 
     References
@@ -423,7 +437,7 @@ class SpatialPyramidPoolingLayer(Layer):
             raise ValueError(f"implementation of {self} is 'fast' or 'kaiming', got {implementation!r}")
         self.pool_dims, self.mode, self.implementation = list(pool_dims), mode, implementation
         if not self.pool_dims or min(self.pool_dims) < 1:
-            raise ValueError(f"pool_dims of {self} are ints of 1 or more, got {pool_dims!r}")
+            raise ValueError(f"pool_dims of {self} must be ints of 1 or more, at least one; got {pool_dims!r}")
 
     def get_output_shape_for(self, input_shape: Shape) -> Shape:
         return (*input_shape[:2], sum(n * n for n in self.pool_dims))

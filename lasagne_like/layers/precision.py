@@ -1,4 +1,4 @@
-"""Layers that compute with fewer bits than their parameters have."""
+"""The precision of layers: they may compute with fewer bits than their parameters have."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,28 +10,31 @@ __all__: list[str] = []
 
 
 def of_layers(precision: Any, layers: Sequence[Layer]) -> Any:
-    """What some layers that are computed together compute in: `precision` itself, or its entry for them."""
+    """The precision of layers that are computed together: `precision` itself, or its entry for these layers."""
     if not isinstance(precision, Mapping):
         return precision
     found = {precision.get(layer) for layer in layers}
     if len(found) > 1:
-        raise ValueError(f"layers that depend on each other have one precision: {', '.join(map(str, layers))}")
+        raise ValueError(
+            f"the layers {', '.join(map(str, layers))} depend on each other and need the same precision, got "
+            f"{', '.join(map(repr, found))}"
+        )
     return found.pop()
 
 
 def check_precision(precision: Any, layers: Sequence[Layer]) -> None:
-    """Raise an error unless this is a precision, or a mapping of some of the layers to precisions."""
+    """Raise an error unless `precision` is a precision, or a mapping from some of the layers to precisions."""
     if isinstance(precision, Mapping):
         unknown = [key for key in precision if key not in layers]
         if unknown:
-            raise ValueError(f"a precision is given for what is no layer of the network: {unknown[0]!r}")
+            raise ValueError(f"precision has an entry for {unknown[0]!r}, which is not a layer of this network")
     for each in precision.values() if isinstance(precision, Mapping) else [precision]:
         if each not in (None, "bfloat16"):
-            raise ValueError(f"the precision of layers is 'bfloat16' or None, not {each!r}")
+            raise ValueError(f"the precision of a layer is 'bfloat16' or None, got {each!r}")
 
 
 def computed(precision: Any, layers: Sequence[Layer], compute: Callable[..., Any], given: Sequence[Any]) -> Any:
-    """What `compute` makes of what is given, in the precision of some layers. Their updates are computed in it too."""
+    """`compute(*given)` in the precision of some layers. The updates of these layers have this precision, too."""
     wanted = of_layers(precision, layers)
     if wanted is None:
         return compute(*given)

@@ -1,4 +1,4 @@
-"""Rectifiers whose slope for negative input is learned, or random while a network is trained."""
+"""Rectifiers with a slope for negative input. The slope is learned, or it is random in training."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ __all__ = ["ParametricRectifierLayer", "RandomizedRectifierLayer", "prelu", "rre
 
 
 class ParametricRectifierLayer(Layer):
-    """`x` where it is positive, `alpha * x` elsewhere; alpha is learned.
+    """`x` where it is positive and `alpha * x` elsewhere, with a learned alpha.
 
     Parameters
     ----------
@@ -21,7 +21,8 @@ class ParametricRectifierLayer(Layer):
     alpha : initializer, array, shared variable or expression
         Of the shape of the input without `shared_axes`.
     shared_axes : "auto", "all", int or tuple of ints
-        The axes along which all entries have the same slope: "auto" is all but the second, "all" gives one number.
+        The axes along which all entries have the same slope. "auto" is all axes but the second. With "all", there is a
+        single slope.
     name : str, optional
 
     References
@@ -52,15 +53,16 @@ class ParametricRectifierLayer(Layer):
 
 
 def prelu(layer: Any, **kwargs: Any) -> ParametricRectifierLayer:
-    """A layer with a `ParametricRectifierLayer` in place of its nonlinearity.
+    """Replace the nonlinearity of a layer by a `ParametricRectifierLayer`.
 
-    The layer is changed: its nonlinearity becomes the identity. This is no nonlinearity to pass to a layer.
+    This changes the layer: its own nonlinearity becomes the identity. (`prelu` takes a layer. It is not a function for
+    the argument `nonlinearity`.)
 
     Parameters
     ----------
     layer : Layer
     **kwargs
-        Passed on to `ParametricRectifierLayer`.
+        Further arguments of `ParametricRectifierLayer`.
 
     Examples
     --------
@@ -73,16 +75,19 @@ def prelu(layer: Any, **kwargs: Any) -> ParametricRectifierLayer:
 
 
 class RandomizedRectifierLayer(RandomLayer):
-    """`x` where it is positive, `slope * x` elsewhere. The slope is drawn anew in each call; with `deterministic=True`
-    it is the mean of its bounds.
+    """`x` where it is positive and `slope * x` elsewhere, with a random slope.
+
+    Each call draws new slopes from a uniform distribution. With `deterministic=True`, the slope is the mean of `lower`
+    and `upper`.
 
     Parameters
     ----------
     incoming : Layer or tuple
     lower, upper : float or scalar expression
-        Slopes lie between them.
+        The bounds of the slopes.
     shared_axes : "auto", "all", int or tuple of ints
-        The axes along which all entries have the same slope: "auto" is all but the second, "all" draws one number.
+        The axes along which all entries have the same slope. "auto" is all axes but the second. With "all", there is a
+        single slope.
     name : str, optional
 
     References
@@ -109,7 +114,7 @@ class RandomizedRectifierLayer(RandomLayer):
     ) -> None:
         super().__init__(incoming, name=name)
         if isinstance(lower, int | float) and isinstance(upper, int | float) and lower > upper:
-            raise ValueError(f"{self} needs upper to be at least lower, got {lower} and {upper}")
+            raise ValueError(f"upper of {self} must be at least lower, got lower={lower} and upper={upper}")
         self.lower, self.upper = lower, upper
         self.shared_axes = _shared(self, shared_axes)
 
@@ -124,15 +129,16 @@ class RandomizedRectifierLayer(RandomLayer):
 
 
 def rrelu(layer: Any, **kwargs: Any) -> RandomizedRectifierLayer:
-    """A layer with a `RandomizedRectifierLayer` in place of its nonlinearity.
+    """Replace the nonlinearity of a layer by a `RandomizedRectifierLayer`.
 
-    The layer is changed: its nonlinearity becomes the identity. This is no nonlinearity to pass to a layer.
+    This changes the layer: its own nonlinearity becomes the identity. (`rrelu` takes a layer. It is not a function for
+    the argument `nonlinearity`.)
 
     Parameters
     ----------
     layer : Layer
     **kwargs
-        Passed on to `RandomizedRectifierLayer`.
+        Further arguments of `RandomizedRectifierLayer`.
 
     Examples
     --------
@@ -144,13 +150,13 @@ def rrelu(layer: Any, **kwargs: Any) -> RandomizedRectifierLayer:
 
 
 def _shared(layer: Layer, axes: Any) -> tuple[int, ...]:
-    """The axes along which slopes are the same."""
+    """The axes along which all entries have the same slope."""
     ndim = len(layer.input_shape)
     return tuple(range(ndim)) if isinstance(axes, str) and axes == "all" else all_axes_but(ndim, axes)
 
 
 def _linear(layer: Any) -> Any:
-    """The layer itself, now without its nonlinearity."""
+    """Set the nonlinearity of a layer to the identity. Returns the layer."""
     if getattr(layer, "nonlinearity", None) is not None:
         layer.nonlinearity = nonlinearities.linear
     return layer

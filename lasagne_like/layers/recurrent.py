@@ -31,29 +31,33 @@ _ZEROS = init.Constant(0.0)
 
 @dataclass(frozen=True, eq=False)
 class LoopOptions:
-    """The arguments that Lasagne's recurrent layers share, in their order; `more` has `name` and those of `RNNLayer`.
+    """The arguments that Lasagne's recurrent layers share, in their order. `more` has `name` and arguments of
+    `RNNLayer`.
 
     hid_init : initializer, array, shared variable, expression or Layer
-        The initial state: a parameter of shape (1, units...), or an expression or layer that gives (batch, units...).
+        The initial state. An expression or the output of a layer has shape (batch, units...). Anything else makes a
+        parameter of shape (1, units...), for all sequences.
     backwards : bool
-        Go from the last step to the first. The output is in the order of time all the same.
+        Whether the loop runs from the last step to the first. The output is still in the order of time.
     learn_init : bool
-        Whether initial states that are parameters are trained.
+        Whether the parameters of the initial state are trained.
 
     gradient_steps : int
-        Back-propagate through the last so many steps only; -1: all.
+        The number of steps, counted from the last, through which gradients are propagated. -1 is all of them.
     grad_clipping : float
-        Gradients that reach the pre-activations of a step are cut to +- this value; 0 leaves them alone.
+        The gradients of the pre-activations of each step are clipped to this absolute value. 0 does not clip.
     unroll_scan : bool
-        No loop, but all steps in a row. The length must be known, and `gradient_steps` be -1.
+        Whether each step is written out, without a loop. The number of steps must be fixed, and `gradient_steps` must
+        be -1.
     precompute_input : bool
         Whether the products with the input are written before the loop. The results are the same.
     mask_input : Layer or tuple, optional
-        Gives (batch, time), with zeros at the steps to skip: state and output stay as they were.
+        Its output has shape (batch, time), with zeros for the steps to skip. State and output do not change at these
+        steps.
     only_return_final : bool
-        Give the output of the last step only (the first one for `backwards`).
+        Whether the output is that of the last step alone. (With `backwards`, this is step 0.)
     **kwargs
-        Further arguments of `RNNLayer`, and `name`.
+        `name`, and further arguments of `RNNLayer`.
     """
 
     hid_init: Any = _ZEROS
@@ -74,7 +78,8 @@ class LoopOptions:
 
 
 class LoopArguments(TypedDict, total=False):
-    """The same as keyword arguments, for type checkers, with those of `RNNLayer`."""
+    """The types of the keyword arguments of Lasagne's recurrent layers, for type checkers: those of `LoopOptions`, and
+    further arguments of `RNNLayer`."""
 
     hid_init: Parameter | Layer
     backwards: bool
@@ -96,11 +101,12 @@ class LoopArguments(TypedDict, total=False):
 
 
 def _with_options(cls: type[L]) -> type[L]:
-    """A decorator: the layer takes each of the `LoopOptions` as an argument of its own, and its docstring describes
-    them.
+    """A decorator for a layer that takes each field of `LoopOptions` as a separate argument, and describes it in its
+    docstring.
 
-    `__init__` gets all of them in `options`. Its `**kwargs` tell type checkers that they exist. Arguments between the
-    two come after `learn_init`, as `peepholes` does in Lasagne."""
+    The `__init__` of the class has one argument `options` for all fields, and `**kwargs` for type checkers. Arguments
+    between `options` and `**kwargs` come after `learn_init`, as `peepholes` does in Lasagne.
+    """
     cls.__doc__ = completed(cls.__doc__, LoopOptions)
 
     changed: Any = cls
@@ -121,7 +127,7 @@ def _with_options(cls: type[L]) -> type[L]:
         try:
             bound = signature.bind(self, *args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{cls.__name__}: {error}; the first argument is the layer below") from None
+            raise TypeError(f"{cls.__name__}: {error}; the first argument is the layer that feeds it") from None
         bound.apply_defaults()
         given = bound.arguments
         more = given.pop(keywords.name)
@@ -164,17 +170,17 @@ class _FromLayers(Cell):
 
 @_with_options
 class CustomRecurrentLayer(RNNLayer):
-    """A recurrent layer made of layers: `h = nonlinearity(input_to_hidden(x) + hidden_to_hidden(h_))`.
+    """A recurrent layer that is made of other layers: `h = nonlinearity(input_to_hidden(x) + hidden_to_hidden(h_))`.
 
     Parameters
     ----------
     incoming : Layer or tuple
-        (batch, time, ...).
+        Its output has shape (batch, time, ...).
     input_to_hidden : Layer
-        The last of a chain that begins with an InputLayer for one step, (batch, ...). Its batch should be None: with
-        `precompute_input` it gets batch * time rows at once.
+        The last layer of a network whose InputLayer has the shape of one step, (batch, ...). The batch of this
+        InputLayer should be None: with `precompute_input` it gets the rows of all steps at once.
     hidden_to_hidden : Layer
-        The last of a chain that begins with an InputLayer of the shape of its own output.
+        The last layer of a network whose InputLayer has the shape of this layer's output.
     nonlinearity : callable or None
     COMMON 1
     COMMON 2
@@ -212,21 +218,21 @@ class CustomRecurrentLayer(RNNLayer):
         self.hid_init = self.initial[""]
 
     def get_params(self, unwrap_shared: bool = True, **tags: bool) -> list[Any]:
-        """The parameters: the initial state, then those of `input_to_hidden` and of `hidden_to_hidden`."""
+        """The parameters: the initial state, then the parameters of `input_to_hidden` and of `hidden_to_hidden`."""
         inner = [self.input_to_hidden, self.hidden_to_hidden]
         own = super().get_params(unwrap_shared=unwrap_shared, **tags)
         return own + helper.get_all_params(inner, unwrap_shared=unwrap_shared, **tags)
 
     def get_output_for(self, inputs: Any, **kwargs: Any) -> Any:
         output = super().get_output_for(inputs, **kwargs)
-        if self.precompute_input:  # a layer inside the loop would have a new value for each step
+        if self.precompute_input:  # inside the loop, updates would have a new value for each step
             self.updates.update(helper.get_updates(self.input_to_hidden))
         return output
 
     def reversed(self) -> Any:
         raise ValueError(
-            f"{self} is made of layers, which cannot be copied: make a second layer with backwards=True, and give "
-            "both to Bidirectional"
+            f"{self} consists of layers, which cannot be copied: make a second layer with backwards="
+            f"{not self.backwards}, and give it to Bidirectional(backward=...)"
         )
 
 
@@ -235,51 +241,54 @@ def _check_connections(shape: Any, i2h: Layer, h2h: Layer, precompute: bool) -> 
     a, b = i2h.output_shape, h2h.output_shape
     starts, c = _only_start("input_to_hidden", i2h), _only_start("hidden_to_hidden", h2h)
     if any(size is None for size in b[1:]):
-        raise ValueError(f"hidden_to_hidden must give features of fixed sizes, its output has shape {b}")
+        raise ValueError(f"hidden_to_hidden must have an output with features of fixed sizes, got {b}")
     if not fits(a[1:], b[1:]):
         raise ValueError(
-            f"input_to_hidden and hidden_to_hidden must give the same shape after the batch: got input_to_hidden "
-            f"{a} and hidden_to_hidden {b}"
+            "input_to_hidden and hidden_to_hidden must have outputs of the same shape behind the batch: got "
+            f"input_to_hidden {a} and hidden_to_hidden {b}"
         )
     if not fits(c[1:], b[1:]):
-        raise ValueError(f"hidden_to_hidden must give the shape that it takes: it takes {c} and gives {b}")
+        raise ValueError(
+            f"hidden_to_hidden must have the same shape as input and output: its InputLayer has {c}, its output has {b}"
+        )
     if len(shape) >= 3 and not fits(starts[1:], shape[2:]):
         raise ValueError(
-            f"input_to_hidden must take one step of the input: it takes {starts}, a step of {shape} has the shape "
-            f"{(shape[0], *shape[2:])}"
+            f"the InputLayer of input_to_hidden must have the shape of one step of the input {shape}: "
+            f"{(shape[0], *shape[2:])}, got {starts}"
         )
     _check_batches(shape, [starts, a], [c, b], precompute)
 
 
 def _check_batches(shape: Any, i2h: list[Any], h2h: list[Any], precompute: bool) -> None:
-    """Raise an error if a layer was made for another batch. `i2h` and `h2h` are pairs of shapes: of the input and the
-    output."""
+    """Raise an error if one of the two layers was made for another batch. `i2h` and `h2h` are pairs of shapes: those of
+    the InputLayer and of the output."""
     if precompute:
         rows = None if None in shape[:2] else math.prod(shape[:2])
         if any(fixed[0] not in (None, rows) for fixed in i2h):
             raise ValueError(
-                "with precompute_input, input_to_hidden takes batch * time = "
-                f"{'an unknown number of' if rows is None else rows} rows at once, but it takes the shape {i2h[0]} and "
-                f"its output has the shape {i2h[1]}: make it for any batch (None)"
+                "with precompute_input, input_to_hidden gets batch * time = "
+                f"{'an unknown number of' if rows is None else rows} rows at once, but its InputLayer has the shape "
+                f"{i2h[0]} and its output {i2h[1]}: make it with a batch of None"
             )
     elif not fits(i2h[1][:1], h2h[1][:1]):
         raise ValueError(
-            f"input_to_hidden and hidden_to_hidden must have the same batch size, or None: got {i2h[1]} and {h2h[1]}"
+            "input_to_hidden and hidden_to_hidden must have outputs with the same batch, or None: got "
+            f"{i2h[1]} and {h2h[1]}"
         )
     steps = {"hidden_to_hidden": h2h} | ({} if precompute else {"input_to_hidden": i2h})
     for name, (takes, gives) in steps.items():
         if not (fits(takes[:1], shape[:1]) and fits(gives[:1], shape[:1])):
             raise ValueError(
-                f"{name} must be made for the batch of the input {shape}, or for any (None): it takes {takes} and "
-                f"gives {gives}"
+                f"{name} must be made with the batch of the input {shape}, or with None: its InputLayer has {takes}, "
+                f"its output has {gives}"
             )
 
 
 def _only_start(name: str, layer: Layer) -> Any:
-    """The shape of the one InputLayer that a chain of layers begins with."""
+    """The shape of the only InputLayer of a network."""
     starts = [start for start in helper.get_all_layers(layer) if isinstance(start, InputLayer)]
     if len(starts) != 1:
-        raise ValueError(f"{name} must begin with one InputLayer, got {len(starts)}: {starts}")
+        raise ValueError(f"{name} must have exactly one InputLayer, got {len(starts)}: {starts}")
     return starts[0].shape
 
 
@@ -290,10 +299,10 @@ class RecurrentLayer(CustomRecurrentLayer):
     Parameters
     ----------
     incoming : Layer or tuple
-        (batch, time, features...); features are flattened.
+        Its output has shape (batch, time, features...). Several axes of features are flattened to one.
     num_units : int
     W_in_to_hid, W_hid_to_hid : initializer, array, shared variable or expression
-        Of shape (num_inputs, num_units) and (num_units, num_units).
+        Of the shapes (num_inputs, num_units) and (num_units, num_units).
     b : initializer, array, shared variable, expression or None
         Of shape (num_units,); None for no bias.
     nonlinearity : callable or None
@@ -343,7 +352,7 @@ class RecurrentLayer(CustomRecurrentLayer):
 
 
 def _expose(layer: RNNLayer, *gates: str) -> None:
-    """Make the parameters of the gates attributes of the layer, as they are in Lasagne."""
+    """Make the parameters of gates attributes of the layer, such as `W_in_to_ingate`. Lasagne does so, too."""
     for part, gate in product(("W_in_to", "W_hid_to", "W_cell_to", "b", "nonlinearity"), gates):
         if hasattr(layer.cell, f"{part}_{gate}"):
             setattr(layer, f"{part}_{gate}", getattr(layer.cell, f"{part}_{gate}"))
@@ -356,16 +365,16 @@ class LSTMLayer(RNNLayer):
     Parameters
     ----------
     incoming : Layer or tuple
-        (batch, time, features...); features are flattened.
+        Its output has shape (batch, time, features...). Several axes of features are flattened to one.
     num_units : int
     ingate, forgetgate, cell, outgate : Gate
     nonlinearity : callable or None
-        Of the memory, on its way to the output.
+        The function of the memory in the output.
     cell_init : initializer, array, shared variable, expression or Layer
-        The initial memory, as `hid_init`.
+        The initial memory. See `hid_init`.
     COMMON 1
     peepholes : bool
-        Whether the gates see the memory cells.
+        Whether the gates read the memory.
     COMMON 2
 
     Examples
@@ -416,7 +425,7 @@ class GRULayer(RNNLayer):
     Parameters
     ----------
     incoming : Layer or tuple
-        (batch, time, features...); features are flattened.
+        Its output has shape (batch, time, features...). Several axes of features are flattened to one.
     num_units : int
     resetgate, updategate, hidden_update : Gate
     COMMON 1

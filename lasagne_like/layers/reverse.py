@@ -10,19 +10,19 @@ __all__ = ["ReverseLayer"]
 
 
 class ReverseLayer(MergeLayer):
-    """Reverses sequences, each within its own length.
+    """Reverses the steps of each sequence.
 
-    A recurrent layer with `backwards=True` does not need it: this is for layers without such an option, and for code
-    from other libraries.
+    Recurrent layers do not need it: they have the argument `backwards`.
 
     Parameters
     ----------
     incoming : Layer or tuple
-        (batch, time, ...).
+        Its output has shape (batch, time, ...).
     seq_lengths : Layer or tuple, optional
-        Gives (batch,): how many steps of each sequence are reversed. The steps after them stay.
+        Its output has shape (batch,): the length of each sequence. The steps behind the end of a sequence stay in their
+        places. By default, all steps are reversed.
     time_major : bool
-        The input has time as its first axis, and the batch as the second.
+        Whether time is the first axis of the input, and the batch the second.
     name : str, optional
 
     Examples
@@ -46,7 +46,7 @@ class ReverseLayer(MergeLayer):
         if len(self.input_shapes[0]) < 2:
             raise ValueError(f"{self} needs an input of shape (batch, time, ...), got {self.input_shapes[0]}")
         if len(self.input_shapes) > 1 and len(self.input_shapes[1]) != 1:
-            raise ValueError(f"seq_lengths of {self} has shape {self.input_shapes[1]}, but must be (batch,)")
+            raise ValueError(f"seq_lengths of {self} must have shape (batch,), got {self.input_shapes[1]}")
 
     def get_output_shape_for(self, input_shapes: Any) -> utils.Shape:
         return input_shapes[0]

@@ -1,4 +1,4 @@
-"""`RNNLayer`: any cell, looped over time."""
+"""`RNNLayer`: a loop of any cell over time."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -19,67 +19,73 @@ __all__ = ["RNNLayer", "SelectLayer"]
 
 
 class RNNLayer(MergeLayer, Captured):
-    """A recurrent layer over any cell.
+    """A recurrent layer with any cell.
 
     Parameters
     ----------
     incoming : Layer or tuple, or a list, dict, ... of Layers
-        What the cell reads: (batch, time, features...). Several features are flattened to one axis, unless the cell
-        says otherwise. A structure of layers is for cells whose input has this structure.
+        The input, of shape (batch, time, features...). Several axes of features are flattened to one, except for cells
+        that need them, such as `ConvLSTM2D`. If the input of the cell is a structure (a list or a dict of tensors,
+        say), this is the same structure of layers.
     cell : Cell or list of Cells
         A list is a stack: each cell reads the output of the cell before it.
     initial_state : optional
-        The state before the first step. By default that of the cell, usually zeros. Or a structure like the state,
-        which has for each tensor: None for zeros; an initializer, array or shared variable of shape (1, ...) that
-        becomes a parameter; an expression of shape (batch, ...); or a Layer that gives (batch, ...). One Layer may also
-        give the whole state: `SelectLayer(encoder, 1)`, say.
+        The state before the first step. By default, the cell decides; most cells begin with zeros. Otherwise this is a
+        structure like the state. An entry is an expression of shape (batch, ...), a Layer whose output has this shape,
+        an initializer, array or shared variable that makes a parameter of shape (1, ...), or None for the default. A
+        single Layer may give the whole state, such as `SelectLayer(encoder, 1)`.
     learn_init : bool
-        Whether the parameters of the initial state are trained. If none are given, they are made and start at 0.
+        Whether the parameters of the initial state are trained. An entry of `initial_state` that is None becomes a
+        parameter that starts at 0.
     backwards : bool
-        Go from the last step to the first. The output is in the order of time all the same.
+        Whether the loop runs from the last step to the first. The output is still in the order of time.
     gradient_steps : int
-        Back-propagate through the last so many steps only; -1: all.
+        The number of steps, counted from the last, through which gradients are propagated. -1 is all of them.
     unroll_scan : bool
-        No loop, but all steps in a row. The length must be known, and `gradient_steps` be -1.
+        Whether each step is written out, without a loop. The number of steps must be fixed, and `gradient_steps` must
+        be -1.
     precompute_input : bool
-        Whether the part of the step that needs no state is written before the loop. The results are the same to
-        rounding. The speed is the same: the compiler moves this part out of the loop anyway.
+        Whether the part of the step that needs no state is written before the loop. The results are the same, but for
+        rounding. So is the speed: the compiler moves this part out of the loop anyway.
     mask_input : Layer or tuple, optional
-        Gives (batch, time), with zeros at the steps to skip: there the state and the output stay as they were. Its
-        batch may be 1, for all sequences.
+        Its output has shape (batch, time), with zeros for the steps to skip. State and output do not change at these
+        steps. A mask of shape (1, time) is for all sequences.
     only_return_final : bool
-        Give the output of the last step only (the first one for `backwards`).
+        Whether the output is that of the last step alone. (With `backwards`, this is step 0.)
     seq_lengths : Layer, tuple, array or expression, optional
-        Of shape (batch,): how many steps of each sequence count. The others are masked. An expression may give more
-        than there are steps: then all steps count.
+        The length of each sequence, of shape (batch,). The steps behind the end of a sequence are skipped, as with a
+        mask. In an expression, a length may be larger than the number of steps. Then no step is skipped.
     zero_output_for_mask : bool
-        The output is 0 at masked steps.
+        Whether the output is 0 at the steps that are skipped.
     return_state : bool
-        Give a pair: the output and the state after the last step. `SelectLayer` takes one of them.
+        Whether the output is a pair of the outputs and the state after the last step. `SelectLayer` selects one of
+        them.
     stateful : bool
-        Begin with the last state of the call before: the state (and the last output, for masked steps) is kept in
-        shared variables, which a function has to update with `get_updates(layer)`. `reset_states` begins anew.
+        Whether each call begins with the state at the end of the call before. The state is in shared variables. (With a
+        mask, so is the last output.) The function must update them: `updates=get_updates(layer)`. `reset_states` sets
+        them to the initial state.
     time_major : bool
-        Input, mask and output have time as their first axis, and the batch as the second.
+        Whether time is the first axis of input, mask and output, and the batch the second.
     checkpoint : None, "sqrt", "all" or int
         See `scanjit.scan`.
     fuse_layers : bool
-        Run all cells of a list in one loop. By default each cell has a loop of its own. One loop saves memory, because
-        no cell keeps its outputs of all steps for the next cell (unless a gradient needs them). But the upper cells
-        cannot precompute: they multiply their inputs by weights step by step.
+        Whether all cells of a list run in one loop. By default, each cell has its own loop. One loop needs less memory,
+        because the outputs of all steps of a cell are not stored for the next cell (unless a gradient needs them). But
+        it may be slower: the upper cells multiply their inputs by weights in each step, instead of all at once.
     name : str, optional
-        It comes before the names of the parameters.
+        The names of the parameters begin with it.
 
     Attributes
     ----------
-    cell : the cell; a list became a `StackedCells`.
-    initial : the parameters or expressions of the initial state, by the name of the tensor in the state.
-    state_shape : the shape of the state (of one sequence), a structure.
+    cell : the cell. A list of cells is a `StackedCells`.
+    initial : a dict from the name of each tensor of the state to its initial value: a parameter, an expression or a
+    Layer; None where the cell decides.
+    state_shape : the shape of the state of one sequence, in the structure of the state.
 
     Raises
     ------
     ValueError
-        If shapes do not fit, or two options cannot be combined.
+        If shapes do not fit, or if two options cannot be combined.
 
     Examples
     --------
@@ -133,7 +139,7 @@ class RNNLayer(MergeLayer, Captured):
         super().__init__([*incomings, *self.layers_of_state], name)
         self.cell = StackedCells(cell) if isinstance(cell, list | tuple) else cell
         if not isinstance(self.cell, Cell):
-            raise TypeError(f"a recurrent layer needs a cell or a list of cells, got {cell!r}")
+            raise TypeError(f"cell of {self} must be a cell or a list of cells, got {cell!r}")
         self.learn_init, self.backwards, self.gradient_steps = learn_init, backwards, gradient_steps
         self.unroll_scan, self.precompute_input = unroll_scan, precompute_input
         self.only_return_final, self.zero_output_for_mask = only_return_final, zero_output_for_mask
@@ -149,12 +155,12 @@ class RNNLayer(MergeLayer, Captured):
         self._begin_state(initial_state)
 
     def _add(self, incomings: list[Any], layer: Any, what: str) -> int | None:
-        """Add an optional input to the inputs. Returns its position; None if it was not given."""
+        """Add an optional input to `incomings`. Returns its position, or None if `layer` is None."""
         if layer is None:
             return None
         if not isinstance(layer, Layer) and not is_shape(layer):
             raise TypeError(
-                f"{what} of {self} must be a layer (such as an InputLayer) or the shape of one, got a "
+                f"{what} of {self} must be a layer (such as an InputLayer) or an output shape, got a "
                 f"{type(layer).__name__}"
             )
         incomings.append(layer)
@@ -164,7 +170,7 @@ class RNNLayer(MergeLayer, Captured):
 
     @property
     def _time(self) -> int:
-        """Which axis of the input is time; the other one of the first two is the batch."""
+        """The axis of the input that is time: 0 or 1. The other one of the two is the batch."""
         return 0 if self.time_major else 1
 
     @property
@@ -191,7 +197,7 @@ class RNNLayer(MergeLayer, Captured):
                 sizes[1 - self._time] = None
             if not fits(first[:2], sizes):
                 raise ValueError(
-                    f"the mask of {self} has shape {mask}, but must have the shape {axes}) of the input "
+                    f"mask_input of {self} has shape {mask}, but must have the shape {axes}) of the input "
                     f"{first}: {first[:2]}"
                 )
         if self._lengths_at is not None or self._lengths is not None:
@@ -204,16 +210,17 @@ class RNNLayer(MergeLayer, Captured):
                 )
         if self.unroll_scan and self.gradient_steps != -1:
             raise ValueError(
-                f"unroll_scan back-propagates through all steps: gradient_steps must be -1, got {self.gradient_steps}"
+                f"unroll_scan of {self} needs gradients through all steps: gradient_steps must be -1, got "
+                f"{self.gradient_steps}"
             )
         if self.unroll_scan and first[self._time] is None:
             raise ValueError(
-                f"unroll_scan needs a length that is known, but the input of {self} has shape {first}: give the size "
-                f"of axis {self._time} instead of None"
+                f"unroll_scan of {self} needs a fixed number of steps, but the input has shape {first}: make the input "
+                f"with the size of axis {self._time} instead of None"
             )
 
     def _check_lengths(self, lengths: np.ndarray) -> None:
-        """Raise an error if given lengths are negative, or longer than the input."""
+        """Raise an error if one of the given lengths is negative, or larger than the number of steps."""
         most = self.input_shapes[0][self._time]
         if lengths.dtype.kind not in "iu" or (lengths < 0).any() or (most is not None and (lengths > most).any()):
             raise ValueError(
@@ -231,7 +238,7 @@ class RNNLayer(MergeLayer, Captured):
         return self._structured(shapes)
 
     def _structured(self, leaves: list[Any]) -> Any:
-        """Values that belong to the inputs, in the structure of the inputs."""
+        """One value for each input, in the structure of the inputs."""
         return leaves[0] if self.incoming_structure == (None,) else unflatten(self.incoming_structure, leaves)
 
     # ---- the state ---------------------------------------------------------------------------------------------------
@@ -250,15 +257,15 @@ class RNNLayer(MergeLayer, Captured):
             for name, own, shape in zip(names, shapes, found, strict=True):
                 if own != shape:
                     raise ValueError(
-                        f"the initial state {name or 'of'} {self} comes from {given!r} with shape (batch, *{shape}), "
-                        f"should be (batch, *{own})"
+                        f"{_label(name)} of {self} comes from {given!r} with shape {('batch', *shape)}, expected "
+                        f"{('batch', *own)}"
                     )
         else:
             specs = [None] * len(shapes) if given is None else _matched_specs(self.state_shape, given)
             for name, shape, spec in zip(names, shapes, specs, strict=True):
                 self.initial[name] = self._initial(name, shape, spec)
         self._kept = self._shared_states(zip(names, shapes, strict=True)) if self.stateful else []
-        # the output of a masked step is the last output, which may be from the call before
+        # a step that is skipped has the output of the step before, which may belong to the call before
         self._holds_output = self.stateful and self._has_mask and not self.zero_output_for_mask
         outputs = flatten(self.cell.output_shape) if self._holds_output else []
         self._kept_output = self._shared_states((f"output{i or ''}", shape) for i, shape in enumerate(outputs))
@@ -268,7 +275,7 @@ class RNNLayer(MergeLayer, Captured):
         return self._mask_at is not None or self._lengths_at is not None or self._lengths is not None
 
     def _initial(self, name: str, shape: tuple[int, ...], spec: Any) -> Any:
-        """The layer, expression or new parameter for one tensor of the initial state; None if the cell decides."""
+        """The layer, expression or new parameter for one tensor of the initial state. None if the cell decides."""
         label = _label(name)
         if spec is None:
             if not self.learn_init:
@@ -278,18 +285,18 @@ class RNNLayer(MergeLayer, Captured):
             found = spec.output_shape
             wanted = (self._batch, *shape)
             if not fits(found, wanted):
-                raise ValueError(f"{label} of {self} comes from {spec!r} with shape {found}, should be {wanted}")
+                raise ValueError(f"{label} of {self} comes from {spec!r} with shape {found}, expected {wanted}")
             return spec
         if isinstance(spec, sj.Node) and spec.ndim == len(shape) + 1:
             if not (isinstance(spec.shape[0], int) and spec.shape[0] == 1):
                 found = known_sizes(spec.shape)
                 if not fits(found[1:], shape):
-                    raise ValueError(f"{label} of {self} has shape {found}, should be {('batch', *shape)}")
+                    raise ValueError(f"{label} of {self} has shape {found}, expected {('batch', *shape)}")
                 return spec
         return self.add_param(spec, (1, *shape), name=label, trainable=self.learn_init, regularizable=False)
 
     def _shared_states(self, parts: Iterable[tuple[str, tuple[int, ...]]]) -> list[sj.SharedVariable]:
-        """Shared variables that keep parts of the state from call to call, from their names and shapes."""
+        """A shared variable for each pair of a name and a shape. It keeps a tensor of the state from call to call."""
         batch, found = self._batch, []
         for name, shape in parts:
             label = f"{self.name}.{name or 'hid'}_kept" if self.name else f"{name or 'hid'}_kept"
@@ -304,10 +311,13 @@ class RNNLayer(MergeLayer, Captured):
         ----------
         batch : int or integer scalar
         inputs : list of expressions, optional
-            The outputs of the layers that give the initial state, if there are such layers.
+            The outputs of the layers in `layers_of_state`, if there are any.
         """
         if len(inputs or []) != len(self.layers_of_state):
-            raise ValueError(f"the initial state of {self} comes from layers: {self.layers_of_state}")
+            raise ValueError(
+                f"the initial state of {self} comes from the layers {self.layers_of_state}: `inputs` must have their "
+                f"outputs, got {len(inputs or [])}"
+            )
         default = self.cell.init_state(batch)
         if self._whole_state:
             leaves = matched(self.state_shape, inputs[0], "initial state")
@@ -318,24 +328,24 @@ class RNNLayer(MergeLayer, Captured):
         return self._stretched(leaves, batch, lambda name: f"{_label(name)} of {self}")
 
     def _stretched(self, leaves: list[Any], batch: Any, named: Callable[[str], str]) -> Any:
-        """A state for a number of sequences. A tensor for one sequence is used for all; else it must have one row for
-        each."""
+        """A state for `batch` sequences. Each leaf has one row for each sequence, or a single row for all sequences."""
         items = zip(leaves, paths(self.state_shape), flatten(self.state_shape), strict=True)
         shaped = [_for_all(leaf, 0, (batch, *shape), named(name)) for leaf, name, shape in items]
         return unflatten(self.state_shape, shaped)
 
     def reset_states(self, batch_size: int | None = None) -> None:
-        """Reset the state that a stateful layer keeps to the initial state.
+        """Set the state of a stateful layer to the initial state.
 
         Parameters
         ----------
         batch_size : int, optional
-            The number of sequences from now on, if the layer does not fix it. By default the same as before.
+            The number of sequences of the next calls, if the batch of the layer is not fixed. By default, it does not
+            change.
         """
         if not self.stateful:
-            raise ValueError(f"{self} keeps no state: make it with stateful=True")
+            raise ValueError(f"{self} keeps no state between calls: make it with stateful=True")
         if self._batch is not None and batch_size not in (None, self._batch):
-            raise ValueError(f"{self} was made for batches of {self._batch} sequences, it cannot take {batch_size}")
+            raise ValueError(f"{self} was made for batches of {self._batch} sequences, got batch_size={batch_size}")
         batch = self._kept[0].get_value(borrow=True).shape[0] if batch_size is None else batch_size
         begin = dict(zip(self._kept, self._initial_values(batch), strict=True))
         outputs = [(variable, variable.get_value(borrow=True)) for variable in self._kept_output]
@@ -363,8 +373,8 @@ class RNNLayer(MergeLayer, Captured):
         return self.get_output_shape_for(self.input_shapes)
 
     def get_output_for(self, inputs: Any, **kwargs: Any) -> Any:
-        """The output for a list of inputs: those of the cell, the mask, the lengths, and the layers of the initial
-        state."""
+        """The output for a list of inputs: the inputs of the cell, then the mask, the lengths and the outputs of
+        `layers_of_state`, if the layer has them."""
         x = self._given_in(inputs[: self._num_inputs])
         length, batch = flatten(x)[0].shape[:2]
         before: list[Any] = []
@@ -397,7 +407,7 @@ class RNNLayer(MergeLayer, Captured):
         return self._given_out(outputs, final)
 
     def _given_out(self, outputs: Any, final: Any) -> Any:
-        """The result of the layer, from the outputs (time first) and the last state."""
+        """The output of the layer, from the outputs of all steps (time first) and the last state."""
         if self.only_return_final:
             last = 0 if self.backwards else -1
             outputs = transform(lambda rows: rows[last], outputs)
@@ -406,21 +416,21 @@ class RNNLayer(MergeLayer, Captured):
         return (outputs, final) if self.return_state else outputs
 
     def _given_in(self, inputs: Any) -> Any:
-        """The inputs of the cell, time first. Sizes that are not known now are checked in each call."""
+        """The inputs of the cell, time first. Each call checks the sizes that are not known now."""
         leading: list[Any] = [None, None]
         if self.unroll_scan:
             leading[self._time] = self.input_shapes[0][self._time]
         leaves = []
         for x, shape in zip(inputs, self.input_shapes, strict=False):
             x = sj.specify_shape(x, (*leading, *shape[2:]), f"the input of {self}")
-            leading = list(x.shape[:2])  # the others must agree with it
+            leading = list(x.shape[:2])  # the other inputs must have the same batch and time
             if self.cell.flattens_input and x.ndim > 3:
                 x = sj.flatten(x, 3)
             leaves.append(x if self.time_major else sj.swapaxes(x, 0, 1))
         return self._structured(leaves)
 
     def _mask(self, inputs: Any, length: Any, batch: Any) -> Any:
-        """Which steps count, (time, batch): from the mask, the lengths, or both."""
+        """Which steps are not skipped, (time, batch): from the mask, from the lengths, or from both. None for all."""
         mask = None
         if self._mask_at is not None:
             shape = (length, batch) if self.time_major else (batch, length)
@@ -436,9 +446,9 @@ class RNNLayer(MergeLayer, Captured):
     # ---- copies ------------------------------------------------------------------------------------------------------
 
     def reversed(self) -> Any:
-        """A layer with the same arguments and parameters of its own that runs in the other direction.
+        """A copy of the layer that runs in the other direction, with its own parameters.
 
-        Parameters that were given as shared variables or expressions stay shared.
+        Parameters that were given as shared variables or expressions are common to both layers.
         """
         own = named(self) | {"backwards": not self.backwards}
         if own.get("name") is not None:
@@ -447,18 +457,18 @@ class RNNLayer(MergeLayer, Captured):
 
 
 class SelectLayer(Layer):
-    """A part of the output of a layer that gives several tensors.
+    """A part of the output of a layer whose output has several tensors.
 
     Parameters
     ----------
     incoming : Layer
     *path : ints and strings
-        Positions in tuples and lists, keys of dicts, names of fields.
+        The way to the part: positions in tuples and lists, keys of dicts, and names of fields.
     name : str, optional
 
     Examples
     --------
-    An encoder, and a decoder that begins where it ended:
+    A decoder that begins with the last state of an encoder:
 
     >>> import lasagne_like as lasagne
     >>> encoder = lasagne.layers.RNNLayer((None, None, 3), lasagne.cells.LSTM(5), return_state=True)
@@ -484,8 +494,9 @@ class SelectLayer(Layer):
                 value = getattr(value, key) if isinstance(key, str) and not isinstance(value, dict) else value[key]
             except (AttributeError, KeyError, IndexError, TypeError) as error:
                 raise ValueError(
-                    f"{self}: there is no {key!r} at {'.'.join(map(str, self.path[:i])) or 'the top'} of the output "
-                    f"of {self.input_layer}, which has the shape {self.input_shape}"
+                    f"{self} selects {self.path}, but there is no {key!r} in "
+                    f"{f'part {self.path[:i]} of ' if i else ''}the output of "
+                    f"{self.input_layer}, which has the shapes {self.input_shape}"
                 ) from error
         return value
 
@@ -497,12 +508,12 @@ class SelectLayer(Layer):
 
 
 def _label(name: str) -> str:
-    """The name of the initial value of a part of the state."""
+    """The name of the initial value of a tensor of the state."""
     return f"{name or 'hid'}_init"
 
 
 def _for_all(x: Any, batch_axis: int, shape: tuple[Any, ...], what: str) -> Any:
-    """A tensor that must have a shape. If its batch is 1, it is broadcast over the batch."""
+    """`x` with a check of its shape. If its batch is 1, it is broadcast over the batch of `shape`."""
     x = sj.as_tensor(x)
     if x.ndim == len(shape) and isinstance(x.shape[batch_axis], int) and x.shape[batch_axis] == 1:
         one = tuple(1 if axis == batch_axis else size for axis, size in enumerate(shape))
@@ -511,7 +522,7 @@ def _for_all(x: Any, batch_axis: int, shape: tuple[Any, ...], what: str) -> Any:
 
 
 def _matched_specs(shapes: Any, given: Any) -> list[Any]:
-    """The specification for each tensor of a state, in its order."""
+    """The specification of each tensor of a state, in the order of the tensors."""
     if is_shape(shapes):
         return [given]
     names = list(shapes) if isinstance(shapes, dict) else list(getattr(shapes, "_fields", range(len(shapes))))
@@ -524,6 +535,6 @@ def _matched_specs(shapes: Any, given: Any) -> list[Any]:
         parts = list(given)
     else:
         raise ValueError(
-            f"the initial state must have the parts {', '.join(map(str, names))} of the state {shapes}, got {given!r}"
+            f"initial_state must have the entries {', '.join(map(str, names))} of the state {shapes}, got {given!r}"
         )
     return [spec for child, part in zip(children, parts, strict=True) for spec in _matched_specs(child, part)]

@@ -1,4 +1,4 @@
-"""Networks for one step, and a layer that applies them to every step of a sequence, like Torch's `Sequencer`."""
+"""Networks for one step, and a layer that applies them to each step of a sequence, like Torch's `Sequencer`."""
 
 import copy
 from collections.abc import Callable, Mapping
@@ -19,12 +19,12 @@ __all__ = ["NetworkCell", "SequencerLayer", "StepLayer"]
 class StepLayer(Layer):
     """One step of a cell, in a network for one step.
 
-    `SequencerLayer` or `NetworkCell` runs the network, and keeps the state from step to step.
+    `SequencerLayer` or `NetworkCell` runs the network, and passes the state of the cell from step to step.
 
     Parameters
     ----------
     incoming : Layer or tuple
-        Gives (batch, features...).
+        Its output has shape (batch, features...).
     cell : Cell
     name : str, optional
 
@@ -40,25 +40,30 @@ class StepLayer(Layer):
     def __init__(self, incoming: Incoming, cell: Cell, *, name: str | None = None) -> None:
         super().__init__(incoming, name)
         if not isinstance(cell, Cell):
-            raise TypeError(f"{self} makes a step of a cell, got {cell!r}")
+            raise TypeError(f"cell of {self} must be a cell, got {cell!r}")
         features = self.input_shape[1:]
         if cell.flattens_input and len(features) != 1:
-            raise ValueError(f"{self} takes inputs (batch, features), got {self.input_shape}: flatten it before")
+            raise ValueError(
+                f"{self} takes an input of shape (batch, features), got {self.input_shape}: put a FlattenLayer before "
+                "it"
+            )
         if cell.name is None and cell.input_shape is None:
             cell.name = name
         self.cell = cell.build(features)
         if not is_shape(cell.output_shape):
-            raise ValueError(f"{cell!r} gives several tensors, of shapes {cell.output_shape}: a layer gives one")
+            raise ValueError(
+                f"{self} needs a cell with one output, but {cell!r} has outputs of the shapes {cell.output_shape}"
+            )
         self.params.update(cell.params)
 
     def get_output_shape_for(self, input_shape: Any) -> Any:
         return (input_shape[0], *self.cell.output_shape)
 
     def get_output_for(self, input: Any, step_states: Any = None, **kwargs: Any) -> Any:
-        """The output of a step. `step_states` has the cell and the state of each such layer; the new state is put
-        there."""
+        """The output of a step. `step_states` maps each `StepLayer` to its cell and state; the new state replaces the
+        old one there."""
         if step_states is None:
-            raise ValueError(f"{self} is for one step: only NetworkCell and SequencerLayer can run it")
+            raise ValueError(f"{self} is in a network for one step: run the network with NetworkCell or SequencerLayer")
         cell, state = step_states[self]
         output, new = cell.step(input, state)
         step_states[self] = cell, new
@@ -66,17 +71,18 @@ class StepLayer(Layer):
 
 
 class NetworkCell(Cell):
-    """A network of layers for one step, as a cell.
+    """A cell whose step is a network of layers.
 
-    Its state is that of its layers of the kinds `StepLayer` and `PastValueLayer`. A `PastValueLayer` is made for
-    (batch, features...) here, and may close a loop.
+    The state of the cell has the states of all layers of the kinds `StepLayer` and `PastValueLayer` in the network. In
+    such a network, a `PastValueLayer` is made for the shape (batch, features...). Its source may depend on it.
 
     Parameters
     ----------
     network : Layer or callable
-        The last layer; its input layers, of (batch, features...), get the input of the step: one, or several in the
-        order of the structure. Or a function that makes it from its input layers: then each copy (for the other
-        direction, say) has parameters of its own.
+        The last layer of the network. The input layers of the network have shape (batch, features...), and get the
+        input of the step. If the input is a structure, there is one input layer for each of its tensors, in their
+        order. A function is called with the input layers, and returns the last layer. Then each copy of the cell (for
+        the other direction, say) has its own parameters.
     name : str, optional
 
     Examples
@@ -97,7 +103,9 @@ class NetworkCell(Cell):
     def __init__(self, network: Layer | Callable[..., Layer], name: str | None = None) -> None:
         super().__init__(name=name)
         if not isinstance(network, Layer) and not callable(network):
-            raise TypeError(f"NetworkCell takes a layer, or a function that makes one, got {network!r}")
+            raise TypeError(
+                f"network of NetworkCell must be a layer, or a function that returns a layer, got {network!r}"
+            )
         self.network = network
         self._kwargs: dict[str, Any] = {}
 
@@ -106,11 +114,13 @@ class NetworkCell(Cell):
         self.last = self.network
         if not isinstance(self.last, Layer):
             self.last = self.last(*map(InputLayer, shapes))
+            if not isinstance(self.last, Layer):
+                raise TypeError(f"the function of {self} must return a layer, got {self.last!r}")
         layers = get_all_layers(self.last)
         self.inputs = [layer for layer in layers if isinstance(layer, InputLayer)]
         found = [layer.shape for layer in self.inputs]
         if [shape[1:] for shape in found] != [shape[1:] for shape in shapes]:
-            raise ValueError(f"{self} has input layers of shapes {found}, but it is given inputs of shapes {shapes}")
+            raise ValueError(f"the network of {self} has input layers of shapes {found}, but its inputs have {shapes}")
         self.steps = [layer for layer in layers if isinstance(layer, StepLayer)]
         self.delays = [layer for layer in layers if isinstance(layer, DelayLayer)]
         for layer in layers:
@@ -120,20 +130,24 @@ class NetworkCell(Cell):
         states = [layer.cell.state_shape for layer in self.steps]
         states += [(layer.output_shape[1:],) * layer.steps for layer in self.delays]
         self.state_shape = tuple(states) or None
-        if not isinstance(self.last, Layer):
-            raise TypeError(f"the function of {self} must return a layer, got {self.last!r}")
         self.output_shape = self.last.output_shape[1:]
 
     def _check(self, layer: Layer) -> None:
         if isinstance(layer, RNNLayer):
-            raise ValueError(f"{layer} is a loop over time, in the network of one step: use StepLayer with its cell")
+            raise ValueError(
+                f"{layer} is a loop over time, which cannot be in a network for one step: use a StepLayer with its cell"
+            )
         if isinstance(layer, DelayLayer):
             if layer.backwards:
-                raise ValueError(f"{layer} looks ahead: one step cannot")
+                raise ValueError(
+                    f"{layer} reads later steps, which a network for one step does not have: use a PastValueLayer"
+                )
             if layer.source is None:
-                raise ValueError(f"{layer} is not connected: say whose values it gives with connect(layer)")
+                raise ValueError(f"the delay {layer} has no source: call its method connect(layer)")
             if len(layer.input_layers) > 1:
-                raise ValueError(f"{layer} in the network of one step cannot have starts, nor begin with a layer")
+                raise ValueError(
+                    f"{layer} is in a network for one step: it cannot have `starts`, and `initial` cannot be a layer"
+                )
 
     def init_state(self, batch: Any) -> Any:
         states = [layer.cell.init_state(batch) for layer in self.steps]
@@ -160,8 +174,7 @@ class NetworkCell(Cell):
         return output, tuple([*(memory[layer][1] for layer in self.steps), *rows]) or None
 
     def _outputs(self, layers: Any, given: Mapping[Any, Any], memory: dict[Layer, Any]) -> list[Any]:
-        """The outputs of layers in this step. The states of cells are read from `memory`, and the new ones put
-        there."""
+        """The outputs of layers in this step. `memory` has the states of cells; the new states replace them there."""
         extra = {"step_states": memory} if memory else {}
         with without_updates(get_all_layers(layers, list(given)), "the network of one step"):
             outputs: list[Any] = get_output(layers, dict(given), **extra, **self._kwargs)
@@ -169,19 +182,19 @@ class NetworkCell(Cell):
 
 
 class SequencerLayer(RNNLayer):
-    """Applies a network for one step, or a cell, to every step of a sequence.
+    """Applies a network for one step, or a cell, to each step of a sequence.
 
     Parameters
     ----------
     incoming : see `RNNLayer`
     module : Layer, callable, Cell or list of Cells
-        A network for one step as `NetworkCell` takes it, or what `RNNLayer` takes.
+        A network for one step (see `NetworkCell`), or `cell` of `RNNLayer`.
     **kwargs
-        Of `RNNLayer`.
+        Further arguments of `RNNLayer`.
 
     Examples
     --------
-    A layer that knows nothing of sequences, and one that remembers:
+    A network without a state, and one with the state of a GRU:
 
     >>> from lasagne_like.cells import GRU
     >>> from lasagne_like.layers import DenseLayer, SequencerLayer, StepLayer

@@ -1,4 +1,4 @@
-"""Layers that rearrange their input."""
+"""Layers that change the shape of their input: flatten, reshape, reorder axes, pad and slice."""
 
 import math
 from collections.abc import Sequence
@@ -22,13 +22,13 @@ __all__ = [
 
 
 def _product(sizes: Sequence[int | None]) -> int | None:
-    """The product of sizes, None if one is not known."""
+    """The product of sizes. None if one of them is None."""
     known = [size for size in sizes if size is not None]
     return math.prod(known) if len(known) == len(sizes) else None
 
 
 def _is_integer_scalar(size: Any) -> bool:
-    """Whether a value is an expression that can be a size: an integer scalar, or a size of a tensor."""
+    """Whether a value is an expression that may be a size: an integer scalar, or a size of a tensor."""
     try:
         size = sj.as_tensor(size)
     except sj.ScanjitError:
@@ -37,7 +37,7 @@ def _is_integer_scalar(size: Any) -> bool:
 
 
 class FlattenLayer(Layer):
-    """The first `outdim - 1` axes as they are, and all others as one.
+    """Flattens all axes behind the first `outdim - 1` to one.
 
     Parameters
     ----------
@@ -57,7 +57,8 @@ class FlattenLayer(Layer):
         super().__init__(incoming, name=name)
         if not 1 <= outdim <= len(self.input_shape):
             raise ValueError(
-                f"outdim must be between 1 and the dimensions of the input {self.input_shape}, got {outdim}"
+                f"outdim of {self} must be from 1 to {len(self.input_shape)}, the dimensions of its input "
+                f"{self.input_shape}, got {outdim}"
             )
         self.outdim = outdim
 
@@ -72,15 +73,14 @@ flatten = FlattenLayer
 
 
 class ReshapeLayer(Layer):
-    """The same elements, in row-major order, in another shape.
+    """Gives its input another shape. The elements are in row-major order.
 
     Parameters
     ----------
     incoming : Layer or tuple
     shape : tuple
-        Each entry is a size; `[i]` for the size of axis i of the input; -1, at most once, for the size that follows
-        from the number of elements; or an integer scalar expression, such as a size of another expression
-        (`x.shape[0]`).
+        Each entry is one of: a positive int; `[i]`, the size of axis i of the input; an integer scalar expression, such
+        as `x.shape[0]`; or -1, at most once: the size that follows from the number of elements.
     name : str, optional
 
     Examples
@@ -96,27 +96,36 @@ class ReshapeLayer(Layer):
         for size in self.shape:
             if isinstance(size, list):
                 if len(size) != 1 or not isinstance(size[0], int_types) or size[0] < 0:
-                    raise ValueError(f"a reference to an axis of the input is [i] with i >= 0, got {size} in {shape}")
+                    raise ValueError(
+                        f"an entry [i] in the shape of {self} is the size of axis i of the input, with one int i >= 0; "
+                        f"got {size} in {shape}"
+                    )
             elif not isinstance(size, int_types):
                 if not _is_integer_scalar(size):
-                    raise ValueError(f"sizes are ints, [i] or integer scalars, got {size!r} in {shape}")
+                    raise ValueError(
+                        f"an entry in the shape of {self} is an int, [i] or an integer scalar expression, got "
+                        f"{size!r} in {shape}"
+                    )
             elif size == 0 or size < -1:
-                raise ValueError(f"sizes must be positive or -1, got {size} in {shape}")
+                raise ValueError(f"a number in the shape of {self} must be positive or -1, got {size} in {shape}")
         if self._open() > 1:
-            raise ValueError(f"only one size can be -1, got {shape}")
-        self.get_output_shape_for(self.input_shape)  # raises errors now rather than later
+            raise ValueError(f"the shape of {self} may have -1 once, got {shape}")
+        self.get_output_shape_for(self.input_shape)  # if there is an error, it is raised now and not later
 
     def _open(self) -> int:
         return sum(isinstance(size, int_types) and size == -1 for size in self.shape)
 
     def get_output_shape_for(self, input_shape: Shape) -> Shape:
-        source: list[int | None] = list(input_shape)  # without the unknown sizes that a reference takes over
+        source: list[int | None] = list(input_shape)  # an unknown size that an entry [i] takes over becomes 1
         target: list[int | None] = []
         output: list[int | None] = []
         for size in self.shape:
             if isinstance(size, list):
                 if size[0] >= len(input_shape):
-                    raise ValueError(f"shape {self.shape} refers to axis {size[0]} of an input of shape {input_shape}")
+                    raise ValueError(
+                        f"the shape {self.shape} of {self} has the entry {size}, but the input {input_shape} has no "
+                        f"axis {size[0]}"
+                    )
                 own = input_shape[size[0]]
                 output.append(own)
                 if own is None and source[size[0]] is None:
@@ -132,7 +141,9 @@ class ReshapeLayer(Layer):
         have, need = _product(source), _product(target)
         known = have is not None and need is not None
         if known and (have % need if self._open() else have != need):  # type: ignore[operator]
-            raise ValueError(f"an input of shape {input_shape} cannot be reshaped to {self.shape}: the sizes differ")
+            raise ValueError(
+                f"{self} cannot reshape an input of shape {input_shape} to {self.shape}: the numbers of elements differ"
+            )
         missing = have // need if known else None  # type: ignore[operator]
         return tuple(missing if size == -1 else size for size in output)
 
@@ -144,14 +155,14 @@ reshape = ReshapeLayer
 
 
 class DimshuffleLayer(Layer):
-    """The axes in another order, with new ones of size 1.
+    """Puts the axes in another order, and adds new axes of size 1.
 
     Parameters
     ----------
     incoming : Layer or tuple
     pattern : tuple
-        For each axis of the output the number of an axis of the input, or "x" for a new one. Only axes of size 1 can
-        be left out.
+        For each axis of the output: the number of an axis of the input, or "x" for a new axis. An axis of the input
+        that is not in the pattern must have size 1.
     name : str, optional
 
     Examples
@@ -165,11 +176,11 @@ class DimshuffleLayer(Layer):
         super().__init__(incoming, name=name)
         used = [entry for entry in pattern if not (isinstance(entry, str) and entry == "x")]
         if not all(isinstance(entry, int_types) for entry in used):
-            raise ValueError(f"a pattern has numbers of axes and 'x', got {pattern}")
+            raise ValueError(f"the pattern of {self} must have numbers of axes and 'x', got {pattern}")
         if len(set(used)) != len(used):
-            raise ValueError(f"a pattern names each axis once, got {pattern}")
+            raise ValueError(f"the pattern of {self} may have each axis once, got {pattern}")
         self.pattern = tuple(pattern)
-        self.get_output_shape_for(self.input_shape)  # raises errors now rather than later
+        self.get_output_shape_for(self.input_shape)  # if there is an error, it is raised now and not later
 
     def get_output_shape_for(self, input_shape: Shape) -> Shape:
         output: list[int | None] = []
@@ -179,12 +190,14 @@ class DimshuffleLayer(Layer):
             elif 0 <= entry < len(input_shape):
                 output.append(input_shape[entry])
             else:
-                raise ValueError(f"pattern {self.pattern} has axis {entry}, but the input has shape {input_shape}")
+                raise ValueError(
+                    f"the pattern {self.pattern} of {self} has axis {entry}, but the input has shape {input_shape}"
+                )
         for axis, size in enumerate(input_shape):
             if axis not in self.pattern and size not in (1, None):
                 raise ValueError(
-                    f"pattern {self.pattern} leaves out axis {axis} of an input of shape {input_shape}, which is not "
-                    "of size 1"
+                    f"the pattern {self.pattern} of {self} leaves out axis {axis} of the input {input_shape}, but only "
+                    "an axis of size 1 can be left out"
                 )
         return tuple(output)
 
@@ -196,16 +209,19 @@ dimshuffle = DimshuffleLayer
 
 
 class PadLayer(Layer):
-    """Pads its input with one value along all but the first axes.
+    """Pads its input with a value.
 
     Parameters
     ----------
     incoming : Layer or tuple
     width : int, sequence of ints, or sequence of pairs of ints
-        How many on both sides of every axis, on both sides of each axis, or before and after each axis.
+        The number of entries that are added to each axis behind the first `batch_ndim`. An int is the number on both
+        sides of all axes. In a sequence, each axis has an int for both sides, or a pair: the numbers before and after
+        the axis. Axes for which the sequence has no entry are not padded.
     val : float
+        The value of the new entries.
     batch_ndim : int
-        How many axes are not padded, from the first on.
+        The number of axes, from the first on, that are not padded.
     name : str, optional
 
     Examples
@@ -220,14 +236,17 @@ class PadLayer(Layer):
     ) -> None:
         super().__init__(incoming, name=name)
         self.width, self.val, self.batch_ndim = width, val, batch_ndim
-        self._widths(len(self.input_shape))  # raises errors now rather than later
+        self._widths(len(self.input_shape))  # if there is an error, it is raised now and not later
 
     def _widths(self, ndim: int) -> list[tuple[int, int]]:
-        """The numbers of entries before and after each axis."""
+        """For each axis, the numbers of new entries before and after it."""
         count = ndim - self.batch_ndim
         given = [self.width] * count if isinstance(self.width, int_types) else list(self.width)
         if len(given) > count:
-            raise ValueError(f"{len(given)} widths for {count} axes behind the first {self.batch_ndim}: {self.width}")
+            raise ValueError(
+                f"width of {self} has {len(given)} entries, but there are {count} axes behind the first "
+                f"{self.batch_ndim}: got {self.width} for an input of {ndim} dimensions"
+            )
         pairs = [(w, w) if isinstance(w, int_types) else tuple(w) for w in given]
         return [(0, 0)] * self.batch_ndim + pairs + [(0, 0)] * (count - len(pairs))
 
@@ -243,13 +262,13 @@ pad = PadLayer
 
 
 class SliceLayer(Layer):
-    """Part of its input along one axis.
+    """Selects a part of its input along one axis.
 
     Parameters
     ----------
     incoming : Layer or tuple
     indices : int or slice
-        An int takes one entry and drops the axis.
+        An int selects one entry, and the output does not have the axis.
     axis : int
     name : str, optional
 
@@ -264,7 +283,7 @@ class SliceLayer(Layer):
         super().__init__(incoming, name=name)
         self.slice, self.axis = indices, axis
         if not -len(self.input_shape) <= axis < len(self.input_shape):
-            raise ValueError(f"there is no axis {axis} in an input of shape {self.input_shape}")
+            raise ValueError(f"axis of {self} must be an axis of its input {self.input_shape}, got {axis}")
 
     def get_output_shape_for(self, input_shape: Shape) -> Shape:
         axis = self.axis % len(input_shape)

@@ -1,4 +1,4 @@
-"""Layers of one simple operation: a nonlinearity, a bias, a scale, any expression."""
+"""Layers with one simple operation: a nonlinearity, a bias, a scale, or a function of expressions."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,13 +12,13 @@ __all__ = ["BiasLayer", "ExpressionLayer", "InverseLayer", "NonlinearityLayer", 
 
 
 class NonlinearityLayer(Layer):
-    """Applies a nonlinearity, and nothing else.
+    """Applies a nonlinearity to its input.
 
     Parameters
     ----------
     incoming : Layer or tuple
     nonlinearity : callable or None
-        None for none.
+        None for the identity.
     name : str, optional
 
     Examples
@@ -40,19 +40,19 @@ class NonlinearityLayer(Layer):
 
 
 def all_axes_but(ndim: int, axes: Any) -> tuple[int, ...]:
-    """Axes that a user gave, counted from the front; "auto" is all but the second."""
+    """The axes that a user gave, as numbers from 0 on. "auto" is all axes but the second."""
     if isinstance(axes, str):
         if axes != "auto":
             raise ValueError(f"axes are 'auto', an int or a tuple of ints, got {axes!r}")
         return (0, *range(2, ndim))
     given = (axes,) if isinstance(axes, int_types) else tuple(axes)
     if any(not -ndim <= axis < ndim for axis in given):
-        raise ValueError(f"axes {given} are not all axes of an input of {ndim} dimensions")
+        raise ValueError(f"axes must be from {-ndim} to {ndim - 1} for an input of {ndim} dimensions, got {given}")
     return tuple(axis % ndim for axis in given)
 
 
 def sizes_besides(layer: Layer, axes: tuple[int, ...]) -> tuple[int | None, ...]:
-    """The sizes of the other axes of a layer's input, which must be fixed."""
+    """The sizes of the axes of a layer's input that are not in `axes`. They must be fixed."""
     sizes = tuple(size for axis, size in enumerate(layer.input_shape) if axis not in axes)
     if None in sizes:
         raise ValueError(
@@ -62,7 +62,7 @@ def sizes_besides(layer: Layer, axes: tuple[int, ...]) -> tuple[int | None, ...]
 
 
 def spread(param: Any, axes: tuple[int, ...], ndim: int) -> sj.Node:
-    """A parameter with new axes of size 1 in the places of those that it lacks."""
+    """A parameter with new axes of size 1 in the places `axes`, so that it has `ndim` axes."""
     own = iter(range(param.ndim))
     return sj.dimshuffle(param, *("x" if axis in axes else next(own) for axis in range(ndim)))
 
@@ -74,9 +74,9 @@ class BiasLayer(Layer):
     ----------
     incoming : Layer or tuple
     b : initializer, array, shared variable, expression or None
-        Of the shape of the input without `shared_axes`; None for none.
+        Of the shape of the input without `shared_axes`. None for no bias.
     shared_axes : "auto", int or tuple of ints
-        The axes along which all entries have the same bias: "auto" is all but the second.
+        The axes along which all entries have the same bias. "auto" is all axes but the second.
     name : str, optional
 
     Examples
@@ -105,7 +105,7 @@ class BiasLayer(Layer):
 
 
 class ScaleLayer(Layer):
-    """Multiplies by learned coefficients.
+    """Multiplies its input by learned coefficients.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class ScaleLayer(Layer):
     scales : initializer, array, shared variable or expression
         Of the shape of the input without `shared_axes`.
     shared_axes : "auto", int or tuple of ints
-        The axes along which all entries have the same coefficient: "auto" is all but the second.
+        The axes along which all entries have the same coefficient. "auto" is all axes but the second.
     name : str, optional
 
     Examples
@@ -141,7 +141,7 @@ class ScaleLayer(Layer):
 
 
 def standardize(layer: Any, offset: Any, scale: Any, shared_axes: Any = "auto") -> ScaleLayer:
-    """Layers that subtract an offset and divide by a scale. Both are known from the data, and not trained.
+    """Add layers that subtract an offset and divide by a scale: `(x - offset) / scale`. Both are fixed, not trained.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def standardize(layer: Any, offset: Any, scale: Any, shared_axes: Any = "auto") 
     Returns
     -------
     ScaleLayer
-        On a `BiasLayer`.
+        The last of two layers. A `BiasLayer` feeds it.
 
     Examples
     --------
@@ -174,15 +174,17 @@ def standardize(layer: Any, offset: Any, scale: Any, shared_axes: Any = "auto") 
 
 
 class ExpressionLayer(Layer):
-    """Applies any function of expressions.
+    """Applies a function of your own to its input.
 
     Parameters
     ----------
     incoming : Layer or tuple
     function : callable
+        It takes an expression and returns one.
     output_shape : None, tuple, callable or "auto"
-        The shape of the output: None for that of the input, a tuple for a fixed one (with None for sizes that are
-        not), a function of the shape of the input, or "auto" to find out from the function.
+        The shape of the output. None is the shape of the input. A tuple has ints, and None for sizes that are not
+        fixed. A callable computes it from the shape of the input. With "auto", the layer applies `function` to a symbol
+        and takes the shape of the result.
     name : str, optional
 
     Examples
@@ -204,7 +206,9 @@ class ExpressionLayer(Layer):
     ) -> None:
         super().__init__(incoming, name=name)
         if isinstance(output_shape, str) and output_shape != "auto":
-            raise ValueError(f"output_shape is None, a tuple, a callable or 'auto', got {output_shape!r}")
+            raise ValueError(
+                f"output_shape of {self} must be None, a tuple, a callable or 'auto', got {output_shape!r}"
+            )
         self.function, self._output_shape = function, output_shape
 
     def get_output_shape_for(self, input_shape: Shape) -> Shape:
@@ -221,18 +225,18 @@ class ExpressionLayer(Layer):
 
 
 class InverseLayer(MergeLayer):
-    """Runs a layer backwards: the input times the derivative of that layer with respect to its own input.
+    """Multiplies its input by the derivative of another layer with respect to that layer's input.
 
-    For a dense layer without bias and nonlinearity this is a product with its transposed weights, for a convolution a
-    transposed convolution, and for pooling by maxima a picture with values where the maxima were. The derivative of a
-    nonlinearity takes part.
+    For a dense layer without a nonlinearity, this is a product with the transposed weights. For a convolution, it is a
+    transposed convolution. For a `MaxPool2DLayer`, it puts each value where the maximum was, and zeros elsewhere. The
+    derivative of a nonlinearity of the layer is a factor, too.
 
     Parameters
     ----------
     incoming : Layer or tuple
         Its output has the shape of the output of `layer`.
     layer : Layer
-        It has one input.
+        A layer with one input.
     name : str, optional
 
     Examples
@@ -246,13 +250,13 @@ class InverseLayer(MergeLayer):
 
     def __init__(self, incoming: Incoming, layer: Any, *, name: str | None = None) -> None:
         if not isinstance(layer, Layer) or not hasattr(layer, "input_layer"):
-            raise TypeError(f"InverseLayer runs a layer with one input backwards, got {layer!r}")
+            raise TypeError(f"layer of InverseLayer must be a layer with one input, got {layer!r}")
         source: Layer | None = layer.input_layer
         super().__init__([incoming, layer, layer.input_shape if source is None else source], name)
         if not fits(self.input_shapes[0], self.input_shapes[1]):
             raise ValueError(
-                f"the input of {self} has shape {self.input_shapes[0]}, the output of {layer!r} is "
-                f"{self.input_shapes[1]}"
+                f"the input of {self} must have the output shape of {layer!r}, {self.input_shapes[1]}; got "
+                f"{self.input_shapes[0]}"
             )
 
     def get_output_shape_for(self, input_shapes: Any) -> Shape:

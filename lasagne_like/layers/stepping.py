@@ -1,4 +1,4 @@
-"""A network of layers compiled for one step in each call, as streaming needs it."""
+"""A compiled network of layers that a program calls step by step, for streams."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -18,32 +18,33 @@ def step_function(
     name: str | None = None,
     **kwargs: Any,
 ) -> sj.StepFunction:
-    """A network of layers, called with one step or some steps at a time.
+    """Compile a network of layers for calls with one step, or with a block of steps.
 
-    Recurrent layers of all kinds, stacked and with masks, convolutions over time that are padded in front, delays, and
-    layers that do the same at each step may follow each other in any way. The state of the network is a dict of arrays.
+    The network may have these layers, in any order: recurrent layers of all kinds, also with masks, convolutions over
+    time that are padded in front, delays, and layers that treat all steps alike. The state of the network is a dict of
+    arrays.
 
     Parameters
     ----------
     layer_or_layers : Layer or list of Layers
-        What a step returns the output of.
+        The layers whose outputs a step returns.
     time : int or dict
-        The axis that is time. A number is for all input layers that have such an axis and do not fix its size; a dict
-        from input layers to axes is for networks of which other inputs have none, such as an initial state.
+        The time axis of the input layers. An int is for every input layer whose size along this axis is None. If only
+        some of these have a time axis, give a dict from input layers to axes. (An initial state has none, for example.)
     mode, name : as for `scanjit.function`.
     **kwargs
-        For `get_output`. By default `deterministic=True`, so there is no dropout.
+        Keyword arguments of `get_output`. By default `deterministic=True`, so there is no dropout.
 
     Returns
     -------
     scanjit.StepFunction
-        `output, state = step(x, state)` for one step, `step.block(xs, state)` for some, with the inputs in the order of
-        the input layers. Without a state, it is the first step.
+        `output, state = step(x, state)` computes one step, and `step.block(xs, state)` several. Inputs are in the order
+        of the input layers. A call without a state computes the first step.
 
     Raises
     ------
     scanjit.NotSupportedError
-        If a layer needs later steps, as one that goes backwards does. The error names the layer.
+        If a layer needs later steps, such as a recurrent layer with `backwards=True`. The error names the layer.
 
     Examples
     --------
@@ -86,12 +87,12 @@ def _axes(starts: Iterable[InputLayer], time: Any) -> dict[InputLayer, int]:
 
 
 def _checked(cut: Any, layer: Layer) -> None:
-    """The error of the first layer that cannot be cut into steps, with its name."""
+    """Raise an error with the name of the layer if it cannot be computed step by step."""
     try:
         cut(layer)
     except sj.NotSupportedError as error:
         raise sj.NotSupportedError(
-            f"{layer} cannot compute step by step: {error.what}",
+            f"{layer} cannot be computed step by step: {error.what}",
             got=error.got,
             expected=error.expected,
             fix=error.fix,

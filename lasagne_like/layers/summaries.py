@@ -1,4 +1,4 @@
-"""A network as a table of its layers; notebooks show layers so."""
+"""A table of the layers of a network. Notebooks show it for a layer."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ __all__ = ["summary"]
 
 
 def summary(layer: Any) -> sj.show.Document:
-    """The layers of a network as a table, and their parameters. Print it; notebooks show it in place of a layer.
+    """A table of the layers of a network, and one of their parameters. Notebooks show it for a layer.
 
     Parameters
     ----------
@@ -22,8 +22,9 @@ def summary(layer: Any) -> sj.show.Document:
     Returns
     -------
     scanjit.show.Document
-        For each layer its number, the numbers of the layers that feed it, its output shape and how many numbers its
-        parameters hold. A parameter that several layers share is counted by each, and once in the title.
+        Text for `print`. Each layer has a row with its number, the numbers of the layers that feed it, its output shape
+        and the number of elements of its parameters. A parameter of several layers counts in each of their rows, and
+        once in the title.
 
     Examples
     --------
@@ -65,7 +66,7 @@ def _parameters(rows: Sequence[tuple[str, ...]]) -> sj.show.Document:
 
 
 def _forms(layer: Layer, include: Any = None, exclude: Any = None) -> dict[str, str]:
-    """A layer as notebooks show it. One that is not complete is shown too: by its name."""
+    """The output of notebooks for a layer. For a layer whose `__init__` has not finished, it is the name."""
     try:
         below = [summary(layer)]
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Spatial transformers: pictures read at places that another network computes."""
+"""Spatial transformers: pictures that are read at places which another network computes."""
 
 import math
 from abc import ABC, abstractmethod
@@ -14,7 +14,7 @@ __all__ = ["TPSTransformerLayer", "TransformerLayer"]
 
 
 class _Transformer(MergeLayer, ABC):
-    """A picture whose places are moved. Rows and columns go from -1 to 1."""
+    """The base of the transformers. A place in a picture is a pair of coordinates from -1 to 1."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class _Transformer(MergeLayer, ABC):
         super().__init__([incoming, localization_network], name)
         self.downsample_factor = as_tuple(downsample_factor, 2)
         if not all(factor > 0 for factor in self.downsample_factor):
-            raise ValueError(f"downsample_factor of {self} must be positive, got {downsample_factor!r}")
+            raise ValueError(f"downsample_factor of {self} must be greater than 0, got {downsample_factor!r}")
         if border_mode not in ("nearest", "mirror", "wrap"):
             raise ValueError(f"border_mode of {self} is 'nearest', 'mirror' or 'wrap', got {border_mode!r}")
         self.border_mode = border_mode
@@ -36,7 +36,9 @@ class _Transformer(MergeLayer, ABC):
         if len(pictures) != 4:
             raise ValueError(f"{self} takes an input of shape (batch, channels, rows, columns), got {pictures}")
         if len(places) != 2 or places[1] != numbers:
-            raise ValueError(f"the localization network of {self} must give (batch, {numbers}), got {places}")
+            raise ValueError(
+                f"localization_network of {self} must have the output shape (batch, {numbers}), got {places}"
+            )
 
     def get_output_shape_for(self, input_shapes: Any) -> Shape:
         shape = input_shapes[0]
@@ -45,7 +47,8 @@ class _Transformer(MergeLayer, ABC):
 
     @abstractmethod
     def _sources(self, numbers: sj.Node, rows: sj.Node, columns: sj.Node) -> tuple[sj.Node, sj.Node]:
-        """From where each place of the output is read: the rows and the columns, (batch, rows, columns)."""
+        """The place at which each value of the output is read: its row and its column, each of shape (batch, rows,
+        columns)."""
 
     def get_output_for(self, inputs: Any, **kwargs: Any) -> sj.Node:
         pictures, numbers = inputs
@@ -55,7 +58,7 @@ class _Transformer(MergeLayer, ABC):
 
 
 def _fewer(size: Any, factor: Any) -> Any:
-    """A size divided by a factor, rounded down."""
+    """`size / factor`, rounded down."""
     whole = int(factor) if float(factor).is_integer() else None
     if isinstance(size, int):
         return int(size // factor)
@@ -63,13 +66,13 @@ def _fewer(size: Any, factor: Any) -> Any:
 
 
 def _from_minus_one_to_one(count: Any, dtype: Any) -> sj.Node:
-    """So many numbers, equally far apart. A single one is -1."""
+    """`count` numbers from -1 to 1, at equal distances. A single number is -1."""
     steps = sj.maximum(sj.cast(sj.as_tensor(count), dtype) - 1, 1)
     return sj.cast(sj.arange(count), dtype) * 2 / steps - 1
 
 
 def _interpolated(pictures: Any, rows: sj.Node, columns: sj.Node, border_mode: str) -> sj.Node:
-    """Pictures read at places between -1 and 1, or beyond: a mean of the four values around."""
+    """The values of pictures at some places: weighted means of the four nearest values."""
     batch, channels, height, width = pictures.shape
     parts = []
     for places, size in ((rows, height), (columns, width)):
@@ -91,7 +94,7 @@ def _interpolated(pictures: Any, rows: sj.Node, columns: sj.Node, border_mode: s
 
 
 def _inside(index: sj.Node, last: sj.Node, border_mode: str) -> sj.Node:
-    """The index that stands for one beyond the border."""
+    """An index from 0 to `last` for an index that may be beyond the border."""
     if border_mode == "nearest":
         return sj.clip(index, 0, last)
     if border_mode == "wrap":
@@ -102,20 +105,19 @@ def _inside(index: sj.Node, last: sj.Node, border_mode: str) -> sj.Node:
 
 
 class TransformerLayer(_Transformer):
-    """Pictures moved, turned, stretched and skewed as another network says: a spatial transformer.
+    """A spatial transformer: moves, turns, stretches and skews pictures by an affine map that another network computes.
 
     Parameters
     ----------
     incoming : Layer or tuple
         Its output has shape (batch, channels, rows, columns).
     localization_network : Layer or tuple
-        Gives (batch, 6): the matrix and the shift `[[a, b, c], [d, e, f]]` by which the place of each value of the
-        output, `(x, y)` within -1 and 1, becomes the place where it is read, `(a x + b y + c, d x + e y + f)`.
+        Its output has shape (batch, 6): the numbers a, b, c, d, e, f. The value of the output at column x and row y,
+        both from -1 to 1, is read at column `a * x + b * y + c` and row `d * x + e * y + f` of the input.
     downsample_factor : float, or a tuple of two
-        By how much the output has fewer rows and columns.
+        The number of rows (columns) of the input divided by that of the output.
     border_mode : "nearest", "mirror" or "wrap"
-        What is read beyond the border: the value at the border, the picture in a mirror, or the picture from its other
-        side.
+        The values beyond the border: the value at the border, the mirror image of the picture, or the picture again.
     name : str, optional
 
     References
@@ -124,7 +126,7 @@ class TransformerLayer(_Transformer):
 
     Examples
     --------
-    A network that starts with no change:
+    A network that changes nothing before it is trained:
 
     >>> import numpy as np
     >>> import lasagne_like as lasagne
@@ -154,21 +156,22 @@ class TransformerLayer(_Transformer):
 
 
 class TPSTransformerLayer(_Transformer):
-    """Pictures deformed as another network moves a grid of control points: by a thin plate spline.
+    """A spatial transformer with a thin plate spline: another network moves a grid of control points.
 
     Parameters
     ----------
     incoming : Layer or tuple
         Its output has shape (batch, channels, rows, columns).
     localization_network : Layer or tuple
-        Gives (batch, 2 * control_points): by how much the columns and then the rows at which control points are read
-        are moved; rows and columns go from -1 to 1. Zeros change nothing.
+        Its output has shape (batch, 2 * control_points): the distances by which control points are moved along columns,
+        and then those along rows. The picture goes from -1 to 1 along both axes. Zeros change nothing.
     downsample_factor : float, or a tuple of two
-        By how much the output has fewer rows and columns.
+        See `TransformerLayer`.
     control_points : int
-        How many there are: a square number, for they are a grid over the picture.
+        The number of control points, a square number of 4 or more. They are a grid over the picture.
     precompute_grid : "auto" or bool
-        Whether the spline's terms are computed once for all calls, which needs known rows and columns.
+        Whether the terms of the spline are computed once for all calls. Rows and columns must be fixed for this. "auto"
+        computes them once if rows and columns are fixed.
     border_mode : "nearest", "mirror" or "wrap"
         See `TransformerLayer`.
     name : str, optional
@@ -197,13 +200,15 @@ class TPSTransformerLayer(_Transformer):
     ) -> None:
         if control_points < 4 or math.isqrt(control_points) ** 2 != control_points:
             raise ValueError(
-                f"control_points of TPSTransformerLayer must be a square number >= 4, got {control_points}"
+                f"control_points of TPSTransformerLayer must be a square number of 4 or more, got {control_points}"
             )
         super().__init__(incoming, localization_network, 2 * control_points, downsample_factor, border_mode, name)
         self.control_points = control_points
         known = None not in self.output_shape[2:]
         if precompute_grid is True and not known:
-            raise ValueError(f"precompute_grid of {self} needs known rows and columns, got {self.input_shapes[0]}")
+            raise ValueError(
+                f"precompute_grid=True of {self} needs an input with fixed rows and columns, got {self.input_shapes[0]}"
+            )
         self.precompute_grid = known if precompute_grid == "auto" else bool(precompute_grid)
         side = np.linspace(-1, 1, math.isqrt(control_points))
         self._points = np.stack([np.tile(side, len(side)), np.repeat(side, len(side))])
@@ -227,8 +232,8 @@ def _grid_line(count: Any) -> np.ndarray:
 
 
 def _terms(points: np.ndarray, y: Any, x: Any, library: Any) -> list[Any]:
-    """The functions that a spline is a sum of, at each place: 1, x, y, and `r**2 * log(r**2)` for the distance r from
-    each control point."""
+    """The terms of a spline at each place: 1, x, y, and `r**2 * log(r**2)` for each control point, where r is its
+    distance."""
     terms = [x * 0 + y * 0 + 1, x + y * 0, x * 0 + y]
     for px, py in points.T:
         squared = (x - float(px)) ** 2 + (y - float(py)) ** 2
@@ -237,7 +242,8 @@ def _terms(points: np.ndarray, y: Any, x: Any, library: Any) -> list[Any]:
 
 
 def _solution(points: np.ndarray) -> np.ndarray:
-    """The matrix (points, terms) that makes, of the places to which points go, the weights of a spline's terms."""
+    """The matrix (points, terms) that maps the places to which points are moved to the weights of the spline's
+    terms."""
     count = points.shape[1]
     system = np.zeros((count + 3, count + 3))
     values = np.stack(_terms(points, points[1], points[0], np))

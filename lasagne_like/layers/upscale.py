@@ -1,4 +1,4 @@
-"""Upscaling: each value several times, or once with zeros behind it."""
+"""Upscaling: repeats each value, or puts zeros behind it."""
 
 from abc import ABC
 from typing import Any, ClassVar
@@ -11,7 +11,7 @@ __all__ = ["Upscale1DLayer", "Upscale2DLayer", "Upscale3DLayer"]
 
 
 class _Upscale(Layer, ABC):
-    """More places along the last axes."""
+    """Upscaling along the last `count` axes."""
 
     count: ClassVar[int]
 
@@ -20,9 +20,9 @@ class _Upscale(Layer, ABC):
         check_axes(self, self.count)
         self.scale_factor = as_tuple(scale_factor, self.count, int_types)
         if min(self.scale_factor) < 1:
-            raise ValueError(f"scale_factor of {self} must be 1 or more, got {scale_factor!r}")
+            raise ValueError(f"scale_factor of {self} must be an int of 1 or more for each axis, got {scale_factor!r}")
         if mode not in ("repeat", "dilate"):
-            raise ValueError(f"mode of {self} is 'repeat' or 'dilate', got {mode!r}")
+            raise ValueError(f"mode of {self} must be 'repeat' or 'dilate', got {mode!r}")
         self.mode = mode
 
     def get_output_shape_for(self, input_shape: Shape) -> Shape:
@@ -40,16 +40,16 @@ class _Upscale(Layer, ABC):
 
 
 class Upscale1DLayer(_Upscale):
-    """Each value several times along the last axis, or once with zeros behind it.
+    """Repeats each value along the last axis, or puts zeros behind it.
 
     Parameters
     ----------
     incoming : Layer or tuple
         Its output has shape (batch, channels, length).
     scale_factor : int, or a tuple of one
-        How many times as long the output is.
+        The length of the output divided by the length of the input.
     mode : "repeat" or "dilate"
-        Whether values are repeated, or followed by zeros.
+        "repeat" repeats each value `scale_factor` times. "dilate" puts `scale_factor - 1` zeros behind it.
     name : str, optional
 
     Examples
@@ -65,7 +65,7 @@ class Upscale1DLayer(_Upscale):
 
 
 class Upscale2DLayer(_Upscale):
-    """Each value several times along the last two axes, or once with zeros around it.
+    """Repeats each value along the last two axes, or puts zeros behind it.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Upscale2DLayer(_Upscale):
     scale_factor : int, or a tuple of two
         For both axes, or for rows and columns.
     mode : "repeat" or "dilate"
-        See `Upscale1DLayer`. "dilate" before a convolution is better written as `TransposedConv2DLayer`.
+        See `Upscale1DLayer`. (Instead of "dilate" and a convolution, use a `TransposedConv2DLayer`: it is faster.)
     name : str, optional
 
     Examples
@@ -88,7 +88,7 @@ class Upscale2DLayer(_Upscale):
 
 
 class Upscale3DLayer(_Upscale):
-    """Each value several times along the last three axes, or once with zeros around it.
+    """Repeats each value along the last three axes, or puts zeros behind it.
 
     Parameters
     ----------

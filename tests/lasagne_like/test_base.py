@@ -150,7 +150,9 @@ def test_input_layer() -> None:
     x = sj.imatrix()
     assert InputLayer([None, 3], x).input_var is x
     assert InputLayer((None, 3), x).shape == (None, 3)
-    with pytest.raises(ValueError, match=r"\(None, 3\) has 2 dimensions, but the variable has 1: \(None,\)"):
+    with pytest.raises(
+        ValueError, match=r"\(None, 3\) of <InputLayer.*> has 2 dimensions, but its input_var has 1: \(None,\)"
+    ):
         InputLayer((None, 3), sj.vector())
     with pytest.raises(ValueError, match=r"\(None, 3\).*\(None, 4\)"):
         InputLayer((None, 3), sj.tensor((None, 4)))

@@ -91,13 +91,13 @@ def test_layers_in_a_cycle() -> None:
     )
     (error,) = errors([f(data())], [plain(data())])
     assert 0 < error < 2**-5
-    with pytest.raises(ValueError, match="layers that depend on each other have one precision"):
+    with pytest.raises(ValueError, match="depend on each other and need the same precision"):
         lasagne.layers.get_output(hidden, precision={hidden: "bfloat16"})
 
 
 def test_wrong_precisions() -> None:
     _, hidden, last = network()
-    with pytest.raises(ValueError, match="the precision of layers is 'bfloat16' or None, not 'int8'"):
+    with pytest.raises(ValueError, match="the precision of a layer is 'bfloat16' or None, got 'int8'"):
         lasagne.layers.get_output(last, precision="int8")
-    with pytest.raises(ValueError, match="what is no layer of the network"):
+    with pytest.raises(ValueError, match="which is not a layer of this network"):
         lasagne.layers.get_output(hidden, precision={last: "bfloat16"})

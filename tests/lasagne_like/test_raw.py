@@ -104,9 +104,11 @@ def test_errors(problem: Any) -> None:
         loop(lambda given, first: given, max_steps=0)
     with pytest.raises(ValueError, match="no parameters yet"):
         cells.raw_loop(cells.GRU(3), lambda *a: None, 5)
-    with pytest.raises(sj.ShapeError, match="state that the function gave before the first step has another structure"):
+    with pytest.raises(
+        sj.ShapeError, match="state that the function gave before the first step does not have the structure"
+    ):
         loop(lambda given, first: [*given[:2], start, *given[3:]] if first else given)
-    with pytest.raises(sj.ShapeError, match="carried value has another structure"):
+    with pytest.raises(sj.ShapeError, match="carried value does not have the structure"):
         loop(lambda given, first: given if first else [*given[:4], None])
-    with pytest.raises(sj.ShapeError, match="emitted value has another structure"):
+    with pytest.raises(sj.ShapeError, match="emitted value does not have the structure"):
         loop(lambda given, first: given if first else [*given[:3], (start, start), given[4]])

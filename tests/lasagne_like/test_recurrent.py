@@ -399,26 +399,30 @@ def test_custom_layer_errors() -> None:
     def dense(inputs: int, units: int, batch: Any = None) -> Any:
         return DenseLayer(InputLayer((batch, inputs)), units)
 
-    with pytest.raises(ValueError, match=r"same shape after the batch.*\(None, 4\).*\(None, 5\)"):
+    with pytest.raises(ValueError, match=r"same shape behind the batch.*\(None, 4\).*\(None, 5\)"):
         CustomRecurrentLayer((None, None, 3), dense(3, 4), dense(5, 5))
-    with pytest.raises(ValueError, match=r"takes \(None, 6\) and gives \(None, 4\)"):
+    with pytest.raises(ValueError, match=r"InputLayer has \(None, 6\), its output has \(None, 4\)"):
         CustomRecurrentLayer((None, None, 3), dense(3, 4), dense(6, 4))
-    with pytest.raises(ValueError, match=r"takes \(None, 2\), a step of \(None, None, 3\) has the shape \(None, 3\)"):
+    with pytest.raises(ValueError, match=r"one step of the input \(None, None, 3\): \(None, 3\), got \(None, 2\)"):
         CustomRecurrentLayer((None, None, 3), dense(2, 4), dense(4, 4))
     with pytest.raises(ValueError, match=r"10 rows at once.*\(5, 4\)"):
         CustomRecurrentLayer((2, 5, 3), dense(3, 4, 5), dense(4, 4))
-    with pytest.raises(ValueError, match=r"same batch size.*\(5, 4\).*\(2, 4\)"):
+    with pytest.raises(ValueError, match=r"same batch, or None.*\(5, 4\).*\(2, 4\)"):
         CustomRecurrentLayer((2, 5, 3), dense(3, 4, 5), dense(4, 4, 2), precompute_input=False)
     with pytest.raises(ValueError, match=r"unknown number of rows at once.*\(5, 3\).*\(5, 4\)"):
         CustomRecurrentLayer((2, None, 3), dense(3, 4, 5), dense(4, 4))
-    with pytest.raises(ValueError, match=r"hidden_to_hidden must be made for .* \(2, 5, 3\).* takes \(3, 4\)"):
+    with pytest.raises(
+        ValueError, match=r"hidden_to_hidden must be made with .* \(2, 5, 3\).* its InputLayer has \(3, 4\)"
+    ):
         CustomRecurrentLayer((2, 5, 3), dense(3, 4), dense(4, 4, 3))
-    with pytest.raises(ValueError, match=r"input_to_hidden must be made for .* \(2, 5, 3\).* takes \(5, 3\)"):
+    with pytest.raises(
+        ValueError, match=r"input_to_hidden must be made with .* \(2, 5, 3\).* its InputLayer has \(5, 3\)"
+    ):
         CustomRecurrentLayer((2, 5, 3), dense(3, 4, 5), dense(4, 4), precompute_input=False)
     two = lasagne.layers.ElemwiseSumLayer([dense(3, 4), dense(3, 4)])
-    with pytest.raises(ValueError, match=r"input_to_hidden must begin with one InputLayer, got 2"):
+    with pytest.raises(ValueError, match=r"input_to_hidden must have exactly one InputLayer, got 2"):
         CustomRecurrentLayer((None, None, 3), two, dense(4, 4))
-    with pytest.raises(ValueError, match=r"hidden_to_hidden must begin with one InputLayer, got 0"):
+    with pytest.raises(ValueError, match=r"hidden_to_hidden must have exactly one InputLayer, got 0"):
         CustomRecurrentLayer((None, None, 3), dense(3, 4), DenseLayer((None, 4), 4))
 
 
@@ -446,7 +450,7 @@ def test_an_lstm_lists_its_inputs_as_lasagne_does() -> None:
 
 def test_unrolling_needs_a_length(kind: str) -> None:
     make = KINDS[kind][0]
-    with pytest.raises(ValueError, match=r"length that is known.*\(None, None, 2\)"):
+    with pytest.raises(ValueError, match=r"fixed number of steps.*\(None, None, 2\)"):
         make((None, None, INPUTS), unroll_scan=True)
     with pytest.raises(ValueError, match="gradient_steps must be -1, got 3"):
         make((None, 5, INPUTS), unroll_scan=True, gradient_steps=3)
@@ -467,17 +471,17 @@ def test_ranks_and_sizes(kind: str) -> None:
         make((None, 3))
     with pytest.raises(ValueError, match=r"fixed sizes.*\(None, None, None\)"):
         make((None, None, None))
-    with pytest.raises(ValueError, match=r"mask .* has shape \(None, 4\).*\(None, 5, 2\): \(None, 5\)"):
+    with pytest.raises(ValueError, match=r"mask_input .* has shape \(None, 4\).*\(None, 5, 2\): \(None, 5\)"):
         make((None, 5, 2), mask_input=(None, 4))
-    with pytest.raises(ValueError, match=r"mask .* has shape \(None, 5, 1\)"):
+    with pytest.raises(ValueError, match=r"mask_input .* has shape \(None, 5, 1\)"):
         make((None, 5, 2), mask_input=(None, 5, 1))
-    with pytest.raises(ValueError, match=r"mask .* has shape \(7, 5\).*\(3, 5, 2\): \(3, 5\)"):
+    with pytest.raises(ValueError, match=r"mask_input .* has shape \(7, 5\).*\(3, 5, 2\): \(3, 5\)"):
         make((3, 5, 2), mask_input=InputLayer((7, 5)))
     with pytest.raises(ValueError, match=r"hid_init.*shape \(1, 3\), should be \(1, 4\)"):
         make((None, None, 2), hid_init=np.zeros((1, 3)))
-    with pytest.raises(ValueError, match=r"hid_init .* with shape \(None, 3\), should be \(None, 4\)"):
+    with pytest.raises(ValueError, match=r"hid_init .* with shape \(None, 3\), expected \(None, 4\)"):
         make((None, None, 2), hid_init=InputLayer((None, 3)))
-    with pytest.raises(ValueError, match=r"hid_init .* has shape \(None, 3\), should be \('batch', 4\)"):
+    with pytest.raises(ValueError, match=r"hid_init .* has shape \(None, 3\), expected \('batch', 4\)"):
         make((None, None, 2), hid_init=sj.tensor((None, 3)))
 
 
@@ -533,7 +537,7 @@ def test_arguments_of_keras() -> None:
         GRULayer(l_in, 3, return_sequences=True)
     with pytest.raises(TypeError, match=r"LSTMLayer got an unexpected keyword argument 'nothing'$"):
         LSTMLayer(l_in, 3, nothing=True)
-    with pytest.raises(TypeError, match=r"GRULayer: .*'num_units'; the first argument is the layer below"):
+    with pytest.raises(TypeError, match=r"GRULayer: .*'num_units'; the first argument is the layer that feeds it"):
         GRULayer(24)
     with pytest.raises(TypeError, match=r"DenseLayer got an unexpected .* 'activation': write nonlinearity="):
         DenseLayer(l_in, 3, activation="relu")  # type: ignore[call-arg]

@@ -184,11 +184,11 @@ def test_a_stack_takes_cells_once() -> None:
     cell = cells.GRU(3)
     with pytest.raises(ValueError, match="twice"):
         cells.StackedCells([cell, cell])
-    with pytest.raises(TypeError, match="got a int at 0"):
+    with pytest.raises(TypeError, match="item 0 is a int"):
         cells.StackedCells([3])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="at least one"):
         RNNLayer(inputs(), [])
-    with pytest.raises(TypeError, match="needs a cell"):
+    with pytest.raises(TypeError, match="must be a cell or a list of cells"):
         RNNLayer(inputs(), "lstm")
 
 
@@ -260,14 +260,14 @@ def test_bidirectional_errors() -> None:
     l_in = inputs()
     with pytest.raises(ValueError, match="merge must be one of 'concat'"):
         Bidirectional(GRULayer(l_in, 3), merge="max")
-    with pytest.raises(ValueError, match="give incoming"):
+    with pytest.raises(ValueError, match="give it as incoming"):
         Bidirectional(cells.GRU(3))
     with pytest.raises(ValueError, match="options"):
         Bidirectional(GRULayer(l_in, 3), incoming=l_in)
     for given in (l_in, "lstm"):
-        with pytest.raises(TypeError, match="takes recurrent layers"):
+        with pytest.raises(TypeError, match="takes an RNNLayer"):
             Bidirectional(given, incoming=l_in)
-    with pytest.raises(ValueError, match="same way"):
+    with pytest.raises(ValueError, match="same direction"):
         Bidirectional(GRULayer(l_in, 3), backward=GRULayer(l_in, 3))
     with pytest.raises(ValueError, match=r"merged by 'sum': \(None, None, 3\) and \(None, None, 4\)"):
         Bidirectional(GRULayer(l_in, 3), "sum", backward=GRULayer(l_in, 4, backwards=True))
@@ -288,11 +288,11 @@ def test_encoder_and_decoder(run: Any) -> None:
     _, state = oracle.unfolded(oracle.lstm, P, X, zeros(cell=4, hid=4))
     expected, _ = oracle.unfolded(oracle.lstm, values(decoder.get_params()), X, state)
     close(a, expected)
-    with pytest.raises(ValueError, match=r"there is no 'memory' at 1 .*LSTMState"):
+    with pytest.raises(ValueError, match=r"there is no 'memory' in part \(1,\) of the output .*LSTMState"):
         SelectLayer(encoder, 1, "memory")
-    with pytest.raises(ValueError, match=r"shape \(batch, \*\(4,\)\), should be \(batch, \*\(5,\)\)"):
+    with pytest.raises(ValueError, match=r"shape \('batch', 4\), expected \('batch', 5\)"):
         RNNLayer(l_out, cells.LSTM(5), initial_state=SelectLayer(encoder, 1))
-    with pytest.raises(ValueError, match="parts cell, hid"):
+    with pytest.raises(ValueError, match="entries cell, hid"):
         RNNLayer(l_out, cells.LSTM(4), initial_state={"c": None})
 
 
@@ -337,7 +337,7 @@ def test_one_step_a_call_follows_the_parameters(run: Any) -> None:
         for t in range(LENGTH):
             output, state = step(X[:, t], state)
             close(output, expected[:, t])
-    with pytest.raises(sj.ShapeError, match="state has another structure"):
+    with pytest.raises(sj.ShapeError, match="state does not have the structure"):
         step(X[:, 0], (state,))
 
 
@@ -439,7 +439,7 @@ def test_layers_may_share_a_cell(run: Any) -> None:
     cell = cells.GRU(3)
     one, other = RNNLayer(l_in, cell), RNNLayer(l_in, cell, backwards=True)
     assert get_all_params([one, other]) == cell.get_params()
-    with pytest.raises(ValueError, match=r"shape \(2,\), it cannot take \(7,\)"):
+    with pytest.raises(ValueError, match=r"shape \(2,\), so it cannot take \(7,\)"):
         RNNLayer((None, None, 7), cell)
 
 

@@ -190,14 +190,17 @@ def test_no_projection_is_a_plain_lstm() -> None:
         ({"direction": "both"}, "direction must be one of"),
         (
             {"weights_layer": np.zeros((1, 2, SLC, 4, DHC))},
-            r"weights_layer has shape .* should be \(\?, 1, \?, 4, \?\)",
+            r"weights_layer must have the shape \(\?, 1, \?, 4, \?\)",
         ),
-        ({"weights_layer": np.zeros((1, 1, SLC, 3, DHC))}, r"should be \(\?, 1, \?, 4, \?\)"),
-        ({"weights_iter": np.zeros((1, 1, DHC, 4, DHC))}, rf"weights_iter has .* should be \(1, 1, {DIC}, 4, {DHC}\)"),
-        ({"bias": np.zeros((1, 1, 3, DHC))}, "bias has shape"),
-        ({"weights_peephole": np.zeros((1, 1, 4, DHC))}, "weights_peephole has shape"),
-        ({"weights_projection": np.zeros((1, 1, DIC, DHC))}, "weights_projection has shape"),
-        ({"src_layer": np.zeros((3, 4))}, "src_layer has 2 dimensions"),
+        ({"weights_layer": np.zeros((1, 1, SLC, 3, DHC))}, r"the shape \(\?, 1, \?, 4, \?\).* got \(1, 1, 4, 3, 6\)"),
+        (
+            {"weights_iter": np.zeros((1, 1, DHC, 4, DHC))},
+            rf"weights_iter must have the shape \(1, 1, {DIC}, 4, {DHC}\)",
+        ),
+        ({"bias": np.zeros((1, 1, 3, DHC))}, "bias must have the shape"),
+        ({"weights_peephole": np.zeros((1, 1, 4, DHC))}, "weights_peephole must have the shape"),
+        ({"weights_projection": np.zeros((1, 1, DIC, DHC))}, "weights_projection must have the shape"),
+        ({"src_layer": np.zeros((3, 4))}, "src_layer must have 3 dimensions"),
         ({"src_layer": np.zeros((T, N, SLC + 1))}, "src_layer"),
         ({"src_iter": np.zeros((1, 1, N + 1, DIC))}, "src_iter"),
     ],
@@ -212,6 +215,6 @@ def test_layers_must_fit_on_each_other() -> None:
     given = arrays("plain", 2, 1)
     given["weights_layer"] = given["weights_layer"][:, :, :SLC]
     given["src_layer"] = given["src_layer"][:, :, :SLC]
-    with pytest.raises(ValueError, match=f"should have {DHC} inputs"):
+    with pytest.raises(ValueError, match=f"must have {DHC} inputs"):
         cells.onednn_lstm(**given)
     assert lasagne.cells.onednn_lstm is cells.onednn_lstm

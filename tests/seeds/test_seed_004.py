@@ -191,7 +191,7 @@ def begins_with_itself() -> Any:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: L.PastValueLayer((None, None, 2), name="open"), "<PastValueLayer 'open'> is not connected"),
+        (lambda: L.PastValueLayer((None, None, 2), name="open"), "<PastValueLayer 'open'> has no source"),
         (lambda: loop_with(lambda layer: L.RNNLayer(layer, cells.GRU(UNITS))), "RNNLayer.* depends on other steps"),
         (lambda: loop_with(L.ReverseLayer), "ReverseLayer.* depends on other steps"),
         (lambda: loop_with(lambda layer: L.BatchNormLayer(layer, axes=(0, 1))), "BatchNormLayer.* updates shared"),
@@ -199,9 +199,9 @@ def begins_with_itself() -> Any:
             lambda: loop_with(lambda y: L.ExpressionLayer(y, lambda v: sj.repeat(v, 2, 1))),
             r"ExpressionLayer.*\(batch, 1",
         ),
-        (both_ways, "some delays look back and others ahead"),
+        (both_ways, "some read earlier steps and others later ones"),
         (without_delay, "'first'>.*'second'>.* PastValueLayer|'second'>.*'first'>.* PastValueLayer"),
-        (begins_with_itself, "SliceLayer.* says how .* begins, but it depends on this delay itself"),
+        (begins_with_itself, "SliceLayer.* is the layer of the initial values .* but it depends on this delay itself"),
         (
             lambda: loop_with(lambda layer: layer).input_layers[1].connect(L.InputLayer((1, 1, UNITS))),
             "connected already",
@@ -210,9 +210,12 @@ def begins_with_itself() -> Any:
             lambda: L.PastValueLayer((None, None, 2)).connect(L.InputLayer((1, 1, 3))),
             r"shape \(None, None, 2\), .* 3\)",
         ),
-        (lambda: L.PastValueLayer((None, None, 2), 0), "number of steps of 1 or more, got 0"),
+        (lambda: L.PastValueLayer((None, None, 2), 0), "steps of <PastValueLayer> must be an int of 1 or more, got 0"),
         (lambda: L.PastValueLayer((None, None, None)), "features of fixed sizes"),
-        (lambda: L.PastValueLayer((None, None, 2), initial=L.InputLayer((None, 3))), r"shape \(None, 3\), should be"),
+        (
+            lambda: L.PastValueLayer((None, None, 2), initial=L.InputLayer((None, 3))),
+            r"output shape \(None, 2\), got \(None, 3\)",
+        ),
     ],
 )
 def test_loops_that_cannot_be(make: Any, message: str) -> None:
@@ -222,7 +225,7 @@ def test_loops_that_cannot_be(make: Any, message: str) -> None:
 
 def test_a_loop_that_nothing_feeds() -> None:
     delay = L.PastValueLayer((None, None, UNITS), initial=1.0)
-    with pytest.raises(ValueError, match="no sequence feeds the loop"):
+    with pytest.raises(ValueError, match="its number of steps is not known"):
         L.get_output(delay.connect(L.NonlinearityLayer(delay, tanh)))
 
 
@@ -310,9 +313,9 @@ def test_modules_in_training_and_not() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda x: L.RNNLayer(L.DimshuffleLayer(x, (0, "x", 1)), cells.GRU(2)), "use StepLayer with its cell"),
-        (lambda x: L.FutureValueLayer(x), "FutureValueLayer.* looks ahead"),
-        (lambda x: L.ElemwiseSumLayer([x, L.PastValueLayer((None, 3))]), "not connected"),
+        (lambda x: L.RNNLayer(L.DimshuffleLayer(x, (0, "x", 1)), cells.GRU(2)), "use a StepLayer with its cell"),
+        (lambda x: L.FutureValueLayer(x), "FutureValueLayer.* reads later steps"),
+        (lambda x: L.ElemwiseSumLayer([x, L.PastValueLayer((None, 3))]), "has no source"),
         (lambda x: L.InputLayer((None, 5)), r"input layers of shapes \[\(None, 5\)\], .* \[\(None, 3\)\]"),
     ],
 )
@@ -322,7 +325,7 @@ def test_modules_that_cannot_be(make: Any, message: str) -> None:
 
 
 def test_a_step_is_not_run_by_itself() -> None:
-    with pytest.raises(ValueError, match="only NetworkCell and SequencerLayer can run it"):
+    with pytest.raises(ValueError, match="run the network with NetworkCell or SequencerLayer"):
         L.get_output(L.StepLayer(L.InputLayer((None, 3)), cells.GRU(2)))
 
 
