@@ -191,9 +191,22 @@ class Together:
         if self.frame.tile.horizontal:
             own = Point(point.row, point.vector, 1)
             if point.width > 1:
-                assert isinstance(reduction.op, Reduction)
-                result = self.frame.line("total", f"{reduction.op.horizontal}({result})")
+                result = self.frame.line("total", self._joined(reduction, point, names))
         self.frame.memos[-1]["reduced", reduction, own] = result
+
+
+    def _joined(self, reduction: Reduce, point: Point, names: list[str]) -> str:
+        """One result of all lanes. Each lane of argmax or argmin knows its best element, and where the vector began of
+        which this is an element."""
+        if isinstance(reduction.op, Reduction):
+            return f"{reduction.op.horizontal}({names[-1]})"
+        assert isinstance(reduction.op, ArgReduction)
+        best, place = names
+        most = self.frame.line("most", f"spread_x{point.width}({reduction.op.best.horizontal}({best}))")
+        nan = f" | isnan({best})" if kind_of(_compared(reduction)).floating else ""
+        index = suffix(INT64, point.width)
+        nowhere = f"splat_{index}({number(kind_of(INT64).limits[1])})"
+        return f"reduce_min(select(({best} == {most}){nan}, {place} + iota_{index}(0), {nowhere}))"
 
 
 def _compared(reduction: Reduce) -> DType:

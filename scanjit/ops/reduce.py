@@ -114,7 +114,7 @@ class ArgReduction(Op):
             return Type(np.dtype("int64"), x.shape[:axis] + x.shape[axis + 1 :])
 
         def samples(rng: np.random.Generator, dtype: str) -> Samples:
-            for shape, axis in (((5,), 0), ((2, 6), 1), ((3, 2), 0), ((1,), 0), ((2, 0, 3), 2)):
+            for shape, axis in (((5,), 0), ((2, 6), 1), ((3, 2), 0), ((1,), 0), ((2, 0, 3), 2), ((3, 21), 1)):
                 yield (sample(rng, shape, dtype),), {"axis": axis}
 
         super().__init__(

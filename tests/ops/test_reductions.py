@@ -12,6 +12,7 @@ import scanjit as sj
 from scanjit import errors
 from scanjit.autodiff import grad
 from scanjit.ir import Node
+from tests.fuzz.check import Config
 from tests.ops.support import agrees, differences, run, same
 
 RNG = np.random.default_rng(0)
@@ -62,6 +63,28 @@ def test_positions(name: str) -> None:
             )
     agrees(lambda x: fn(x), lambda x: numpy_fn(x), np.array([False, True, True]))
     agrees(lambda x: fn(x), lambda x: numpy_fn(x), np.array([3, 255, 0, 255], "uint8"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int8", "bool"])
+def test_first_of_the_best(dtype: str) -> None:
+    """Positions along rows, which fill some vectors, with several best elements, NaN and infinities in any lane."""
+    x, rng = sj.tensor((None, None), dtype, "x"), np.random.default_rng(1)
+    outputs = [sj.argmax(x, 1), sj.argmin(x, 1), sj.max(x, 1), sj.argmax(x), sj.argmin(x * 2, 1)]
+    fs = [sj.function([x], outputs)]
+    for width in (16, 64):
+        with Config(width=width).active():
+            fs.append(sj.function([x], outputs, mode="emulate"))
+    for length in (1, 2, 3, 7, 8, 9, 16, 31, 33):
+        value = rng.integers(-4, 4, (12, length)).astype(dtype)
+        if value.dtype.kind == "f":
+            for row, some in enumerate([(np.nan,), (np.inf, -np.inf), (-np.inf,), (np.nan, np.inf), (np.nan, np.nan)]):
+                value[row, rng.integers(0, length, len(some))] = some
+            value[5], value[6] = np.nan, np.inf
+            value[7:9], value[9, :-1] = -np.inf, -np.inf
+        expected = [value.argmax(1), value.argmin(1), value.max(1), value.argmax(), (value * 2).argmin(1)]
+        for f in fs:
+            for got, other in zip(f(value), expected, strict=True):
+                np.testing.assert_array_equal(got, other)
 
 
 def test_nan_and_infinities() -> None:

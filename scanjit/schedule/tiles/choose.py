@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace as changed
 
 from scanjit import types
-from scanjit.ops.reduce import ARGMAX, ARGMIN
+from scanjit.ops.reduce import ArgReduction
 from scanjit.schedule.nests import (
     Apply,
     Fetch,
@@ -58,10 +58,11 @@ def choose_tile(nest: Nest, target: Target, once: bool = False) -> Tile:
 
 
 def _along_sums(nest: Nest, reductions: Sequence[Reduce], target: Target) -> Tile:
-    """The tile with lanes along the reductions. Reductions that look for a position take one element at a time."""
-    if any(reduction.op in (ARGMAX, ARGMIN) for reduction in reductions):
-        return Tile(lanes=1, horizontal=True)
-    lanes = lanes_of(nest, target)
+    """The tile with lanes along the reductions. What is computed of their results has no lanes. Where a position is
+    looked for, there are as many lanes as a vector of positions has."""
+    lanes = target.lanes(max(value.dtype.itemsize for value in walk_values([r.term for r in reductions])))
+    if any(isinstance(reduction.op, ArgReduction) for reduction in reductions):
+        lanes = min(lanes, target.lanes(8))
     return Tile(lanes=max(_fit(lanes, reduction.loops[-1].size) for reduction in reductions), horizontal=True)
 
 
