@@ -194,7 +194,6 @@ class Together:
                 result = self.frame.line("total", self._joined(reduction, point, names))
         self.frame.memos[-1]["reduced", reduction, own] = result
 
-
     def _joined(self, reduction: Reduce, point: Point, names: list[str]) -> str:
         """One result of all lanes. Each lane of argmax or argmin knows its best element, and where the vector began of
         which this is an element."""
