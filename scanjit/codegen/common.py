@@ -18,8 +18,8 @@ from scanjit.schedule.threads.split import Piece
 from scanjit.types import Atom, Dimension
 
 OWN_WORDS = frozenset(
-    "begin block column columns copy end even first high left line low n piece ran row rows runs share step stopped "
-    "tick".split()
+    "begin block column columns copy end even first high left length line low n piece ran row rows runs share since "
+    "step stopped tick turn until".split()
 ) | {""}
 """The beginnings of the variables that the generator makes for itself."""
 

@@ -9,7 +9,7 @@ can be calls of one function with two tables.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from scanjit import types
@@ -19,7 +19,7 @@ from scanjit.codegen.places import SYNC, SYNC_WORDS
 from scanjit.codegen.source import Parameters, Source
 from scanjit.codegen.whole import is_alone, is_short, locals_of
 from scanjit.ops.scan import MOST_UNROLLED
-from scanjit.schedule.nests import Beside, Blocks, If, Job, Nest, Statement, TimeLoop
+from scanjit.schedule.nests import Beside, Blocks, If, Job, Nest, Statement, TimeLoop, Turn, Wave
 from scanjit.types import Atom, Dimension
 
 DEEPEST = 8
@@ -28,6 +28,8 @@ PORTION = 16
 """If a sequence of statements is longer than this, pieces of this length are functions of their own."""
 FEWEST = 3
 """At least this many statements become a function of their own if others do the same with other buffers."""
+BranchCall = Callable[[str, str, str, Mapping[str, str]], str]
+"""Writes the call of a function that runs a branch of loops side by side: see `StatementWriter._branch`."""
 Portion = tuple[Statement, ...]
 """Statements that one function may run: a statement, or jobs that come one after the other."""
 
@@ -143,7 +145,10 @@ class StatementWriter:
         which = f"({count} - 1 - {block})" if blocks.backwards else block
         scan = None if at.counted else self._scan_of(blocks)
         inside, bounds = replace(at.inside, repeated=True), count
-        if scan is not None:
+        if blocks.turn is not None:
+            size = number(blocks.turn.size)
+            bounds = f"{number(blocks.turn.low)}, {number(blocks.turn.high)}"
+        elif scan is not None:
             self.jobs.begin_loop(at, blocks.total)
         if at.rows is not None and at.rows is blocks.own_rows:
             kept, copy = self.jobs.sharing.step(inside), self.common.counter(blocks.copy, "copy")
@@ -158,7 +163,7 @@ class StatementWriter:
             self.draft.add(inside, f"count_steps(line, {number(done)})")
         self.write(blocks.suite, inside)
         self.jobs.look(inside)
-        if scan is not None:
+        if scan is not None and blocks.turn is None:
             self.draft.add(at, "end_loop(line)")
         self.common.end([blocks.first, blocks.count])
 
@@ -335,26 +340,79 @@ class StatementWriter:
     def _beside(self, beside: Beside, at: StatementPlace) -> None:
         """Loops side by side: a function for each, which all threads call, or the threads of its team. The work of a
         thread for its team is its share of the whole: if the thread is late, another one does it in its place."""
+        for dim, name in zip(beside.counters, ("since", "until", "length"), strict=False):
+            self.common.counter(dim, name)
         calls = [self._branch(branch, at) for branch in beside.branches]
         number, sync = self.common.number, self.common.address
         self.draft.add(at, f"if {number(beside.apart)} == 0 or threads == 1:")
-        for call in calls:
-            self.draft.add(at.inside, call("thread", "threads", sync(SYNC, 0, at)))
+        for call, branch in zip(calls, beside.branches, strict=True):
+            if isinstance(branch, Blocks) and branch.turn is not None:
+                count = number((branch.total + (branch.size - 1)) // branch.size)
+                self.jobs.begin_loop(at.inside, branch.total)
+                whole = self._blocks_of(branch.turn, "0", count, branch.size)
+                self.draft.add(at.inside, call("thread", "threads", sync(SYNC, 0, at), whole), "end_loop(line)")
+            else:
+                self.draft.add(at.inside, call("thread", "threads", sync(SYNC, 0, at), {}))
         self.draft.add(at, "else:")
-        with self.jobs.shares(at.inside, "threads") as (inside, share):
-            for call, *numbers in zip(calls, beside.first, beside.many, beside.place, strict=True):
-                begin, count, place = map(number, numbers)
-                run = call(f"{share} - {begin}", count, f"{sync(SYNC, 0, at)} + {place}*{8 * SYNC_WORDS}")
-                self.draft.add(inside, f"if {begin} <= {share} < {begin} + {count}:", "    " + run)
+        if beside.wave is None:
+            self._teams(beside, calls, at.inside, [{} for _ in calls], [""] * len(calls))
+        else:
+            self._turns(beside, beside.wave, calls, at.inside)
+        self.common.end(beside.counters)
 
-    def _branch(self, branch: Statement, at: StatementPlace) -> Callable[[str, str, str], str]:
+    def _turns(self, beside: Beside, wave: Wave, calls: Sequence[BranchCall], at: StatementPlace) -> None:
+        """The turns of a wave. All threads run a block together if no other loop has one."""
+        number, turn, inside = self.common.number, self.draft.fresh("turn"), at.inside
+        many, latest = number(wave.many), max(wave.delays)
+        blocks = [
+            self._blocks_of(wave.turn, f"{turn} - {delay}", f"{turn} + {1 - delay}", wave.size) for delay in wave.delays
+        ]
+        self.jobs.begin_loop(at, wave.total)
+        self.draft.add(at, f"for {turn} in range({many} + {latest}):")
+        word = "if"
+        for delay, which in ((0, "0"), (latest, f"{many} + {latest - 1}")):
+            if wave.delays.count(delay) == 1:
+                i, sync = wave.delays.index(delay), self.common.address(SYNC, 0, at)
+                self.draft.add(inside, f"{word} {turn} == {which}:")
+                self.draft.add(inside.inside, calls[i]("thread", "threads", sync, blocks[i]))
+                word = "elif"
+        if word == "elif":
+            self.draft.add(inside, "else:")
+        has_block = [f" and {delay} <= {turn} < {many} + {delay}" for delay in wave.delays]
+        self._teams(beside, calls, inside.inside if word == "elif" else inside, blocks, has_block)
+        self.jobs.look(inside)
+        self.draft.add(at, "end_loop(line)")
+
+    def _teams(
+        self,
+        beside: Beside,
+        calls: Sequence[BranchCall],
+        at: StatementPlace,
+        blocks: Sequence[Mapping[str, str]],
+        conditions: Sequence[str],
+    ) -> None:
+        """Each branch with threads of its own, for these blocks, if a condition holds."""
+        number, base = self.common.number, self.common.address(SYNC, 0, at)
+        with self.jobs.shares(at, "threads") as (inside, share):
+            for i, (first, many, place) in enumerate(zip(beside.first, beside.many, beside.place, strict=True)):
+                begin, count = number(first), number(many)
+                run = calls[i](f"{share} - {begin}", count, f"{base} + {number(place)}*{8 * SYNC_WORDS}", blocks[i])
+                self.draft.add(inside, f"if {begin} <= {share} < {begin} + {count}{conditions[i]}:", "    " + run)
+
+    def _blocks_of(self, turn: Turn, low: str, high: str, size: Dimension) -> dict[str, str]:
+        """The operands of a call that runs some blocks, by the names of their counters."""
+        number = self.common.number
+        return {number(turn.low): low, number(turn.high): high, number(turn.size): number(size)}
+
+    def _branch(self, branch: Statement, at: StatementPlace) -> BranchCall:
         """Write a function that runs a branch. Returns what writes its call by a thread of a team that meets at
-        `sync`."""
+        `sync`, with other text for some counters."""
         place = StatementPlace(team=True, counted=at.counted, repeated=at.repeated)
         name, table, counters = self._function("branch", [branch], place, lambda inner: inner.write([branch], place))
 
-        def call(thread: str, threads: str, sync: str) -> str:
-            return f"{name}({', '.join([table, thread, threads, 'line', 'thread', sync, *counters])})"
+        def call(thread: str, threads: str, sync: str, given: Mapping[str, str]) -> str:
+            some = [given.get(counter, counter) for counter in counters]
+            return f"{name}({', '.join([table, thread, threads, 'line', 'thread', sync, *some])})"
 
         return call
 

@@ -6,6 +6,7 @@ Here one real thread is thread 0 of three. The others come when it has ended, or
 from __future__ import annotations
 
 import ctypes
+import math
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,6 +19,7 @@ from scanjit.codegen.places import SYNC_WORDS
 from scanjit.config import config
 from scanjit.runtime.native import native
 from scanjit.schedule.cost import rates
+from scanjit.schedule.threads import waves
 from scanjit.schedule.threads.teams import MOST_TEAMS
 
 N, THREADS = 8, 3
@@ -44,6 +46,11 @@ def gradient(x: sj.Tensor) -> sj.Tensor:
 
 def side_by_side(x: sj.Tensor) -> sj.Tensor:
     return np.tanh(loop(x) @ W) + loop(x, backwards=True)
+
+
+def wave(x: sj.Tensor) -> sj.Tensor:
+    """Each loop is one block of time behind the one before."""
+    return loop(loop(loop(x)))
 
 
 def until(x: sj.Tensor) -> sj.Tensor:
@@ -103,12 +110,24 @@ def late(number: int, others: tuple[int, ...]) -> Callable[..., int]:
 
 @pytest.mark.parametrize(
     "made, first",
-    [(loop, 1), (gradient, 1), (side_by_side, 2), (until, 1), (branches, 2), (bands, 1), (one_series, 0), (alone, 0)],
+    [
+        (loop, 1),
+        (gradient, 1),
+        (side_by_side, 2),
+        (wave, 2),
+        (until, 1),
+        (branches, 2),
+        (bands, 1),
+        (one_series, 0),
+        (alone, 0),
+    ],
 )
 @pytest.mark.parametrize("apart", [0.0, 1e9], ids=["shared", "kept"])
 def test_nobody_waits_for_a_late_thread(made: Made, first: int, apart: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """`first` is another thread that may be the only one; 0 if the others wait for the thread of the call."""
     monkeypatch.setattr(rates, "MEETING", apart)
+    monkeypatch.setattr(waves, "GAIN", math.inf)
+    monkeypatch.setattr(waves, "SHORTEST", 2)
     x = sj.tensor(("T", "B", N), "float64", "x")
     f, data = sj.function([x], made(x)), np.random.default_rng(1).standard_normal((7, 9, N))
     wanted = f(data)

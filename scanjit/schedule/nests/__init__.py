@@ -10,7 +10,7 @@ product of two loads; nothing else in this package knows what a GEMM is, except 
 """
 
 from scanjit.schedule.nests.array_job import BANDS
-from scanjit.schedule.nests.branches import Beside, If
+from scanjit.schedule.nests.branches import Beside, If, Wave
 from scanjit.schedule.nests.buffers import LINE, SCRATCH_BYTES, Buffer, Ref, row_major, with_room
 from scanjit.schedule.nests.decomposition import LARGEST, Decomposition
 from scanjit.schedule.nests.fourier import Fourier, RootsOfUnity
@@ -24,7 +24,7 @@ from scanjit.schedule.nests.order import ACROSS, ALONG, MOST_PACKED, Order, band
 from scanjit.schedule.nests.pack import Pack
 from scanjit.schedule.nests.program import Program
 from scanjit.schedule.nests.statement import Job, Statement, Traffic, jobs_of
-from scanjit.schedule.nests.steps import Blocks, OwnRows, TimeLoop
+from scanjit.schedule.nests.steps import Blocks, OwnRows, TimeLoop, Turn
 from scanjit.schedule.nests.tile import Tile
 from scanjit.schedule.nests.values import (
     Access,

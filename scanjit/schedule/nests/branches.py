@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from scanjit.records import record
 from scanjit.schedule.nests.buffers import Ref
 from scanjit.schedule.nests.statement import Reference, Statement
+from scanjit.schedule.nests.steps import Turn
 from scanjit.types import Dimension
 
 
@@ -37,9 +38,27 @@ class If(Statement):
         yield self.condition.buffer, self.condition.offset, False
 
 
+@dataclass(frozen=True)
+class Wave:
+    """How loops over blocks of time run side by side though one reads what another one makes: in turns.
+
+    In turn t, branch i runs block `t - delays[i]`, if there is one: layer 2 of a stack runs a block while layer 1 runs
+    the next. Threads meet after each turn. If the first or the last turn has only one block, all threads run it. There
+    are `total` steps, in `many` blocks of `size`. These two are decided in each call. `turn` says to a branch which
+    blocks to run.
+    """
+
+    delays: tuple[int, ...]
+    total: Dimension
+    many: Dimension
+    size: Dimension
+    turn: Turn
+
+
 @record
 class Beside(Statement):
-    """Loops over time that do not depend on each other: `branches`, each of one statement.
+    """Loops over time that do not depend on each other, or not on each other's later steps (`wave`): `branches`, each
+    of one statement.
 
     Where `apart` is not 0, each branch has threads of its own, and no branch waits for another. Branch i has `many[i]`
     threads, from number `first[i]` on, which meet at the meeting place of number `place[i]`. Where `apart` is 0, or
@@ -52,6 +71,12 @@ class Beside(Statement):
     first: tuple[Dimension, ...]
     many: tuple[Dimension, ...]
     place: tuple[Dimension, ...]
+    wave: Wave | None = None
+
+    @property
+    def counters(self) -> tuple[Dimension, ...]:
+        """Which blocks a branch runs, in a wave."""
+        return () if self.wave is None else (self.wave.turn.low, self.wave.turn.high, self.wave.turn.size)
 
     @property
     def title(self) -> str:

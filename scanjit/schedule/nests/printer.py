@@ -191,9 +191,13 @@ class _Writer:
 
     @lines.register
     def _(self, beside: Beside) -> list[str]:
-        lines = ["side by side, if that is faster:"]
-        for branch in beside.branches:
-            lines += [f"{INDENT}branch:", *self.suite([branch], 2 * INDENT)]
+        delays = [0] * len(beside.branches) if beside.wave is None else beside.wave.delays
+        lines = [
+            "side by side, if that is faster:" if beside.wave is None else "side by side in turns, if that is faster:"
+        ]
+        for branch, delay in zip(beside.branches, delays, strict=True):
+            behind = f", {delay} {'turn' if delay == 1 else 'turns'} behind" if delay else ""
+            lines += [f"{INDENT}branch{behind}:", *self.suite([branch], 2 * INDENT)]
         return lines
 
 

@@ -114,6 +114,16 @@ class TimeLoop(Statement):
         return [(at(self.step, 0) | at(self.row, 0) | at(self.ran, 0), self.length)]
 
 
+@dataclass(frozen=True)
+class Turn:
+    """The blocks that a loop over blocks runs when it is called: from number `low` to before number `high`, of `size`
+    steps each."""
+
+    low: Dimension
+    high: Dimension
+    size: Dimension
+
+
 @record
 class Blocks(Statement):
     """Run `suite` for each stretch of `total` steps. A stretch has `count` steps, from step `first` on: `size` of them,
@@ -121,6 +131,8 @@ class Blocks(Statement):
 
     With `own_rows`, stretches do not depend on each other, and each thread may run stretches of its own. A thread then
     has its own copy of each buffer in `private`; `copy` is the number of this copy.
+
+    With `turn`, the loop runs only some of its blocks each time (see `Wave`). These may be shorter than `size`.
     """
 
     total: Dimension
@@ -132,6 +144,7 @@ class Blocks(Statement):
     own_rows: OwnRows | None = None
     copy: Dimension = 0
     private: tuple[Buffer, ...] = ()
+    turn: Turn | None = None
     suite_names: ClassVar[tuple[str, ...]] = ("suite",)
 
     @property
@@ -146,8 +159,9 @@ class Blocks(Statement):
 
     @property
     def dims(self) -> tuple[Dimension, ...]:
-        """How many steps there are, and how many a stretch has."""
-        return self.total, self.size
+        """How many steps there are, how many a stretch has, and which stretches run."""
+        some = () if self.turn is None else (self.turn.low, self.turn.high, self.turn.size)
+        return self.total, self.size, *some
 
     @property
     def repeats(self) -> bool:

@@ -1,21 +1,30 @@
-"""Loops over time that do not depend on each other, put side by side: the two directions of a layer, say.
+"""Loops over time, put side by side: the two directions of a layer, say, or the layers of a stack.
 
 Threads that share the steps of a loop wait for each other in every step, and a step of a small batch is little work. If
-none of several loops reads what another one writes, each can have threads of its own instead. This pass puts such loops
-together. `teams` decides which threads run them, once the sizes are known.
+none of several loops reads what another one writes, each can have threads of its own instead.
+
+If a loop reads what another one has made in the same step or earlier, they can run side by side too, in blocks of time:
+the second loop is one block behind the first. Threads then meet once a block. This is a *wave*.
+
+This pass puts such loops together. `teams` decides which threads run them, once the sizes are known, and `waves` how
+long the blocks are.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 
 from scanjit import types
-from scanjit.schedule.nests import Beside, Buffer, Program, Statement
+from scanjit.schedule.nests import Beside, Blocks, Buffer, Program, Statement, TimeLoop, Turn, Wave
+from scanjit.schedule.nests.follows import follows
 
 MOST_BRANCHES = 8
 """At most this many loops are put side by side."""
 
 
 def side_by_side(program: Program) -> Program:
-    """The program with independent loops side by side, in groups (`Beside`).
+    """The program with loops side by side, in groups (`Beside`).
 
     Statements that a loop needs stand before its group, statements that need it behind; otherwise the order stays.
     Statements that run `once` are in no group. Nothing moves past a loop that may end early: sizes may depend on how
@@ -32,12 +41,12 @@ def side_by_side(program: Program) -> Program:
     suite += _arranged(stretch, program.once)
     notes = []
     if not any(isinstance(statement, Beside) for statement in suite) and sum(s.in_steps for s in suite) > 1:
-        notes = ["no loops side by side: of any two, one needs the other"]
+        notes = ["no loops side by side: of any two, one needs all steps of the other"]
     return program.with_suite(suite, notes)
 
 
 def _arranged(suite: list[Statement], once: Collection[Statement]) -> list[Statement]:
-    """These statements, with independent loops side by side, except those in `once`."""
+    """These statements, with loops side by side, except those in `once`."""
     needs = _needs(suite)
     left, result = list(range(len(suite))), []
     loops = [i for i in left if suite[i] not in once and suite[i].in_steps]
@@ -46,6 +55,13 @@ def _arranged(suite: list[Statement], once: Collection[Statement]) -> list[State
         for i in loops:
             if len(group) < MOST_BRANCHES and not any(needs[i] >> j & 1 or needs[j] >> i & 1 for j in group):
                 group.append(i)
+        stages = _Stages.of(suite, needs, group)
+        for i in loops:
+            if stages is not None and len(stages.loops) < MOST_BRANCHES and i not in stages.loops:
+                stages = stages.with_loop(i) or stages
+        wave = None
+        if stages is not None and any(stages.delays.values()):
+            wave, group = stages.wave(), sorted(stages.loops)
         if len(group) == 1:
             continue
         loops = [i for i in loops if i not in group]
@@ -53,10 +69,65 @@ def _arranged(suite: list[Statement], once: Collection[Statement]) -> list[State
         after = [i for i in left if i > group[-1] or needs[i] & together]
         result += [suite[i] for i in left if i not in group and i not in after]
         left = [i for i in after if i not in group]
-        branches = tuple(suite[i] for i in group)
+        if wave is None or stages is None:
+            branches = tuple(suite[i] for i in group)
+        else:
+            branches = tuple(replace(stages.loops[i], turn=wave.turn) for i in group)
         first, many, place = (tuple(types.counter(what) for _ in branches) for what in ("first", "many", "place"))
-        result.append(Beside(branches, types.counter("apart"), first, many, place))
+        result.append(Beside(branches, types.counter("apart"), first, many, place, wave))
     return [*result, *(suite[i] for i in left)]
+
+
+@dataclass(frozen=True)
+class _Stages:
+    """Loops that may be a wave, each by its number in a suite, in blocks of time, and how many blocks each is behind
+    the first. `needs` are those of the statements of the suite."""
+
+    suite: Sequence[Statement]
+    needs: Sequence[int]
+    loops: dict[int, Blocks] = field(default_factory=dict)
+    delays: dict[int, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, suite: Sequence[Statement], needs: Sequence[int], group: Sequence[int]) -> _Stages | None:
+        """The loops of a group. None if they cannot be cut into blocks of the same steps."""
+        stages: _Stages | None = cls(suite, needs)
+        for i in group:
+            stages = stages and stages.with_loop(i)
+        return stages
+
+    def with_loop(self, number: int) -> _Stages | None:
+        """With one more loop; None if it must wait until another one has ended."""
+        loop = _in_blocks(self.suite[number])
+        if loop is None or any(other.total != loop.total for other in self.loops.values()):
+            return None
+        before = [i for i in self.loops if self.needs[number] >> i & 1]
+        together = sum(1 << i for i in self.loops)
+        for i in range(number):
+            if self.needs[number] >> i & 1 and i not in self.loops and self.needs[i] & together:
+                return None  # a statement between the loops
+        if not all(follows(loop, self.loops[i]) for i in before):
+            return None
+        delay = max((self.delays[i] + 1 for i in before), default=0)
+        return replace(self, loops={**self.loops, number: loop}, delays={**self.delays, number: delay})
+
+    def wave(self) -> Wave:
+        """How the loops run in turns."""
+        delays = tuple(self.delays[i] for i in sorted(self.loops))
+        turn = Turn(*map(types.counter, ("low", "high", "size")))
+        total = next(iter(self.loops.values())).total
+        return Wave(delays, total, types.counter("many"), types.counter("size"), turn)
+
+
+def _in_blocks(loop: Statement) -> Blocks | None:
+    """A loop over time as a loop over blocks of time; None if it cannot be cut."""
+    if isinstance(loop, Blocks):
+        return None if loop.backwards or loop.own_rows is not None else loop
+    if not isinstance(loop, TimeLoop) or loop.start != 0 or loop.unroll is True:
+        return None
+    first, count = types.counter("first"), types.counter("rows")
+    cut = replace(loop, start=first, length=count, plan=None)
+    return Blocks(loop.length, types.maximum(loop.length, 1), first, count, (cut,))
 
 
 def _needs(suite: Sequence[Statement]) -> list[int]:

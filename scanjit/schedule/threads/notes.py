@@ -23,17 +23,20 @@ def notes(program: Program, sharing: Sharing | None) -> list[str]:
 
 def _beside(beside: Beside, sharing: Sharing | None, assigned: Assignment | None) -> str:
     names = Counter(branch.title for branch in beside.branches).items()
-    text = f"side by side: {', '.join(name if many == 1 else f'{many} of {name}' for name, many in names)}"
+    how = "side by side" if beside.wave is None else "side by side in turns"
+    text = f"{how}: {', '.join(name if many == 1 else f'{many} of {name}' for name, many in names)}"
     if sharing is None or assigned is None:
         return f"{text}; whether each gets threads of its own depends on sizes"
     if not sharing.several or sharing.threads < 2:
         return f"{text}; {_why_one_thread(sharing)}"
-    teams, apart, together = assigned
+    teams, apart, together, turns = assigned
     costs = f"about {apart:.1e} operations apart, {together:.1e} together"
     if teams is None:
         return f"{text}; all {sharing.threads} threads share the steps of each ({costs})"
     numbers = [f"{t.first}" if t.many == 1 else f"{t.first}-{t.first + t.many - 1}" for t in teams]
-    return f"{text}; on threads {', '.join(numbers)}, without waiting for each other ({costs})"
+    if beside.wave is None:
+        return f"{text}; on threads {', '.join(numbers)}, without waiting for each other ({costs})"
+    return f"{text}; on threads {', '.join(numbers)}, in {turns.many} blocks of {turns.size} steps ({costs})"
 
 
 def _loop(loop: TimeLoop | Blocks) -> str:

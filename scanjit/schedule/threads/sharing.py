@@ -7,34 +7,38 @@ number.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
+from typing import NamedTuple
 
 from scanjit import types
 from scanjit.records import record
 from scanjit.schedule.cost import rates
 from scanjit.schedule.cost.statements import Cost, Price, costs, prices
-from scanjit.schedule.nests import Beside, OwnRows, Program
+from scanjit.schedule.nests import Beside, Blocks, OwnRows, Program
 from scanjit.schedule.threads.teams import MOST_TEAMS, Assignment, Team, assignment
 from scanjit.schedule.threads.times import Work
+from scanjit.schedule.threads.waves import WaveCosts, wave
 from scanjit.types import Atom, Dimension, Numbers
 
 
 @record
 class StatementCosts:
     """The costs that decide how threads share a statement, for each of its `branches`. Only a `Beside` has several; its
-    `apart`, `first`, `many` and `place` are dimensions whose values are decided here."""
+    `apart`, `first`, `many` and `place` are dimensions whose values are decided here. It may be a `wave`."""
 
     branches: tuple[tuple[Price, ...], ...]
     apart: Dimension = 0
     first: tuple[Dimension, ...] = ()
     many: tuple[Dimension, ...] = ()
     place: tuple[Dimension, ...] = ()
+    wave: WaveCosts | None = None
 
     @property
     def decided(self) -> tuple[Dimension, ...]:
         """The dimensions of a `Beside` that are decided here."""
-        return (self.apart, *self.first, *self.many, *self.place)
+        turns = () if self.wave is None else (self.wave.many, self.wave.size)
+        return (self.apart, *self.first, *self.many, *self.place, *turns)
 
 
 @dataclass(frozen=True)
@@ -63,11 +67,22 @@ class Sharing:
 def statement_costs(program: Program) -> tuple[StatementCosts, ...]:
     """The costs of the statements of a program, in order."""
     return tuple(
-        StatementCosts(tuple(prices([branch]) for branch in s.branches), s.apart, s.first, s.many, s.place)
+        StatementCosts(tuple(prices([b]) for b in s.branches), s.apart, s.first, s.many, s.place, _wave_costs(s))
         if isinstance(s, Beside)
         else StatementCosts((prices([s]),))
         for s in program.suite
     )
+
+
+def _wave_costs(beside: Beside) -> WaveCosts | None:
+    if (made := beside.wave) is None:
+        return None
+    loops = [branch for branch in beside.branches if isinstance(branch, Blocks)]
+    longest = loops[0].size
+    for loop in loops[1:]:
+        longest = types.minimum(longest, loop.size)
+    cut = tuple(prices([replace(loop, size=made.size)]) for loop in loops)
+    return WaveCosts(cut, longest, made.delays, made.total, made.many, made.size)
 
 
 def decided(suite: Iterable[StatementCosts]) -> list[Dimension]:
@@ -86,13 +101,19 @@ def sharing(suite: Sequence[StatementCosts], number: Numbers, threads: int, near
     teams: dict[Dimension, Assignment] = {}
     places: dict[Team, int] = {}
     for priced, own in zip(suite, works, strict=True):
-        if priced.first:
+        if priced.wave is not None:
+            teams[priced.apart] = _with_places(wave(priced.wave, number, near_bytes, own, threads), places)
+        elif priced.first:
             teams[priced.apart] = _with_places(assignment(own, threads), places)
     found: dict[Atom, int] = {}
-    shared: list[Branches] = []
+    shared: list[Shared] = []
     for priced, own in zip(suite, works, strict=True):
-        running = team_of_each(priced, teams)
-        shared.append(list(zip(own, running, strict=True)))
+        running, meetings = team_of_each(priced, teams), 1
+        if priced.wave is not None:
+            turns = teams[priced.apart].turns
+            meetings = turns.many + max(priced.wave.delays)
+            found |= _numbers([priced.wave.many, priced.wave.size], turns)
+        shared.append(Shared(list(zip(own, running, strict=True)), meetings))
         if priced.first:
             found |= _numbers([priced.apart], [int(None not in running)])
             found |= _numbers(priced.first, [0 if team is None else team.first for team in running])
@@ -117,8 +138,12 @@ def _with_places(assigned: Assignment, places: dict[Team, int]) -> Assignment:
     return assigned
 
 
-Branches = Sequence[tuple[Work, Team | None]]
-"""The branches of a statement, each with the team that runs it, or None if all threads run it."""
+class Shared(NamedTuple):
+    """The branches of a statement, each with the team that runs it, or None if all threads run it; and how often the
+    teams meet."""
+
+    branches: Sequence[tuple[Work, Team | None]]
+    meetings: int = 1
 
 
 def team_of_each(priced: StatementCosts, teams: Mapping[Dimension, Assignment]) -> Sequence[Team | None]:
@@ -126,10 +151,10 @@ def team_of_each(priced: StatementCosts, teams: Mapping[Dimension, Assignment]) 
     return (teams[priced.apart].teams if priced.first else None) or [None] * len(priced.branches)
 
 
-def rows_apart(shared: Iterable[Branches], threads: int) -> dict[OwnRows, bool]:
+def rows_apart(shared: Iterable[Shared], threads: int) -> dict[OwnRows, bool]:
     """For each loop whose rows never meet, whether it is faster if each thread computes its own rows."""
     found: dict[OwnRows, bool] = {}
-    for work, team in chain.from_iterable(shared):
+    for work, team in chain.from_iterable(each.branches for each in shared):
         for rows in work.rows:
             if rows is not None:
                 together, apart = work.times(rows, threads if team is None else team.many)
@@ -137,14 +162,14 @@ def rows_apart(shared: Iterable[Branches], threads: int) -> dict[OwnRows, bool]:
     return found
 
 
-def worth(shared: Iterable[Branches], own: Mapping[OwnRows, bool]) -> bool:
+def worth(shared: Iterable[Shared], own: Mapping[OwnRows, bool]) -> bool:
     """Whether a program is large enough for several threads: there is enough work in all, and enough between two
     meetings."""
     total = meetings = 0.0
-    for branches in shared:
+    for branches, teams_meet in shared:
         total += sum(work.operations for work, _ in branches)
         met = [_meetings(work.costs, own) for work, team in branches if team is None or team.many > 1]
-        meetings += sum(met) if all(team is None for _, team in branches) else max(met, default=0) + 1
+        meetings += sum(met) if all(team is None for _, team in branches) else max(met, default=0) + teams_meet
     return total >= rates.SMALLEST_PROGRAM and total >= rates.SMALLEST_STRETCH * meetings
 
 

@@ -17,16 +17,25 @@ class Team(NamedTuple):
     many: int
 
 
+class Turns(NamedTuple):
+    """How many blocks of time a wave has, and how many steps a block has."""
+
+    many: int
+    size: int
+
+
 class Assignment(NamedTuple):
     """Who runs the branches of a `Beside`.
 
     `teams` has one team for each branch, or is None if all threads run one branch after the other. `apart` is about how
-    long the teams take, `together` how long all threads would take, in operations of one thread.
+    long the teams take, `together` how long all threads would take, in operations of one thread. `turns` are those of a
+    wave.
     """
 
     teams: list[Team] | None
     apart: float
     together: float
+    turns: Turns = Turns(0, 0)
 
 
 def assignment(works: Sequence[Work], threads: int) -> Assignment:

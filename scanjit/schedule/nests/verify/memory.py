@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence, Set as AbstractSet
 
 from scanjit import types
-from scanjit.schedule.nests.branches import If
+from scanjit.schedule.nests.branches import Beside, If
 from scanjit.schedule.nests.buffers import Buffer
 from scanjit.schedule.nests.nest import Nest
 from scanjit.schedule.nests.program import Program
@@ -30,7 +30,7 @@ def kinds_of_buffers(program: Program) -> Iterator[Problem]:
 
 def reads_follow_writes(program: Program) -> Iterator[Problem]:
     """A statement reads a temporary or an output only if statements before it have written it on every path. In a loop,
-    they have written it before the loop, or earlier in the same turn."""
+    they have written it before the loop, or earlier in the same turn. In a wave, earlier branches are before it."""
     written: set[Buffer] = set()
     for statement, buffer in _unwritten(program.suite, written):
         yield statement, f"it reads {buffer.name!r}, which nothing before it writes"
@@ -67,7 +67,7 @@ def _unwritten(suite: Sequence[Statement], written: set[Buffer]) -> Iterator[tup
             yield from _missing(statement, written)
         after: list[set[Buffer]] = []
         for inner in statement.suites:
-            found = set(written)
+            found = set(written).union(*after) if isinstance(statement, Beside) and statement.wave else set(written)
             yield from _unwritten(inner, found)
             after.append(found)
         if isinstance(statement, If):

@@ -31,6 +31,12 @@ def fields_fit(program: Program) -> Iterator[Problem]:
         elif isinstance(statement, Beside):
             sizes = {len(part) for part in (statement.branches, statement.first, statement.many, statement.place)}
             checks["not every branch has threads"] = len(sizes) == 1
+            if (wave := statement.wave) is not None:
+                same = [
+                    isinstance(b, Blocks) and b.total == wave.total and b.turn is wave.turn for b in statement.branches
+                ]
+                checks["not every branch runs blocks of the same steps"] = all(same)
+                checks["not every branch has a delay"] = len(wave.delays) == len(statement.branches)
         elif isinstance(statement, Pack):
             checks |= _pack_checks(statement)
         elif isinstance(statement, Nest):

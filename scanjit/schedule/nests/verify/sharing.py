@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from scanjit import types
 from scanjit.schedule.nests.branches import Beside
 from scanjit.schedule.nests.buffers import Buffer
+from scanjit.schedule.nests.follows import follows
 from scanjit.schedule.nests.loops import NestLoop
 from scanjit.schedule.nests.nest import Nest
 from scanjit.schedule.nests.program import Program
@@ -96,7 +97,8 @@ def _leaves_row(access: Access, own: NestLoop, step: Dimension, rows: Dimension)
 
 
 def branches_apart(program: Program) -> Iterator[Problem]:
-    """If loops stand side by side, none touches memory that another one writes."""
+    """If loops stand side by side, none touches memory that another one writes, unless it follows that one: it is at
+    least one block behind, and reads nothing that later blocks write."""
     for statement, _ in with_outer(program.suite):
         if isinstance(statement, Beside):
             yield from _conflicts(statement, statement.branches)
@@ -108,5 +110,12 @@ def _conflicts(beside: Beside, branches: Sequence[Statement]) -> Iterator[Proble
         writes = {buffer for buffer, written in own if written}
         for other, refs in enumerate(touched):
             for buffer in writes & {buffer for buffer, _ in refs}:
-                if other != number:
+                if other != number and not _is_behind(beside, other, number):
                     yield beside, f"a branch writes {buffer.name!r}, which another one touches"
+
+
+def _is_behind(beside: Beside, second: int, first: int) -> bool:
+    wave, behind, ahead = beside.wave, beside.branches[second], beside.branches[first]
+    if wave is None or wave.delays[second] <= wave.delays[first]:
+        return False
+    return isinstance(behind, Blocks) and isinstance(ahead, Blocks) and follows(behind, ahead)

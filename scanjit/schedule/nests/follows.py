@@ -1,0 +1,139 @@
+"""Whether one loop over blocks of time may follow another, block by block: two layers of a stack, for example.
+
+Let the first write row t of `h` in step t, and the second read rows `first` to `first + rows - 1` of `h` in a block.
+The second may then run a block as soon as the first has run the same block. Meanwhile the first goes on to later
+blocks, which write other rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from scanjit import types
+from scanjit.schedule.nests.branches import If
+from scanjit.schedule.nests.buffers import Buffer, row_major
+from scanjit.schedule.nests.extents import bound, extents, factor_of, ranges
+from scanjit.schedule.nests.nest import Nest
+from scanjit.schedule.nests.statement import Statement
+from scanjit.schedule.nests.steps import Blocks
+from scanjit.schedule.nests.values import Load
+from scanjit.types import Atom, Dimension
+
+
+class _Span(NamedTuple):
+    """The elements of a buffer that an access touches in one block, from `low` to `high`. An end that is not known is
+    None. `always` says that no condition decides whether the access happens."""
+
+    low: Dimension | None
+    high: Dimension | None
+    writes: bool
+    always: bool
+
+
+def follows(second: Blocks, first: Blocks) -> bool:
+    """Whether `second` may run each block once `first` has run the same block, while `first` runs later ones. Both have
+    equally many steps."""
+    ours = {(buffer, writes) for buffer, _, writes in second.all_refs()}
+    theirs = {(buffer, writes) for buffer, _, writes in first.all_refs()}
+    touched = {buffer for buffer, _ in theirs}
+    if any(writes and buffer in touched for buffer, writes in ours):
+        return False
+    between = [buffer for buffer, writes in theirs if writes and (buffer, False) in ours]
+    return all(_is_ahead(first, second, buffer) for buffer in between)
+
+
+def _is_ahead(first: Blocks, second: Blocks, buffer: Buffer) -> bool:
+    """Whether later blocks of `first` write nothing in a buffer that `second` reads in this block."""
+    written, read = _spans(first, buffer), _spans(second, buffer)
+    if written is None or read is None or not buffer.shape:
+        return False
+    counters = dict(zip(_atoms(second), (first.first, first.count), strict=True))
+    read = [_renamed(span, counters) for span in read]
+    pairs = [(span, other) for span in written if span.writes for other in read]
+    return any(all(way(first, buffer, *pair) for pair in pairs) for way in (_behind, _in_front))
+
+
+def _behind(first: Blocks, buffer: Buffer, written: _Span, read: _Span) -> bool:
+    """Whether later blocks write only behind everything that is read in this block.
+
+    If what is read moves by one row from step to step, and does not leave the buffer in the last step, the end of its
+    last row is known, even if the sizes in the row are not.
+    """
+    begin, count = _atoms(first)
+    if written.low is None or not _moves_forth(written.low, begin) or count in _in(written.low):
+        return False
+    later = types.substitute(written.low, {begin: first.first + first.count})
+    row, ends = row_major(buffer.shape)[0], [] if read.high is None else [read.high]
+    done = first.first + first.count
+    if read.high is not None and read.always and _in(read.high - row * done).isdisjoint((begin, count)):
+        ends.append(row * (done + buffer.shape[0] - first.total) - 1)
+    return any(types.not_negative(later - 1 - end) for end in ends)
+
+
+def _in_front(first: Blocks, buffer: Buffer, written: _Span, read: _Span) -> bool:
+    """Whether later blocks write only in front of everything that is read in this block. Here the rows go down; what is
+    written does not leave the buffer in the first step."""
+    begin, count = _atoms(first)
+    if written.high is None or read.low is None or not _moves_forth(-written.high, begin) or count in _in(written.high):
+        return False
+    row, ends = row_major(buffer.shape)[0], [written.high]
+    if written.always and begin not in _in(written.high + row * first.first):
+        ends.append(row * (buffer.shape[0] - first.first) - 1)
+    later = [types.substitute(end, {begin: first.first + first.count}) for end in ends]
+    return any(types.not_negative(read.low - 1 - end) for end in later)
+
+
+def _moves_forth(dim: Dimension, begin: Atom) -> bool:
+    factor = factor_of(dim, begin)
+    return factor is not None and types.not_negative(factor)
+
+
+def _in(dim: Dimension) -> set[Atom]:
+    return set(types.atoms(dim))
+
+
+def _atoms(blocks: Blocks) -> tuple[Atom, Atom]:
+    """The atoms of the first step of a block and of the number of its steps."""
+    first, count = types.as_atom(blocks.first), types.as_atom(blocks.count)
+    assert first is not None
+    assert count is not None
+    return first, count
+
+
+def _renamed(span: _Span, counters: dict[Atom, Dimension]) -> _Span:
+    low, high = (None if dim is None else types.substitute(dim, counters) for dim in (span.low, span.high))
+    return span._replace(low=low, high=high)
+
+
+def _spans(blocks: Blocks, buffer: Buffer) -> list[_Span] | None:
+    """What a block touches of a buffer, in terms of its first step and the number of its steps. None if some access is
+    not known."""
+    found: list[_Span] = []
+    for statement, around in _inside(blocks.suite):
+        own = [extent for extent in extents(statement) if extent.buffer is buffer]
+        if len(own) < sum(other is buffer for other, _, _ in statement.refs()):
+            return None
+        counted = tuple(ranges(loop) for loop in around)
+        always = not any(isinstance(outer, If) for outer in around) and not _is_conditional(statement, buffer)
+        for extent in own:
+            span = extent.ends()
+            if span is None:
+                return None
+            low, high = (bound(end, counted, last=last) for end, last in zip(span, (False, True), strict=True))
+            found.append(_Span(low, high, extent.writes, always))
+    return found
+
+
+def _is_conditional(statement: Statement, buffer: Buffer) -> bool:
+    loads = (value for value in statement.values if isinstance(value, Load)) if isinstance(statement, Nest) else ()
+    return any(load.access.buffer is buffer and load.when != 1 for load in loads)
+
+
+def _inside(
+    suite: Sequence[Statement], around: tuple[Statement, ...] = ()
+) -> Iterator[tuple[Statement, tuple[Statement, ...]]]:
+    """Every statement in a suite, with the statements around it, the innermost first."""
+    for statement in suite:
+        yield statement, around
+        yield from _inside(statement.inner, (statement, *around))
