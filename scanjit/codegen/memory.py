@@ -5,7 +5,7 @@ from scanjit.codegen.frame import Frame, Point
 from scanjit.codegen.names import number, suffix
 from scanjit.schedule.nests import LINE, Access, Load, Store
 
-EVERY = {2: "second", 4: "fourth"}
+SHUFFLED = {2: "load_every_second", 4: "load_every_fourth", -1: "load_backwards"}
 """Vectors whose lanes are this many elements apart are loaded by shuffles."""
 
 
@@ -21,8 +21,8 @@ def _load(frame: Frame, value: Load, point: Point) -> str:
     name, mask = suffix(kept, point.width), frame.mask(point)
     if step == 0:
         return f"broadcast_{name}({address})"
-    if isinstance(step, int) and (which := EVERY.get(step // kept.itemsize)) is not None:
-        return f"load_every_{which}_{name}({address}, {frame.every(point)})"
+    if isinstance(step, int) and (how := SHUFFLED.get(step // kept.itemsize)) is not None:
+        return f"{how}_{name}({address}, {frame.every(point)})"
     if step != kept.itemsize:
         return f"load_strided_{name}({address}, {frame.size(step)}, {frame.every(point)})"
     if mask is None or (value.access.panel is not None and point.vector == 0) or _has_room(frame, value.access, point):

@@ -113,6 +113,7 @@ def _suffixed(base: str, kind: Kind, lanes: int, memory: Allocations) -> Emulate
         "load_strided": load_strided,
         "load_every_second": lambda address, mask: load_strided(address, 2 * kind.size, mask),
         "load_every_fourth": lambda address, mask: load_strided(address, 4 * kind.size, mask),
+        "load_backwards": lambda address, mask: load_strided(address, -kind.size, mask),
         "gather": lambda address, offsets, mask: wrap(
             memory.gather(kind, lanes, address, _offsets(offsets, lanes), _mask(mask, lanes))
         ),

@@ -185,6 +185,7 @@ FORMS: dict[str, Form] = {
     "load_strided": Form("int int mask", "same", _load_strided),
     "load_every_second": Form("int mask", "same", lambda b, t, *args: memory.load_every(2, b, t.kind, t.lanes, *args)),
     "load_every_fourth": Form("int mask", "same", lambda b, t, *args: memory.load_every(4, b, t.kind, t.lanes, *args)),
+    "load_backwards": Form("int mask", "same", lambda b, t, *args: memory.load_backwards(b, t.kind, t.lanes, *args)),
     "gather": Form("int offsets mask", "same", lambda b, t, *args: memory.gather(b, t.kind, t.lanes, *args)),
     "transpose": Form("int int int int", "nothing", lambda b, t, *args: memory.transpose(b, t.kind, t.lanes, args)),
     "iota": Form("int", "same", _iota, lambda t, start: need(t.kind.integral, f"not defined for {t.kind.name}")),

@@ -120,6 +120,16 @@ def load_every(
     return _finish(builder, parts[0], kind, lanes)
 
 
+def load_backwards(builder: ir.IRBuilder, kind: Kind, lanes: int, address: ir.Value, mask: ir.Value) -> LlvmLanes:
+    """The element at an address, and those before it, the nearest first, where the mask is set, else 0."""
+    stored, turned = _stored(kind), indices(range(lanes - 1, -1, -1))
+    first = builder.add(address, I64((1 - lanes) * stored.size))
+    wanted = mask if lanes == 1 else builder.shuffle_vector(mask, mask, turned)
+    value = load_masked(builder, stored, lanes, first, wanted).value
+    value = value if lanes == 1 else builder.shuffle_vector(value, value, turned)
+    return _finish(builder, value, kind, lanes)
+
+
 def store(builder: ir.IRBuilder, address: ir.Value, value: LlvmLanes) -> None:
     """Consecutive elements."""
     value = _memory_form(value)

@@ -127,8 +127,8 @@ BOUNDS: dict[str, tuple[float, float]] = {
 # Names that each backend defines for itself: they involve memory, scalars, or a type in their name. Those in the
 # first list have a suffix that says kind and lanes.
 SUFFIXED = frozenset(
-    "load load_masked broadcast load_strided load_every_second load_every_fourth gather transpose splat iota cast "
-    "bitcast".split()
+    "load load_masked broadcast load_strided load_every_second load_every_fourth load_backwards gather transpose splat "
+    "iota cast bitcast".split()
 )
 LANES_ONLY = frozenset({"head", "spread"})
 PLAIN = frozenset(

@@ -17,10 +17,8 @@ def test_loads_and_stores(kind: str, most: int) -> None:
     dtype, size = KINDS[kind].dtype, KINDS[kind].size
     lanes = min(NATIVE[kind], most)
     suffix = f"{kind}x{lanes}"
-    imports = [
-        f"{name}_{suffix}"
-        for name in "load load_masked broadcast load_strided load_every_second load_every_fourth gather".split()
-    ]
+    loads = "load load_masked broadcast load_strided gather load_every_second load_every_fourth load_backwards".split()
+    imports = [f"{name}_{suffix}" for name in loads]
     imports += [f"head_x{lanes}", f"load_i64x{lanes}", *"store store_masked store_strided scatter".split()]
     step = lanes * size
     body = [
@@ -38,13 +36,14 @@ def test_loads_and_stores(kind: str, most: int) -> None:
         f"scatter(y + {9 * step}, o, v, m)",
         f"store(y + {13 * step}, load_every_second_{suffix}(x + {size}, m))",
         f"store(y + {14 * step}, load_every_fourth_{suffix}(x, m))",
+        f"store(y + {15 * step}, load_backwards_{suffix}(x + {lanes * size}, m))",
     ]
     source = source_of(imports, ["x", "y", "offsets", "count"], body)
     x = rng.integers(0, 2, 4 * lanes).astype(bool) if kind == "bool" else rng.integers(1, 99, 4 * lanes).astype(dtype)
     index = rng.integers(0, 3, lanes)  # places repeat: the last lane wins
     for count in sorted({0, 1, lanes - 1, lanes}):
         on = np.arange(lanes) < count
-        expected = np.zeros((15, lanes), dtype)
+        expected = np.zeros((16, lanes), dtype)
         expected[0] = x[1 : lanes + 1]
         expected[1] = np.where(on, x[:lanes], 0)
         expected[2] = x[1]
@@ -57,10 +56,11 @@ def test_loads_and_stores(kind: str, most: int) -> None:
             expected[9:].reshape(-1)[index[lane]] = x[lane]
         expected[13] = np.where(on, x[1 : 2 * lanes + 1 : 2], 0)
         expected[14] = np.where(on, x[::4], 0)
+        expected[15] = expected[4]
         for run in (run_compiled, run_emulated):
             if run is run_compiled and 1 < count < lanes:
                 continue  # a compile each
-            y = np.zeros((15, lanes), dtype)
+            y = np.zeros((16, lanes), dtype)
             run(source, [x, y, index * size, count])
             np.testing.assert_array_equal(y, expected)
 
