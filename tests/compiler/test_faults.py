@@ -89,14 +89,14 @@ def test_a_loop_that_ends_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_accumulator_that_starts_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = Together._start
+    plain = Together.empty
 
-    def start(self: Any, reduction: Any, point: Any) -> list[str]:
+    def empty(self: Any, reduction: Any, point: Any) -> list[str]:
         names = plain(self, reduction, point)
         self.frame.scope.add(f"{names[0]} = {names[0]} + {names[0]} + 1")
         return names
 
-    monkeypatch.setattr(Together, "_start", start)
+    monkeypatch.setattr(Together, "empty", empty)
     with pytest.raises(Mismatch):
         run()
 
