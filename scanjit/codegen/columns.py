@@ -1,7 +1,8 @@
 """Sums down columns in strips: a few terms are added to all sums of a strip, then the next (`schedule.tiles.columns`).
 The sums of a strip lie in the thread's own memory."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import accumulate
 
 from scanjit import types
@@ -20,14 +21,27 @@ from scanjit.schedule.tiles import columns
 def write_columns(frame: Frame, values: Values) -> None:
     """Write the loops over strips of columns; and, for calls with few numbers, those in which each tile of columns adds
     all of its terms."""
-    (lane,) = frame.nest.space
-    start, stop = frame.bounds(lane)
+    first, lane = frame.nest.space[0], frame.nest.space[-1]
+    start, stop = frame.bounds(first)
     if frame.tile.many == 1:
-        _Columns(frame, values).write(start, stop)
+        with _around(frame, (start, stop)) as bounds:
+            _Columns(frame, values).write(*bounds)
         return
-    many = frame.size(lane.size * frame.tile.many)
-    _Columns(frame, values).write(start, f"min({stop}, {many})")
-    Space(frame, lambda: store_tile(frame, values)).sums(lane, f"max({start}, {many})", stop)
+    many = frame.size(first.size * frame.tile.many)
+    with _around(frame, (start, f"min({stop}, {many})")) as bounds:
+        _Columns(frame, values).write(*bounds)
+    with _around(frame, (f"max({start}, {many})", stop)) as bounds:
+        Space(frame, lambda: store_tile(frame, values)).sums(lane, *bounds)
+
+
+@contextmanager
+def _around(frame: Frame, bounds: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    """The loops around the columns, between these bounds of the first loop. Yields the bounds of the columns."""
+    depth, (*outer, lane) = len(frame.scopes), frame.nest.space
+    for loop in outer:
+        frame.loop(loop, "i", bounds if loop is outer[0] else frame.bounds(loop))
+    yield frame.bounds(lane) if outer else bounds
+    frame.pop(depth)
 
 
 class _Columns:
@@ -35,8 +49,7 @@ class _Columns:
 
     def __init__(self, frame: Frame, values: Values) -> None:
         self.frame, self.values = frame, values
-        (self.lane,), (strip,) = frame.nest.space, frame.tile.strips
-        self.columns = types.as_int(strip)
+        self.lane, self.columns = frame.nest.space[-1], types.as_int(frame.tile.strips[-1])
         self.reductions = reductions_in(frame.nest.values)
         self.chunked = [reduction for reduction in self.reductions if columns.in_chunks(reduction)]
         self.first = ""

@@ -53,6 +53,20 @@ def test_strips_of_columns(dtype: str, threads: int) -> None:
             same(f(value), value)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_sums_over_a_middle_axis(threads: int) -> None:
+    x = sj.tensor((None, None, None), "float32", "x")
+    outputs = [x.sum(1), np.sqrt((x * x).mean(1)), x.max(1)]
+    with Config(width=16, threads=threads, small=True).active():
+        f = sj.function([x], outputs, mode="emulate")
+        assert STRIPS in f.explain()
+        for many, rows, width in itertools.product((0, 1, 3), (1, 5, 12), WIDE):
+            value = given(many * rows, width, "float32").reshape(many, rows, width)
+            expected = [value.sum(1), np.sqrt((value * value).mean(1)), value.max(1)]
+            for got, other in zip(f(value), expected, strict=True):
+                np.testing.assert_allclose(got, other, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("width", [4, 17, 32, 70])
 def test_known_columns(width: int) -> None:
     x = sj.tensor((12, width), "float32", "x")

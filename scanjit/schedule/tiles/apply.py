@@ -81,5 +81,5 @@ def _described(nest: Nest) -> str:
     if tile.rows is not None:
         tiles = f", tiles of {tile.row_block} rows x {tile.vectors} vectors"
     if tile.strips and nest.time is None:
-        tiles += f", {tile.strips[0]} columns a strip"
+        tiles += f", {tile.strips[-1]} columns a strip"
     return text + f"{tile.lanes} lanes{tiles}"

@@ -54,7 +54,7 @@ def choose_tile(nest: Nest, target: Target, once: bool = False) -> Tile:
     rows = (_joined(nest, reductions) if once else None) or _row_loop(nest, reductions)
     tile = _of_sums(nest, reductions, rows, lanes, target)
     strip, many = (0, 0) if rows is not None or not once else strip_of_columns(nest, reductions, tile, target)
-    return tile if many == 0 else changed(tile, strips=(strip,), many=many)
+    return tile if many == 0 else changed(tile, strips=(*(1 for _ in nest.space[1:]), strip), many=many)
 
 
 def _along_sums(nest: Nest, reductions: Sequence[Reduce], target: Target) -> Tile:

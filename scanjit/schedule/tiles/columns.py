@@ -30,16 +30,16 @@ def strip_of_columns(nest: Nest, reductions: Sequence[Reduce], tile: Tile, targe
     call does."""
     width = tile.lanes * tile.vectors
     terms = {reduction.loops for reduction in reductions}
-    if len(nest.space) != 1 or len(terms) != 1 or not all(map(_can_wait, reductions)):
+    if len(terms) != 1 or not all(map(_can_wait, reductions)):
         return 0, 0
-    (lane,), ((loop, *others),) = nest.space, terms
+    lane, ((loop, *others),) = nest.space[-1], terms
     read = [v for v in walk_values([r.term for r in reductions]) if isinstance(v, Load)]
     rows = [load.access for load in read if {lane, loop} <= load.access.strides.keys()]
     itemsize = max((access.buffer.dtype.itemsize for access in rows), default=0)
     columns = SCRATCH_BYTES // sum(map(nbytes, reductions)) // width * width
     if others or columns * itemsize < LEAST_BYTES:
         return 0, 0
-    far = loop.size * lane.size * itemsize // (target.level2_bytes + 1)
+    far = types.product(each.size for each in (loop, *nest.space)) * itemsize // (target.level2_bytes + 1)
     many = [far, loop.size // LEAST_TERMS, lane.size // (width + 1)]
     return columns, types.product(types.minimum(number, 1) for number in many)
 
