@@ -183,7 +183,8 @@ class Together:
         nan = f" | (isnan({term}) & ~isnan({best}))" if kind_of(dtype).floating else ""
         better = self.frame.line("better", f"({term} {sign} {best}){nan}")
         here = f"splat_{suffix(INT64, point.width)}({self.frame.counter(self.loop, point)})"
-        return [f"select({better}, {term}, {best})", f"select({better}, {here}, {place})"]
+        larger = reduction.op.best.combine.replace("{0}", best).replace("{1}", term)
+        return [larger, f"select({better}, {here}, {place})"]
 
     def _end(self, reduction: Reduce, point: Point, names: list[str]) -> None:
         """Join the lanes of a horizontal reduction, and remember the result."""
