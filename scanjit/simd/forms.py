@@ -14,7 +14,8 @@ from llvmlite import ir
 from scanjit.kinds import KINDS
 
 from . import lapack, memory, narrow, sharing, table
-from .llvm_lanes import I32, I64, LlvmLanes, indices, join, one_lane, splat_scalar
+from .llvm_calls import I32, I64
+from .llvm_lanes import LlvmLanes, indices, join, one_lane, splat_scalar
 from .operands import common, is_number, need, need_mask, need_vector, operand, splat
 from .types import BOOL, FLOAT, INT, NOTHING, Signature, SimdType, mask_type, simd_type
 
@@ -279,8 +280,9 @@ def select_typing(mask: Any, yes: Any, no: Any) -> Any:
 
 def select_lowering(b: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
     """The instruction of `select`."""
-    pair = zip(sig.args[1:], args[1:], strict=True)
-    return b.select(args[0], *(operand(b, sig.result, type_, value).value for type_, value in pair))
+    mask, pair = sig.args[0], zip(sig.args[1:], args[1:], strict=True)
+    yes, no = (operand(b, sig.result, type_, value) for type_, value in pair)
+    return operand(b, mask, mask, args[0]).choose(yes, no).value
 
 
 def splat_typing(type_: SimdType, value: Any) -> Any:

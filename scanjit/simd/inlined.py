@@ -11,7 +11,8 @@ from scanjit.target import Target
 
 from .intrinsics import make, operator_of
 from .llvm_lanes import TargetModule
-from .types import NOTHING, Type
+from .register_masks import has_register
+from .types import HELD_MASK, NOTHING, Type, mask_type
 
 str(ir.MetaDataString(ir.Module(), "x"))
 # llvmlite fills a table when it writes its first string. Another thread that writes one meanwhile would find half of
@@ -40,21 +41,36 @@ def inlined(name: str, arguments: tuple[Type, ...], target: Target) -> Inlined:
     """
     intrinsic = operator_of(name.removeprefix(OPERATOR)) if name.startswith(OPERATOR) else make(name)
     try:
-        signature = intrinsic.typing(*arguments)
+        signature = intrinsic.typing(*[mask_type(1) if each is HELD_MASK else each for each in arguments])
     except TypeError as error:
         raise TypeError(f"{name}({', '.join(each.name for each in arguments)}): {error}") from None
     module = TargetModule(name, target, "")
-    symbol = f"scanjit {name} {' '.join(each.name for each in arguments)}"
+    symbol = f"scanjit {name} {' '.join(f'{each.name} held' if each is HELD_MASK else each.name for each in arguments)}"
     kind = ir.FunctionType(signature.result.llvm, [each.llvm for each in arguments])
     function = ir.Function(module, kind, symbol)
     function.attributes.add("alwaysinline")
     builder = ir.IRBuilder(function.append_basic_block("entry"))
-    result = intrinsic.lowering(builder, signature, function.args)
+    given = [_taken(builder, each, value) for each, value in zip(arguments, function.args, strict=True)]
+    result = intrinsic.lowering(builder, signature, given)
     if signature.result is NOTHING:
         builder.ret_void()
+    elif signature.result is mask_type(1) and has_register(result):
+        pair = builder.insert_value(ir.Constant(HELD_MASK.llvm, ir.Undefined), result, 0)
+        builder.ret(builder.insert_value(pair, result.in_register, 1))
+        function.ftype.return_type = function.return_value.type = HELD_MASK.llvm  # llvmlite writes text later
+        return Inlined(function.get_reference(), HELD_MASK, _parts(module))
     else:
         builder.ret(result)
     return Inlined(function.get_reference(), signature.result, _parts(module))
+
+
+def _taken(builder: ir.IRBuilder, type_: Type, value: ir.Value) -> ir.Value:
+    """A value as functions take it: of a mask in both forms, the bit, which has the other form as an attribute."""
+    if type_ is not HELD_MASK:
+        return value
+    bit = builder.extract_value(value, 0)
+    bit.in_register = builder.extract_value(value, 1)
+    return bit
 
 
 def _parts(module: TargetModule) -> dict[str, str]:

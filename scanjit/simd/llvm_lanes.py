@@ -15,9 +15,9 @@ from scanjit.target import Target
 
 from .halves import converted
 from .lanes import COMPARISONS, Lanes, format_of
+from .llvm_calls import F32, F64, I1, I32, I64, call, declare
+from .register_masks import chosen, compared, has_register, in_register
 
-I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
-F32, F64 = ir.FloatType(), ir.DoubleType()
 FLOATS = {32: F32, 64: F64}
 """By the number of bits."""
 
@@ -108,20 +108,6 @@ def constant_list(kind: Kind, numbers: Sequence[Any]) -> ir.Value:
 def indices(numbers: Sequence[int]) -> ir.Value:
     """A constant for shufflevector."""
     return ir.Constant(ir.VectorType(I32, len(numbers)), list(numbers))
-
-
-def declare(builder: ir.IRBuilder, name: str, result: ir.Type, arguments: Sequence[ir.Type]) -> ir.Function:
-    """The module's declaration of a function, made once."""
-    module = builder.module
-    found = module.globals.get(name)
-    if found is None:
-        found = ir.Function(module, ir.FunctionType(result, arguments), name)
-    return found
-
-
-def call(builder: ir.IRBuilder, name: str, result: ir.Type, arguments: Sequence[ir.Value]) -> ir.Value:
-    """Call a function or intrinsic by name."""
-    return builder.call(declare(builder, name, result, [a.type for a in arguments]), arguments)
 
 
 def internal(module: ir.Module, name: str, result: ir.Type, operands: int) -> tuple[ir.Function, bool]:
@@ -265,7 +251,11 @@ class LlvmLanes(Lanes):
             return self._new(getattr(b, "f" + op)(x, y, flags=self.flags))
         if op in ("shl", "shr"):
             return self._shift(op, other)
-        return self._new({"add": b.add, "sub": b.sub, "mul": b.mul, "and": b.and_, "or": b.or_, "xor": b.xor}[op](x, y))
+        emit = {"add": b.add, "sub": b.sub, "mul": b.mul, "and": b.and_, "or": b.or_, "xor": b.xor}[op]
+        found = emit(x, y)
+        if has_register(x) or has_register(y):
+            found.in_register = emit(in_register(b, x), in_register(b, y))
+        return self._new(found)
 
     def _shift(self, op: str, other: LlvmLanes) -> LlvmLanes:
         b, signed = self.builder, self.kind.signed
@@ -285,7 +275,10 @@ class LlvmLanes(Lanes):
             emit = b.fcmp_unordered if op == "ne" else b.fcmp_ordered
         else:
             emit = b.icmp_signed if self.kind.signed else b.icmp_unsigned
-        return self._new(emit(COMPARISONS[op][0], self.value, other.value), KINDS["bool"])
+        found = emit(COMPARISONS[op][0], self.value, other.value)
+        if self.lanes == 1 and self.kind.floating and self._target.has_avx512:
+            compared(b, op, self.value, other.value, found)
+        return self._new(found, KINDS["bool"])
 
     def unary(self, op: str) -> LlvmLanes:
         if self.kind.floating:
@@ -317,7 +310,9 @@ class LlvmLanes(Lanes):
         return product, product.error_as_product(self, b)
 
     def choose(self, yes: LlvmLanes, no: LlvmLanes) -> LlvmLanes:
-        return yes._new(self.builder.select(self.value, yes.value, no.value))
+        floats = yes.kind.floating and not yes.kind.is_half
+        choose = chosen if floats and has_register(self.value) else ir.IRBuilder.select
+        return yes._new(choose(self.builder, self.value, yes.value, no.value))
 
     def copysign(self, sign: LlvmLanes) -> LlvmLanes:
         return self._intrinsic("copysign", sign.value)

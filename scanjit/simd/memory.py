@@ -6,12 +6,9 @@ from llvmlite import ir
 
 from scanjit.kinds import KINDS, Kind
 
+from .llvm_calls import I8, I32, I64, call
 from .llvm_lanes import (
-    I8,
-    I32,
-    I64,
     LlvmLanes,
-    call,
     constant,
     element_type,
     indices,

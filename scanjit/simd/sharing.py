@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from .llvm_lanes import I32, I64, TargetModule, call, internal, phi
+from .llvm_calls import I32, I64, call
+from .llvm_lanes import TargetModule, internal, phi
 from .memory import clock, load_i64, store_i64
 
 PATIENCE = 1000

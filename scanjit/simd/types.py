@@ -6,7 +6,9 @@ from llvmlite import ir
 
 from scanjit.kinds import KINDS, Kind
 
-from .llvm_lanes import F64, I1, I64, vector_type
+from .llvm_calls import F64, I1, I64
+from .llvm_lanes import vector_type
+from .register_masks import IN_REGISTER
 
 
 class ScalarType:
@@ -26,9 +28,9 @@ class SimdType:
     Make it with `simd_type`, so that equal types are one object. `llvm` is what LLVM calls it, `text` the same as text.
     """
 
-    def __init__(self, kind: Kind, lanes: int):
+    def __init__(self, kind: Kind, lanes: int, llvm: ir.Type | None = None):
         self.kind, self.lanes, self.name = kind, lanes, f"simd_{kind.name}x{lanes}"
-        self.llvm = vector_type(kind, lanes)
+        self.llvm = llvm or vector_type(kind, lanes)
         self.text = str(self.llvm)
 
     def __repr__(self) -> str:
@@ -58,3 +60,8 @@ def simd_type(kind: Kind, lanes: int) -> SimdType:
 def mask_type(lanes: int) -> SimdType:
     """The type of masks of `lanes` lanes."""
     return simd_type(KINDS["bool"], lanes)
+
+
+HELD_MASK = SimdType(KINDS["bool"], 1, ir.LiteralStructType([I1, IN_REGISTER]))
+"""The type of a mask of one lane in both of its forms (see `register_masks`). Functions take and give it in place of
+`mask_type(1)`."""

@@ -37,7 +37,7 @@ def translate(unit: Unit, target: Target, data_layout: str) -> tuple[str, int, b
     imported = {name.name for name in names}
     functions = {each.name: each for each in tree.body if isinstance(each, ast.FunctionDef)}
     main = functions.pop(unit.name)
-    parameters, instructions = parameters_of(main), Instructions()
+    parameters, instructions = parameters_of(main), Instructions(target.has_avx512)
     expressions = Expressions(instructions, unit.externals, imported, target, functions)
     Statements(instructions, expressions).write_function(main)
     module = instructions.module(unit.symbol, parameters, target.triple, data_layout)

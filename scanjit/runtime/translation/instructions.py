@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from scanjit.runtime.translation.variables import in_memory, parameters_of
-from scanjit.simd.types import INT, SimdType, Type
+from scanjit.simd.register_masks import IN_REGISTER
+from scanjit.simd.types import HELD_MASK, INT, SimdType, Type, mask_type
 
 
 class KernelValue(NamedTuple):
@@ -25,7 +26,8 @@ class KernelValue(NamedTuple):
 
 
 class Instructions:
-    """The instructions of one function, and the other functions of its module.
+    """The instructions of one function, and the other functions of its module. With `held_masks`, variables in memory
+    hold masks of one lane in both of their forms.
 
     An instruction without effects is written once where its result is known, and before the loops that do not change
     it: LLVM would find out the same, but it takes longer than to write, read and optimise the function without.
@@ -38,7 +40,8 @@ class Instructions:
     has_stack : whether there is memory on the stack.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, held_masks: bool = False) -> None:
+        self._held_masks = held_masks
         self._lines: list[str | list[str]] = []  # a list is filled later
         self._places: list[str] = []
         self._parts: dict[str, str] = {}
@@ -167,6 +170,8 @@ class Instructions:
         if name not in self._in_memory:
             self._variables[name] = value
             return
+        if self._held_masks and value.type is mask_type(1):
+            value = self._held(value)
         place = self._variables.get(name)
         if place is None:
             place = self._variables[name] = KernelValue(value.type, f"%m{len(self._places)}")
@@ -174,6 +179,14 @@ class Instructions:
         if place.type is not value.type:
             raise TypeError(f"{name} is {place.type.name}, and cannot become {value.type.name}")
         self.do(f"store {value.type.text} {value.text}, ptr {place.text}")
+
+    def _held(self, mask: KernelValue) -> KernelValue:
+        """A mask of one lane in both forms."""
+        form, lanes = HELD_MASK.text, "<2 x i1>"
+        first = self.get(HELD_MASK, f"insertelement {lanes} undef, i1 {mask.text}, i32 0").text
+        wide = self.get(HELD_MASK, f"sext {lanes} {first} to {IN_REGISTER}").text
+        bit = self.get(HELD_MASK, f"insertvalue {form} undef, i1 {mask.text}, 0").text
+        return self.get(HELD_MASK, f"insertvalue {form} {bit}, {IN_REGISTER} {wide}, 1")
 
     def read(self, name: str) -> KernelValue:
         """The value of a variable; TypeError if it has none."""

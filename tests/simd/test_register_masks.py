@@ -1,0 +1,68 @@
+"""Masks of one lane: joined, carried through a loop, and what they select; with the same bits as the emulation."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from scanjit.runtime import compiler, host, kernels
+from scanjit.target import target_for
+
+from .support import run_compiled, run_emulated, same, source_of, special_values
+
+AVX512 = target_for("x86_64-linux-gnu", "znver4", "+avx2,+fma,+avx512f,+avx512vl,+avx512dq,+avx512bw")
+
+
+def source(kind: str, other: str) -> str:
+    """A loop with masks of floats of two kinds and of integers; it carries one of them."""
+    size = int(kind[1:]) // 8
+    imports = f"load_{kind}x1 load_{other}x1 load_i64x1 splat_boolx1 splat_{kind}x1 select store any_of all_of".split()
+    body = [
+        "held = splat_boolx1(False)",
+        "for i in range(n):",
+        f"    x = load_{kind}x1(p + i*{size})",
+        f"    y = load_{kind}x1(q + i*{size})",
+        f"    z = load_{other}x1(r + i*{12 - size})",
+        "    k = load_i64x1(s + i*8)",
+        "    masks = ((x < y) | (z >= 1.0)) ^ (x == y) ^ (~(y <= x) & (z != 0.0) & (k > 0)) ^ (held & (x >= 0.0))",
+        "    held = ((held | (x > y)) & (k != 1)) ^ (k == 2)",
+        f"    store(out + i*{3 * size}, select(masks, x, y))",
+        f"    store(out + i*{3 * size} + {size}, select(held, y, 0.5))",
+        f"    store(out + i*{3 * size} + {2 * size}, select(k < 1, y, x))",
+        "    store(kept + i*8, select(masks, k, -1))",
+        "    store(bools + i, held)",
+        "    if any_of(x < y) and not all_of(held):",
+        "        store(kept + i*8, k + 7)",
+    ]
+    return source_of(imports, "p q r s out kept bools n".split(), body)
+
+
+@pytest.mark.parametrize("kind, other", [("f64", "f32"), ("f32", "f64")])
+def test_masks_of_floats_and_integers(kind: str, other: str) -> None:
+    rng = np.random.default_rng(0)
+    x, y = (np.array(each) for each in zip(*itertools.product(special_values(kind), repeat=2), strict=True))
+    z, k = rng.choice(special_values(other), len(x)), rng.integers(-1, 4, len(x))
+    found = []
+    for run in (run_compiled, run_emulated):
+        out, kept, bools = np.zeros((len(x), 3), x.dtype), np.zeros_like(k), np.zeros(len(x), bool)
+        run(source(kind, other), [x, y, z, k, out, kept, bools, len(x)])
+        found.append((out, kept, bools))
+    assert all(same(a, b).all() for a, b in zip(*found, strict=True))
+    assert all(0.1 < some.mean() < 0.9 for some in (found[0][2], found[0][1] == k, found[0][1] == k + 7))
+
+
+@pytest.mark.skipif(not host.target().is_x86, reason="assembly is made for this process")
+def test_floats_are_selected_without_registers_of_masks() -> None:
+    body = [
+        "held = splat_boolx1(False)",
+        "h = splat_f64x1(0.0)",
+        "for i in range(n):",
+        "    x = load_f64x1(p + i*8)",
+        "    h = select(((h > 1.0) | (x < 0.0)) ^ held, x, h + x)",
+        "    held = (held & (h < 2.0)) | (x > 1.0)",
+        "store(p, h)",
+    ]
+    text = source_of(["load_f64x1", "select", "splat_boolx1", "splat_f64x1", "store"], ["p", "n"], body)
+    (unit,) = kernels.units([(text, "kernel", {})], AVX512).values()
+    assembly = compiler.to_assembly(unit, AVX512)
+    assert "%k" not in assembly and "vcmp" in assembly
