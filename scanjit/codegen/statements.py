@@ -192,7 +192,36 @@ class StatementWriter:
         """Call a function that is a loop: one whose source contains the functions of its nests, one that a single
         thread runs, or one that each thread may run for its own rows. These rows are then its share of the loop: if it
         is late, another thread runs the loop in its place."""
-        alone, place = is_alone(loop), replace(at, depth=0, rows=loop.own_rows or at.rows)
+        alone, inside = is_alone(loop), at
+        if whole and not alone and self.common.timed is None:
+            # To share nests of a few operations takes longer than to compute them. A call with few has one thread.
+            self.draft.add(at, "if threads == 1:")
+            self.draft.add(at.inside, self._loop_function(loop, at, whole, True)("thread"))
+            self.draft.add(at, "else:")
+            inside = at.inside
+        call = self._loop_function(loop, at, whole, alone)
+        if alone:
+            if not self.draft.alone:
+                self.jobs.look(inside)  # before the conditions of its steps are read, and never again
+            with self.jobs.first_thread(inside) as first:
+                self.draft.add(first, call("thread"))
+        elif loop.own_rows is not None:
+            with self.jobs.shares(inside, f"{self.common.number(loop.own_rows.apart)}*threads") as (place, share):
+                self.draft.add(place, call(share))
+        else:
+            self.draft.add(inside, call("thread"))
+        if isinstance(loop, TimeLoop) and loop.count is not None:
+            self.jobs.look(at)  # nobody may have written the number if this thread is interrupted
+            self.draft.add(at, f"{self.common.counter(loop.ran, 'ran')} = load_i64({self._ran_at(loop, at)})")
+            if at.repeated:
+                self.jobs.meet(at)  # nobody may run the loop again before all have looked
+
+    def _loop_function(
+        self, loop: TimeLoop | Blocks, at: StatementPlace, whole: bool, alone: bool
+    ) -> Callable[[str], str]:
+        """Write the function of a loop, which one thread runs if it is `alone`. Returns what makes a call of it for the
+        share of a thread."""
+        place = replace(at, depth=0, rows=loop.own_rows or at.rows)
 
         def write(inner: StatementWriter) -> None:
             inner.draft.alone |= alone
@@ -204,23 +233,8 @@ class StatementWriter:
                 inner._loop(loop, place)
 
         name, table, counters = self._function("loop", [loop], at, write, whole=whole)
-        _, thread, *others = at.parameters
-        call = lambda thread: f"{name}({', '.join([table, thread, *others, *counters])})"
-        if alone:
-            if not self.draft.alone:
-                self.jobs.look(at)  # before the conditions of its steps are read, and never again
-            with self.jobs.first_thread(at) as inside:
-                self.draft.add(inside, call(thread))
-        elif loop.own_rows is not None:
-            with self.jobs.shares(at, f"{self.common.number(loop.own_rows.apart)}*threads") as (inside, share):
-                self.draft.add(inside, call(share))
-        else:
-            self.draft.add(at, call(thread))
-        if isinstance(loop, TimeLoop) and loop.count is not None:
-            self.jobs.look(at)  # nobody may have written the number if this thread is interrupted
-            self.draft.add(at, f"{self.common.counter(loop.ran, 'ran')} = load_i64({self._ran_at(loop, at)})")
-            if at.repeated:
-                self.jobs.meet(at)  # nobody may run the loop again before all have looked
+        others = at.parameters[2:]
+        return lambda thread: f"{name}({', '.join([table, thread, *others, *counters])})"
 
     def _ran_at(self, loop: TimeLoop, at: StatementPlace) -> str:
         """The address of the number of steps of a loop that ran."""
