@@ -130,6 +130,7 @@ class _Plan:
                 raise errors.ArgumentError(f"there is no value for {node!r}", where=node.where)
         sized = {atom for node in order for atom in ir.atoms_of(node) if atom.kind == "value"}
         self.origins = [(node, node.dim_atom if node.dim_atom in sized else None) for node in origins]
+        self.shapes = [node.type.shape if all(type(n) is int for n in node.type.shape) else None for node in origins]
         self.steps = [_Step(node, slots[node], slots, sized) for node in rest]
         self.outputs = [slots[node] for node in outputs]
         self.count = len(slots)
@@ -212,10 +213,12 @@ def _run(
     for (_, atom), value in zip(plan.origins, given, strict=True):
         if atom is not None:
             atoms[atom] = int(value)
-    for (node, _), value in zip(plan.origins, given, strict=True):
-        _check_leaf(node, value, atoms)
+    for (node, _), shape, value in zip(plan.origins, plan.shapes, given, strict=True):
+        if value.shape != shape or value.dtype != node.dtype:  # an unknown shape is None
+            _check_leaf(node, value, atoms)
     for step, known in zip(plan.steps, plan.ready(atoms), strict=True):
-        sizes.check(step.late, atoms)
+        if step.late:
+            sizes.check(step.late, atoms)
         params, shapes = known or _numbers(step, atoms)
         operands = [values[i] for i in step.operands]
         if step.node.op is SCAN:
@@ -280,6 +283,8 @@ def _checked(step: _Step, result: Any, shapes: Sequence[tuple[int, ...]]) -> Any
     """The result as an array, or as a tuple of arrays if the op has several. Raises if it is not of the inferred
     type."""
     several = step.node.several
+    if not several and type(result) is np.ndarray and result.dtype == step.types[0].dtype and result.shape == shapes[0]:
+        return result
     arrays = tuple(np.asarray(value) for value in (result if several else (result,)))
     for array, type_, shape in zip(arrays, step.types, shapes, strict=True):
         if array.dtype != type_.dtype or array.shape != shape:
