@@ -308,3 +308,10 @@ def test_loops_of_no_step_without_a_loop():
         f = sj.function([x, w], outputs, mode="emulate")
         assert [len(group.branches) for group in groups(f)] == [2]
         assert [y.shape for y in f(np.zeros((0, 2, H)), np.eye(H))] == [(0, 2, H)] * 2
+
+
+@pytest.mark.parametrize("layers, times", [(1, ""), (2, " (so 2 times)")])
+def test_loops_that_are_decided_alike_are_explained_once(layers, times):
+    text = sj.function(*network(layers, gradient=False), mode="emulate").explain()
+    (line,) = (line for line in text.splitlines() if "side by side" in line)
+    assert line.endswith(f"whether each gets threads of its own depends on sizes{times}")

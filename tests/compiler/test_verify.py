@@ -423,6 +423,16 @@ def test_each_rule_refuses_a_program_that_breaks_it(text: str) -> None:
         verify(broken, "a test")
 
 
+@pytest.mark.parametrize("terms", [0, 1])
+def test_an_access_in_a_sum_is_outside_if_the_sum_has_terms(terms: int) -> None:
+    x = sj.tensor((4, terms), name="x")
+    program = fused_program([x], [SUM(x[:, ::-1] * 2, axes=(1,))], host.target())
+    (nest,) = program.suite
+    moved = nest.rebuilt(lambda a: replace(a, offset=a.offset + 9) if a.buffer.kind == "input" else a)
+    said = [text for rule in RULES for _, text in rule(replace(program, suite=[moved]))]
+    assert said == ["it reaches 12 of 'x', which has 4 elements"] * terms
+
+
 def test_no_access_of_a_loop_without_turns_is_outside() -> None:
     """The rows begin behind the last one, and there is none of them."""
     x, none, wide = sj.tensor((4, 3), name="x"), sj.tensor((0,), "int64"), sj.tensor((3, 0), "int64")

@@ -292,6 +292,28 @@ def test_memory_of(program: Callable[[Any, int], Outputs], share: float) -> None
     assert some < share * everything
 
 
+def test_a_last_value_that_is_read_at_a_computed_place() -> None:
+    """Only what nests begin and end can be saved: here all is stored, as if there were no checkpoints."""
+
+    def program(checkpoint: Any) -> Outputs:
+        xs, w, k = sj.tensor(("T", 4), name="xs"), sj.tensor((4, 4), name="w"), sj.lscalar("k")
+
+        def step(row: Any, h: Any, c: Any) -> tuple[Any, Any]:
+            h = sj.tanh(h @ w + row)
+            return h, 0.9 * c + h  # no gradient needs the states of c
+
+        h, c = sj.scan(step, xs, [sj.zeros(4), sj.zeros(4)], checkpoint=checkpoint)
+        cost = (h[-1] ** 2).sum() + c[-1][k] ** 2
+        return [xs, w, k], [cost, *sj.grad(cost, [xs, w])]
+
+    plain, kept = (sj.function(*program(checkpoint), mode="emulate") for checkpoint in (None, 3))
+    assert "checkpoint=3 is not done, all is stored: a carry is read by another loop" in kept.explain()
+    rng = np.random.default_rng(0)
+    given = rng.normal(size=(10, 4)), rng.normal(size=(4, 4)), 2
+    for value, other in zip(kept(*given), plain(*given), strict=True):
+        np.testing.assert_array_equal(value, other)
+
+
 @pytest.mark.parametrize("checkpoint", ["sqrt", 4, "all"])
 def test_compiled(checkpoint: Any) -> None:
     inputs, outputs = dropout(checkpoint)

@@ -13,7 +13,6 @@ from scanjit.schedule.nests.nest import Nest
 from scanjit.schedule.nests.program import Program
 from scanjit.schedule.nests.statement import Statement
 from scanjit.schedule.nests.steps import Blocks, TimeLoop
-from scanjit.schedule.nests.values import Access, Reduce, walk_values
 from scanjit.schedule.nests.verify.walk import Problem, with_outer
 from scanjit.types import Dimension
 
@@ -52,17 +51,10 @@ def _outside(offset: Dimension, axes: Axes, total: Dimension, counted: tuple[Ran
 
 
 def _certain(statement: Statement) -> Iterator[Extent]:
-    """The accesses of a statement that certainly happen: not those of a nest that writes at computed places, and not
-    those in sums over nothing."""
-    if not isinstance(statement, Nest):
-        yield from extents(statement)
-    elif not any(store.indices for store in statement.stores) and all(loop.size != 0 for loop in statement.space):
-        empty = {(access.buffer, access.offset) for access in _in_empty_sums(statement)}
-        yield from (extent for extent in extents(statement) if (extent.buffer, extent.offset) not in empty)
-
-
-def _in_empty_sums(nest: Nest) -> set[Access]:
-    """The accesses of reductions that go over nothing."""
-    sums = (value for value in walk_values(nest.roots) if isinstance(value, Reduce))
-    inside = walk_values([v for s in sums if any(loop.size == 0 for loop in s.loops) for v in s.operands])
-    return {access for value in inside for access in value.accesses}
+    """The accesses of a statement that certainly happen: not those of a nest that writes at computed places, or that
+    has no points."""
+    if isinstance(statement, Nest) and (
+        any(store.indices for store in statement.stores) or any(loop.size == 0 for loop in statement.space)
+    ):
+        return iter(())
+    return extents(statement)
