@@ -90,6 +90,7 @@ def test_exceptions_are_needed() -> None:
 def test_nobody_calls_upwards() -> None:
     """What a class leaves to those below it is an abstract method, not one that raises; users' classes are told."""
     for path in sorted((ROOT / "scanjit").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if "NotImplementedError" in text else ():
             if isinstance(node, ast.Raise):
                 assert "NotImplementedError" not in ast.dump(node), f"{path}:{node.lineno}: use abc.abstractmethod"

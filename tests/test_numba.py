@@ -15,7 +15,7 @@ from tests.golden.programs import PROGRAMS
 assert scanjit.numba
 
 
-@pytest.mark.parametrize("name", ["garch", "softmax"])
+@pytest.mark.parametrize("name", [pytest.param("garch", marks=pytest.mark.slow), "softmax"])
 def test_numba_types_and_compiles_all_kernels_of_a_program(name: str) -> None:
     source = Staged(*PROGRAMS[name](), name, "emulate").source
     functions = [each for each in ast.parse(source).body if isinstance(each, ast.FunctionDef)]

@@ -41,13 +41,14 @@ def names_in(tree: ast.Module, path: Path) -> Iterator[str]:
         elif isinstance(node, ast.Subscript):
             if is_name_of_op(node.slice, known):
                 yield from () if has_table else lookup(path, node)
-            elif ast.unparse(node.value).split(".")[-1] == "OPS":
+            elif last_name(node.value) == "OPS":
                 yield from places([node.slice], known, path, node)
         elif isinstance(node, ast.Call):
-            function = ast.unparse(node.func).split(".")
-            if function[-2:] == ["OPS", "get"] or function[-1] in ("apply", "rule"):
+            function = last_name(node.func)
+            of_ops = function == "get" and isinstance(node.func, ast.Attribute) and last_name(node.func.value) == "OPS"
+            if of_ops or function in ("apply", "rule"):
                 yield from places(node.args, {}, path, node)
-            elif function[-1] == "get" and any(is_name_of_op(arg, known) for arg in node.args):
+            elif function == "get" and any(is_name_of_op(arg, known) for arg in node.args):
                 yield from () if has_table else lookup(path, node)
         elif isinstance(node, ast.Match) and is_name_of_op(node.subject, known):
             yield from places([case.pattern for case in node.cases], known, path, node)
@@ -79,7 +80,12 @@ def is_name_of_op(node: ast.expr, known: dict[str, list[ast.expr]]) -> bool:
     """Whether an expression is `something.op.name` (or `op.name`), or a variable that is."""
     if isinstance(node, ast.Name):
         return any(is_name_of_op(value, {}) for value in known.get(node.id, ()))
-    return isinstance(node, ast.Attribute) and node.attr == "name" and ast.unparse(node.value).split(".")[-1] == "op"
+    return isinstance(node, ast.Attribute) and node.attr == "name" and last_name(node.value) == "op"
+
+
+def last_name(node: ast.expr) -> str:
+    """`c` of `a.b.c`."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def places(nodes: list[ast.AST], known: dict[str, list[ast.expr]], path: Path, at: ast.AST) -> Iterator[str]:

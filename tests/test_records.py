@@ -30,7 +30,8 @@ class Record:
 
 def records() -> Iterator[Record]:
     for path in sorted((*ROOT.glob("scanjit/**/*.py"), *ROOT.glob("lasagne_like/**/*.py"))):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if re.search("@.*(record|dataclass)", text) else ():
             if isinstance(node, ast.ClassDef) and (
                 written := [d for d in node.decorator_list if re.match("record|dataclass", ast.unparse(d))]
             ):

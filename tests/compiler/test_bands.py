@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -91,6 +92,11 @@ def compiled(request: pytest.FixtureRequest) -> Callable[..., list[Any]]:
     return function(CASES, request.param)
 
 
+@functools.cache
+def reference() -> Callable[..., list[Any]]:
+    return sj.function(INPUTS, [node for found in CASES.values() for node in found], mode="reference")
+
+
 def arguments(n: int, t: int, k: int, s: int, m: int) -> list[Any]:
     rng = np.random.default_rng(n + t)
     return [
@@ -104,16 +110,25 @@ def arguments(n: int, t: int, k: int, s: int, m: int) -> list[Any]:
 )
 def test_values(compiled: Callable[..., list[Any]], sizes: tuple[int, ...]) -> None:
     args = arguments(*sizes)
-    wanted = sj.function(INPUTS, [node for found in CASES.values() for node in found], mode="reference")(*args)
-    for name, value, other in zip(NAMES, compiled(*args), wanted, strict=True):
+    for name, value, other in zip(NAMES, compiled(*args), reference()(*args), strict=True):
         np.testing.assert_allclose(value, other, rtol=1e-9, atol=1e-10, err_msg=name)
 
 
+SIZES_OF_CHECKPOINTS = ((130, 9, 600, 10, 2), (2, 16, 3, 1, 10))
+
+
+@pytest.fixture(scope="module")
+def emulated() -> list[list[Any]]:
+    """The results without checkpoints."""
+    f = function(CASES, "emulate")
+    return [f(*arguments(*sizes)) for sizes in SIZES_OF_CHECKPOINTS]
+
+
 @pytest.mark.parametrize("checkpoint", ["sqrt", 3])
-def test_checkpoints_change_no_bit(checkpoint: Any) -> None:
-    f, g = function(CASES, "emulate"), function(gradients(checkpoint), "emulate")
-    for sizes in ((130, 9, 600, 10, 2), (2, 16, 3, 1, 10)):
-        for name, value, other in zip(NAMES, f(*arguments(*sizes)), g(*arguments(*sizes)), strict=True):
+def test_checkpoints_change_no_bit(emulated: list[list[Any]], checkpoint: Any) -> None:
+    g = function(gradients(checkpoint), "emulate")
+    for sizes, values in zip(SIZES_OF_CHECKPOINTS, emulated, strict=True):
+        for name, value, other in zip(NAMES, values, g(*arguments(*sizes)), strict=True):
             np.testing.assert_array_equal(value, other, err_msg=name)
 
 
@@ -142,20 +157,27 @@ def test_results_do_not_depend_on_threads(compiled: Callable[..., list[Any]]) ->
         sj.config.threads = before
 
 
+KEPT = {name: CASES[name] for name in ("likelihoods", "loss", "loss of rows", "two carries")}
+
+
+@functools.cache
+def without_threads() -> Callable[..., list[Any]]:
+    return function(KEPT, "emulate")
+
+
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("meeting", [-1e9, 1e9], ids=["shared", "kept"])
 def test_threads_keep_bands(shared: bool, meeting: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each thread has bands of its own, with temporaries in the memory that is planned for its copies: where threads
     touch each other's places, that is a race, which is a fault."""
-    cases = {name: CASES[name] for name in ("likelihoods", "loss", "loss of rows", "two carries")}
     for name in ("MEETING", "SMALLEST_PROGRAM", "SMALLEST_STRETCH"):
         monkeypatch.setattr(rates, name, 0.0)
     for sizes in ((200, 3, 1100, 3, 3), (1, 2, 9, 3, 17)):
         args = arguments(*sizes)
-        expected = function(cases, "emulate")(*args)
+        expected = without_threads()(*args)
         with Config(threads=3, shared=shared).active():
             rates.MEETING = meeting
-            f = function(cases, "emulate")
+            f = function(KEPT, "emulate")
             got = f(*args)
         for value, other in zip(got, expected, strict=True):
             np.testing.assert_array_equal(value, other)

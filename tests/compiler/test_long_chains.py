@@ -119,7 +119,7 @@ def test_long_branches():
 
 def test_a_long_chain_is_shown_saved_and_exported(tmp_path):
     x = sj.vector("x")
-    y = chain(OPS["mixed"], x, 2_000)
+    y = chain(OPS["mixed"], x, 1_200)
     f = sj.function([x], y, mode="reference")
     given = np.array([0.3, -0.2])
     wanted = f(given)

@@ -17,7 +17,7 @@ from scanjit.schedule.nests import jobs_of
 from tests.fuzz.check import Config, check
 from tests.fuzz.programs import Program, program
 
-SEEDS = range(20_000, 20_100)
+CHUNKS = [pytest.param(range(20_000, 20_040)), pytest.param(range(20_040, 20_100), marks=pytest.mark.slow)]
 
 
 @functools.cache
@@ -28,9 +28,9 @@ def compiled_stages(seed: int) -> tuple[Program, list[CompiledStage]]:
         return p, sj.function(p.inputs, p.outputs, mode="emulate").executable.stages  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("first", range(SEEDS.start, SEEDS.stop, 50))
-def test_what_lives_together_lies_apart(first: int) -> None:
-    for seed in range(first, first + 50):
+@pytest.mark.parametrize("seeds", CHUNKS, ids=str)
+def test_what_lives_together_lies_apart(seeds: range) -> None:
+    for seed in seeds:
         p, stages = compiled_stages(seed)
         for stage in stages:
             if any(atom.kind == "value" for atom in stage.table.atoms):
@@ -47,10 +47,11 @@ def test_what_lives_together_lies_apart(first: int) -> None:
                     assert ends[i] <= offsets[j] or ends[j] <= offsets[i], f"seed {seed}: {a}, {b}"
 
 
-def test_every_use_is_within_the_lifetime() -> None:
+@pytest.mark.parametrize("seeds", CHUNKS, ids=str)
+def test_every_use_is_within_the_lifetime(seeds: range) -> None:
     """Each temporary that a statement touches is known to the plan, and lives over more than one moment if it is used
     by more than one statement."""
-    for seed in SEEDS:
+    for seed in seeds:
         for stage in compiled_stages(seed)[1]:
             lives = {id(life.buffer): life for life in stage.program.lifetimes}  # those on a stack too
             uses: dict[int, int] = {}
@@ -63,9 +64,12 @@ def test_every_use_is_within_the_lifetime() -> None:
                 assert lives[key].last - lives[key].first >= count - 1, f"seed {seed}"
 
 
-def test_the_plan_changes_nothing() -> None:
+@pytest.mark.parametrize(
+    "seeds", [range(30_000, 30_010), pytest.param(range(30_010, 30_050), marks=pytest.mark.slow)], ids=str
+)
+def test_the_plan_changes_nothing(seeds: range) -> None:
     """With three sizes each; a third of all random programs (`test_random`) runs with planned memory too."""
-    for seed in range(30_000, 30_050):
+    for seed in seeds:
         check(program(seed), [Config(shared=True, width=32)], runs=3)
 
 

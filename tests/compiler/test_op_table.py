@@ -47,10 +47,25 @@ def same(nodes: list[Node], made: list[Node], arrays: list[np.ndarray], *configs
             assert agree(a, b), f"{config}: {node!r}: {a}, not {b}"
 
 
-@pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
+WIDTHS = {
+    (False, "static"): (64, 4),
+    (True, "symbolic"): (64, 16),
+    (False, "static too"): (16,),
+    (True, "symbolic too"): (4,),
+}
+"""Of vectors, for sizes that are known or not."""
+
+
+@pytest.mark.parametrize(
+    ("symbolic", "widths"),
+    [
+        pytest.param(symbolic, widths, id=name, marks=pytest.mark.slow if "too" in name else ())
+        for (symbolic, name), widths in WIDTHS.items()
+    ],
+)
 @pytest.mark.parametrize("op", SAMPLED, ids=str)
-def test_emulated(op: Op, symbolic: bool) -> None:
-    configs = [Config(width=width, rewrite=symbolic) for width in (64, 16, 4)]
+def test_emulated(op: Op, symbolic: bool, widths: tuple[int, ...]) -> None:
+    configs = [Config(width=width, rewrite=symbolic) for width in widths]
     with np.errstate(all="ignore"):
         for dtype in op.dtypes:
             same(*outputs_of(op, dtype, symbolic), *configs)

@@ -25,11 +25,16 @@ def test_emulated(first: int) -> None:
             raise AssertionError(f"seed {seed}") from error
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck), derandomize=True)
-@given(st.randoms(use_true_random=False), st.booleans())
-def test_with_hypothesis(source: random.Random, rewrite: bool) -> None:
+@pytest.mark.parametrize("count", [8, pytest.param(25, marks=pytest.mark.slow)])
+def test_with_hypothesis(count: int) -> None:
     """The same generator, its choices made (and made smaller, where it fails) by hypothesis."""
-    check(program(0, source), [Config(rewrite=rewrite)], runs=1)
+
+    @settings(max_examples=count, suppress_health_check=list(HealthCheck), derandomize=True)
+    @given(st.randoms(use_true_random=False), st.booleans())
+    def holds(source: random.Random, rewrite: bool) -> None:
+        check(program(0, source), [Config(rewrite=rewrite)], runs=1)
+
+    holds()
 
 
 @pytest.mark.parametrize("seed", range(50_000, 50_025))

@@ -129,7 +129,9 @@ def test_both_parts_may_lie_anywhere_in_one_array(mode: str) -> None:
         np.testing.assert_allclose(found, np.fft.fft(real + 1j * imaginary), 1e-12, 1e-12)
 
 
-@pytest.mark.parametrize("dtype, close", [("complex128", 1e-10), ("complex64", 1e-4)])
+@pytest.mark.parametrize(
+    "dtype, close", [("complex64", 1e-4), pytest.param("complex128", 1e-10, marks=pytest.mark.slow)]
+)
 def test_lengths_that_are_found_compiled(dtype: str, close: float) -> None:
     """In steps too, with gradients; lengths that fill no vectors, and large ones."""
     z = sj.tensor(("b", "n"), dtype)

@@ -28,7 +28,8 @@ def test_discretisation_beside_scipy(example) -> None:
     np.testing.assert_allclose(F, wanted_F, 1e-10, 1e-12)
     np.testing.assert_allclose(G, wanted_G, 1e-10, 1e-12)
     np.testing.assert_allclose(W, integrate.quad_vec(covariance, 0, 0.3)[0], 1e-9, 1e-11)
-    sj.check_grad(lambda A, B, Q, t: list(example.discretised(A, B, Q, t)), (A, B, Q, np.array(0.3)))
+    few = *system(np.random.default_rng(0), 2, 1), np.array(0.3)
+    sj.check_grad(lambda A, B, Q, t: list(example.discretised(A, B, Q, t)), few)
 
 
 def test_regulator_beside_scipy(example) -> None:
@@ -48,7 +49,25 @@ def test_regulator_beside_scipy(example) -> None:
     np.testing.assert_allclose(found[3][1, 1], (up - down) / 2e-5, 1e-5)
 
 
-@pytest.mark.parametrize("mode", [pytest.param("reference", marks=pytest.mark.slow), "numba"])
+def test_the_length_is_where_the_likelihood_is_largest(example) -> None:
+    """Of a pendulum that nobody pushes: `main` finds the length of one that is kept upright."""
+    random, F, G = np.random.default_rng(0), *(
+        np.asarray(part) for part in sj.function([], list(example.discretised(*example.pendulum(sj.as_tensor(0.7)),
+                                                                              np.eye(2), 0.05))[:2])()
+    )  # fmt: skip
+    pushed = random.normal(size=(25, 1))
+    states = [np.array([0.2, 0.0])]
+    for push in pushed[1:]:
+        states.append(F @ states[-1] + G @ push)
+    seen = np.array(states)[:, 0] + 1e-3 * random.normal(size=25)
+    length = sj.scalar("length")
+    cost = example.likelihood(length, seen, pushed, 0.05, 1e-6, 1e-6)
+    f = sj.function([length], cost, mode="reference")
+    assert f(0.7) > max(f(0.5), f(0.6), f(0.8), f(1.0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["reference", "numba"])
 def test_the_length_of_a_pendulum_is_found(example, mode, capsys) -> None:
     example.main(["--steps", "small", "--mode", mode])
     assert "found 0.7" in capsys.readouterr().out

@@ -94,8 +94,10 @@ def plainly(name: str) -> list[list[Any]]:
 @pytest.mark.parametrize(
     ("name", "mode"),
     [
-        *((name, mode) for name in LOOPS for mode in ("reference", "numba")),
+        *((name, "reference") for name in LOOPS),
+        *((name, "numba") for name in ("last", "rows", "while_free")),
         ("last", "emulate"),
+        *(pytest.param(name, "numba", marks=pytest.mark.slow) for name in ("repeated", "while_last")),
         *(pytest.param(name, "emulate", marks=pytest.mark.slow) for name in LOOPS if name != "last"),
     ],
 )

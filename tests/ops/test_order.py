@@ -16,6 +16,7 @@ NAN = np.nan
 DTYPES = ("float64", "float32", "int64", "int32", "int16", "int8", "uint8", "bool")
 QUICK = ("float64", "float32", "int8", "bool")
 SOME = [pytest.param(dtype, marks=() if dtype in QUICK else pytest.mark.slow) for dtype in DTYPES]
+FEWER = [pytest.param(dtype, marks=() if dtype in ("float32", "bool") else pytest.mark.slow) for dtype in DTYPES]
 """What compiles for long tries some dtypes; the keys of all of them are tried by what takes less time."""
 
 
@@ -50,7 +51,7 @@ def test_order_of_rows_in_compiled_functions(dtype: str) -> None:
             np.testing.assert_array_equal(got, right, strict=True)
 
 
-@pytest.mark.parametrize("dtype", SOME)
+@pytest.mark.parametrize("dtype", FEWER)
 def test_the_largest_elements_of_long_rows_are_found_part_by_part(dtype: str) -> None:
     known, few, found = (sj.tensor(shape, dtype) for shape in ((2, 1000), (300,), ("b", "n")))
     counts = (("known", 5, -1), ("known", 40, -1), ("few", 1, -1), ("known", 2, 0), ("found", 3, -1), ("found", 7, 1))
@@ -97,7 +98,7 @@ def test_rows_side_by_side_and_alone_are_sorted_alike(dtype: str, mode: Any) -> 
 
 @pytest.mark.parametrize(
     ("dtype", "mode"),
-    [(dtype, "numba") for dtype in DTYPES]
+    [pytest.param(dtype, "numba", marks=() if dtype in QUICK else pytest.mark.slow) for dtype in DTYPES]
     + [("float32", "emulate"), pytest.param("float64", "emulate", marks=pytest.mark.slow)],
 )
 def test_some_entries_of_sorted_rows(dtype: str, mode: Any) -> None:
@@ -181,7 +182,7 @@ def test_falling_order_is_stable_too() -> None:
 
 
 @pytest.mark.parametrize("n, known", [(2100, True), (2100, False), (1500, False)])
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", SOME)
 def test_partitions_of_long_rows(dtype: str, n: int, known: bool) -> None:
     """Which are not sorted whole. All elements are there once; those at the places are where they are when sorted."""
     x = sj.tensor((2, n) if known else (2, "n"), dtype)

@@ -61,15 +61,23 @@ def test_likelihoods_of_bad_series(name):
     assert np.isnan(empty).all() if name == "ets" else (empty == 0).all()
 
 
+def loss_of_walk(x, y):
+    return -walk(y, np.exp(x[0]))
+
+
+def loss_of_smoothing(x, y):
+    return -sj.timeseries.ets(y, x[0], x[1]).log_likelihood
+
+
 @pytest.mark.parametrize("method", ["newton", "lbfgs"])
 def test_fits_of_bad_series(method):
     def fit(names):
         rows = np.stack([SERIES[name] for name in names])
-        walks = sj.optimize.minimize(lambda x, y: -walk(y, np.exp(x[0])), np.zeros((len(rows), 1)), [rows],
-                                     batched=True, method=method)  # fmt: skip
-        smooth = sj.optimize.minimize(lambda x, y: -sj.timeseries.ets(y, x[0], x[1]).log_likelihood,
-                                      np.tile([9.0, 0.3], (len(rows), 1)), [rows], batched=True, method=method,
-                                      bounds=[(None, None), (1e-4, 1)])  # fmt: skip
+        options = {"batched": True, "method": method}
+        walks = sj.optimize.minimize(loss_of_walk, np.zeros((len(rows), 1)), [rows], **options)
+        bounds = [(None, None), (1e-4, 1)]
+        start = np.tile([9.0, 0.3], (len(rows), 1))
+        smooth = sj.optimize.minimize(loss_of_smoothing, start, [rows], bounds=bounds, **options)
         return walks, smooth
 
     walks, smooth = fit(SERIES)
