@@ -1,13 +1,13 @@
 """Parameters from other libraries, and back to them.
 
-One module for each: `tf_cudnn` (stacks of TensorFlow's `CudnnLSTM`), `tensorflow` (its cells), `torch`, `keras`,
-`onnx`, `onednn`, which make layers of named arrays, and arrays of layers; and `cudnn`, whose parameters have no names.
-None of them needs the library itself. `files` reads and writes `.npz` and safetensors, `hdf5` reads Keras's files. No
-importer runs code from a file.
+Each library has a module. `torch`, `keras`, `onnx`, `onednn`, `tensorflow` (for TensorFlow's cells) and `tf_cudnn` (for
+its `CudnnLSTM`) make layers from named arrays, and named arrays from layers. `cudnn` reads and writes parameters that
+have no names. None of them needs the library itself. `files` reads and writes `.npz` and safetensors, and `hdf5` reads
+Keras's files. No importer runs code from a file.
 
-An array that is missing, that is not known, or whose shape does not fit the others is an error that names it. Values
-that are not finite are taken as they are, with a `RuntimeWarning`. Weights of float32 stay float32, and then the layers
-compute in float32; others become `scanjit.config.floatX`.
+If an array is missing, is not known, or does not fit the others, the error names it. Values that are not finite are
+imported with a `RuntimeWarning`. Layers with weights of float32 compute in float32. All other weights become
+`scanjit.config.floatX`.
 """
 
 from lasagne_like.importers import (

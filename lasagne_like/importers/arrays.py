@@ -1,4 +1,4 @@
-"""Named arrays of other libraries. They are taken one by one, with checks whose errors name the array."""
+"""Named arrays of other libraries, with checks whose errors name the array."""
 
 import difflib
 import warnings
@@ -14,13 +14,13 @@ __all__ = ["Arrays", "as_array"]
 
 
 class Arrays:
-    """A mapping of names to arrays (or to tensors of PyTorch or TensorFlow), read with checks.
+    """A mapping from names to arrays (or to tensors of PyTorch or TensorFlow), which checks the arrays that are taken.
 
     Parameters
     ----------
     given : mapping
     what : str
-        The name of the mapping in errors.
+        The name of the mapping in error messages.
 
     Examples
     --------
@@ -43,41 +43,41 @@ class Arrays:
         return name in self.given
 
     def take(self, name: str, shape: Shape, why: str = "") -> np.ndarray:
-        """The array with a name, which must have a shape (None: any size). Errors say `why` it must.
+        """The array `name`, after a check of its shape. None in `shape` allows any size. Errors add the reason `why`.
 
         Raises
         ------
         KeyError
-            If there is no such array; the error lists similar names.
+            If there is no such array. The error lists the names, with similar ones first.
         ValueError
-            If it has another shape, or holds no numbers.
+            If the array has another shape, or if it does not have real numbers.
         """
         if name not in self.given:
-            raise KeyError(f"{self.what} have no {name!r}; there are {_listed(self.given, name)}")
+            raise KeyError(f"there is no {name!r} in {self.what}; there are {_listed(self.given, name)}")
         self.taken.add(name)
         return checked(self.given[name], name, shape, why)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of the array of a name."""
+        """The shape of the array `name`."""
         if name not in self.given:
-            raise KeyError(f"{self.what} have no {name!r}; there are {_listed(self.given, name)}")
+            raise KeyError(f"there is no {name!r} in {self.what}; there are {_listed(self.given, name)}")
         return tuple(np.shape(as_array(self.given[name], name)))
 
     def check_all_taken(self, names: Iterable[str]) -> None:
-        """Raise an error if nobody has taken some of the names."""
+        """Raise an error if one of `names` has not been taken."""
         left = sorted(set(names) - self.taken)
         if left:
-            raise ValueError(f"{self.what} have variables that are not known: {', '.join(map(repr, left))}")
+            raise ValueError(f"this format does not have these names in {self.what}: {', '.join(map(repr, left))}")
 
 
 def as_array(value: Any, name: str) -> np.ndarray:
-    """A tensor of any library as an array; PyTorch's parameters too.
+    """A tensor of any library as an array of NumPy. It may be a parameter of PyTorch.
 
     Parameters
     ----------
     value : array, number, or a tensor on the CPU
     name : str
-        For errors.
+        The name of the tensor in error messages.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def as_array(value: Any, name: str) -> np.ndarray:
     """
     value = value.detach().cpu() if hasattr(value, "detach") else value
     if getattr(value, "dtype", None) is not None and str(value.dtype).endswith("bfloat16") and hasattr(value, "float"):
-        value = value.float()  # PyTorch's, for which NumPy has no dtype
+        value = value.float()  # NumPy has no dtype for PyTorch's bfloat16
     try:
         array = np.asarray(value)
     except Exception as error:  # the __array__ of another library may raise anything
@@ -95,18 +95,19 @@ def as_array(value: Any, name: str) -> np.ndarray:
             raise
         raise ValueError(f"{name} is not an array: {error}") from None
     if array.dtype.kind not in "fiu":
-        raise ValueError(f"{name} has dtype {array.dtype}, should hold real numbers")
+        raise ValueError(f"{name} must have real numbers, got dtype {array.dtype}")
     return array
 
 
 def checked(value: Any, name: str, shape: Shape, why: str = "") -> np.ndarray:
-    """A value as an array that must have a shape (None: any size). If it is not finite, there is a warning."""
+    """A value as an array, after a check of its shape. None in `shape` allows any size. A value that is not finite
+    gives a warning."""
     array = as_array(value, name)
     if not fits(shape, array.shape):
         wanted = f"({', '.join('any' if size is None else str(size) for size in shape)}{',' * (len(shape) == 1)})"
         raise ValueError(f"{name} has shape {array.shape}, should be {wanted}{f': {why}' if why else ''}")
     if 0 in array.shape:
-        raise ValueError(f"{name} has shape {array.shape}: an axis of size 0")
+        raise ValueError(f"{name} must have no axis of size 0, got shape {array.shape}")
     bad = array.size - int(np.isfinite(array).sum())
     if bad:
         warnings.warn(f"{name} has {bad} of {array.size} values that are NaN or infinite", RuntimeWarning, stacklevel=3)
@@ -114,7 +115,7 @@ def checked(value: Any, name: str, shape: Shape, why: str = "") -> np.ndarray:
 
 
 def _listed(given: Mapping[str, Any], name: str) -> str:
-    """The names of a mapping, the most similar to a given one first."""
+    """The names of a mapping, those that are most similar to `name` first."""
     known = sorted(map(str, given))
     alike = difflib.get_close_matches(name, known, 6, 0)
     names = alike + [other for other in known if other not in alike]

@@ -1,10 +1,12 @@
 """cuDNN's parameters of LSTMs and GRUs: two biases for each gate, transposed matrices, one flat buffer.
 
-cuDNN holds, for each layer and direction (forwards, then backwards, from the lowest layer up), the matrices that
-multiply the input and then those that multiply the state, each (units, inputs); and as many biases. Its gates are i, f,
-c, o for an LSTM, and r, i, h for a GRU, `h = (1 - i) * h' + i * h_`: i is 1 minus the update gate of `cells.GRU`, so
-its weights have the opposite sign, except in a `CudnnGRULayer`, whose update gate is cuDNN's. The biases of the input
-and of the state are added. In the candidate of a GRU, the reset gate multiplies the second one.
+cuDNN's arrays are in the order of layers, from the lowest up, and forwards before backwards in each layer. For a layer
+and direction, there are the matrices that multiply the input, one for each gate, and then those that multiply the
+state. Each matrix has shape (units, inputs). There are as many biases. The bias of a gate is the sum of its two biases,
+but in the candidate of a GRU, the reset gate multiplies the second bias.
+
+The gates of an LSTM are i, f, c, o. The gates of a GRU are r, i, h, with `h = (1 - i) * h' + i * h_`. So i is 1 minus
+the update gate of `cells.GRU`, and its weights have the opposite sign. The update gate of a `CudnnGRULayer` is cuDNN's.
 """
 
 from collections.abc import Sequence
@@ -31,19 +33,19 @@ _GRU_GATES = ("resetgate", "updategate", "hidden_update")
 
 
 def single_biases(biases: Sequence[Any], gru: bool = False) -> list[np.ndarray]:
-    """One bias for each gate: the sum of its two.
+    """Add the two biases of each gate.
 
     Parameters
     ----------
     biases : arrays
-        Those of the input for each gate, then those of the state.
+        The biases of the input, one for each gate, then the biases of the state.
     gru : bool
-        The last gate is the candidate of a GRU: its two biases stay apart.
+        Whether the last gate is the candidate of a GRU, whose two biases are not added.
 
     Returns
     -------
     list of arrays
-        One for each gate; for a GRU the one of the state for the candidate comes last.
+        One bias for each gate. With `gru`, the candidate's bias of the state follows at the end.
 
     Examples
     --------
@@ -56,7 +58,9 @@ def single_biases(biases: Sequence[Any], gru: bool = False) -> list[np.ndarray]:
     """
     count = len(biases) // 2
     if len(biases) != 2 * count or not count:
-        raise ValueError(f"biases come in pairs, for the input and for the state, got {len(biases)} of them")
+        raise ValueError(
+            f"each gate has two biases, for the input and for the state, but there are {len(biases)} in all"
+        )
     pairs = [(np.asarray(a), np.asarray(b)) for a, b in zip(biases[:count], biases[count:], strict=True)]
     if gru:
         return [*(a + b for a, b in pairs[:-1]), *pairs[-1]]
@@ -64,12 +68,12 @@ def single_biases(biases: Sequence[Any], gru: bool = False) -> list[np.ndarray]:
 
 
 def double_biases(biases: Sequence[Any], gru: bool = False) -> list[np.ndarray]:
-    """Two biases for each gate: each is half of its one. `single_biases` is the inverse.
+    """Split the bias of each gate into two halves. `single_biases` is the inverse.
 
     Parameters
     ----------
     biases : arrays
-        One for each gate; for a GRU the one of the state for the candidate comes last.
+        One bias for each gate. With `gru`, the candidate's bias of the state follows at the end.
     gru : bool
         See `single_biases`.
 
@@ -84,7 +88,7 @@ def double_biases(biases: Sequence[Any], gru: bool = False) -> list[np.ndarray]:
     if not gru:
         return [b / 2 for b in arrays] * 2
     if len(arrays) < 2:
-        raise ValueError(f"the candidate of a GRU has two biases, got {len(arrays)} in all")
+        raise ValueError(f"a GRU needs two biases for the candidate, 4 in all, got {len(arrays)}")
     halves = [b / 2 for b in arrays[:-2]]
     return [*halves, arrays[-2], *halves, arrays[-1]]
 
@@ -95,17 +99,18 @@ def set_cudnn_weights(layer: Any, weights: Sequence[Any], biases: Sequence[Any])
     Parameters
     ----------
     layer : CudnnLSTMLayer, CudnnGRULayer, RNNLayer, Bidirectional, Cell, or a list of them
-        Of plain LSTM cells, or of GRU cells with `b_hid`.
+        The cells must be plain LSTMs, or GRUs with `b_hid`.
     weights : arrays
-        For each layer and direction those of the input for each gate, then those of the state; (units, inputs) each. A
-        first layer that skips its input has none for it.
+        For each layer and direction: a matrix of the input for each gate, then a matrix of the state for each gate,
+        each of shape (units, inputs). A first layer that skips its input has no matrices of the input.
     biases : arrays
-        For each layer and direction those of the input for each gate, then those of the state; (units,) each.
+        For each layer and direction: a bias of the input for each gate, then a bias of the state for each gate, each of
+        shape (units,).
 
     Raises
     ------
     ValueError
-        If their number or a shape is wrong, or if cuDNN has no such cell. Then nothing is set.
+        If the number of arrays or a shape is wrong, or if cuDNN has no such cell. Then nothing is set.
 
     Examples
     --------
@@ -130,16 +135,16 @@ def set_cudnn_weights(layer: Any, weights: Sequence[Any], biases: Sequence[Any])
 
 def _check(layer: Any, what: str, values: list[Any], shapes: list[tuple[int, ...]]) -> None:
     if len(values) != len(shapes):
-        raise ValueError(f"{layer!r} has {len(shapes)} {what} in cuDNN's order, got {len(values)}")
+        raise ValueError(f"{layer!r} needs {len(shapes)} {what} in cuDNN's order, got {len(values)}")
     for i, (value, shape) in enumerate(zip(values, shapes, strict=True)):
         if np.shape(value) != shape:
-            raise ValueError(f"number {i} of the {what} of {layer!r} has shape {np.shape(value)}, should be {shape}")
+            raise ValueError(f"item {i} of the {what} of {layer!r} has shape {np.shape(value)}, should be {shape}")
 
 
 def get_cudnn_weights(layer: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """The matrices and the biases of layers as cuDNN has them: see `set_cudnn_weights`.
+    """The matrices and the biases of layers in cuDNN's order. See `set_cudnn_weights`.
 
-    Of a gate with one bias, both biases are half of it.
+    If a gate has one bias, each of the two biases is half of it.
 
     Parameters
     ----------
@@ -223,7 +228,7 @@ def _cells(layer: Any) -> list[Cell]:
     if isinstance(layer, StackedCells):
         return _cells(layer.cells)
     if not isinstance(layer, Cell):
-        raise TypeError(f"cuDNN's parameters are for recurrent layers and cells, got {layer!r}")
+        raise TypeError(f"cuDNN's parameters are those of recurrent layers and cells, got {layer!r}")
     return [layer]
 
 
@@ -234,8 +239,8 @@ class _CudnnCell:
         plain = (isinstance(cell, LSTM) and _plain_lstm(cell)) or (isinstance(cell, GRU) and _plain_gru(cell))
         if cell.input_shape is None or not plain:
             raise ValueError(
-                f"{cell!r} is not a cell that cuDNN has: a plain LSTM, or a GRU with reset_after and b_hid, that was "
-                "built, with parameters that are shared variables"
+                f"cuDNN has no cell like {cell!r}: it must be a plain LSTM, or a GRU with reset_after and b_hid; it "
+                "must have been built, and its parameters must be shared variables"
             )
         self.cell = cell
         self.gates = _GRU_GATES if isinstance(cell, GRU) else _LSTM_GATES
@@ -255,13 +260,13 @@ class _CudnnCell:
         return [(gate, W) for gate, W in found if W is not None]
 
     def _variables(self, gate: str) -> list[Any]:
-        """The variables of the bias of a gate: one, or two that are added."""
+        """The variables of the bias of a gate: one variable, or two that are added."""
         if gate == "hidden_update":
             return [self.cell.b_hidden_update, self.cell.b_hid]
         return utils.collect_shared_vars([getattr(self.cell, f"b_{gate}")])
 
     def to_ours(self, weights: list[np.ndarray], biases: list[np.ndarray]) -> list[tuple[Any, np.ndarray]]:
-        """Our variables, each with its new value, from the matrices and biases of cuDNN."""
+        """Pairs of a variable of the cell and its new value, from cuDNN's matrices and biases."""
         matrices = zip(self._weights, weights, strict=True)
         changes = [(W, self._sign(gate) * value.T) for (gate, W), value in matrices]
         for gate, b_in, b_hid in zip(self.gates, biases, biases[len(self.gates) :], strict=False):
@@ -271,7 +276,7 @@ class _CudnnCell:
         return changes
 
     def to_cudnn(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """The matrices and biases of cuDNN."""
+        """The matrices and biases of the cell in cuDNN's order."""
         weights = [self._sign(gate) * W.get_value().T for gate, W in self._weights]
         pairs = []
         for gate in self.gates:
@@ -281,7 +286,7 @@ class _CudnnCell:
 
 
 def _plain_lstm(cell: LSTM) -> bool:
-    """Whether cuDNN has an LSTM like this one."""
+    """Whether an LSTM has no options that cuDNN lacks."""
     extras = (cell.peepholes, cell.forget_bias, cell.coupled, cell.cell_clip is not None, cell.num_proj)
     return not any((*extras, cell.layer_norm, cell.weight_norm)) and _settable(cell, _LSTM_GATES)
 

@@ -1,4 +1,4 @@
-"""Files of named arrays: `.npz` and safetensors. Nothing in a file is run as code. A file with mistakes is an error."""
+"""Files of named arrays: `.npz` and safetensors. No code in a file is run, and a malformed file is an error."""
 
 from __future__ import annotations
 
@@ -23,16 +23,21 @@ Path = str | os.PathLike[str]
 
 
 def read_npz(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of an `.npz` file by their names. Objects, which would have to be unpickled, are an error.
+    """Read the arrays of an `.npz` file.
 
     Parameters
     ----------
-    path : path
+    path : str or path
+
+    Returns
+    -------
+    dict
+        From names to arrays.
 
     Raises
     ------
     FormatError
-        If it is not such a file, was cut, or has objects in it.
+        If it is not an `.npz` file, if it is truncated, or if it has Python objects, which only `pickle` could read.
 
     Examples
     --------
@@ -54,12 +59,12 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
                 for name in archive.files:
                     what = repr(name)
                     found[name] = archive[name]
-        except Exception as error:  # a file that was changed may make zipfile and NumPy raise anything
+        except Exception as error:  # zipfile and NumPy may raise anything for a malformed file
             if sj.from_signal_handler(error):
                 raise
-            raise _bad(path, f"{what} is not what an .npz file has: {error}") from None
+            raise _bad(path, f"{what} cannot be read as an array of an .npz file: {error}") from None
     if not isinstance(archive, np.lib.npyio.NpzFile):
-        raise _bad(path, "one array, not an .npz file of several")
+        raise _bad(path, "it is an .npy file with one array, not an .npz file")
     return found
 
 
@@ -68,7 +73,7 @@ def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
 
     Parameters
     ----------
-    path : path
+    path : str or path
     arrays : mapping from names to arrays
 
     Examples
@@ -79,8 +84,8 @@ def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
     """
     named = {name: as_array(value, name) for name, value in arrays.items()}
     for name in named:
-        if "\0" in name:  # a zero byte would end the name
-            raise ValueError(f".npz files cannot hold the name {name!r}")
+        if "\0" in name:  # a zero byte ends the name in the file
+            raise ValueError(f"the name {name!r} has a zero byte, which names in .npz files cannot have")
     with zipfile.ZipFile(path, "w") as archive:  # numpy.savez does not accept all names
         for name, array in named.items():
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as file:
@@ -108,17 +113,22 @@ _LONGEST_HEADER = 100_000_000
 
 
 def read_safetensors(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of a safetensors file by their names; those of bfloat16 as float32.
+    """Read the arrays of a safetensors file.
 
     Parameters
     ----------
-    path : path
+    path : str or path
+
+    Returns
+    -------
+    dict
+        From names to arrays. Arrays of bfloat16 become float32.
 
     Raises
     ------
     FormatError
-        If it is not such a file, was cut, or has a header with mistakes: offsets that overlap, leave holes or lie
-        outside of the file, sizes that do not fit, dtypes that are not known.
+        If it is not a safetensors file, if it is truncated, or if its header is wrong: offsets that overlap, leave
+        holes or lie outside of the file, sizes that do not fit, or unknown dtypes.
 
     Examples
     --------
@@ -135,25 +145,25 @@ def read_safetensors(path: Path) -> dict[str, np.ndarray]:
         size = os.fstat(file.fileno()).st_size
         first = file.read(8)
         if len(first) < 8:
-            raise _bad(path, f"{size} bytes, without the length of a header")
+            raise _bad(path, f"it has {size} bytes, fewer than the 8 bytes of the header's length")
         (length,) = struct.unpack("<Q", first)
         if length > min(size - 8, _LONGEST_HEADER):
-            raise _bad(path, f"a header of {length} bytes in a file of {size}")
+            raise _bad(path, f"its header should have {length} bytes, but the file has {size}")
         header = _header(path, file.read(length))
         data = file.read()
     found, end = {}, 0
     for start, stop, name, entry in _ranges(path, header, len(data)):
         if start != end:
-            raise _bad(path, f"{name!r} begins at byte {start}, what is before it ends at {end}")
+            raise _bad(path, f"{name!r} begins at byte {start}, but the array before it ends at byte {end}")
         found[name] = _array(path, name, entry, data[start:stop])
         end = stop
     if end != len(data):
-        raise _bad(path, f"{len(data) - end} bytes behind the last array")
+        raise _bad(path, f"it has {len(data) - end} bytes behind the last array")
     return {name: found[name] for name in header if name in found}
 
 
 def _header(path: Path, text: bytes) -> dict[str, Any]:
-    """The header: an object without repeated names."""
+    """The header, a JSON object. Repeated names are an error."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
@@ -168,19 +178,19 @@ def _header(path: Path, text: bytes) -> dict[str, Any]:
             raise
         raise _bad(path, f"its header cannot be read: {error}") from None
     if not isinstance(header, dict):
-        raise _bad(path, "its header is not an object")
+        raise _bad(path, "its header is not a JSON object")
     return header
 
 
 def _ranges(path: Path, header: Mapping[str, Any], size: int) -> list[tuple[int, int, str, Any]]:
-    """The place of the bytes of each array, in the order of the file."""
+    """The first byte, the end, the name and the entry of each array, in the order of the file."""
     ranges = []
     for name, entry in header.items():
         if name == "__metadata__":
             continue
         offsets: Any = entry.get("data_offsets") if isinstance(entry, dict) else None
         if not _are_sizes(offsets) or len(offsets) != 2 or not offsets[0] <= offsets[1] <= size:
-            raise _bad(path, f"{name!r} lies at {offsets!r} of {size} bytes")
+            raise _bad(path, f"{name!r} has the offsets {offsets!r}, but there are {size} bytes of data")
         ranges.append((*offsets, name, entry))
     return sorted(ranges, key=lambda item: item[:2])
 
@@ -189,22 +199,22 @@ def _array(path: Path, name: str, entry: Mapping[str, Any], data: bytes) -> np.n
     code: Any = entry.get("dtype")
     shape: Any = entry.get("shape")
     if not isinstance(code, str) or code not in (*_DTYPES, "BF16"):
-        raise _bad(path, f"{name!r} has a dtype that is not known, {code!r}")
+        raise _bad(path, f"{name!r} has the unknown dtype {code!r}")
     if not _are_sizes(shape) or len(shape) > 32:
-        raise _bad(path, f"{name!r} has the shape {shape!r}")
+        raise _bad(path, f"{name!r} has the shape {shape!r}, which is not a list of sizes")
     dtype = np.dtype("<u2" if code == "BF16" else _DTYPES[code])
     if math.prod(shape) * dtype.itemsize != len(data):
-        raise _bad(path, f"{name!r} of {code} and shape {tuple(shape)} has {len(data)} bytes")
+        raise _bad(path, f"{name!r} has {len(data)} bytes, which do not fit its dtype {code} and shape {tuple(shape)}")
     array = np.frombuffer(data, dtype).reshape(shape)
     if code == "BF16":
         return (array.astype(np.uint32) << 16).view(np.float32)
     if code == "BOOL":
-        return array.view(np.uint8) != 0  # other bytes than 0 and 1 are no bools of NumPy
+        return array.view(np.uint8) != 0  # NumPy's bools must not have other bytes than 0 and 1
     return array.astype(dtype.newbyteorder("="))
 
 
 def _are_sizes(value: Any) -> bool:
-    """Whether something from JSON is a list of sizes."""
+    """Whether a value from JSON is a list of sizes."""
     return isinstance(value, list) and all(type(item) is int and 0 <= item < 2**63 for item in value)
 
 
@@ -213,9 +223,10 @@ def write_safetensors(path: Path, arrays: Mapping[str, Any], metadata: Mapping[s
 
     Parameters
     ----------
-    path : path
+    path : str or path
     arrays : mapping from names to arrays
     metadata : mapping from strings to strings, optional
+        Further entries of the header.
 
     Examples
     --------
@@ -229,13 +240,13 @@ def write_safetensors(path: Path, arrays: Mapping[str, Any], metadata: Mapping[s
         array = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
         code = _NAMES.get(array.dtype.newbyteorder("<"))
         if code is None or name == "__metadata__":
-            raise ValueError(f"safetensors cannot hold {name!r} of dtype {array.dtype}")
+            raise ValueError(f"safetensors has no dtype for {name!r}, which has {array.dtype}")
         data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
         header[name] = {"dtype": code, "shape": list(array.shape), "data_offsets": [end, end + len(data)]}
         parts.append(data)
         end += len(data)
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
-    text += b" " * (-len(text) % 8)  # so that the data is aligned
+    text += b" " * (-len(text) % 8)  # this aligns the data
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text + b"".join(parts))
 

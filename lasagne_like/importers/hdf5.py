@@ -1,4 +1,4 @@
-"""Files of weights that Keras writes, `.weights.h5`: HDF5, whose groups are layers. Reading them takes h5py."""
+"""Keras's files of weights, `.weights.h5`. They are HDF5 files with a group for each layer. h5py must be installed."""
 
 import os
 from collections.abc import Iterator
@@ -12,32 +12,32 @@ from lasagne_like.importers.arrays import as_array
 __all__ = ["read_keras_h5"]
 
 _MOST_TIMES = 1032
-"""An array may be this many times larger than its data in the file: deflate compresses no better. (HDF5 does not store
-what was never written, so without this limit a small file could make an array of any size.)"""
+"""The largest ratio of the bytes of an array to its bytes in the file: deflate cannot compress more than this.
+
+HDF5 does not store elements that were never written. Without this limit, a small file could make an array of any
+size."""
 
 
 def read_keras_h5(path: str | os.PathLike[str]) -> dict[str, list[np.ndarray]]:
-    """The weights in a file that Keras's `model.save_weights("model.weights.h5")` wrote, for each layer.
-
-    Nothing is read from other files: links to them are an error.
+    """Read the weights from a file that Keras's `model.save_weights("model.weights.h5")` wrote.
 
     Parameters
     ----------
-    path : path
+    path : str or path
 
     Returns
     -------
     dict
-        From the paths of layers to their arrays in Keras's order: "layers/lstm/cell" for an `LSTM`, of which
-        `keras.from_weights` makes a layer, "layers/bidirectional/forward_layer/cell" and ".../backward_layer/cell" for
-        the two directions of a `Bidirectional`, whose lists you join.
+        From the path of each layer in the file to its list of arrays, which `keras.from_weights` takes. The path of an
+        `LSTM` is "layers/lstm/cell". A `Bidirectional` has the two paths "layers/bidirectional/forward_layer/cell" and
+        "layers/bidirectional/backward_layer/cell"; concatenate their lists.
 
     Raises
     ------
     ImportError
         If h5py is not installed.
     FormatError
-        If Keras did not write this file.
+        If Keras did not write the file, or if it has a link to another file.
 
     Examples
     --------
@@ -48,8 +48,8 @@ def read_keras_h5(path: str | os.PathLike[str]) -> dict[str, list[np.ndarray]]:
     try:
         import h5py
     except ImportError as error:
-        raise ImportError("files of Keras are read with h5py: pip install 'scanjit[keras]'") from error
-    with open(path, "rb"):  # a missing file, or one without permission, is an OSError
+        raise ImportError("reading Keras's files needs h5py: pip install 'scanjit[keras]'") from error
+    with open(path, "rb"):  # this raises an OSError for a missing file, or one without permission
         pass
     try:
         with h5py.File(path, "r") as file:
@@ -57,7 +57,7 @@ def read_keras_h5(path: str | os.PathLike[str]) -> dict[str, list[np.ndarray]]:
     except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
         if isinstance(error, sj.FormatError) or sj.from_signal_handler(error):
             raise
-        raise _bad(path, f"it is not what HDF5 has: {error}") from None
+        raise _bad(path, f"it cannot be read as HDF5: {error}") from None
 
 
 def _lists(group: Any, place: str, h5py: Any, path: Any) -> Iterator[tuple[str, list[np.ndarray]]]:
@@ -65,7 +65,7 @@ def _lists(group: Any, place: str, h5py: Any, path: Any) -> Iterator[tuple[str, 
     for name in group:
         inner = f"{place}/{name}" if place else name
         if type(group.get(name, getlink=True)) is not h5py.HardLink:
-            raise _bad(path, f"{inner!r} is a link, perhaps to another file")
+            raise _bad(path, f"{inner!r} is a link, which may lead to another file")
         item = group[name]
         if not isinstance(item, h5py.Group):
             continue
@@ -75,7 +75,7 @@ def _lists(group: Any, place: str, h5py: Any, path: Any) -> Iterator[tuple[str, 
         elif inner.count("/") < 64:  # hard links may form a cycle
             yield from _lists(item, inner, h5py, path)
         else:
-            raise _bad(path, "its groups are nested without end")
+            raise _bad(path, "its groups are nested more than 64 levels deep")
 
 
 def _variables(group: Any, place: str, h5py: Any, path: Any) -> list[np.ndarray]:
@@ -84,9 +84,13 @@ def _variables(group: Any, place: str, h5py: Any, path: Any) -> list[np.ndarray]
     for name in map(str, range(len(group))):
         item = group[name] if type(group.get(name, getlink=True)) is h5py.HardLink else None
         if not isinstance(item, h5py.Dataset) or item.external or item.is_virtual:
-            raise _bad(path, f"{place}/{name} is no array of its own")
+            raise _bad(path, f"{place}/{name} is not an array that is stored in this file")
         if item.nbytes > _MOST_TIMES * item.id.get_storage_size():
-            raise _bad(path, f"{place}/{name} of shape {item.shape} has {item.id.get_storage_size()} bytes in the file")
+            raise _bad(
+                path,
+                f"{place}/{name} has only {item.id.get_storage_size()} bytes in the file, too few for its shape "
+                f"{item.shape}",
+            )
         found.append(as_array(item[()], f"{place}/{name}"))
     return found
 

@@ -1,8 +1,10 @@
-"""Keras's `LSTM`, `GRU` and `SimpleRNN`: the lists that `layer.get_weights()` gives and `set_weights` takes.
+"""Keras's `LSTM`, `GRU` and `SimpleRNN`: the lists of arrays that `layer.get_weights()` returns and `set_weights`
+takes.
 
-For each direction a kernel (inputs, gates * units), a recurrent kernel (units, gates * units), and a bias: (gates *
-units,), or (2, 3 * units) for a GRU with `reset_after`, the bias of the input first. Gates are i, f, c, o and z, r, h;
-`h = z * h_ + (1 - z) * hh`. A `Bidirectional` has the three of the forward direction, then those of the backward one.
+Each direction has a kernel (inputs, gates * units), a recurrent kernel (units, gates * units) and a bias. The bias has
+shape (gates * units,). In a GRU with `reset_after` it has shape (2, 3 * units), with the bias of the input first. The
+gates of an LSTM are i, f, c, o. Those of a GRU are z, r, h, with `h = z * h_ + (1 - z) * hh`. The list of a
+`Bidirectional` has the arrays of the forward direction, then those of the backward direction.
 """
 
 from collections.abc import Sequence
@@ -28,27 +30,30 @@ def from_weights(
     name: str | None = None,
     **options: Any,
 ) -> Any:
-    """Recurrent layers with the weights of Keras's.
+    """Make recurrent layers with the weights of Keras's layers.
 
     Parameters
     ----------
     weights : list of arrays, or list of such lists
-        The result of `get_weights()` of one layer; or of several layers, from the lowest up.
+        The result of `get_weights()` for one layer. For several layers, a list of these results, from the lowest layer
+        up.
     incoming : Layer or tuple, optional
-        The input of the first layer, (batch, time, features); a new `InputLayer` if not given.
+        The input of the first layer, of shape (batch, time, features). By default, a new `InputLayer`.
     bidirectional : bool
         Whether each layer is a `Bidirectional` (with `merge_mode="concat"`).
     reset_after : bool, optional
-        Of a GRU. By default the shape of the bias tells. Without biases it is True, as in Keras.
+        The argument of a GRU. By default, it follows from the shape of the bias. Without biases it is True, as in
+        Keras.
     nonlinearity : "tanh" or "relu"
-        Of a `SimpleRNN`: the weights do not say.
+        The nonlinearity of a `SimpleRNN`, which does not follow from the weights.
     double_bias : bool
-        Of a GRU with `reset_after`: keep the two biases of a gate, which are added, as two parameters. The gradient of
-        each is that of their sum, so a step of training changes the sum by twice as much, as it does in Keras.
+        For a GRU with `reset_after`: whether the two biases of a gate become two parameters. By default, their sum is
+        one parameter. With two, a training step changes the sum twice as much, as it does in Keras: each bias has the
+        gradient of the sum.
     name : str, optional
-        Layer k is "name.k".
+        The name of layer k is "name.k".
     **options
-        Of `RNNLayer`, for each layer.
+        Further arguments of `RNNLayer`, for each layer.
 
     Returns
     -------
@@ -75,7 +80,7 @@ def from_weights(
         count = len(arrays) // ways
         if len(arrays) not in (2 * ways, 3 * ways):
             wanted = "kernel, recurrent kernel and (with use_bias) bias" + (", for both directions" * bidirectional)
-            raise ValueError(f"layer {k} has {len(arrays)} arrays, should have {2 * ways} or {3 * ways}: {wanted}")
+            raise ValueError(f"layer {k} must have {2 * ways} or {3 * ways} arrays ({wanted}), got {len(arrays)}")
         below = width_below(levels)
         parts = [arrays[way * count : (way + 1) * count] for way in range(ways)]
         labels = [f"layer {k}, {way}" for way in ("forward", "backward")] if ways == 2 else [f"layer {k}"]
@@ -113,13 +118,13 @@ def _cell(
 
 
 def to_weights(layer: Any) -> list[list[np.ndarray]]:
-    """The weights of recurrent layers as Keras has them: for each layer the list that `set_weights` takes.
+    """The weights of recurrent layers in Keras's format: for each layer, the list that `set_weights` takes.
 
-    For a GRU with `reset_after`, each bias becomes two halves. This is exact.
+    In a GRU with `reset_after`, each bias is split into two halves. This is exact.
 
     Parameters
     ----------
-    layer : the last of recurrent layers, or a list of all
+    layer : Layer, Cell or list of Layers
         See `read_layers`.
 
     Examples

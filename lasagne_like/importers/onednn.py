@@ -1,12 +1,12 @@
-"""oneDNN's weights of LSTMs, GRUs and plain cells: all layers and directions in one array each.
+"""oneDNN's weights of LSTMs, GRUs and plain cells. Each array has the weights of all layers and directions.
 
-"weights_layer" and "weights_iter" are `ldigo` (layers, directions, inputs, gates, outputs), "bias" is `ldgo`,
-"weights_peephole" `ldgo` (i, f, o), "weights_projection" `ldio`. Gates are i, f, c, o and u, r, o;
-`h = u * h_ + (1 - u) * o`. A GRU that resets after its product ("LBR") has a fourth bias, which the reset gate
-multiplies.
+The layout of "weights_layer" and "weights_iter" is `ldigo`: (layers, directions, inputs, gates, outputs). "bias" and
+"weights_peephole" (for the gates i, f, o) are `ldgo`, and "weights_projection" is `ldio`. The gates of an LSTM are i,
+f, c, o. Those of a GRU are u, r, o, with `h = u * h_ + (1 - u) * o`. A GRU that resets after its product ("LBR") has a
+fourth bias, which the reset gate multiplies.
 
-Two directions are two stacks: a layer reads the output of the layer below in its own direction. Only the outputs of the
-last layers are put side by side, or added. (So all layers have the same number of inputs, and fit into one array.)
+Two directions are two stacks: a layer reads the output of the layer below in the same direction. Only the outputs of
+the last layers are concatenated or added. So all layers have the same number of inputs, and fit into one array.
 """
 
 from __future__ import annotations
@@ -46,24 +46,24 @@ def from_arrays(
     name: str | None = None,
     **options: Any,
 ) -> Any:
-    """Recurrent layers with the weights of oneDNN's primitives.
+    """Make recurrent layers with the weights of oneDNN's primitives.
 
     Parameters
     ----------
     arrays : mapping
-        "weights_layer", "weights_iter", and if there are any "bias", "weights_peephole" and "weights_projection".
-        A GRU resets after its product if its bias has four parts, else before it.
+        The arrays "weights_layer" and "weights_iter". "bias", "weights_peephole" and "weights_projection" are optional.
+        A GRU whose bias has four parts resets after its product. Any other GRU resets before it.
     incoming : Layer or tuple, optional
-        The input of the first layer, (batch, time, features); a new `InputLayer` if not given.
+        The input of the first layer, of shape (batch, time, features). By default, a new `InputLayer`.
     nonlinearity : "tanh" or "relu"
-        Of a plain cell.
+        The nonlinearity of a plain cell.
     direction : str, optional
-        "unidirectional_left2right" (the first one) or "unidirectional_right2left" for weights of one direction,
-        "bidirectional_concat" (the first one) or "bidirectional_sum" for two.
+        For weights of one direction, "unidirectional_left2right" (the default) or "unidirectional_right2left". For
+        weights of two directions, "bidirectional_concat" (the default) or "bidirectional_sum".
     name : str, optional
-        Layer k is "name.k"; of two directions "name.forward.k" and "name.backward.k".
+        The name of layer k is "name.k". With two directions, the names are "name.forward.k" and "name.backward.k".
     **options
-        Of `RNNLayer`, for each layer.
+        Further arguments of `RNNLayer`, for each layer.
 
     Returns
     -------
@@ -73,7 +73,7 @@ def from_arrays(
     Raises
     ------
     KeyError, ValueError
-        If an array is missing or not known, or its shape does not fit the others.
+        If an array is missing or not known, or if its shape does not fit the others.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def from_arrays(
     W = given.take("weights_layer", (None, None, None, None, None))
     depth, ways, inputs, gates, units = W.shape
     if gates not in KINDS or ways > 2:
-        raise ValueError(f"weights_layer has shape {W.shape}, should have 1 or 2 directions, and 4, 3 or 1 gates")
+        raise ValueError(f"weights_layer must have 1 or 2 directions, and 4, 3 or 1 gates, got shape {W.shape}")
     direction = _DIRECTIONS[ways][0] if direction is None else direction
     if direction not in _DIRECTIONS[ways]:
         raise ValueError(
@@ -101,7 +101,7 @@ def from_arrays(
     why = f"as weights_layer, {W.shape}, says"
     R = given.take("weights_iter", (depth, ways, width, gates, units), why)
     if depth > 1 and inputs != width:
-        raise ValueError(f"weights_layer has shape {W.shape}: with {depth} layers, should have {width} inputs")
+        raise ValueError(f"weights_layer of {depth} layers must have {width} inputs, got shape {W.shape}")
     after = kind == "gru" and "bias" in given and given.shape("bias")[2:3] == (4,)
     b = _optional(given, "bias", (depth, ways, gates + after, units), True)
     given.check_all_taken(given.given)
@@ -134,18 +134,18 @@ def _optional(arrays: Arrays, name: str, shape: tuple[int | None, ...], known: b
 
 
 def to_arrays(layer: Any) -> dict[str, np.ndarray]:
-    """The weights of recurrent layers as oneDNN has them: see `from_arrays`.
+    """The weights of recurrent layers in oneDNN's format. See `from_arrays`.
 
     Parameters
     ----------
-    layer : the last of recurrent layers, or a list of all
-        See `read_layers`. Of two directions: a `Bidirectional` of two stacks, as `from_arrays` gives it.
+    layer : Layer, Cell or list of Layers
+        See `read_layers`. For two directions, this is a `Bidirectional` of two stacks, as `from_arrays` makes it.
 
     Raises
     ------
     ValueError
-        If layers have different sizes, if only some have peepholes or a projection, or if a layer reads both directions
-        of the one below: oneDNN has no such layers.
+        If oneDNN has no such layers: they have different sizes, only some of them have peepholes or a projection, or
+        one reads both directions of the layer below.
 
     Examples
     --------
@@ -159,7 +159,8 @@ def to_arrays(layer: Any) -> dict[str, np.ndarray]:
     shapes = {tuple((name, value.shape) for name, value in own.items()) for row in rows for own in row}
     if len(shapes) != 1:
         raise ValueError(
-            f"oneDNN holds all layers in one array, but these differ: {sorted(map(dict, shapes), key=str)}"
+            "oneDNN has one array for all layers, so all must have the same shapes, got "
+            f"{sorted(map(dict, shapes), key=str)}"
         )
     return {name: np.stack([np.stack([own[name] for own in row]) for row in rows]) for name in rows[0][0]}
 
@@ -172,7 +173,7 @@ def _read(layer: Any) -> Levels:
     found = [read_layers(stack) for stack in stacks]
     plain = all(len(level) == 1 for levels in found for level in levels) or [len(found), len(found[0])] == [1, 1]
     if not plain:
-        raise ValueError(f"{layer!r} is on a layer of which it reads both directions: those of oneDNN read one only")
+        raise ValueError(f"{layer!r} reads both directions of the layer below, but a layer of oneDNN reads only one")
     return [[one for level in row for one in level] for row in zip(*found, strict=True)]
 
 

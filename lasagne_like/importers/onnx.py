@@ -1,8 +1,9 @@
-"""The weights of ONNX's `LSTM`, `GRU` and `RNN` operators: arrays W, R, B and P, with an axis of directions first.
+"""The weights of ONNX's operators `LSTM`, `GRU` and `RNN`: the arrays W, R, B and P. Their first axis is directions.
 
-W is [directions, gates * units, inputs], R [directions, gates * units, units], B [directions, 2 * gates * units] (of
-the input, then of the state), P [directions, 3 * units] (i, o, f). Gates are i, o, f, c and z, r, h;
-`h = (1 - z) * hh + z * h_`. `linear_before_reset` says whether the reset gate of a GRU comes after the product.
+W is [directions, gates * units, inputs], and R [directions, gates * units, units]. B is [directions, 2 * gates *
+units]: the biases of the input, then those of the state. P is [directions, 3 * units], for the peepholes i, o, f. The
+gates of an LSTM are i, o, f, c. Those of a GRU are z, r, h, with `h = (1 - z) * hh + z * h_`. `linear_before_reset`
+says whether the reset gate of a GRU multiplies the product, as `reset_after` of `cells.GRU` does.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,36 +29,36 @@ def from_arrays(
     name: str | None = None,
     **options: Any,
 ) -> Any:
-    """Recurrent layers with the weights of ONNX's operators.
+    """Make recurrent layers with the weights of ONNX's operators.
 
     Parameters
     ----------
     arrays : mapping, or list of mappings
-        "W", "R", and if there are any "B" and "P" of one operator; or of several, from the lowest up.
+        The arrays "W" and "R" of an operator, and optionally "B" and "P". For several operators, a list of mappings,
+        from the lowest operator up.
     incoming : Layer or tuple, optional
-        The input of the first layer, (batch, time, features); a new `InputLayer` if not given.
+        The input of the first layer, of shape (batch, time, features). By default, a new `InputLayer`.
     linear_before_reset : bool
         The attribute of a GRU.
     nonlinearity : "tanh" or "relu"
-        Of an RNN.
+        The nonlinearity of an RNN.
     double_bias : bool
-        Keep the two biases of a gate, which are added, as two parameters. The gradient of each is that of their sum, so
-        a step of training changes the sum by twice as much as one of a single bias, as in libraries that have two.
+        Whether the two biases of a gate become two parameters. By default, their sum is one parameter. With two, a
+        training step changes the sum twice as much, as in libraries with two biases: each has the gradient of the sum.
     name : str, optional
-        Layer k is "name.k".
+        The name of layer k is "name.k".
     **options
-        Of `RNNLayer`, for each layer (`backwards=True` for an operator whose one direction is "reverse").
+        Further arguments of `RNNLayer`, for each layer. An operator with `direction="reverse"` needs `backwards=True`.
 
     Returns
     -------
     RNNLayer or Bidirectional
-        The last layer. Its features are those of the first direction, then those of the second; ONNX has an axis of
-        directions.
+        The last layer. ONNX's output has an axis of directions. Here, the features of both directions are concatenated.
 
     Raises
     ------
     KeyError, ValueError
-        If an array is missing or not known, or its shape does not fit the others.
+        If an array is missing or not known, or if its shape does not fit the others.
 
     Examples
     --------
@@ -98,13 +99,15 @@ def _level(arrays: Arrays, below: int | None, after: bool, nonlinearity: str, do
 
 
 def to_arrays(layer: Any) -> list[dict[str, np.ndarray]]:
-    """The weights of recurrent layers as ONNX's operators have them: "W", "R", "B" and perhaps "P" for each layer.
+    """The weights of recurrent layers in ONNX's format: the arrays "W", "R" and "B", and "P" for peepholes, of each
+    layer.
 
-    Each bias becomes two halves. This is exact. For GRUs, `linear_before_reset` is `cell.reset_after`.
+    Each bias is split into two halves. This is exact. The operator of a GRU needs `linear_before_reset=1` if
+    `cell.reset_after` is true.
 
     Parameters
     ----------
-    layer : the last of recurrent layers, or a list of all
+    layer : Layer, Cell or list of Layers
         See `read_layers`.
 
     Raises

@@ -1,11 +1,12 @@
 """TensorFlow's cells (`tf.contrib.rnn`, `tf.nn.rnn_cell`): the variables of one cell, by the last parts of their names.
 
-LSTMs have `kernel`, (inputs + units, 4 * units), the gates i, ci, f, o (`BasicLSTMCell`, `LSTMCell`, `LSTMBlockCell`,
-`CudnnCompatibleLSTMCell`), `bias`, peepholes `w_i_diag w_f_diag w_o_diag` and a projection, `projection/kernel`. When a
-cell runs, it adds `forget_bias` to the forget gate. GRUs have `gates/kernel`, (inputs + units, 2 * units), the gates r
-and u, and `candidate/kernel`, with biases; the reset gate comes before the product; `h = u * h_ + (1 - u) * c`. The
-reset gate of `CudnnCompatibleGRUCell` comes after the product, with `candidate/{input,hidden}_projection/{kernel,bias}`
-for the candidate.
+LSTMs are `BasicLSTMCell`, `LSTMCell`, `LSTMBlockCell` and `CudnnCompatibleLSTMCell`. They have a `kernel` (inputs +
+units, 4 * units) for the gates i, ci, f, o, and a `bias`. Peepholes are `w_i_diag`, `w_f_diag` and `w_o_diag`, and a
+projection is `projection/kernel`. When a cell runs, it adds `forget_bias` to the forget gate.
+
+GRUs have a `gates/kernel` (inputs + units, 2 * units) for the gates r and u, a `candidate/kernel`, and their biases.
+The reset gate multiplies the state before the product, and `h = u * h_ + (1 - u) * c`. In a `CudnnCompatibleGRUCell`,
+the reset gate multiplies the product. Its candidate has `candidate/{input,hidden}_projection/{kernel,bias}`.
 """
 
 from collections.abc import Mapping
@@ -29,27 +30,28 @@ def from_variables(
     name: str | None = None,
     **options: Any,
 ) -> Any:
-    """A recurrent layer with the weights of a cell of TensorFlow.
+    """Make a recurrent layer with the weights of a cell of TensorFlow.
 
     Parameters
     ----------
     variables : mapping from names to arrays
-        An LSTM if there is a "kernel", a GRU if there is a "gates/kernel".
+        The variables of an LSTM, which has a "kernel", or of a GRU, which has a "gates/kernel".
     incoming : Layer or tuple, optional
-        The input of the layer, (batch, time, features); a new `InputLayer` if not given.
+        The input of the layer, of shape (batch, time, features). By default, a new `InputLayer`.
     scope : str
         The prefix of the names, such as "rnn/lstm_cell". Other variables are ignored.
     forget_bias : float
-        The `forget_bias` of an LSTM cell. By default 1, as in TensorFlow; `CudnnCompatibleLSTMCell` has 0.
+        The `forget_bias` of an LSTM cell. By default it is 1, as in TensorFlow. For a `CudnnCompatibleLSTMCell` it must
+        be 0.
     name : str, optional
-        The layer is "name.0".
+        The name of the layer is "name.0".
     **options
-        Of `RNNLayer`.
+        Further arguments of `RNNLayer`.
 
     Raises
     ------
     KeyError, ValueError
-        If a variable is missing or not known, or its shape does not fit the others.
+        If a variable is missing or not known, or if its shape does not fit the others.
 
     Examples
     --------
@@ -79,7 +81,9 @@ def _lstm(arrays: Arrays, forget_bias: float) -> CellWeights:
     projection = arrays.take("projection/kernel", (units, None)) if "projection/kernel" in arrays else None
     width = units if projection is None else projection.shape[1]
     if len(kernel) <= width:
-        raise ValueError(f"kernel has shape {kernel.shape}, should have more than the {width} rows of what comes back")
+        raise ValueError(
+            f"kernel must have more rows than the last output has features, {width}, got shape {kernel.shape}"
+        )
     W, R = kernel[:-width], kernel[-width:]
     return _FORMAT.unpacked("lstm", W, R, bias, peepholes=peepholes, projection=projection, forget_bias=forget_bias)
 
@@ -106,9 +110,9 @@ def _gru(arrays: Arrays) -> CellWeights:
 
 
 def to_variables(layer: Any, scope: str = "") -> dict[str, np.ndarray]:
-    """The weights of one recurrent layer or cell under the names of TensorFlow's cells, `forget_bias` 0.
+    """The weights of one recurrent layer or cell under the names of TensorFlow's cells.
 
-    (The bias includes the `forget_bias` of the layer: make TensorFlow's cell with `forget_bias=0`.)
+    Make TensorFlow's cell with `forget_bias=0`: the bias includes the `forget_bias` of the layer.
 
     Parameters
     ----------
@@ -119,7 +123,7 @@ def to_variables(layer: Any, scope: str = "") -> dict[str, np.ndarray]:
     Raises
     ------
     ValueError
-        For several layers, or a plain cell.
+        If there are several layers or directions, or if the cell is plain.
 
     Examples
     --------

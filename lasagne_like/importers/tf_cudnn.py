@@ -34,32 +34,32 @@ def from_variables(
     Parameters
     ----------
     variables : mapping, or path
-        From names to arrays; other variables (other layers, slots of optimizers) do not matter. Or the
-        path of an `.npz` file with them, or of a checkpoint (which takes TensorFlow to read).
+        From names to arrays. Variables of other layers and of optimizers are ignored. A path is that of an `.npz` file,
+        or that of a checkpoint. TensorFlow must be installed to read a checkpoint.
     incoming : Layer or tuple, optional
-        The input of the first layer, (batch, time, features); a new `InputLayer` if not given.
+        The input of the first layer, of shape (batch, time, features). By default, a new `InputLayer`.
     scope : str, optional
-        What stands before "/cell_0" in the names, if there are several stacks.
+        The part of the names before "/cell_0". It is needed if there are several stacks.
     name : str, optional
-        Layer k is "name.k".
+        The name of layer k is "name.k".
     **options
-        Of `RNNLayer`, for each layer (`seq_lengths`, `time_major`, ...).
+        Further arguments of `RNNLayer` for each layer, such as `seq_lengths` and `time_major`.
 
     Returns
     -------
     Bidirectional or RNNLayer
-        The last layer. It gives both directions side by side. It computes in float32 if the
-        weights are of float32, else in `scanjit.config.floatX`.
+        The last layer. Its output has the features of both directions, concatenated. It computes in float32 if the
+        weights are float32, and in `scanjit.config.floatX` otherwise.
 
     Raises
     ------
     KeyError, ValueError
-        If a variable is missing, or its shape does not fit the others. The error names it and both shapes.
+        If a variable is missing, or if its shape does not fit the others. The error names the variable and both shapes.
 
     Warns
     -----
     RuntimeWarning
-        If there are values that are not finite.
+        If a variable has values that are not finite.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def from_variables(
     cells = sorted({cell for cell, _, _ in found})
     if cells != list(range(len(cells))):
         missing = min(set(range(cells[-1])) - set(cells))
-        raise KeyError(f"the variables have cell_{cells[-1]}, but no cell_{missing}")
+        raise KeyError(f"the variables have a cell_{cells[-1]}, but no cell_{missing}")
     ways = sorted({way for _, way, _ in found if way}, reverse=True)  # fw, bw
     levels: list[list[CellWeights]] = []
     for cell in cells:
@@ -94,11 +94,11 @@ _Names = dict[tuple[int, str, str], str]
 
 
 def _found(arrays: Arrays, scope: str | None) -> _Names:
-    """The names of the variables of a stack: by its cell, direction, and "kernel" or "bias"."""
+    """The names of the variables of a stack, by cell, direction, and "kernel" or "bias"."""
     matches = [(name, match) for name in arrays.given if (match := _NAME.fullmatch(name))]
     scopes = sorted({match["scope"] or "" for _, match in matches})
     if scope is None and len(scopes) > 1:
-        raise ValueError(f"the variables have several stacks: choose one with scope=, one of {scopes}")
+        raise ValueError(f"the variables have several stacks: choose one with scope=, which is one of {scopes}")
     chosen = [(name, match) for name, match in matches if scope is None or (match["scope"] or "") == scope]
     if not chosen:
         wanted = f"{scope or '...'}/cell_K/bidirectional_rnn/fw/cudnn_compatible_lstm_cell/kernel"
@@ -133,7 +133,7 @@ def to_variables(layer: Any, scope: str = "stack_bidirectional_rnn") -> dict[str
 
     Parameters
     ----------
-    layer : the last of recurrent layers, or a list of all
+    layer : Layer, Cell or list of Layers
         See `read_layers`.
     scope : str
 
@@ -156,12 +156,17 @@ def to_variables(layer: Any, scope: str = "stack_bidirectional_rnn") -> dict[str
 
 
 def read_checkpoint(path: str) -> Mapping[str, np.ndarray]:
-    """The variables of a TensorFlow checkpoint by their names. It takes TensorFlow.
+    """Read the variables of a TensorFlow checkpoint. TensorFlow must be installed.
 
     Parameters
     ----------
     path : str
-        The prefix of its files, or a directory with the latest one.
+        The prefix of the checkpoint's files. For a directory, it is the latest checkpoint there.
+
+    Returns
+    -------
+    mapping
+        From names to arrays.
 
     Raises
     ------
@@ -178,8 +183,8 @@ def read_checkpoint(path: str) -> Mapping[str, np.ndarray]:
         from tensorflow.train import list_variables, load_checkpoint
     except ImportError as error:
         raise ImportError(
-            "a checkpoint of TensorFlow is read with TensorFlow: pip install tensorflow-cpu; or save the variables "
-            "with numpy.savez(path, **variables) where it is installed, and give the .npz file"
+            "reading a checkpoint needs TensorFlow: pip install tensorflow-cpu; or save the variables with "
+            "numpy.savez(path, **variables) where TensorFlow is installed, and give the .npz file"
         ) from error
     reader = load_checkpoint(path)
     return {name: reader.get_tensor(name) for name, _ in list_variables(path)}

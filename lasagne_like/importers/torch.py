@@ -1,10 +1,11 @@
 """PyTorch's `LSTM`, `GRU` and `RNN`: `state_dict`s, with layers, directions and projections.
 
-`weight_ih_l{k}` is (gates * units, inputs), `weight_hh_l{k}` (gates * units, units or projected), `weight_hr_l{k}`
-(projected, units); those of the backward direction end in `_reverse`. Gates are i, f, g, o and r, z, n. There are two
-biases, which are added; but in n of a GRU, the reset gate multiplies the bias of the state. `h = (1 - z) * n + z * h_`.
+`weight_ih_l{k}` is (gates * units, inputs), `weight_hh_l{k}` (gates * units, units or projected), and `weight_hr_l{k}`
+(projected, units). The names of the backward direction end with `_reverse`. The gates of an LSTM are i, f, g, o. Those
+of a GRU are r, z, n, with `h = (1 - z) * n + z * h_`. The bias of a gate is the sum of two biases, but in n of a GRU,
+the reset gate multiplies the bias of the state.
 
-PyTorch itself is not needed: values may be arrays. (A `.pt` file is a pickle: read it with PyTorch,
+PyTorch is not needed, because values may be arrays. (But a `.pt` file is a pickle, which PyTorch must read:
 `torch.load(path, weights_only=True)`.)
 """
 
@@ -32,26 +33,26 @@ def from_state_dict(
     name: str | None = None,
     **options: Any,
 ) -> Any:
-    """Recurrent layers with the weights of PyTorch's.
+    """Make recurrent layers with the weights of PyTorch's modules.
 
     Parameters
     ----------
     state : mapping from names to tensors or arrays
-        The `state_dict` of an `LSTM`, `GRU`, `RNN`, or of an `LSTMCell` and so on; or of a model that has one. The
-        names and shapes tell which of these it is, and how many layers and directions it has.
+        The `state_dict` of an `LSTM`, `GRU` or `RNN`, of an `LSTMCell`, `GRUCell` or `RNNCell`, or of a model with one
+        of them. The kind of module and the numbers of layers and directions follow from the names and shapes.
     incoming : Layer or tuple, optional
-        The input of the first layer, (batch, time, features); a new `InputLayer` if not given.
+        The input of the first layer, of shape (batch, time, features). By default, a new `InputLayer`.
     prefix : str
         The prefix of the names, such as "encoder.rnn.". Other names are ignored.
     nonlinearity : "tanh" or "relu"
-        Of an `RNN`: the names do not say.
+        The nonlinearity of an `RNN`, which does not follow from the names.
     double_bias : bool
-        Keep the two biases of a gate, which are added, as two parameters. The gradient of each is that of their sum, so
-        a step of training changes the sum by twice as much as one of a single bias: as it does in PyTorch.
+        Whether the two biases of a gate become two parameters. By default, their sum is one parameter. With two, a
+        training step changes the sum twice as much, as it does in PyTorch: each bias has the gradient of the sum.
     name : str, optional
-        Layer k is "name.k".
+        The name of layer k is "name.k".
     **options
-        Of `RNNLayer`, for each layer.
+        Further arguments of `RNNLayer`, for each layer.
 
     Returns
     -------
@@ -61,7 +62,7 @@ def from_state_dict(
     Raises
     ------
     KeyError, ValueError
-        If a variable is missing or not known, or its shape does not fit the others.
+        If a variable is missing or not known, or if its shape does not fit the others.
 
     Examples
     --------
@@ -98,8 +99,8 @@ def _cell(arrays: Arrays, suffix: str, below: int | None, nonlinearity: str, dou
     gates = len(R) // units
     if gates not in KINDS or len(R) % units or (projection is not None and gates != 4):
         raise ValueError(
-            f"{R_name} has shape {R.shape}, should have 4, 3 or 1 times as many rows as there are units, which are "
-            f"{units} (the columns of {R_name if projection is None else P_name}), for an LSTM, a GRU or an RNN"
+            f"{R_name} must have 4, 3 or 1 rows (for an LSTM, a GRU or an RNN) for each of the {units} units, which "
+            f"are the columns of {R_name if projection is None else P_name}; got shape {R.shape}"
         )
     kind = KINDS[gates]
     W = arrays.take(W_name, (len(R), below), f"{gates} gates of {units} units (from {R_name})")
@@ -113,11 +114,11 @@ def _cell(arrays: Arrays, suffix: str, below: int | None, nonlinearity: str, dou
 
 
 def to_state_dict(layer: Any, prefix: str = "") -> dict[str, np.ndarray]:
-    """The weights of recurrent layers as PyTorch names them. A single bias becomes two halves. This is exact.
+    """The weights of recurrent layers under PyTorch's names. A single bias is split into two halves, which is exact.
 
     Parameters
     ----------
-    layer : the last of recurrent layers, or a list of all
+    layer : Layer, Cell or list of Layers
         See `read_layers`.
     prefix : str
         The prefix of the names.
@@ -125,12 +126,12 @@ def to_state_dict(layer: Any, prefix: str = "") -> dict[str, np.ndarray]:
     Returns
     -------
     dict of arrays
-        `module.load_state_dict({name: torch.from_numpy(value) for name, value in ...})` takes it.
+        From names to arrays, for `module.load_state_dict({name: torch.from_numpy(value) for name, value in ...})`.
 
     Raises
     ------
     ValueError
-        If PyTorch has no such layer: peepholes, a GRU that resets before its product, ...
+        If PyTorch has no such layer: for example, if it has peepholes, or is a GRU that resets before its product.
 
     Examples
     --------

@@ -1,8 +1,9 @@
-"""The base of all formats: the parameters of one cell under our names, and how they become cells and layers.
+"""The base of all formats: the parameters of one cell under our names, and the cells and layers that are made from
+them.
 
-A format packs the matrices of gates side by side in its own order, written as letters: `i f c o` for an LSTM (`c` is
-the new content of the memory), `r u c` for a GRU, `h` for a plain cell. The update gate of `cells.GRU` says how much is
-new. If that of a format says how much is kept, all its weights change their signs. This is exact.
+A format concatenates the matrices of the gates in its own order. Gates have letters: i, f, c, o in an LSTM (c is the
+candidate), r, u, c in a GRU, and h in a plain cell. The update gate of `cells.GRU` is the share of the candidate in the
+new state. In some formats, it is the share of the old state. Then all its weights change their signs, which is exact.
 """
 
 from __future__ import annotations
@@ -47,21 +48,22 @@ class CellWeights:
     W, R : dict
         From the letters of gates to the weights of the input, (inputs, units), and of the last output, (hidden, units).
     b : dict
-        Biases, (units,); empty if there are none.
+        From the letters of gates to their biases, (units,). Empty if there are none.
     b_hid : array, optional
-        The bias of a GRU that its reset gate multiplies.
+        In a GRU, the bias that the reset gate multiplies.
     peepholes : dict
-        Of `i`, `f`, `o`, (units,); empty if there are none.
+        From `i`, `f` and `o` to the weights of peepholes, (units,). Empty if there are none.
     projection : array, optional
-        (units, projected).
+        The weights of a projection, (units, projected).
     reset_after : bool
         See `lasagne_like.cells.GRU`.
     nonlinearity : str
-        Of a plain cell.
+        The nonlinearity of a plain cell.
     forget_bias : float
-        Added to the forget gate when it runs.
+        The number that the cell adds to the forget gate.
     b_second : dict
-        Second biases, which are added to those of `b`, but are parameters of their own; empty if there are none.
+        From the letters of gates to second biases, which are added to `b` but are separate parameters. Empty if there
+        are none.
 
     Examples
     --------
@@ -96,7 +98,7 @@ class CellWeights:
 
     @property
     def num_outputs(self) -> int:
-        """The number of features that the cell gives."""
+        """The number of features of the output."""
         return self.num_units if self.projection is None else self.projection.shape[1]
 
     @classmethod
@@ -114,17 +116,17 @@ class CellWeights:
         double_bias: bool = False,
         **options: Any,
     ) -> CellWeights:
-        """From matrices of all gates side by side.
+        """The parameters of a cell, from matrices with the columns of all gates.
 
         Parameters
         ----------
-        order : the letters of the gates.
-        W, R : (inputs, gates * units) and (hidden, gates * units).
-        b, b_second : (gates * units,); their sum is the bias; but in the candidate of a GRU with `reset_after`, the
-        reset gate multiplies the second.
-        keeps : whether the update gate says how much is kept.
-        peepholes : those of i, f, o.
-        double_bias : whether the two biases of a gate stay two parameters.
+        order : the letters of the gates, in the order of their columns.
+        W, R : the weights of the input, (inputs, gates * units), and of the last output, (hidden, gates * units).
+        b, b_second : the biases, (gates * units,). Their sum is the bias of a gate. In the candidate of a GRU with
+        `reset_after`, the reset gate multiplies the second one.
+        keeps : whether the update gate is the share of the old state.
+        peepholes : the weights of the peepholes of i, f, o.
+        double_bias : whether the two biases of a gate become two parameters.
         """
         count = len(order)
         inner, outer = (dict(zip(order, np.split(M, count, axis=-1), strict=True)) for M in (W, R))
@@ -143,8 +145,8 @@ class CellWeights:
         return cls(kind, inner, outer, biases, b_hid, given, b_second=second, **options)
 
     def packed(self, order: str, keeps: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The matrices W and R and the bias of all gates side by side, as `unpacked` takes them. The bias includes
-        `forget_bias`; without biases it is zeros."""
+        """The matrices W and R and the bias with the columns of all gates, as `unpacked` takes them. The bias includes
+        `forget_bias`. It is zeros if the cell has no biases."""
         signs = {gate: -1 if keeps and gate == "u" else 1 for gate in order}
         W, R = (np.concatenate([signs[g] * M[g] for g in order], axis=-1) for M in (self.W, self.R))
         pairs = {gate: self._pair(gate) for gate in order}
@@ -152,8 +154,8 @@ class CellWeights:
         return W, R, np.concatenate([signs[gate] * whole[gate] for gate in order])
 
     def halves(self, order: str, keeps: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Two biases for each gate: its two, or halves of its one. (In the candidate of a GRU that resets after its
-        product, the reset gate multiplies the second.)"""
+        """Two biases for each gate. If the gate has one bias, each is half of it. (In the candidate of a GRU that
+        resets after its product, the reset gate multiplies the second.)"""
         pairs = [[(-1 if keeps and gate == "u" else 1) * b for b in self._pair(gate)] for gate in order]
         first, second = (np.concatenate([pair[k] for pair in pairs]) for k in range(2))
         return first, second
@@ -163,7 +165,7 @@ class CellWeights:
         return gate == "c" and self.kind == "gru" and self.reset_after
 
     def _pair(self, gate: str) -> tuple[np.ndarray, np.ndarray]:
-        """Two biases of a gate, with `forget_bias`."""
+        """The two biases of a gate. Their sum includes `forget_bias`."""
         none = np.zeros_like(self.W[gate][0])
         first, second = self.b.get(gate, none), self.b_second.get(gate)
         if gate == "f" and self.forget_bias:
@@ -173,7 +175,7 @@ class CellWeights:
         return (first / 2, first / 2) if second is None else (first, second)
 
     def cell(self, name: str | None = None) -> Cell:
-        """A cell with these parameters. float32 stays float32, other dtypes become `scanjit.config.floatX`."""
+        """A cell with these parameters. float32 stays float32, and other dtypes become `scanjit.config.floatX`."""
 
         def ours(value: Any) -> Any:
             return None if value is None else np.ascontiguousarray(value, dtype_of(value))
@@ -210,13 +212,13 @@ class CellWeights:
         Raises
         ------
         ValueError
-            If it is not built, or has something that other libraries lack: normalization, clipping, coupled gates,
-            other nonlinearities. The error says what.
+            If the cell has not been built, or if it has something that other libraries do not have: normalization,
+            clipping, coupled gates or other nonlinearities. The error names it.
         """
         kinds: dict[type, str] = {LSTM: "lstm", GRU: "gru", SimpleRNN: "rnn"}
         kind = kinds.get(type(cell))
         if kind is None or cell.input_shape is None:
-            raise ValueError(f"{cell!r} is not a built LSTM, GRU or SimpleRNN: other libraries have no layout for it")
+            raise ValueError(f"only an LSTM, GRU or SimpleRNN that has been built can be exported, got {cell!r}")
         own: Any = cell
         _check_plain(own, kind)
         gates = GATES[kind]
@@ -248,13 +250,13 @@ class CellWeights:
 
 
 def dtype_of(*values: np.ndarray) -> np.dtype:
-    """The dtype of parameters made from values: float32 if all values are, else `scanjit.config.floatX`."""
+    """The dtype of parameters with these values: float32 if all of them are, and `scanjit.config.floatX` otherwise."""
     kept = all(value.dtype == np.float32 for value in values)
     return np.dtype(np.float32 if kept else sj.config.floatX)
 
 
 def _biases(cell: Any, name: str) -> list[np.ndarray]:
-    """The value of a bias; or both values, if it is the sum of two parameters."""
+    """The value of a bias, or two values if the bias is the sum of two parameters."""
     param = getattr(cell, name)
     parts = utils.collect_shared_vars([param])
     if len(parts) == 2 and parts[0] + parts[1] is param:  # equal expressions are one node
@@ -266,14 +268,14 @@ def _value(cell: Any, name: str) -> np.ndarray:
     """The value of a parameter: a shared variable, or an expression of shared variables."""
     param = getattr(cell, name)
     if param is None:
-        raise ValueError(f"{cell!r} has no {name}: other libraries have no layout for it")
+        raise ValueError(f"{cell!r} cannot be exported: it has no {name}, which other libraries need")
     if isinstance(param, sj.SharedVariable):
         return param.get_value()
     return sj.function([], param, mode="reference")()
 
 
 def _check_plain(cell: Any, kind: str) -> None:
-    """Raise an error if a cell has something that other libraries lack."""
+    """Raise an error if a cell has something that other libraries do not have."""
     extras = ["coupled", "layer_norm", "weight_norm"]
     found = [name for name in extras if getattr(cell, name, False)]
     found += [name for name in ("cell_clip", "proj_clip") if getattr(cell, name, None) is not None]
@@ -282,12 +284,14 @@ def _check_plain(cell: Any, kind: str) -> None:
     if kind == "rnn" and cell.nonlinearity not in (nonlinearities.tanh, nonlinearities.rectify):
         found.append(f"nonlinearity={cell.nonlinearity!r}")
     if found:
-        raise ValueError(f"{cell!r} has {', '.join(found)}: other libraries have no layout for it")
+        raise ValueError(f"{cell!r} cannot be exported: it has {', '.join(found)}, which other libraries do not have")
     wanted = {"i": "sigmoid", "f": "sigmoid", "o": "sigmoid", "r": "sigmoid", "u": "sigmoid", "c": "tanh"}
     for letter, gate in GATES[kind].items() if kind != "rnn" else ():
         used = getattr(cell, f"nonlinearity_{gate}", None)
         if used is not getattr(nonlinearities, wanted[letter]) and not (letter == "u" and used is kept_part):
-            raise ValueError(f"the {gate} of {cell!r} has the nonlinearity {used!r}, should be {wanted[letter]}")
+            raise ValueError(
+                f"{cell!r} cannot be exported: the nonlinearity of its {gate} must be {wanted[letter]}, got {used!r}"
+            )
 
 
 # ---- layers ----------------------------------------------------------------------------------------------------------
@@ -296,23 +300,23 @@ Levels = list[list[CellWeights]]
 
 
 def build_layers(levels: Levels, incoming: Any = None, name: str | None = None, **options: Any) -> Any:
-    """A stack of recurrent layers with given weights.
+    """Make a stack of recurrent layers with given weights.
 
     Parameters
     ----------
     levels : list of lists of CellWeights
-        For each layer from the lowest up: of one direction, or of two, forwards and backwards.
+        For each layer, from the lowest up, the weights of its one direction, or of two: forwards and backwards.
     incoming : Layer or tuple, optional
-        The input of the first layer; a new `InputLayer` if not given.
+        The input of the first layer. By default, a new `InputLayer`.
     name : str, optional
-        Layer k is "name.k", or "k" without it.
+        The name of layer k is "name.k". By default, it is "k".
     **options
-        Of `RNNLayer`, for each layer.
+        Further arguments of `RNNLayer`, for each layer.
 
     Returns
     -------
     RNNLayer or Bidirectional
-        The last layer. Its `input_layer` (of `Bidirectional`: that of its `forward_layer`) is the one below.
+        The last layer. The layer below is its `input_layers[0]`, or that of its `forward_layer` in a `Bidirectional`.
 
     Examples
     --------
@@ -326,7 +330,7 @@ def build_layers(levels: Levels, incoming: Any = None, name: str | None = None, 
     layer: Any = new_input(levels[0][0]) if incoming is None else incoming
     shape: Any = layer.output_shape if hasattr(layer, "output_shape") else layer
     if len(shape) > 2 and None not in shape[2:] and int(np.prod(shape[2:])) != first:
-        raise ValueError(f"the weights are for {first} features, the input has shape {shape}")
+        raise ValueError(f"incoming must have the {first} features that the weights are for, got shape {shape}")
     for k, level in enumerate(levels):
         label = f"{name}.{k}" if name else f"{k}"
         if len(level) == 1:
@@ -342,18 +346,19 @@ def build_layers(levels: Levels, incoming: Any = None, name: str | None = None, 
 
 
 def new_input(weights: CellWeights) -> InputLayer:
-    """A new input layer with the dtype and the number of features that weights are for."""
+    """A new input layer with the dtype of the weights, and with the number of features that they are for."""
     shape = (None, None, weights.num_inputs)
     return InputLayer(shape, sj.tensor(shape, dtype_of(*weights.W.values())))
 
 
 def read_layers(layer: Any) -> Levels:
-    """The weights of recurrent layers: see `build_layers`.
+    """The weights of recurrent layers, as `build_layers` takes them.
 
     Parameters
     ----------
     layer : RNNLayer (LSTMLayer, GRULayer, ...), Bidirectional, CudnnLSTMLayer, CudnnGRULayer, Cell, or a list
-        The last layer of a stack: the recurrent layers below it are read too. Or a list of all layers, in order.
+        The last layer of a stack. The recurrent layers below it are read, too. A list has all layers, from the lowest
+        up.
 
     Examples
     --------
@@ -374,8 +379,7 @@ def read_layers(layer: Any) -> Levels:
 
 
 def _check_same_input(layer: Any) -> None:
-    """Raise an error if two directions read different layers, as the stacks of oneDNN do: `Levels` cannot express
-    that."""
+    """Raise an error if two directions read different layers, as oneDNN's stacks do. `Levels` cannot express this."""
     if isinstance(layer, Bidirectional):
         below = layer.forward_layer.input_layers[0], layer.backward_layer.input_layers[0]
         if below[0] is not below[1]:
@@ -391,7 +395,7 @@ def _own_levels(layer: Any) -> Levels:
         return [[CellWeights.of(one.cell) for one in pair] for pair in layer.layers]
     if isinstance(layer, Bidirectional):
         if layer.merge not in ("concat", None):
-            raise ValueError(f"{layer!r} merges its directions by {layer.merge!r}, should be 'concat'")
+            raise ValueError(f"merge of {layer!r} must be 'concat' to export it, got {layer.merge!r}")
         pair = layer.forward_layer, layer.backward_layer
         return [[CellWeights.of(one.cell) for one in sorted(pair, key=lambda one: one.backwards)]]
     if isinstance(layer, RNNLayer):
@@ -400,11 +404,11 @@ def _own_levels(layer: Any) -> Levels:
         return [[CellWeights.of(cell)] for cell in layer.cells]
     if isinstance(layer, Cell):
         return [[CellWeights.of(layer)]]
-    raise TypeError(f"weights are read from recurrent layers and cells, got {layer!r}")
+    raise TypeError(f"expected a recurrent layer or a cell, got {layer!r}")
 
 
 def options_of(kind: str, nonlinearity: str, reset_after: bool) -> dict[str, Any]:
-    """The arguments of `CellWeights` for a kind of cell that no array of a format tells."""
+    """The arguments of `CellWeights` for a kind of cell that do not follow from the arrays of a format."""
     if kind == "rnn" and nonlinearity not in ("tanh", "relu"):
         raise ValueError(f"nonlinearity must be 'tanh' or 'relu', got {nonlinearity!r}")
     known: dict[str, dict[str, Any]] = {"rnn": {"nonlinearity": nonlinearity}, "gru": {"reset_after": reset_after}}
@@ -412,7 +416,7 @@ def options_of(kind: str, nonlinearity: str, reset_after: bool) -> dict[str, Any
 
 
 def width_below(levels: Levels) -> int | None:
-    """How many features the next layer reads; None if it is the first."""
+    """The number of features that the next layer reads. None if it is the first layer."""
     return sum(one.num_outputs for one in levels[-1]) if levels else None
 
 
@@ -420,8 +424,8 @@ def width_below(levels: Levels) -> int | None:
 class Format:
     """The format of a library: its name, and for each kind of cell the letters of its gates in their order.
 
-    The update gate of all these libraries says how much of the state is kept. Ours says how much is new, so its weights
-    and biases change their signs.
+    In all of these libraries, the update gate is the share of the old state. In ours it is the share of the candidate,
+    so its weights and biases change their signs.
     """
 
     library: str
@@ -432,25 +436,28 @@ class Format:
         return CellWeights.unpacked(kind, self.orders[kind], *arrays, keeps=True, **options)
 
     def packed(self, one: CellWeights) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """W, R and the bias of a cell, as the library has them."""
+        """W, R and the bias of a cell in the library's format."""
         return one.packed(self.orders[one.kind], keeps=True)
 
     def halves(self, one: CellWeights) -> tuple[np.ndarray, np.ndarray]:
-        """The two biases of a cell, as the library has them."""
+        """The two biases of a cell in the library's format."""
         return one.halves(self.orders[one.kind], keeps=True)
 
     def read(self, layer: Any, **lacks: Callable[[CellWeights], Any]) -> Levels:
-        """The weights of layers, all of one kind; ValueError where they have something that the library lacks."""
+        """The weights of layers. It is an error if the layers are of several kinds, or if they have something that the
+        library does not have. `lacks` maps the names of such things to functions that find them."""
         return self.checked(read_layers(layer), **lacks)
 
     def checked(self, levels: Levels, **lacks: Callable[[CellWeights], Any]) -> Levels:
-        """The weights of layers as they are, after the checks of `read`."""
+        """The weights of layers, after the checks of `read`."""
         kinds = {one.kind for level in levels for one in level}
         if len(kinds) != 1 or not kinds <= set(self.orders):
             wanted = ", ".join(self.orders)
-            raise ValueError(f"the layers must all be one of {wanted}, got {', '.join(sorted(kinds))}")
+            raise ValueError(
+                f"all layers must be of one kind, which is one of {wanted}; got {', '.join(sorted(kinds))}"
+            )
         for k, level in enumerate(levels):
             for what, has in lacks.items():
                 if any(has(one) for one in level):
-                    raise ValueError(f"layer {k} has {what.replace('_', ' ')}, which {self.library} has not")
+                    raise ValueError(f"layer {k} has {what.replace('_', ' ')}, which {self.library} does not have")
         return levels

@@ -211,7 +211,7 @@ def test_halves_and_sums() -> None:
     for got, value in zip(single_biases(double_biases(b, gru=True), gru=True), b, strict=True):
         close(got, value, 0)
     assert len(double_biases(b)) == 8 and len(double_biases(b, gru=True)) == 6
-    with pytest.raises(ValueError, match="biases come in pairs"):
+    with pytest.raises(ValueError, match="each gate has two biases"):
         single_biases(b[:3])
 
 
@@ -232,15 +232,15 @@ def test_errors() -> None:
     layer = CudnnLSTMLayer((None, None, 2), 3)
     weights, biases = get_cudnn_weights(layer)
     before = get_cudnn_buffer(layer)
-    with pytest.raises(ValueError, match="has 8 matrices in cuDNN's order, got 7"):
+    with pytest.raises(ValueError, match="needs 8 matrices in cuDNN's order, got 7"):
         set_cudnn_weights(layer, weights[1:], biases)
-    with pytest.raises(ValueError, match=r"number 7 of the biases of .* has shape \(2,\), should be \(3,\)"):
+    with pytest.raises(ValueError, match=r"item 7 of the biases of .* has shape \(2,\), should be \(3,\)"):
         set_cudnn_weights(layer, [w + 1 for w in weights], [*biases[:7], np.ones(2)])
     with pytest.raises(ValueError, match=r"has 84 numbers, got a buffer of shape \(83,\)"):
         set_cudnn_buffer(layer, np.zeros(83))
     assert (get_cudnn_buffer(layer) == before).all()
     for cell in (cells.LSTM(3, peepholes=True), cells.GRU(3), cells.SimpleRNN(3)):
-        with pytest.raises(ValueError, match="is not a cell that cuDNN has"):
+        with pytest.raises(ValueError, match="cuDNN has no cell like"):
             get_cudnn_weights(cell.build(2))
     with pytest.raises(TypeError, match="recurrent layers and cells, got 3"):
         get_cudnn_weights(3)

@@ -307,16 +307,16 @@ def test_layers_of_ours(make: Any, through: Any) -> None:
         (lambda: cells.LSTM(4, layer_norm=True).build(3), "layer_norm"),
         (lambda: cells.LSTM(4, coupled=True).build(3), "coupled"),
         (lambda: cells.LSTM(4, cell_clip=1.0).build(3), "cell_clip"),
-        (lambda: cells.LSTM(4), "not a built"),
+        (lambda: cells.LSTM(4), "that has been built"),
         (lambda: cells.UGRNN(4).build(3), "UGRNN"),
-        (lambda: cells.GRU(4, reset_after=False).build(3), "reset before the product, which PyTorch has not"),
-        (lambda: cells.LSTM(4, peepholes=True).build(3), "peepholes, which PyTorch has not"),
-        (lambda: [cells.LSTM(4).build(3), cells.GRU(4).build(4)], "all be one of"),
+        (lambda: cells.GRU(4, reset_after=False).build(3), "reset before the product, which PyTorch does not have"),
+        (lambda: cells.LSTM(4, peepholes=True).build(3), "peepholes, which PyTorch does not have"),
+        (lambda: [cells.LSTM(4).build(3), cells.GRU(4).build(4)], "all layers must be of one kind"),
         (
             lambda: GRULayer((None, None, 3), 4, cells.Gate(W_cell=None, nonlinearity=np.tanh)),
-            "resetgate .* nonlinearity",
+            "nonlinearity of its resetgate",
         ),
-        (lambda: Bidirectional(RecurrentLayer((None, None, 3), 4), merge="sum"), "merges"),
+        (lambda: Bidirectional(RecurrentLayer((None, None, 3), 4), merge="sum"), "merge of .* must be 'concat'"),
     ],
 )
 def test_what_a_format_has_not(make: Any, message: str) -> None:
@@ -332,9 +332,9 @@ def test_what_other_formats_have_not() -> None:
     for export in (keras.to_weights, onnx.to_arrays, tf_cudnn.to_variables):
         with pytest.raises(ValueError, match="a projection"):
             export(projected)
-    with pytest.raises(ValueError, match="these differ"):
+    with pytest.raises(ValueError, match="all must have the same shapes"):
         onednn.to_arrays(two)
-    with pytest.raises(TypeError, match="recurrent layers and cells"):
+    with pytest.raises(TypeError, match="a recurrent layer or a cell"):
         read_layers(InputLayer((None, 3)))
 
 
@@ -358,15 +358,19 @@ def put(name: str, *shape: int) -> Any:
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (without("weight_hh_l1"), KeyError, "have no 'weight_hh_l1'; there are 'weight_ih_l1'"),
+        (without("weight_hh_l1"), KeyError, "there is no 'weight_hh_l1' in the state; there are 'weight_ih_l1'"),
         (without("bias_hh_l0"), KeyError, "bias_hh_l0"),
         (put("weight_ih_l1", 16, 5), ValueError, r"weight_ih_l1 has shape \(16, 5\), should be \(16, 4\)"),
         (put("bias_ih_l0", 15), ValueError, r"bias_ih_l0 has shape \(15,\), should be \(16,\)"),
-        (put("weight_hh_l0", 15, 4), ValueError, r"weight_hh_l0 has shape \(15, 4\), should have 4, 3 or 1 times"),
+        (put("weight_hh_l0", 15, 4), ValueError, r"weight_hh_l0 must have 4, 3 or 1 rows .* got shape \(15, 4\)"),
         (put("weight_hh_l0", 16, 0), ValueError, "weight_hh_l0 .* size 0"),
-        (put("weight_xx_l0", 1), ValueError, "not known: 'weight_xx_l0'"),
+        (put("weight_xx_l0", 1), ValueError, "does not have these names in the state: 'weight_xx_l0'"),
         (lambda state: state.clear(), KeyError, "no 'weight_ih_l0'; there are none"),
-        (lambda state: state.update({"bias_ih_l0": np.array(["a"] * 16)}), ValueError, "bias_ih_l0 has dtype <U1"),
+        (
+            lambda state: state.update({"bias_ih_l0": np.array(["a"] * 16)}),
+            ValueError,
+            "bias_ih_l0 must have real numbers, got dtype <U1",
+        ),
     ],
 )
 def test_torch_states_that_do_not_fit(change: Any, error: Any, message: str) -> None:
@@ -381,19 +385,25 @@ def test_torch_states_that_do_not_fit(change: Any, error: Any, message: str) -> 
     [
         (lambda: keras.from_weights([some(3, 16), some(4, 16), some(2, 16)]), r"bias of layer 0 has shape \(2, 16\)"),
         (lambda: keras.from_weights([some(3, 12), some(4, 12), some(2, 12)], reset_after=False), "reset_after=False"),
-        (lambda: keras.from_weights([some(3, 16)]), "has 1 arrays, should have 2 or 3"),
+        (lambda: keras.from_weights([some(3, 16)]), "must have 2 or 3 arrays .*, got 1"),
         (lambda: keras.from_weights([some(3, 16), some(4, 15)]), r"recurrent kernel of layer 0 has shape \(4, 15\)"),
         (lambda: keras.from_weights([some(3, 4), some(4, 4)], nonlinearity="sin"), "'tanh' or 'relu'"),
-        (lambda: keras.from_weights([some(3, 4), some(4, 4)], InputLayer((None, None, 7))), "for 3 features"),
+        (lambda: keras.from_weights([some(3, 4), some(4, 4)], InputLayer((None, None, 7))), "the 3 features"),
         (lambda: tensorflow.from_variables({"kernel": some(7, 15), "bias": some(15)}), r"kernel has shape \(7, 15\)"),
-        (lambda: tensorflow.from_variables({"kernel": some(4, 16), "bias": some(16)}), "more than the 4 rows"),
+        (
+            lambda: tensorflow.from_variables({"kernel": some(4, 16), "bias": some(16)}),
+            "more rows than the last output has features, 4",
+        ),
         (lambda: onnx.from_arrays({"W": some(1, 16, 3), "R": some(1, 16, 5)}), r"R has shape \(1, 16, 5\)"),
         (lambda: onnx.from_arrays({"W": some(2, 16, 3), "R": some(1, 16, 4)}), r"W has shape \(2, 16, 3\)"),
         (
             lambda: onednn.from_arrays({"weights_layer": some(2, 1, 3, 4, 4), "weights_iter": some(2, 1, 4, 4, 4)}),
-            "should have 4 inputs",
+            "must have 4 inputs",
         ),
-        (lambda: onnx.from_arrays([{"W": some(1, 4, 3), "R": some(1, 4, 4), "X": some(1)}]), "not known: 'X'"),
+        (
+            lambda: onnx.from_arrays([{"W": some(1, 4, 3), "R": some(1, 4, 4), "X": some(1)}]),
+            "does not have these names in the arrays of layer 0: 'X'",
+        ),
     ],
 )
 def test_arrays_that_do_not_fit(load: Any, message: str) -> None:
