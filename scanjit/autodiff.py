@@ -223,7 +223,7 @@ def _backward(
 ) -> Any:
     if disconnected not in _DISCONNECTED:
         raise errors.ArgumentError(
-            "`disconnected` says what to do where there is no gradient", got=repr(disconnected), expected=_DISCONNECTED
+            "the value of `disconnected` is unknown", got=repr(disconnected), expected=_DISCONNECTED
         )
     leaves, tree = flatten(wrt)
     variables = [float_node(leaf, "wrt") for leaf in leaves]

@@ -142,7 +142,8 @@ class BridgedFunction:
             return [tuple(types.evaluate(dim, sizes) for dim in node.type.shape) for node in self.outputs]
         except KeyError:
             raise errors.ShapeError(
-                f"a size of what {self.name} gives depends on values", fix="give arrays of a size that is known"
+                f"the size of a result of {self.name} depends on values",
+                fix="return arrays whose sizes follow from those of the arguments",
             ) from None
 
 
@@ -180,13 +181,13 @@ def made_of(f: CompiledFunction[Any], library: str) -> MadeProgram:
     if f.graph.updates:
         updated = ", ".join(variable.name or "unnamed" for variable, _ in f.graph.updates)
         raise errors.ArgumentError(
-            f"{f.name} updates shared variables, which a function for {library} cannot",
+            f"{f.name} updates shared variables, which a function for {library} cannot do",
             got=updated,
             fix="return the new values as outputs, and give the old ones as inputs",
         )
     graph, declared = f.graph, list(map(ir.declared, f.graph.inputs))
     if graph.tree is None:
-        raise errors.ArgumentError(f"{f.name} gives nothing", fix="give it outputs")
+        raise errors.ArgumentError(f"{f.name} has no outputs", fix="compile a function with an output")
     made = MadeProgram(BridgedFunction(graph.inputs, graph.outputs, f.name, f.mode, f), graph.tree, declared)
     if not made.is_complex:
         return made
@@ -208,7 +209,7 @@ class BridgedFunctions:
     def __init__(self, f: Callable[..., Any], mode: Mode, library: str) -> None:
         check_mode(mode)
         if not callable(f):
-            raise errors.ArgumentError(f"a function for {library} is made of a function", got=repr(f))
+            raise errors.ArgumentError(f"only a function can become a function for {library}", got=repr(f))
         self.f, self.library = f, library
         self.name = getattr(f, "__name__", "function")
         self.mode = f.mode if isinstance(f, CompiledFunction) else mode

@@ -103,13 +103,13 @@ class Config:
 def _check(name: str, value: Any) -> None:
     """Raise an error if a setting cannot have a value."""
     if name not in _FIELDS:
-        raise errors.ArgumentError("there is no such setting", got=name, expected=", ".join(_FIELDS))
+        raise errors.ArgumentError(f"scanjit.config has no setting {name!r}", got=name, expected=", ".join(_FIELDS))
     kind, allowed = _FIELDS[name]
     wrong = not isinstance(value, kind) or (kind is int and isinstance(value, bool))
     if wrong or (allowed and value not in allowed):
         listed = allowed if len(allowed) < 10 else (*allowed[:2], "...", allowed[-1])
         expected = "one of " + ", ".join(map(str if kind is int else repr, listed))
-        raise errors.ArgumentError(f"config.{name} cannot have this value", got=repr(value), expected=expected)
+        raise errors.ArgumentError(f"the value of config.{name} is not valid", got=repr(value), expected=expected)
 
 
 def _from_environment() -> int:
@@ -117,7 +117,7 @@ def _from_environment() -> int:
     text = os.environ.get("SCANJIT_NUM_THREADS", "").strip()
     if text and not (text.isascii() and text.isdigit() and int(text[:9]) <= MOST_THREADS):
         raise errors.ArgumentError(
-            "the environment variable SCANJIT_NUM_THREADS is no number of threads",
+            "the environment variable SCANJIT_NUM_THREADS is not a number of threads",
             got=repr(text),
             expected=f"a number up to {MOST_THREADS}, or nothing",
             where="",

@@ -201,12 +201,15 @@ class _Function:
         c = self._c
         if c.argtypes is None:
             raise errors.ArgumentError(
-                f"{self.__name__} does not say what it takes", fix="set its argtypes and its restype"
+                f"{self.__name__} has no argtypes, so the types of its arguments are not known",
+                fix="set its argtypes and its restype",
             )
         wanted = self.result if self.elementwise else None
         got = None if c.restype is None else np.dtype(c.restype)
         if got != wanted:
-            raise errors.DtypeError(f"{self.__name__} gives something else than it should", got=got, expected=wanted)
+            raise errors.DtypeError(
+                f"the result of {self.__name__} has another dtype than its restype", got=got, expected=wanted
+            )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Function, (self.f, self.result, self.which)

@@ -136,7 +136,7 @@ class Policy:
         for what, got, formats in (("weights", self.weights, Weights), ("what a gradient keeps", self.stored, Stored)):
             if got is not None and got not in get_args(formats):
                 expected = " or ".join([*map(repr, get_args(formats)), "None"])
-                raise errors.ArgumentError(f"there is no such format for {what}", got=repr(got), expected=expected)
+                raise errors.ArgumentError(f"the format of {what} is unknown", got=repr(got), expected=expected)
         if self.stored is not None:
             types.dtype_of(self.stored)  # it may be missing
 

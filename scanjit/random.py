@@ -147,7 +147,7 @@ class Stream:
         try:
             seed, calls = map(int, state)
         except (TypeError, ValueError):
-            raise errors.ArgumentError("the state of a stream is (seed, calls)", got=repr(state)) from None
+            raise errors.ArgumentError("the state of a stream must be a pair (seed, calls)", got=repr(state)) from None
         self.state.set_value(_first_state(seed) + np.array([0, calls]))
 
     def __repr__(self) -> str:

@@ -279,7 +279,7 @@ def test_dtypes() -> None:
 def test_versions() -> None:
     x = sj.vector("x")
     assert x.__array_namespace__(api_version="2023.12") is XP
-    with pytest.raises(sj.ArgumentError, match="no such version"):
+    with pytest.raises(sj.ArgumentError, match="this version of the array API standard is not supported"):
         x.__array_namespace__(api_version="1999.12")
     with pytest.raises(sj.ArgumentError, match="one must be named"):
         XP.cumulative_sum(sj.matrix("x"))

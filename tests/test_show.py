@@ -236,12 +236,12 @@ def test_every_kind_of_statement_is_printed():
 
 def test_stages_that_there_are_not():
     with pytest.raises(
-        sj.ArgumentError, match=r"no such stage(.|\n)*'tiles'(.|\n)*one of graph, rewritten, nests, blocks"
+        sj.ArgumentError, match=r"the stage is unknown(.|\n)*'tiles'(.|\n)*one of graph, rewritten, nests, blocks"
     ):
         sj.dprint(x, stage="tiles")
-    with pytest.raises(sj.ArgumentError, match="loops and locations are shown of graphs"):
+    with pytest.raises(sj.ArgumentError, match="loop and locations can be shown of graphs only"):
         sj.dprint(x, stage="nests", loop="rnn")
-    with pytest.raises(sj.ArgumentError, match="loops and locations are shown of graphs"):
+    with pytest.raises(sj.ArgumentError, match="loop and locations can be shown of graphs only"):
         sj.dprint(x, stage="source", locations=True)
     summed = sj.scan(lambda row, h: h + row, v, sj.constant(0.0))[1:]
     with pytest.raises(sj.ArgumentError, match=r"compiled by itself(.|\n)*show a function of all inputs"):

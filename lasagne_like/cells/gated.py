@@ -116,16 +116,16 @@ class GatedCell(Cell):
         """The products of the input with the weights of all gates, plus the biases. For gates without weights, the
         input itself takes the place of the products."""
         weights = [self._weight(f"in_to_{name}") for name in self._stacked]
-        z = _side_by_side([x] * len(weights)) if weights[0] is None else x @ _side_by_side(weights)
+        z = _concatenated([x] * len(weights)) if weights[0] is None else x @ _concatenated(weights)
         biases = [getattr(self, f"b_{name}") for name in self._stacked]
         if all(b is None for b in biases):
             return z
         zero = sj.zeros((self.num_units,), z.dtype)
-        return z + _side_by_side([zero if b is None else b for b in biases])
+        return z + _concatenated([zero if b is None else b for b in biases])
 
     def project_hidden(self, h: Any) -> Any:
         """The products of the last output with the weights of all gates."""
-        return h @ _side_by_side([self._weight(f"hid_to_{name}") for name in self._stacked])
+        return h @ _concatenated([self._weight(f"hid_to_{name}") for name in self._stacked])
 
     def split(self, z: Any) -> list[Any]:
         """Split the products of all gates: one part for each gate."""
@@ -152,7 +152,7 @@ class GatedCell(Cell):
         return features_of(self, input_shape)
 
 
-def _side_by_side(parts: list[Any]) -> Any:
+def _concatenated(parts: list[Any]) -> Any:
     return parts[0] if len(parts) == 1 else sj.concatenate(parts, axis=-1)
 
 

@@ -156,13 +156,13 @@ class _Loop:
                 "number of steps is not known: let one of these layers read an input of shape (batch, time, ...)"
             )
         self.batch, self.length = known[self.rows[0]].shape[:2]
-        crossed = {d: d.crossed(self._given(d), (self.batch, self.length)) for d in delays}
+        crossed = {d: d.crossed(self._inputs_but_source(d), (self.batch, self.length)) for d in delays}
         self.crossed = {delay: where for delay, where in crossed.items() if where is not None}
-        self.initial = {d: d.initial_from(self._given(d), self.batch)[:, None] for d in delays}
+        self.initial = {d: d.initial_from(self._inputs_but_source(d), self.batch)[:, None] for d in delays}
         self.kept = list(dict.fromkeys(delay.source for delay in delays))
         """The sources of the delays."""
 
-    def _given(self, delay: DelayLayer) -> list[Any]:
+    def _inputs_but_source(self, delay: DelayLayer) -> list[Any]:
         """The inputs of a delay without its source."""
         extra: list[Any] = delay.input_layers[1:]
         return [None, *(self.known[other] for other in extra)]
@@ -178,7 +178,9 @@ class _Loop:
             results = self._scan(sequences, fresh)
         named = dict(zip([*fresh, *(delay.source for delay in self.delays)], results, strict=True))
         outputs = {layer: self._in_time(rows) for layer, rows in named.items()}
-        return outputs | {d: d.get_output_for([outputs[d.source], *self._given(d)[1:]]) for d in self.delays}
+        return outputs | {
+            d: d.get_output_for([outputs[d.source], *self._inputs_but_source(d)[1:]]) for d in self.delays
+        }
 
     def _scan(self, sequences: Sequence[Any], fresh: Sequence[Layer]) -> list[Any]:
         names = [delay.name for delay in self.delays if delay.name]

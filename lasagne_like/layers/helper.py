@@ -120,7 +120,7 @@ def _cycle(
     return [found[layer] for layer in cycle]
 
 
-def _given(inputs: Any, starts: Sequence[Layer], what: str) -> dict[Layer, Any]:
+def _by_layer(inputs: Any, starts: Sequence[Layer], what: str) -> dict[Layer, Any]:
     """The inputs of `get_output` as a dictionary. A single value is for the only input layer."""
     if inputs is None:
         return {}
@@ -184,7 +184,7 @@ def get_output(layer_or_layers: Any, inputs: Any = None, *, precision: Any = Non
     ends = list(inputs) if isinstance(inputs, Mapping) else []
     layers = get_all_layers(layer_or_layers, ends)
     starts = [layer for layer in layers if isinstance(layer, InputLayer) and layer not in ends]
-    given = {layer: utils.as_expression(value) for layer, value in _given(inputs, starts, "input").items()}
+    given = {layer: utils.as_expression(value) for layer, value in _by_layer(inputs, starts, "input").items()}
     outputs: dict[Layer, Any] = {layer: layer.input_var for layer in starts}
     outputs.update(given)
     _warn_of_unused(kwargs, [layer for layer in layers if layer not in outputs])
@@ -246,7 +246,7 @@ def get_output_shape(layer_or_layers: Any, input_shapes: Any = None) -> Any:
     layers = get_all_layers(layer_or_layers, ends)
     starts = [layer for layer in layers if isinstance(layer, InputLayer) and layer not in ends]
     known: dict[Layer, Any] = {layer: layer.shape for layer in starts}
-    known.update(_given(input_shapes, starts, "shape"))
+    known.update(_by_layer(input_shapes, starts, "shape"))
     _propagate(layers, known, "get_output_shape_for")
     return [known[layer] for layer in layer_or_layers] if several else known[layer_or_layers]
 

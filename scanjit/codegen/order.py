@@ -58,7 +58,7 @@ class _OrderWriter:
             f"    stop = min({blocks}*(band + 1)//{bands}*{block}, {self.rows})",
         ]
         if self._may_be(1, ACROSS) and self.lanes > 1:
-            lines += indented(self._side_by_side())
+            lines += indented(self._rows_in_vectors())
         lines += ["    while row < stop:", *indented(LOOK, 2), *indented(self._row(), 2), "        row += 1"]
         tile = Tile(split=NestLoop(self.statement.bands))
         more = ["begin", "end", "line"]
@@ -66,7 +66,7 @@ class _OrderWriter:
 
     # ---- rows side by side -------------------------------------------------------------------------------------------
 
-    def _side_by_side(self) -> list[str]:
+    def _rows_in_vectors(self) -> list[str]:
         """Sort the rows of a band a vector of rows at a time, as long as there are enough rows for one."""
         lanes, known = self.lanes, isinstance(self.length, int)
         many = self.length if known else ACROSS

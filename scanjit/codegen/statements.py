@@ -77,17 +77,17 @@ class StatementWriter:
             case Beside():
                 self._beside(statement, at)
             case Blocks() if statement.own_rows is not None and not self.draft.whole:
-                self._apart(statement, at, whole=False)
+                self._call_loop(statement, at, whole=False)
             case Blocks():
                 self._blocks(statement, at)
             case If():
                 self._if(statement, at)
             case TimeLoop() if not self.draft.whole and is_short(statement, self.common.program, self.common.nests):
-                self._apart(statement, at, whole=True)
+                self._call_loop(statement, at, whole=True)
             case TimeLoop() if not self.draft.alone and is_alone(statement):
-                self._apart(statement, at, whole=False)
+                self._call_loop(statement, at, whole=False)
             case TimeLoop() if statement.own_rows is not None and not self.draft.whole:
-                self._apart(statement, at, whole=False)
+                self._call_loop(statement, at, whole=False)
             case TimeLoop():
                 self._loop(statement, at)
             case _:
@@ -188,7 +188,7 @@ class StatementWriter:
         self.draft.add(at, "else:")
         self.write(choice.otherwise, at.inside)
 
-    def _apart(self, loop: TimeLoop | Blocks, at: StatementPlace, whole: bool) -> None:
+    def _call_loop(self, loop: TimeLoop | Blocks, at: StatementPlace, whole: bool) -> None:
         """Call a function that is a loop: one whose source contains the functions of its nests, one that a single
         thread runs, or one that each thread may run for its own rows. These rows are then its share of the loop: if it
         is late, another thread runs the loop in its place."""

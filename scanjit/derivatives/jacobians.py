@@ -71,7 +71,7 @@ def jacobian(
     array([0., 1., 2.])
     """
     if mode is not None and mode not in _MODES:
-        raise errors.ArgumentError("there is no such mode of a jacobian", got=repr(mode), expected=_MODES)
+        raise errors.ArgumentError("the mode of a jacobian is unknown", got=repr(mode), expected=_MODES)
     node = float_node(outputs, "the output")
     leaves, tree = flatten(wrt)
     variables = [float_node(leaf, "wrt") for leaf in leaves]

@@ -111,7 +111,7 @@ def _check(k1: Any, k2: Any) -> None:
     for what, value, least in (("k1", k1, 1), ("k2", k1 if k2 is None else k2, k1)):
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             raise errors.ArgumentError(
-                f"{what} is a number of steps that is known when the graph is made",
+                f"{what} of tbptt must be a fixed number of steps",
                 got=repr(value),
                 expected=f"an int of at least {least}" + (" (which is k1)" if what == "k2" else ""),
             )

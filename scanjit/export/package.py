@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors
-from scanjit.runtime.function import CompiledFunction
+from scanjit.runtime.function import CompiledFunction, check_compiled
 from scanjit.show.identifiers import identifier
 
 _PROJECT = """\
@@ -85,20 +85,17 @@ def export_numpy(
     >>> sys.path.pop(0) == folder and smooth([1.0, 0.0, 2.0])
     array([1.  , 0.5 , 2.25])
     """
-    if not isinstance(f, CompiledFunction):
-        raise errors.ArgumentError(
-            "what is exported is a compiled function", got=repr(f), fix="make it with sj.function"
-        )
+    check_compiled(f)
     name = identifier(f.name, "function") if name is None else name
     if not (name.isidentifier() and name.isascii()) or keyword.iskeyword(name):
         raise errors.ArgumentError(
-            "the name of an exported package is that of a module and a function",
+            "the name of an exported package must be a valid name of a module and of a function",
             got=repr(name),
             expected="letters from a to z, digits and underscores",
         )
     folder = Path(path)
     if (folder / "pyproject.toml").exists() and not overwrite:
-        raise errors.ArgumentError("there is a package already", got=str(folder), fix="pass overwrite=True")
+        raise errors.ArgumentError("the folder has a package already", got=str(folder), fix="pass overwrite=True")
     from scanjit.export.module import Module  # imports ast, which most programs do not need
 
     module = Module(f, name)  # before anything is written

@@ -179,5 +179,8 @@ def _one(
 def _is_column(name: str, array: np.ndarray, states: Mapping[str, np.ndarray]) -> bool:
     """Whether an output is a column: a state that is an array is none."""
     if array.ndim > 1 and name not in states:
-        raise errors.ArgumentError(f"the output {name!r} is no column", got=f"arrays of shape {array.shape[1:]}")
+        raise errors.ArgumentError(
+            f"the output {name!r} cannot be a column: a column has one number for each row",
+            got=f"an array of shape {array.shape[1:]} for each row",
+        )
     return array.ndim == 1

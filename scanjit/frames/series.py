@@ -121,7 +121,9 @@ class Batch:
 
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self._arrays:
-            raise errors.ArgumentError("there is no such column", got=repr(name), expected=", ".join(self._arrays))
+            raise errors.ArgumentError(
+                "the series have no column of this name", got=repr(name), expected=", ".join(self._arrays)
+            )
         return self._arrays[name]
 
     def __repr__(self) -> str:

@@ -214,14 +214,14 @@ class _CallWriter:
 
     # ---- what is given
 
-    def _given(self) -> Mapping[str, Dimension]:
+    def _pointers_of_caller(self) -> Mapping[str, Dimension]:
         """The pointers that the caller passes, as C expressions, each with the bytes of its array."""
         found = {f"inputs->{each.name}": nbytes(each) for each in self.face.inputs if each.atom is None}
         return {**found, **{f"outputs->{each.name}": nbytes(each) for each in self.face.given_back}}
 
     def _checks(self) -> list[str]:
         """Lines that return the status NULL if a pointer is null. Pointers of arrays without elements may be null."""
-        given, lines, null = self._given(), [], f"        return {self.face.guard}_NULL;"
+        given, lines, null = self._pointers_of_caller(), [], f"        return {self.face.guard}_NULL;"
         for struct in ("inputs", "outputs", "state"):
             used = bool(self.face.state) if struct == "state" else any(place.startswith(struct) for place in given)
             lines += [f"    if ({struct} == NULL)", null] if used else [f"    (void){struct};"]

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from scanjit import errors
 from scanjit.config import MOST_THREADS
-from scanjit.runtime.function import CompiledFunction
+from scanjit.runtime.function import CompiledFunction, check_compiled
 from scanjit.show.identifiers import identifier
 from scanjit.streaming import StepFunction
 from scanjit.target import Target
@@ -92,12 +92,12 @@ def export_library(
     """
     _check(f, path, name, sizes, kind, threads)
     if kind == "wasm" and target not in ("host", "wasm32"):
-        raise errors.ArgumentError("a WebAssembly module has one target", got=repr(target), expected='"wasm32"')
+        raise errors.ArgumentError('the target of kind="wasm" is always wasm32', got=repr(target), expected='"wasm32"')
     folder = Path(path)
     if folder.exists() and not folder.is_dir():
-        raise errors.ArgumentError("a library is a folder of files", got=f"the file {str(folder)!r}")
+        raise errors.ArgumentError("the path of a library must be a folder", got=f"the file {str(folder)!r}")
     if (folder / f"{name}.h").exists() and not overwrite:
-        raise errors.ArgumentError("there is a library already", got=str(folder), fix="pass overwrite=True")
+        raise errors.ArgumentError("the folder has a library already", got=str(folder), fix="pass overwrite=True")
     from scanjit.library.folder import write  # imports llvmlite, which takes time and which most programs do not need
     from scanjit.library.targets import targets_of
 
@@ -105,13 +105,13 @@ def export_library(
     without_system = any(each.gives_way is None for each in targets.values())
     if kind in ("shared", "wheel") and without_system:
         raise errors.ArgumentError(
-            "shared libraries are for machines with a system that loads them",
+            "shared libraries and wheels need a target with an operating system",
             got=f"kind={kind!r}, target={target!r}",
             expected='kind="static" or "object"; for pages, kind="wasm"',
         )
     if not 1 <= threads <= MOST_THREADS or (threads > 1 and without_system):
         raise errors.ArgumentError(
-            "so many threads cannot be",
+            "the number of threads is out of range",
             got=f"threads={threads}",
             expected=f"from 1 to {MOST_THREADS}; 1 on systems without threads",
         )
@@ -125,27 +125,24 @@ def export_library(
 
 def _check(f: object, path: object, name: object, sizes: object, kind: object, threads: object) -> None:
     """Raise `ArgumentError` if an argument of `export_library` has the wrong type or is no valid name."""
-    if not isinstance(f, CompiledFunction | StepFunction):
-        raise errors.ArgumentError(
-            "what is exported is a compiled function", got=repr(f), fix="make it with sj.function"
-        )
+    check_compiled(f, StepFunction)
     if not isinstance(path, str | os.PathLike):
         raise errors.ArgumentError(
-            "the path of a library is that of a folder", got=repr(path), expected="a str or Path"
+            "the path of a library must be the path of a folder", got=repr(path), expected="a str or Path"
         )
     if not isinstance(name, str) or not name or identifier(name, "") != name or name.startswith("_"):
         raise errors.ArgumentError(
-            "the name of a library begins names in C, and is no word of Python",
+            "the name of a library must be a valid name in C, and not a keyword of Python",
             got=repr(name),
             expected="letters from a to z, digits and underscores, a letter first",
         )
     if sizes is not None and not isinstance(sizes, Mapping):
         raise errors.ArgumentError(
-            "the sizes that are the same in all calls have names", got=repr(sizes), expected='as {"batch": 1}'
+            "sizes must be a mapping from names of sizes to numbers", got=repr(sizes), expected='such as {"batch": 1}'
         )
     if kind not in get_args(Form):
         raise errors.ArgumentError(
-            "there is no such kind of library", got=repr(kind), expected=f"one of {get_args(Form)}"
+            "the kind of the library is unknown", got=repr(kind), expected=f"one of {get_args(Form)}"
         )
     if isinstance(threads, bool) or not isinstance(threads, int):
-        raise errors.ArgumentError("a number of threads is a whole number", got=f"threads={threads!r}")
+        raise errors.ArgumentError("the number of threads must be an int", got=f"threads={threads!r}")

@@ -167,7 +167,9 @@ def interface(name: str, graph: FunctionGraph, sizes: Mapping[str, int], call: s
     """The interface of a graph. `sizes` maps names of sizes to the numbers that they are in all calls."""
     check_graph(graph)
     variables = [node.params["variable"] for node in graph.shared]
-    fixed = runtime_sizes.bind(graph.shared, [variable.stored.shape for variable in variables]) | _given(graph, sizes)
+    fixed = runtime_sizes.bind(graph.shared, [variable.stored.shape for variable in variables]) | _fixed_sizes(
+        graph, sizes
+    )
     asked = [atom for atom in _sizes_of(graph) if atom not in fixed]
     named = dict(zip(asked, distinct(map(_label, asked), "size"), strict=True))
     names = distinct([node.name for node in graph.inputs], "input")
@@ -217,17 +219,20 @@ def _label(atom: Atom) -> str:
     return atom.node.name if atom.kind == "value" and atom.node.name else str(atom.name)
 
 
-def _given(graph: FunctionGraph, sizes: Mapping[str, Any]) -> dict[Atom, int]:
+def _fixed_sizes(graph: FunctionGraph, sizes: Mapping[str, Any]) -> dict[Atom, int]:
     """The sizes that the user fixes, with their values; an `ArgumentError` if one is unknown or no valid size."""
     known = {_label(atom): atom for atom in _sizes_of(graph)}
     for name, value in sizes.items():
         if name not in known:
             raise errors.ArgumentError(
-                "the function has no such size", got=repr(name), expected=f"one of {sorted(known)}", where=""
+                "sizes has a name that is no size of the function",
+                got=repr(name),
+                expected=f"one of {sorted(known)}",
+                where="",
             )
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value < 2**63:
             raise errors.ArgumentError(
-                "a size is a whole number, not below 0",
+                "a size must be an integer that is not negative",
                 got=f"{name}={value!r}",
                 expected="an integer from 0 to 2**63 - 1",
                 where="",

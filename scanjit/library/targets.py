@@ -23,7 +23,7 @@ def targets_of(given: str | Target | Sequence[str]) -> dict[str, Target]:
     found = {_level(name): _target(name) for name in given}
     if not found or len({target.triple for target in found.values()}) > 1:
         raise errors.ArgumentError(
-            "several targets in one library are levels of x86-64, of one system",
+            "several targets of one library must be levels of x86-64 for one system",
             got=repr(given),
             expected='as ["x86-64-v2", "x86-64-v3"]',
             where="",
@@ -35,7 +35,7 @@ def _level(name: object) -> str:
     level = name.rpartition("-")[2] if isinstance(name, str) else ""
     if level not in LEVELS:
         raise errors.ArgumentError(
-            "a library of several targets has levels of x86-64", got=repr(name), expected='"x86-64-v2"', where=""
+            "each of several targets must be a level of x86-64", got=repr(name), expected='"x86-64-v2"', where=""
         )
     return level
 
@@ -49,7 +49,7 @@ def _target(given: object) -> Target:
     found = target_named(given, system) if isinstance(given, str) else None
     if found is None:
         raise errors.ArgumentError(
-            "there is no such target",
+            "the target is unknown",
             got=repr(given),
             expected=f'"host", {", ".join(map(repr, NAMES))}, or a target of scanjit.target.target_for',
             where="",

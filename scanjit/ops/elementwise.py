@@ -12,7 +12,7 @@ from scanjit import errors, types
 from scanjit.ir import COMPLEX, CONSTANT, Node, Op, apply, as_node, constant, is_number
 from scanjit.kinds import kind_of
 from scanjit.ops import special
-from scanjit.ops.parts import Part, is_complex, joined, minus, parts, plus, times
+from scanjit.ops.parts import ComplexPart, is_complex, joined, minus, parts, plus, times
 from scanjit.ops.samples import FLOATS, INTS, sample
 from scanjit.ops.stretch import broadcast_to, constant_value, full, zeros_like
 from scanjit.ops.view import DIMSHUFFLE
@@ -378,7 +378,7 @@ def _complex_div(a: Node, b: Node) -> Node:
     return joined(_share(plus(times(x, p), times(y, q)), size), _share(minus(times(y, p), times(x, q)), size), a, b)
 
 
-def _share(part: Part, divisor: Node) -> Part:
+def _share(part: ComplexPart, divisor: Node) -> ComplexPart:
     return None if part is None else part / divisor
 
 

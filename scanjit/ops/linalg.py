@@ -9,7 +9,7 @@ import numpy as np
 from scanjit import errors, types
 from scanjit.ir import Node, Op
 from scanjit.ops.elementwise import MUL
-from scanjit.ops.parts import Part, joined, minus, parts, plus
+from scanjit.ops.parts import ComplexPart, joined, minus, parts, plus
 from scanjit.ops.samples import NUMBERS, sample
 from scanjit.signatures import Array, Parameter, Params, Samples
 from scanjit.types import Dimension, Type
@@ -102,7 +102,7 @@ def _aligned(position: int, operand: Type, result: Type, *, left: Labels, right:
 def _of_complex(a: Node, b: Node, **labels: Labels) -> Node:
     (x, y), (u, v) = parts(a), parts(b)
 
-    def product(a: Part, b: Part) -> Part:
+    def product(a: ComplexPart, b: ComplexPart) -> ComplexPart:
         return None if a is None or b is None else CONTRACT(a, b, **labels)
 
     real, imaginary = minus(product(x, u), product(y, v)), plus(product(x, v), product(y, u))

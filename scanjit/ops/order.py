@@ -123,7 +123,7 @@ def _samples(rng: np.random.Generator, dtype: str) -> Samples:
         yield (x,), {}
 
 
-def _apart(rng: np.random.Generator, dtype: str) -> Samples:
+def _distinct_samples(rng: np.random.Generator, dtype: str) -> Samples:
     """Numbers without equal ones, at which the function would have no slope."""
     for shape in ((5,), (2, 3, 20), (3, 1), (2, 0), (0, 4), (40, 3)):
         yield (rng.permutation(numbered(shape, dtype).ravel()).reshape(shape),), {}
@@ -131,7 +131,7 @@ def _apart(rng: np.random.Generator, dtype: str) -> Samples:
 
 def _ranked_samples(rng: np.random.Generator, dtype: str) -> Samples:
     """Some entries, and one of them twice; those of long rows are among many others. Other ones of each row."""
-    for (x,), _ in _apart(rng, dtype):
+    for (x,), _ in _distinct_samples(rng, dtype):
         if x.shape[-1]:
             yield (x, np.array([x.shape[-1] // 2, 0, x.shape[-1] - 1, 0])), {}
     x = rng.permutation(numbered((2, 700), dtype).ravel()).reshape(2, 700)
@@ -151,7 +151,7 @@ SORT = _sorting(
     vjp=_vjp,
     jvp=_jvp,
     batch_params=lambda size: {},
-    samples=_apart,
+    samples=_distinct_samples,
     doc="the elements along the last axis in order, the smallest first, -0.0 before 0.0, NaN last",
 )
 ARGSORT = _sorting(

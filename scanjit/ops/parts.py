@@ -15,8 +15,9 @@ from scanjit.ops.stretch import broadcast_to, constant_value, full
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.types import Type
 
-Part = Node | None
-"""A part of complex numbers; None if it is known to be zero, so that products with it need not be computed."""
+ComplexPart = Node | None
+"""The real or the imaginary part of complex numbers. None if it is known to be zero: then products with it are not
+computed."""
 
 
 def is_complex(x: Node) -> bool:
@@ -24,35 +25,35 @@ def is_complex(x: Node) -> bool:
     return x.op is COMPLEX
 
 
-def parts(x: Node) -> tuple[Part, Part]:
+def parts(x: Node) -> tuple[ComplexPart, ComplexPart]:
     """The real and the imaginary part of a symbol, which may be real."""
     real, imaginary = x.args if is_complex(x) else (x, None)
     return _unless_zero(real), None if imaginary is None else _unless_zero(imaginary)
 
 
-def _unless_zero(x: Node) -> Part:
+def _unless_zero(x: Node) -> ComplexPart:
     known = constant_value(x)
     return x if known is None or known.any() else None
 
 
-def joined(real: Part, imaginary: Part, *like: Node) -> Node:
+def joined(real: ComplexPart, imaginary: ComplexPart, *like: Node) -> Node:
     """Complex numbers from two parts. The result has the shape to which the operands `like` broadcast."""
     known = [x.type.in_memory.dtype for x in like or (real, imaginary) if x is not None]
     shape = types.broadcast([x.type.shape for x in like or (real, imaginary) if x is not None])
     return COMPLEX(*(full(0, shape, known[0]) if x is None else broadcast_to(x, shape) for x in (real, imaginary)))
 
 
-def plus(a: Part, b: Part) -> Part:
+def plus(a: ComplexPart, b: ComplexPart) -> ComplexPart:
     """The sum of two parts."""
     return b if a is None else a if b is None else a + b
 
 
-def minus(a: Part, b: Part) -> Part:
+def minus(a: ComplexPart, b: ComplexPart) -> ComplexPart:
     """The difference of two parts."""
     return a if b is None else -b if a is None else a - b
 
 
-def times(a: Part, b: Part) -> Part:
+def times(a: ComplexPart, b: ComplexPart) -> ComplexPart:
     """The product of two parts."""
     return None if a is None or b is None else a * b
 

@@ -44,7 +44,7 @@ def _require_inside(axis: int, size: Dimension, start: Dimension, length: Dimens
     outside = _OUTSIDE.format(types.escaped(str(start)), axis, types.escaped(str(size)))
     some = 1 if not_negative(length - 1) else types.minimum(length, 1)
     if not not_negative(first):
-        least, rest = _apart(first)
+        least, rest = _constant_and_rest(first)
         types.require(some * least, some * rest, outside)
     if not not_negative(size - 1 - last):
         types.require(some * (last + 1), some * size, outside)
@@ -53,7 +53,7 @@ def _require_inside(axis: int, size: Dimension, start: Dimension, length: Dimens
 _OUTSIDE = "index {} is out of bounds for axis {} with size {}: {{left}} entries are needed, there are {{right}}"
 
 
-def _apart(dim: Dimension) -> tuple[Dimension, Dimension]:
+def _constant_and_rest(dim: Dimension) -> tuple[Dimension, Dimension]:
     """`0 <= dim` with its constant on the other side."""
     constant = dict(dim.terms).get((), 0) if isinstance(dim, types.Dim) else dim
     return -constant, dim - constant

@@ -97,9 +97,9 @@ def overlap_add(g: Node, shape: Sizes, axes: Ints, step: Ints, dilation: Ints) -
     if all(d == 1 for d in dilation) and all(
         k == s and shape[axis] == g.type.shape[axis] * s for axis, k, s in zip(axes, sizes, step, strict=True)
     ):
-        return _side_by_side(g, shape, axes)
+        return _joined_windows(g, shape, axes)
     terms = _terms(g)
-    if not all(_apart(term, len(shape), axes) for term in terms):
+    if not all(_is_separable(term, len(shape), axes) for term in terms):
         return _scattered(g, shape, axes, step, dilation)
     total = _convolved(terms[0], shape, axes, step, dilation)
     for term in terms[1:]:
@@ -107,7 +107,7 @@ def overlap_add(g: Node, shape: Sizes, axes: Ints, step: Ints, dilation: Ints) -
     return total
 
 
-def _side_by_side(g: Node, shape: Sizes, axes: Ints) -> Node:
+def _joined_windows(g: Node, shape: Sizes, axes: Ints) -> Node:
     """The tensor that consists of the windows `g`, which do not overlap."""
     order = [k for axis in range(len(shape)) for k in (axis, *(len(shape) + axes.index(a) for a in axes if a == axis))]
     if g.op is CONTRACT:  # lanes run along the labels of the second factor, which come last
@@ -128,7 +128,7 @@ def _terms(g: Node) -> list[Node]:
     return [g]
 
 
-def _apart(g: Node, ndim: int, axes: Ints) -> bool:
+def _is_separable(g: Node, ndim: int, axes: Ints) -> bool:
     """Whether `g` is a product of two factors: one varies only with the places of windows, the other one only with the
     offsets inside of them."""
     if g.op is not CONTRACT or g.type.kind.is_mask:

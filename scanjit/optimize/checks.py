@@ -18,20 +18,20 @@ def variables(given: Any, batched: bool) -> np.ndarray:
         x = x.astype(config.floatX)
     if x.ndim != 1 + batched or x.shape[-1] == 0:
         raise errors.ArgumentError(
-            "variables have another shape",
+            "the variables have the wrong shape",
             got=x.shape,
-            expected="a matrix, one row a problem" if batched else "a vector",
+            expected="a matrix with a row for each problem" if batched else "a vector of one element or more",
             fix=_other_shape(x, batched),
         )
     if len(x) == 0:
-        raise errors.ArgumentError("there is no problem", got=f"variables of shape {x.shape}")
+        raise errors.ArgumentError("the batch has no problems", got=f"variables of shape {x.shape}")
     return x
 
 
 def checked_args(args: Any, x: np.ndarray, batched: bool) -> tuple[np.ndarray, ...]:
     """The data as arrays, with one entry for each problem."""
     if not isinstance(args, list | tuple):
-        raise errors.ArgumentError("args is no list of arrays", got=type(args).__name__, fix="write [data]")
+        raise errors.ArgumentError("args must be a list of arrays", got=type(args).__name__, fix="write [data]")
     arrays = tuple(_array(arg, f"args[{i}]") for i, arg in enumerate(args))
     for i, array in enumerate(arrays):
         if batched and array.shape[:1] != x.shape[:1]:
@@ -47,7 +47,7 @@ def checked_args(args: Any, x: np.ndarray, batched: bool) -> tuple[np.ndarray, .
 def _other_shape(x: np.ndarray, batched: bool) -> str:
     if batched:
         return "give each problem its start: np.tile(start, (problems, 1))" if x.ndim == 1 else ""
-    return "say batched=True for many problems" if x.ndim == 2 else ""
+    return "pass batched=True for many problems" if x.ndim == 2 else ""
 
 
 def _array(given: Any, name: str) -> np.ndarray:

@@ -111,15 +111,17 @@ def minimize(
     ([0.5, 0.9, 1.0], [True, True, True])
     """
     if method not in METHODS:
-        raise errors.ArgumentError("there is no such method", got=repr(method), expected=", ".join(map(repr, METHODS)))
+        raise errors.ArgumentError(
+            "the method of minimize is unknown", got=repr(method), expected=", ".join(map(repr, METHODS))
+        )
     chosen = METHODS[method]
     x = variables(start, batched)
     arrays = checked_args(args, x, batched)
     if max_steps is not None and max_steps < 1:
-        raise errors.ArgumentError("max_steps is a positive number", got=max_steps)
+        raise errors.ArgumentError("max_steps must be 1 or more", got=max_steps)
     tolerance = float(np.finfo(x.dtype).eps) ** 0.375 if tolerance is None else float(tolerance)
     if not tolerance >= 0:
-        raise errors.ArgumentError("the tolerance is a number that is not negative", got=tolerance)
+        raise errors.ArgumentError("tolerance must be 0 or more", got=tolerance)
     limit = chosen.steps if max_steps is None else int(max_steps)
     programs = _programs(loss, chosen, batched)
     with bars.Count(f"minimize {getattr(loss, '__name__', '')}".strip(), len(x), "problems") as count:

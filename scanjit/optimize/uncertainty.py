@@ -69,9 +69,11 @@ def covariance(
            [0.      , 0.166667]])
     """
     if kind not in KINDS:
-        raise errors.ArgumentError("there is no such kind", got=repr(kind), expected=", ".join(map(repr, KINDS)))
+        raise errors.ArgumentError(
+            "the kind of the covariance is unknown", got=repr(kind), expected=", ".join(map(repr, KINDS))
+        )
     if lags is not None and lags < 0:
-        raise errors.ArgumentError("lags are a number of steps", got=lags)
+        raise errors.ArgumentError("lags must be a number of steps, 0 or more", got=lags)
     x = variables(x, batched)
     found: np.ndarray = _covariance(terms, kind, batched, lags is None)(
         x, checked_args(args, x, batched), tuple(common), -1 if lags is None else int(lags)

@@ -16,8 +16,8 @@ from scanjit.types import Type
 from scanjit.walks import bottom_up
 
 Given = ParamSpec("Given")
-Parts = Mapping[int, Node] | None
-"""Nodes for the parts of a scan (by index), or None to leave it."""
+NewResults = Mapping[int, Node] | None
+"""New nodes for the results of a scan, by index. None leaves the scan as it is."""
 
 
 class Alike(Generic[Given]):
@@ -27,12 +27,12 @@ class Alike(Generic[Given]):
     data: it may ask whether a sequence is a broadcast, but not how its elements are computed.
     """
 
-    def __init__(self, change: Callable[Concatenate[Node, list[Note], Given], Parts]) -> None:
+    def __init__(self, change: Callable[Concatenate[Node, list[Note], Given], NewResults]) -> None:
         self._change = change
-        self._made: dict[tuple[Hashable, ...], tuple[Parts, list[Note]]] = {}
+        self._made: dict[tuple[Hashable, ...], tuple[NewResults, list[Note]]] = {}
         self._symbols: dict[tuple[int, Type], Node] = {}
 
-    def __call__(self, scan: Node, notes: list[Note], *given: Given.args, **named: Given.kwargs) -> Parts:
+    def __call__(self, scan: Node, notes: list[Note], *given: Given.args, **named: Given.kwargs) -> NewResults:
         """The result of `change` for a scan. `given` are further arguments that it depends on."""
         if scan.applied.sizes or dim_nodes(
             {"types": (*scan.types, *[x.type for x in scan.operands])}
@@ -85,7 +85,7 @@ def _is_seen(node: Node) -> bool:
 
 
 def change_loops(
-    outputs: Sequence[Node], notes: list[Note], change: Callable[[Node, list[Note]], Parts], again: bool = False
+    outputs: Sequence[Node], notes: list[Note], change: Callable[[Node, list[Note]], NewResults], again: bool = False
 ) -> list[Node]:
     """Change all loops, inner ones first, once for those that are alike. With `again`, loops that this makes are
     changed too."""

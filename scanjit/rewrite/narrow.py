@@ -267,7 +267,7 @@ def _quads(node: Node, label: int) -> Node:
     subtracted again."""
     (a, b), left, right, out = node.operands, *(node.params[name] for name in ("left", "right", "out"))
     quads = [
-        packs(_given(x), labels.index(label), pack)
+        packs(_before_rounding(x), labels.index(label), pack)
         for x, labels, pack in ((a, left, QUAD_UINT8), (b, right, QUAD_INT8))
     ]
     summed = tuple(axis for axis, own in enumerate(right) if own not in out)
@@ -275,7 +275,7 @@ def _quads(node: Node, label: int) -> Node:
     return cast(CONTRACT_QUADS(*quads, **node.params) - more, "float32")
 
 
-def _given(x: Node) -> Node:
+def _before_rounding(x: Node) -> Node:
     """The numbers before they are rounded to integers, as quads round them."""
     return x.operands[0] if x.op is ROUND_INT8 else x
 

@@ -61,7 +61,7 @@ class _Fission:
         if not self.terms and not self.split.leaving:
             return None
         with errors.located(self.scan.where):
-            return self._apart()
+            return self._split_results()
 
     def _split(self, extra: Sequence[Node] = (), kept: dict[int, Node] | None = None) -> _Post:
         kept = self.kept if kept is None else kept
@@ -91,7 +91,7 @@ class _Fission:
 
     # ---- taking it apart ---------------------------------------------------------------------------------------------
 
-    def _apart(self) -> dict[int, Node]:
+    def _split_results(self) -> dict[int, Node]:
         loop, split = self.loop, self.split
         targets = [y for y in dict.fromkeys(split.ys) if y in split.leaving or y in split.known]
         stored = list(split.stored())

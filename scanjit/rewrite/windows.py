@@ -73,7 +73,7 @@ class _Pusher:
 
     def _splits(self, node: Node, asked: _Demands) -> bool:
         """Whether a node is made in the windows that are asked for."""
-        if not can_be_cut(node, asked) or not _apart(list(asked)):
+        if not can_be_cut(node, asked) or not _do_not_overlap(list(asked)):
             return False
         return self.in_loop or not (_is_long(node) and _is_all(asked, node))
 
@@ -129,7 +129,7 @@ def _is_all(windows: _Demands, node: Node) -> bool:
     return total == types.product(node.type.shape)
 
 
-def _apart(windows: Sequence[Window]) -> bool:
+def _do_not_overlap(windows: Sequence[Window]) -> bool:
     """Whether no two windows overlap."""
     for i, a in enumerate(windows):
         for b in windows[:i]:

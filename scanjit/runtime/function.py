@@ -535,6 +535,15 @@ class CompiledFunction(Generic[R]):
         return type(self).__qualname__, token(self.graph, self.name, self.mode)
 
 
+def check_compiled(f: object, *others: type) -> None:
+    """Raise an error unless `f` is a compiled function, or an object of one of the other classes, and so can be
+    exported."""
+    if not isinstance(f, (CompiledFunction, *others)):
+        raise errors.ArgumentError(
+            "only a compiled function can be exported", got=repr(f), fix="make it with sj.function"
+        )
+
+
 def _restored(
     encoded: Encoded,
     inputs: int,

@@ -19,7 +19,7 @@ TRIPLE: str = llvm.get_process_triple()
 WIDTHS = ("4", "8", "16", "32", "64")
 """The values that `SCANJIT_VECTOR_BYTES` may have."""
 
-_given: ContextVar[Target | None] = ContextVar("target", default=None)
+_chosen_target: ContextVar[Target | None] = ContextVar("target", default=None)
 
 
 def target() -> Target:
@@ -28,7 +28,9 @@ def target() -> Target:
     Environment variables may describe this machine differently: `SCANJIT_VECTOR_BYTES` says how many bytes its vectors
     have, `NUMBA_CPU_NAME` and `NUMBA_CPU_FEATURES` which processor it has.
     """
-    return _given.get() or _host(*map(os.environ.get, ("SCANJIT_VECTOR_BYTES", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")))
+    return _chosen_target.get() or _host(
+        *map(os.environ.get, ("SCANJIT_VECTOR_BYTES", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"))
+    )
 
 
 @contextlib.contextmanager
@@ -42,11 +44,11 @@ def using(given: Target) -> Iterator[Target]:
     ...     print(narrow.lanes(4), target() is narrow)
     4 True
     """
-    token = _given.set(given)
+    token = _chosen_target.set(given)
     try:
         yield given
     finally:
-        _given.reset(token)
+        _chosen_target.reset(token)
 
 
 @functools.cache

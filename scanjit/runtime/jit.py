@@ -367,7 +367,9 @@ def value_and_grad(
     def with_gradient(*args: Any, **named: Any) -> tuple[Any, Any]:
         if any(not -len(args) <= i < len(args) for i in positions):
             raise errors.ArgumentError(
-                "argnums are positions of arguments", got=argnums, expected=f"less than {len(args)}, which are given"
+                "argnums has a position without an argument",
+                got=argnums,
+                expected=f"less than {len(args)}, the number of arguments",
             )
         symbols = list(args)
         for i in positions:

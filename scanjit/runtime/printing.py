@@ -83,10 +83,12 @@ def dprint(
     return tanh (I by J, J by 1)
     """
     if stage not in STAGES:
-        raise errors.ArgumentError("there is no such stage", got=repr(stage), expected=f"one of {', '.join(STAGES)}")
+        raise errors.ArgumentError("the stage is unknown", got=repr(stage), expected=f"one of {', '.join(STAGES)}")
     if (loop is not None or locations) and stage not in GRAPHS:
         raise errors.ArgumentError(
-            "loops and locations are shown of graphs", got=f"stage={stage!r}", expected=f"one of {', '.join(GRAPHS)}"
+            "loop and locations can be shown of graphs only",
+            got=f"stage={stage!r}",
+            expected=f"one of {', '.join(GRAPHS)}",
         )
     text = GRAPHS[stage](x, locations, loop) if stage in GRAPHS else PROGRAMS[stage](x)
     if file == "str":
@@ -105,7 +107,9 @@ def _function(x: Any, mode: Mode = "emulate") -> CompiledFunction[Any]:
         return function(inputs, roots, name="the expression", mode=mode)
     except errors.ArgumentError as error:  # a size of an input that it has not, for one
         raise errors.ArgumentError(
-            "only what can be compiled by itself has this stage", got=str(error), fix="show a function of all inputs"
+            "this stage needs something that can be compiled by itself",
+            got=str(error),
+            fix="show a function of all inputs",
         ) from None
 
 

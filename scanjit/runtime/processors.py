@@ -36,7 +36,7 @@ than a short call."""
 _environment = getattr(os.environ, "_data", os.environ)  # asking os.environ for a missing name takes 1 µs
 _key = os.environ.encodekey("OMP_NUM_THREADS") if _environment is not os.environ else "OMP_NUM_THREADS"
 _limit: int | None = None
-_given: ContextVar[int | None] = ContextVar("threads", default=None)
+_chosen_threads: ContextVar[int | None] = ContextVar("threads", default=None)
 _Known = tuple[float, int, int]
 _UNKNOWN: _Known = (-math.inf, MOST_THREADS, 1)
 _known: _Known = _UNKNOWN
@@ -63,7 +63,7 @@ def limit(threads: int) -> None:
 
 def available() -> int:
     """How many threads there may be if nobody limits them."""
-    given = _given.get()
+    given = _chosen_threads.get()
     if given is not None:
         return given
     found, sharing = _processors()
@@ -76,11 +76,11 @@ def available() -> int:
 def sharing(threads: int) -> Iterator[None]:
     """A context in which a call uses one part of the processors, if `threads` threads use one part each: at least one
     processor, whatever `OMP_NUM_THREADS` says."""
-    token = _given.set(max(_processors()[0] // max(threads, 1), 1))
+    token = _chosen_threads.set(max(_processors()[0] // max(threads, 1), 1))
     try:
         yield
     finally:
-        _given.reset(token)
+        _chosen_threads.reset(token)
 
 
 def _processors() -> tuple[int, int]:

@@ -40,7 +40,7 @@ def _loops_called(name: str, roots: Iterable[Node]) -> list[Node]:
             waiting += value.nodes() if isinstance(value, Graph) else []
     if not found:
         raise errors.ArgumentError(
-            "there is no loop of this name",
+            "the graph has no loop of this name",
             got=repr(name),
             expected=f"one of {', '.join(names)}" if names else "a graph with loops",
             fix="name a loop with scan(..., name=...)",

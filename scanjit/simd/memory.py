@@ -141,12 +141,12 @@ def store_masked(builder: ir.IRBuilder, address: ir.Value, value: LlvmLanes, mas
         return
     value = _memory_form(value)
     if value.kind.bits < 32:
-        value = _apart(builder, value)
+        value = _hidden_from_llvm(builder, value)
     operands = [value.value, pointer(builder, address, value.value.type), ir.Constant(I32, value.kind.size), mask]
     call(builder, f"llvm.masked.store.{overload_suffix(value.kind, value.lanes)}.p0", ir.VoidType(), operands)
 
 
-def _apart(builder: ir.IRBuilder, value: LlvmLanes) -> LlvmLanes:
+def _hidden_from_llvm(builder: ir.IRBuilder, value: LlvmLanes) -> LlvmLanes:
     """The same lanes, hidden from LLVM. It would merge a truncation and a masked store: if it knows that the mask has
     one lane, into one store of four bytes."""
     bits = value.lanes * value.kind.bits

@@ -154,7 +154,7 @@ class StepFunction:
 
     def __call__(self, *args: Any) -> tuple[Any, State]:
         """One step: the inputs without their time axis, then the state (None or nothing before the first step)."""
-        inputs, state = self._apart(args)
+        inputs, state = self._inputs_and_state(args)
         if state is None:
             state = self.initial_state(*inputs)
         return self.one_step(*inputs, *self._parts(state))
@@ -173,7 +173,7 @@ class StepFunction:
         >>> step.block([3.0, 4.0], state)[0]
         array([ 6., 10.])
         """
-        inputs, state = self._apart(args)
+        inputs, state = self._inputs_and_state(args)
         if state is None:
             state = self.initial_state(*self._first_rows(inputs))
         return self.some_steps(*inputs, *self._parts(state))
@@ -255,7 +255,7 @@ class StepFunction:
         left = {name: size for name, size in sizes.items() if name in still_open or name not in known}
         return FixedStep(function, left)
 
-    def _apart(self, args: tuple[Any, ...]) -> tuple[Sequence[Any], State | None]:
+    def _inputs_and_state(self, args: tuple[Any, ...]) -> tuple[Sequence[Any], State | None]:
         count = len(self._whole.given)
         if len(args) not in (count, count + 1):
             raise errors.ArgumentError(

@@ -74,7 +74,7 @@ def _input(graph: FunctionGraph, key: Any, name: str) -> Node:
         if key is node or (isinstance(key, str) and node.name == key):
             return node
     raise errors.ArgumentError(
-        f"{name} has no such input", got=repr(key), expected=", ".join(str(node.name) for node in graph.inputs)
+        f"{name} has no input of this name", got=repr(key), expected=", ".join(str(node.name) for node in graph.inputs)
     )
 
 
@@ -89,7 +89,9 @@ def _output(graph: FunctionGraph, key: Any, name: str) -> int:
     if isinstance(key, int) and -count <= key < count:
         return key % count
     raise errors.ArgumentError(
-        f"{name} has no such output", got=repr(key), expected=f"one of {names}" if names else f"a number below {count}"
+        f"{name} has no output of this name or number",
+        got=repr(key),
+        expected=f"one of {names}" if names else f"a number below {count}",
     )
 
 

@@ -252,7 +252,7 @@ def _convolved(a: Node, v: Node, mode: str, same: Dimension) -> Node:
     long, short = _lengths(a, v)
     parts = {"full": (0, long + short - 1), "same": (same, long), "valid": (short - 1, long - short + 1)}
     if mode not in parts:
-        raise errors.ArgumentError("no such mode", got=repr(mode), expected="'full', 'same' or 'valid'")
+        raise errors.ArgumentError("mode of convolve is unknown", got=repr(mode), expected="'full', 'same' or 'valid'")
     start, count = parts[mode]
     return window(conv1d(expand_dims(a, (0, 1)), expand_dims(v, (0, 1)), border_mode="full")[0, 0], 0, start, count)
 

@@ -169,7 +169,9 @@ def delete(x: TensorLike, obj: Any, axis: int | None = None) -> Node:
     length = sizes.at_hand(n)
     if length is None:
         raise errors.NotSupportedError(
-            "which entries stay is not known for an axis of unknown length", got=x.type, fix="delete one, or slice"
+            "delete of several entries needs an axis of known length",
+            got=x.type,
+            fix="delete one entry, or use a slice",
         )
     kept = np.delete(np.arange(length), obj)
     return take(x, kept, axis)
@@ -195,7 +197,9 @@ def insert(x: TensorLike, obj: Any, values: TensorLike, axis: int | None = None)
     """
     x, axis = along_axis(as_tensor(x), axis)
     if np.ndim(obj) != 0 or isinstance(obj, slice):
-        raise errors.NotSupportedError("entries are put in at one place", got=repr(obj), fix="insert them one by one")
+        raise errors.NotSupportedError(
+            "insert puts entries in at one place only", got=repr(obj), fix="call insert for each place"
+        )
     n = dim_node(x.type.shape[axis])
     place = _place(obj, n, n, "insert")
     new = cast(as_tensor(values), x.dtype)

@@ -272,7 +272,7 @@ def meshgrid(*vectors: TensorLike, indexing: str = "xy") -> list[Node]:
            [5, 5, 5]])]
     """
     if indexing not in ("xy", "ij"):
-        raise errors.ArgumentError("no such order of axes", got=repr(indexing), expected="'xy' or 'ij'")
+        raise errors.ArgumentError("indexing of meshgrid is unknown", got=repr(indexing), expected="'xy' or 'ij'")
     nodes = [ravel(as_tensor(x)) for x in vectors]
     places = list(range(len(nodes)))
     if indexing == "xy" and len(nodes) > 1:
@@ -382,7 +382,9 @@ def pad(x: TensorLike, pad_width: Any, mode: str = "constant", constant_values: 
         whole = tuple(b + n + a for (b, a), n in zip(widths, x.type.shape, strict=True))
         return SET_SLICE(full(constant_values, whole, x.dtype), x, start=start, step=(1,) * x.ndim)
     if mode not in ("edge", "reflect", "symmetric", "wrap"):
-        raise errors.ArgumentError("there is no such way to pad", got=repr(mode))
+        raise errors.ArgumentError(
+            "mode of pad is unknown", got=repr(mode), expected="'constant', 'edge', 'reflect', 'symmetric' or 'wrap'"
+        )
     for axis, (before, after) in enumerate(widths):
         n = x.type.shape[axis]
         parts = []

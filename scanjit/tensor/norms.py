@@ -79,7 +79,9 @@ def vector_norm(x: TensorLike, ord: float | str = 2, axis: Axis = None, keepdims
     if ord == 1:
         return sum_(sizes, axis, keepdims=keepdims)
     if not isinstance(ord, int | float):
-        raise errors.ArgumentError("there is no such norm of vectors", got=repr(ord))
+        raise errors.ArgumentError(
+            "ord of a norm of vectors is unknown", got=repr(ord), expected="a number, inf or -inf"
+        )
     return power(sum_(power(sizes, ord), axis, keepdims=keepdims), 1 / ord)
 
 
@@ -106,7 +108,7 @@ def _matrix_norms(x: Node, ord: Any) -> Node:
         return sum_(svdvals(x), -1)
     if ord not in (1, -1, 2, -2, math.inf, -math.inf):
         raise errors.ArgumentError(
-            "there is no such norm of matrices", got=repr(ord), expected="1, -1, 2, -2, inf, -inf, 'fro' or 'nuc'"
+            "ord of a norm of matrices is unknown", got=repr(ord), expected="1, -1, 2, -2, inf, -inf, 'fro' or 'nuc'"
         )
     sizes = svdvals(x) if abs(ord) == 2 else sum_(apply(ABS, x), -2 if abs(ord) == 1 else -1)
     return (max_ if ord > 0 else min_)(sizes, -1)

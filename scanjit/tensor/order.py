@@ -101,7 +101,7 @@ def partition(x: TensorLike, kth: Any, axis: int | None = -1, kind: str | None =
     >>> sj.function([], sj.partition([4, 3, 1, 2], 1)[1], mode="reference")()
     array(2)
     """
-    return _partitioned(x, kth, axis, SORT, lambda rows: entries(rows, _apart(rows, kth)))
+    return _partitioned(x, kth, axis, SORT, lambda rows: entries(rows, _order_by_groups(rows, kth)))
 
 
 def argpartition(x: TensorLike, kth: Any, axis: int | None = -1, kind: str | None = None) -> Node:
@@ -113,7 +113,7 @@ def argpartition(x: TensorLike, kth: Any, axis: int | None = -1, kind: str | Non
     >>> sj.function([], sj.argpartition([4, 3, 1, 2], 1)[1], mode="reference")()
     array(3)
     """
-    return _partitioned(x, kth, axis, ARGSORT, lambda rows: _apart(rows, kth))
+    return _partitioned(x, kth, axis, ARGSORT, lambda rows: _order_by_groups(rows, kth))
 
 
 def top_k(x: TensorLike, k: Any, axis: int = -1) -> tuple[Node, Node]:
@@ -215,7 +215,7 @@ def _partitioned(
     return moveaxis(found, -1, axis)
 
 
-def _apart(rows: Node, kth: Any) -> Node:
+def _order_by_groups(rows: Node, kth: Any) -> Node:
     """An order in which elements of rows lie before, at or behind the elements of some ranks. The number of such
     elements that an element is behind, or equal to, is the number of its group."""
     end, ranks = dim_node(rows.type.shape[-1]), np.unique(np.ravel(kth)).astype(np.int64)
@@ -233,7 +233,7 @@ def _with_places(kth: Any, x: Node, axis: int) -> Node:
     n = x.type.shape[axis]
     for place in np.ravel(kth):
         if not isinstance(place, int | np.integer):
-            raise errors.ArgumentError("the places of a partition are known integers", got=repr(kth))
+            raise errors.ArgumentError("kth of a partition must be one or more ints", got=repr(kth))
         if isinstance(n, int) and not -n <= place < n:
             raise errors.ArgumentError("a partition has no such place", got=f"kth={place}", expected=f"{-n} to {n - 1}")
         least = int(place) + 1 if place >= 0 else -int(place)
@@ -265,7 +265,7 @@ def searchsorted(a: TensorLike, v: TensorLike, side: str = "left", sorter: Tenso
     array([1, 2, 3])
     """
     if side not in ("left", "right"):
-        raise errors.ArgumentError("no such side", got=repr(side), expected="'left' or 'right'")
+        raise errors.ArgumentError("side of searchsorted is unknown", got=repr(side), expected="'left' or 'right'")
     a, v = promoted([a, v])
     if a.ndim != 1:
         raise errors.ShapeError("searchsorted looks into a vector", got=a.type, fix="sj.vmap, for several vectors")
@@ -377,7 +377,9 @@ def unique(
     [array([ 1,  3, -1]), array([1, 2, 0])]
     """
     if size is None:
-        raise errors.ArgumentError("the size of a result must be known before it is computed", fix="give size=")
+        raise errors.ArgumentError(
+            "unique of symbols needs the size of its result", fix="give size=, the largest number of different elements"
+        )
     x, (count,) = as_tensor(x), dimensions(size)
     flat = ravel(x)
     order = ARGSORT(flat)

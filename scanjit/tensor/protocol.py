@@ -122,7 +122,10 @@ def _array_function(self: Node, func: Any, types: Any, args: Any, kwargs: Any) -
         fix = foreign.called_library_function(FUNCTIONS) or foreign.call(name, FUNCTIONS)
         raise errors.NotSupportedError(f"{func.__module__}.{name} is not defined for symbols", got=repr(self), fix=fix)
     if func is np.where and len(args) == 1:
-        raise errors.ArgumentError("where takes a condition and two tensors", fix="sj.nonzero(condition, size=n)")
+        raise errors.ArgumentError(
+            "where of symbols needs a condition and two tensors",
+            fix="for the indices of true elements, use sj.nonzero(condition, size=n)",
+        )
     dropped = {"out", "where", "initial", "order", "casting", "subok", "optimize"} & set(kwargs)
     _no_more_than(name, {key: kwargs[key] for key in dropped if (key, kwargs[key]) != ("order", "C")})
     return function(*args, **{key: value for key, value in kwargs.items() if key not in dropped})
@@ -137,7 +140,7 @@ def _array_namespace(self: Node, /, *, api_version: str | None = None) -> Simple
     """The functions of the Python array API standard that take symbols, by the standard's names."""
     if api_version not in (None, *standard.VERSIONS):
         raise errors.ArgumentError(
-            "no such version of the array API standard", got=api_version, expected=standard.VERSIONS
+            "this version of the array API standard is not supported", got=api_version, expected=standard.VERSIONS
         )
     return _STANDARD
 

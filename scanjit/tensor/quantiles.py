@@ -221,7 +221,7 @@ def _place(shares: Node, n: Node, method: str) -> Node:
     """Where quantiles lie between the entries of a sorted vector."""
     if method not in CONTINUOUS and method not in STEPS:
         raise errors.NotSupportedError(
-            "no such method for quantiles", got=repr(method), expected=", ".join([*CONTINUOUS, *STEPS])
+            "method of quantiles is unknown", got=repr(method), expected=", ".join([*CONTINUOUS, *STEPS])
         )
     if method in ("linear", *STEPS):
         return (n - 1) * shares

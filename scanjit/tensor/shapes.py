@@ -137,7 +137,7 @@ def flatten(x: TensorLike, ndim: int = 1) -> Node:
     """
     x = as_tensor(x)
     if not 1 <= ndim <= builtin_max(x.ndim, 1):
-        raise errors.ShapeError("a tensor cannot be flattened to so many axes", got=ndim, expected=f"1 to {x.ndim}")
+        raise errors.ShapeError("ndim of flatten is out of range", got=ndim, expected=f"1 to {x.ndim}")
     kept = x.type.shape[: ndim - 1]
     return RESHAPE(x, shape=(*kept, types.product(x.type.shape[ndim - 1 :]))) if x.ndim != ndim else x
 

@@ -73,7 +73,7 @@ def ets(
     trend_form = _form("trend_form", trend_form, trend)
     season_form = _form("season_form", season_form, season)
     if error not in ("add", "mul"):
-        raise errors.ArgumentError("error has no such form", got=repr(error), expected="'add' or 'mul'")
+        raise errors.ArgumentError("the form of the error is unknown", got=repr(error), expected="'add' or 'mul'")
     series = as_tensor(series)
     added, zero = season_form != "mul", zeros((), series.dtype)
     turning = as_tensor(season).astype(series.dtype) if season_form else zero
@@ -122,7 +122,7 @@ def _log_likelihood(missed: Node, absent: Node, widths: Node) -> Node:
 def _form(name: str, form: str | None, first: Any) -> str | None:
     if form not in FORMS or (form is None) < (first is None):
         raise errors.ArgumentError(
-            f"{name} has no such form" if form not in FORMS else f"{name} needs the first state",
+            f"{name} is unknown" if form not in FORMS else f"{name} needs the first state",
             got=repr(form),
             expected="'add', 'mul' or None",
         )

@@ -123,7 +123,9 @@ def kalman_filter(observations: Any, model: StateSpace, form: str = "covariance"
     array([1.   , 1.   , 3.143])
     """
     if form not in _FORMS:
-        raise errors.ArgumentError("there is no such form", got=repr(form), expected=", ".join(map(repr, _FORMS)))
+        raise errors.ArgumentError(
+            "the form of the filter is unknown", got=repr(form), expected=", ".join(map(repr, _FORMS))
+        )
     begin, observe, move, shown = _FORMS[form]
     sequences, per_step, fixed = _taken(as_tensor(observations), model)
 

@@ -384,7 +384,7 @@ def test_what_a_jacobian_takes_as_constant(mode: str) -> None:
     with pytest.raises(errors.GradientError, match="no gradient for x"):
         jacobian(y, x, consider_constant=[y], mode=mode)
     assert not value(jacobian(y, x, consider_constant=[y], disconnected="zero", mode=mode), {x: np.ones(2)}).any()
-    with pytest.raises(errors.ArgumentError, match="no such mode"):
+    with pytest.raises(errors.ArgumentError, match="the mode of a jacobian is unknown"):
         jacobian(y, x, mode="backward")
 
 

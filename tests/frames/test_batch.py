@@ -169,7 +169,7 @@ def test_an_empty_frame(kind):
     for results in ({"mean": np.zeros(0)}, {"same": series["y"]}):
         found = series.frame(results)
         assert type(found) is type(frame) and len(found) == 0 and next(iter(results)) in found.columns
-    with pytest.raises(sj.ArgumentError, match="there is no problem"):
+    with pytest.raises(sj.ArgumentError, match="the batch has no problems"):
         sj.optimize.minimize(lambda x, y: x.sum(), np.zeros((0, 1)), [series["y"]], batched=True)
 
 
@@ -259,7 +259,7 @@ def test_what_is_no_frame():
         sj.frames.batch(pl.LazyFrame(ROWS))
     with pytest.raises(sj.ArgumentError, match=r"numpy\.ndarray(.|\n)*DataFrame of pandas or polars"):
         sj.frames.batch(np.zeros((3, 3)))
-    with pytest.raises(sj.ArgumentError, match=r"no such column(.|\n)*expected: y"):
+    with pytest.raises(sj.ArgumentError, match=r"no column of this name(.|\n)*expected: y"):
         sj.frames.batch(pl.DataFrame(ROWS))["z"]
 
 

@@ -107,7 +107,7 @@ def test_what_is_wrong_changes_no_state():
     states = {}
     for step, outputs, error, message in [
         (lambda y, h: (h, y), {"h": 0.0}, sj.ArgumentError, "another number of results"),
-        (lambda y: np.ones(3) * y, {"h": None}, sj.ArgumentError, "the output 'h' is no column"),
+        (lambda y: np.ones(3) * y, {"h": None}, sj.ArgumentError, "the output 'h' cannot be a column"),
         (lambda y, n: n + y, {"n": 0}, sj.ScanjitError, "int64"),
     ]:
         with pytest.raises(error, match=message):

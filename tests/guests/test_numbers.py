@@ -248,7 +248,7 @@ def test_errors() -> None:
     with pytest.raises(sj.ArgumentError, match="argtypes"):
         sj.from_numba(ctypes.CDLL(ctypes.util.find_library("m")).sin, result="float64")
     single = numba.cfunc("float64(float32)")(lambda x: x)
-    with pytest.raises(sj.DtypeError, match="gives something else"):
+    with pytest.raises(sj.DtypeError, match="another dtype than its restype"):
         sj.from_numba(single, result="float32")
     with pytest.raises(sj.ArgumentError, match="takes 1 arguments"):
         sj.from_numba(single, result="float64")(x, x)

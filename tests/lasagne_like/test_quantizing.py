@@ -41,7 +41,7 @@ def test_predictions_are_near_those_of_the_network(weights: str, error: float, m
 
 def test_a_format_that_is_none() -> None:
     l_in = lasagne.layers.InputLayer((None, 3), sj.matrix("x"))
-    with pytest.raises(sj.ArgumentError, match="no such format"):
+    with pytest.raises(sj.ArgumentError, match="the format of weights is unknown"):
         lasagne.quantize(lasagne.layers.DenseLayer(l_in, 2), "int3")
 
 

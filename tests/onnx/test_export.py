@@ -247,7 +247,7 @@ def test_what_cannot_be_exported():
         sjo.export(f)
     with pytest.raises(sj.ArgumentError, match="compiled function, or a pair"):
         sjo.export(x)
-    with pytest.raises(sj.ArgumentError, match=r"(?s)no such op set.*13 to 25"):
+    with pytest.raises(sj.ArgumentError, match=r"(?s)opset must be a version.*13 to 25"):
         sjo.export(([x], x), opset=12)
 
 

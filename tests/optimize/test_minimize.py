@@ -216,9 +216,9 @@ def test_many_variables():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"method": "bfgs"}, "there is no such method"),
-        ({"start": np.zeros((2, 2))}, "say batched=True"),
-        ({"start": np.zeros(0)}, "another shape(?!(.|\n)*to do)"),
+        ({"method": "bfgs"}, "the method of minimize is unknown"),
+        ({"start": np.zeros((2, 2))}, "pass batched=True"),
+        ({"start": np.zeros(0)}, "wrong shape(?!(.|\n)*to do)"),
         ({"start": np.zeros((0, 2)), "batched": True}, "no problem"),
         ({"start": np.zeros((2, 2)), "args": [np.zeros(3)], "batched": True}, "give what all problems share"),
         ({"start": np.zeros((2, 2)), "args": np.zeros((2, 3)), "batched": True}, r"write \[data\]"),
@@ -228,8 +228,8 @@ def test_many_variables():
         ({"bounds": [(0, 1)]}, "one pair"),
         ({"bounds": [(1, 0), (0, 1)]}, "above its upper bound"),
         ({"bounds": [(np.nan, 0), (0, 1)]}, "above its upper bound, or is NaN"),
-        ({"tolerance": -1.0}, "not negative"),
-        ({"max_steps": 0}, "a positive number"),
+        ({"tolerance": -1.0}, "tolerance must be 0 or more"),
+        ({"max_steps": 0}, "max_steps must be 1 or more"),
     ],
 )
 def test_wrong_arguments(arguments, message):

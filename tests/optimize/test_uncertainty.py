@@ -82,8 +82,8 @@ def test_as_statsmodels():
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    ({"kind": "hc0"}, "no such kind"),
-    ({"lags": -1}, "lags are a number of steps"),
+    ({"kind": "hc0"}, "the kind of the covariance is unknown"),
+    ({"lags": -1}, "lags must be a number of steps"),
     ({"x": np.zeros((2, 2))}, "batched=True"),
 ])  # fmt: skip
 def test_wrong_arguments(arguments, message):

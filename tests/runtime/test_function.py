@@ -313,7 +313,7 @@ def test_wrong_outputs_modes_and_pairs():
     says(error, "output[1] is not an expression")
     with pytest.raises(sj.ArgumentError) as error:
         sj.function([x], x, mode="fast")
-    says(error, "no such mode", "'fast'", "'numba'")
+    says(error, "the mode of a function is unknown", "'fast'", "'numba'")
     with pytest.raises(sj.ArgumentError) as error:
         sj.function([x], x, updates=[sj.shared(0.0)])
     says(error, "updates are a dict or a list of pairs")

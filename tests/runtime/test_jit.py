@@ -161,7 +161,7 @@ def test_wrong_arguments_are_named():
         assert label in str(error.value) and "static_argnums" in str(error.value) and HERE in str(error.value)
     with pytest.raises(sj.ArgumentError, match="compiles a function"):
         sj.jit(3)
-    with pytest.raises(sj.ArgumentError, match="no such mode"):
+    with pytest.raises(sj.ArgumentError, match="the mode of a function is unknown"):
         sj.jit(lambda x: x, mode="fast")
 
 

@@ -328,7 +328,7 @@ def test_mixed_twice_is_mixed_once() -> None:
 
 
 def test_wrong_arguments() -> None:
-    with pytest.raises(sj.ArgumentError, match=r"no such format for weights\n.*'float8'\n.*'bfloat16' or 'int8'"):
+    with pytest.raises(sj.ArgumentError, match=r"the format of weights is unknown\n.*'float8'\n.*'bfloat16' or 'int8'"):
         sj.mixed(loss, weights="float8")  # type: ignore[call-overload]
     with pytest.raises(sj.ArgumentError, match=r"mixed takes a function\n.*3"):
         sj.mixed(3)  # type: ignore[call-overload]

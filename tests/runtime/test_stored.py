@@ -255,7 +255,7 @@ def test_what_is_given_stays() -> None:
 
 
 def test_wrong_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(sj.ArgumentError, match=r"no such format for what a gradient keeps(.|\n)*'int8'"):
+    with pytest.raises(sj.ArgumentError, match=r"the format of what a gradient keeps is unknown(.|\n)*'int8'"):
         sj.mixed(loss, stored="int8")  # type: ignore[call-overload]
     monkeypatch.setitem(__import__("sys").modules, "ml_dtypes", None)
     with pytest.raises(sj.NotSupportedError, match=r"scanjit\[bfloat16\]"):

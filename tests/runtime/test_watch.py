@@ -80,7 +80,7 @@ def test_steps_of_nested_loops_and_of_gradients_are_all_named(checked):
 
 def test_the_setting_is_checked():
     for value in (1, "inf", None):
-        with pytest.raises(sj.ArgumentError, match=r"config\.check_finite cannot have this value"):
+        with pytest.raises(sj.ArgumentError, match=r"the value of config\.check_finite is not valid"):
             sj.config.check_finite = value
     assert sj.config.check_finite is False
 

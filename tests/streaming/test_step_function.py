@@ -281,9 +281,9 @@ def test_wrong_arguments():
         sj.step_function(sj.cumsum(x, axis=0))
     with pytest.raises(sj.ArgumentError, match="no axis that is time"):
         sj.step_function(([x], x), time={"x": 2})
-    with pytest.raises(sj.ArgumentError, match="no such input"):
+    with pytest.raises(sj.ArgumentError, match="no input of this name"):
         sj.step_function(([x], x), time={"z": 0})
-    with pytest.raises(sj.ArgumentError, match="no such output"):
+    with pytest.raises(sj.ArgumentError, match="no output of this name"):
         sj.step_function(([x], x), feedback={"x": 3})
     total = sj.shared(0.0, "total")
     with pytest.raises(sj.NotSupportedError, match="updates nothing"):

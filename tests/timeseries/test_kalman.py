@@ -158,7 +158,7 @@ def test_as_statsmodels():
 
 
 @pytest.mark.parametrize(("changes", "form", "error", "message"), [
-    ({}, "joseph", sj.ArgumentError, "no such form"),
+    ({}, "joseph", sj.ArgumentError, "the form of the filter is unknown"),
     ({"covariance": None}, "covariance", sj.ArgumentError, "needs form='information'"),
     ({"noise": np.ones(2)}, "covariance", sj.ShapeError, "noise has another number of axes"),
     ({"noise": np.eye(3)}, "covariance", sj.ShapeError, "^noise has another shape"),

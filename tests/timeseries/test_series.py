@@ -181,8 +181,8 @@ def test_regimes_by_all_paths():
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    ({"error": "multiply"}, "error has no such form"),
-    ({"trend_form": "plus", "trend": 1.0}, "trend_form has no such form"),
+    ({"error": "multiply"}, "the form of the error is unknown"),
+    ({"trend_form": "plus", "trend": 1.0}, "trend_form is unknown"),
     ({"season_form": "add"}, "season_form needs the first state"),
     ({"season": np.ones(1)}, "a state for each step of a period"),
 ])  # fmt: skip

@@ -78,7 +78,9 @@ def _made(source: Any, opset: int, name: str | None, cells: bool) -> tuple[Any, 
     """The ModelProto without its weights, and the weights by name."""
     onnx = package()
     if type(opset) is not int or not OLDEST <= opset <= NEWEST:
-        raise errors.ArgumentError("there is no such op set to write for", got=opset, expected=f"{OLDEST} to {NEWEST}")
+        raise errors.ArgumentError(
+            "opset must be a version that can be written", got=opset, expected=f"{OLDEST} to {NEWEST}"
+        )
     inputs, outputs, label = _read(source)
     graph, weights = _Exported(inputs, outputs, opset, cells).graph(writable(name or label))
     model = onnx.helper.make_model(

@@ -233,12 +233,12 @@ class Model:
         Node, or tuple of them
             As many as the model has outputs.
         """
-        given = self._given(args, named)
+        given = self._values_of_inputs(args, named)
         sizes: dict[types.Atom, Dimension] = {}
         outputs = self._computed(tuple(fitted(*pair, sizes) for pair in zip(self.inputs, given, strict=True)))
         return outputs[0] if len(outputs) == 1 else outputs
 
-    def _given(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
+    def _values_of_inputs(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
         names = [symbol.name for symbol in self.inputs]
         rest = names[len(args) :]
         if len(args) > len(names) or set(named) != set(rest):

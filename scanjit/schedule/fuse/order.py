@@ -52,12 +52,12 @@ class LoopOrder(Generic[T]):
 
     def blocks(self, some: Around[T], other: Around[T]) -> bool:
         """Whether one nest of two things would make a loop wait for another loop that it does not need."""
-        return self._apart(some.needs, other.feeds) or self._apart(other.needs, some.feeds)
+        return self._are_beside(some.needs, other.feeds) or self._are_beside(other.needs, some.feeds)
 
     def ties(self, some: Around[T], other: Around[T]) -> bool:
         """Whether one thing needs a loop, and the other needs a loop that is independent of it and that the first does
         not need."""
-        return self._apart(some.needs, other.needs - some.needs)
+        return self._are_beside(some.needs, other.needs - some.needs)
 
-    def _apart(self, some: frozenset[T], others: frozenset[T]) -> bool:
+    def _are_beside(self, some: frozenset[T], others: frozenset[T]) -> bool:
         return bool(others) and any(not self.beside[loop].isdisjoint(others) for loop in some)

@@ -157,7 +157,7 @@ class Lowering:
                     rule.lower(self, node)
                 else:
                     self._compute(node)
-        return [self._given(node, target) for node, target in zip(outputs, targets, strict=True)]
+        return [self._output_place(node, target) for node, target in zip(outputs, targets, strict=True)]
 
     def inside(
         self, known: Mapping[Node, Ref], outputs: Sequence[Node], targets: Sequence[Ref], early: Sequence[Node] = ()
@@ -326,7 +326,7 @@ class Lowering:
             self._builders[space] = ValueBuilder(space, self.locate, self.context.code, self.rules.point)
         return self._builders[space]
 
-    def _given(self, node: Node, target: Ref | None) -> Ref:
+    def _output_place(self, node: Node, target: Ref | None) -> Ref:
         """The place of an output: its target, if it has one. An output that lies elsewhere is copied there."""
         if target is None:
             return self.place_of(node)

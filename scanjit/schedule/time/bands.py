@@ -236,7 +236,7 @@ def _next_group(suite: Sequence[Statement], tried: set[Dimension]) -> _Group | N
     for size in _sizes(suite):
         if size not in tried:
             tried.add(size)
-            apart = [part for statement in suite for part in _apart(flow, statement, size)]
+            apart = [part for statement in suite for part in _split_sums(flow, statement, size)]
             group = _group(_flow(apart), size)
             if group.pays:
                 return group
@@ -248,7 +248,7 @@ def _flow(suite: Sequence[Statement]) -> Flow:
     return Flow.of(suite, {buffer for buffer in buffers if buffer.kind == "temporary"})
 
 
-def _apart(flow: Flow, statement: Statement, size: Dimension) -> list[Statement]:
+def _split_sums(flow: Flow, statement: Statement, size: Dimension) -> list[Statement]:
     """A nest, split if it sums over all points something that several scans need or make: first nests that sum over the
     steps of each point, then one that sums their results over all points."""
     scans = [scan for scan in scans_of(flow.below[statement]) if not flow.is_alone(scan)]

@@ -7,7 +7,7 @@ from scanjit import types
 from scanjit.schedule.lower.region import name_of
 from scanjit.schedule.nests import Buffer, Nest, Ref, Statement
 from scanjit.schedule.time.chains import Chain
-from scanjit.schedule.time.parts import Parts, copy, loop
+from scanjit.schedule.time.parts import StretchStatements, copy, loop
 from scanjit.schedule.time.stretch import Short, Stretch
 from scanjit.schedule.time.sums import DEPTH, depth as depth_of
 from scanjit.target import Target
@@ -41,10 +41,13 @@ def blocked(chain: Chain, nests: Mapping[Statement, Nest], target: Target) -> tu
         *(copy(end := stretch.after(plan, i), _last(last, end)) for i, last in chain.rings.items()),
         *(stretch.rowwise(nests[s]) for s in chain.after),
     )
-    sums = [Parts.sums(nests[statement], found, stretch, plan.reverse) for statement, found in chain.sums.items()]
+    sums = [
+        StretchStatements.sums(nests[statement], found, stretch, plan.reverse)
+        for statement, found in chain.sums.items()
+    ]
     names = ", ".join(sorted({buffer.name for buffer in short}))
     notes = [f"{name_of(plan.node)}: in blocks of time, with memory for one block of {names}"] if short else []
-    return loop([Parts(inside=inside), *sums], (first, rows), plan.length, size), notes
+    return loop([StretchStatements(inside=inside), *sums], (first, rows), plan.length, size), notes
 
 
 def _last(buffer: Buffer, like: Ref) -> Ref:

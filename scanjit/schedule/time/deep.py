@@ -16,7 +16,7 @@ from scanjit.schedule.tiles.merge import merge_loops
 from scanjit.schedule.tiles.pack import pack_operands, pays
 from scanjit.schedule.tiles.products import factors, is_packed, reductions_of
 from scanjit.schedule.time import sums
-from scanjit.schedule.time.parts import Parts, loop
+from scanjit.schedule.time.parts import StretchStatements, loop
 from scanjit.schedule.time.stretch import Stretch
 from scanjit.schedule.time.summed import SumLoops
 from scanjit.target import Target
@@ -52,7 +52,7 @@ def _cut(nest: Nest, target: Target, notes: list[str]) -> list[Statement]:
     steps = _terms(nest, target.near_bytes) // types.maximum(sums.depth(found) or 0, 1)
     size = types.minimum(types.maximum(steps, 1), total)
     notes.append(f"nest {nest.label}: sums over {total} are made in blocks of {size}, each read while it is near")
-    part = Parts.sums(nest, found, Stretch(first, first, rows, {}, rows))
+    part = StretchStatements.sums(nest, found, Stretch(first, first, rows, {}, rows))
     return [*packs, *loop([part], (first, rows), total, size)]
 
 

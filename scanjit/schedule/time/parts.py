@@ -1,4 +1,4 @@
-"""Parts of a loop over stretches, while it is written."""
+"""The loop over stretches, and the statements that belong to it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scanjit.types import Dimension
 
 
 @dataclass(frozen=True)
-class Parts:
+class StretchStatements:
     """Statements to put `before` the loop over stretches, `inside` it, and `after` it."""
 
     before: tuple[Statement, ...] = ()
@@ -22,16 +22,16 @@ class Parts:
     after: tuple[Statement, ...] = ()
 
     @classmethod
-    def sums(cls, nest: Nest, found: SumLoops, stretch: Stretch, reverse: bool = False) -> Parts:
-        """The part of a nest with sums over time. `reverse` says that the scan makes the terms from the last row to the
-        first."""
+    def sums(cls, nest: Nest, found: SumLoops, stretch: Stretch, reverse: bool = False) -> StretchStatements:
+        """The statements of a nest with sums over time. `reverse` says that the scan makes the terms from the last row
+        to the first."""
         summed = taken_apart(nest, found)
         before, after = ((made,) if made is not None else () for made in (summed.zeros, summed.finish))
         return cls(before, (summed.cut(stretch, reverse),), after)
 
 
 def loop(
-    parts: Iterable[Parts],
+    parts: Iterable[StretchStatements],
     counters: tuple[Dimension, Dimension],
     total: Dimension,
     size: Dimension,

@@ -13,7 +13,7 @@ from scanjit.schedule.nests import BANDS, Buffer, Fourier, Ref, RootsOfUnity
 from scanjit.types import Dimension
 
 
-def _side_by_side(real: Ref | None, imaginary: Ref | None) -> Ref | None:
+def _place_of_pairs(real: Ref | None, imaginary: Ref | None) -> Ref | None:
     """The place of pairs, if the real and imaginary parts at these two places lie beside each other; else None."""
     if real is None or imaginary is None or real.buffer is not imaginary.buffer:
         return None
@@ -29,7 +29,7 @@ class FourierRule(ArrayRule):
     def lower(self, lowering: Lowering, node: Node) -> None:
         """Add the statement, with memory that is as large as its result."""
         x = node.operands[0]
-        given, needs = self._given(lowering, node.operands)
+        given, needs = self._operand_place(lowering, node.operands)
         half, forth = node.op is not FOURIER, node.op is HALF_SPECTRUM
         *rows, n = x.type.shape
         n = node.params["half"] if half else n
@@ -42,12 +42,12 @@ class FourierRule(ArrayRule):
         statement = Fourier(given, result, spare, table, sign, n, half)
         lowering.put(node, result, [lowering.add_statement(statement, [*needs, *filled])])
 
-    def _given(self, lowering: Lowering, operands: Sequence[Node]) -> tuple[Ref, list[Item]]:
+    def _operand_place(self, lowering: Lowering, operands: Sequence[Node]) -> tuple[Ref, list[Item]]:
         """Where the operands lie: rows of floats, or of pairs, without gaps; and what computes them."""
         x, *imaginary = operands
         if not imaginary:
             return lowering.laid_out(x, "rows")
-        place = _side_by_side(*(maps.view_ref(operand, lowering.locate) for operand in operands))
+        place = _place_of_pairs(*(maps.view_ref(operand, lowering.locate) for operand in operands))
         if place is not None and place.contiguous:
             for operand in operands:
                 lowering.place_of(operand)

@@ -49,7 +49,7 @@ class ScanRule(ArrayRule):
         found = None if shape is None else as_nest(lowering, plan, step, shape, known, sequences)
         if found is not None:
             nest, plan = found
-            nest = _side_by_side(lowering, nest, lowering.inputs_of(consts, len(lowering.items)))
+            nest = _with_copies(lowering, nest, lowering.inputs_of(consts, len(lowering.items)))
             lowering.context.notes.append(f"{label}: one nest with all of its steps")
             block = lowering.add_statement(nest, lowering.inputs_of((*xs, *consts), first))
             steps, count = plan.length, None
@@ -86,7 +86,7 @@ def _by_rows(lowering: Lowering, x: Node, points: tuple[Dimension, ...] | None) 
     return rows
 
 
-def _side_by_side(lowering: Lowering, nest: Nest, needs: Sequence[Item]) -> Nest:
+def _with_copies(lowering: Lowering, nest: Nest, needs: Sequence[Item]) -> Nest:
     """The nest of a scan, with copies of operands that every step reads again if their elements lie apart along the
     last loop: a parameter of each series in a table of parameters, say."""
     *_, lane = nest.space or (NestLoop(1),)

@@ -28,7 +28,7 @@ def make_plan(lowering: Lowering, node: Node, step: LoweredStep, pointwise: bool
     """
     roles, length, reverse = Roles.of(node), node.params["length"], node.params["reverse"]
     carries: list[CarryMemory] = []
-    given = _given(lowering, node, step) if pointwise else {}
+    given = _stored_in_place(lowering, node, step) if pointwise else {}
     once = {} if pointwise or node.params["checkpoint"] is not None else overwritten(step)
     for i, (before, after) in enumerate(zip(step.carries, step.new, strict=True)):
         lag = roles.lags.get(i)
@@ -52,7 +52,7 @@ def make_plan(lowering: Lowering, node: Node, step: LoweredStep, pointwise: bool
     return Plan(node, roles, types.counter("step"), types.counter("row"), carries, [known[y] for y in step.ys])
 
 
-def _given(lowering: Lowering, node: Node, step: LoweredStep) -> dict[Node, Ref]:
+def _stored_in_place(lowering: Lowering, node: Node, step: LoweredStep) -> dict[Node, Ref]:
     """The outputs that can be stored right where others want them. With checkpoints or lags there are none: later steps
     read these outputs where carries lie."""
     roles = Roles.of(node)

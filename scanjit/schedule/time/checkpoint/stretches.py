@@ -8,7 +8,7 @@ from scanjit.schedule.nests import Buffer, Nest, Ref, Statement
 from scanjit.schedule.time.checkpoint.candidate import Phase
 from scanjit.schedule.time.checkpoint.families import Family
 from scanjit.schedule.time.flow import plan_of
-from scanjit.schedule.time.parts import Parts, copy, loop
+from scanjit.schedule.time.parts import StretchStatements, copy, loop
 from scanjit.schedule.time.stretch import Short, Stretch
 from scanjit.types import Dimension
 
@@ -32,7 +32,7 @@ class _PhaseWriter:
         parts += map(self._own, sorted(self.phase.own, key=lambda statement: statement in self.loops.sums))
         return loop(parts, (self.first, self.rows), self.loops.plan.length, self.loops.size, self.phase.backwards)
 
-    def _recomputed(self, statement: Statement, there: bool) -> Parts:
+    def _recomputed(self, statement: Statement, there: bool) -> StretchStatements:
         """The part that recomputes a statement. If its results for the first stretch are still in memory (`there`), it
         does nothing in that stretch."""
         total, size, first = self.loops.plan.length, self.loops.size, self.first
@@ -40,19 +40,19 @@ class _PhaseWriter:
         passed = last - first if self.phase.backwards else first
         stretch = self._stretch(statement, types.minimum(passed, 1) if there else 1)
         if statement in self.nests:
-            return Parts(inside=(stretch.rowwise(self.nests[statement]),))
-        return Parts(inside=(*self._restored(statement, stretch), stretch.scan(statement)))
+            return StretchStatements(inside=(stretch.rowwise(self.nests[statement]),))
+        return StretchStatements(inside=(*self._restored(statement, stretch), stretch.scan(statement)))
 
-    def _own(self, statement: Statement) -> Parts:
+    def _own(self, statement: Statement) -> StretchStatements:
         stretch = self._stretch(statement)
         if statement in self.loops.sums:
             reverse = plan_of(self.loops.home[statement]).reverse
-            return Parts.sums(self.nests[statement], self.loops.sums[statement], stretch, reverse)
+            return StretchStatements.sums(self.nests[statement], self.loops.sums[statement], stretch, reverse)
         if statement in self.nests:
-            return Parts(inside=(stretch.rowwise(self.nests[statement]),))
+            return StretchStatements(inside=(stretch.rowwise(self.nests[statement]),))
         plan, saved = plan_of(statement), self.family.saved.get(statement, {})
         after = [copy(stretch.after(plan, i), self._row(statement, to, after=True)) for i, to in saved.items()]
-        return Parts(inside=(*self._restored(statement, stretch), stretch.scan(statement), *after))
+        return StretchStatements(inside=(*self._restored(statement, stretch), stretch.scan(statement), *after))
 
     def _restored(self, loop: Statement, stretch: Stretch) -> Iterator[Nest]:
         """Copies of saved carries to the places where the steps of a stretch begin."""
