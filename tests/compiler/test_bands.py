@@ -236,3 +236,16 @@ def test_blocks_of_time_read_long_pieces_of_series_whose_steps_lie_side_by_side(
     assert 16 <= steps(near // 128) <= 32
     assert steps(near // 1024) > 32
     assert steps(10 * near) == steps(100 * near) < 8
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_few_columns_are_computed_together_and_few_rows_one_by_one(rows: bool) -> None:
+    """A vector of columns that is not full takes as long as one column. The steps of a row lie side by side."""
+    series = sj.tensor(("n", "t") if rows else ("t", "n"), name="series")
+    x, a = series.T if rows else series, sj.tensor(("n",), name="a")
+    states = sj.scan(lambda row, h: a * h + row, x, sj.zeros(x.shape[1], x.dtype))
+    results = [*sj.grad((states**2).sum(), [a, series])]
+    program = schedule([a, series], rewrite(results).outputs, host.target())
+    (few,) = (statement for statement in program.suite if isinstance(statement, Blocks) and statement.size == 1)
+    sizes = [types.evaluate(few.total, {types.as_atom(a.type.shape[0]): n}) for n in (1, 2, 3, 7, 64)]
+    assert sizes == ([1, 2, 3, 7, 0] if rows else [1, 0, 0, 0, 0])

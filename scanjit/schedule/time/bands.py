@@ -18,7 +18,7 @@ each with a copy of `h`.
 
 Linear scans, such as running sums, fill vectors with the steps of one series (see `scanjit.schedule.tiles.linear`).
 Where the number of series is not known, a second `Blocks` is for calls with fewer of them than a vector has lanes: each
-of its bands is one series.
+of its bands is one series. If a step reads the series side by side, as in columns, it is for calls with one series.
 """
 
 from __future__ import annotations
@@ -157,12 +157,14 @@ class _Group:
 
     def _few(self, target: Target) -> Dimension | None:
         """The number of points in calls with so few points that they fill no vector, else 0. None if vectors cannot be
-        filled with steps instead."""
-        scans = [nest for nest in self.members if nest.time is not None]
-        lanes = max(lanes_of(scan, target) for scan in scans)
+        filled with steps instead. If the points of a step lie side by side in an argument, a vector that is not full
+        takes no longer than one point, whose steps lie apart."""
+        scans = [(nest, loop) for nest, loop in self.members.items() if nest.time is not None]
+        beside = any(self._goes_through_rows(*scan) for scan in scans)
+        lanes = max(lanes_of(scan, target) for scan, _ in scans)
         alone = self._band(1, types.counter("first"), 1)
-        fewer = types.minimum(types.maximum(lanes - self.size, 0), 1)
-        linear_alone = all(linear(alone.nest(scan, self.members[scan])) is not None for scan in scans)
+        fewer = types.minimum(types.maximum(min(lanes, 2 if beside else lanes) - self.size, 0), 1)
+        linear_alone = all(linear(alone.nest(scan, loop)) is not None for scan, loop in scans)
         return self.size * fewer if linear_alone and not isinstance(fewer, int) else None
 
     def _bands(self, band: Dimension, total: Dimension) -> Blocks:
