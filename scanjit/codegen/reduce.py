@@ -162,7 +162,7 @@ class Together:
     def _combined(self, reduction: Reduce, point: Point, names: list[str]) -> list[str]:
         """The accumulators, combined with the term at this point."""
         if isinstance(reduction.op, ArgReduction):
-            return self._better(reduction, reduction.op.sign, point, names)
+            return self._better(reduction, reduction.op, point, names)
         assert isinstance(reduction.op, Reduction)
         (total,) = names
         term = reduction.term
@@ -174,16 +174,16 @@ class Together:
             return [plus.format(*(self.value_of(arg, point) for arg in term.args), total=total)]
         return [reduction.op.combine.replace("{0}", total).replace("{1}", self.value_of(term, point))]
 
-    def _better(self, reduction: Reduce, sign: str, point: Point, names: list[str]) -> list[str]:
+    def _better(self, reduction: Reduce, op: ArgReduction, point: Point, names: list[str]) -> list[str]:
         """The accumulators of argmax or argmin: the first of the best elements, or the first NaN if there is one."""
         best, place = names
         term, dtype = self.value_of(reduction.term, point), _compared(reduction)
         if dtype != reduction.term.dtype:
             term = self.frame.line("b", f"cast_{suffix(dtype, point.width)}({term})")
         nan = f" | (isnan({term}) & ~isnan({best}))" if kind_of(dtype).floating else ""
-        better = self.frame.line("better", f"({term} {sign} {best}){nan}")
+        better = self.frame.line("better", f"({term} {op.sign} {best}){nan}")
         here = f"splat_{suffix(INT64, point.width)}({self.frame.counter(self.loop, point)})"
-        larger = reduction.op.best.combine.replace("{0}", best).replace("{1}", term)
+        larger = op.best.combine.replace("{0}", best).replace("{1}", term)
         return [larger, f"select({better}, {here}, {place})"]
 
     def _end(self, reduction: Reduce, point: Point, names: list[str]) -> None:
