@@ -66,7 +66,7 @@ def _joined(
     called = {symbol for unit in units for symbol, _ in unit.externals.values()}
     with _workshop() as workshop, llvm.parse_assembly(_holding(data, target), workshop.context) as whole:
         for unit in units:
-            with _module(translate(unit, target), workshop, loaded=False) as module:
+            with _module(translate(unit, target, loaded=False), workshop, loaded=False) as module:
                 whole.link_in(module)
         for unit in units:
             function = whole.get_function(unit.symbol)
@@ -86,8 +86,8 @@ def _holding(data: Mapping[str, bytes], target: Target) -> str:
     return "\n".join(lines)
 
 
-def translate(unit: Unit, target: Target) -> Translated:
-    """The text for LLVM of a kernel.
+def translate(unit: Unit, target: Target, loaded: bool = True) -> Translated:
+    """The text for LLVM of a kernel, which will be loaded into this process, or else linked to others.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def translate(unit: Unit, target: Target) -> Translated:
     """
     layout = _data_layout(target)
     try:
-        return Translated(unit, target, *translation.translate(unit, target, layout))
+        return Translated(unit, target, *translation.translate(unit, target, layout, loaded))
     except (TypeError, SyntaxError, RecursionError) as error:
         raise _failed(unit, error) from error
 

@@ -24,11 +24,14 @@ OPERATOR = "operator "
 
 class Inlined(NamedTuple):
     """A function of LLVM's: its `name` in text, the type of its `result`, and the `parts` that every module needs which
-    calls it. Parts are the text of the function and of all that it refers to, by name."""
+    calls it. Parts are the text of the function and of all that it refers to, by name. If it `stays`, LLVM does not
+    inline it; then it takes `more` operands, which are constants, behind the arguments."""
 
     name: str
     result: Type
     parts: dict[str, str]
+    stays: bool = False
+    more: tuple[str, ...] = ()
 
 
 @functools.cache
@@ -52,6 +55,10 @@ def inlined(name: str, arguments: tuple[Type, ...], target: Target) -> Inlined:
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     given = [_taken(builder, each, value) for each, value in zip(arguments, function.args, strict=True)]
     result = intrinsic.lowering(builder, signature, given)
+    if (call := _only_call(function)) is not None:
+        del module.globals[symbol]
+        more = tuple([f"{each.type} {each.get_reference()}" for each in call.args[len(arguments) :]])
+        return Inlined(call.callee.get_reference(), signature.result, _parts(module), True, more)
     if signature.result is NOTHING:
         builder.ret_void()
     elif signature.result is mask_type(1) and has_register(result):
@@ -71,6 +78,17 @@ def _taken(builder: ir.IRBuilder, type_: Type, value: ir.Value) -> ir.Value:
     bit = builder.extract_value(value, 0)
     bit.in_register = builder.extract_value(value, 1)
     return bit
+
+
+def _only_call(function: ir.Function) -> ir.CallInstr | None:
+    """The call that is all that a function does: of a function that is not inlined, with the arguments, and constants
+    behind them. None if it does anything else."""
+    match function.entry_basic_block.instructions:
+        case [ir.CallInstr(callee=ir.Function(attributes=attributes)) as call] if "noinline" in attributes:
+            given, more = call.args[: len(function.args)], call.args[len(function.args) :]
+            if given == list(function.args) and all(isinstance(each, ir.Constant) for each in more):
+                return call
+    return None
 
 
 def _parts(module: TargetModule) -> dict[str, str]:

@@ -168,7 +168,7 @@ def written(body: str) -> str:
     """The function of a kernel of `n` and `place` as text for LLVM."""
     lines = "\n".join(f"    {line}" for line in body.splitlines())
     source = f"from scanjit.simd import load_f32x4, splat_f32x4, store, store_i64\n\n\ndef k(n, place):\n{lines}\n"
-    return translate(Unit("k", source, "k.py", "k", {}, "k"), host.target(), "e")[0].partition("define void")[2]
+    return translate(Unit("k", source, "k.py", "k", {}, "k"), host.target(), "e", True)[0].partition("define void")[2]
 
 
 def test_what_a_loop_does_not_change_stands_before_it() -> None:
@@ -369,27 +369,44 @@ def test_a_function_of_vectors_stands_once_in_a_module() -> None:
         "from scanjit.simd import load_f32x4, store, tanh\n\n\ndef k(x, y):\n"
         "    store(y, tanh(tanh(load_f32x4(x))) + tanh(load_f32x4(x + 16)))\n"
     )
-    module, arity, has_vectors, _ = translate(Unit("k", source, "k.py", "k", {}, "k"), host.target(), "e")
+    module, arity, has_vectors, _ = translate(Unit("k", source, "k.py", "k", {}, "k"), host.target(), "e", True)
     defined = [line for line in module.splitlines() if line.startswith("define ")]
     assert arity == 2 and has_vectors
     assert len(defined) == len(set(defined)) and sum("tanh" in line for line in defined) == 2  # itself, and a frame
     assert all("internal" in line for line in defined[:-1]) and 'void @"k"' in defined[-1]
 
 
+CALLING = Unit(
+    "k",
+    "from scanjit.simd import barrier, first_piece, interrupted, load_i64, next_piece\n\n\n"
+    "def k(table, sync, threads, line):\n"
+    "    for i in range(load_i64(table)//threads):\n        inner(min(i, 8), i % 3)\n"
+    "        piece = first_piece(sync, 0, threads, 0, 7, 1, 0, line)\n        piece = next_piece(line)\n"
+    "        barrier(sync, 0, threads, line)\n        if interrupted(line):\n            return\n",
+    "k.py",
+    "k",
+    {"inner": ("inner", 2)},
+    "k",
+)
+
+
 def test_a_kernel_of_integers_and_calls_has_no_vectors() -> None:
     """Those are compiled in a tenth of the time."""
-    source = (
-        "from scanjit.simd import barrier, interrupted, load_i64\n\n\ndef k(table, sync, threads, line):\n"
-        "    for i in range(load_i64(table)//threads):\n        inner(min(i, 8), i % 3)\n"
-        "        barrier(sync, 0, threads, line)\n        if interrupted(line):\n            return\n"
-    )
-    module, _, has_vectors, _ = translate(
-        Unit("k", source, "k.py", "k", {"inner": ("inner", 2)}, "k"), host.target(), "e"
-    )
+    module, _, has_vectors, _ = translate(CALLING, host.target(), "e", False)
     assert 'call void @"inner"' in module and not has_vectors
+
+
+def test_code_that_is_loaded_calls_through_addresses() -> None:
+    """LLVM takes three times as long for calls of functions that may be anywhere."""
+    module, *_ = translate(CALLING, host.target(), "e", True)
+    text = module[module.index('define void @"k"') :]
+    called = re.findall(r"call \w+ (\S+?)\(", text)
+    assert 'ptr @"inner"' in module and text.count("%f0 = load ptr") == 1
+    assert sum(name.startswith("%f") for name in called) == 3  # inner, first_piece, next_piece
+    assert not any("piece" in name for name in called)  # each without a function in between
 
 
 def test_functions_have_their_own_names() -> None:
     source = "from scanjit.simd import exp as tanh\n\n\ndef k(x):\n    pass\n"
     with pytest.raises(TypeError, match="by their own names"):
-        translate(Unit("k", source, "k.py", "k", {}, "k"), host.target(), "e")
+        translate(Unit("k", source, "k.py", "k", {}, "k"), host.target(), "e", True)

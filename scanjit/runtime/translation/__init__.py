@@ -20,10 +20,10 @@ from scanjit.runtime.unit import Unit
 from scanjit.target import Target
 
 
-def translate(unit: Unit, target: Target, data_layout: str) -> tuple[str, int, bool, bool]:
+def translate(unit: Unit, target: Target, data_layout: str, loaded: bool) -> tuple[str, int, bool, bool]:
     """A module of LLVM's in which the kernel is the only symbol that others see, how many arguments it takes, and
     whether it has vectors and memory on the stack. Other functions in the source become part of it, at the place of
-    each call.
+    each call. `loaded` says that its code will be loaded into this process, and not linked to that of other kernels.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def translate(unit: Unit, target: Target, data_layout: str) -> tuple[str, int, b
     imported = {name.name for name in names}
     functions = {each.name: each for each in tree.body if isinstance(each, ast.FunctionDef)}
     main = functions.pop(unit.name)
-    parameters, instructions = parameters_of(main), Instructions(target.has_avx512)
+    parameters, instructions = parameters_of(main), Instructions(loaded, target.has_avx512)
     expressions = Expressions(instructions, unit.externals, imported, target, functions)
     Statements(instructions, expressions).write_function(main)
     module = instructions.module(unit.symbol, parameters, target.triple, data_layout)

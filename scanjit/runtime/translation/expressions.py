@@ -144,10 +144,12 @@ class Expressions:
 
     def _kernel(self, name: str, arguments: Sequence[KernelValue]) -> KernelValue:
         symbol, arity = self._externals[name]
+        function = f'@"{symbol}"'
         if len(arguments) != arity:
             raise TypeError(f"{name} takes {arity} arguments, got {len(arguments)}")
-        self._to.include({symbol: f'declare void @"{symbol}"({", ".join(["i64"] * arity)})'})
-        self._to.do(f'call void @"{symbol}"({", ".join(f"i64 {self._whole(each).text}" for each in arguments)})')
+        self._to.include({symbol: f"declare void {function}({', '.join(['i64'] * arity)})"})
+        given = ", ".join(f"i64 {self._whole(each).text}" for each in arguments)
+        self._to.do(f"call void {self._to.callee(function)}({given})")
         return _NOTHING
 
     def _intrinsic(self, name: str, arguments: Sequence[KernelValue]) -> KernelValue:
@@ -157,8 +159,9 @@ class Expressions:
             assert isinstance(vector, SimdType)
             return KernelValue(vector, constant(vector.kind, vector.lanes, arguments[0].number).get_reference())
         self._to.include(function.parts)
-        given = ", ".join(f"{each.type.text} {each.text}" for each in arguments)
-        call = f"call {function.result.text} {function.name}({given})"
+        given = ", ".join([*(f"{each.type.text} {each.text}" for each in arguments), *function.more])
+        name = self._to.callee(function.name) if function.stays else function.name
+        call = f"call {function.result.text} {name}({given})"
         if function.result is NOTHING:
             self._to.do(call)
             return _NOTHING

@@ -32,6 +32,10 @@ class Instructions:
     An instruction without effects is written once where its result is known, and before the loops that do not change
     it: LLVM would find out the same, but it takes longer than to write, read and optimise the function without.
 
+    Parameters
+    ----------
+    loaded : whether the function will be loaded into this process, at any distance from those that it calls.
+
     Attributes
     ----------
     block : the block in which instructions are written.
@@ -40,8 +44,9 @@ class Instructions:
     has_stack : whether there is memory on the stack.
     """
 
-    def __init__(self, held_masks: bool = False) -> None:
-        self._held_masks = held_masks
+    def __init__(self, loaded: bool = False, held_masks: bool = False) -> None:
+        self._loaded, self._held_masks = loaded, held_masks
+        self._callees: dict[str, str] = {}
         self._lines: list[str | list[str]] = []  # a list is filled later
         self._places: list[str] = []
         self._parts: dict[str, str] = {}
@@ -197,6 +202,14 @@ class Instructions:
 
     # ---- the module
 
+    def callee(self, function: str) -> str:
+        """How to call a function. Code that is `loaded` finds its address in memory: the function may be further away
+        than a call can reach. LLVM would do the same for each call, but without optimisation that takes it three times
+        as long as all other instructions."""
+        if not self._loaded:
+            return function
+        return self._callees.setdefault(function, f"%f{len(self._callees)}")
+
     def include(self, parts: Mapping[str, str]) -> None:
         """Add other things to the module, by name: functions, declarations, metadata."""
         self._parts.update(parts)
@@ -206,5 +219,18 @@ class Instructions:
         arguments = ", ".join(f"i64 %a{i}" for i in range(len(parameters)))
         head = [f'target triple = "{triple}"', f'target datalayout = "{data_layout}"']
         lines = [line for each in self._lines for line in ([each] if isinstance(each, str) else each)]
-        function = [f'define void @"{symbol}"({arguments}) {{', "entry:", *self._places, *lines, "}"]
-        return "\n".join([*head, *self._parts.values(), *function])
+        function = [f'define void @"{symbol}"({arguments}) {{', "entry:", *self._places, *self._found(), *lines, "}"]
+        return "\n".join([*head, *self._parts.values(), *self._addresses(), *function])
+
+    def _addresses(self) -> list[str]:
+        """The addresses of the functions that are called through them, and where these addresses lie."""
+        addresses = f"[{len(self._callees)} x ptr] [{', '.join(f'ptr {name}' for name in self._callees)}]"
+        found = [f"@addresses = internal constant {addresses}", "@place = internal global ptr @addresses"]
+        return found if self._callees else []
+
+    def _found(self) -> list[str]:
+        """The instructions that load these addresses."""
+        found = ["%place = load ptr, ptr @place"] if self._callees else []
+        for i, name in enumerate(self._callees.values()):
+            found += [f"{name}.at = getelementptr ptr, ptr %place, i64 {i}", f"{name} = load ptr, ptr {name}.at"]
+        return found
