@@ -8,16 +8,16 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from scanjit.ir import Node
+from scanjit.ir import PART, Node
 from scanjit.ops.elementwise import MUL
 from scanjit.ops.linalg import CONTRACT, contract
 from scanjit.ops.reduce import ALL, ANY, MAX, MIN
 from scanjit.ops.reduction import Reduction
-from scanjit.ops.shape import CONCATENATE, SET_SLICE
+from scanjit.ops.shape import CONCATENATE, SET_SLICE, SLICE
 from scanjit.ops.stretch import BROADCAST_TO, SUM, full
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.rewrite.engine import RuleTable
-from scanjit.rewrite.match import is_finite, is_whole, is_zero, stretch, window_set
+from scanjit.rewrite.match import flipped, is_finite, is_whole, is_zero, reversed_axes, stretch, window_set
 from scanjit.types import Dimension
 
 rules = RuleTable()
@@ -95,6 +95,13 @@ def sum_of_set_slice(node: Node, x: Node) -> Node | None:
     kept = [a for a in range(x.ndim) if a not in axes]
     start, step = (tuple(x.params[name][a] for a in kept) for name in ("start", "step"))
     return SET_SLICE(full(0, node.type.shape, node.dtype), node.op(v, axes=axes), start=start, step=step)
+
+
+@rules.nested(Reduction, of=[SLICE])
+def reduce_reversed(node: Node, view: Node) -> Node | None:
+    """sum(x[::-1], 0) -> sum(x, 0)"""
+    turned = reversed_axes(view) & set(node.params["axes"])
+    return node.op(flipped(view, turned), axes=node.params["axes"]) if turned else None
 
 
 @rules.nested(SUM, of=[CONCATENATE])
@@ -187,6 +194,31 @@ def contract_of_dimshuffle(node: Node) -> Node | None:
         new = tuple(labels[order.index(axis)] for axis in range(base.ndim))
         return contract(base, b, new, right, out) if first else contract(a, base, left, new, out)
     return None
+
+
+@rules.rule(CONTRACT)
+def contract_of_reversed(node: Node) -> Node | None:
+    """sum_k a[::-1]_ki b[::-1]_kj -> sum_k a_ki b_kj;  sum_k a[::-1]_ki b_kj -> sum_k a_ki b[::-1]_kj, where a is a
+    result of a loop and b is not: so the product can be computed while the loop runs"""
+    (a, b), left, right, out = _operands(node)
+    shared = (set(left) & set(right)) - set(out)
+    mine, others = ({labels[i] for i in reversed_axes(x)} & shared for x, labels in ((a, left), (b, right)))
+    turned = mine & others
+    if not turned:
+        turned = {
+            label for x, y, some in ((a, b, mine), (b, a, others)) if _of_loop(x) and not _of_loop(y) for label in some
+        }
+    if not turned:
+        return None
+    a, b = (
+        flipped(x, {i for i, label in enumerate(labels) if label in turned}) for x, labels in ((a, left), (b, right))
+    )
+    return contract(a, b, left, right, out)
+
+
+def _of_loop(x: Node) -> bool:
+    """Whether a node is a result of a loop, or a window of one."""
+    return (x.operands[0] if x.op is SLICE else x).op is PART
 
 
 @rules.rule(CONTRACT)

@@ -325,11 +325,12 @@ def concatenate_of_broadcasts(node: Node) -> Node | None:
 
 @rules.rule(SET_SLICE)
 def set_slice(node: Node) -> Node | None:
-    """set(x, all, v) -> v;  set(set(x, w, u), w, v) -> set(x, w, v);  set(0, w, 0) -> 0"""
+    """set(x, all, v) -> v;  set(x, [::-1], v) -> v[::-1];  set(set(x, w, u), w, v) -> set(x, w, v);  set(0, w, 0) ->
+    0"""
     x, v = node.operands
     window = window_set(node)
-    if is_whole(window, x.type.shape):
-        return v
+    if v.type.shape == x.type.shape:  # each element is set, in some order
+        return cut(v, window)
     if x.op is SET_SLICE and all(_same_window(a, b) for a, b in zip(window, window_set(x), strict=True)):
         return SET_SLICE(x.operands[0], v, **node.params)
     if is_zero(x) and is_zero(v):

@@ -16,9 +16,11 @@ from scanjit.ops import Elementwise, Reduction
 from scanjit.ops.elementwise import MUL, WHERE
 from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.prod import PROD
+from scanjit.ops.shape import SLICE
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.records import record
-from scanjit.rewrite.match import is_zero, scalar, shows_all
+from scanjit.rewrite.algebra_shape import slice_of_slice
+from scanjit.rewrite.match import cut, is_zero, scalar, shows_all, window_of
 
 
 @record
@@ -123,8 +125,10 @@ def _zeros(node: Node, known: Callable[[Node], Facts]) -> Facts:
     given = [known(x) for x in node.operands]
     if all(fact == NOWHERE for fact in given):
         return NOWHERE
-    facts = [arriving(fact, node, i) for i, fact in enumerate(given)]
     op = node.op
+    if op is SLICE:
+        return _in_window(given[0], node)
+    facts = [arriving(fact, node, i) for i, fact in enumerate(given)]
     if op is WHERE:
         chosen, other = chosen_by(node, known)
         return either(both(facts[1], chosen), both(facts[2], other))
@@ -139,6 +143,20 @@ def _zeros(node: Node, known: Callable[[Node], Facts]) -> Facts:
     for fact in varying:
         found = either(found, fact)
     return found if varying and (passes or (found != {} and _of_zeros(node, numbers))) else NOWHERE
+
+
+def _in_window(facts: Facts, node: Node) -> Facts:
+    """Facts about a tensor as facts about a window of it."""
+    if facts is None:
+        return None
+    (whole,), window = node.operands, window_of(node)
+    found = {}
+    for mask, finite in facts.items():
+        if mask.node.type.shape == tuple([whole.type.shape[axis] for axis in mask.axes]):
+            part = cut(mask.node, tuple([window[axis] for axis in mask.axes]))
+            once = slice_of_slice(part, part.operands[0]) if part.op is SLICE and part.operands[0].op is SLICE else None
+            found[replace(mask, node=part if once is None else once)] = finite
+    return found
 
 
 def _of_zeros(node: Node, numbers: list[object]) -> bool:

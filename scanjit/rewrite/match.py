@@ -1,6 +1,6 @@
 """Questions that rules ask about nodes: about constants, windows, and how dimensions compare."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -85,6 +85,24 @@ def is_whole(window: Window, shape: Sequence[Dimension]) -> bool:
 def _all_of(window: tuple[Dimension, Dimension, int], size: Dimension) -> bool:
     start, length, step = window
     return isinstance(start, int) and start == 0 and length == size and (step == 1 or length == 1)
+
+
+def reversed_axes(node: Node) -> set[int]:
+    """The axes along which a node is another one in reverse order."""
+    if node.op is not SLICE:
+        return set()
+    sizes = node.operands[0].type.shape
+    windows = zip(window_of(node), sizes, strict=True)
+    return {axis for axis, ((_, length, step), n) in enumerate(windows) if step == -1 and length == n}
+
+
+def flipped(x: Node, axes: Collection[int]) -> Node:
+    """A tensor with these axes reversed."""
+    if x.op is not SLICE:
+        whole = tuple((n - 1, n, -1) if axis in axes else (0, n, 1) for axis, n in enumerate(x.type.shape))
+        return cut(x, whole)
+    window = [(a + (n - 1) * s, n, -s) if i in axes else (a, n, s) for i, (a, n, s) in enumerate(window_of(x))]
+    return cut(x.operands[0], tuple(window))
 
 
 def inside(inner: tuple[Dimension, Dimension, int], start: Dimension, length: Dimension) -> bool:

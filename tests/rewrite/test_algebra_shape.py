@@ -86,6 +86,11 @@ CASES: dict[str, Case] = {
         lambda x, y: cut(y, 1, 2),
     ),
     "set_slice all": (lambda x, y: SET_SLICE(x, y, start=(0, 0), step=(1, 1)), lambda x, y: y),
+    "set_slice all in reverse order": (
+        lambda x, y: SET_SLICE(x, y, start=(B - 1, 0), step=(-1, 1)),
+        lambda x, y: flip(y, 0),
+    ),
+    "max of x[::-1]": (lambda x, y: MAX(flip(x, 1), axes=(1,)), lambda x, y: MAX(x, axes=(1,))),
     "set_slice twice": (
         lambda x, y: SET_SLICE(
             SET_SLICE(x, cut(y, 0, 2), start=(0, 1), step=(1, 1)), cut(y, 2, 4), start=(0, 1), step=(1, 1)
@@ -139,6 +144,26 @@ def test_equations(name: str) -> None:
     assert new is simplified(after) is after, f"{new!r}"
     for sizes in ({}, {"B": 0}, {"B": 1}):
         same([before], [new], values([before], sizes), exact=True)
+
+
+SUMS: dict[str, Case] = {
+    "sum of x[::-1]": (lambda x, y: total(flip(x, 1), 1), lambda x, y: total(x, 1)),
+    "sum of x[::-1, ::-1]": (lambda x, y: total(flip(flip(x, 0), 1), 1), lambda x, y: total(flip(x, 0), 1)),
+    "product over a reversed axis of both": (
+        lambda x, y: contract(flip(x, 1), flip(flip(y, 1), 0), (0, 1), (2, 1), (0, 2)),
+        lambda x, y: contract(x, flip(y, 0), (0, 1), (2, 1), (0, 2)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_in_another_order(name: str) -> None:
+    a, b = x(), y()
+    before, after = (f(a, b) for f in SUMS[name])
+    new = simplified(before)
+    assert new is simplified(after) is after, f"{new!r}"
+    for sizes in ({}, {"B": 0}, {"B": 1}):
+        same([before], [new], values([before], sizes))
 
 
 # ---- windows set into zeros ------------------------------------------------------------------------------------------

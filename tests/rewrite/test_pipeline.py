@@ -13,9 +13,9 @@ from scanjit import types
 from scanjit.autodiff import grad
 from scanjit.ir import BOUND, PART, Node, constant, walk
 from scanjit.loops import scan, until
-from scanjit.ops.linalg import contract
+from scanjit.ops.linalg import CONTRACT, contract
 from scanjit.ops.scan import SCAN
-from scanjit.ops.shape import CONCATENATE, SLICE, window
+from scanjit.ops.shape import CONCATENATE, SLICE, flip, window
 from scanjit.ops.stretch import SUM, broadcast_to, full
 from scanjit.rewrite import Note, pipeline, run
 from scanjit.rewrite.end import without_end
@@ -141,6 +141,19 @@ def test_lstm_with_peepholes_and_projection() -> None:
     assert body(backward)["contract"] == 2 and elementwise(backward) == 1  # tanh(c), which is made again
     # sums for the peepholes take what is stored only in part, and stay; those of products leave
     assert count(outputs)["contract"] == 5
+
+
+def test_lstm_gradient_of_reversed_states() -> None:
+    """As in the second direction of a layer: all products and sums are the same, of rows in the other order."""
+    p = with_cell(parameters(4))
+    rows = lstm(p | {"x": flip(p["x"], 0)})[0]
+    outputs, _ = checked(trained(flip(rows, 0), p))
+    _, backward = scans(outputs)
+    rows_of_gradient = [node for node in walk(outputs) if node.op is PART and node.operands[0] is backward]
+    reading = [
+        node for node in walk(outputs) if node.op in (CONTRACT, SUM) and set(node.operands) & {*rows_of_gradient}
+    ]
+    assert count(outputs)["set_slice"] == 0 and len(reading) == 3  # x^T dz; h^T dz; the sum of dz
 
 
 def test_a_sequence_that_is_only_summed_up_by_its_last_state() -> None:
