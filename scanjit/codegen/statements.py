@@ -9,6 +9,7 @@ can be calls of one function with two tables.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -52,8 +53,7 @@ class StatementWriter:
         """Write statements, in order."""
         if not statements:
             self.draft.add(at, "pass")
-        portions = _portions(statements)
-        alike = self._alike(portions, at)
+        portions, alike = self._portions(statements, at)
         for few in portions:
             if few in alike or len(few) == PORTION or (_loops(few) and at.depth > DEEPEST):
                 self._portion(few, at)
@@ -61,14 +61,23 @@ class StatementWriter:
             for statement in few:
                 self._statement(statement, at)
 
-    def _alike(self, portions: Sequence[Portion], at: StatementPlace) -> set[Portion]:
-        """The portions that call the same functions as another one, as for the layers of a stack."""
-        found: dict[tuple[object, ...], list[Portion]] = {}
-        for few in portions:
-            if len(few) >= FEWEST and self.common.timed is None:
-                jobs = [job for job in few if isinstance(job, Job)]
-                found.setdefault(tuple([self.jobs.outline(job, at) for job in jobs]), []).append(few)
-        return {few for same in found.values() if len(same) > 1 for few in same}
+    def _portions(self, statements: Sequence[Statement], at: StatementPlace) -> tuple[list[Portion], set[Portion]]:
+        """The statements one by one, with jobs that follow each other together; and the portions that call the same
+        functions as another one, as for the layers of a stack."""
+        found: list[Portion] = []
+        same: dict[tuple[object, ...], list[Portion]] = {}
+        for plain, run in itertools.groupby(statements, lambda statement: isinstance(statement, Job)):
+            some = tuple(run)
+            if not plain:
+                found += [(statement,) for statement in some]
+                continue
+            shared = len(some) >= FEWEST and self.common.timed is None
+            outlines = [self.jobs.outline(job, at) for job in some if isinstance(job, Job)] if shared else []
+            for begin, end in _pieces(outlines if shared and not at.repeated else some):  # in a loop, each call counts
+                found.append(some[begin:end])
+                if shared and end - begin >= FEWEST:
+                    same.setdefault(tuple(outlines[begin:end]), []).append(found[-1])
+        return found, {few for each in same.values() if len(each) > 1 for few in each}
 
     def _statement(self, statement: Statement, at: StatementPlace) -> None:
         match statement:
@@ -431,14 +440,28 @@ class StatementWriter:
         return call
 
 
-def _portions(statements: Sequence[Statement]) -> list[Portion]:
-    """The statements one by one, with jobs that follow each other together. Many jobs are divided into portions of
-    `PORTION`."""
-    found: list[Portion] = []
-    for plain, run in itertools.groupby(statements, lambda statement: isinstance(statement, Job)):
-        some = tuple(run)
-        size = 1 if not plain else PORTION if len(some) > 2 * PORTION else len(some)
-        found += [some[i : i + size] for i in range(0, len(some), size)]
+def _pieces(outlines: Sequence[object]) -> list[tuple[int, int]]:
+    """Where to divide jobs that follow each other, so that as few as possible are written: a piece that calls the same
+    functions as an earlier one is not written again. What no other piece repeats stays together, in portions of
+    `PORTION` if it is long.
+
+    Examples
+    --------
+    >>> _pieces("aabaabaabxyzw")
+    [(0, 3), (3, 6), (6, 9), (9, 13)]
+    >>> _pieces(range(40))
+    [(0, 16), (16, 32), (32, 40)]
+    """
+    total, sizes = len(outlines), [len(outlines), *range(min(PORTION, len(outlines) // 2), FEWEST - 1, -1)]
+    cut = {size: [tuple(outlines[i : i + size]) for i in range(0, total, size)] for size in sizes}
+    size = min(sizes, key=lambda size: sum(map(len, set(cut[size]))))
+    count = Counter(cut[size])
+    found: list[tuple[int, int]] = []
+    for again, run in itertools.groupby(range(len(cut[size])), lambda i: count[cut[size][i]] > 1):
+        pieces = list(run)
+        begin, end = pieces[0] * size, min(pieces[-1] * size + size, total)
+        step = size if again else PORTION if end - begin > 2 * PORTION else end - begin
+        found += [(i, min(i + step, end)) for i in range(begin, end, step)]
     return found
 
 
