@@ -7,30 +7,45 @@ called for each part.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from scanjit.schedule.nests import Buffer, Nest, Store, Value, reductions_in, walk_values
+from scanjit.ops.elementwise import ADD, MUL, SUB
+from scanjit.schedule.nests import (
+    Apply,
+    Buffer,
+    Literal,
+    Nest,
+    Position,
+    Store,
+    Value,
+    reductions_in,
+    walk_values,
+)
 from scanjit.walks import fold
+
+_QUICK = (ADD, SUB, MUL)
 
 
 def parts(nest: Nest) -> list[Nest]:
     """Nests that together do what a nest does, one after the other. Stores that use a common value stay in one nest,
-    unless the value is the same at all points. The result is the nest itself if its parts depend on each other, or
-    would compute much twice."""
+    unless the value is the same at all points or says where a point is. The result is the nest itself if its parts
+    depend on each other, or would compute much twice."""
     if len(nest.stores) < 2 or not _separable(nest):
         return [nest]
     groups: dict[int, list[Store]] = {}
     group_of: dict[Value, int] = {}
     moves: dict[Value, bool] = {}
+    places: dict[Value, bool] = {}
     for number, store in enumerate(nest.stores):
-        fold(store.value, lambda value: value.operands, _moves, moves)
-        values = [value for value in walk_values([store.value]) if moves[value]]
+        for judge, found in ((_moves, moves), (_says_where, places)):
+            fold(store.value, lambda value: value.operands, judge, found)
+        values = [value for value in walk_values([store.value]) if moves[value] and not places[value]]
         others = {group_of[value] for value in values if value in group_of}
         groups[number] = [*(store for other in sorted(others) for store in groups.pop(other)), store]
         group_of |= {value: number for value, group in group_of.items() if group in others} if others else {}
         group_of |= dict.fromkeys(values, number)
-    if len(groups) == 1 or not _independent(list(groups.values())) or _repeats(nest, groups.values()):
+    if len(groups) == 1 or not _independent(list(groups.values())) or _repeats(nest, groups.values(), places):
         return [nest]
     return [_part(nest, stores) for stores in groups.values()]
 
@@ -54,19 +69,24 @@ def _moves(value: Value, operands: Sequence[bool]) -> bool:
     return bool(value.own_loops) or any(operands)
 
 
-def _repeats(nest: Nest, groups: Iterable[Sequence[Store]]) -> bool:
-    """Whether the parts have more than twice as many values as the nest. So it is for the entries of a matrix's
-    inverse, which all need the same elimination."""
-    left = 2 * _count(nest.stores)
+def _says_where(value: Value, operands: Sequence[bool]) -> bool:
+    """Whether a value is computed from counters and numbers alone, which takes next to no time."""
+    return isinstance(value, Literal | Position) or (isinstance(value, Apply) and value.op in _QUICK and all(operands))
+
+
+def _repeats(nest: Nest, groups: Iterable[Sequence[Store]], places: Mapping[Value, bool]) -> bool:
+    """Whether the parts have more than twice as many values as the nest, apart from those that say where a point is. So
+    it is for the entries of a matrix's inverse, which all need the same elimination."""
+
+    def count(stores: Sequence[Store]) -> int:
+        return sum(not places[value] for value in walk_values([store.value for store in stores]))
+
+    left = 2 * count(nest.stores)
     for stores in groups:
-        left -= _count(stores)
+        left -= count(stores)
         if left < 0:
             return True
     return False
-
-
-def _count(stores: Sequence[Store]) -> int:
-    return len(walk_values([store.value for store in stores]))
 
 
 def _independent(groups: Sequence[Sequence[Store]]) -> bool:

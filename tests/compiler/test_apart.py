@@ -42,6 +42,13 @@ def test_groups_that_use_the_same_value_are_one() -> None:
     assert parts(nest) == [nest]
 
 
+def test_masks_that_only_share_places_are_apart() -> None:
+    """As in the dropout of each layer of a stack. What is filled with one number is apart, too."""
+    stream, n = sj.random.Stream(1), sj.scalar("n", dtype="int64")
+    f = sj.function([n], [stream.uniform((n, 64)) < 0.5 for _ in range(4)])
+    assert f.source.count(" = random_uniform_f64(") == 1
+
+
 def test_a_group_that_reads_what_another_one_writes_is_not_apart() -> None:
     x, y = sj.tensor((300,), name="x"), sj.tensor((300,), name="y")
     nest = nest_of([x, y], [x + 1, y + 1])
