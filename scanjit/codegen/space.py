@@ -116,10 +116,19 @@ class Space:
         if tile.vectors == 1 or tile.rows is not None or self.frame.fills(lane, width):
             self.lane_range(lane, start, stop, width > 1 and not self.frame.fills(lane, width))
             return
+        if self._is_one_piece(lane, width):
+            self.lane_range(lane, start, stop, True)
+            return
         left = self.frame.line("left", f"{start} + ({stop} - {start} + {width // 2 - 1})//{width}*{width}")
         self.lane_range(lane, start, left, True)
         with self.frame.single_vectors():
             self.lane_range(lane, left, stop, True, tile.vectors // 2)
+
+    def _is_one_piece(self, lane: NestLoop, width: int) -> bool:
+        """Whether a range of the lanes' loop certainly fills one tile of this width, and more than half of it."""
+        tile = self.frame.tile
+        whole = lane is not tile.own and (lane is not tile.split or tile.unit % width == 0)
+        return whole and isinstance(lane.size, int) and width // 2 < lane.size <= width
 
     def lane_range(
         self,

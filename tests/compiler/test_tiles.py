@@ -224,3 +224,15 @@ def test_threads_share_the_rows_of_the_last_columns(threads: int) -> None:
         for batch in (0, 1, 2, 7, 20):
             value = rng.standard_normal((3, batch, 5)).astype("float32")
             np.testing.assert_allclose(f(value, *weights), reference(value, *weights), rtol=2e-5, atol=2e-5)
+
+
+def test_a_row_that_fills_one_tile_is_one_loop() -> None:
+    """No code is written for what is never left."""
+    x, y = sj.tensor((None, 10), dtype="float32"), sj.tensor((None, 64), dtype="float32")
+    f = sj.function([x, y], [x.sum(axis=0), sj.tanh(y.T @ x)], mode="emulate")
+    given = [np.random.default_rng(0).standard_normal((21, n), np.float32) for n in (10, 64)]
+    with np.errstate(all="ignore"):
+        sums, product = f(*given)
+    np.testing.assert_allclose(sums, given[0].sum(axis=0), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(product, np.tanh(given[1].T @ given[0]), rtol=1e-5, atol=1e-5)
+    assert "left" not in f.source

@@ -85,6 +85,8 @@ def _of_sums(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop | None, la
         vectors //= 2
     singles = rows is not None and vectors > 1 and shapes.uneven(lane.size, lanes, vectors)
     group = 1 if rows is None else _group(nest, reductions, rows, lanes * vectors, target.near_bytes)
+    if singles and isinstance(lane.size, int) and lane.size < lanes * vectors:
+        vectors, singles = 1, False  # there is no whole tile
     return Tile(lanes, vectors, rows, block, singles=singles, group=group)
 
 
