@@ -15,10 +15,22 @@ from scanjit.codegen.fourier import fourier_source, roots_source
 from scanjit.codegen.guest import guest_source
 from scanjit.codegen.order import order_source
 from scanjit.codegen.pack import pack_source
+from scanjit.codegen.parting import parting_source
 from scanjit.codegen.places import PREPARED, PROFILE, SYNC
 from scanjit.codegen.sharing import Variables
 from scanjit.codegen.source import Source
-from scanjit.schedule.nests import Decomposition, Fourier, GuestCall, Job, LapackCall, Nest, Order, Pack, RootsOfUnity
+from scanjit.schedule.nests import (
+    Decomposition,
+    Fourier,
+    GuestCall,
+    Job,
+    LapackCall,
+    Nest,
+    Order,
+    Pack,
+    Parting,
+    RootsOfUnity,
+)
 from scanjit.schedule.threads.split import Piece
 from scanjit.target import Target
 from scanjit.types import Dimension
@@ -221,4 +233,5 @@ source_of.register(GuestCall, guest_source)
 source_of.register(LapackCall, call_source)
 source_of.register(Order, order_source)
 source_of.register(Pack, pack_source)
+source_of.register(Parting, parting_source)
 source_of.register(RootsOfUnity, roots_source)

@@ -8,7 +8,7 @@ some entries are wanted, `codegen.selection` first leaves most words out.
 from scanjit.codegen.lines import LOOK, indented
 from scanjit.codegen.network import across, along
 from scanjit.codegen.radix import radix, stretches
-from scanjit.codegen.selection import selection
+from scanjit.codegen.selection import MANY, narrowed, selection
 from scanjit.codegen.source import Parameters, Source
 from scanjit.codegen.words import Words
 from scanjit.schedule.nests import ACROSS, ALONG, MOST_PACKED, NestLoop, Order, Tile
@@ -200,13 +200,32 @@ class _OrderWriter:
             "till = since + 1",
             f"while till < {self.many} and {near}:",
             "    till += 1",
-            *self._made_row(words, exact=True),
-            *selection(words, self.lanes, self.n, self.many),
+            *self._narrowed(words),
+            *selection(words, self.lanes, self.many),
             *self._taken_ranks(words, "load_i64(asked + j*8)", "since, till"),
             "since = till",
         ]
         lines = [*homes, f"for j in range({self.many}):", *indented(asked), "since = 0"]
         return [*lines, f"while since < {self.many}:", *indented([*homes, *found])]
+
+    def _narrowed(self, words: Words) -> list[str]:
+        """Make the words of a row; of a long one, those that the ranks may be."""
+        row = self._made_row(words, exact=True)
+        if not self._may_be(MANY + 1, None):
+            return [f"remaining = {self.n}", *row]
+        lanes, size, kind = self.lanes, words.stored.size, self._name(words.stored.name)
+        step = "1" if self.statement.rows_apart else self.step
+
+        def read(inside: str) -> list[str]:
+            x = f"x = load_{kind}(first + i*{size})"
+            if inside or not self.statement.rows_apart:
+                x = self._read_part(words.stored.name, size, inside or f"head_x{lanes}({lanes})")
+            return [x, *words.made(lanes, f"iota_i64x{lanes}(i)")]
+
+        apart = f"stride*{step}*{size}"
+        drawn = [f"x = load_strided_{kind}(first + i*{apart}, {apart}, head_x{lanes}({lanes}))"]
+        drawn += words.made(lanes, f"(iota_i64x{lanes}(i)*stride)")
+        return narrowed(words, lanes, self.n, drawn, read, row)
 
     def _made_row(self, words: Words, exact: bool = False) -> list[str]:
         """Make the words of a row. Unless it must be `exact`, the last vector is filled up with the largest word."""
@@ -252,11 +271,11 @@ class _OrderWriter:
         at = f"({row}//{self.alike}*{self.many} + j)" if self.alike else "j"
         return f"min(max(load_i64({self.ranks} + {at}*8), 0), {self.n} - 1)"
 
-    def _read_part(self, kind: str, size: int) -> str:
+    def _read_part(self, kind: str, size: int, inside: str = "inside") -> str:
         if self.statement.rows_apart:
-            return f"x = load_masked_{kind}x{self.lanes}(first + i*{size}, inside)"
+            return f"x = load_masked_{kind}x{self.lanes}(first + i*{size}, {inside})"
         step = f"{self.step}*{size}"
-        return f"x = load_strided_{kind}x{self.lanes}(first + i*{step}, {step}, inside)"
+        return f"x = load_strided_{kind}x{self.lanes}(first + i*{step}, {step}, {inside})"
 
     # ---- both --------------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,7 @@
 """A radix sort of one long row as Python source: words are distributed by some of their bits, the lowest first."""
 
+from collections.abc import Callable
+
 from scanjit.codegen.lines import LOOK, indented
 from scanjit.codegen.words import Words
 
@@ -57,6 +59,18 @@ def stretches(n: str, lines: list[str], lanes: int = 1) -> list[str]:
         *indented(LOOK),
         f"    for i in range(stretch, min(stretch + {STRETCH}, {n}), {lanes}):",
         *indented(lines, 2),
+    ]
+
+
+def vectors(n: str, part: Callable[[str], list[str]], lanes: int) -> list[str]:
+    """The same for vectors of `lanes` elements. `part` gives the lines for one, from the name of the mask of the
+    elements that there are; for whole vectors it has no name."""
+    return [
+        *stretches(f"({n} - {lanes - 1})", part(""), lanes),
+        f"i = {n}//{lanes}*{lanes}",
+        f"if i < {n}:",
+        f"    inside = head_x{lanes}({n} - i)",
+        *indented(part("inside")),
     ]
 
 

@@ -1,25 +1,122 @@
 """Finding some entries of one long sorted row without sorting it, as Python source.
 
-The range of the words is cut into *buckets* of equal width, and the words in each are counted. So it is known in which
-bucket the word of a rank lies. Only the words of these buckets are kept, in their order, and the rank becomes a rank
-among them. This is repeated as long as it leaves fewer words or a narrower range. Then the rest is sorted. For example,
-the median of a million words lies in one of 2048 buckets, with perhaps 500 words.
+First, a sample of the words is sorted. It says between which two words those of the ranks lie, very probably. Only the
+words between them are kept, and those before them counted. This is repeated as long as it leaves fewer words.
+
+Then the range of the words is cut into *buckets* of equal width, and the words in each are counted. So it is known in
+which bucket the word of a rank lies. Only the words of these buckets are kept, in their order, and the rank becomes a
+rank among them. This is repeated as long as it leaves fewer words or a narrower range. Then the rest is sorted. For
+example, the median of a thousand words lies in one of 256 buckets, with perhaps five words.
 """
+
+from collections.abc import Callable
 
 from scanjit.codegen.lines import indented
 from scanjit.codegen.network import along
-from scanjit.codegen.radix import LONG, loaded, radix, stored, stretches
+from scanjit.codegen.radix import LONG, loaded, radix, stored, stretches, vectors
 from scanjit.codegen.words import Words
 from scanjit.schedule.nests import ALONG
 
+SAMPLE = 128
+"""So many words are a sample."""
+MARGIN = 20
+"""How far a rank in the sample may be off: three and a half times what chance makes of it."""
+MANY = 1024
+"""More words than these are sampled."""
 
-def selection(words: Words, lanes: int, n: str, ranks: str) -> list[str]:
-    """Reduce the `n` words at the address `words` to fewer words, which are sorted, and replace the ranks number
-    `since` to `till` at the address `asked` by ranks among these. Behind all `ranks` there is room for as many numbers.
-    Further memory is as for `radix`."""
+
+def narrowed(
+    words: Words, lanes: int, n: str, drawn: list[str], read: Callable[[str], list[str]], row: list[str]
+) -> list[str]:
+    """Put `remaining` of the words of a row at the address `words`, and replace the ranks number `since` to `till` at
+    the address `asked` by ranks among these. All `n` words are kept if there are few, or if the sample misled.
+
+    `drawn` are lines that read a vector of the row from element `i*stride` on, each `stride` elements behind the one
+    before; `read` gives lines that read one from element `i` on, in the lanes of a mask; `row` makes all words.
+    """
+    name, size = f"{words.kept.name}x{lanes}", words.size
+
+    def again(inside: str) -> list[str]:
+        load, more = (f"load_masked_{name}", f", {inside}") if inside else (f"load_{name}", "")
+        return [f"{each} = {load}({each}s + i*{size}{more})" for each in words.names]
+
+    def kept(reading: Callable[[str], list[str]]) -> list[str]:
+        def part(inside: str) -> list[str]:
+            more = f" & {inside}" if inside else ""
+            moved = [f"store({each}s + at*{size}, compress({each}, chosen))" for each in words.names]
+            lines = [f"below += count_lanes((word < lower){more})", f"chosen = (word >= lower) & (word <= upper){more}"]
+            return [*reading(inside), *lines, *moved, "at += count_lanes(chosen)"]
+
+        return vectors("remaining", part, lanes)
+
+    strided = f"word = load_strided_{name}(words + i*stride*{size}, stride*{size}, head_x{lanes}({lanes}))"
+    sample = [
+        "if fresh:",
+        *indented(drawn),
+        "else:",
+        "    " + strided,
+        f"store(sample + i*{size}, word)",
+    ]
+    once = [
+        f"stride = remaining//{SAMPLE}",
+        f"for i in range(0, {SAMPLE}, {lanes}):",
+        *indented(sample),
+        f"low = lowest*{SAMPLE}//remaining - {MARGIN}",
+        f"high = highest*{SAMPLE}//remaining + {MARGIN + 1}",
+        f"lower = splat_{name}({-words.most - 1})",
+        f"upper = splat_{name}({-words.most - 1})",
+        f"for i in range(0, {SAMPLE}, {lanes}):",  # entry k of the sorted sample is the largest with at most k below it
+        f"    word = load_{name}(sample + i*{size})",
+        f"    smaller = splat_{name}(0)",
+        f"    for j in range(min(remaining//stride, {SAMPLE})):",  # never less; LLVM would unroll a known number
+        f"        smaller = select(broadcast_{name}(sample + j*{size}) < word, smaller + 1, smaller)",
+        "    lower = maximum(lower, select(smaller <= low, word, lower))",
+        "    upper = maximum(upper, select(smaller <= high, word, upper))",
+        f"lower = splat_{name}(reduce_max(lower))",
+        f"upper = splat_{name}(reduce_max(upper))",
+        f"if high >= {SAMPLE}:",
+        f"    upper = splat_{name}({words.most})",
+        "below = 0",
+        "at = 0",
+        "if fresh:",
+        *indented(kept(read)),
+        "else:",
+        *indented(kept(again)),
+        "fresh = lowest < below or highest >= below + at",
+        f"going = not fresh and at > {MANY} and 2*at < remaining",
+        "remaining = at",
+        "lowest -= below",
+        "highest -= below",
+        "dropped += below",
+    ]
+    return [
+        "lowest = load_i64(asked + since*8)",
+        "highest = lowest",
+        "for j in range(since + 1, till):",
+        "    lowest = min(lowest, load_i64(asked + j*8))",
+        "    highest = max(highest, load_i64(asked + j*8))",
+        f"remaining = {n}",
+        "dropped = 0",
+        "fresh = True",
+        f"going = remaining > {MANY}",
+        f"sample = stack({SAMPLE * size})",
+        "while going:",
+        *indented(once),
+        "if fresh:",
+        f"    remaining = {n}",
+        *indented(row),
+        "else:",
+        "    for j in range(since, till):",
+        "        store_i64(asked + j*8, load_i64(asked + j*8) - dropped)",
+    ]
+
+
+def selection(words: Words, lanes: int, ranks: str) -> list[str]:
+    """Reduce the `remaining` words at the address `words` to fewer words, which are sorted, and replace the ranks
+    number `since` to `till` at the address `asked` by ranks among these. Behind all `ranks` there is room for as many
+    numbers. Further memory is as for `radix`."""
     kept = ["remaining = left"]
     return [
-        f"remaining = {n}",
         "mixed = True",
         f"going = remaining > {ALONG}",
         f"counts = stack({2048 * 8})",

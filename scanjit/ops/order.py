@@ -78,6 +78,23 @@ def _argranked_reference(x: Array, ranks: Array) -> Array:
     return np.take_along_axis(found, np.clip(ranks, 0, n - 1), -1) if n else np.zeros(shape, np.int64)
 
 
+def _infer_parted(x: Type, group: Type, count: int) -> Type:
+    _check(x)
+    shape = [
+        types.equate(*pair, "an axis of a tensor and of its groups") for pair in zip(x.shape, group.shape, strict=True)
+    ]
+    return x.with_shape(shape)
+
+
+def _parted_reference(x: Array, group: Array, count: int) -> Array:
+    return np.take_along_axis(x, np.argsort(group, axis=-1, kind="stable"), -1)
+
+
+def _parted_vjp(g: Node, y: Node, x: Node, group: Node, count: int) -> tuple[Node, None]:
+    places = PARTED(broadcast_to(IOTA(length=x.type.shape[-1]), x.type.shape), group, count=count)
+    return SCATTER(zeros_like(x), g, *_before(x), places, axis=0, add=True), None
+
+
 def entries(rows: Node, places: Node) -> Node:
     """The elements of rows at places that differ between rows."""
     return GATHER(rows, *_before(rows), places, axis=0)
@@ -140,6 +157,11 @@ def _ranked_samples(rng: np.random.Generator, dtype: str) -> Samples:
     yield (rng.permutation(numbered((3, 2, 5), dtype).ravel()).reshape(3, 2, 5), np.array([[1], [4], [0]])), {}
 
 
+def _parted_samples(rng: np.random.Generator, dtype: str) -> Samples:
+    for shape, count in (((5,), 2), ((2, 3, 60), 3), ((3, 1), 1), ((2, 0), 2), ((0, 4), 2), ((300,), 5), ((64,), 2)):
+        yield (sample(rng, shape, dtype), rng.integers(0, count, shape, "int8")), {"count": count}
+
+
 def _sorting(name: str, **rest: Parameter) -> Op:
     return Op(name, dtypes=ANY_DTYPE, never_fails=True, reads_memory="all", **rest)
 
@@ -180,4 +202,15 @@ ARGRANKED: Op = _sorting(
     batch=lambda *given: _batched(ARGRANKED, *given),
     samples=_ranked_samples,
     doc="`argsort(x)[..., ranks]`: the places of what `ranked` gives",
+)
+PARTED: Op = _sorting(
+    "parted",
+    infer=_infer_parted,
+    reference=_parted_reference,
+    vjp=_parted_vjp,
+    jvp=lambda tangents, y, x, group, count: PARTED(tangents[0], group, count=count),
+    batch_params=lambda size, count: {"count": count},
+    samples=_parted_samples,
+    doc="the elements along the last axis in the order of their groups, int8 from 0 to below `count`; those of a group"
+    " stay in order",
 )

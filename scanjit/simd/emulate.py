@@ -50,6 +50,14 @@ def _mask(value: Any, lanes: int) -> Any:
     return _array(value, _BOOL, lanes, "a mask")
 
 
+def _compress(value: Any, mask: Any) -> NumpyLanes:
+    """The chosen lanes, and zeros behind them."""
+    found = np.zeros_like(_vector(value).array)
+    some = value.array[_mask(mask, value.lanes)]
+    found[: len(some)] = some
+    return NumpyLanes(found, value.kind)
+
+
 def _offsets(value: Any, lanes: int) -> Any:
     return _array(value, _I64, lanes, "offsets")
 
@@ -263,6 +271,8 @@ def _plain(name: str, memory: Allocations) -> Emulated:
         "select": lambda mask, yes, no: select(_vector(mask), yes, no),
         "any_of": lambda mask: bool(_mask(mask, _vector(mask).lanes).any()),
         "all_of": lambda mask: bool(_mask(mask, _vector(mask).lanes).all()),
+        "count_lanes": lambda mask: int(_mask(mask, _vector(mask).lanes).sum()),
+        "compress": _compress,
         "lane": _lane,
         "lane0": lambda value: _lane(value, 0),
         "lane_i64": _lane_i64,

@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from scanjit.kinds import KINDS
 
-from . import lapack, memory, narrow, sharing, table
+from . import chosen, lapack, memory, narrow, sharing, table
 from .llvm_calls import I32, I64
 from .llvm_lanes import LlvmLanes, indices, join, one_lane, splat_scalar
 from .operands import common, is_number, need, need_mask, need_vector, operand, splat
@@ -207,6 +207,15 @@ FORMS: dict[str, Form] = {
     "any_of": Form("vector", "bool", lambda b, t, mask: mask.any(), lambda t, mask: need_mask(mask, t.lanes)),
     "all_of": Form(
         "vector", "bool", lambda b, t, mask: b.not_((~mask).any()), lambda t, mask: need_mask(mask, t.lanes)
+    ),
+    "count_lanes": Form(
+        "vector", "int", lambda b, t, mask: chosen.count_lanes(b, mask), lambda t, mask: need_mask(mask, t.lanes)
+    ),
+    "compress": Form(
+        "vector mask",
+        "same",
+        lambda b, t, *args: chosen.compress(b, *args),
+        lambda t, *args: need(t.kind.bits in (32, 64), f"not defined for {t.kind.name}"),
     ),
     "lane": Form("vector int", "one", _lane),
     "lane0": Form("vector", "one", lambda b, t, x: _first_in_all(b, x, 1)),

@@ -14,12 +14,12 @@ from scanjit import errors, ir, tracing, types
 from scanjit.ir import COMPLEX, Node
 from scanjit.ops.elementwise import cast, where
 from scanjit.ops.index import GATHER, SCATTER
+from scanjit.ops.order import PARTED
 from scanjit.ops.parts import is_complex
-from scanjit.ops.shape import IOTA, RESHAPE, SET_SLICE, SLICE
-from scanjit.ops.stretch import BROADCAST_TO, constant_value, full
+from scanjit.ops.shape import IOTA, RESHAPE, SET_SLICE, SLICE, window
+from scanjit.ops.stretch import BROADCAST_TO, SUM, constant_value, full
 from scanjit.ops.view import DIMSHUFFLE, along
 from scanjit.symbol import TensorLike
-from scanjit.tensor.cumulative import cumsum
 from scanjit.tensor.variables import along_axis, as_tensor, axis_of, dimensions, has_symbol
 from scanjit.types import Dimension, maximum, minimum, not_negative
 
@@ -467,12 +467,12 @@ def nonzero(x: TensorLike, size: Any = None, fill_value: Any = 0) -> tuple[Any, 
         raise errors.ShapeError("nonzero takes tensors of one axis or more", got=x.type)
     (count,) = dimensions(size)
     found = RESHAPE(x, shape=(types.product(x.type.shape),)) != 0
-    places = IOTA(length=found.type.shape[0])
-    rank = cumsum(cast(found, "int64")) - 1
-    room = ir.dim_node(count)
-    rank = where(found & (rank < room), rank, room)  # what does not count goes behind the others
-    first = full(-1, (count + 1,), "int64")[rank].set(places)[:count]
-    filled = first < 0
+    n = found.type.shape[0]
+    places = PARTED(IOTA(length=n), cast(~found, "int8"), count=2)  # those that are found come first
+    some = minimum(count, n)
+    first = SET_SLICE(full(-1, (count,), "int64"), window(places, 0, 0, some), start=(0,), step=(1,))
+    filled = IOTA(length=count) >= SUM(cast(found, "int64"), axes=(0,))
+    first = where(filled, -1, first)
     return tuple(where(filled, fill_value, index) for index in unravel_index(first, x.type.shape))
 
 

@@ -16,7 +16,7 @@ from scanjit.ops.branch import captured
 from scanjit.ops.elementwise import MINIMUM, cast, where
 from scanjit.ops.expect import expect
 from scanjit.ops.index import GATHER, SCATTER
-from scanjit.ops.order import ARGRANKED, ARGSORT, RANKED, SORT, entries
+from scanjit.ops.order import ARGRANKED, ARGSORT, PARTED, RANKED, SORT, entries
 from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, flip, window
 from scanjit.ops.stretch import broadcast_to, constant_value, full
 from scanjit.symbol import TensorLike
@@ -101,7 +101,7 @@ def partition(x: TensorLike, kth: Any, axis: int | None = -1, kind: str | None =
     >>> sj.function([], sj.partition([4, 3, 1, 2], 1)[1], mode="reference")()
     array(2)
     """
-    return _partitioned(x, kth, axis, SORT, lambda rows: entries(rows, _order_by_groups(rows, kth)))
+    return _partitioned(x, kth, axis, SORT, lambda rows: _order_by_groups(rows, kth, rows))
 
 
 def argpartition(x: TensorLike, kth: Any, axis: int | None = -1, kind: str | None = None) -> Node:
@@ -113,7 +113,7 @@ def argpartition(x: TensorLike, kth: Any, axis: int | None = -1, kind: str | Non
     >>> sj.function([], sj.argpartition([4, 3, 1, 2], 1)[1], mode="reference")()
     array(3)
     """
-    return _partitioned(x, kth, axis, ARGSORT, lambda rows: _order_by_groups(rows, kth))
+    return _partitioned(x, kth, axis, ARGSORT, lambda rows: _order_by_groups(rows, kth, _places_in_rows(rows)))
 
 
 def top_k(x: TensorLike, k: Any, axis: int = -1) -> tuple[Node, Node]:
@@ -215,9 +215,9 @@ def _partitioned(
     return moveaxis(found, -1, axis)
 
 
-def _order_by_groups(rows: Node, kth: Any) -> Node:
-    """An order in which elements of rows lie before, at or behind the elements of some ranks. The number of such
-    elements that an element is behind, or equal to, is the number of its group."""
+def _order_by_groups(rows: Node, kth: Any, moved: Node) -> Node:
+    """The elements of `moved` in an order in which elements of rows lie before, at or behind the elements of some
+    ranks. The number of such elements that an element is behind, or equal to, is the number of its group."""
     end, ranks = dim_node(rows.type.shape[-1]), np.unique(np.ravel(kth)).astype(np.int64)
     found = RANKED(rows, where(constant(ranks < 0), end + ranks, ranks))
     group = full(0, rows.type.shape, "int8")
@@ -225,7 +225,12 @@ def _order_by_groups(rows: Node, kth: Any) -> Node:
         middle = found[..., i : i + 1]
         for behind in (_comes_before(middle, rows, "left"), _comes_before(middle, rows, "right")):
             group = group + cast(behind, "int8")
-    return ARGSORT(group)
+    return PARTED(moved, group, count=2 * len(ranks) + 1)
+
+
+def _places_in_rows(rows: Node) -> Node:
+    """The places of the elements in each row."""
+    return broadcast_to(IOTA(length=rows.type.shape[-1]), rows.type.shape)
 
 
 def _with_places(kth: Any, x: Node, axis: int) -> Node:

@@ -234,3 +234,16 @@ def test_derivatives_of_products(mode: Any) -> None:
     found = f(given)
     for got, wanted in zip(found, (total, slope, curve, total, total.cumsum(0)), strict=True):
         np.testing.assert_allclose(got, wanted.detach().numpy(), 1e-12, 1e-14)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("mode", ["reference", "emulate"])
+def test_products_of_rows_of_any_length(dtype: str, mode: str) -> None:
+    """Those of few numbers a row are computed side by side; none at all have the product 1."""
+    rng = np.random.default_rng(0)
+    for shape, axis in (((37,), None), ((0,), None), ((5, 3), 0), ((5, 40), 0), ((4, 18), 1), ((2, 3, 4), (0, 2))):
+        a = np.exp(1j * rng.normal(size=shape)).astype(dtype)
+        for sizes in (shape, ("a", "b", "c")[: len(shape)]):
+            z = sj.tensor(sizes, dtype, "z")
+            found = sj.function([z], sj.prod(z, axis=axis), mode=mode)(a)
+            np.testing.assert_allclose(found, np.prod(a, axis=axis), rtol=1e-5 if dtype == "complex64" else 1e-13)

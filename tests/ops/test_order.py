@@ -205,6 +205,38 @@ def test_partitions_of_long_rows(dtype: str, n: int, known: bool) -> None:
         same(slope, np.where(y < 700, 2 * y, 0))
 
 
+def _rows(n: int) -> dict[str, np.ndarray]:
+    """Rows of which a sample at equal distances is a good one, a bad one, or one of few different numbers."""
+    place = np.arange(n)
+    return {
+        "mixed": RNG.permutation(n) - n // 2,
+        "falling": n - place,
+        "misleading": np.where(place % (n // 128) == 0, place, -place - 1),
+        "alike": np.full(n, 3),
+        "ties": RNG.integers(0, 3, n),
+        "extremes": np.where(place % 2, n, -n) + RNG.permutation(n) % 5,
+    }
+
+
+@pytest.mark.parametrize("dtype, mode", [("float32", "numba"), ("float64", "numba"), ("float64", "emulate")])
+def test_entries_of_rows_that_are_sampled(dtype: str, mode: Any) -> None:
+    """Whatever the sample says of the rest."""
+    n, names = (1100, ("misleading", "ties")) if mode == "emulate" else (70_001, ())
+    x, y, ranks = sj.vector("x", dtype=dtype), sj.tensor(("n", 2), dtype, "y"), sj.tensor(("k",), "int64", "ranks")
+    given = np.array([n // 2, n // 2 + 1, n - 1] if names else [0, 1, n // 2, n // 2 + 1, n - 1])
+    outputs = [RANKED(x, ranks), ARGRANKED(x, ranks), RANKED(y.T, ranks)]
+    f = sj.function([x, y, ranks], outputs, mode=mode)
+    for name, row in _rows(n).items():
+        if names and name not in names:
+            continue
+        row = row.astype(dtype)
+        row[[3, n // 3]] = NAN, -np.inf
+        order, two = np.argsort(row, kind="stable"), np.stack([row, -row], 1)
+        wanted = [row[order][given], order[given], np.sort(two, 0)[given].T]
+        for got, right in zip(f(row, two, given), wanted, strict=True):
+            np.testing.assert_array_equal(got, right, err_msg=name)
+
+
 @pytest.mark.parametrize("mode", ["reference", "emulate"])
 def test_partitions_of_found_rows(mode: Any) -> None:
     """In batches, in steps and in exported functions; a place that a row does not have is an error."""

@@ -135,7 +135,11 @@ def _places(w: Writer, node: Node, shape: Sequence[Dimension], indices: Sequence
 def order(w: Writer, node: Node, x: str) -> str:
     """The places of the elements of rows, the smallest first. `TopK` does not define the order of NaN. So NaN is
     replaced by infinity, and the places of numbers are then put before those of NaN."""
-    operand, last = node.operands[0], node.ndim - 1
+    return _order_of(w, node.operands[0], x)
+
+
+def _order_of(w: Writer, operand: Node, x: str) -> str:
+    last = operand.ndim - 1
     size = w.vector(operand.type.shape[-1:])
 
     def places(name: str) -> str:
@@ -157,15 +161,20 @@ def ordered(w: Writer, node: Node, x: str) -> str:
 
 def ranked_places(w: Writer, node: Node, x: str, ranks: str) -> str:
     """The places of the elements that have the given ranks in each row."""
-    return _entries(w, node, order(w, node, x), ranks)
+    return _ranked_entries(w, node, order(w, node, x), ranks)
 
 
 def ranked(w: Writer, node: Node, x: str, ranks: str) -> str:
     """The elements that have the given ranks in each row."""
-    return _entries(w, node, ordered(w, node, x), ranks)
+    return _ranked_entries(w, node, ordered(w, node, x), ranks)
 
 
-def _entries(w: Writer, node: Node, rows: str, ranks: str) -> str:
+def parted(w: Writer, node: Node, x: str, group: str) -> str:
+    """The elements of rows in the order of their groups."""
+    return w.op("GatherElements", x, _order_of(w, node.operands[1], group), axis=node.ndim - 1)
+
+
+def _ranked_entries(w: Writer, node: Node, rows: str, ranks: str) -> str:
     """Entries of rows: the same of all, or those that the first axes of the ranks say."""
     given = node.operands[1]
     if given.ndim == 1:

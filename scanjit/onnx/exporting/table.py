@@ -94,6 +94,7 @@ TABLE: dict[str, Rule] = {
     "sort": s.ordered,
     "argranked": s.ranked_places,
     "ranked": s.ranked,
+    "parted": s.parted,
     "fourier": fourier.transform,
     "from_half_spectrum": fourier.from_half_spectrum,
     "half_spectrum": fourier.half_spectrum,

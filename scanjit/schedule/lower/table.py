@@ -10,7 +10,7 @@ from scanjit.ops.guest import CALL
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.linalg import Contraction
 from scanjit.ops.narrow import CONTRACT_PAIRS
-from scanjit.ops.order import ARGRANKED, ARGSORT, RANKED, SORT
+from scanjit.ops.order import ARGRANKED, ARGSORT, PARTED, RANKED, SORT
 from scanjit.ops.reduce import ArgReduction
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import CONCATENATE, COPY, IOTA, RESHAPE, SET_SLICE
@@ -23,6 +23,7 @@ from scanjit.schedule.lower.ops.guest import GuestRule
 from scanjit.schedule.lower.ops.ifelse import IfElseRule
 from scanjit.schedule.lower.ops.lapack import CholeskyRule, EighRule, LuRule, QrRule, SvdRule, TriangularSolveRule
 from scanjit.schedule.lower.ops.order import OrderRule
+from scanjit.schedule.lower.ops.parting import PartingRule
 from scanjit.schedule.lower.ops.pointwise import ElementwiseRule, KnownRule, ViewRule
 from scanjit.schedule.lower.ops.reduction import ReductionRule
 from scanjit.schedule.lower.ops.reshape import CopyRule, ReshapeRule
@@ -54,6 +55,7 @@ RULES = LoweringRules(
         SORT: OrderRule(finds_places=False),
         ARGRANKED: OrderRule(finds_places=True),
         RANKED: OrderRule(finds_places=False),
+        PARTED: PartingRule(),
         FOURIER: FourierRule(),
         HALF_SPECTRUM: FourierRule(),
         FROM_HALF_SPECTRUM: FourierRule(),

@@ -22,6 +22,7 @@ from scanjit.schedule.nests.loops import NestLoop, joined
 from scanjit.schedule.nests.nest import Lanewise, Linear, Nest, Store, one_of, rereads
 from scanjit.schedule.nests.order import ACROSS, ALONG, MOST_PACKED, Order, bands_of
 from scanjit.schedule.nests.pack import Pack
+from scanjit.schedule.nests.parting import Parting
 from scanjit.schedule.nests.program import Program
 from scanjit.schedule.nests.statement import Job, Statement, Traffic, jobs_of
 from scanjit.schedule.nests.steps import Blocks, OwnRows, TimeLoop, Turn

@@ -1,0 +1,40 @@
+"""Putting the elements of rows into the order of few groups."""
+
+from __future__ import annotations
+
+from scanjit import types
+from scanjit.records import record
+from scanjit.schedule.nests.array_job import ArrayJob
+from scanjit.schedule.nests.buffers import Ref
+from scanjit.types import Dimension
+
+
+@record
+class Parting(ArrayJob):
+    """Put the elements of each row of `values` into the order of their `groups`, int8 from 0 to below `count`. Those of
+    a group stay in order. All three arrays lie without gaps."""
+
+    values: Ref
+    groups: Ref
+    result: Ref
+    count: int
+
+    @property
+    def title(self) -> str:
+        """The name of its op."""
+        return "parted"
+
+    @property
+    def rows(self) -> Dimension:
+        """How many rows there are."""
+        return types.product(self.values.shape[:-1])
+
+    @property
+    def operations(self) -> Dimension:
+        """Each group takes about one operation for each element."""
+        return self.count * types.product(self.values.shape)
+
+    @property
+    def pieces(self) -> Dimension:
+        """Rows are independent."""
+        return self.rows

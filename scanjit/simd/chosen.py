@@ -1,0 +1,69 @@
+"""The lanes that a mask chooses: how many there are, and a vector that begins with them."""
+
+from llvmlite import ir
+
+from .llvm_calls import I8, I32, I64, call
+from .llvm_lanes import LlvmLanes, overload_suffix
+
+
+def count_lanes(b: ir.IRBuilder, mask: LlvmLanes) -> ir.Value:
+    """How many lanes of a mask are set."""
+    return call(b, "llvm.ctpop.i64", I64, [_bits(b, mask.value, mask.lanes)])
+
+
+def compress(b: ir.IRBuilder, x: LlvmLanes, mask: ir.Value) -> LlvmLanes:
+    """The chosen lanes, of 32 or 64 bits, in order; what follows them is not promised.
+
+    They stay in a register: instructions that store some lanes to consecutive elements are slow on AMD's processors.
+    A store of the whole vector, the next of which begins behind the chosen lanes, is as fast as any.
+    """
+    target, bits = b.module.target, x.lanes * x.kind.bits
+    if x.lanes == 1:
+        return x
+    if target.has_avx512 and 128 <= bits <= 512:
+        name = f"llvm.x86.avx512.mask.compress.{overload_suffix(x.kind, x.lanes)}"
+        return LlvmLanes(b, call(b, name, x.value.type, [x.value, x.splat(0).value, mask]), x.kind, x.lanes)
+    if target.is_x86 and target.has("avx2") and bits == 256:
+        return _permuted(b, x, mask)
+    return _moved(b, x, mask)
+
+
+def _moved(b: ir.IRBuilder, x: LlvmLanes, mask: ir.Value) -> LlvmLanes:
+    """The same by way of memory: each lane is stored, and the next one over it unless it is chosen."""
+    element = x.value.type.element
+    with b.goto_entry_block():
+        room = b.alloca(element, size=x.lanes)
+    at: ir.Value = I64(0)
+    for k in range(x.lanes):
+        b.store(b.extract_element(x.value, I32(k)), b.gep(room, [at], inbounds=True))
+        at = b.add(at, b.zext(b.extract_element(mask, I32(k)), I64))
+    found = b.load(b.bitcast(room, x.value.type.as_pointer()))
+    found.align = x.kind.size
+    return LlvmLanes(b, found, x.kind, x.lanes)
+
+
+def _permuted(b: ir.IRBuilder, x: LlvmLanes, mask: ir.Value) -> LlvmLanes:
+    """The same with a permutation from a table, which has one of eight elements of 32 bits for each mask."""
+    form, eight = ir.ArrayType(I64, 1 << x.lanes), ir.VectorType(I32, 8)
+    name, width = f"scanjit.chosen.{x.lanes}", x.kind.bits // 32
+    table = b.module.globals.get(name)
+    if table is None:
+        table = ir.GlobalVariable(b.module, form, name)
+        table.initializer = ir.Constant(form, [_places(chosen, x.lanes, width) for chosen in range(1 << x.lanes)])
+        table.linkage, table.global_constant = "internal", True
+    places = b.load(b.gep(table, [ir.Constant(I64, 0), _bits(b, mask, x.lanes)], inbounds=True))
+    places = b.zext(b.bitcast(places, ir.VectorType(I8, 8)), eight)
+    moved = call(b, "llvm.x86.avx2.permd", eight, [b.bitcast(x.value, eight), places])
+    return LlvmLanes(b, b.bitcast(moved, x.value.type), x.kind, x.lanes)
+
+
+def _places(chosen: int, lanes: int, width: int) -> int:
+    """The places of the chosen lanes, each of `width` elements, as eight bytes."""
+    found = [lane * width + part for lane in range(lanes) if chosen >> lane & 1 for part in range(width)]
+    return int.from_bytes(bytes([*found, *[0] * (8 - len(found))]), "little", signed=True)
+
+
+def _bits(b: ir.IRBuilder, mask: ir.Value, lanes: int) -> ir.Value:
+    """A mask as the bits of an int64."""
+    together = mask if lanes == 1 else b.bitcast(mask, ir.IntType(lanes))
+    return together if lanes == 64 else b.zext(together, I64)

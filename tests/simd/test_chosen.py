@@ -1,0 +1,56 @@
+"""The lanes that a mask chooses: their number, and a vector that begins with them."""
+
+import numpy as np
+import pytest
+
+from scanjit.kinds import KINDS
+from scanjit.runtime import host
+from scanjit.target import target_for
+
+from .support import NATIVE, compiled, run_emulated, source_of
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("features", ["", "+avx2,+fma", "+sse4.2"], ids=["here", "avx2", "sse"])
+@pytest.mark.parametrize("kind", ["f32", "i64", "i32", "f64"])
+def test_chosen_lanes_come_first(kind: str, features: str) -> None:
+    """Each store begins where the one before it had its last chosen lane: as NumPy's `compress`."""
+    if features and not host.target().has("avx2"):
+        pytest.skip("the instructions of x86-64")
+    target = target_for(host.target().triple, features=features) if features else host.target()
+    with host.using(target):
+        for lanes in sorted({1, 4, 8, NATIVE[kind]}):
+            size, n = KINDS[kind].size, 37 * lanes
+            x = RNG.integers(-100, 100, n).astype(KINDS[kind].dtype)
+            chosen = RNG.random(n) < np.repeat(RNG.random(37), lanes)
+            chosen[: 2 * lanes] = np.arange(2 * lanes) < lanes  # all lanes, and none
+            body = [
+                "at = 0",
+                f"for i in range(0, {n}, {lanes}):",
+                f"    mask = load_boolx{lanes}(m + i)",
+                f"    store(y + at*{size}, compress(load_{kind}x{lanes}(x + i*{size}), mask))",
+                "    at += count_lanes(mask)",
+                "store_i64(z, at)",
+            ]
+            imports = [f"load_boolx{lanes}", f"load_{kind}x{lanes}", "store", "store_i64", "compress", "count_lanes"]
+            source = source_of(imports, ["x", "m", "y", "z"], body)
+            for run in (
+                lambda *a, s=source: compiled(s)(*[v.ctypes.data for v in a]),
+                lambda *a, s=source: run_emulated(s, a),
+            ):
+                y, z = np.zeros(n + lanes, x.dtype), np.zeros(1, np.int64)
+                run(x, chosen, y, z)
+                assert z[0] == chosen.sum()
+                np.testing.assert_array_equal(y[: z[0]], x[chosen])
+
+
+def test_no_instruction_stores_some_lanes_one_after_the_other() -> None:
+    """Such instructions are slow on some processors: lanes are moved in a register."""
+    if not host.target().has_avx512:
+        pytest.skip("the instructions of AVX-512")
+    body = ["store(y, compress(load_f32x16(x), load_boolx16(m)))"]
+    kernel = compiled(source_of(["load_boolx16", "load_f32x16", "store", "compress"], ["x", "m", "y"], body))
+    lines = [line for line in kernel.asm().splitlines() if "vcompress" in line or "vpcompress" in line]
+    assert lines
+    assert not any(line.rstrip().endswith(")") or "(%" in line for line in lines)
