@@ -175,6 +175,20 @@ def test_gradient_of_the_mean_of_an_unknown_number() -> None:
     same(run(lambda x: grad(x.mean(), x), np.ones((2, 2)), symbolic=True), np.full((2, 2), 0.25))
 
 
+@pytest.mark.parametrize("size", [4, 8, 9])
+def test_a_step_looks_for_a_position_among_few_elements_one_by_one(size: int) -> None:
+    def step(x, free):
+        k = sj.argmin(free)
+        return free[k].set(free[k] + x), k
+
+    x, start = sj.tensor(("T",), "float64", "x"), sj.tensor((size,), "float64", "start")
+    places = sj.scan(step, x, [start, None])[1]
+    f, reference = (sj.function([x, start], places, mode=mode) for mode in ("numba", "reference"))
+    given = np.random.default_rng(0).integers(1, 9, 50).astype("float64"), np.zeros(size)
+    np.testing.assert_array_equal(f(*given), reference(*given))
+    assert ("reduce_min" in f.source) == (size > 8)
+
+
 # ---- errors ----------------------------------------------------------------------------------------------------------
 
 

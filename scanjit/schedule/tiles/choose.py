@@ -26,6 +26,8 @@ from scanjit.schedule.tiles.products import factors, is_packed, near_steps, pack
 from scanjit.target import Target
 from scanjit.types import Dimension
 
+FEW_PLACES = 8
+"""One lane looks for a position among at most this many elements, if they are one row."""
 MANY_ROWS = 64
 """With this many rows, the last register tile may be partly empty: it is a small part of the work."""
 
@@ -59,10 +61,12 @@ def choose_tile(nest: Nest, target: Target, once: bool = False) -> Tile:
 
 def _along_sums(nest: Nest, reductions: Sequence[Reduce], target: Target) -> Tile:
     """The tile with lanes along the reductions. What is computed of their results has no lanes. Where a position is
-    looked for, there are as many lanes as a vector of positions has."""
+    looked for, there are as many lanes as a vector of positions has; one if it is looked for once, among few elements:
+    a step of a loop waits longer for a vector, whose elements it may have just stored one by one."""
     lanes = target.lanes(max(value.dtype.itemsize for value in walk_values([r.term for r in reductions])))
     if any(isinstance(reduction.op, ArgReduction) for reduction in reductions):
-        lanes = min(lanes, target.lanes(8))
+        few = all(isinstance(loop.size, int) and loop.size <= FEW_PLACES for r in reductions for loop in r.loops)
+        lanes = 1 if few and not nest.space else min(lanes, target.lanes(8))
     return Tile(lanes=max(_fit(lanes, reduction.loops[-1].size) for reduction in reductions), horizontal=True)
 
 
