@@ -49,6 +49,13 @@ class NumpyLanes(Lanes):
     def __repr__(self) -> str:
         return f"{self.type_name}({self.array.tolist()})"
 
+    def like(self, other: Any) -> NumpyLanes:
+        if type(other) is NumpyLanes and other.kind is self.kind and other.lanes == self.lanes:
+            return other
+        if type(other) is float and self.kind.floating:
+            return NumpyLanes(splat_array(other, self.kind, self.lanes), self.kind)
+        return super().like(other)
+
     def splat(self, number: Any, kind: Kind | None = None) -> NumpyLanes:
         kind = kind or self.kind
         return NumpyLanes(splat_array(number, kind, self.lanes), kind)
@@ -169,6 +176,9 @@ def _install_operators() -> None:
             kind = self.kind
             if type(other) is NumpyLanes and other.kind is kind and other.lanes == self.lanes and kind.name in allowed:
                 return NumpyLanes(ufunc(self.array, other.array), _BOOL if compares else kind)
+            if type(other) is float and kind.floating and kind.name in allowed:
+                number = splat_array(other, kind, self.lanes)
+                return NumpyLanes(ufunc(self.array, number), _BOOL if compares else kind)
             return general(self, other)
 
         setattr(NumpyLanes, name, operator)

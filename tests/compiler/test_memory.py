@@ -110,6 +110,15 @@ def test_what_is_predicted_is_allocated(checkpoint: int | None) -> None:
         assert str(predicted.workspace - ALIGNMENT) in f.explain()
 
 
+def test_a_branch_gives_back_what_only_its_first_product_reads() -> None:
+    """A branch runs once. Of its four products and what it reads, no more than four matrices are there at a time."""
+    x, p = sj.tensor(("N", "N"), name="x"), sj.scalar("p")
+    y = sj.tanh(x)
+    products = sj.ifelse(p > 0, lambda: ((y @ x) @ x) @ (x.T @ x), lambda: x)
+    f = sj.function([x, p], [y.sum(0), products], mode="emulate")
+    assert f.memory(N=1000).workspace < 4.5 * 8 * 1000**2
+
+
 def test_a_size_that_is_missing() -> None:
     x = sj.tensor(("T", 3), name="x")
     with pytest.raises(sj.ArgumentError, match="T"):
