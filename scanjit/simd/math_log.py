@@ -273,16 +273,15 @@ def log_pair(x: Lanes) -> Pair:
 
 
 def _log_base(x: Lanes, factor: tuple[float, float], per_octave: tuple[float, float]) -> Lanes:
-    original = x
-    x = x.cast(KINDS["f64"])
+    if x.kind.name == "f32":
+        return log_special(x, (log_of(reduced(x.cast(KINDS["f64"]))) * factor[0]).cast(x.kind))
     scaled, shift = normalize(x)
     k, m = split(scaled)
     count = exponent_as_float(k, x) + shift
     high, low = pair_product(log_pair_mantissa(m), factor)
     product, error = count.two_product(count.splat(per_octave[0]))
     total, rest = two_sum(product, high)
-    result = total + (rest + (low + fma(count, per_octave[1], error)))
-    return log_special(original, result.cast(original.kind))
+    return log_special(x, total + (rest + (low + fma(count, per_octave[1], error))))
 
 
 def log2(x: Lanes) -> Lanes:

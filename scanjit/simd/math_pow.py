@@ -1,12 +1,13 @@
-"""Powers: float ``x**y`` as ``exp(y*log(x))`` in twice the precision, integer powers by repeated squaring."""
+"""Powers: float ``x**y`` as ``exp(y*log(x))`` in twice the precision, integer powers by repeated squaring; and the cube
+root."""
 
 from __future__ import annotations
 
 from scanjit.kinds import KINDS
 
-from .lanes import Lanes, abs_, bits, fma, format_of, select, wide
-from .math_exp import LN2_HIGH, LN2_LOW, LOG2E, PARTS, clamp, reduce_ln2, round_scaled, scaled_exp
-from .math_log import INF, NAN, log, log_pair, pair_product
+from .lanes import Lanes, abs_, bits, fma, format_of, polynomial, select, wide
+from .math_exp import LN2_HIGH, LN2_LOW, LOG2E, PARTS, clamp, power_of_two, reduce_ln2, round_scaled, scaled_exp
+from .math_log import INF, NAN, exponent_as_float, log, log_pair, normalize, pair_product, split
 
 
 def _positive_wide(x: Lanes, y: Lanes) -> Lanes:
@@ -67,3 +68,30 @@ def _integer_power(x: Lanes, y: Lanes) -> Lanes:
 def pow(x: Lanes, y: Lanes) -> Lanes:
     """``x**y`` with the special cases of C's pow; integers wrap, their negative powers truncate to 0 or +-1."""
     return _float_power(x, y) if x.kind.floating else _integer_power(x, y)
+
+
+# the cube root of a number in [sqrt(1/2), sqrt(2)], to 17 bits (our own Remez fit); those of 2 and 4
+ROOT = (-0.03778829542030614, 0.21693791600100445, -0.5356309833923854, 0.9048186853858164, 0.4516669212198543)
+ROOT_OF_2, ROOT_OF_4 = 1.2599210498948732, 1.5874010519681994
+
+
+def cbrt(x: Lanes) -> Lanes:
+    """Cube root: a polynomial, then one step of Halley's, and in float64 one of Newton's with the exact cube."""
+    size = abs_(wide(x))
+    usable = (size > 0.0) & (size < INF)
+    scaled, shift = normalize(select(usable, size, 1.0))
+    k, m = split(scaled)
+    exponent = exponent_as_float(k, size) + shift
+    third = ((exponent + 0.5) * (1 / 3)).unary("floor")
+    left = exponent - 3.0 * third
+    number = m * power_of_two(left)
+    root = polynomial(m, ROOT) * select(left == 0.0, 1.0, select(left == 1.0, m.splat(ROOT_OF_2), ROOT_OF_4))
+    cube = root * root * root
+    inverse = 1.0 / fma(cube, 2.0, number)  # about 1/(3*number)
+    root = root * fma(number, 2.0, cube) * inverse
+    if x.kind.name == "f64":
+        square, square_low = root.two_product(root)
+        cube, cube_low = square.two_product(root)
+        root = fma(((number - cube) - cube_low) - square_low * root, root * inverse, root)
+    result = select(usable, root * power_of_two(third), size)
+    return result.cast(x.kind).copysign(x)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from .lanes import Lanes, abs_, fma, polynomial, select, wide
 from .math_log import INF, NAN, log
+from .math_trig import tan
 
 
 def from_libm(symbol: str) -> Callable[..., Lanes]:
@@ -64,7 +65,7 @@ def digamma(x: Lanes) -> Lanes:
     # digamma(x) = digamma(1 - x) - pi/tan(pi x), with the angle reduced exactly
     angle = (x - x.unary("rint")) * PI
     pole = abs_(x).unary("trunc") == abs_(x)
-    reflected = result.rescue(negative, lambda: result - PI / angle.libm("tan"))
+    reflected = result.rescue(negative, lambda: result - PI / tan(angle))
     result = select(negative, select(pole, NAN, reflected), result)
     result = select(x == 0.0, (-x).splat(-INF).copysign(-x), result)
     return select(x == INF, INF, select(x == x, result, NAN)).cast(kind)

@@ -1,12 +1,13 @@
-"""sin and cos: Cody-Waite reduction by pi/2 for moderate arguments, libm for huge ones.
+"""sin, cos and tan: Cody-Waite reduction by pi/2 for moderate arguments, libm for huge ones.
 
 The splits of pi/2 and the float64 polynomials are fdlibm's; the float32 functions work in float64 with the shorter
 polynomials of FreeBSD's ``k_sinf.c`` and ``k_cosf.c``.
 """
 
-from scanjit.kinds import KINDS
+from typing import NamedTuple
 
 from .lanes import Lanes, abs_, bits, fma, format_of, polynomial, select, wide
+from .math_log import Pair, quick_sum
 
 # fmt: off
 TWO_OVER_PI = 0.6366197723675814
@@ -42,18 +43,28 @@ def _by_quadrant(quadrant: Lanes, sine: Lanes, cosine: Lanes) -> Lanes:
     return select((quadrant & 2) != 0, -value, value)
 
 
-def _narrow(x: Lanes, turn: int, symbol: str) -> Lanes:
-    original, x = x, wide(x)
+class _Parts(NamedTuple):
+    """A reduced angle: an integer whose low bits count right angles; sine and cosine of the rest, each as a number and
+    a small one beside it; and where these are not exact enough."""
+
+    quadrant: Lanes
+    sine: Pair
+    cosine: Pair
+    hard: Lanes
+
+
+def _narrow(x: Lanes, turn: int) -> _Parts:
+    """The parts of a float32 angle, as float64."""
+    hard, x = abs_(x) > NARROW_LIMIT, wide(x)
     quadrant, n = _quadrant(x, turn)
     r = fma(n, -NARROW_LOW, fma(n, -NARROW_HIGH, x))
-    z = r * r
+    z, nothing = r * r, x.splat(-0.0)
     sine = fma(z * r, polynomial(z, NARROW_SIN), r).copysign(r)  # the sum of -0 and 0 is 0
-    cosine = polynomial(z, (*NARROW_COS, 1.0))
-    value = _by_quadrant(quadrant, sine, cosine).cast(KINDS["f32"])
-    return value.rescue(abs_(original) > NARROW_LIMIT, lambda: original.libm(symbol))
+    return _Parts(quadrant, (sine, nothing), (polynomial(z, (*NARROW_COS, 1.0)), nothing), hard)
 
 
-def _wide(x: Lanes, turn: int, symbol: str) -> Lanes:
+def _wide(x: Lanes, turn: int) -> _Parts:
+    """The parts of a float64 angle."""
     quadrant, n = _quadrant(x, turn)
     # every product with the first two parts is exact for |n| < 2**20; the angle is r + r_low
     first = fma(n, -WIDE_HIGH, x)
@@ -61,13 +72,12 @@ def _wide(x: Lanes, turn: int, symbol: str) -> Lanes:
     r_low = ((first - r) - n * WIDE_MIDDLE) - n * WIDE_LOW
     z = r * r
     half = z * 0.5
-    sine = r - fma(-(z * r), polynomial(z, WIDE_SIN), fma(half, r_low, -r_low))  # in signs that keep -0
+    sine = r, -fma(-(z * r), polynomial(z, WIDE_SIN), fma(half, r_low, -r_low))  # in signs that keep -0
     head = 1.0 - half
-    cosine = head + fma(z * z, polynomial(z, WIDE_COS), ((1.0 - head) - half) - r * r_low)
-    value = _by_quadrant(quadrant, sine, cosine)
+    cosine = head, fma(z * z, polynomial(z, WIDE_COS), ((1.0 - head) - half) - r * r_low)
     # next to a multiple of pi/2 the three parts run out of bits
     hard = (abs_(x) > WIDE_LIMIT) | ((abs_(r) < 2.0**-40) & (n != 0.0))
-    return value.rescue(hard, lambda: x.libm(symbol))
+    return _Parts(quadrant, sine, cosine, hard)
 
 
 _WAYS = {"f32": _narrow, "f64": _wide}
@@ -75,9 +85,31 @@ _WAYS = {"f32": _narrow, "f64": _wide}
 
 def sin(x: Lanes) -> Lanes:
     """Sine."""
-    return _WAYS[x.kind.name](x, 0, "sin")
+    return _turned(x, 0, "sin")
 
 
 def cos(x: Lanes) -> Lanes:
     """Cosine."""
-    return _WAYS[x.kind.name](x, 1, "cos")
+    return _turned(x, 1, "cos")
+
+
+def _turned(x: Lanes, turn: int, symbol: str) -> Lanes:
+    """The sine of an angle plus `turn` right angles."""
+    parts = _WAYS[x.kind.name](x, turn)
+    sine, cosine = (head + rest for head, rest in (parts.sine, parts.cosine))
+    value = _by_quadrant(parts.quadrant, sine, cosine).cast(x.kind)
+    return value.rescue(parts.hard, lambda: x.libm(symbol))
+
+
+def tan(x: Lanes) -> Lanes:
+    """Tangent: sine over cosine, or minus cosine over sine, with what the rounding of all three takes."""
+    parts = _WAYS[x.kind.name](x, 0)
+    odd, sine, cosine = (parts.quadrant & 1) != 0, quick_sum(*parts.sine), quick_sum(*parts.cosine)
+    above, above_low = (select(odd, -of_cosine, of_sine) for of_sine, of_cosine in zip(sine, cosine, strict=True))
+    below, below_low = (select(odd, of_sine, of_cosine) for of_sine, of_cosine in zip(sine, cosine, strict=True))
+    inverse = 1.0 / below
+    value = above * inverse
+    product, error = value.two_product(below)
+    lost = ((above - product) - error) + (above_low - value * below_low)
+    value = select(x == 0.0, x, fma(lost, inverse, value).cast(x.kind))
+    return value.rescue(parts.hard, lambda: x.libm("tan"))

@@ -36,7 +36,7 @@ def _many_digits(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 GLIBC = platform.libc_ver()[0] == "glibc"
-LIBM = {"erfc", "cbrt", "tan", "arcsin", "arccos", "arctan", "arctan2", "gammaln"}
+LIBM = {"erfc", "gammaln"}
 ELSEWHERE = 16.0
 """Units in the last place that functions of other C libraries may be wrong by: they promise nothing."""
 
