@@ -92,7 +92,7 @@ class DataParallel:
         if weight is None:
             weight = next((node.shape[0] for node in inputs if node.ndim), None)
             if weight is None:
-                raise ValueError("a batch needs an input with an axis to cut")
+                raise ValueError("a batch needs an input with at least one axis, which is split into shards")
         others = dict(updates or {})
         for variable in others:
             if not np.issubdtype(variable.type.dtype, np.floating):

@@ -58,7 +58,7 @@ class Packing:
     def __init__(self, lengths: Iterable[int], row_length: int | None = None) -> None:
         self.lengths = [int(length) for length in lengths]
         if not self.lengths or min(self.lengths) < 1:
-            raise ValueError(f"the lengths of sequences are 1 or more, got {self.lengths}")
+            raise ValueError(f"the lengths of sequences must be 1 or more, got {self.lengths}")
         longest = max(self.lengths)
         self.row_length = longest if row_length is None else row_length
         if longest > self.row_length:

@@ -59,7 +59,7 @@ def array_of(tensor: Any, folder: str | None) -> np.ndarray:
     dtype = dtype_of(tensor.data_type, subject)
     shape = tuple(tensor.dims)
     if len(shape) > _MOST_AXES or any(n < 0 for n in shape):
-        raise errors.FormatError(f"{subject} has a shape that there is not", got=shape[: _MOST_AXES + 1])
+        raise errors.FormatError(f"the shape of {subject} is not valid", got=shape[: _MOST_AXES + 1])
     if tensor.HasField("segment"):
         raise errors.NotSupportedError(f"{subject} is split into segments")
     count = math.prod(shape)

@@ -118,7 +118,7 @@ def test_bad_arguments():
     rule = lambda grads: lasagne.updates.sgd(grads, [w], 0.1)
     with pytest.raises(ValueError, match="shards must be at least 1, got 0"):
         DataParallel([x], (w * x).sum(), [w], rule, shards=0)
-    with pytest.raises(ValueError, match="a batch needs an input with an axis to cut"):
+    with pytest.raises(ValueError, match="a batch needs an input with at least one axis"):
         DataParallel([n], w * n, [w], rule, shards=2)
     with pytest.raises(ValueError, match="a mean over shards needs floats, but updates has <shared count"):
         DataParallel([x], (w * x).sum(), [w], rule, shards=2, updates={count: count + 1})

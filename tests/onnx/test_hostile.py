@@ -44,7 +44,7 @@ def a_model():
     "made, error, message",
     [
         (node("Frobnicate", "x"), sj.NotSupportedError, "no op 'Frobnicate'"),
-        (node("Relu", "z"), sj.FormatError, "'z' is made by nothing"),
+        (node("Relu", "z"), sj.FormatError, "no node before this one makes its input 'z'"),
         (node("Relu"), sj.FormatError, "lacks its input 0"),
         (node("Relu", "x", speed=3), sj.NotSupportedError, "attributes that are not supported"),
         (node("Softmax", "x", axis=7), sj.ShapeError, "axis 7 is out of bounds"),
@@ -68,13 +68,13 @@ def test_a_node_that_cannot_be_read_is_named(made, error, message):
 def test_what_a_graph_as_a_whole_may_not_be():
     with pytest.raises(sj.FormatError, match="two things in this graph are called 'y'"):
         sjo.load(model_of([node("Relu", "x"), node("Relu", "x")]))
-    with pytest.raises(sj.FormatError, match="the output 'z' of a graph is made by nothing"):
+    with pytest.raises(sj.FormatError, match="no node of the graph makes its output 'z'"):
         sjo.load(model_of([node("Relu", "x")], outputs=("z",)))
     with pytest.raises(sj.DtypeError, match=r"(?s)the input 'x'.*complex64"):
         sjo.load(model_of([node("Relu", "x")], dtype=onnx.TensorProto.COMPLEX64))
     with pytest.raises(sj.NotSupportedError, match=r"(?s)op set.*version 6"):
         sjo.load(model_of([node("Relu", "x")], opset=6))
-    with pytest.raises(sj.FormatError, match="no ONNX model, or was cut"):
+    with pytest.raises(sj.FormatError, match="not an ONNX model, or is truncated"):
         sjo.load(b"\x08\x01 no protocol buffer \xff\xff")
     with pytest.raises(sj.ArgumentError, match="a path, bytes, or an"):
         sjo.load(3)

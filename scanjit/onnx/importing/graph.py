@@ -84,7 +84,7 @@ class Reader:
         """The outputs of a graph inside a node."""
         if len(graph.input) != len(inputs):
             raise errors.FormatError(
-                f"the graph {graph.name!r} has another number of inputs than there is for it",
+                f"the graph {graph.name!r} has another number of inputs than its node passes to it",
                 got=len(graph.input),
                 expected=len(inputs),
             )
@@ -100,7 +100,7 @@ class Reader:
         """The value of an output of a graph."""
         node = scope.find(name)
         if node is None:
-            raise errors.FormatError(f"the output {name!r} of a graph is made by nothing in it")
+            raise errors.FormatError(f"no node of the graph makes its output {name!r}")
         return node
 
     def result(self, value: Any, scope: GraphScope) -> Node:
@@ -163,7 +163,7 @@ class Reader:
             return None
         node = scope.find(name)
         if node is None:
-            raise errors.FormatError(f"the input {name!r} is made by nothing before this node")
+            raise errors.FormatError(f"no node before this one makes its input {name!r}")
         return node
 
     def _attribute(self, attribute: Any) -> Any:
@@ -186,7 +186,7 @@ class Reader:
         if scope.depth >= _DEEPEST:
             raise errors.FormatError(f"the function {function.name!r} calls itself")
         if len(inputs) > len(function.input):
-            raise errors.FormatError(f"the function {function.name!r} has fewer inputs", got=len(inputs))
+            raise errors.FormatError(f"the node has more inputs than the function {function.name!r}", got=len(inputs))
         versions = {item.domain: item.version for item in function.opset_import} or scope.versions
         inner = GraphScope(versions, None, scope.depth + 1)
         for name, node in zip(function.input, inputs, strict=False):

@@ -126,7 +126,7 @@ def _proto(source: Any) -> tuple[Any, str | None, str]:
     except Exception as error:
         if errors.from_signal_handler(error):
             raise
-        raise errors.FormatError(f"{label} is no ONNX model, or was cut", got=str(error)) from None
+        raise errors.FormatError(f"{label} is not an ONNX model, or is truncated", got=str(error)) from None
     return proto, folder, label
 
 
@@ -175,7 +175,7 @@ class Model:
         if not all(
             isinstance(each.name, str) for each in named
         ):  # protocol buffers give bytes where a name is not UTF-8
-            raise errors.FormatError(f"{label} has names that are no text", where="")
+            raise errors.FormatError(f"{label} has names that are not text", where="")
         functions = {(f.domain, f.name): f for f in proto.functions}
         self._reader = Reader(functions, folder, label)
         self.name: str = proto.graph.name

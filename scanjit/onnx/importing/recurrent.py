@@ -80,7 +80,7 @@ def recurrent(
     def rule(call: Call) -> list[Node]:
         directions = _DIRECTIONS.get(call.text("direction", "forward"))
         if directions is None:
-            raise errors.FormatError(f"{call.op} has a direction that there is not", got=call.text("direction"))
+            raise errors.FormatError(f"the direction of {call.op} is unknown", got=call.text("direction"))
         count = len(directions)
         functions = activations.of(call, defaults, count)
         batch_first = call.flag("layout")

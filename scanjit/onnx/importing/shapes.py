@@ -33,7 +33,9 @@ def reshape(call: Call) -> Node:
     for i, n in enumerate(asked):
         if isinstance(n, int) and n == 0 and not literal:
             if i >= x.ndim:
-                raise errors.ShapeError("Reshape copies a size that there is not", got=f"{asked} for {x.type}")
+                raise errors.ShapeError(
+                    "Reshape copies the size of an axis that its input does not have", got=f"{asked} for {x.type}"
+                )
             asked[i] = x.type.shape[i]
     return tensor.reshape(x, asked)
 
@@ -43,7 +45,7 @@ def flatten(call: Call) -> Node:
     x = call.input(0)
     axis = call.integer("axis", 1)
     if not -x.ndim <= axis <= x.ndim:
-        raise errors.ShapeError("Flatten has an axis that there is not", got=axis, expected=x.type)
+        raise errors.ShapeError("the axis of Flatten is out of range", got=axis, expected=f"an axis of {x.type}")
     axis = axis + x.ndim if axis < 0 else axis
     shape = types.product(x.type.shape[:axis]), types.product(x.type.shape[axis:])
     return tensor.reshape(x, shape)
