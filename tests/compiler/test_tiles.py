@@ -193,7 +193,7 @@ def test_columns_that_fill_half_a_tile_are_single_vectors(columns: int | str) ->
         with Config(width=64, threads=threads, small=True).active():
             f = sj.function([a, b], [a @ b, b[::2].sum(0), b.max(0), sj.argmax(b, 0)], mode="emulate")
             source = f.source
-            assert "maximum(" not in source
+            assert source.count("maximum(") == source.count("maximum(best")  # argmax finds the maximum, too
             assert "left0 = " in source
             for size in (1, 8, 9, 16, 17, 32, 33, 40, 48, 49, 64) if columns == "N" else (columns,):
                 y = rng.standard_normal((3, int(size)))
