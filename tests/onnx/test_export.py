@@ -268,7 +268,7 @@ def test_orders(normal):
     outputs = [
         sj.argsort(y, 0), sj.sort(y), sj.sort(y, descending=True), *sj.top_k(y, 2), sj.median(y, 1), sj.argsort(i),
         sj.quantile(y, 0.3, axis=0), sj.searchsorted(sj.sort(y[0]), y), sj.bincount(i, length=5), sj.argsort(y > 0),
-        sj.vmap(lambda row, s: sj.median(row) + sj.quantile(row, s))(y, sj.sigmoid(y[:, :2])),
+        sj.vmap(lambda row, s: sj.median(row) + sj.quantile(row, s))(y, sj.sigmoid(y[:, 4:])),
     ]  # fmt: skip
     values = normal(4, 6).round()
     values[1, :3] = np.nan, np.inf, np.nan
