@@ -71,7 +71,8 @@ class RNNLayer(MergeLayer, Captured):
     fuse_layers : bool
         Whether all cells of a list run in one loop. By default, each cell has its own loop. One loop needs less memory,
         because the outputs of all steps of a cell are not stored for the next cell (unless a gradient needs them). But
-        it may be slower: the upper cells multiply their inputs by weights in each step, instead of all at once.
+        it may be slower: the upper cells multiply their inputs by weights in each step, instead of all at once, and
+        threads cannot take one cell each.
     name : str, optional
         The names of the parameters begin with it.
 

@@ -282,12 +282,13 @@ def listed(numbers: Iterable[int]) -> str:
 
 def _together(lives: Sequence[Lifetime]) -> tuple[list[int], list[int], list[int]]:
     """Three lists for `_PLACES`: the temporaries in the order of their first use; for each of them, the earlier ones
-    that are in use at the same time, one group behind the other; and the starts of these groups."""
+    that are in use at the same time, one group behind the other; and the starts of these groups. In a library, loops
+    side by side run one after the other."""
     order = sorted(range(len(lives)), key=lambda i: lives[i].first)
     others: list[int] = []
     starts = [0]
     for k, i in enumerate(order):
-        others += [j for j in order[:k] if lives[i].meets(lives[j])]
+        others += [j for j in order[:k] if lives[i].meets(lives[j], frozenset())]
         starts.append(len(others))
     return order, others, starts
 

@@ -35,15 +35,15 @@ def test_what_lives_together_lies_apart(seeds: range) -> None:
         for stage in stages:
             if any(atom.kind == "value" for atom in stage.table.atoms):
                 continue
-            sizes = {atom: p.sizes.get(atom, 3) for life in stage.table.lives for d in (*life.buffer.shape, life.copies)
-                     for atom in types.atoms(d)}  # fmt: skip
+            dims = [d for life in stage.table.lives for d in (*life.buffer.shape, *life.branches, life.copies)]
+            sizes = {atom: p.sizes.get(atom, 3) for d in dims for atom in types.atoms(d)}
             offsets, total = assign(stage.table.lives, types.Numbers(sizes))
             ends = [o + types.evaluate(x.nbytes, sizes) for o, x in zip(offsets, stage.table.lives, strict=True)]
             assert all(o % ALIGNMENT == 0 for o in offsets) and max(ends, default=0) <= total
             for (a, i), (b, j) in itertools.combinations(
                 list(zip(stage.table.lives, range(len(ends)), strict=True)), 2
             ):
-                if a.meets(b):
+                if a.meets(b, {*a.branches}):
                     assert ends[i] <= offsets[j] or ends[j] <= offsets[i], f"seed {seed}: {a}, {b}"
 
 

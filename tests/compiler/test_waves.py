@@ -71,6 +71,14 @@ def masked(x: sj.Tensor, weights: list[sj.Tensor]) -> Any:
     return [y, *sj.grad(y.sum(), [x, *weights])]
 
 
+def residual(x: sj.Tensor, weights: list[sj.Tensor]) -> Any:
+    """Between the layers there is work whose results the gradient reads too."""
+    y = x
+    for w, r in pairs(weights):
+        y = y + np.maximum(layer(y, w, r), 0) * np.maximum(x, 0)
+    return [y, *sj.grad((y * y).sum(), [x, *weights])]
+
+
 def no_products(x: sj.Tensor, weights: list[sj.Tensor]) -> Any:
     """Loops that need nothing before their steps, so that nothing cuts them but the wave."""
     for w, r in pairs(weights):
@@ -94,10 +102,11 @@ def between(x: sj.Tensor, weights: list[sj.Tensor]) -> Any:
 MADE: dict[Made, list[tuple[int, ...]]] = {
     stack: [(0, 1, 2)],
     gradient: [(0, 1, 2), (0, 1, 2)],
-    backwards: [(0, 1, 2)],
+    backwards: [(0, 1, 2), (0, 1, 2)],
     checkpoints: [],
     last_only: [(0, 1, 2)],
     masked: [(0, 1, 2), (0, 1, 2)],
+    residual: [(0, 1, 2), (0, 1, 2)],
     no_products: [(0, 1, 2)],
     two_stacks: [(0, 1, 2, 0, 1, 2)],
     between: [(0, 1), (0, 1)],
@@ -188,7 +197,7 @@ def test_a_loop_that_may_end_early_is_in_no_wave() -> None:
 @pytest.mark.parametrize("made", MADE)
 def test_no_thread_reads_what_is_not_written_yet(always: None, made: Made, threads: int) -> None:
     """Threads that change places after every nest, and memory in one workspace: what is shared by mistake is seen."""
-    with Config(width=32, shared=True, threads=threads, small=made in (gradient, masked)).active():
+    with Config(width=32, shared=True, threads=threads, small=made in (gradient, masked, residual)).active():
         f = program(made, "emulate")
         wanted = program(made, "reference")
         for T in (7, 1):

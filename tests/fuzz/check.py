@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import random
 import threading
 import time
@@ -27,7 +28,7 @@ from scanjit.runtime import emulation, front as backend, host, processors, refer
 from scanjit.runtime.function import function
 from scanjit.schedule.cost import rates
 from scanjit.schedule.nests import OwnRows, verify as verifier
-from scanjit.schedule.threads import rows
+from scanjit.schedule.threads import rows, waves
 from scanjit.schedule.tiles import columns
 from scanjit.schedule.time import deep
 from scanjit.simd import emulate
@@ -89,6 +90,8 @@ class Config:
                 patch.setattr(rates, "SMALLEST_NEST", 0)
                 if not self.shared:  # so that there are loops whose rows threads do not keep, too
                     patch.setattr(rates, "MEETING", 0.0)
+                    patch.setattr(waves, "GAIN", math.inf)
+                    patch.setattr(waves, "SHORTEST", 1)
                 patch.setattr(rows, "OwnRows", lambda size, unit, kept: OwnRows(size, ODD_UNIT, kept))
                 _in_turns(patch, self.threads)
             guard = Guard()

@@ -13,7 +13,7 @@ import scanjit as sj
 from scanjit.codegen.places import SCRATCH
 from scanjit.runtime import host
 from scanjit.schedule.memory.addresses import assign
-from scanjit.types import Numbers
+from scanjit.types import Numbers, atoms
 from tests.fuzz.check import Config
 
 CHOICES = ("all", "sqrt", 1, 3)
@@ -274,8 +274,10 @@ def test_unrolled_as_loops_over_stretches() -> None:
 def workspace(made: Outputs, length: int) -> int:
     """The bytes of all temporaries but the scratch memory of the threads, as planned for a call."""
     (stage,) = sj.function(*made, mode="emulate").executable.stages  # type: ignore[attr-defined]
+    lives = [life for life in stage.table.lives if life.buffer is not SCRATCH]
     sizes = {atom: {"T": length, "B": 4}[atom.name] for atom in stage.table.atoms}
-    return assign([life for life in stage.table.lives if life.buffer is not SCRATCH], Numbers(sizes))[1]
+    apart = {atom: 1 for life in lives for beside in life.branches for atom in atoms(beside)}
+    return assign(lives, Numbers({**sizes, **apart}))[1]
 
 
 def test_memory_grows_with_the_square_root() -> None:

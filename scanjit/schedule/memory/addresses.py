@@ -15,7 +15,9 @@ ALIGNMENT = 64
 
 def assign(lives: Sequence[Lifetime], number: Callable[[Dimension], int]) -> tuple[list[int], int]:
     """The offset of each temporary in the workspace, and the size of the workspace. Each temporary gets the first gap
-    that is large enough and that no other temporary uses at the same time."""
+    that is large enough and that no other temporary uses at the same time. The numbers say which loops side by side
+    have threads of their own: others run one after the other."""
+    apart = {beside for life in lives for beside in life.branches if number(beside)}
     offsets = [0] * len(lives)
     free = _Free()
     ends: list[tuple[int, int, tuple[int, int]]] = []
@@ -25,11 +27,11 @@ def assign(lives: Sequence[Lifetime], number: Callable[[Dimension], int]) -> tup
         nbytes = -(-max(number(life.nbytes), 1) // ALIGNMENT) * ALIGNMENT
         while ends and ends[0][0] < life.first:
             free.give(*heapq.heappop(ends)[2])
-        taken = sorted((start, end) for start, end, other in beside if life.branches and life.meets(other))
+        taken = sorted((start, end) for start, end, other in beside if life.meets(other, apart))
         offsets[i] = free.take(nbytes, taken)
         place = offsets[i], offsets[i] + nbytes
         heapq.heappush(ends, (life.last, i, place))
-        if life.branches:
+        if not apart.isdisjoint(life.branches):
             beside.append((*place, life))
     return offsets, free.total
 

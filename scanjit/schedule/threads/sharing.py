@@ -8,6 +8,7 @@ number.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -66,23 +67,17 @@ class Sharing:
 
 def statement_costs(program: Program) -> tuple[StatementCosts, ...]:
     """The costs of the statements of a program, in order."""
-    return tuple(
-        StatementCosts(tuple(prices([b]) for b in s.branches), s.apart, s.first, s.many, s.place, _wave_costs(s))
-        if isinstance(s, Beside)
-        else StatementCosts((prices([s]),))
-        for s in program.suite
-    )
+    return tuple(_costs_beside(s) if isinstance(s, Beside) else StatementCosts((prices([s]),)) for s in program.suite)
 
 
-def _wave_costs(beside: Beside) -> WaveCosts | None:
-    if (made := beside.wave) is None:
-        return None
-    loops = [branch for branch in beside.branches if isinstance(branch, Blocks)]
-    longest = loops[0].size
-    for loop in loops[1:]:
-        longest = types.minimum(longest, loop.size)
-    cut = tuple(prices([replace(loop, size=made.size)]) for loop in loops)
-    return WaveCosts(cut, longest, made.delays, made.total, made.many, made.size)
+def _costs_beside(beside: Beside) -> StatementCosts:
+    branches, wave_costs = beside.branches, None
+    if (made := beside.wave) is not None:
+        loops = [branch for branch in branches if isinstance(branch, Blocks)]
+        wave_costs = WaveCosts(made.delays, made.total, made.many, made.size, tuple(loop.size for loop in loops))
+        branches = tuple(replace(loop, size=made.size) for loop in loops)
+    priced = tuple(prices([branch]) for branch in branches)
+    return StatementCosts(priced, beside.apart, beside.first, beside.many, beside.place, wave_costs)
 
 
 def decided(suite: Iterable[StatementCosts]) -> list[Dimension]:
@@ -97,12 +92,13 @@ def _rows(priced: StatementCosts) -> list[OwnRows]:
 
 def sharing(suite: Sequence[StatementCosts], number: Numbers, threads: int, near_bytes: int) -> Sharing:
     """How `threads` threads share a program, on cores whose second-level cache has `near_bytes` bytes."""
-    works = [[Work(costs(some, number), number, near_bytes) for some in priced.branches] for priced in suite]
+    works = [_works(priced, number, near_bytes) for priced in suite]
     teams: dict[Dimension, Assignment] = {}
     places: dict[Team, int] = {}
     for priced, own in zip(suite, works, strict=True):
         if priced.wave is not None:
-            teams[priced.apart] = _with_places(wave(priced.wave, number, near_bytes, own, threads), places)
+            cut = partial(_works, priced, number, near_bytes)
+            teams[priced.apart] = _with_places(wave(priced.wave, number, own, cut, threads), places)
         elif priced.first:
             teams[priced.apart] = _with_places(assignment(own, threads), places)
     found: dict[Atom, int] = {}
@@ -125,6 +121,15 @@ def sharing(suite: Sequence[StatementCosts], number: Numbers, threads: int, near
         found |= _numbers([kept.apart, kept.copies], [int(apart), copies])
     operations = float(sum(work.operations for own in works for work in own))
     return Sharing(threads, teams, rows, worth(shared, rows), max(operations, 1.0), found)
+
+
+def _works(priced: StatementCosts, number: Numbers, near_bytes: int, size: int | None = None) -> list[Work]:
+    """The works of the branches of a statement. Those of a wave are in blocks of `size` steps, or in the blocks that
+    each loop has alone."""
+    if priced.wave is None:
+        return [Work(costs(some, number), number, near_bytes) for some in priced.branches]
+    sizes = [number(own) if size is None else size for own in priced.wave.alone]
+    return priced.wave.works(priced.branches, number, near_bytes, sizes)
 
 
 def _with_places(assigned: Assignment, places: dict[Team, int]) -> Assignment:

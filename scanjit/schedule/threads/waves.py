@@ -6,7 +6,7 @@ each turn, and each block reads the weights of its products anew. A block that i
 threads, who share its steps.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from scanjit.records import record
@@ -27,18 +27,25 @@ FINER = (1, 1.5, 2, 3, 4, 6, 8, 12, 16)
 
 @record
 class WaveCosts:
-    """What decides how a wave runs.
-
-    `branches` are the prices of the loops in blocks of `size` steps. `longest` is the length of the longest block for
-    which all loops have memory. `many` is the number of blocks. See `Wave` for the others.
+    """What decides how a wave runs. The prices of its loops are those of blocks of `size` steps. If a loop runs alone,
+    its blocks have as many steps as `alone` says: for these it has memory. See `Wave` for the others.
     """
 
-    branches: tuple[tuple[Price, ...], ...]
-    longest: Dimension
     delays: tuple[int, ...]
     total: Dimension
     many: Dimension
     size: Dimension
+    alone: tuple[Dimension, ...]
+
+    def works(
+        self, branches: Sequence[Sequence[Price]], number: Numbers, near_bytes: int, sizes: Sequence[int]
+    ) -> list[Work]:
+        """The works of loops with these prices, each in blocks of another size."""
+        atom = as_atom(self.size)
+        assert atom is not None
+        numbers = {size: Numbers({**number.sizes, atom: size}) for size in sizes}
+        pairs = zip(branches, (numbers[size] for size in sizes), strict=True)
+        return [Work(costs(branch, inside), inside, near_bytes) for branch, inside in pairs]
 
 
 class BlockTime(NamedTuple):
@@ -48,27 +55,21 @@ class BlockTime(NamedTuple):
     together: float
 
 
-def wave(priced: WaveCosts, number: Numbers, near_bytes: int, works: Sequence[Work], threads: int) -> Assignment:
-    """Who runs the loops of a wave, and in which blocks. `works` are those of the whole loops, one after the other."""
+def wave(
+    priced: WaveCosts, number: Numbers, works: Sequence[Work], cut: Callable[[int], Sequence[Work]], threads: int
+) -> Assignment:
+    """Who runs the loops of a wave, and in which blocks. `works` are those of the loops, one after the other, each in
+    the blocks that it has alone; `cut` gives those in blocks of a size."""
     together = sum(work.time(threads) for work in works)
-    total, longest = number(priced.total), max(number(priced.longest), 1)
+    total, longest = number(priced.total), min(map(number, priced.alone))
     if threads == 1 or total == 0:
-        return Assignment(None, together, together)
+        return Assignment(None, together, together, Turns(0, longest))
     fewest = -(-total // longest)
     most = max(min(fewest * FINER[-1], total // SHORTEST), fewest)
-
-    def cut(many: int) -> list[Work]:
-        """The works in so many blocks."""
-        atom = as_atom(priced.size)
-        assert atom is not None
-        inside = Numbers({**number.sizes, atom: -(-total // many)})
-        return [Work(costs(branch, inside), inside, near_bytes) for branch in priced.branches]
-
-    few, fine = cut(fewest), cut(most)
-    teams, _ = teams_for(few, threads)
+    teams, _ = teams_for(works, threads)
     ends = [
         [(work.time(team.many), work.time(threads)) for work, team in zip(some, teams, strict=True)]
-        for some in (few, fine)
+        for some in (works, cut(-(-total // most)))
     ]
 
     def time(many: int) -> float:

@@ -117,6 +117,8 @@ class _Search:
             if private and self._is_rowwise(statement, own) and all(self._read_by_rows(b, found) for b in own):
                 before.insert(0, statement)
                 short |= own
+            elif self._is_between(statement, {self.scan, *before, *later}, later, found):
+                before.insert(0, statement)
         return Chain(self.scan, tuple(before), tuple(after), found, short, rings)
 
     def _after(self) -> tuple[list[Statement], dict[Statement, SumLoops], set[Buffer], dict[int, Buffer]]:
@@ -143,6 +145,37 @@ class _Search:
             if (left, sums) == (members, found):
                 return members, found, results, rings
             members, found = left, sums
+
+    def _is_between(
+        self,
+        statement: Statement,
+        members: AbstractSet[Statement],
+        later: AbstractSet[Statement],
+        found: Mapping[Statement, SumLoops],
+    ) -> bool:
+        """Whether a nest makes what this scan reads of what another loop makes, row by row, and all others that read it
+        need this scan too: the gradient, for example. It keeps its memory and goes along, so that the two loops may be
+        a wave."""
+        flow, own, users = self.flow, self.flow.writes[statement], self.flow.users[statement]
+        scans = scans_of(flow.statements)
+        if not own or users & members <= later or flow.below[statement].isdisjoint(scans):
+            return False
+        if any(plan_of(scan).node.params["checkpoint"] is not None for scan in scans):
+            return False  # what is recomputed belongs to one loop
+        after = all(user in members or self.scan in flow.below[user] for user in users)
+        alone = all(s is statement or b not in flow.writes[s] for b in own for s in flow.using[b])
+        mine = [user for user in users & members if user not in found]
+        return (
+            after
+            and alone
+            and self._is_rowwise(statement, own)
+            and all(self._by_rows(b, user) for user in mine for b in own & flow.reads[user])
+            and all(
+                only_sums(found[user], flow.nests[user], {b})
+                for user in users & found.keys()
+                for b in own & flow.reads[user]
+            )
+        )
 
     def _candidates(self, before: AbstractSet[Statement]) -> tuple[list[Statement], dict[Statement, SumLoops]]:
         """The statements after the scan that need only the scan, the statements in `before`, and each other. Each reads
