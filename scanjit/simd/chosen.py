@@ -17,13 +17,13 @@ def compress(b: ir.IRBuilder, x: LlvmLanes, mask: ir.Value) -> LlvmLanes:
     They stay in a register: instructions that store some lanes to consecutive elements are slow on AMD's processors.
     A store of the whole vector, the next of which begins behind the chosen lanes, is as fast as any.
     """
-    target, bits = b.module.target, x.lanes * x.kind.bits
+    target, width = b.module.target, x.lanes * x.kind.bits
     if x.lanes == 1:
         return x
-    if target.has_avx512 and 128 <= bits <= 512:
+    if target.has_avx512 and 128 <= width <= 512:
         name = f"llvm.x86.avx512.mask.compress.{overload_suffix(x.kind, x.lanes)}"
         return LlvmLanes(b, call(b, name, x.value.type, [x.value, x.splat(0).value, mask]), x.kind, x.lanes)
-    if target.is_x86 and target.has("avx2") and bits == 256:
+    if target.is_x86 and target.has("avx2") and width == 256:
         return _permuted(b, x, mask)
     return _moved(b, x, mask)
 

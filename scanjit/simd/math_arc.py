@@ -50,8 +50,8 @@ ARCSIN = {
     ),
 }
 # fmt: on
-USUAL = 2.0**-900, 2.0**1000
-"""Numbers between these, and their inverses, are no subnormal numbers, and few of them add up to no infinity."""
+USUAL = 2.0**-900, 2.0**900
+"""Between these, neither a number nor its inverse is subnormal, and exact products do not overflow on the way."""
 
 
 def arctan(x: Lanes) -> Lanes:
@@ -70,7 +70,7 @@ def arctan2(y: Lanes, x: Lanes) -> Lanes:
     up, along = (select(endless, select(part == INF, part.splat(1.0), 0.0), part) for part in (up, along))
     if x.kind.name == "f64":
         factor = select(larger < USUAL[0], larger.splat(2.0**200), 1.0)
-        factor = select(~endless & (larger > USUAL[1]), 2.0**-60, factor)
+        factor = select(~endless & (larger > USUAL[1]), 2.0**-200, factor)
         up, along = up * factor, along * factor
     along = select(larger == 0.0, 1.0, along)
     angle = _angle(up, along, bits(wide(x)) < 0, x.kind.name)
