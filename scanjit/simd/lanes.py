@@ -299,8 +299,9 @@ def wide(x: Lanes) -> Lanes:
 class FloatFormat:
     """Facts about a float kind that bit-level functions need."""
 
-    def __init__(self, kind: str, mantissa: int, bias: int, letter: str):
+    def __init__(self, kind: str, mantissa: int, bias: int, letter: str, short: bool):
         self.kind = KINDS[kind]
+        self.short = short  # results that are computed in float64 and rounded need no more care
         self.mantissa = mantissa
         self.bias = bias
         self.letter = letter  # of LAPACK's functions, and of x86's instructions
@@ -313,7 +314,7 @@ class FloatFormat:
         self.splitter = 2.0 ** ((mantissa + 2) // 2) + 1  # x * splitter splits x into two halves
 
 
-FORMATS = {"f32": FloatFormat("f32", 23, 127, "s"), "f64": FloatFormat("f64", 52, 1023, "d")}
+FORMATS = {"f32": FloatFormat("f32", 23, 127, "s", True), "f64": FloatFormat("f64", 52, 1023, "d", False)}
 
 
 def format_of(x: Lanes) -> FloatFormat:

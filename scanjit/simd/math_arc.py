@@ -8,7 +8,7 @@ float32 is computed in float64, with shorter polynomials. In float64, what round
 is added to the result.
 """
 
-from .lanes import Lanes, abs_, bits, fma, polynomial, select, sqrt, wide
+from .lanes import FORMATS, Lanes, abs_, bits, fma, format_of, polynomial, select, sqrt, wide
 from .math_log import INF, NAN, two_sum
 
 # fmt: off
@@ -68,7 +68,7 @@ def arctan2(y: Lanes, x: Lanes) -> Lanes:
     larger = select(up > along, up, along)
     endless = larger == INF
     up, along = (select(endless, select(part == INF, part.splat(1.0), 0.0), part) for part in (up, along))
-    if x.kind.name == "f64":
+    if not format_of(x).short:
         factor = select(larger < USUAL[0], larger.splat(2.0**200), 1.0)
         factor = select(~endless & (larger > USUAL[1]), 2.0**-200, factor)
         up, along = up * factor, along * factor
@@ -82,14 +82,14 @@ def _angle(a: Lanes, b: Lanes, left: Lanes | None, name: str) -> Lanes:
     above, zero = [a > b * border for border in BORDERS], bits(a).splat(0)
     place = select(above[1], select(above[3], zero + 4, select(above[2], zero + 3, 2)), select(above[0], zero + 1, 0))
     centre, endless = place.lookup(CENTRES, a.kind), place == len(BORDERS)
-    product, error = b.two_product(centre) if name == "f64" else (centre * b, b.splat(0.0))
+    product, error = (centre * b, b.splat(0.0)) if FORMATS[name].short else b.two_product(centre)
     numerator = select(endless, -b, (a - product) - error)
     denominator = select(endless, a, fma(centre, a, b))
     inverse = 1.0 / denominator
     t = numerator * inverse
     z = t * t
     tail = (t * z) * polynomial(z, ARCTAN[name])
-    if name == "f64":
+    if not FORMATS[name].short:
         product, error = t.two_product(denominator)
         tail = fma((numerator - product) - error, inverse, tail)
     if left is not None:
@@ -131,7 +131,7 @@ def _half_angle(size: Lanes, name: str) -> tuple[Lanes, Lanes, Lanes]:
     z = select(far, fma(size, -0.5, 0.5), size * size)
     root = select(far, sqrt(z), size)
     lost = root.splat(0.0)
-    if name == "f64":
+    if not FORMATS[name].short:
         product, error = root.two_product(root)
         lost = select(far & (root > 0.0), ((z - product) - error) / (2.0 * root), 0.0)
     return root, lost, (root * z) * polynomial(z, ARCSIN[name])

@@ -273,7 +273,7 @@ def log_pair(x: Lanes) -> Pair:
 
 
 def _log_base(x: Lanes, factor: tuple[float, float], per_octave: tuple[float, float]) -> Lanes:
-    if x.kind.name == "f32":
+    if format_of(x).short:
         return log_special(x, (log_of(reduced(x.cast(KINDS["f64"]))) * factor[0]).cast(x.kind))
     scaled, shift = normalize(x)
     k, m = split(scaled)

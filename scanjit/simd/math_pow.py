@@ -89,7 +89,7 @@ def cbrt(x: Lanes) -> Lanes:
     cube = root * root * root
     inverse = 1.0 / fma(cube, 2.0, number)  # about 1/(3*number)
     root = root * fma(number, 2.0, cube) * inverse
-    if x.kind.name == "f64":
+    if not format_of(x).short:
         square, square_low = root.two_product(root)
         cube, cube_low = square.two_product(root)
         root = fma(((number - cube) - cube_low) - square_low * root, root * inverse, root)
