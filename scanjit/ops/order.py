@@ -78,19 +78,21 @@ def _argranked_reference(x: Array, ranks: Array) -> Array:
     return np.take_along_axis(found, np.clip(ranks, 0, n - 1), -1) if n else np.zeros(shape, np.int64)
 
 
-def _infer_parted(x: Type, group: Type, count: int) -> Type:
+def _infer_parted(x: Type, group: Type, *, count: int) -> Type:
     _check(x)
+    if group.dtype != np.int8:
+        raise errors.InternalError("groups are int8", got=group)
     shape = [
         types.equate(*pair, "an axis of a tensor and of its groups") for pair in zip(x.shape, group.shape, strict=True)
     ]
     return x.with_shape(shape)
 
 
-def _parted_reference(x: Array, group: Array, count: int) -> Array:
+def _parted_reference(x: Array, group: Array, *, count: int) -> Array:
     return np.take_along_axis(x, np.argsort(group, axis=-1, kind="stable"), -1)
 
 
-def _parted_vjp(g: Node, y: Node, x: Node, group: Node, count: int) -> tuple[Node, None]:
+def _parted_vjp(g: Node, y: Node, x: Node, group: Node, *, count: int) -> tuple[Node, None]:
     places = PARTED(broadcast_to(IOTA(length=x.type.shape[-1]), x.type.shape), group, count=count)
     return SCATTER(zeros_like(x), g, *_before(x), places, axis=0, add=True), None
 

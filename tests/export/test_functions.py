@@ -217,7 +217,7 @@ def test_conditions_on_sizes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"f": "f"}, "what is exported is a compiled function"),
+        ({"f": "f"}, "only a compiled function can be exported"),
         ({"name": "a-b"}, "name of an exported package"),
         ({"name": "class"}, "name of an exported package"),
         ({"name": "α"}, "name of an exported package"),
