@@ -132,7 +132,8 @@ class Blocks(Statement):
     With `own_rows`, stretches do not depend on each other, and each thread may run stretches of its own. A thread then
     has its own copy of each buffer in `private`; `copy` is the number of this copy.
 
-    With `turn`, the loop runs only some of its blocks each time (see `Wave`). These may be shorter than `size`.
+    With `turn`, the loop runs only some of its blocks each time (see `Wave`). These may be shorter than `size`, unless
+    the stretches are `fixed`: other loops rely on where each of them begins.
     """
 
     total: Dimension
@@ -145,6 +146,7 @@ class Blocks(Statement):
     copy: Dimension = 0
     private: tuple[Buffer, ...] = ()
     turn: Turn | None = None
+    fixed: bool = False
     suite_names: ClassVar[tuple[str, ...]] = ("suite",)
 
     @property

@@ -122,7 +122,7 @@ class _Stages:
 def _in_blocks(loop: Statement) -> Blocks | None:
     """A loop over time as a loop over blocks of time; None if it cannot be cut."""
     if isinstance(loop, Blocks):
-        return None if loop.backwards or loop.own_rows is not None else loop
+        return None if loop.backwards or loop.fixed or loop.own_rows is not None else loop
     if not isinstance(loop, TimeLoop) or loop.start != 0 or loop.unroll is True:
         return None
     first, count = types.counter("first"), types.counter("rows")

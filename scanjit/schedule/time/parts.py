@@ -36,6 +36,7 @@ def loop(
     total: Dimension,
     size: Dimension,
     backwards: bool = False,
+    fixed: bool = False,
 ) -> list[Statement]:
     """The loop over stretches of `size` of `total` steps, with the statements before and after it. `counters` are the
     first step of a stretch, and how many steps it has."""
@@ -43,7 +44,7 @@ def loop(
     inside = tuple(s for part in found for s in part.inside)
     return [
         *(s for part in found for s in part.before),
-        Blocks(total, types.maximum(size, 1), *counters, inside, backwards),
+        Blocks(total, types.maximum(size, 1), *counters, inside, backwards, fixed=fixed),
         *(s for part in found for s in part.after),
     ]
 

@@ -30,7 +30,9 @@ class _PhaseWriter:
         parts = [self._recomputed(statement, there) for statement, there in self.phase.recomputed.items()]
         # sums come last, because they need a complete stretch of their operands
         parts += map(self._own, sorted(self.phase.own, key=lambda statement: statement in self.loops.sums))
-        return loop(parts, (self.first, self.rows), self.loops.plan.length, self.loops.size, self.phase.backwards)
+        plan, size = self.loops.plan, self.loops.size
+        # the phases share saved carries, one for each stretch, and what the last stretch leaves in memory
+        return loop(parts, (self.first, self.rows), plan.length, size, self.phase.backwards, fixed=True)
 
     def _recomputed(self, statement: Statement, there: bool) -> StretchStatements:
         """The part that recomputes a statement. If its results for the first stretch are still in memory (`there`), it
