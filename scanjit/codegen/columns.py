@@ -30,7 +30,7 @@ def write_columns(frame: Frame, values: Values) -> None:
     many = frame.size(first.size * frame.tile.many)
     with _around(frame, (start, f"min({stop}, {many})")) as bounds:
         _Columns(frame, values).write(*bounds)
-    with _around(frame, (f"max({start}, {many})", stop)) as bounds:
+    with _around(frame, (f"min(max({start}, {many}), {stop})", stop)) as bounds:
         Space(frame, lambda: store_tile(frame, values)).sums(lane, *bounds)
 
 
@@ -55,6 +55,7 @@ class _Columns:
         self.first = ""
         """The variable of the first column of the strip."""
         sums = [*((r, False) for r in self.reductions), *((r, True) for r in self.chunked)]
+        sums.sort(key=lambda each: -each[0].dtype.itemsize)  # so that each begins at a multiple of its own size
         sizes = [self.columns * reduction.dtype.itemsize for reduction, _ in sums]
         self.places = dict(zip(sums, accumulate(sizes, initial=0), strict=False))
         """Where the sums of a strip begin, in bytes: those of a chunk of terms (False), and of all chunks before
@@ -65,7 +66,7 @@ class _Columns:
         frame, depth, (loop,) = self.frame, len(self.frame.scopes), self.reductions[0].loops
         strip = group(frame, start, stop, str(self.columns))
         self.first = strip[0]
-        self._each(strip, self._begin)
+        self._each((self.first, f"{self.first} + {self.columns}"), self._begin)  # a tile may reach beyond the last sum
         chunk, end, around = "0", frame.size(loop.size), len(frame.scopes)
         if self.chunked:
             chunk = frame.loop(None, "chunk", (chunk, end), reduce.CHUNK)

@@ -67,6 +67,29 @@ def test_sums_over_a_middle_axis(threads: int) -> None:
                 np.testing.assert_allclose(got, other, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_last_tile_of_a_strip(threads: int) -> None:
+    """It may reach beyond the columns. No thread computes columns of another one, and no sum is read before it is
+    set."""
+    x = sj.tensor((None, None), "float32", "x")
+    with Config(width=16, threads=threads, small=True).active():
+        f = sj.function([x], [x.max(0)], mode="emulate")
+        assert STRIPS in f.explain()
+        for width in (29, 25, 41):
+            value = given(12, width, "float32")
+            np.testing.assert_array_equal(f(value)[0], value.max(0))
+
+
+def test_sums_of_other_sizes() -> None:
+    """The sums of an odd number of columns, of 4 bytes and then of 8: each lies at a multiple of its own size."""
+    x = sj.tensor((None, None), "float32", "x")
+    with Config(width=4, small=True).active():
+        f = sj.function([x], [x.max(0) + (x > 0).sum(0)], mode="emulate")
+        assert "21 columns a strip" in f.explain()
+        value = given(12, 40, "float32")
+        np.testing.assert_array_equal(f(value)[0], value.max(0) + (value > 0).sum(0))
+
+
 @pytest.mark.parametrize("width", [4, 17, 32, 70])
 def test_known_columns(width: int) -> None:
     x = sj.tensor((12, width), "float32", "x")
