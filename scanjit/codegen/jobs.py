@@ -205,7 +205,10 @@ class Jobs:
             return
         end = "piece_end(line)"
         if self.draft.alone and tile.split is not None:
-            end = self.common.number(tile.split.size)
+            size = tile.split.size
+            # LLVM would compute a vector with one lane as a number, and forget that a product and a sum may be an fma
+            one_left = isinstance(size, int) and size % tile.lanes == 1
+            end = self.common.entry("number", size) if one_left else self.common.number(size)
         ranges: tuple[str, ...] = () if tile.split is None else (piece, end)
         if rows is not None and (tile.split is None or rows.steps is not None):
             ranges = ("0", self.common.number(rows.size))

@@ -150,6 +150,24 @@ def test_the_same_bits_for_any_number_of_threads(threads):
     assert all(a.tobytes() == b.tobytes() for a, b in zip(one, several, strict=True))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_vector_with_one_lane_has_the_same_bits_for_any_number_of_threads(dtype, monkeypatch):
+    size = 17
+    x, A, start = (sj.tensor(shape, dtype) for shape in (("T", size), ("N", size), ("N",)))
+    step = lambda row, u, h: (sj.tanh(u + h[0]), 0.3 * ((u @ A) * row + h * row))
+    outputs, results = sj.scan(step, x, [start, x[0]]), []
+    rng = np.random.default_rng(0)
+    given = [rng.standard_normal(shape).astype(dtype) for shape in ((50, size), (7, size), (7,))]
+    for name in ("SMALLEST_PROGRAM", "SMALLEST_STRETCH"):
+        monkeypatch.setattr(rates, name, 0.0)
+    for threads in (1, 2, 3):
+        monkeypatch.setattr(sj.config, "threads", threads)
+        f = sj.function([x, A, start], outputs)
+        assert "if threads == 1:" in f.source
+        results.append([part.tobytes() for part in f(*given)])
+    assert results[1:] == results[:1] * 2
+
+
 def test_what_a_step_hands_on_comes_last_in_extrema():
     """Two orders of the same operands are one, NaN included; hundreds of operands need no recursion."""
     x, y = sj.tensor(("T",), "float64", "x"), sj.tensor(("T",), "float64", "y")
