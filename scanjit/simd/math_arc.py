@@ -50,8 +50,9 @@ ARCSIN = {
     ),
 }
 # fmt: on
-USUAL = 2.0**-900, 2.0**900
-"""Between these, neither a number nor its inverse is subnormal, and exact products do not overflow on the way."""
+USUAL = 2.0**100, 2.0**900
+"""The larger coordinate of a point lies between these, or is multiplied by a power of two. Then its inverse is not
+subnormal, and exact products do not overflow on the way; their errors do not underflow, unless the angle does."""
 
 
 def arctan(x: Lanes) -> Lanes:

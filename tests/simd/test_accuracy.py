@@ -246,6 +246,24 @@ def test_special_powers_and_angles(kernels: Any) -> None:
                 assert agree.all(), (label, x[~agree][:5], y[~agree][:5], got[~agree][:5], expected[~agree][:5])
 
 
+def test_angles_of_all_magnitudes(kernels: Any) -> None:
+    """Far and near points; of some, a coordinate is subnormal, but the angle is not."""
+    kind, functions = kernels
+    dtype, rng = KINDS[kind].dtype, np.random.default_rng(6)
+    info = np.finfo(dtype)
+    y, x = (np.ldexp(rng.uniform(1, 2, 1024), rng.integers(info.minexp - 20, info.maxexp, 1024)) for _ in "yx")
+    near = np.minimum(y, info.max / 512) * 2.0 ** rng.uniform(-8, 8, 1024)
+    x = np.where(rng.random(1024) < 0.5, near, x) * rng.choice([-1, 1], 1024)
+    y, x = y.astype(dtype), x.astype(dtype)
+    y[:256] = rng.integers(1, 2**20, 256) * info.smallest_subnormal
+    with mp.workdps(40):
+        exact = [mp.atan2(mp.mpf(a), mp.mpf(b)) for a, b in zip(y.tolist(), x.tolist(), strict=True)]
+    for label in ("arctan2", "emulated arctan2"):
+        found = errors(kind, functions[label](y, x), exact)
+        worst = int(np.argmax(found))
+        assert found[worst] <= table.BOUNDS["arctan2"][FLOATS.index(kind)], (label, y[worst], x[worst], found[worst])
+
+
 def test_digamma_below_zero(kernels: Any) -> None:
     kind, functions = kernels
     x = -np.random.default_rng(2).uniform(0.01, 20, 256).astype(KINDS[kind].dtype)
