@@ -42,14 +42,14 @@ class LinearTime:
             self.frame.scope.add(f"{carries[index, 0]} = lane({variable}, 0)")
 
     def _vector(self, time: NestLoop, steps: Sequence[Linear], last: dict[int, str]) -> str | None:
-        """Write a vector of steps, whose results are stored if all floats that are carried are finite. Returns this
-        condition."""
+        """Write a vector of steps, whose results are stored if all floats that are composed are finite. Returns this
+        condition. A carry that forgets the one before it is not composed."""
         point = Point(width=self.frame.tile.lanes)
         self.frame.lane, outer = time, self.frame.lane
         updates = dict(zip(self.frame.nest.registers, self.frame.nest.updates, strict=True))
         after = [self._solve(step, updates[step.register], last[step.register.index], point) for step in steps]
-        carried = zip(steps, after, strict=True)
-        tests = [f"{name} - {name} == 0.0" for step, name in carried if kind_of(step.register.dtype).floating]
+        composed = [pair for pair in zip(steps, after, strict=True) if not pair[0].forgets]
+        tests = [f"{name} - {name} == 0.0" for step, name in composed if kind_of(step.register.dtype).floating]
         tests = tests if len(tests) == 1 else [f"({test})" for test in tests]
         finite = self.frame.line("finite", f"all_of({' & '.join(tests)})") if tests else None
         depth = len(self.frame.scopes)

@@ -184,3 +184,17 @@ def test_not_finite(dtype, large):
         functions = build(step, len(makers), init, ("reference", "emulate"), dtype, gradient=False)
         assert "slide_up1" in functions[1].source
         check(functions, makers, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_the_row_before(dtype):
+    """A carry that forgets is only moved by a lane, whatever it is: also a float of 16 bits, which lanes cannot add."""
+    x, h = sj.vector("x", dtype), sj.scalar("h", dtype)
+    outputs = sj.scan(lambda x, h: (x, sj.where(x < h, h, -x)), x, [h, None])
+    f, wanted = (sj.function([x, h], list(outputs), mode=mode) for mode in ("emulate", "reference"))
+    assert "slide_up1" in f.source and "finite" not in f.source
+    for steps in LENGTHS:
+        given = normal(steps).astype(dtype)
+        given[3:6] = (np.inf, np.nan, -np.inf)[: len(given[3:6])]
+        for found, right in zip(f(given, 0.5), wanted(given, 0.5), strict=True):
+            np.testing.assert_array_equal(found, right)
