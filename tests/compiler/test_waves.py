@@ -230,6 +230,22 @@ def test_the_bits_are_those_of_one_thread(always: None, made: Made) -> None:
         assert all(agree(a, b) for a, b in zip(results[0], flat(wanted(*args)), strict=True))
 
 
+def test_vectors_of_steps_begin_at_the_same_steps_for_any_number_of_threads(always: None) -> None:
+    """The gradients of layers of one unit are linear recurrences, with lanes along the steps. They are in no wave."""
+    x, a, b, c, d = (sj.tensor(shape, "float32") for shape in (("T", 1, 1), *[(1, 1)] * 4))
+    start = sj.zeros((1, 1), "float32")
+    y = sj.scan(lambda row, h: np.tanh(row @ a + h @ b), x, start)
+    y = sj.scan(lambda row, add, h: np.tanh(row @ c + h @ d + add), [y, x], start)
+    y = sj.scan(lambda row, h: 0.5 * h + 0.3 * (row @ a), y, start)
+    f = sj.function([x, a, b, c, d], sj.grad((y * y).mean(), [x, a, b, c, d]))
+    rng, results = np.random.default_rng(0), []
+    args = [rng.standard_normal(shape).astype("float32") for shape in ((23, 1, 1), *[(1, 1)] * 4)]
+    for config.threads in (1, 2, 3):
+        f.executable.stages[0].known.clear()
+        results.append([part.tobytes() for part in f(*args)])
+    assert results[1:] == results[:1] * 2
+
+
 # ---- the verifier ----------------------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from scanjit import types
-from scanjit.schedule.nests import Beside, Blocks, Buffer, Program, Statement, TimeLoop, Turn, Wave
+from scanjit.schedule.nests import Beside, Blocks, Buffer, Nest, Program, Statement, TimeLoop, Turn, Wave
 from scanjit.schedule.nests.follows import follows
 
 MOST_BRANCHES = 8
@@ -122,12 +122,21 @@ class _Stages:
 def _in_blocks(loop: Statement) -> Blocks | None:
     """A loop over time as a loop over blocks of time; None if it cannot be cut."""
     if isinstance(loop, Blocks):
-        return None if loop.backwards or loop.fixed or loop.own_rows is not None else loop
+        stays = loop.backwards or loop.fixed or loop.own_rows is not None or any(map(_begins_anew, loop.suite))
+        return None if stays else loop
     if not isinstance(loop, TimeLoop) or loop.start != 0 or loop.unroll is True:
         return None
     first, count = types.counter("first"), types.counter("rows")
     cut = replace(loop, start=first, length=count, plan=None)
     return Blocks(loop.length, types.maximum(loop.length, 1), first, count, (cut,))
+
+
+def _begins_anew(statement: Statement) -> bool:
+    """Whether the bits of what a statement computes depend on where a block begins: lanes go along the steps of a
+    linear recurrence, or along the terms of a single number."""
+    if not isinstance(statement, Nest) or statement.tile is None:
+        return False
+    return statement.lanewise is not None or (statement.tile.horizontal and not statement.space)
 
 
 def _needs(suite: Sequence[Statement]) -> list[int]:
