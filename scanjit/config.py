@@ -53,7 +53,7 @@ class Config:
     >>> config.floatX = "int8"
     Traceback (most recent call last):
         ...
-    scanjit.errors.ArgumentError: config.floatX cannot have this value
+    scanjit.errors.ArgumentError: the value of config.floatX is not valid
       got:      'int8'
       expected: one of 'float64', 'float32'
       ...

@@ -92,7 +92,7 @@ def test_a_number_of_threads_that_is_none(text):
         text=True,
         encoding="utf-8",
     )
-    assert run.returncode and "SCANJIT_NUM_THREADS is no number of threads" in run.stderr, run.stderr
+    assert run.returncode and "SCANJIT_NUM_THREADS is not a number of threads" in run.stderr, run.stderr
 
 
 class Own:

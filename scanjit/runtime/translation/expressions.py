@@ -160,7 +160,8 @@ class Expressions:
             return KernelValue(vector, constant(vector.kind, vector.lanes, arguments[0].number).get_reference())
         self._to.include(function.parts)
         given = ", ".join([*(f"{each.type.text} {each.text}" for each in arguments), *function.more])
-        name = self._to.callee(function.name) if function.stays else function.name
+        apart = function.stays and not _has_vector(*arguments)  # LLVM looks into functions of vectors
+        name = self._to.callee(function.name) if apart else function.name
         call = f"call {function.result.text} {name}({given})"
         if function.result is NOTHING:
             self._to.do(call)
