@@ -86,7 +86,7 @@ def test_who_waits_lets_others_run(triple: str) -> None:
 
 
 LOAD = '''
-import ctypes, sys
+import ctypes, math, sys
 import llvmlite.binding as llvm
 import numpy as np
 from scanjit.runtime import compiler
