@@ -21,15 +21,14 @@ def raw_loop(cell: Cell, function: Callable[..., Any], max_steps: Any, **kwargs:
     cell, and the carried value.
 
     - `finished`, of shape (batch,), says which sequences have ended. From then on, their state does not change, and
-    their
-      emitted value is 0. The loop ends when all sequences have ended.
-    - `input` is the next input of the cell. - `state` is the state for the next step. The first call returns the
-    initial state. Later calls return the state that
-      they get, or another one.
+      their emitted value is 0. The loop ends when all sequences have ended.
+    - `input` is the next input of the cell.
+    - `state` is the state for the next step. The first call returns the initial state. Later calls return the state
+      that they get, or another one.
     - `emitted` is a row of the result: a tensor of shape (batch, ...), or a structure of tensors. The first call may
       return None. Then the row has the structure of the output of the cell.
     - `carried` is passed to the next call of the function. It may be None. It also changes for sequences that have
-    ended.
+      ended.
 
     Parameters
     ----------
