@@ -67,6 +67,8 @@ class Config:
     threads: int = 1
     small: bool = False
     """Whether blocks of time and stretches of long sums are so small that there are several of them."""
+    ended: Callable[[], bool] = bool
+    """Whether the call is to end: threads then wait for nobody."""
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
@@ -93,7 +95,7 @@ class Config:
                     patch.setattr(waves, "GAIN", math.inf)
                     patch.setattr(waves, "SHORTEST", 1)
                 patch.setattr(rows, "OwnRows", lambda size, unit, kept: OwnRows(size, ODD_UNIT, kept))
-                _in_turns(patch, self.threads)
+                _in_turns(patch, self.threads, self.ended)
             guard = Guard()
             patch.setattr(workspace, "np", guard)
             yield
@@ -156,10 +158,11 @@ class _Place:
 
 
 class _Turns:
-    """Threads that run one at a time, each for a few nests, or to where it meets others; the last one first."""
+    """Threads that run one at a time, each for a few nests, or to where it meets others; the last one first. Once the
+    call has `ended`, nobody waits."""
 
-    def __init__(self, count: int, races: Races) -> None:
-        self.races = races
+    def __init__(self, count: int, races: Races, ended: Callable[[], bool]) -> None:
+        self.races, self.ended = races, ended
         self.go = [threading.Semaphore(0) for _ in range(count)]
         self.paused = threading.Semaphore(0)
         self.ready = deque(reversed(range(count)))
@@ -186,6 +189,10 @@ class _Turns:
             self.paused.acquire()
             if self.errors:
                 raise self.errors[0]
+            if not self.ready and self.ended():
+                for place in self.places.values():
+                    self.ready.extend(place.waiting)
+                    place.waiting.clear()
         if any(place.waiting for place in self.places.values()):
             raise Mismatch("some threads ended while others wait for them")
 
@@ -230,7 +237,7 @@ class _Turns:
 
     def _others(self, place: _Place, thread: int, helped: int, shares: int | None = None) -> int:
         shares = helped if shares is None else shares
-        if place.computed < place.base[thread] + shares:
+        if place.computed < place.base[thread] + shares and not self.ended():
             for share in range(helped):
                 if self.chance.random() < 0.5 and place.take(thread, share):
                     return share
@@ -252,7 +259,7 @@ class _Turns:
         return int(threading.current_thread().name)
 
 
-def _in_turns(patch: pytest.MonkeyPatch, count: int) -> None:
+def _in_turns(patch: pytest.MonkeyPatch, count: int, ended: Callable[[], bool]) -> None:
     """Emulate with several threads, and look for races."""
     load = emulation.load_source
     turns: list[_Turns] = []
@@ -270,7 +277,7 @@ def _in_turns(patch: pytest.MonkeyPatch, count: int) -> None:
         function: Callable[..., None], memory: Allocations, table: int, thread: int, threads: int, line: int
     ) -> None:
         memory.races = Races(count)
-        turns.append(_Turns(count, memory.races))
+        turns.append(_Turns(count, memory.races, ended))
         turns[-1].run(lambda number: function(table, number, count, line))
 
     def pausing(nest: Callable[..., None], *arguments: Any) -> None:

@@ -61,6 +61,7 @@ def kinds() -> list[Kind]:
         _setting(),
         _long(1),
         _long(3),
+        *map(_wave, (2, 4)),
         _storm(),
         _crowd(),
         _lapack(),
@@ -103,7 +104,11 @@ def _product(threads: int, counters: Sequence[SharedVariable]) -> tuple[Callable
     """A call that takes a millisecond or so, and whether results are right and those of before unchanged."""
     x = sj.matrix("x")
     f = sj.function([x], [sj.exp(x) * 2 + sj.sin(x), sj.tanh(x).sum(0)], updates={v: v + 1 for v in counters})
-    given = np.random.default_rng(0).random((300, 200))
+    return _checked(f, np.random.default_rng(0).random((300, 200)), threads)
+
+
+def _checked(f: Any, given: np.ndarray, threads: int) -> tuple[Callable[[], Any], Callable[[], bool]]:
+    """A call of a function, and whether results are right and those of before unchanged."""
     config.threads = threads
     kept = f(given)
     wanted = [array.copy() for array in kept]
@@ -130,6 +135,20 @@ def _storm() -> Kind:
     counters = _counters(3)
     call, check = _product(3, counters)
     return Kind("long calls, one signal after the other", call, 3, counters, check, several=True)
+
+
+def _wave(threads: int) -> Kind:
+    """Layers in turns, each a block of time behind the one below; the gradient too."""
+    x, counters = sj.tensor(("T", 1, 128), "float32", "x"), _counters(3)
+    w = np.random.default_rng(0).standard_normal((128, 128)).astype("float32") * 0.05
+    y = x
+    for _ in range(3):
+        y = sj.scan(lambda row, h: np.tanh(row @ w + h @ w), y, sj.zeros((1, 128), "float32"))
+    f = sj.function([x], [y, sj.grad((y * y).sum(), x)], updates={v: v + 1 for v in counters})
+    given = np.random.default_rng(1).standard_normal((100, 1, 128)).astype("float32")
+    call, check = _checked(f, given, threads)
+    assert "blocks of" in f.explain().split("side by side in turns")[1], "the layers run in no wave"
+    return Kind(f"waves, threads: {threads}", call, threads, counters, check)
 
 
 def _crowd() -> Kind:

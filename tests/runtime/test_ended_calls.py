@@ -11,22 +11,23 @@ import pytest
 
 import scanjit as sj
 from scanjit.runtime import emulation
+from scanjit.schedule.cost import rates
 from scanjit.simd import emulate
+from tests.fuzz.check import Config
 
 N = 3
-W = np.random.default_rng(0).standard_normal((N, N)) * 0.4
+W4 = np.random.default_rng(0).standard_normal((4, 4)) * 0.4
+W = W4[:N, :N]
 Made = Callable[[Any, Any], Any]
 
 
 class Unwritten(emulate.Allocations):
     """Memory that holds anything at first, and may be read all the same."""
 
-    def add(self, array: np.ndarray, writable: bool = True, name: str | None = None, raced: bool = False) -> int:
-        if name == "output":
-            array[...] = np.frombuffer(b"\xa5" * array.itemsize, array.dtype)[0]
-        return super().add(array, writable, name, raced)
-
     def _check_written(self, *access: object) -> None:
+        pass
+
+    def _check_met(self, *access: object) -> None:
         pass
 
 
@@ -75,13 +76,20 @@ def branches(x: sj.Tensor, n: sj.Tensor) -> Any:
     return sj.ifelse(y.sum() > 0, lambda: y[0] @ W, lambda: y[n - 1] @ W @ W)
 
 
+def wave(x: sj.Tensor, n: sj.Tensor) -> Any:
+    y = x
+    for _ in range(3):
+        y = sj.scan(lambda row, h: np.tanh(row + h @ W4), y, x[0])
+    return [y, sj.grad((y * y).sum(), x)]
+
+
 def places(x: sj.Tensor, n: sj.Tensor) -> Any:
     y = sj.scan(lambda row, h: np.tanh(row[:N] + h @ W), x, x[0, :N])
     return [x[y.argmax(axis=0)], x[y[:, 0].argsort()], x[sj.cast(abs(y[:, 0]), "int64") % y.shape[0]]]
 
 
 PROGRAMS = [
-    last, last_of_many, gradient, gradient_of_many, inside, side_by_side, branches, places,
+    last, last_of_many, gradient, gradient_of_many, inside, side_by_side, branches, places, wave,
 ]  # fmt: skip
 
 
@@ -92,43 +100,51 @@ class Ended(Exception):
 class Looks:
     """Threads are interrupted at the look with this number, and at all later ones."""
 
-    def __init__(self, number: int) -> None:
-        self.number, self.before = number, 0
+    def __init__(self) -> None:
+        self.number = self.before = 0
 
     def interrupted(self, *where: int) -> bool:
         self.before += 1
-        return self.over
+        return self.over()
 
-    @property
     def over(self) -> bool:
         return self.before > self.number
 
     def resolve(self, name: str, memory: emulate.Allocations) -> Any:
         return self.interrupted if name in ("interrupted", "interrupted_at") else RESOLVE(name, memory)
 
-    def run(self, *operands: Any) -> int:
-        status = RUN(*operands)
-        if self.over:
-            raise Ended
-        return status
+
+RESOLVE = emulate.resolve
 
 
-RESOLVE, RUN = emulate.resolve, emulation.emulate
-
-
+@pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("made", PROGRAMS, ids=lambda made: made.__name__)
-def test_who_is_interrupted_stays_inside_of_the_arrays(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    x, n = sj.tensor(("T", 4), "float64", "x"), sj.scalar("n", "int64")
-    f = sj.function([x, n], made(x, n), mode="emulate")
+def test_who_is_interrupted_stays_inside_of_the_arrays(
+    made: Made, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rates, "SMALLEST_PROGRAM", 0)
+    monkeypatch.setattr(rates, "SMALLEST_STRETCH", 0)
+    looks, x, n = Looks(), sj.tensor(("T", 4), "float64", "x"), sj.scalar("n", "int64")
     data, ended = np.random.default_rng(1).standard_normal((5, 4)), 0
-    monkeypatch.setattr(emulation, "Allocations", Unwritten)
-    for number in itertools.count():
-        looks = Looks(number)
-        monkeypatch.setattr(emulate, "resolve", looks.resolve)
-        monkeypatch.setattr(emulation, "emulate", looks.run)
-        try:
-            f(data, 7)
-            break
-        except Ended:
-            ended += 1
+    with Config(threads=threads, ended=looks.over).active():
+        f, run = sj.function([x, n], made(x, n), mode="emulate"), emulation.emulate
+
+        def run_and_raise(*operands: Any) -> int:
+            status = run(*operands)
+            if looks.over():
+                raise Ended
+            return status
+
+        with monkeypatch.context() as patch:
+            patch.setattr(emulation, "Allocations", Unwritten)
+            patch.setattr(emulate, "resolve", looks.resolve)
+            patch.setattr(emulation, "emulate", run_and_raise)
+            for looks.number in itertools.count():
+                looks.before = 0
+                try:
+                    f(data, 7)
+                    break
+                except Ended:
+                    ended += 1
     assert ended
+    assert made is not wave or threads == 1 or "blocks of" in f.explain().split("side by side in turns")[1]

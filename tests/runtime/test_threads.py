@@ -4,6 +4,8 @@ import _thread
 import concurrent.futures
 import contextlib
 import ctypes
+import itertools
+import math
 import os
 import signal
 import subprocess
@@ -16,6 +18,7 @@ import pytest
 import scanjit as sj
 from scanjit.config import config
 from scanjit.schedule.cost import rates
+from scanjit.schedule.threads import waves
 from tests import workers
 from tests.workers import nobody_works
 
@@ -83,6 +86,79 @@ def test_after_a_fork(network):
         same = all(np.array_equal(a, b) for a, b in zip(wanted, network(*args), strict=True))
         os._exit(0 if same else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.fixture(scope="module")
+def layers():
+    """Three layers and their gradient, and their results on one thread."""
+    x, (w, r) = sj.tensor(("T", "B", 24), "float32", "x"), [sj.tensor((24, 24), "float32") for _ in range(2)]
+    y = x
+    for _ in range(3):
+        y = sj.scan(lambda a, h: np.tanh(a @ w + h @ r), y, sj.zeros((x.shape[1], 24), "float32"))
+    f, rng = sj.function([x, w, r], [y, sj.grad((y * y).sum(), x)]), np.random.default_rng(2)
+    weights = [(rng.standard_normal((24, 24)) * 0.2).astype("float32") for _ in range(2)]
+    cases = [[rng.standard_normal((T, B, 24)).astype("float32"), *weights] for T, B in ((90, 1), (33, 2), (7, 5))]
+    return f, [(args, [part.tobytes() for part in run(f, 1, args)]) for args in cases]
+
+
+@pytest.fixture
+def in_waves(monkeypatch, layers):
+    """The same function, which runs in waves of short blocks."""
+    f, cases = layers
+    for where, name, value in ((waves, "GAIN", math.inf), (waves, "SHORTEST", 2), (rates, "MEETING", 1.0)):
+        monkeypatch.setattr(where, name, value)
+    for stage in f.executable.stages:
+        stage.known.clear()
+    run(f, 2, cases[0][0])
+    assert "blocks of" in f.explain().split("side by side in turns")[1]
+    return f, cases
+
+
+def same(f, case):
+    args, wanted = case
+    return [part.tobytes() for part in f(*args)] == wanted
+
+
+def test_waves_of_several_callers_while_the_number_of_threads_changes(in_waves):
+    f, cases = in_waves
+    ended = threading.Event()
+
+    def change():
+        for config.threads in itertools.cycle((2, 1, 3, 5)):
+            if ended.wait(1e-4):
+                return
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda case: same(f, case), cases * 60))
+    ended.set()
+    changing.join()
+    assert all(found) and nobody_works()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_forks_in_the_middle_of_waves(in_waves):
+    f, cases = in_waves
+    config.threads = 2
+    ended, found = threading.Event(), []
+
+    def call():
+        while not ended.is_set():
+            found.extend(same(f, case) for case in cases)
+
+    calling = threading.Thread(target=call)
+    calling.start()
+    codes = []
+    for _ in range(12):
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if all(same(f, case) for case in cases) else 1)
+        codes.append(os.waitpid(child, 0)[1])
+    ended.set()
+    calling.join()
+    assert all(found) and found and set(codes) == {0}
 
 
 def test_small_programs_stay_on_one_thread(network, monkeypatch):
