@@ -515,27 +515,50 @@ class LlvmLanes(Lanes):
         if target.is_arm64 and target.has("i8mm"):
             quad = ir.VectorType(ir.IntType(8), 4)
             return self._dot("aarch64.neon.usdot.v{lanes}i32.v{bytes}i8", 128, quad, left, right)
-        wide = target.has_avx512 and target.has("avx512vnni")
-        if not wide and not (target.is_x86 and target.has("avxvnni")):
+        if not target.is_x86:
             return None
-        return self._dot("x86.avx512.vpdpbusd.{bits}", 512 if wide else 256, I32, left, right)
+        wide = target.has_avx512 and target.has("avx512vnni")
+        if wide or target.has("avxvnni"):
+            return self._dot("x86.avx512.vpdpbusd.{bits}", 512 if wide else 256, I32, left, right)
+        most = 512 if target.has_avx512 and target.has("avx512bw") else 256 if target.has("avx2") else 128
+        return self._in_registers(most, LlvmLanes._plus_quads, left, right)
+
+    def _plus_quads(self, left: LlvmLanes, right: LlvmLanes) -> LlvmLanes:
+        """`dot_quads` of a register without VNNI: two bytes of a quad are widened to 16 bits, then the other two.
+        (`vpmaddubsw` takes bytes, but it keeps a sum in 16 bits, which is too few.)"""
+        b, shorts = self.builder, ir.VectorType(ir.IntType(16), 2 * self.lanes)
+        low, eight = (ir.Constant(shorts, [number] * shorts.count) for number in (0xFF, 8))
+        x, y = (b.bitcast(operand.value, shorts) for operand in (left, right))
+        name = {128: "sse2.pmadd.wd", 256: "avx2.pmadd.wd", 512: "avx512.pmaddw.d.512"}[32 * self.lanes]
+        first, second = (
+            self._new(call(b, f"llvm.x86.{name}", self.value.type, pair))
+            for pair in ((b.and_(x, low), b.ashr(b.shl(y, eight), eight)), (b.lshr(x, eight), b.ashr(y, eight)))
+        )
+        return self + (first + second)
 
     def _dot(self, name: str, most: int, lane: ir.Type, left: LlvmLanes, right: LlvmLanes) -> LlvmLanes:
         """An instruction that adds products of parts of lanes, for registers of 128 to `most` bits. LLVM wants its
         operands as vectors of the elements of `lane`."""
+        part, count = (lane.element, lane.count) if isinstance(lane, ir.VectorType) else (lane, 1)
+
+        def made(total: LlvmLanes, *operands: LlvmLanes) -> LlvmLanes:
+            b, width, form = total.builder, total.lanes * total.kind.bits, ir.VectorType(part, count * total.lanes)
+            values = [total.value, *(b.bitcast(x.value, form) for x in operands)]
+            named = name.format(bits=width, lanes=total.lanes, bytes=width // 8)
+            return total._new(call(b, f"llvm.{named}", total.value.type, values))
+
+        return self._in_registers(most, made, left, right)
+
+    def _in_registers(self, most: int, make: Callable[..., LlvmLanes], *others: LlvmLanes) -> LlvmLanes:
+        """What `make` makes of vectors that fill registers of 128 to `most` bits."""
         width = self.lanes * self.kind.bits
         if width > most:
-            halves = zip(self.halves(), left.halves(), right.halves(), strict=True)
-            return join([a._dot(name, most, lane, b, c) for a, b, c in halves])
+            halves = zip(*(x.halves() for x in (self, *others)), strict=True)
+            return join([a._in_registers(most, make, *rest) for a, *rest in halves])
         if width < 128:  # one lane is computed as all are
-            twice = [join([x, x]) for x in (self, left, right)]
-            return twice[0]._dot(name, most, lane, *twice[1:]).part(0, self.lanes)
-        b = self.builder
-        part, count = (lane.element, lane.count) if isinstance(lane, ir.VectorType) else (lane, 1)
-        form = ir.VectorType(part, count * self.lanes)
-        operands = [self.value, *(b.bitcast(x.value, form) for x in (left, right))]
-        named = name.format(bits=width, lanes=self.lanes, bytes=width // 8)
-        return self._new(call(b, f"llvm.{named}", self.value.type, operands))
+            twice = [join([x, x]) for x in (self, *others)]
+            return twice[0]._in_registers(most, make, *twice[1:]).part(0, self.lanes)
+        return make(self, *others)
 
     def _scalef(self, exponent: LlvmLanes) -> LlvmLanes:
         width = self.lanes * self.kind.bits

@@ -125,9 +125,12 @@ def test_sums_of_products_of_quads_are_exact() -> None:
     for lanes in (1, 2, 4, 8, 16, 32):
         for got in sums("dot_i8", lanes, total.astype(np.int32), a, b):
             np.testing.assert_array_equal(got, wanted)
-    if host.target().is_x86 and host.target().has("avx2", "fma"):
-        with host.using(target_for(host.target().triple, features="+avx2,+fma")):  # without the instruction
-            np.testing.assert_array_equal(sums("dot_i8", 8, total.astype(np.int32), a, b)[0], wanted)
+    for features in ("sse4.2", "avx2 fma", "avx512f avx512vl avx512dq avx512bw"):  # without the instruction
+        if host.target().is_x86 and host.target().has(*features.split()):
+            with host.using(target_for(host.target().triple, features="+" + features.replace(" ", ",+"))):
+                for lanes in (1, 4, 8, 16):
+                    got = sums("dot_i8", lanes, total.astype(np.int32), a, b)[0]
+                    np.testing.assert_array_equal(got, wanted)
 
 
 def test_wrong_operands() -> None:
