@@ -37,6 +37,13 @@ class _BFloat(ir.Type):
 
 CONTRACT = ("contract",)  # a*b + c of the user's program may become one fma; nothing else may change
 INLINE_LIMIT = 150  # instructions: a longer function stays a call, which costs spills but not code
+_PAIR_SUMS: dict[int, tuple[str, str | None]] = {
+    128: ("sse2.pmadd.wd", None),
+    256: ("avx2.pmadd.wd", "avx2.pmadd.ub.sw"),
+    512: ("avx512.pmaddw.d.512", "avx512.pmaddubs.w.512"),
+}
+"""For the bits of a register of x86: what adds products of pairs of 16 bits, and of 8 bits where all processors have
+it."""
 
 
 class TargetModule(ir.Module):
@@ -525,14 +532,21 @@ class LlvmLanes(Lanes):
 
     def _plus_quads(self, left: LlvmLanes, right: LlvmLanes) -> LlvmLanes:
         """`dot_quads` of a register without VNNI: two bytes of a quad are widened to 16 bits, then the other two.
-        (`vpmaddubsw` takes bytes, but it keeps a sum in 16 bits, which is too few.)"""
-        b, shorts = self.builder, ir.VectorType(ir.IntType(16), 2 * self.lanes)
+
+        (`vpmaddubsw` multiplies bytes, but keeps the sum of two products in 16 bits, which is too few. Here it
+        multiplies every other byte by 1, which widens it in one instruction.)"""
+        b, shorts, octets = self.builder, *(ir.VectorType(ir.IntType(n), 32 // n * self.lanes) for n in (16, 8))
         low, eight = (ir.Constant(shorts, [number] * shorts.count) for number in (0xFF, 8))
         x, y = (b.bitcast(operand.value, shorts) for operand in (left, right))
-        name = {128: "sse2.pmadd.wd", 256: "avx2.pmadd.wd", 512: "avx512.pmaddw.d.512"}[32 * self.lanes]
+        add, widen = _PAIR_SUMS[32 * self.lanes]
+        if widen is None:
+            even = b.ashr(b.shl(y, eight), eight)
+        else:
+            every_other = ir.Constant(octets, [1, 0] * shorts.count)
+            even = call(b, f"llvm.x86.{widen}", shorts, [every_other, b.bitcast(right.value, octets)])
         first, second = (
-            self._new(call(b, f"llvm.x86.{name}", self.value.type, pair))
-            for pair in ((b.and_(x, low), b.ashr(b.shl(y, eight), eight)), (b.lshr(x, eight), b.ashr(y, eight)))
+            self._new(call(b, f"llvm.x86.{add}", self.value.type, pair))
+            for pair in ((b.and_(x, low), even), (b.lshr(x, eight), b.ashr(y, eight)))
         )
         return self + (first + second)
 
