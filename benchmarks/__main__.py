@@ -1,6 +1,7 @@
 """Run the benchmarks, or report on them: see `python -m benchmarks --help`."""
 
 import os
+import signal
 import sys
 
 for name in ("OPENBLAS", "MKL", "OMP", "BLIS", "VECLIB_MAXIMUM"):
@@ -8,4 +9,5 @@ for name in ("OPENBLAS", "MKL", "OMP", "BLIS", "VECLIB_MAXIMUM"):
 
 from benchmarks.driver import main  # noqa: E402
 
+signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that the workers are ended
 sys.exit(main())

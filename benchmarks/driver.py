@@ -22,7 +22,6 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -84,7 +83,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words[:1] == ["libraries"]:
         return libraries.main(words[1:])
     options = _parser().parse_args(words)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that the workers are ended
     for word in options.words:
         if word not in WORDS:
             others = ", ".join(["report", "environment", "fits", "libraries", *ALONE])
