@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,10 +16,14 @@ from scanjit.types import Dimension
 
 _EXPORTED = ("workspace", "error")
 _OF_STATE = ("state_init", "state_size")
+_OF_ZIG = {"sin", "cos", "tan", "fmod"}
+"""Functions that zig links without the C library. For others it builds the whole library when it is first used, which
+takes up to a minute."""
 
 
-def module(folder: Path, face: Interface, objects: Sequence[str]) -> None:
-    """Link `name.wasm`: it imports nothing, so that a page needs no more than this file."""
+def module(folder: Path, face: Interface, objects: Sequence[str], needed: Set[str]) -> None:
+    """Link `name.wasm`: it imports nothing, so that a page needs no more than this file. `needed` are the functions of
+    the C library that the code calls."""
     if find_spec("ziglang") is None:
         raise errors.ArgumentError(
             "a WebAssembly module needs a linker",
@@ -31,8 +35,11 @@ def module(folder: Path, face: Interface, objects: Sequence[str]) -> None:
     exported = [face.call, *_EXPORTED, *(_OF_STATE if face.state else ())]
     flags = [f"-Wl,--export={name}_{function}" for function in exported]
     flags += ["-Wl,--export=__heap_base", "-Wl,--no-entry", "-Wl,--strip-all", "-Wl,-z,stack-size=262144"]
-    command = [*build.ZIG, "cc", "-target", "wasm32-wasi", "-mexec-model=reactor", "-O2", "-std=c99"]
-    build.call([*command, *flags, f"{name}.c", *objects, "-o", f"{name}.wasm"], folder)
+    compiler = [*build.ZIG, "cc", "-O2", "-target"]
+    build.call([*compiler, "wasm32-wasi", "-std=c99", "-c", f"{name}.c", "-o", f"{name}.o"], folder)
+    system = ["wasm32-freestanding"] if needed <= _OF_ZIG else ["wasm32-wasi", "-mexec-model=reactor"]
+    build.call([*compiler, *system, *flags, f"{name}.o", *objects, "-o", f"{name}.wasm"], folder)
+    (folder / f"{name}.o").unlink()
 
 
 def texts(face: Interface) -> dict[str, str]:

@@ -30,8 +30,28 @@ def product_jvp(da, dx, y, a, x):
     return np.dot(da, x) + np.dot(a, dx)
 
 
+@numba.njit
+def ordered(x):
+    return np.sort(x)
+
+
+@numba.njit
+def order_of(x):
+    return np.argsort(x)
+
+
+@numba.njit
+def picky(x):
+    if x[0] < 0:
+        raise ValueError("negative")
+    return x.copy()
+
+
 PRODUCT = sj.from_numba(product, result=lambda a, x: x, vjp=product_vjp, jvp=product_jvp)
-ORDERED = sj.from_numba(numba.njit(lambda x: np.sort(x)), result=lambda x: x)
+ORDERED = sj.from_numba(ordered, result=lambda x: x)
+PICKY = sj.from_numba(picky, result=lambda x: x)
+SHORT = sj.from_numba(numba.njit(lambda x: x[1:] * 2), result=lambda x: x)
+DEEP = sj.from_numba(numba.njit(lambda x: np.zeros((2, 2))), result=lambda x: x)
 
 
 def agree(build: Any, inputs: list[Any], values: list[Any]) -> None:
@@ -69,7 +89,7 @@ def test_batches_are_loops() -> None:
 def test_several_results_scalars_and_integers() -> None:
     @numba.njit
     def parts(x, k):
-        order = np.argsort(x)
+        order = order_of(x)
         return order, x[order[k]], (x > 0)
 
     @numba.njit
@@ -120,12 +140,8 @@ def test_callbacks_fill_their_results() -> None:
 
 def test_in_branches_and_with_derivatives_as_functions_of_symbols() -> None:
     x = sj.vector("x")
-    order = sj.from_numba(numba.njit(lambda x: np.argsort(x)), result=lambda x: sj.zeros(x.shape, "int64"))
-    f = sj.from_numba(
-        numba.njit(lambda x: np.sort(x)),
-        result=lambda x: x,
-        vjp=lambda g, y, x: sj.zeros(x.shape)[order(x)].set(g),
-    )
+    order = sj.from_numba(order_of, result=lambda x: sj.zeros(x.shape, "int64"))
+    f = sj.from_numba(ordered, result=lambda x: x, vjp=lambda g, y, x: sj.zeros(x.shape)[order(x)].set(g))
     y = sj.ifelse(x[0] > 0, lambda: f(x), lambda: -x) * sj.arange(x.shape[0])
     for mode in MODES:
         g = sj.function([x], [y, sj.grad(y.sum(), x)], mode=mode)
@@ -142,21 +158,12 @@ def test_it_pickles() -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_errors_of_a_run(mode: str) -> None:
     x = sj.vector("x")
-    short = sj.from_numba(numba.njit(lambda x: x[1:] * 2), result=lambda x: x)
     with pytest.raises(sj.FunctionError, match=r"results of shapes \(\(2,\),\), not \(\(3,\),\)"):
-        sj.function([x], short(x), mode=mode)([1.0, 2.0, 3.0])
-    deep = sj.from_numba(numba.njit(lambda x: np.zeros((2, 2))), result=lambda x: x)
+        sj.function([x], SHORT(x), mode=mode)([1.0, 2.0, 3.0])
     with pytest.raises(sj.FunctionError, match=r"results of shapes \(\(2, 2\),\), not \(\(2,\),\)"):
-        sj.function([x], deep(x), mode=mode)([1.0, 2.0])
-
-    @numba.njit
-    def picky(x):
-        if x[0] < 0:
-            raise ValueError("negative")
-        return x.copy()
-
+        sj.function([x], DEEP(x), mode=mode)([1.0, 2.0])
     m = sj.matrix("m")
-    f = sj.function([m], sj.scan(lambda r, h: sj.from_numba(picky, result=lambda x: x)(r) + h, m, m[0]), mode=mode)
+    f = sj.function([m], sj.scan(lambda r, h: PICKY(r) + h, m, m[0]), mode=mode)
     with pytest.raises(sj.FunctionError, match=r"picky(.*)failed, in step 2(.|\n)*ValueError: negative"):
         f([[1.0], [1.0], [-1.0], [1.0]])
     np.testing.assert_array_equal(f([[1.0], [1.0]]), [[2], [3]])

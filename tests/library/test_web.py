@@ -190,6 +190,32 @@ def test_types_are_what_users_of_typescript_expect(tmp_path: Path) -> None:
 
 
 @linked
+@pytest.mark.parametrize(
+    "functions",
+    [("sin", "cos", "tan", "fmod"), pytest.param(("erfc", "gammaln", "sin"), marks=pytest.mark.slow)],
+    ids=["of zig", "of the C library"],
+)
+def test_mathematics_that_is_called(functions: tuple[str, ...], tmp_path: Path) -> None:
+    """Numbers are so large that the code of vectors leaves them to functions of doubles."""
+    x = sj.tensor(("T",), name="x")
+    made = {name: sj.fmod(x, 0.7) if name == "fmod" else getattr(sj, name)(x) for name in functions}
+    f = sj.function([x], made)
+    sj.export_library(f, tmp_path, "model", kind="wasm")
+    assert all(
+        f"`{ {'gammaln': 'lgamma'}.get(name, name) }`" in (tmp_path / "README.md").read_text() for name in functions
+    )
+    xs = np.array([0.3, 2.5, 1e9, 1e17, 3e200])
+    script = """
+        import { load } from "./model.js";
+        const found = (await load()).run({ x: given[0] });
+        tell(Object.fromEntries(Object.entries(found).map(([name, array]) => [name, Array.from(array)])));
+    """
+    found, wanted = told(tmp_path, script, xs), f(xs)
+    for name in functions:
+        np.testing.assert_allclose(np.array(found[name], float), wanted[name], rtol=1e-15, atol=0, err_msg=name)
+
+
+@linked
 @pytest.mark.slow
 def test_the_example_page_in_a_browser(tmp_path: Path) -> None:
     x, h = recurrence()
