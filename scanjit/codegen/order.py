@@ -1,15 +1,16 @@
 """Sorting rows, as Python source: their elements in order, or the places of these, or only some of either.
 
 Elements become words (`codegen.words`). Short rows are sorted by networks (`codegen.network`): as many rows as a vector
-has lanes side by side, and single rows in consecutive words. Longer rows are sorted by radix (`codegen.radix`). If only
-some entries are wanted, `codegen.selection` first leaves most words out.
+has lanes side by side, and single rows in consecutive words. Longer rows are sorted by quicksort (`codegen.quicksort`).
+If only some entries are wanted, `codegen.selection` first leaves most words out.
 """
 
 from scanjit.codegen.lines import LOOK, indented
 from scanjit.codegen.network import across, along
-from scanjit.codegen.radix import radix, stretches
-from scanjit.codegen.selection import MANY, narrowed, selection
+from scanjit.codegen.quicksort import quicksort
+from scanjit.codegen.selection import MANY, narrowed
 from scanjit.codegen.source import Parameters, Source
+from scanjit.codegen.stretches import stretches
 from scanjit.codegen.words import Words
 from scanjit.schedule.nests import ACROSS, ALONG, MOST_PACKED, NestLoop, Order, Tile
 from scanjit.target import Target
@@ -152,11 +153,11 @@ class _OrderWriter:
         if self._may_be(0, ALONG):
             ways.append((f"{self.n} <= {ALONG}", self._by_network()))
         if self._may_be(ALONG + 1, MOST_PACKED - 1):
-            ways.append((f"{self.n} < {MOST_PACKED}", self._by_radix(self.words)))
+            ways.append((f"{self.n} < {MOST_PACKED}", self._by_splits(self.words)))
         if self.with_places and not self.words.beside and self._may_be(MOST_PACKED, None):
-            ways.append(("", self._by_radix(Words(self.dtype, True, True))))
+            ways.append(("", self._by_splits(Words(self.dtype, True, True))))
         elif self._may_be(MOST_PACKED, None):
-            ways = [*ways[:-1], ("", self._by_radix(self.words))]
+            ways = [*ways[:-1], ("", self._by_splits(self.words))]
         for i, (condition, way) in enumerate(ways):
             if i == len(ways) - 1:
                 lines += ["else:", *indented(way)] if i else way
@@ -167,28 +168,30 @@ class _OrderWriter:
     def _by_network(self) -> list[str]:
         lanes, words = self.lanes, self.words
         many = self.length if isinstance(self.length, int) else ALONG
-        room = -(-many // lanes) * lanes + lanes
+        room = -(-many // lanes) * lanes
         lines = [f"words = stack({room * words.size})"]
         lines += [f"places = stack({room * 8})"] if words.beside else []
         lines += self._made_row(words)
-        most = [f"store(words + i*{words.size}, splat_{words.kept.name}x{lanes}({words.most}))"]
-        most += [f"store(places + i*8, splat_i64x{lanes}({words.most}))"] if words.beside else []
-        last = f"({self.n} + {lanes - 1})//{lanes}*{lanes}"
         taken = self._taken_ranks(words, self._rank()) if self.ranks else self._taken_row(words)
-        return [*lines, f"i = {last}", *most, *along(words, lanes, self.n), *taken]
+        return [*lines, *along(words, lanes, self.n), *taken]
 
-    def _by_radix(self, words: Words) -> list[str]:
-        """Sort by radix, with the memory of this band."""
+    def _by_splits(self, words: Words) -> list[str]:
+        """Sort by quicksort, with the memory of this band."""
         size = words.size
         homes = 4 if words.beside else 2
         room = f"{homes}*{self.n}*{size}"
         if self.ranks:
-            room = f"({room} + 16*{self.many})"
+            room = f"({room} + 8*{self.many})"
         lines = [f"words = {self.spare} + band*{room}", f"others = words + {self.n}*{size}"]
         if words.beside:
             lines += [f"places = words + 2*{self.n}*8", f"further = words + 3*{self.n}*8"]
         if not self.ranks:
-            return [*lines, *self._made_row(words, exact=True), *radix(words, self.n), *self._taken_row(words)]
+            return [
+                *lines,
+                *self._made_row(words, exact=True),
+                *quicksort(words, self.lanes, self.n),
+                *self._taken_row(words),
+            ]
         return self._by_selection(words, [*lines, f"asked = words + {homes}*{self.n}*{size}"])
 
     def _by_selection(self, words: Words, homes: list[str]) -> list[str]:
@@ -201,7 +204,7 @@ class _OrderWriter:
             f"while till < {self.many} and {near}:",
             "    till += 1",
             *self._narrowed(words),
-            *selection(words, self.lanes, self.many),
+            *quicksort(words, self.lanes, "remaining", ("since", "till")),
             *self._taken_ranks(words, "load_i64(asked + j*8)", "since, till"),
             "since = till",
         ]

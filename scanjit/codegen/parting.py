@@ -5,8 +5,8 @@ behind those before it.
 """
 
 from scanjit.codegen.lines import LOOK, indented
-from scanjit.codegen.radix import vectors
 from scanjit.codegen.source import Parameters, Source
+from scanjit.codegen.stretches import vectors
 from scanjit.kinds import KINDS, kind_of
 from scanjit.schedule.nests import NestLoop, Parting, Tile
 from scanjit.target import Target

@@ -168,8 +168,17 @@ SHUFFLES |= {
     "paired_high": (1, lambda lanes: [i // 2 + i % 2 * lanes for i in range(lanes, 2 * lanes)]),
     "reversed_lanes": (1, lambda lanes: [*range(lanes - 1, -1, -1)]),
 }
+SHUFFLES |= {
+    f"partners{flip}": (1 << flip.bit_length(), partial(lambda flip, lanes: [i ^ flip for i in range(lanes)], flip))
+    for flip in (1, 2, 3, 4, 7, 8, 15)
+}
+SHUFFLES |= {
+    f"alternate{run}": (2 * run, partial(lambda run, lanes: [i + (lanes if i & run else 0) for i in range(lanes)], run))
+    for run in (1, 2, 4, 8)
+}
 """Functions of (x, other), two vectors of one type. Each row has the fewest lanes that the function takes, and a
 function from the number of lanes to the lanes of the result, counted through both vectors. Slides move the lanes of x
 by `count`. Up: lane 0 goes to lane `count`, and the last lanes of the other vector move in below. Down: the first lanes
-of the other vector move in above. The other rows separate pairs, make pairs of two vectors (of their first or second
-half), and turn x around."""
+of the other vector move in above. The next rows separate pairs, make pairs of two vectors (of their first or second
+half), and turn x around. `partners` exchanges the lanes of x whose numbers differ in these bits, and `alternate` takes
+runs of so many lanes from x and from the other vector by turns."""

@@ -329,11 +329,16 @@ def histogram(
     >>> sj.function([], [counts, edges], mode="reference")()
     [array([3, 1]), array([0., 1., 2.])]
     """
+    a = as_tensor(a)
+    if weights is not None:
+        weights = as_tensor(weights)
+        if weights.ndim != a.ndim:
+            raise errors.ShapeError("a histogram has a weight for each element", got=f"{a.type} and {weights.type}")
+        for pair in zip(weights.type.shape, a.type.shape, strict=True):
+            types.equate(*pair, "an axis of the weights of a histogram and of its elements")
     a = ravel(a)
     a = a if a.type.kind.floating else cast(a, "float64")
-    edges = _edges(a, bins, range) if isinstance(bins, int | np.integer) else cast(as_tensor(bins), a.dtype)
-    if edges.ndim != 1:
-        raise errors.ShapeError("the edges of bins are a vector", got=edges.type)
+    edges = _edges(a, bins, range) if isinstance(bins, int | np.integer) else cast(_rising(bins), a.dtype)
     inside = (a >= edges[0]) & (a <= edges[-1])
     count = edges.type.shape[0] - 1
     if isinstance(bins, int | np.integer):
@@ -347,6 +352,19 @@ def histogram(
     share = cast(inside, "int64") if weights is None else where(inside, ravel(weights), 0)
     counts = zeros(dim_node(count), share.dtype)[place].inc(share)
     return counts / sum_(counts) / diff(edges) if density else counts, edges
+
+
+def _rising(bins: TensorLike) -> Node:
+    """The given edges of bins, none of which may be above the next one."""
+    edges, message = as_tensor(bins), "the edges of the bins of a histogram must rise"
+    if edges.ndim != 1:
+        raise errors.ShapeError("the edges of bins are a vector", got=edges.type)
+    known = constant_value(edges)
+    if known is None:
+        return assert_(~(edges[:-1] > edges[1:]).any(), edges, message)
+    if (known[:-1] > known[1:]).any():
+        raise errors.ArgumentError(message, got=known)
+    return edges
 
 
 def _edges(a: Node, bins: Any, span: tuple[TensorLike, TensorLike] | None) -> Node:

@@ -21,10 +21,10 @@ from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, flip, windo
 from scanjit.ops.stretch import broadcast_to, constant_value, full
 from scanjit.symbol import TensorLike
 from scanjit.tensor.cumulative import cumsum
-from scanjit.tensor.indexing import take
+from scanjit.tensor.indexing import nonzero, take
 from scanjit.tensor.looping import scanned
 from scanjit.tensor.probes import assert_
-from scanjit.tensor.reductions import all as all_of, max as max_of
+from scanjit.tensor.reductions import count_nonzero, max as max_of
 from scanjit.tensor.shapes import moveaxis, ravel
 from scanjit.tensor.variables import along_axis, as_tensor, dimensions, inexact, promoted
 from scanjit.types import Dimension
@@ -387,29 +387,29 @@ def unique(
         )
     x, (count,) = as_tensor(x), dimensions(size)
     flat = ravel(x)
-    order = ARGSORT(flat)
-    found = GATHER(flat, order, axis=0)
+    order = ARGSORT(flat) if return_index or return_inverse else None
+    found = SORT(flat) if order is None else GATHER(flat, order, axis=0)
     n = flat.type.shape[0]
     some = types.minimum(n, 1)
     here, before = window(found, 0, some, n - some), window(found, 0, 0, n - some)
     differs = (here != before) & ((here == here) | (before == before))
-    group = cumsum(SET_SLICE(full(0, (n,), "int64"), cast(differs, "int64"), start=(some,), step=(1,)))
-    fits = group < dim_node(count)
-    group = assert_(all_of(fits), where(fits, group, 0), "unique found more distinct elements than its size")
-    first = SCATTER(full(0, (count,), "int64"), flip(order, 0), flip(group, 0), axis=0, add=False)
-    counts = SCATTER(full(0, (count,), "int64"), full(1, (n,), "int64"), group, axis=0, add=True)
-    met = counts > 0
-    first = where(met, first, window(first, 0, 0, types.minimum(count, 1)))
-    values = _entries(flat, first)
+    new = SET_SLICE(full(True, (n,), "bool"), differs, start=(some,), step=(1,))
+    (start,) = nonzero(new, size, dim_node(n))
+    start = assert_(count_nonzero(new) <= dim_node(count), start, "unique found more distinct elements than its size")
+    met = start < dim_node(n)
+    values = _entries(found, where(met, start, 0))
     if fill_value is not None:
         values = where(met, values, cast(as_tensor(fill_value), x.dtype))
     results = [values]
-    if return_index:
-        results.append(first)
-    if return_inverse:
+    if return_index and order is not None:
+        results.append(_entries(order, where(met, start, 0)))
+    if return_inverse and order is not None:
+        group = cumsum(cast(new, "int64")) - 1
         results.append(SCATTER(full(0, (n,), "int64"), group, order, axis=0, add=False).reshape(x.type.shape))
     if return_counts:
-        results.append(counts)
+        some = types.minimum(count, 1)
+        ends = CONCATENATE(window(start, 0, some, count - some), full(dim_node(n), (some,), "int64"), axis=0)
+        results.append(ends - start)
     return results[0] if len(results) == 1 else tuple(results)
 
 

@@ -367,6 +367,28 @@ def test_ranges_of_histograms_that_are_computed(dtype: str, mode: Any) -> None:
 
 
 @pytest.mark.parametrize("mode", ["reference", "emulate"])
+def test_weights_and_edges_of_histograms_are_checked(mode: Any) -> None:
+    """NumPy refuses the same ones."""
+    v, edges = sj.matrix("v"), sj.vector("edges")
+    counts = sj.function([v, edges], sj.histogram(v, edges)[0], mode=mode)
+    given = np.array([[1.0, 2.0, 4.0]])
+    for good in ([0.0, 2.0, 2.0, 4.0], [np.nan, 1.0, 2.0], [1.0, 3.0]):
+        np.testing.assert_array_equal(counts(given, good), np.histogram(given, good)[0])
+    for bad in ([0.0, 2.0, 1.0, 4.0], [3.0, 1.0]):
+        with pytest.raises(ValueError):
+            np.histogram(given, bad)
+        with pytest.raises(errors.AssertError, match="edges of the bins of a histogram must rise"):
+            counts(given, bad)
+        with pytest.raises(errors.ArgumentError, match="edges of the bins of a histogram must rise"):
+            sj.histogram(v, bad)
+    for weights in (np.ones(3), np.ones((3, 1))):
+        with pytest.raises(ValueError):
+            np.histogram(given, weights=weights)
+        with pytest.raises(errors.ShapeError, match="weight"):
+            sj.function([v], sj.histogram(v, weights=weights)[0], mode=mode)(given)
+
+
+@pytest.mark.parametrize("mode", ["reference", "emulate"])
 def test_zeros_of_fmod_keep_their_sign(mode: Any) -> None:
     for dtype in ("float32", "float64"):
         x, y = np.array([0.0, -0.0, 6.0, -6.0], dtype), np.array([3.0, -3.0, np.inf], dtype)

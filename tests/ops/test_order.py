@@ -144,6 +144,20 @@ def test_longer_rows_than_places_fit_beside_keys(mode: Any, monkeypatch: pytest.
             np.testing.assert_array_equal(got, right)
 
 
+@pytest.mark.parametrize("turns", [0, 2])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int64"])
+def test_rows_without_good_medians_are_split_in_the_middle(
+    dtype: str, turns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also rows of equal elements, and of the least and the largest number."""
+    monkeypatch.setattr("scanjit.codegen.quicksort.TURNS", turns)
+    x, ranks = sj.tensor(("n",), dtype), np.array([200, 3, 499])
+    f = sj.function([x], [sj.sort(x), sj.argsort(x), RANKED(x, sj.as_tensor(ranks))], mode="emulate")
+    for given in (numbers((500,), dtype), np.sort(numbers((500,), dtype)), np.ones(500, dtype)):
+        for got, right in zip(f(given), (np.sort(given), places(given), np.sort(given)[ranks]), strict=True):
+            np.testing.assert_array_equal(got, right)
+
+
 def test_sorted_rows_are_the_same_for_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     x, results = sj.tensor(("m", "n"), "float32"), []
     given = [numbers(shape, "float32") for shape in ((1000, 100), (5, 20_000))]

@@ -34,7 +34,7 @@ class OrderRule(ArrayRule):
             result = Ref(Buffer(node.dtype, (found[-1], *batch), "temporary", node.op.name), 0, found, crossed)
         room = self._spare(x, n)
         if ranks is not None and room != 0:
-            room += 2 * found[-1]
+            room += found[-1]
         spare = Ref.whole(Buffer(np.dtype("int64"), (room * bands_of(shape),), "temporary", "spare"))
         order = Order(values, result, spare, self.finds_places, apart, ranks)
         lowering.put(node, result, [lowering.add_statement(order, needs)])
