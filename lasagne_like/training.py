@@ -53,13 +53,18 @@ from lasagne_like.distributed import DataParallel
 from lasagne_like.fitting import fit
 from lasagne_like.history import History
 from lasagne_like.stopping import EarlyStopping
-from lasagne_like.utils import fits, known_sizes
+from lasagne_like.utils import check_unmasked, fits, known_sizes
 
 __all__ = ["Checkpoint", "EarlyStopping", "History", "fit", "minibatches", "progress", "variables_of"]
 
 _POOL = 20
 """The number of batches within which sequences are sorted by length. So there is little padding, and batches still
 vary."""
+
+
+def _unmasked(value: Any, label: str) -> np.ndarray:
+    check_unmasked(value, label)
+    return np.asarray(value)
 
 
 def minibatches(
@@ -109,13 +114,13 @@ def minibatches(
     """
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size}")
-    given = [np.asarray(sequence) for sequence in sequences]
+    given = [_unmasked(sequence, f"sequence {i}") for i, sequence in enumerate(sequences)]
     _check_features(given, "sequences")
     lengths = np.array([len(sequence) for sequence in given], "int64")
     if length is not None and len(lengths) and length < lengths.max():
         i = int(np.argmax(lengths))
         raise ValueError(f"cannot pad to length {length}: sequence {i} has {lengths[i]} steps")
-    answers = None if targets is None else [np.asarray(target) for target in targets]
+    answers = None if targets is None else [_unmasked(target, f"target {i}") for i, target in enumerate(targets)]
     ragged = False
     if answers is not None:
         if len(answers) != len(given):

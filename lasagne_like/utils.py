@@ -61,6 +61,27 @@ def floatX(arr: Any) -> np.ndarray:
     return np.asarray(arr, dtype=sj.config.floatX)
 
 
+def check_unmasked(value: Any, label: str) -> None:
+    """Raise an error for an array of `numpy.ma` with masked entries: NumPy would give the numbers beneath the mask.
+
+    Parameters
+    ----------
+    value
+    label : str
+        What the value is, for the error.
+
+    Examples
+    --------
+    >>> from lasagne_like.utils import check_unmasked
+    >>> check_unmasked(np.ma.array([1.0, 2.0], mask=[False, True]), "sequence 0")
+    Traceback (most recent call last):
+        ...
+    ValueError: sequence 0 has 1 masked entries, which have no value: give them one, or leave them out
+    """
+    if isinstance(value, np.ndarray) and hasattr(value, "mask") and (count := np.ma.count_masked(value)):
+        raise ValueError(f"{label} has {count} masked entries, which have no value: give them one, or leave them out")
+
+
 def shared_empty(dim: int = 2, dtype: Any = None) -> sj.SharedVariable:
     """A shared variable of zeros with `dim` axes. Their size is 1, and may change.
 

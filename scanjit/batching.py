@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar, overload
 
+import numpy as np
+
 from scanjit import errors, tracing, types
 from scanjit.ir import Node, as_node, new_input
 from scanjit.loops.structure import flatten
@@ -88,7 +90,7 @@ def vmap(fn: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Calla
 
 
 def _one_each(axes: Axes, count: int, what: str, of: str) -> Sequence[int | None]:
-    if axes is None or isinstance(axes, int):
+    if axes is None or isinstance(axes, int | np.integer):
         return [axes] * count
     if len(axes) != count:
         raise errors.ArgumentError(f"{what} needs one entry for each of the {of}", got=len(axes), expected=count)

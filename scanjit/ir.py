@@ -22,7 +22,7 @@ from numpy.typing import DTypeLike
 
 from scanjit import errors, types
 from scanjit.interned import Interned
-from scanjit.kinds import kind_of
+from scanjit.kinds import check_unmasked, kind_of
 from scanjit.signatures import Array, Attribute, DType, OpFunction, Parameter, Params, Reference, Samples, Value
 from scanjit.symbol import Symbol
 from scanjit.types import Atom, Dim, Dimension, Type
@@ -329,6 +329,7 @@ def as_node(value: object) -> Node:
         return value
     if is_symbol(value):
         return value.__scanjit_node__()
+    check_unmasked(value, "a constant")
     try:
         array = np.asarray(value)
     except Exception as error:
@@ -526,6 +527,7 @@ class Data:
 
 def constant(value: object, dtype: DTypeLike | None = None) -> Node:
     """A node that holds an array."""
+    check_unmasked(value, "a constant")
     array = np.asarray(value, dtype=None if dtype is None else np.dtype(dtype))
     if kind_of(types.dtype_of(array.dtype)).is_complex:
         return COMPLEX(constant(array.real), constant(array.imag))

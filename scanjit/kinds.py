@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from scanjit import errors
 from scanjit.signatures import DType
 
 
@@ -182,3 +183,13 @@ def holds_numbers(dtype: np.dtype) -> bool:
     (True, False)
     """
     return dtype.kind in "biufc" or dtype.name == _BFLOAT16
+
+
+def check_unmasked(value: object, label: str) -> None:
+    """Raise an error for an array of `numpy.ma` with masked entries: NumPy would give the numbers beneath the mask."""
+    if isinstance(value, np.ndarray) and hasattr(value, "mask") and (count := np.ma.count_masked(value)):
+        raise errors.ArgumentError(
+            f"{label} has masked entries, which have no value",
+            got=f"{count} of {value.size} entries are masked",
+            fix="give them one, such as x.filled(np.nan)",
+        )

@@ -119,7 +119,7 @@ class Cell(Parametrized, Captured):
         ValueError
             If the cell has been built for another shape, or if a size is None.
         """
-        shape = (input_shape,) if isinstance(input_shape, int) else input_shape
+        shape = (input_shape,) if isinstance(input_shape, int | np.integer) else input_shape
         if self.input_shape is not None:
             if self.input_shape != shape:
                 raise ValueError(

@@ -8,6 +8,8 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from scanjit import ShapeError
 
 
@@ -19,7 +21,7 @@ def is_shape(value: Any) -> bool:
     >>> is_shape((3, None)), is_shape(((3,), (4,)))
     (True, False)
     """
-    return type(value) is tuple and all(size is None or isinstance(size, int) for size in value)
+    return type(value) is tuple and all(size is None or isinstance(size, int | np.integer) for size in value)
 
 
 def flatten(value: Any) -> list[Any]:

@@ -311,7 +311,7 @@ class Recurrent(BaseEstimator, ABC):
         """Raise an error if a parameter has a value that it cannot have."""
         for name in ("units", "layers", "batch_size", "epochs", "patience"):
             value = getattr(self, name)
-            if not isinstance(value, numbers.Integral) or value < 1:
+            if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
                 raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
         others = {"learning_rate": callable(self.learning_rate), "max_norm": self.max_norm is None}
         for name, inside, expected in (

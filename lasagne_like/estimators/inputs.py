@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from lasagne_like.utils import check_unmasked
+
 
 def read_sequences(X: Any, dtype: Any, owner: str, features: int | None = None) -> list[np.ndarray]:
     """The sequences of `X`, each of shape (steps, features).
@@ -28,6 +30,9 @@ def read_sequences(X: Any, dtype: Any, owner: str, features: int | None = None) 
     """
     if hasattr(X, "tocsr"):
         raise TypeError(f"{owner} cannot read sparse data: pass X.toarray()")
+    if not hasattr(X, "__array__") and not np.iterable(X):
+        raise TypeError(f"X must be an array or a list of arrays, got {X!r}")
+    check_unmasked(X, "X")
     whole = np.asarray(X) if hasattr(X, "__array__") else None
     if whole is not None and whole.dtype.kind != "O":
         found = _of_array(whole, dtype)
@@ -67,6 +72,7 @@ def _of_array(X: np.ndarray, dtype: Any) -> list[np.ndarray]:
 
 
 def _of_item(item: Any, i: int, dtype: Any) -> np.ndarray:
+    check_unmasked(item, f"sequence {i} of X")
     try:
         array = np.asarray(item)
     except ValueError as error:

@@ -84,7 +84,7 @@ def scan(
     70.0
     """
     given = opened(frame)
-    ids, names = named(id), named(values)
+    ids, names = named(id, "id"), named(values, "values")
     check_columns(given, names)
     rows = rows_of(given, ids, time)
     columns = [numbers(given, name) for name in names]

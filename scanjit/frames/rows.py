@@ -49,8 +49,10 @@ def opened(frame: Any) -> Any:
         ) from None
 
 
-def named(names: str | Sequence[str]) -> list[str]:
-    """One name or several, as a list."""
+def named(names: str | Sequence[str], what: str) -> list[str]:
+    """One name or several, as a list. `what` is the argument, for the error."""
+    if not np.iterable(names):
+        raise errors.ArgumentError(f"{what} must be the name of a column, or several", got=repr(names))
     return [names] if isinstance(names, str) else list(names)
 
 

@@ -70,7 +70,7 @@ def batch(
     2         b   1    10.0
     """
     given = opened(frame)
-    ids, columns = named(id), named(values)
+    ids, columns = named(id, "id"), named(values, "values")
     check_columns(given, columns)
     rows = rows_of(given, ids, time)
     keys = given.select([*ids, *([] if time is None else [time])])

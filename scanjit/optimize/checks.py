@@ -8,11 +8,13 @@ import numpy as np
 
 from scanjit import errors
 from scanjit.config import config
+from scanjit.kinds import check_unmasked
 from scanjit.optimize.method import Box
 
 
 def variables(given: Any, batched: bool) -> np.ndarray:
     """The variables of a problem as a vector, or those of many problems as the rows of a matrix."""
+    check_unmasked(given, "the start")
     x = np.asarray(given)
     if x.dtype not in ("float32", "float64"):
         x = x.astype(config.floatX)
@@ -51,6 +53,7 @@ def _other_shape(x: np.ndarray, batched: bool) -> str:
 
 
 def _array(given: Any, name: str) -> np.ndarray:
+    check_unmasked(given, name)
     try:
         return np.asarray(given)
     except ValueError:
@@ -65,7 +68,8 @@ def _array(given: Any, name: str) -> np.ndarray:
 def box(bounds: Any, x: np.ndarray) -> Box:
     """The bounds as two arrays of the shape of the variables."""
     count = x.shape[-1]
-    pairs = [(None, None)] * count if bounds is None else list(bounds)
+    given = [(None, None)] * count if bounds is None else bounds
+    pairs = list(given) if np.iterable(given) else []
     if len(pairs) != count or any(np.shape(pair) != (2,) for pair in pairs):
         raise errors.ArgumentError(
             "bounds are one pair (lower, upper) a variable", got=repr(bounds), expected=f"{count} pairs"

@@ -11,7 +11,7 @@ import numpy as np
 
 from scanjit import errors
 from scanjit.ir import Node
-from scanjit.kinds import holds_numbers, kind_of
+from scanjit.kinds import check_unmasked, holds_numbers, kind_of
 from scanjit.types import Type
 
 READY = 0x101
@@ -62,6 +62,7 @@ class Slot:
         if kind in _WEAK:
             array = self._from_number(value)
         elif isinstance(value, np.ndarray | np.generic):
+            check_unmasked(value, self.label)
             array = self._from_array(np.asarray(value))
         else:
             array = self._from_object(value)

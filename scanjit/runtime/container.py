@@ -38,8 +38,8 @@ def write(path: str | os.PathLike[str], content: Any, arrays: Sequence[np.ndarra
             with archive.open(zipfile.ZipInfo(_name(i), _NEVER), "w", force_zip64=True) as entry:
                 np.lib.format.write_array(entry, array, allow_pickle=False)
         archive.comment = _COMMENT + b"0" * _DIGEST
-    data = packed.getbuffer()[:-_DIGEST]
-    replace(path, [data, hashlib.sha256(data).hexdigest().encode()])
+    with packed.getbuffer()[:-_DIGEST] as data:  # after an error, too, nothing holds the buffer
+        replace(path, [data, hashlib.sha256(data).hexdigest().encode()])
 
 
 def _name(i: int) -> str:
@@ -56,8 +56,8 @@ def read(path: str | os.PathLike[str]) -> tuple[Any, list[np.ndarray]]:
     OSError
         If it cannot be read.
     """
-    data = Path(path).read_bytes()
-    shown = os.fspath(path)
+    shown = os.fsdecode(path)
+    data = Path(shown).read_bytes()
     if data[_BEFORE_NAME : _BEFORE_NAME + len(_TEXT)] != _TEXT.encode() or data[:2] != b"PK":
         raise errors.FormatError("this file is no saved function", got=repr(shown))
     body = memoryview(data)[:-_DIGEST]

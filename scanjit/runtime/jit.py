@@ -136,7 +136,7 @@ class Jitted(FunctionWrapper, Generic[P, R]):
         check_mode(mode)
         if not callable(fn):
             raise errors.ArgumentError("jit compiles a function", got=repr(fn))
-        self.static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+        self.static = (static_argnums,) if isinstance(static_argnums, int | np.integer) else tuple(static_argnums)
         super().__init__(*(made or (Jitted, fn, mode, self.static)))
         self.fn, self.mode = fn, mode
         self._functions: dict[Any, CompiledFunction[R]] = {}
@@ -361,7 +361,7 @@ def value_and_grad(
     >>> f({"a": 2.0, "b": 1.0}, np.array([1.0, 2.0]))
     (array(8.), {'a': array(3.), 'b': array(2.)})
     """
-    positions = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    positions = (argnums,) if isinstance(argnums, int | np.integer) else tuple(argnums)
 
     @functools.wraps(fn)
     def with_gradient(*args: Any, **named: Any) -> tuple[Any, Any]:
@@ -377,7 +377,7 @@ def value_and_grad(
             symbols[i] = tree.unflatten([ir.as_node(leaf) for leaf in leaves])
         value = fn(*symbols, **named)
         return value, grad(
-            value, symbols[argnums] if isinstance(argnums, int) else tuple(symbols[i] for i in positions)
+            value, symbols[argnums] if isinstance(argnums, int | np.integer) else tuple(symbols[i] for i in positions)
         )
 
     return Jitted(with_gradient, mode, (), (_with_gradient, fn, argnums, mode))

@@ -17,6 +17,7 @@ import numpy as np
 import scanjit.tensor  # noqa: F401 - installs the operators of Node, which are taken over below
 from scanjit import errors, types
 from scanjit.ir import SHARED, Node
+from scanjit.kinds import check_unmasked
 from scanjit.loops.structure import STORED
 from scanjit.ops.parts import of_origin
 from scanjit.runtime.arguments import Slot
@@ -272,6 +273,7 @@ def shared(value: Any, name: str | None = None, shape: Sequence[int | str | None
             got=repr(value),
             fix="pass an array; to use the symbol's value, compute it with a function",
         )
+    check_unmasked(value, "a shared variable")
     try:
         array = np.array(np.asarray(value), order="C")  # of an object, np.array may take the memory that it has
     except Exception as error:

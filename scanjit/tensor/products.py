@@ -6,6 +6,8 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from scanjit import errors, types
 from scanjit.ir import Node, apply
 from scanjit.ops.elementwise import MUL, where
@@ -165,7 +167,7 @@ def tensordot(a: TensorLike, b: TensorLike, axes: Any = 2) -> Node:
     <contract: float64(B, 4)>
     """
     a, b = promoted((a, b))
-    if isinstance(axes, int):
+    if isinstance(axes, int | np.integer):
         of_a, of_b = list(range(a.ndim - axes, a.ndim)), list(range(axes))
     else:
         of_a, of_b = (list(given) if isinstance(given, tuple | list) else [given] for given in axes)

@@ -8,6 +8,7 @@ from scanjit.ir import Node
 from scanjit.loops import scan
 from scanjit.tensor import as_tensor, concatenate, eye, outer, zeros
 from scanjit.timeseries.kalman import StateSpace, kalman_filter
+from scanjit.timeseries.vectors import vector
 
 DOUBLINGS = 40
 """The covariance of the first state is a sum of powers. The number of its terms is doubled this many times."""
@@ -49,7 +50,7 @@ def arma(series: Any, ar: Any, ma: Any, variance: Any) -> Innovations:
     >>> f(np.array([1.0, 1.0, 0.0])).errors.round(3)
     array([ 1. ,  0.5, -0.5])
     """
-    series, ar, ma = as_tensor(series), as_tensor(ar), as_tensor(ma)
+    series, ar, ma = vector(series, "series"), vector(ar, "ar"), vector(ma, "ma")
     size = max(len(ar), len(ma) + 1)
     dtype = series.dtype
     column = concatenate([ar, zeros((size - len(ar),), dtype)])

@@ -10,6 +10,7 @@ from scanjit import errors
 from scanjit.ir import Node
 from scanjit.loops import scan
 from scanjit.tensor import as_tensor, isnan, log, where, zeros
+from scanjit.timeseries.vectors import vector
 
 FORMS = ("add", "mul", None)
 
@@ -74,7 +75,7 @@ def ets(
     season_form = _form("season_form", season_form, season)
     if error not in ("add", "mul"):
         raise errors.ArgumentError("the form of the error is unknown", got=repr(error), expected="'add' or 'mul'")
-    series = as_tensor(series)
+    series = vector(series, "series")
     added, zero = season_form != "mul", zeros((), series.dtype)
     turning = as_tensor(season).astype(series.dtype) if season_form else zero
     if turning.type.shape == (1,):

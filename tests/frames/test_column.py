@@ -113,6 +113,9 @@ def test_what_is_wrong_changes_no_state():
         with pytest.raises(error, match=message):
             sj.frames.scan(step, frame, "y", outputs, states=states)
         assert not states
+    for names in ({"id": None}, {"values": 0}):
+        with pytest.raises(sj.ArgumentError, match=f"{next(iter(names))} must be the name of a column, or several"):
+            sj.frames.scan(**{"step": np.add, "frame": frame, "values": "y", "outputs": {"h": 0.0}} | names)
     twice = pl.concat([frame, frame])
     with pytest.raises(sj.ArgumentError, match="two rows for one time"):
         sj.frames.scan(lambda y, h: h + y, twice, "y", {"h": 0.0})

@@ -305,6 +305,16 @@ def test_configs_of_arguments_of_all_kinds() -> None:
         cells.Cell.from_config(twice[0](4).get_config())
 
 
+@pytest.mark.parametrize("make", [cells.LSTM, cells.GRU, cells.SimpleRNN, cells.MLSTM])
+def test_numbers_of_units_may_be_integers_of_numpy(make: Callable[[int], cells.Cell]) -> None:
+    four, three = make(np.int64(4)).build(np.int32(3)), make(4).build(3)
+    assert four.output_shape == three.output_shape and type(four.state_shape) is type(three.state_shape)
+    layer = layers.RNNLayer((None, 5, 3), cells.StackedCells([make(np.int64(4)), make(np.int64(2))]))
+    assert layer.output_shape == (None, 5, 2)
+    assert layers.GRULayer((None, 5, 3), np.int64(4), learn_init=True).output_shape == (None, 5, 4)
+    assert layers.CudnnLSTMLayer((np.int64(2), 5, 3), np.int64(4), np.int64(2)).output_shape == (2, 5, 4)
+
+
 def test_a_cell_takes_one_shape() -> None:
     cell = cells.GRU(4).build(3)
     assert cell.build((3,)) is cell

@@ -179,6 +179,7 @@ def test_python_numbers_and_lists_are_weak(mode):
         ("float64", None, ["no array of numbers", "None"]),
         ("float64", {"a": 1}, ["no array of numbers", "dict"]),
         ("float64", np.array(["a"]), ["<U1"]),
+        ("float64", np.ma.array([1.0, 9.0], mask=[0, 1]), ["has masked entries", "1 of 2", "x.filled(np.nan)"]),
     ],
 )
 def test_lossy_arguments_are_refused(dtype, given, words):
@@ -186,6 +187,14 @@ def test_lossy_arguments_are_refused(dtype, given, words):
     with pytest.raises(TypeError) as error:
         f(given)
     says(error, "argument 0 ('x') of f", *words)
+
+
+@pytest.mark.parametrize("take", [sj.constant, sj.shared, lambda m: sj.vector() + m, sj.jit(lambda x: x)])
+def test_masked_entries_have_no_value(take):
+    take(np.ma.array([1.0, 9.0]))
+    with pytest.raises(sj.ArgumentError, match="masked entries") as error:
+        take(np.ma.array([1.0, 9.0], mask=[False, True]))
+    says(error, "1 of 2 entries are masked")
 
 
 def test_lossy_scalars_are_refused():

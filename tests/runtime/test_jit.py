@@ -365,3 +365,14 @@ def test_gradients_of_unpacked_parameters():
 
     value, slope = sj.value_and_grad(loss, mode="reference")(np.array([1.0, 2.0]), np.array([2.0, 4.0]))
     assert value == 20.0 and slope.tolist() == [-16.0, 10.0]
+
+
+def test_positions_and_axes_may_be_integers_of_numpy() -> None:
+    one, x = np.int64(1), np.arange(6.0).reshape(2, 3)
+    gradient = sj.value_and_grad(lambda x, y: (x * y).sum(), argnums=one, mode="reference")(x, x + 1)[1]
+    assert np.array_equal(gradient, x)
+    assert np.array_equal(sj.jit(lambda x, n: x**n, static_argnums=one, mode="reference")(x, 2), x**2)
+    sums = sj.jit(lambda x: sj.vmap(lambda column: column.sum(), in_axes=one)(x), mode="reference")
+    assert np.array_equal(sums(x), x.sum(axis=0))
+    product = sj.jit(lambda x: sj.tensordot(x, x.T, axes=one), mode="reference")
+    assert np.array_equal(product(x), x @ x.T)

@@ -1,8 +1,10 @@
 """Functions in files: the same bits come back, without the defining code, and nothing else is ever taken for one."""
 
 import contextlib
+import gc
 import io
 import json
+import os
 import pickle
 import random
 import subprocess
@@ -172,6 +174,21 @@ def test_writing_is_all_or_nothing(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="no space"):
         sj.function([x], x * 3, mode="reference").save(path)
     assert path.read_bytes() == before and [p.name for p in tmp_path.iterdir()] == ["f"]
+
+
+def test_nothing_holds_the_bytes_after_an_error(tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+    with pytest.raises(OSError, match=tmp_path.name):
+        sj.function([], sj.constant(1.0), mode="reference").save(tmp_path)
+    gc.collect()
+    assert not told
+
+
+def test_names_of_bytes(tmp_path):
+    path = os.fsencode(tmp_path / "f")
+    sj.function([], sj.constant(1.0), mode="reference").save(path)
+    assert sj.load(path, "reference")() == 1.0
 
 
 # ---- what is refused -------------------------------------------------------------------------------------------------

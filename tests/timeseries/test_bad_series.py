@@ -97,3 +97,17 @@ def test_a_smoother_without_steps_is_an_error():
     model = sj.timeseries.StateSpace(ONE, ONE, ONE, ONE, np.zeros(1), ONE)
     with pytest.raises(sj.ScanjitError, match="there are 0"):
         sj.jit(lambda y: sj.timeseries.kalman_smoother(y, model).mean)(np.zeros(0))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: sj.timeseries.ets(np.ones((2, 3)), 1.0, 0.5), "series must be a vector(.|\n)*vmap"),
+        (lambda: sj.timeseries.arma(np.ones((2, 3)), [0.5], [], 1.0), "series must be a vector(.|\n)*vmap"),
+        (lambda: sj.timeseries.arma(np.ones(3), 0.5, [], 1.0), r"ar must be a vector(.|\n)*\[x\]"),
+        (lambda: sj.timeseries.arma(np.ones(3), [0.5], 0.1, 1.0), r"ma must be a vector(.|\n)*\[x\]"),
+    ],
+)
+def test_what_is_no_vector(call, message):
+    with pytest.raises(sj.ShapeError, match=message):
+        call()

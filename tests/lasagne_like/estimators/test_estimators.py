@@ -271,6 +271,8 @@ HUGE = [x * (1e39 if i == 3 else 1) for i, x in enumerate(X)]
         ),
         ([*X[:-1], [["a", "b"]]], Y, "sequence 47 of X must hold numbers"),
         ([np.ones((2, 0))] * 48, Y, r"the steps of sequence 0 of X have no features: \(2, 0\)"),
+        (np.ma.masked_greater(np.eye(48), 0), Y, "X has 48 masked entries, which have no value"),
+        ([*X[:-1], np.ma.masked_greater(np.eye(2), 0)], Y, "sequence 47 of X has 2 masked entries"),
         ([], [], r"X has 0 sample\(s\): at least one sequence is required"),
         (np.ones(48), Y, r"got 1 axes: \(48,\). Reshape your data: X\[None\] is one sequence"),
         ([1.0, 2.0], ["a", "b"], r"got \(\). Reshape your data: \[X\] is one sequence"),
@@ -287,6 +289,12 @@ def test_wrong_data_for_a_classifier(x: Any, y: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         model.fit(x, y)
     assert not hasattr(model, "network_")
+
+
+@pytest.mark.parametrize("x", [None, 3])
+def test_data_that_are_no_sequences(x: Any) -> None:
+    with pytest.raises(TypeError, match=f"X must be an array or a list of arrays, got {x}"):
+        small().fit(x, Y)
 
 
 def test_sparse_data() -> None:
@@ -321,6 +329,7 @@ def test_wrong_targets(kind: Any, y: Any, message: str) -> None:
         ({"optimizer": "Adam"}, "optimizer must be one of 'adadelta', .*'sgd' or a callable, got 'Adam'"),
         ({"dtype": "float16"}, "dtype must be one of 'float32', 'float64', got 'float16'"),
         ({"units": 0}, "units must be a whole number of at least 1, got 0"),
+        ({"units": True}, "units must be a whole number of at least 1, got True"),
         ({"layers": 1.5}, "layers must be a whole number of at least 1, got 1.5"),
         ({"epochs": "many"}, "epochs must be a whole number of at least 1, got 'many'"),
         ({"batch_size": 0}, "batch_size must be"),
