@@ -60,7 +60,20 @@ def beside_checkpoints(x: sj.Tensor, weights: list[sj.Tensor]) -> Any:
     """The gradient relies on where the stretches of the forward loop begin. They cannot be blocks of a wave."""
     w, r, *others = weights
     lasts = [layer(x, w, r, checkpoint=4)[-1], layer(layer(x, *others[:2]), *others[2:], checkpoint=3)[-1]]
+    return squares(lasts, x, weights)
+
+
+def squares(lasts: list[Any], x: sj.Tensor, weights: list[sj.Tensor]) -> Any:
     return [*lasts, *sj.grad(sum((last * last).sum() for last in lasts), [x, *weights])]
+
+
+def beside_fewer_steps(x: sj.Tensor, weights: list[sj.Tensor]) -> Any:
+    """A loop that no layer needs stays out of the wave of the layers, if its blocks would be others."""
+    return squares([stack(x, weights)[-1], layer(x[1:], *weights[1:3]).sum(axis=0)], x, weights)
+
+
+def beside_a_checkpoint(x: sj.Tensor, weights: list[sj.Tensor]) -> Any:
+    return squares([stack(x, weights)[-1], layer(x, *weights[1:3], checkpoint=4)[-1]], x, weights)
 
 
 def last_only(x: sj.Tensor, weights: list[sj.Tensor]) -> Any:
@@ -112,6 +125,8 @@ MADE: dict[Made, list[tuple[int, ...]]] = {
     backwards: [(0, 1, 2), (0, 1, 2)],
     checkpoints: [],
     beside_checkpoints: [(0, 0), (0, 0)],
+    beside_fewer_steps: [(0, 1, 2), (0, 1, 2)],
+    beside_a_checkpoint: [(0, 1, 2), (0, 1, 2)],
     last_only: [(0, 1, 2)],
     masked: [(0, 1, 2), (0, 1, 2)],
     residual: [(0, 1, 2), (0, 1, 2)],

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from scanjit import types
 from scanjit.schedule.nests import Beside, Blocks, Buffer, Nest, Program, Statement, TimeLoop, Turn, Wave
 from scanjit.schedule.nests.follows import follows
+from scanjit.types import Dimension
 
 MOST_BRANCHES = 8
 """At most this many loops are put side by side."""
@@ -51,24 +52,22 @@ def _arranged(suite: list[Statement], once: Collection[Statement]) -> list[State
     left, result = list(range(len(suite))), []
     loops = [i for i in left if suite[i] not in once and suite[i].in_steps]
     while loops:
-        group = [loops.pop(0)]
-        for i in loops:
+        group = loops[:1]
+        for i in loops[1:]:
             if len(group) < MOST_BRANCHES and not any(needs[i] >> j & 1 or needs[j] >> i & 1 for j in group):
                 group.append(i)
-        stages = _Stages.of(suite, needs, group)
-        for i in loops:
-            if stages is not None and len(stages.loops) < MOST_BRANCHES and i not in stages.loops:
-                stages = stages.with_loop(i) or stages
-        wave = None
-        if stages is not None and any(stages.delays.values()):
+        found = (_Stages(suite, needs, total).with_loops(group).with_loops(loops) for total in _lengths(suite, group))
+        stages, wave = max(found, key=lambda found: len(found.loops), default=None), None
+        if stages is not None and any(stages.delays.values()) and len(stages.loops) > len(group):
             wave, group = stages.wave(), sorted(stages.loops)
         if len(group) == 1:
+            loops.remove(group[0])
             continue
-        loops = [i for i in loops if i not in group]
         together = sum(1 << i for i in group)
         after = [i for i in left if i > group[-1] or needs[i] & together]
-        result += [suite[i] for i in left if i not in group and i not in after]
+        result += _arranged([suite[i] for i in left if i not in group and i not in after], once)
         left = [i for i in after if i not in group]
+        loops = [i for i in loops if i in left]
         if wave is None or stages is None:
             branches = tuple(suite[i] for i in group)
         else:
@@ -81,25 +80,27 @@ def _arranged(suite: list[Statement], once: Collection[Statement]) -> list[State
 @dataclass(frozen=True)
 class _Stages:
     """Loops that may be a wave, each by its number in a suite, in blocks of time, and how many blocks each is behind
-    the first. `needs` are those of the statements of the suite."""
+    the first. Each has `total` steps. `needs` are those of the statements of the suite."""
 
     suite: Sequence[Statement]
     needs: Sequence[int]
+    total: Dimension
     loops: dict[int, Blocks] = field(default_factory=dict)
     delays: dict[int, int] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, suite: Sequence[Statement], needs: Sequence[int], group: Sequence[int]) -> _Stages | None:
-        """The loops of a group. None if they cannot be cut into blocks of the same steps."""
-        stages: _Stages | None = cls(suite, needs)
-        for i in group:
-            stages = stages and stages.with_loop(i)
+    def with_loops(self, numbers: Sequence[int]) -> _Stages:
+        """With each of these loops that can be among them."""
+        stages = self
+        for number in numbers:
+            if number not in stages.loops and len(stages.loops) < MOST_BRANCHES:
+                stages = stages._with_loop(number) or stages
         return stages
 
-    def with_loop(self, number: int) -> _Stages | None:
-        """With one more loop; None if it must wait until another one has ended."""
+    def _with_loop(self, number: int) -> _Stages | None:
+        """With one more loop. None if that cannot be cut into blocks of the same steps, or must wait until another one
+        has ended."""
         loop = _in_blocks(self.suite[number])
-        if loop is None or any(other.total != loop.total for other in self.loops.values()):
+        if loop is None or loop.total != self.total:
             return None
         before = [i for i in self.loops if self.needs[number] >> i & 1]
         together = sum(1 << i for i in self.loops)
@@ -115,8 +116,12 @@ class _Stages:
         """How the loops run in turns."""
         delays = tuple(self.delays[i] for i in sorted(self.loops))
         turn = Turn(*map(types.counter, ("low", "high", "size")))
-        total = next(iter(self.loops.values())).total
-        return Wave(delays, total, types.counter("many"), types.counter("size"), turn)
+        return Wave(delays, self.total, types.counter("many"), types.counter("size"), turn)
+
+
+def _lengths(suite: Sequence[Statement], group: Sequence[int]) -> list[Dimension]:
+    """How many steps the loops of a group have, if they can be cut into blocks of time."""
+    return list(dict.fromkeys(loop.total for i in group if (loop := _in_blocks(suite[i])) is not None))
 
 
 def _in_blocks(loop: Statement) -> Blocks | None:
