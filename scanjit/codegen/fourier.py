@@ -203,7 +203,7 @@ class _Writer:
         """The half spectrum of real numbers, of which those with even and odd index were transformed as real and
         imaginary parts."""
         first = self.pairs.element("spare", Span("0", 1))
-        zero = self.new(f"{first[0]} * 0.0")
+        zero = self.new(f"splat_{suffix(self.dtype, 1)}(0.0)")
         for k, sign in ((0, "+"), (n, "-")):
             self.pairs.paired_store("result", Span(str(k), 1), (self.new(f"{first[0]} {sign} {first[1]}"), zero))
 

@@ -17,6 +17,9 @@ from scanjit.types import Dimension
 CHUNK = 256
 """How many elements (or vectors) are summed before their sum is added to the total."""
 
+_OPPOSITE = {">": "<=", "<": ">="}
+"""The comparison that is false where another one is true, and false for NaN."""
+
 Totals = dict[tuple[Reduce, Point], list[str]]
 """The variables that hold the results of reductions so far, at each point."""
 
@@ -180,11 +183,12 @@ class Together:
         term, dtype = self.value_of(reduction.term, point), _compared(reduction)
         if dtype != reduction.term.dtype:
             term = self.frame.line("b", f"cast_{suffix(dtype, point.width)}({term})")
-        nan = f" | (isnan({term}) & ~isnan({best}))" if kind_of(dtype).floating else ""
-        better = self.frame.line("better", f"({term} {op.sign} {best}){nan}")
+        better = f"{term} {op.sign} {best}"
+        if kind_of(dtype).floating:  # the first NaN is better than all numbers, and nothing is better than it
+            better = f"~({term} {_OPPOSITE[op.sign]} {best}) & ({best} == {best})"
+        chosen = self.frame.line("better", better)
         here = f"splat_{suffix(INT64, point.width)}({self.frame.counter(self.loop, point)})"
-        larger = op.best.combine.replace("{0}", best).replace("{1}", term)
-        return [larger, f"select({better}, {here}, {place})"]
+        return [f"select({chosen}, {term}, {best})", f"select({chosen}, {here}, {place})"]
 
     def _end(self, reduction: Reduce, point: Point, names: list[str]) -> None:
         """Join the lanes of a horizontal reduction, and remember the result."""

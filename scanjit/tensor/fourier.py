@@ -15,12 +15,12 @@ import numpy as np
 
 from scanjit import errors, ir
 from scanjit.ir import COMPLEX, Node
-from scanjit.ops.elementwise import cast
+from scanjit.ops.elementwise import cast, where
 from scanjit.ops.expect import expect
 from scanjit.ops.fourier import FOURIER, FROM_HALF_SPECTRUM, HALF_SPECTRUM
 from scanjit.ops.parts import is_complex, joined, minus, of_stored, parts, plus, times
 from scanjit.ops.passes import LARGEST_FACTOR, WRITTEN_OUT, factors, is_written_out
-from scanjit.ops.shape import CONCATENATE, flip, window
+from scanjit.ops.shape import CONCATENATE, IOTA, flip, window
 from scanjit.ops.stretch import full
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.symbol import TensorLike
@@ -95,7 +95,10 @@ def rfft(x: TensorLike, n: int | Node | None = None, axis: int = -1, norm: Norm 
     x = _scaled(_of_length(x, length, axis), length, norm, -1)
     if _has_half(length):
         return _placed(of_stored(HALF_SPECTRUM(x, half=length // 2)), axis)
-    return _placed(_windowed(_dft(joined(x, None), -1), 0, length // 2 + 1), axis)
+    found = _windowed(_dft(joined(x, None), -1), 0, length // 2 + 1)
+    place, (first, second) = IOTA(length=length // 2 + 1), parts(found)
+    alone = (place == 0) | (2 * place == ir.dim_node(length))  # what is its own conjugate has no imaginary part
+    return _placed(joined(first, where(alone, 0, second), found), axis)
 
 
 def _has_half(n: Dimension) -> bool:

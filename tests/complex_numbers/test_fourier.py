@@ -38,6 +38,20 @@ def test_compiled(n: int, dtype: str, close: float) -> None:
         np.testing.assert_allclose(found, wanted, close, close)
 
 
+@pytest.mark.parametrize("mode", ["reference", "emulate"])
+@pytest.mark.parametrize("n", [1, 2, 6, 9, 12, 32, 46])
+def test_ends_of_half_spectra_are_real(n: int, mode: Any) -> None:
+    """Their imaginary parts are 0.0, not -0.0: otherwise the angle of a negative sum would be -pi."""
+    for size in (n, "n"):
+        x = sj.tensor((2, size), "float32", "x")
+        given = np.random.default_rng(0).normal(size=(2, n)).astype("float32")
+        given[0] = -abs(given[0])
+        found = sj.function([x], sj.rfft(x), mode=mode)(given)
+        ends = found.imag[:, [0, -1] if n % 2 == 0 else [0]]
+        assert not ends.any() and not np.signbit(ends).any()
+        assert np.angle(found[0, 0]) > 3
+
+
 def test_arguments() -> None:
     """NumPy's own functions, with a length, an axis and a norm; sizes that `jit` finds."""
     rng = np.random.default_rng(0)
