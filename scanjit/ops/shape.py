@@ -60,12 +60,13 @@ def _constant_and_rest(dim: Dimension) -> tuple[Dimension, Dimension]:
 
 
 def _slice_reference(x: Array, *, start: tuple[int, ...], length: tuple[int, ...], step: tuple[int, ...]) -> Array:
+    window = []
     for axis, (a, n, s) in enumerate(zip(start, length, step, strict=True)):
         last = a + s * (n - 1)
         if n < 0 or (n and not (0 <= a < x.shape[axis] and 0 <= last < x.shape[axis])):
             raise errors.OutOfBoundsError(f"slice {a}:{last}:{s} of axis {axis} leaves its size {x.shape[axis]}")
-        x = np.take(x, a + s * np.arange(n) if n else np.arange(0), axis)
-    return x
+        window.append(slice(a, last + s if last + s >= 0 else None, s) if n else slice(0))
+    return x[(*window, ...)]  # an array also without axes
 
 
 SLICE = View(

@@ -68,7 +68,7 @@ def _dimshuffle_reference(x: Array, *, order: tuple[int | None, ...]) -> Array:
     dropped = tuple(axis for axis in range(x.ndim) if axis not in order)
     kept = [axis for axis in range(x.ndim) if axis in order]
     moved = np.squeeze(x, dropped).transpose([kept.index(axis) for axis in order if axis is not None])
-    return np.expand_dims(moved, tuple(i for i, axis in enumerate(order) if axis is None))
+    return moved[(*(None if axis is None else slice(None) for axis in order), ...)]  # an array also without axes
 
 
 DIMSHUFFLE = View(

@@ -147,12 +147,12 @@ def gather_elements(call: Call) -> Node:
     return tensor.take_along_axis(x[key] if x.ndim else x, index, axis)
 
 
-def _coordinates(index: Node, x: Node, first: int = 0) -> list[Node]:
+def _coordinates(index: Node, x: Node) -> list[Node]:
     """The indices of each axis, from a tensor of coordinates, which has them along its last axis."""
     count = index.type.shape[-1]
-    if not isinstance(count, int) or count > x.ndim - first:
+    if not isinstance(count, int) or count > x.ndim:
         raise errors.ShapeError("there are more coordinates than axes", got=index.type, expected=x.type)
-    return [index_array(index[..., i], x.type.shape[first + i], first + i) for i in range(count)]
+    return [index_array(index[..., i], x.type.shape[i], i) for i in range(count)]
 
 
 def gather_nd(call: Call) -> Node:

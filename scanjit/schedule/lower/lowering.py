@@ -197,11 +197,11 @@ class Lowering:
                     elif (found := _rows_of_scan(part, place, uses)) is not None:
                         self.destinations.setdefault(*found)
 
-    def new_place(self, node: Node, name: str = "") -> Ref:
+    def new_place(self, node: Node) -> Ref:
         """A new place for a node."""
         if not self.whole and is_small(node.type.shape):
-            return with_room(node.dtype, node.type.shape, name or node.op.name)
-        return self.new_memory(node, node, node.type.shape, name or node.op.name)
+            return with_room(node.dtype, node.type.shape, node.op.name)
+        return self.new_memory(node, node, node.type.shape, node.op.name)
 
     def new_memory(self, made: Node, element: Node, shape: tuple[Dimension, ...], name: str) -> Ref:
         """Memory of a shape, for elements of the dtype of `element`. It is fixed if the node `made` is the same in all
