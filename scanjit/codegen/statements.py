@@ -18,7 +18,7 @@ from scanjit.codegen.common import Common, Draft, StatementPlace, unused
 from scanjit.codegen.jobs import Jobs
 from scanjit.codegen.places import SYNC, SYNC_WORDS
 from scanjit.codegen.source import Parameters, Source
-from scanjit.codegen.whole import is_alone, is_short, locals_of
+from scanjit.codegen.whole import is_alone, is_short, locals_of, steps_between_looks
 from scanjit.ops.scan import MOST_UNROLLED
 from scanjit.schedule.nests import Beside, Blocks, If, Job, Nest, Statement, TimeLoop, Turn, Wave
 from scanjit.types import Atom, Dimension
@@ -277,8 +277,7 @@ class StatementWriter:
 
     def _loop(self, loop: TimeLoop, at: StatementPlace, after: Sequence[str] = ()) -> None:
         """A loop over time, with the lines `after` behind each step."""
-        step, number = self.common.counter(loop.step, "step"), self.common.number
-        inside = replace(at, counted=True, repeated=True)
+        step, inside = self.common.counter(loop.step, "step"), replace(at, counted=True, repeated=True)
         if not at.counted:
             self.jobs.begin_loop(at, loop.total, loop.count is not None)
             self.common.done[loop] = 0
@@ -287,13 +286,7 @@ class StatementWriter:
         if loop.stop is None and (loop.unroll is True or loop.unroll > 1):
             self._unrolled(loop, step, inside)
         else:
-            bounds = f"{number(loop.start)}, " if loop.start != 0 else ""
-            self.draft.add(at, f"for {step} in range({bounds}{number(loop.start + loop.length)}):")
-            self._count(loop, loop.step, inside.inside)
-            self._step(loop, inside.inside)
-            self.draft.add(inside.inside, *after)
-            self._ends(loop, step, inside.inside)
-            self.jobs.look(inside.inside)
+            self._steps(loop, step, at, inside.inside, after)
         if not at.counted:
             self.draft.add(at, "end_loop(line)")
         if loop.count is not None:
@@ -303,6 +296,29 @@ class StatementWriter:
             if at.repeated:
                 self.jobs.meet(at)  # a late thread looks at `stop` until here: it may hold something else then
         self.common.end([loop.step, loop.row])
+
+    def _steps(
+        self, loop: TimeLoop, step: str, at: StatementPlace, inside: StatementPlace, after: Sequence[str]
+    ) -> None:
+        """The loop over steps, with a look in each turn. If steps have few operations, a turn is many steps."""
+        start, stop = self.common.number(loop.start), self.common.number(loop.start + loop.length)
+        together = steps_between_looks(loop) if self.draft.alone and self.draft.whole else 1
+        turn = inside
+        if together > 1:
+            stretch = types.counter("stretch")
+            first = self.common.counter(stretch, "stretch")
+            self.draft.add(at, f"for {first} in range({start}, {stop}, {together}):")
+            self._count(loop, stretch, inside)
+            self.draft.add(inside, f"for {step} in range({first}, min({first} + {together}, {stop})):")
+            turn = inside.inside
+            self.common.end([stretch])
+        else:
+            self.draft.add(at, f"for {step} in range({'' if start == '0' else f'{start}, '}{stop}):")
+            self._count(loop, loop.step, inside)
+        self._step(loop, turn)
+        self.draft.add(turn, *after)
+        self._ends(loop, step, turn)
+        self.jobs.look(inside)
 
     def _count(self, loop: TimeLoop, step: Dimension, at: StatementPlace) -> None:
         """Note how many steps were made before this one, if the steps of this loop are counted."""

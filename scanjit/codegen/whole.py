@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from scanjit import types
+from scanjit.codegen.looks import STRETCH
 from scanjit.codegen.names import number, suffix
 from scanjit.codegen.nest import NestSources
 from scanjit.kinds import kind_of
@@ -33,6 +34,8 @@ SHORT = 160
 """The nests of a step stand in the function of the loop only if all of them together have at most this many lines."""
 LITTLE = 4096
 """And only if they have at most this many operations, as far as their number is known."""
+FEW = 16
+"""A step counts as at least this many operations."""
 SMALL = 512
 """A buffer on the stack has at most this many bytes."""
 LINE = 64
@@ -103,6 +106,17 @@ def is_short(loop: TimeLoop, program: Program, sources: NestSources) -> bool:
         elif not isinstance(statement, Blocks | TimeLoop) or _copies(statement):
             return False
     return lines <= SHORT and work <= LITTLE
+
+
+def steps_between_looks(loop: TimeLoop) -> int:
+    """How many steps of a loop run between two looks whether to end: many, if all of a step is a few operations. A
+    step that may be the last one, or of which it is not known how long it takes, is followed by a look."""
+    work = 0
+    for statement in loop.suite:
+        if not isinstance(statement, Nest) or not isinstance(statement.operations, int):
+            return 1
+        work += statement.operations
+    return 1 if loop.ends_early else 1 << (max(STRETCH // max(work, FEW), 1).bit_length() - 1)
 
 
 def is_alone(loop: TimeLoop | Blocks) -> bool:

@@ -3,6 +3,8 @@
 Each model has vectors or small matrices as states, with sizes that fill no vector, one, or several.
 """
 
+import re
+
 import numpy as np
 import pytest
 
@@ -417,3 +419,25 @@ def test_one_nest_writes_the_path_of_a_point(steps):
     assert "T" not in "".join(line for line in blocks.splitlines() if line.startswith("temporary"))
     given = turns((), steps, "float64")
     np.testing.assert_allclose(f(*given), reference(*given), rtol=1e-10)
+
+
+def test_looks_are_seldom_after_steps_of_a_few_operations():
+    """A look in every step would take as long as the step. The steps of a stretch are those of the loop."""
+    x, start = sj.vector("x"), sj.tensor((3,), name="start")
+
+    def step(x, line, k):
+        y = x + 0.5 * line[k]
+        return line[k].set(y), sj.where(sj.equal(k, 2), 0, k + 1), y
+
+    outputs = sj.scan(step, x, [start, 0, None])
+    f, wanted = (sj.function([x, start], [outputs[0][-1], outputs[2]], mode=mode) for mode in ("emulate", "reference"))
+    (loop,) = (text for text in f.source.split("def ") if text.startswith("loop_"))
+    head, body = loop.split("for step", 1)
+    assert "interrupted(line)" not in head and "for stretch" in head
+    assert "\n        if interrupted(line):" in body  # once a stretch
+    length = int(re.search(r"min\(stretch0 \+ (\d+)", loop)[1])
+    assert length >= 256
+    for steps in (1, length, length + 1):
+        given = np.random.default_rng(steps).normal(size=steps), np.arange(3.0)
+        for found, right in zip(f(*given), wanted(*given), strict=True):
+            np.testing.assert_allclose(found, right, rtol=1e-12)
