@@ -4,8 +4,18 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from scanjit.schedule.tiles import choose
+from tests.fuzz.check import Config
 
 RNG = np.random.default_rng(0)
+
+
+@pytest.fixture(autouse=True)
+def in_lanes(monkeypatch):
+    """Steps are computed in lanes also where that takes longer."""
+    monkeypatch.setattr(choose, "waits_less_step_by_step", lambda *_: False)
+
+
 LENGTHS = (0, 1, 7, 8, 9, 16, 23, 40)
 
 
@@ -198,3 +208,22 @@ def test_the_row_before(dtype):
         given[3:6] = (np.inf, np.nan, -np.inf)[: len(given[3:6])]
         for found, right in zip(f(given, 0.5), wanted(given, 0.5), strict=True):
             np.testing.assert_array_equal(found, right)
+
+
+@pytest.mark.parametrize(
+    ("step", "init", "width", "lanes"),
+    [
+        (BOUNDED["drawdown"][0], [0, 0, 0], 32, False),  # three carries, each of which waits for one operation
+        (BOUNDED["drawdown"][0], [0, 0, 0], 16, False),
+        (BOUNDED["running maximum"][0], [0], 32, True),
+        (BOUNDED["queue"][0], [0], 32, True),
+        (lambda x, h: 0.5 * h + x, [0], 32, True),
+        (lambda x, h: 0.5 * h + x, [0], 64, True),
+    ],
+)
+def test_costs_decide(step, init, width, lanes, monkeypatch):
+    """Few lanes, and carries that are soon there: composing the steps of a vector takes longer than the steps."""
+    monkeypatch.undo()
+    with Config(width=width).active():
+        (f,) = build(step, 1, carried("float64", *init), ["emulate"], "float64", gradient=False)
+    assert ("slide_" in f.source) == lanes

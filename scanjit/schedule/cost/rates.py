@@ -23,6 +23,10 @@ MOVE_ELEMENT = 4.0
 """A load or a store of one number beside the sum, where the numbers of a vector do not lie side by side."""
 MASKED = 12.0
 """A load or a store of some lanes of a vector, on a processor that does this slowly (see `Target.has_masks`)."""
+SLIDE = 1.5
+"""Numbers of a vector that move to other lanes."""
+BOUND = 1.0
+"""The larger or smaller of two numbers: a comparison and a choice."""
 LATENCY = 4.0
 """For how many times as long as an operation takes others wait for its result. The latency of an addition is four
 cycles; but half of the instructions of an expensive operation can run at the same time."""

@@ -20,7 +20,12 @@ from scanjit.schedule.nests import (
 )
 from scanjit.schedule.tiles import shapes, strips
 from scanjit.schedule.tiles.columns import strip_of_columns
-from scanjit.schedule.tiles.estimates import lanes_of, side_by_side
+from scanjit.schedule.tiles.estimates import (
+    lanes_of,
+    side_by_side,
+    takes_less_in_narrow_vectors,
+    waits_less_step_by_step,
+)
 from scanjit.schedule.tiles.linear import linear
 from scanjit.schedule.tiles.products import factors, is_packed, near_steps, packable, reductions_of
 from scanjit.target import Target
@@ -43,7 +48,8 @@ def choose_tile(nest: Nest, target: Target, once: bool = False) -> Tile:
     if reductions and _horizontal(nest, reductions):
         return _along_sums(nest, reductions, target)
     if not nest.space:
-        return Tile(lanes=lanes if linear(nest) is not None else 1)
+        steps = linear(nest)
+        return Tile(lanes=1 if steps is None or waits_less_step_by_step(nest, steps, lanes) else lanes)
     if reductions and rereads(nest.stores):
         return Tile(_fit(lanes, nest.space[-1].size))
     if reductions and nest.time is None and _thin(nest, reductions, lanes):
@@ -52,7 +58,8 @@ def choose_tile(nest: Nest, target: Target, once: bool = False) -> Tile:
     if nest.time is not None:
         return strips.with_time(nest, lanes, target)
     if not reductions:
-        return Tile(lanes, side_by_side(nest, lanes))
+        narrow = not once and not target.has_masks and takes_less_in_narrow_vectors(nest)
+        return Tile(lanes, side_by_side(nest, lanes), narrow=narrow)
     rows = (_joined(nest, reductions) if once else None) or _row_loop(nest, reductions)
     tile = _of_sums(nest, reductions, rows, lanes, target)
     strip, many = (0, 0) if rows is not None or not once else strip_of_columns(nest, reductions, tile, target)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from scanjit import types
 from scanjit.schedule.cost import rates
-from scanjit.schedule.nests import Apply, Fetch, Load, Nest, NestLoop, Reduce, Value, in_one_lane
+from scanjit.schedule.nests import Access, Apply, Fetch, Linear, Load, Nest, NestLoop, Reduce, Value, in_one_lane
 from scanjit.schedule.tiles.products import factors, near_steps, packable, reductions_of
 from scanjit.schedule.tiles.shapes import USUAL, shape
 from scanjit.target import Target
@@ -153,8 +153,37 @@ def takes_less_in_narrow_vectors(nest: Nest) -> bool:
     """Whether a step of the points that are left after whole vectors takes less time in two or three vectors of fewer
     lanes than in one whose other lanes are masked, where masks are slow."""
     lane = nest.space[-1]
-    moving = {(access.buffer, access.offset) for access, _ in nest.accesses() if access.strides.get(lane, 0) != 0}
-    return _work(nest) < rates.MASKED * len(moving)
+    moving = [access for access, _ in nest.accesses() if access.strides.get(lane, 0) != 0]
+    masked = {(access.buffer, access.offset) for access in moving if not _has_room(access, lane)}
+    return _work(nest) < rates.MASKED * len(masked)
+
+
+def _has_room(access: Access, lane: NestLoop) -> bool:
+    """Whether a row has room behind its elements for all lanes of its last vector."""
+    row = access.buffer.row
+    return row is not None and lane.size == row and types.remainder(access.offset, access.buffer.shape[-1]) == 0
+
+
+def waits_less_step_by_step(nest: Nest, steps: Sequence[Linear], lanes: int) -> bool:
+    """Whether linear steps take less time one by one than as many at a time as a vector has lanes. A carry that is a
+    sum or a maximum is there again after one operation; to compose the steps of a vector takes several."""
+    work = _work(nest)
+    updates = dict(zip(nest.registers, nest.updates, strict=True))
+    waits = [_longest(nest, [step.register]).get(updates[step.register], 0.0) for step in steps]
+    composed = sum(_composing(step, lanes) for step in steps)
+    return bool(steps) and lanes * max(work, rates.LATENCY * max(waits)) < work + composed
+
+
+def _composing(step: Linear, lanes: int) -> float:
+    """The cost to compose a carry's steps of a vector by doubling (see `codegen.linear`), and to take its last lane to
+    the next vector."""
+    ends = 3 * rates.SLIDE
+    if step.forgets:
+        return ends
+    bounds = (step.low is not None) + (step.high is not None)
+    moved = (step.factor is not None) + (step.term is not None)
+    turn = moved * (rates.SLIDE + 1) + bounds * (rates.SLIDE + rates.BOUND + (moved > 0)) + max(bounds - 1, 0)
+    return math.log2(lanes) * turn + moved + bounds * rates.BOUND + ends
 
 
 def _vectors(nest: Nest, lanes: int) -> int:
