@@ -58,6 +58,10 @@ def or_identity(nonlinearity: Any) -> Any:
     >>> or_identity(None), or_identity(tanh)
     (linear, tanh)
     """
+    if nonlinearity is not None and not callable(nonlinearity):
+        raise TypeError(
+            f"a nonlinearity must be a function, such as nonlinearities.tanh, or None; got {nonlinearity!r}"
+        )
     return identity if nonlinearity is None else nonlinearity
 
 

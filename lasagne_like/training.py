@@ -112,8 +112,8 @@ def minibatches(
     [[4, 0], [5, 6]] [[1.0, 0.0], [1.0, 1.0]]
     [[1, 2, 3]] [[1.0, 1.0, 1.0]]
     """
-    if batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+    if batch_size < 1 or batch_size != int(batch_size):
+        raise ValueError(f"batch_size must be at least 1, and whole, got {batch_size!r}")
     given = [_unmasked(sequence, f"sequence {i}") for i, sequence in enumerate(sequences)]
     _check_features(given, "sequences")
     lengths = np.array([len(sequence) for sequence in given], "int64")

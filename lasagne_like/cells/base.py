@@ -91,6 +91,7 @@ class Cell(Parametrized, Captured):
     _output_shape: Any = None
 
     def __init__(self, grad_clipping: float = 0, name: str | None = None) -> None:
+        check_bound(grad_clipping, "grad_clipping", self)
         self.grad_clipping, self.name = grad_clipping, name
         self.params = OrderedDict()
         self.input_shape: Any = None
@@ -333,3 +334,9 @@ def features_of(cell: Cell, input_shape: Any) -> int:
             f"{', '.join(map(str, input_shape))}): flatten it to {math.prod(input_shape)} features"
         )
     return int(input_shape[0])
+
+
+def check_bound(bound: Any, what: str, cell: Cell) -> None:
+    """Raise an error for a bound within which no number lies: one that is negative or NaN."""
+    if isinstance(bound, int | float | np.number) and not bound >= 0:
+        raise ValueError(f"{what} of {type(cell).__name__} must be a number that is not negative, got {bound!r}")

@@ -8,7 +8,7 @@ import numpy as np
 
 import scanjit as sj
 from lasagne_like import init
-from lasagne_like.cells.base import Cell, CellOptions, features_of
+from lasagne_like.cells.base import Cell, CellOptions, check_bound, features_of
 from lasagne_like.cells.lstm import LSTMState
 from lasagne_like.utils import Parameter
 
@@ -42,6 +42,7 @@ class _Windowed(Cell, ABC):
                 f"feature_size and frequency_skip of {type(self).__name__} must be 1 or more, got "
                 f"feature_size={feature_size}, frequency_skip={frequency_skip}"
             )
+        check_bound(cell_clip, "cell_clip", self)
         self.num_units, self.feature_size, self.frequency_skip = num_units, feature_size, frequency_skip
         self.peepholes, self.cell_clip, self.forget_bias = peepholes, cell_clip, forget_bias
         self._specs = W, W_cell, b

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple, Unpack
 
 import scanjit as sj
 from lasagne_like import init, nonlinearities
-from lasagne_like.cells.base import CellOptions
+from lasagne_like.cells.base import CellOptions, check_bound
 from lasagne_like.cells.gate import Gate
 from lasagne_like.cells.gated import GatedCell, layer_normed
 from lasagne_like.utils import Nonlinearity
@@ -109,6 +109,8 @@ class LSTM(GatedCell):
         super().__init__(num_units, gates, **kwargs)
         if proj_clip is not None and num_proj is None:
             raise ValueError(f"proj_clip clips the projection, so it needs num_proj; got proj_clip={proj_clip} alone")
+        check_bound(cell_clip, "cell_clip", self)
+        check_bound(proj_clip, "proj_clip", self)
         self.nonlinearity = nonlinearities.or_identity(nonlinearity)
         self.peepholes, self.forget_bias, self.coupled = peepholes, forget_bias, coupled
         self.cell_clip, self.num_proj, self.proj_clip = cell_clip, num_proj, proj_clip

@@ -241,7 +241,7 @@ def clip_gradient(x: TensorLike, low: float, high: float) -> Node:
     >>> sj.function([x], g, mode="reference")([0.25, 3.0])
     array([0.5, 1. ])
     """
-    if not all(isinstance(bound, int | float | np.number) for bound in (low, high)) or low > high:
+    if not all(isinstance(bound, int | float | np.number) for bound in (low, high)) or not low <= high:
         raise errors.ArgumentError("the bounds of a gradient must be ordered numbers", got=(low, high))
     return ops.CLIP_GRADIENT(inexact(x), low=float(low), high=float(high))
 

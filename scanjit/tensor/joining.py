@@ -33,8 +33,8 @@ from scanjit.types import Dimension
 # ---- several tensors -------------------------------------------------------------------------------------------------
 
 
-def concatenate(tensors: Sequence[TensorLike] | Symbol[Node], axis: int = 0) -> Node:
-    """Tensors one after the other along an axis, promoted to one dtype.
+def concatenate(tensors: Sequence[TensorLike] | Symbol[Node], axis: int | None = 0) -> Node:
+    """Tensors one after the other along an axis, promoted to one dtype. Without an axis (None), the elements of all.
 
     Examples
     --------
@@ -43,6 +43,8 @@ def concatenate(tensors: Sequence[TensorLike] | Symbol[Node], axis: int = 0) -> 
     <concatenate: float64(n + 2, 3)>
     """
     nodes = _several(tensors, "concatenate")
+    if axis is None:
+        nodes, axis = [along_axis(node, None)[0] for node in nodes], 0
     if nodes[0].ndim == 0:
         raise errors.ShapeError("scalars cannot be concatenated", fix="use stack")
     return CONCATENATE(*nodes, axis=axis_of(axis, nodes[0].ndim)) if len(nodes) > 1 else nodes[0]

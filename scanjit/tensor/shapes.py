@@ -1,7 +1,7 @@
 """Functions that change the shape of a tensor or the order of its axes, with NumPy's names and arguments."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -29,8 +29,10 @@ def shape(x: TensorLike) -> tuple[Any, ...]:
     return tuple(size if isinstance(size, int) else dim_node(size) for size in as_tensor(x).type.shape)
 
 
-def size(x: TensorLike) -> Any:
+def size(x: TensorLike, axis: SupportsIndex | None = None) -> Any:
     """The number of elements: an int where it is known, else an int64 scalar.
+
+    If an axis is given, it is the size of this axis.
 
     Examples
     --------
@@ -38,7 +40,8 @@ def size(x: TensorLike) -> Any:
     >>> sj.function([], sj.size([[1, 2, 3], [4, 5, 6]]), mode="reference")()
     array(6)
     """
-    count = types.product(as_tensor(x).type.shape)
+    lengths = as_tensor(x).type.shape
+    count = types.product(lengths) if axis is None else lengths[axis_of(axis, len(lengths))]
     return count if isinstance(count, int) else dim_node(count)
 
 

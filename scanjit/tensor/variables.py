@@ -202,6 +202,12 @@ DIAGONAL = "the number of a diagonal"
 
 def integer(value: Any, what: str, least: int | None = None) -> int:
     """An integer that a user gave, which is at least `least`; `what` names it in the error."""
+    if ir.is_symbol(value):
+        raise errors.ArgumentError(
+            f"{what} must be a number that is known while a function is built",
+            got=repr(value),
+            fix="pass an int; if it is an argument of a jitted function, give its position in static_argnums",
+        )
     if not isinstance(value, int | np.integer) or isinstance(value, bool):
         raise errors.ArgumentError(f"{what} must be an integer", got=repr(value))
     if least is not None and value < least:

@@ -315,6 +315,20 @@ def test_numbers_of_units_may_be_integers_of_numpy(make: Callable[[int], cells.C
     assert layers.CudnnLSTMLayer((np.int64(2), 5, 3), np.int64(4), np.int64(2)).output_shape == (2, 5, 4)
 
 
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: cells.LSTM(4, cell_clip=-1), "cell_clip of LSTM must be a number that is not negative, got -1"),
+        (lambda: cells.LSTM(4, num_proj=2, proj_clip=np.nan), "proj_clip of LSTM must be"),
+        (lambda: cells.GRU(4, grad_clipping=-0.5), "grad_clipping of GRU must be"),
+        (lambda: cells.GridLSTM(4, 2, 1, cell_clip=-1), "cell_clip of GridLSTM must be"),
+    ],
+)
+def test_bounds_are_not_negative(make: Callable[[], cells.Cell], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
 def test_a_cell_takes_one_shape() -> None:
     cell = cells.GRU(4).build(3)
     assert cell.build((3,)) is cell

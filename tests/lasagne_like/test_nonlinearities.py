@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from lasagne_like import nonlinearities as n
+from lasagne_like import layers, nonlinearities as n
 
 
 def powers(x: np.ndarray) -> np.ndarray:
@@ -73,3 +73,19 @@ def test_numbers_of_numpy_do_not_change_the_dtype() -> None:
     x, half = sj.vector(dtype="float32"), np.float64(0.5)
     for function in (n.ScaledTanH(half, half), n.LeakyRectify(half), n.SELU(half, half)):
         assert function(x).dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda name: layers.DenseLayer((2, 3), 4, nonlinearity=name),
+        lambda name: layers.LSTMLayer((2, 5, 3), 4, nonlinearity=name),
+        lambda name: layers.GRULayer((2, 5, 3), 4, resetgate=layers.Gate(nonlinearity=name)),
+        lambda name: layers.RecurrentLayer((2, 5, 3), 4, nonlinearity=name),
+        lambda name: layers.Conv1DLayer((2, 5, 3), 4, 3, nonlinearity=name),
+        lambda name: layers.NonlinearityLayer((2, 5, 3), name),
+    ],
+)
+def test_a_name_is_no_nonlinearity(make: Callable[[str], Any]) -> None:
+    with pytest.raises(TypeError, match=r"a nonlinearity must be a function, such as .*tanh, or None; got 'tanh'"):
+        make("tanh")

@@ -82,8 +82,10 @@ def test_targets_of_one_shape_are_stacked() -> None:
 
 
 def test_minibatches_names_what_does_not_fit() -> None:
-    with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="batch_size must be at least 1, and whole, got 0"):
         minibatches([[1]], batch_size=0)
+    with pytest.raises(ValueError, match=r"batch_size must be at least 1, and whole, got 2\.5"):
+        minibatches([[1]], batch_size=2.5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="got 1 sequences but 2 targets"):
         minibatches([[1]], [1, 2])
     with pytest.raises(ValueError, match=r"number 0 has the shape \(1, 2\), number 1 \(1, 3\)"):

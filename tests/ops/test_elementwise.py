@@ -344,6 +344,8 @@ def test_stop_and_clip_gradient() -> None:
     assert slope(lambda x: 10 * clip_gradient(x, -1, 1) ** 2, 3.0, -3.0, 0.01) == [1, -1, pytest.approx(0.2)]
     with pytest.raises(errors.ArgumentError, match="ordered numbers"):
         clip_gradient(vector(), 1, -1)
+    with pytest.raises(errors.ArgumentError, match="bounds of a gradient must be ordered"):
+        clip_gradient(vector(), -1, np.nan)
 
 
 # ---- errors ----------------------------------------------------------------------------------------------------------

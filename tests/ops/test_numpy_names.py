@@ -428,6 +428,7 @@ def test_errors() -> None:
         (lambda: sj.tril_indices(v.shape[0]), "sizes of a triangle's matrix must be known"),
         (lambda: np.put_along_axis(v, v, v, 0), "put_along_axis is not defined"),
         (lambda: sj.diff(v, -1), "number of times that diff takes differences must be at least 0"),
+        (lambda: sj.linspace(0, 1, v.shape[0]), "number of numbers must be a number that is known"),
         (lambda: sj.diff(v, 1.5), "number of times that diff takes differences must be an integer"),
         (lambda: sj.histogram(v, 3, (2.0, 1.0)), "range of a histogram is finite and goes up"),
         (lambda: sj.histogram(v, 3, (np.nan, 1.0)), "range of a histogram is finite and goes up"),

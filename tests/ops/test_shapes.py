@@ -326,3 +326,13 @@ def test_evenly_spaced_numbers_between_symbols() -> None:
     sj.check_grad(lambda a: sj.linspace(a, a * a, 4) ** 2, 0.7, order=2)
     with pytest.raises(sj.ArgumentError, match="the number of numbers must be at least 0"):
         sj.linspace(x, 1.0, -1)
+
+
+def test_sizes_of_axes_and_all_elements_in_a_row() -> None:
+    x, values = sj.tensor((None, 3), name="x"), np.arange(6.0).reshape(2, 3)
+    f = sj.function([x], [np.size(x), np.size(x, 0), np.concatenate([x, x[0]], axis=None)], mode="reference")
+    total, rows, row = f(values)
+    assert (total, rows, np.size(x, 1), np.size(x, -1)) == (6, 2, 3, 3)
+    assert np.array_equal(row, np.concatenate([values, values[0]], axis=None))
+    with pytest.raises(errors.ShapeError, match="axis 2 is out of bounds"):
+        np.size(x, 2)
