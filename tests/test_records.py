@@ -1,12 +1,17 @@
-"""Dataclasses that hold symbols are never compared field by field: `==` of symbols is a symbol itself."""
+"""Records are dataclasses. Those with symbols are never compared field by field: `==` of symbols is a symbol itself."""
 
 import ast
 import builtins
+import inspect
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import ClassVar
 
+import pytest
+
+from scanjit.records import record
 from scanjit.rewrite.masks import Mask
 from scanjit.tensor import matrix
 
@@ -37,27 +42,67 @@ def records() -> Iterator[Record]:
             ):
                 methods = {item.name for item in node.body if isinstance(item, ast.FunctionDef)}
                 fields = [ast.unparse(item.annotation) for item in node.body if isinstance(item, ast.AnnAssign)]
-                compared = (
-                    ast.unparse(written[0]) != "record"
-                    and "eq=False" not in ast.unparse(written[0])
-                    and "__eq__" not in methods
-                )
+                decorator = ast.unparse(written[0])
+                equal = "eq=True" in decorator if decorator.startswith("record") else "eq=False" not in decorator
+                compared = equal and "__eq__" not in methods
                 yield Record(path, node.name, compared, frozenset(re.findall(r"\w+", " ".join(fields))))
 
 
 def test_a_record_that_is_compared_holds_no_symbol() -> None:
     """Python 3.13 compares dataclasses field by field, without asking first whether two values are the same object."""
     found = list(records())
-    assert {"Mask", "Entry", "Roles", "OpenCarry"} <= {record.name for record in found}
-    by_name = {record.name: record for record in found if record.compared}
-    for record in by_name.values():
-        seen, waiting = set(), set(record.holds)
+    assert {"Mask", "Entry", "Roles", "OpenCarry"} <= {each.name for each in found}
+    by_name = {each.name: each for each in found if each.compared}
+    for each in by_name.values():
+        seen, waiting = set(), set(each.holds)
         while waiting:
             name = waiting.pop()
             seen.add(name)
             if name in by_name and not hasattr(builtins, name):
                 waiting |= by_name[name].holds - seen
-        assert not seen & SYMBOLS, f"{record} holds {sorted(seen & SYMBOLS)}: give it eq=False, or an `==` of its own"
+        assert not seen & SYMBOLS, f"{each} holds {sorted(seen & SYMBOLS)}: give it eq=False, or an `==` of its own"
+
+
+@record
+class Point:
+    x: int
+    notes: list[str] = field(default_factory=list)
+    kind: ClassVar[str] = "point"
+    y: int = 2
+
+
+@record(eq=True)
+class Named(Point):
+    name: str = field(default="", repr=False)
+
+
+def test_a_record_is_made_as_a_dataclass_is() -> None:
+    point = Point(1)
+    assert (point.x, point.notes, point.y) == (1, [], 2)
+    assert Point(1).notes is not point.notes  # each record has a list of its own
+    assert repr(Named(1, ["a"], name="b")) == "Named(x=1, notes=['a'], y=2)"
+    assert [each.name for each in fields(Named)] == ["x", "notes", "y", "name"]
+    assert replace(point, y=5).y == 5
+    assert str(inspect.signature(Named)).startswith("(x: int, notes: list[str] = ")
+    with pytest.raises(TypeError, match=r"Point.__init__\(\) missing 1 required positional argument: 'x'"):
+        Point(y=1)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="Wrong has a field without a default value after one that has one"):
+
+        @record
+        class Wrong(Point):
+            z: int  # type: ignore[misc]
+
+
+def test_records_are_equal_by_their_fields_if_asked() -> None:
+    @record(eq=True)
+    class Pair:
+        x: int
+        y: str
+
+    assert Pair(1, "a") == Pair(1, "a") != Pair(1, "b")
+    assert hash(Pair(1, "a")) == hash(Pair(1, "a"))
+    assert Pair(1, "a") != (1, "a")
+    assert Point(1) != Point(1)
 
 
 def test_masks_are_equal_by_their_node() -> None:

@@ -6,13 +6,14 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 from scanjit import types
 from scanjit.codegen.nest import NestSources
 from scanjit.codegen.places import SCRATCH
 from scanjit.codegen.source import Source
+from scanjit.records import record
 from scanjit.schedule.nests import SCRATCH_BYTES, Buffer, Job, OwnRows, Program, Statement
 from scanjit.schedule.threads.split import Piece
 from scanjit.types import Atom, Dimension
@@ -24,7 +25,7 @@ OWN_WORDS = frozenset(
 """The beginnings of the variables that the generator makes for itself."""
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class StatementPlace:
     """Where a statement stands in a function.
 
@@ -55,7 +56,7 @@ class StatementPlace:
         return ["table", "thread", "threads", "line", *(("worker", "sync") if self.team else ())]
 
 
-@dataclass
+@record(frozen=False)
 class Common:
     """What is known of a program while a function of it is written.
 

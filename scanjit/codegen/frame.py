@@ -6,13 +6,14 @@ loaded in a loop that it does not depend on.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from scanjit import types
 from scanjit.codegen.multiply_add import NONE, MultiplyAdds, multiply_adds
 from scanjit.codegen.scope import Scope
 from scanjit.codegen.source import Parameters
+from scanjit.records import record
 from scanjit.schedule.nests import (
     Access,
     Buffer,
@@ -29,7 +30,7 @@ from scanjit.types import Dimension
 from scanjit.walks import fold
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Point:
     """Which copy of unrolled lines a value belongs to: the row of the tile, the vector, and the lanes of its
     vectors."""
@@ -43,7 +44,7 @@ ValueOf = Callable[[Value, Point], str]
 """A function that writes a value at a point, and returns the variable that holds it."""
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class RowOrder:
     """The variables of a list of rows: its address, the number of rows, and how many of them (the first ones) are
     wanted. Inside the loop over tiles, `first` is the position of the tile's first row in the list."""

@@ -1,16 +1,15 @@
 """From a scheduled program to source."""
 
-from dataclasses import dataclass
-
 from scanjit.codegen.common import Common, StatementPlace
 from scanjit.codegen.source import Source
 from scanjit.codegen.statements import StatementWriter
+from scanjit.records import record
 from scanjit.schedule.nests import Buffer, Job, Program
 from scanjit.schedule.threads.split import Piece
 from scanjit.types import Dimension
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Generated:
     """The source of a program.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ class RowRange(NamedTuple):
     points: int
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Source:
     """The source of a function.
 

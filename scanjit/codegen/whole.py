@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from scanjit import types
 from scanjit.codegen.looks import STRETCH
 from scanjit.codegen.names import number, suffix
 from scanjit.codegen.nest import NestSources
 from scanjit.kinds import kind_of
+from scanjit.records import record
 from scanjit.schedule.nests import (
     Blocks,
     Buffer,
@@ -42,7 +42,7 @@ LINE = 64
 """Buffers on the stack begin and end at a line of the cache: a vector that is not full may reach to its end."""
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Local:
     """A buffer that lies on the stack while a loop runs.
 

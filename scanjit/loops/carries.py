@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from scanjit.loops.step import Returned
 from scanjit.ops.elementwise import CAST
 from scanjit.ops.expect import expect
 from scanjit.ops.shape import row, window
+from scanjit.records import record
 from scanjit.types import Dimension, Type
 
 LONGEST_LINE = 8
@@ -28,7 +28,7 @@ LONGEST_LINE = 8
 reaches further back reads a carry with a lag."""
 
 
-@dataclass(eq=False)
+@record(frozen=False)
 class Feedback:
     """One tensor that is fed back.
 

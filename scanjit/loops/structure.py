@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,11 @@ import numpy as np
 from scanjit import errors, tracebacks
 from scanjit.ir import COMPLEX, Node, as_node, is_number, is_symbol
 from scanjit.kinds import COMPLEX as COMPLEX_KINDS, kind_of
+from scanjit.records import record
 from scanjit.types import DtypeName
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Tree:
     """The structure of a nested value: a leaf (`kind` is None) or a container of named children.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 import numpy as np
@@ -26,13 +26,14 @@ from scanjit.ops.reduce import ALL
 from scanjit.ops.shape import CONCATENATE, SET_SLICE, row, window
 from scanjit.ops.stretch import full, or_zeros, over_batch, zeros_like
 from scanjit.ops.view import DIMSHUFFLE, as_row
+from scanjit.records import record
 from scanjit.signatures import Array, Parameter, Params
 from scanjit.types import Dimension, Type
 
 Item = TypeVar("Item")
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Roles:
     """Which operands of a scan are carries, sequences and constants; and the same of its results and of its body.
 

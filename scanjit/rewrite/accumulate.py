@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from scanjit.ir import Node, dependents, rebuild, replace, walk
 from scanjit.ops.elementwise import ADD, DIV, MUL, NEG, SUB
@@ -11,6 +10,7 @@ from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.reduction import Reduction
 from scanjit.ops.stretch import BROADCAST_TO, SUM
 from scanjit.ops.view import View
+from scanjit.records import record
 from scanjit.rewrite.engine import uses
 from scanjit.rewrite.loop import OpenCarry, OpenScan
 from scanjit.rewrite.match import is_finite, is_zero
@@ -18,7 +18,7 @@ from scanjit.rewrite.split import free_labels, is_outer, is_small
 from scanjit.walks import fold
 
 
-@dataclass(eq=False)
+@record(frozen=False)
 class Term:
     """One summand of a carry.
 

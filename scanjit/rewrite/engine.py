@@ -6,15 +6,15 @@ import collections
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from scanjit import errors
 from scanjit.ir import PART, Graph, Node, Op, rebuild, rebuilt, walk, walk_inside, with_params
 from scanjit.ops.scan import SCAN
 from scanjit.ops.stretch import zeros_like
+from scanjit.records import record
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Note:
     """What a pass did, or why it did not.
 
@@ -40,7 +40,7 @@ Counting = Callable[[Node, Used], Node | None]
 Nested = Callable[[Node, Node], Node | None]
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Rule:
     """A rule of local algebra: `function(node, used)` gives an equal node, or None if the rule does not apply."""
 

@@ -7,17 +7,18 @@ may be removed. `finish` numbers them anew.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from scanjit import errors, ir, types
 from scanjit.ir import PART, Graph, Node, as_dim, new_input, replace, walk
 from scanjit.ops.scan import Roles, scan_node
+from scanjit.records import record
 from scanjit.types import Dimension, Type
 
 _KEPT = ("until", "reverse", "truncate", "unroll", "checkpoint", "name", "stored", "gradient")
 
 
-@dataclass(eq=False)
+@record(frozen=False)
 class OpenCarry:
     """A carry of an `OpenScan`. `init` is its initial value, `inner` its symbol in the body, `new` its value after the
     step. With a `lag`, the value is read this many steps later, and `init` has this many rows."""
@@ -33,7 +34,7 @@ class OpenCarry:
         return self.init.type if self.lag is None else self.init.type.with_shape(self.init.type.shape[1:])
 
 
-@dataclass(eq=False)
+@record(frozen=False)
 class OpenScan:
     """A scan taken apart. `xs` and `consts` map each operand (a node outside) to the body's input for it.
 
@@ -218,7 +219,7 @@ Result = OpenCarry | Y | Node | Later | None
 """The present form of a part of the original scan; see `OpenScan.results`."""
 
 
-@dataclass(eq=False)
+@record(frozen=False)
 class Finished:
     """A loop put together: its node, and its results as parts of it."""
 

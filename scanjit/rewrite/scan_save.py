@@ -7,7 +7,7 @@ loop is an R.
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from scanjit.ops.index import GATHER
 from scanjit.ops.scan import SCAN, Roles
 from scanjit.ops.shape import SLICE, window
 from scanjit.ops.view import View
+from scanjit.records import record
 from scanjit.rewrite.engine import Note, in_bodies, map_scans, users_among
 from scanjit.rewrite.loop import OpenScan
 from scanjit.rewrite.match import is_whole, window_of
@@ -32,7 +33,7 @@ Rows = tuple[Dimension, int]
 """The rows of a stack that a sequence consists of: the first row, and the step."""
 
 
-@dataclass(eq=False)
+@record(frozen=False)
 class _Plan:
     """The values that a loop R reads from a loop F: nodes of R's body, each with the same value in F's body,
     maybe in 16 bits."""
@@ -42,7 +43,7 @@ class _Plan:
     values: dict[Node, Node]
 
 
-@dataclass(eq=False)
+@record(frozen=False)
 class _Plans:
     keep: dict[Node, list[Node]] = field(default_factory=dict)
     take: dict[Node, list[_Plan]] = field(default_factory=dict)

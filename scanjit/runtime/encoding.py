@@ -10,7 +10,7 @@ that begins with a word for what it is. What JSON cannot hold is listed beside i
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 from scanjit import ir, types
 from scanjit.ir import SHARED, Data, Graph, Node
 from scanjit.ops.custom import DerivativeRule
+from scanjit.records import record
 from scanjit.runtime.shared import SharedVariable
 from scanjit.types import Atom, Dim, Dimension, Type
 
@@ -26,7 +27,7 @@ LONGEST_TEXT = 4096
 """The most characters of a text in a file. Texts become parts of other texts, error messages for example."""
 
 
-@dataclass(eq=False)
+@record(frozen=False)
 class Encoded:
     """A graph as data.
 

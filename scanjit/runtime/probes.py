@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -23,6 +23,7 @@ from scanjit.ops.probe import ASSERT, PRINT, has_probes
 from scanjit.ops.reduce import ALL, ANY
 from scanjit.ops.scan import SCAN, Roles
 from scanjit.ops.stretch import constant_value, zeros_like
+from scanjit.records import record
 from scanjit.runtime.watch import At, Moment, Watch, described
 from scanjit.types import Dimension
 
@@ -87,7 +88,7 @@ class _Item(ABC):
         """Print values and check assertions, in the order in which they were computed."""
 
 
-@dataclass(eq=False)
+@record(frozen=False)
 class _Look(_Item):
     """A probe, and the index of its value: the array to print, or whether the condition has failed. `inside` a loop
     whose steps are not told apart, the value says whether it has failed in any step."""
@@ -107,7 +108,7 @@ class _Look(_Item):
             raise failed(self.node, (*at, *self.inside))
 
 
-@dataclass(eq=False)
+@record(frozen=False)
 class _Steps(_Item):
     """A loop with probes in its step; `count` is the value that says how many steps ran, if they may be fewer."""
 
@@ -127,7 +128,7 @@ class _Steps(_Item):
                 item.report(values, (*rows, row), (*at, Moment(self.node, number, row)), out)
 
 
-@dataclass(eq=False)
+@record(frozen=False)
 class _Branches(_Item):
     """An ifelse with probes, and the value of its condition."""
 
@@ -145,7 +146,7 @@ class _Branches(_Item):
             item.report(values, rows, (*at, Moment(self.node, 0, 0)), out)
 
 
-@dataclass(eq=False)
+@record(frozen=False)
 class Probes:
     """The probes of a compiled function: `values` are computed beside its results."""
 

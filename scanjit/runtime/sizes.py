@@ -2,19 +2,20 @@
 
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from scanjit import errors, ir, types
 from scanjit.ir import Graph, Node
 from scanjit.ops.branch import IFELSE
 from scanjit.ops.shape import IOTA
+from scanjit.records import record
 from scanjit.types import Atom, Dimension
 
 # ---- from shapes to symbols ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class _Place:
     """One dimension of one input."""
 
@@ -111,7 +112,7 @@ def _misfit(place: _Place, wanted: str) -> errors.ShapeError:
 # ---- conditions ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Check:
     """A condition on dimensions that type inference relied on. Only a call can decide it.
 

@@ -3,9 +3,9 @@
 import html
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
+from scanjit.records import record
 from scanjit.show.identifiers import writable
 
 _NUMBER = re.compile(r"[-+]?(\d|nan|inf)")
@@ -19,7 +19,7 @@ class Drawing(Protocol):
     def _repr_svg_(self) -> str: ...
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Table:
     """A table: print it, or make it part of a `Document`. Columns of numbers are aligned at their right end, others at
     their left.

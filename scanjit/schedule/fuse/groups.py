@@ -7,7 +7,7 @@ values pass from task to task in registers. A result that no other nest reads is
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from scanjit.ops.elementwise import CAST
 from scanjit.records import record
@@ -58,7 +58,7 @@ class _Work:
         return cls(values, reductions, _loaded(values), _read(reductions), rereads([task.store]))
 
 
-@dataclass(eq=False)
+@record(frozen=False)
 class _Group:
     """Tasks of one space that become one nest, and what they do; or one item that is no task.
 

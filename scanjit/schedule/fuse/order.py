@@ -9,14 +9,15 @@ as long as no nest stands between them. An example: `a` and `b` are independent,
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from scanjit.records import record
 
 T = TypeVar("T", bound=Hashable)
 """The type of the things to order: items of a region, or statements."""
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Around(Generic[T]):
     """The loops over time that something `needs`, and those that need it (`feeds`), directly or through others. A loop
     counts among its own."""
@@ -28,7 +29,7 @@ class Around(Generic[T]):
         return Around(self.needs | other.needs, self.feeds | other.feeds)
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class LoopOrder(Generic[T]):
     """The loops `around` each thing, and for each loop those `beside` it: the loops that are independent of it."""
 

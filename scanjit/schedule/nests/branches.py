@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar, Self
 
 from scanjit.records import record
@@ -38,7 +38,7 @@ class If(Statement):
         yield self.condition.buffer, self.condition.offset, False
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Wave:
     """How loops over blocks of time run side by side though one reads what another one makes: in turns.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from scanjit.records import record
 from scanjit.schedule.nests.buffers import Buffer
 from scanjit.types import Dimension
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Lifetime:
     """A temporary, and the first and the last moment at which it is in use.
 

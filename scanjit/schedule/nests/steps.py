@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
 from scanjit import types
@@ -14,7 +13,7 @@ from scanjit.schedule.nests.statement import Counters, Reference, Statement, at
 from scanjit.types import Dimension
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class OwnRows:
     """Rows (the sequences of a batch, say) of which each thread may compute its own through all steps of a loop.
 
@@ -114,7 +113,7 @@ class TimeLoop(Statement):
         return [(at(self.step, 0) | at(self.row, 0) | at(self.ran, 0), self.length)]
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Turn:
     """The blocks that a loop over blocks runs when it is called: from number `low` to before number `high`, of `size`
     steps each."""

@@ -1,12 +1,11 @@
 """How a nest is vectorised, blocked and shared among threads."""
 
-from dataclasses import dataclass
-
+from scanjit.records import record
 from scanjit.schedule.nests.loops import NestLoop
 from scanjit.types import Dimension
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Tile:
     """How a nest is vectorised, divided into register tiles, and shared among threads.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
 
 import numpy as np
@@ -47,7 +47,7 @@ class Access:
         return self.buffer, self.offset, frozenset(self.strides.items()), self.panel, moved
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Substitution:
     """How the parts of a value change when the value is made anew: functions from the old operand, access or loop to
     the new one."""

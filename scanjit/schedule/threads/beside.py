@@ -13,9 +13,10 @@ long the blocks are.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from scanjit import types
+from scanjit.records import record
 from scanjit.schedule.nests import Beside, Blocks, Buffer, Nest, Program, Statement, TimeLoop, Turn, Wave
 from scanjit.schedule.nests.follows import follows
 from scanjit.types import Dimension
@@ -77,7 +78,7 @@ def _arranged(suite: list[Statement], once: Collection[Statement]) -> list[State
     return [*result, *(suite[i] for i in left)]
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class _Stages:
     """Loops that may be a wave, each by its number in a suite, in blocks of time, and how many blocks each is behind
     the first. Each has `total` steps. `needs` are those of the statements of the suite."""

@@ -7,7 +7,7 @@ number.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import NamedTuple
@@ -42,7 +42,7 @@ class StatementCosts:
         return (self.apart, *self.first, *self.many, *self.place, *turns)
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Sharing:
     """What was decided for some sizes and a number of threads.
 

@@ -1,15 +1,15 @@
 """About how long threads take for statements, in operations of one thread."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from scanjit.records import record
 from scanjit.schedule.cost import rates
 from scanjit.schedule.cost.statements import Cost
 from scanjit.schedule.nests import OwnRows
 from scanjit.types import Numbers
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Work:
     """The costs of some statements, for the sizes of a call. `near_bytes` is the size of the second-level cache of a
     core."""

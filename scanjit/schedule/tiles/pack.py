@@ -1,10 +1,11 @@
 """Right operands of products, copied into panels of full vectors: which of them, and before which loop."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace as changed
+from dataclasses import field, replace as changed
 from functools import partial
 
 from scanjit import types
+from scanjit.records import record
 from scanjit.schedule.nests import Access, Blocks, Buffer, Load, Nest, Pack, Program, Ref, Statement, Tile
 from scanjit.schedule.tiles.products import Depth, packable, reductions_of
 from scanjit.types import Atom, Dimension
@@ -17,7 +18,7 @@ def with_packs(program: Program) -> Program:
     return program.with_suite(writer.suite(program.suite, None), writer.notes)
 
 
-@dataclass(eq=False)
+@record(frozen=False)
 class _Open:
     """A suite, while packs are put among its statements.
 

@@ -1,12 +1,12 @@
 """Sums of products, as in convolutions and products of matrices: their operands, and the order of their terms."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from scanjit import types
 from scanjit.ops.elementwise import MUL
 from scanjit.ops.narrow import MUL_APART, MUL_PAIRS, MUL_QUADS
 from scanjit.ops.stretch import SUM
+from scanjit.records import record
 from scanjit.schedule.nests import Access, Apply, Load, Nest, NestLoop, Reduce, reductions_in
 from scanjit.types import Dimension
 
@@ -33,7 +33,7 @@ def near_steps(reduction: Reduce) -> tuple[int, ...]:
     return (0, 1, 2) if isinstance(term, Apply) and term.op is MUL_APART else (0, 1)
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Depth:
     """The order in which panels hold the terms of a sum: `loops`, the outermost first, each of them backwards if
     `against`. In the operand that is packed, the terms lie along axes of these `sizes`, `steps` apart."""

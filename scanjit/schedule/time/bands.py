@@ -24,10 +24,11 @@ of its bands is one series. If a step reads the series side by side, as in colum
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
-from dataclasses import dataclass, replace as changed
+from dataclasses import replace as changed
 
 from scanjit import types
 from scanjit.ops import Reduction
+from scanjit.records import record
 from scanjit.schedule.lower import maps
 from scanjit.schedule.nests import (
     Access,
@@ -79,7 +80,7 @@ def in_bands(program: Program) -> Program:
     return program.with_suite(suite, notes)
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class _Group:
     """Nests whose points never meet.
 
@@ -182,7 +183,7 @@ class _Group:
         return _Band(self.size, self.steps, short, band, first, count)
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class _Band:
     """The `count` points from `first` on, of `size` points that lie `steps` apart in each buffer. Buffers in `short`
     are replaced by others, which hold `band` points."""

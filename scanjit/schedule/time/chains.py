@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set as AbstractSet
-from dataclasses import dataclass, field, replace as changed
+from dataclasses import field, replace as changed
 from functools import cached_property
 
 from scanjit.records import record
@@ -84,7 +84,7 @@ def _begun(flow: Flow, chain: Chain) -> dict[Statement, Nest]:
     }
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class _Search:
     """The search for statements that can go along with a scan. Statements in `taken` go with another one."""
 

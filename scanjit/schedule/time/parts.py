@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from scanjit import types
+from scanjit.records import record
 from scanjit.schedule.lower import maps
 from scanjit.schedule.nests import Blocks, Load, Nest, NestLoop, Ref, Statement, Store
 from scanjit.schedule.time.stretch import Stretch
@@ -13,7 +13,7 @@ from scanjit.schedule.time.summed import SumLoops, taken_apart
 from scanjit.types import Dimension
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class StretchStatements:
     """Statements to put `before` the loop over stretches, `inside` it, and `after` it."""
 

@@ -8,9 +8,10 @@ short buffer that holds this stretch, row 2 of all rows is row 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace as changed
+from dataclasses import replace as changed
 from typing import NamedTuple
 
+from scanjit.records import record
 from scanjit.schedule.nests import Access, Buffer, Nest, NestLoop, Ref, Statement, TimeLoop, row_major
 from scanjit.schedule.nests.plan import Plan
 from scanjit.schedule.time.flow import plan_of
@@ -24,7 +25,7 @@ class Short(NamedTuple):
     first_row: Dimension
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Stretch:
     """Some steps of a scan.
 

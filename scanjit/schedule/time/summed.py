@@ -7,10 +7,11 @@ each stretch is summed by itself, with lanes along the terms, and then added.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace as changed
+from dataclasses import replace as changed
 
 from scanjit import types
 from scanjit.ops.elementwise import ADD
+from scanjit.records import record
 from scanjit.schedule.lower import maps
 from scanjit.schedule.nests import (
     Access,
@@ -33,7 +34,7 @@ SumLoops = dict[Reduce, NestLoop]
 """Sums of a nest, each with its loop over time."""
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Summed:
     """A nest with sums over time, taken apart.
 

@@ -6,14 +6,13 @@ window (step 2 of the 6), and the second has steps 1 to 3.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from scanjit import types
+from scanjit.records import record
 from scanjit.schedule.nests.plan import Plan
 from scanjit.types import Dimension
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Window:
     """The last `length` of the `total` steps of a loop. If `reverse`, the loop goes over its rows from the last one to
     the first."""

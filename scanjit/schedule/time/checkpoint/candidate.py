@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set as AbstractSet
-from dataclasses import dataclass, field, replace as changed
+from dataclasses import field, replace as changed
 from functools import cached_property
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from scanjit.schedule.time.window import Window
 from scanjit.types import Dimension
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Phase:
     """Loops that go through the stretches together, from the last stretch to the first if `backwards`.
 
