@@ -2,8 +2,8 @@
 
     python -m benchmarks tiles
 
-For each number of products that share a left operand, every shape that may fit the registers computes the same
-products, in interleaved rounds, on one thread.
+For each number of products that share a left operand in one nest, every shape that may fit the registers computes the
+same products, in interleaved rounds, on one thread.
 """
 
 from __future__ import annotations
@@ -23,17 +23,16 @@ VECTORS = 24
 """Columns of each product, in vectors: a multiple of the vectors of all shapes."""
 ROUNDS = 9
 SECONDS = 0.004
-PRODUCTS = 8
 
 
 def measure() -> dict[int, dict[tuple[int, int], float]]:
     """By number of products and shape: the part of the limit that is reached, the mean of the depths."""
     from scanjit.runtime import host, limits
-    from scanjit.schedule.tiles import shapes
+    from scanjit.schedule.fuse.groups import MOST_REDUCTIONS, ROWS
 
     found: dict[int, dict[tuple[int, int], float]] = {}
-    for products in range(1, PRODUCTS + 1):
-        most = shapes.MOST[host.target().registers] // products
+    for products in range(1, min(MOST_REDUCTIONS, host.target().most_sums // ROWS) + 1):
+        most = host.target().most_sums // products
         candidates = [
             (rows, v) for v in (1, 2, 3, 4) for rows in (1, 2, 3, 4, 5, 6, 8) if most // 2 <= rows * v <= most
         ]

@@ -97,16 +97,17 @@ class Space:
         return full
 
     def _tiles_and_singles(self, lane: NestLoop) -> None:
-        """Whole tiles, then the vectors that are left one at a time. The last one is masked if it is not full."""
-        tile, size = self.frame.tile, lane.size
-        assert isinstance(size, int)
-        start, stop = self.frame.bounds(lane)
-        whole, width = size // tile.lanes * tile.lanes, tile.lanes * tile.vectors
-        top = stop if whole == size else f"min({stop}, {whole})"
-        left = self.frame.line("left", f"{start} + ({top} - {start})//{width}*{width}")
+        """Whole tiles without masks, then the vectors that are left one at a time. These are masked, if the last one
+        may not be full."""
+        frame, tile = self.frame, self.frame.tile
+        start, stop = frame.bounds(lane)
+        full, top, width = frame.fills(lane, tile.lanes), stop, tile.lanes * tile.vectors
+        if not full and lane is not tile.own:  # a share of columns may end beyond the last one
+            top = f"min({stop}, {frame.size(lane.size // tile.lanes * tile.lanes)})"
+        left = frame.line("left", f"{start} + ({top} - {start})//{width}*{width}")
         self.lane_range(lane, start, left, False)
-        with self.frame.single_vectors():
-            self.lane_range(lane, left, stop, whole != size, tile.vectors)
+        with frame.single_vectors():
+            self.lane_range(lane, left, stop, not full, tile.vectors)
 
     def sums(self, lane: NestLoop, start: str, stop: str) -> None:
         """Loops over a range of sums: tiles, then the vectors that are left one at a time, if they fill at most half of

@@ -17,6 +17,7 @@ from scanjit.schedule.threads.beside import side_by_side
 from scanjit.schedule.threads.forms import find_forms
 from scanjit.schedule.threads.rows import own_rows
 from scanjit.schedule.tiles.apply import with_tiles
+from scanjit.schedule.tiles.lefts import with_lefts
 from scanjit.schedule.tiles.pack import with_packs
 from scanjit.schedule.time.bands import in_bands
 from scanjit.schedule.time.deep import cut_long_sums
@@ -28,6 +29,7 @@ PASSES: tuple[tuple[str, Callable[[Program], Program]], ...] = (
     ("stretches", in_stretches),  # before long sums: a sum that is cut along with a scan is not cut again
     ("long_sums", cut_long_sums),
     ("tiles", with_tiles),  # after stretches: the loops of a nest may now go over one block of time only
+    ("lefts", with_lefts),  # after tiles: copies are for the rows of a register tile
     ("packs", with_packs),  # after tiles: panels are as wide as the vectors that read them
     ("once", find_once),  # before loops stand side by side: a statement that runs once is in no such group
     ("beside", side_by_side),  # before rows: a loop that has threads of its own need not share rows with others
@@ -59,6 +61,6 @@ def fused_program(
     """The program of fused tasks, before all `PASSES`: its nests have no tiles, and no loop is cut into blocks of time.
     It cannot be run."""
     made = lower(origins, outputs, target, changing)
-    suite = tuple(statement.rebased(made.place) for statement in fuse(made.region))
+    suite = tuple(statement.rebased(made.place) for statement in fuse(made.region, target))
     codes, notes = tuple(made.context.codes), tuple(made.context.notes)
     return Program(tuple(made.inputs), tuple(made.outputs), suite, codes, target, notes)

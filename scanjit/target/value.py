@@ -41,7 +41,7 @@ class Target:
     features: str
     vector_bytes: int
     registers: int
-    tiles: Speeds = field(compare=False, repr=False)
+    tiles: Speeds = field(hash=False)
     level1_bytes: int = LEVEL1_BYTES
     level2_bytes: int = LEVEL2_BYTES
     alone: bool = False
@@ -87,6 +87,11 @@ class Target:
         """Whether loads and stores of some lanes of a vector take about as long as those of all lanes. Without
         instructions for them, LLVM branches at each lane."""
         return self.has_avx512 or (self.is_x86 and self.has("avx") and self.name not in SLOW_MASKS)
+
+    @property
+    def most_sums(self) -> int:
+        """How many vector registers may hold sums of products. Operands need the others."""
+        return 24 if self.registers >= 32 else 12
 
     @property
     def is_posix(self) -> bool:

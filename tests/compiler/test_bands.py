@@ -248,4 +248,5 @@ def test_few_columns_are_computed_together_and_few_rows_one_by_one(rows: bool) -
     program = schedule([a, series], rewrite(results).outputs, host.target())
     (few,) = (statement for statement in program.suite if isinstance(statement, Blocks) and statement.size == 1)
     sizes = [types.evaluate(few.total, {types.as_atom(a.type.shape[0]): n}) for n in (1, 2, 3, 7, 64)]
-    assert sizes == ([1, 2, 3, 7, 0] if rows else [1, 0, 0, 0, 0])
+    lanes = host.target().lanes(8)
+    assert sizes == ([n if n < lanes else 0 for n in (1, 2, 3, 7, 64)] if rows else [1, 0, 0, 0, 0])

@@ -28,7 +28,7 @@ def lowered(inputs: list[Node], outputs: list[Node]) -> Region:
 
 
 def nests_of(region: Region) -> list[Nest]:
-    return [statement for statement in fuse(region) if isinstance(statement, Nest)]
+    return [statement for statement in fuse(region, host.target()) if isinstance(statement, Nest)]
 
 
 @pytest.mark.parametrize("op", OPS.values(), ids=str)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from scanjit.runtime import host
 from scanjit.schedule.nests import NestLoop
 from scanjit.schedule.tiles import shapes
 from scanjit.schedule.time import sums
-from scanjit.target import target_for
+from scanjit.target import target_for, target_named
 from scanjit.target.measured import MEASURED
 from tests.fuzz.check import Config
 from tests.targets import with_vectors
@@ -140,6 +141,66 @@ def test_groups_of_columns(group_bytes: int, threads: int, monkeypatch: pytest.M
                 np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize("features", ["+avx2,+fma", "neon"])
+@pytest.mark.parametrize("columns", ["N", 100])
+def test_whole_tiles_have_no_masks(columns: int | str, features: str) -> None:
+    """Masks take registers that sums need, where they have none of their own; and some processors take long for them.
+    Only the last vector of a row has one."""
+    x, w = sj.tensor((None, 6), "float32"), sj.tensor((6, columns), "float32")
+    target = (
+        target_for("aarch64-linux-gnu") if features == "neon" else target_for("x86_64-linux-gnu", "znver3", features)
+    )
+    rng = np.random.default_rng(0)
+    for threads in (1, 3):
+        with Config(threads=threads).active(), host.using(target):
+            f = sj.function([x, w], [x @ w, sj.tanh(x @ w[:, ::-1]) * 2], mode="emulate")
+            tiles = re.findall(r"for j0 in range\(.*?for j1 in range\(", f.source, re.DOTALL)
+            assert tiles
+            assert not any("mask" in tile for tile in tiles)
+            for size in (0, 1, 7, 8, 24, 25, 47, 100) if columns == "N" else (int(columns),):
+                for rows in (0, 1, 5):
+                    a, b = rng.standard_normal((rows, 6), np.float32), rng.standard_normal((6, size), np.float32)
+                    for got, wanted in zip(f(a, b), (a @ b, np.tanh(a @ b[:, ::-1]) * 2), strict=True):
+                        np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize(("target", "most"), [("x86-64-v3", 3), ("x86-64-v4", 4)])
+def test_as_many_gates_share_a_tile_as_leave_it_rows(target: str, most: int) -> None:
+    x, w, v = (sj.tensor(shape, "float32") for shape in ((None, None, 5), (5, 160), (40, 160)))
+
+    def step(row: Any, h: Any, c: Any) -> Any:
+        i, f, g, o = ((row @ w + h @ v)[:, 40 * k : 40 * (k + 1)] for k in range(4))
+        c = sj.sigmoid(f) * c + sj.sigmoid(i) * sj.tanh(g)
+        return sj.sigmoid(o) * sj.tanh(c), c
+
+    zeros = sj.zeros((x.shape[1], 40), "float32")
+    found = target_named(target)
+    assert found is not None
+    with host.using(found):
+        f = sj.function([x, w, v], sj.scan(step, x, [zeros, zeros])[0], mode="emulate")
+    reductions = [int(n) for n in re.findall(r"(\d+) reductions", f.explain())]
+    assert max(reductions) == most
+    assert sum(reductions) == 5
+
+
+@pytest.mark.parametrize(("target", "together"), [("x86-64-v3", False), ("x86-64-v4", True)])
+def test_products_with_one_right_operand(target: str, together: bool) -> None:
+    """Each would load left operands of its own, and few registers are left for them. Sums of one operand are not
+    products: they always go along with each other."""
+    a, b, y = (sj.tensor((60, columns), "float32") for columns in (40, 40, 90))
+    found = target_named(target)
+    assert found is not None
+    with host.using(found):
+        f = sj.function([a, b, y], [a.T @ y, b.T @ y], mode="emulate")
+        sums = sj.function([a], [a.sum(0), a.max(0)], mode="emulate")
+    assert ("2 reductions" in f.explain()) == together
+    assert "2 reductions" in sums.explain()
+    rng = np.random.default_rng(0)
+    u, v, w = (rng.standard_normal((60, columns), np.float32) for columns in (40, 40, 90))
+    for got, wanted in zip(f(u, v, w), (u.T @ w, v.T @ w), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-5)
+
+
 # ---- shapes of tiles -------------------------------------------------------------------------------------------------
 
 
@@ -148,7 +209,7 @@ def test_measured_shapes_fit_the_registers(key: str) -> None:
     name, nbytes = key.split()
     target = target_for("x86_64-linux-gnu", name, vector_bytes=int(nbytes))
     for products, speeds in target.tiles.items():
-        assert all(rows * vectors * products <= shapes.MOST[target.registers] for rows, vectors in speeds)
+        assert all(rows * vectors * products <= target.most_sums for rows, vectors in speeds)
         for size in (0, 1, 3, 20):
             rows, vectors = shapes.shape(products, NestLoop(size), target)
             assert 1 <= rows <= max(size, 1)
@@ -167,7 +228,7 @@ def test_shapes_are_those_of_the_target() -> None:
 
 def test_shapes_leave_few_columns_empty() -> None:
     """A row of 26 numbers fills two vectors of 16. Of a row of unknown length, as much is expected."""
-    target = target_for("x86_64-linux-gnu", "znver4", vector_bytes=64)
+    target = target_for("x86_64-linux-gnu", "znver4", "+avx512f,+avx512vl", vector_bytes=64)
     rows, many = NestLoop(64), types.counter("columns")
     for columns, wanted in ((26, (8, 2)), (many, (8, 2)), (38, (5, 3)), (64, (4, 4)), (256, (4, 4))):
         assert shapes.shape(1, rows, target, NestLoop(columns), 16) == wanted
@@ -177,7 +238,8 @@ def test_shapes_leave_few_columns_empty() -> None:
 def test_a_small_batch_fills_tiles_of_an_unknown_number_of_rows() -> None:
     """Columns that are left after whole tiles are computed one vector at a time: that costs less than rows that a small
     batch does not have."""
-    target, batch = target_for("x86_64-linux-gnu", "znver4", vector_bytes=64), NestLoop(types.counter("batch"))
+    target = target_for("x86_64-linux-gnu", "znver4", "+avx512f,+avx512vl", vector_bytes=64)
+    batch = NestLoop(types.counter("batch"))
     for products, columns in itertools.product((1, 2, 3, 4), (64, 80, 96, 112, 160, 200)):
         rows, vectors = shapes.shape(products, batch, target, NestLoop(columns), 16)
         assert (rows, vectors * products >= 3) == (4, True), (products, columns)
@@ -215,7 +277,8 @@ def test_threads_share_the_rows_of_the_last_columns(threads: int) -> None:
         return sj.tanh(a) * b + sj.sigmoid(c) * d
 
     inputs, states = [x, v, w], sj.scan(step, x, sj.zeros((x.shape[1], 18), "float32"))
-    with Config(width=16, threads=threads).active():
+    masks = target_for("x86_64-linux-gnu", features="+avx,+avx2,+fma", vector_bytes=16)
+    with Config(threads=threads).active(), host.using(masks):
         f = sj.function(inputs, states, mode="emulate")
         assert "left0 = even0*" in f.source
         reference = sj.function(inputs, states, mode="reference")
@@ -229,7 +292,8 @@ def test_threads_share_the_rows_of_the_last_columns(threads: int) -> None:
 def test_a_row_that_fills_one_tile_is_one_loop() -> None:
     """No code is written for what is never left."""
     x, y = sj.tensor((None, 10), dtype="float32"), sj.tensor((None, 64), dtype="float32")
-    f = sj.function([x, y], [x.sum(axis=0), sj.tanh(y.T @ x)], mode="emulate")
+    with host.using(target_for("x86_64-linux-gnu", features="+avx,+avx2,+fma")):
+        f = sj.function([x, y], [x.sum(axis=0), sj.tanh(y.T @ x)], mode="emulate")
     given = [np.random.default_rng(0).standard_normal((21, n), np.float32) for n in (10, 64)]
     with np.errstate(all="ignore"):
         sums, product = f(*given)

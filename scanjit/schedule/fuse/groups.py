@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
+from typing import NamedTuple
 
+from scanjit import types
 from scanjit.ops.elementwise import CAST
 from scanjit.records import record
 from scanjit.schedule.fuse.order import Around, LoopOrder
@@ -16,6 +18,7 @@ from scanjit.schedule.lower.places import LARGEST
 from scanjit.schedule.lower.region import Item, Region, Single, Task
 from scanjit.schedule.nests import (
     Apply,
+    Buffer,
     Load,
     Nest,
     NestLoop,
@@ -29,6 +32,7 @@ from scanjit.schedule.nests import (
     walk_values,
 )
 from scanjit.schedule.nests.plan import Plan
+from scanjit.target import Target
 from scanjit.types import Dimension
 
 LOOK_BACK = 200
@@ -37,7 +41,17 @@ MOST_UNRELATED = 8
 """A nest has at most this many tasks that have nothing to do with each other. A nest that copies all weights of a stack
 would be long, and no other program would have it. Nests that copy this many are alike, and have one kernel."""
 MOST_REDUCTIONS = 6
-"""With more accumulators than this in one tile, too few registers are left for rows."""
+"""A nest has at most this many reductions."""
+ROWS = 4
+"""A register tile should have this many rows, as each loaded vector of a right operand is used in all of them."""
+
+
+class _Operand(NamedTuple):
+    """What a reduction reads: a buffer from an offset on, along these loops."""
+
+    buffer: Buffer
+    offset: Dimension
+    loops: frozenset[NestLoop]
 
 
 @record
@@ -48,7 +62,7 @@ class _Work:
     values: Sequence[Value]
     reductions: set[Reduce]
     loaded: set[tuple[object, ...]]
-    read: set[object]
+    read: set[_Operand]
     rereads: bool
 
     @classmethod
@@ -76,7 +90,7 @@ class _Group:
     reductions: set[Reduce] = field(default_factory=set)
     values: set[Value] = field(default_factory=set)
     loaded: set[tuple[object, ...]] = field(default_factory=set)
-    read: set[object] = field(default_factory=set)
+    read: set[_Operand] = field(default_factory=set)
     around: Around[Item] = field(default_factory=Around)
     readers: set[_Group] = field(default_factory=set)
     unrelated: int = 0
@@ -103,8 +117,8 @@ class _Groups:
     """The groups of a region, while items are put into them one after the other. `where` maps an item to its group.
     `_over` has the groups over each space, in order."""
 
-    def __init__(self, order: LoopOrder[Item]) -> None:
-        self.order = order
+    def __init__(self, order: LoopOrder[Item], target: Target) -> None:
+        self.order, self.target = order, target
         self.where: dict[Item, _Group] = {}
         self._over: dict[tuple[NestLoop, ...], list[_Group]] = {}
         self._count = 0
@@ -158,7 +172,7 @@ class _Groups:
         around, loaded = self.order.around[task], work.loaded
 
         def fits(group: _Group) -> bool:
-            if not needed.get(group, True) or not _compatible(work, group, group in needed):
+            if not needed.get(group, True) or not self._compatible(task.space, work, group, group in needed):
                 return False
             if group not in needed and loaded.isdisjoint(group.loaded):
                 if group.unrelated >= MOST_UNRELATED or group.fills != (not loaded and not work.reductions):
@@ -181,6 +195,30 @@ class _Groups:
                 return group
         return None
 
+    def _compatible(self, space: Sequence[NestLoop], work: _Work, group: _Group, dependent: bool) -> bool:
+        """Whether the nest of a group may do this work too.
+
+        Its tile may compute rows twice. So where there are reductions, no result may depend on an element that it
+        overwrites. The nest must not get too long. Two reductions share a tile only if one reads the result of the
+        other, or both read the same operand, and the tile still has rows. If there are few registers, a right operand
+        is not enough: each product would load left operands of its own. A task with reductions joins a group without
+        any only if it needs a result of the group.
+        """
+        found, values = work.reductions, work.values
+        if (found or group.reductions) and (work.rereads or group.rereads):
+            return False
+        if len(group.values) + len(values) > 2 * LARGEST and len(group.values.union(values)) > 2 * LARGEST:
+            return False
+        if not found or not group.reductions:
+            return dependent or not found
+        if len(group.reductions | found) > _most_reductions(space, self.target):
+            return False
+        shared = work.read & group.read
+        lefts = _lefts(work.read, space)
+        if lefts and _lefts(group.read, space) and self.target.most_sums < MOST_REDUCTIONS * ROWS:
+            shared &= lefts
+        return dependent or bool(shared)
+
     def _stays_apart(self, task: Task, found: set[Reduce], group: _Group, around: Around[Item]) -> bool:
         """Whether a task in a group would make a loop over time wait for a loop that it does not need, also if both are
         cut into blocks; or would store rows with others, where alone they need memory for a stretch of steps only."""
@@ -192,21 +230,22 @@ class _Groups:
         return waits or _feed_different_loops(group.around, around, task)
 
 
-def fuse(region: Region) -> list[Statement]:
+def fuse(region: Region, target: Target) -> list[Statement]:
     """The statements of a region: nests, and the items that are no tasks. Tasks over the same space share a nest,
     unless one of them must wait until another one is complete."""
-    groups = _Groups(LoopOrder.of({item: item.needs for item in region.items}, lambda item: _loop(item) is not None))
+    order = LoopOrder.of({item: item.needs for item in region.items}, lambda item: _loop(item) is not None)
+    groups = _Groups(order, target)
     for item in region.items:
         groups.add(item)
     stored = _stored(region, groups.where)
-    return [made for group in groups.in_order() if (made := _made(group, stored)) is not None]
+    return [made for group in groups.in_order() if (made := _made(group, stored, target)) is not None]
 
 
-def _made(group: _Group, stored: Collection[Item]) -> Statement | None:
+def _made(group: _Group, stored: Collection[Item], target: Target) -> Statement | None:
     """The statement that a group becomes. None if no other group reads anything that it computes."""
     first = group.members[0]
     if isinstance(first, Single):
-        return first.statement.with_suites(*map(fuse, first.regions))
+        return first.statement.with_suites(*(fuse(region, target) for region in first.regions))
     return _nest(group, stored) if any(member in stored for member in group.members) else None
 
 
@@ -248,30 +287,23 @@ def _loaded(values: Iterable[Value]) -> set[tuple[object, ...]]:
     return {(access.buffer, access.offset, *access.strides.items()) for access in accesses}
 
 
-def _compatible(work: _Work, group: _Group, dependent: bool) -> bool:
-    """Whether the nest of a group may do this work too.
-
-    Its tile may compute rows twice. So where there are reductions, no result may depend on an element that it
-    overwrites. The nest must not get too long. Two reductions share a tile only if one reads the result of the other,
-    or both read the same operand. A task with reductions joins a group without any only if it needs a result of the
-    group.
-    """
-    found, values = work.reductions, work.values
-    if (found or group.reductions) and (work.rereads or group.rereads):
-        return False
-    if len(group.values) + len(values) > 2 * LARGEST and len(group.values.union(values)) > 2 * LARGEST:
-        return False
-    if not found or not group.reductions:
-        return dependent or not found
-    if len(group.reductions | found) > MOST_REDUCTIONS:
-        return False
-    return dependent or not work.read.isdisjoint(group.read)
+def _most_reductions(space: Sequence[NestLoop], target: Target) -> int:
+    """How many reductions one register tile may have, if it is to have rows. On a processor with 16 registers, those of
+    an LSTM's four gates do not fit: its tile would have two rows, and load four vectors for eight products."""
+    rows = types.product(loop.size for loop in space[:-1])
+    return min(MOST_REDUCTIONS, target.most_sums // max(1, min(rows, ROWS) if isinstance(rows, int) else ROWS))
 
 
-def _read(reductions: set[Reduce]) -> set[object]:
-    """The buffers that reductions read, with the loops that they read them along."""
+def _read(reductions: set[Reduce]) -> set[_Operand]:
+    """What reductions read."""
     terms = walk_values([r.term for r in reductions])
-    return {(v.access.buffer, v.access.offset, frozenset(v.access.strides)) for v in terms if isinstance(v, Load)}
+    found = [value.access for value in terms if isinstance(value, Load)]
+    return {_Operand(access.buffer, access.offset, frozenset(access.strides)) for access in found}
+
+
+def _lefts(read: set[_Operand], space: Sequence[NestLoop]) -> set[_Operand]:
+    """The operands that are the same for all columns."""
+    return {operand for operand in read if space and space[-1] not in operand.loops}
 
 
 def _stored(region: Region, where: Mapping[Item, _Group]) -> set[Item]:

@@ -15,8 +15,8 @@ class Tile:
     vectors : how many vectors a register tile has along that loop.
     horizontal : whether lanes run along the last loop of each reduction instead.
     rows : a loop (or several, joined) whose iterations share loads. A register tile has `row_block` of these rows.
-    singles : whether the vectors that are left after whole tiles are computed one at a time. Threads may then share
-        them more evenly.
+    singles : whether the vectors that are left after whole tiles are computed one at a time. Only the last of them has
+        a mask, and threads may share them more evenly.
     group : how many tiles of columns are computed for some rows, before the next rows.
     split : the loop that threads share, in pieces of `unit` iterations.
     own : the loop of which each thread keeps its part through all steps (see `OwnRows`). One row is `each` iterations.

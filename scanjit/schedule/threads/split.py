@@ -31,7 +31,8 @@ def split_of(nest: Nest, tile: Tile) -> tuple[NestLoop | None, int]:
         return tile.rows, tile.row_block
     if tile.horizontal:
         return first, tile.vectors if first is lane else 1
-    alone = tile.singles or (tile.strips if nest.time is not None else not reductions_of(nest))
+    single = tile.singles and isinstance(lane.size, int)
+    alone = single or (tile.strips if nest.time is not None else not reductions_of(nest))
     width = tile.lanes * (1 if alone else tile.vectors)
     if tile.rows is not None:
         wide = not isinstance(lane.size, int) or lane.size >= WIDE * width

@@ -48,13 +48,14 @@ def _tiled(suite: Sequence[Statement], target: Target, once: bool, notes: list[s
             inner = once and isinstance(statement, Blocks)
             result.append(statement.with_suites(*(_tiled(b, target, inner, notes) for b in statement.suites)))
         elif statement.stores or statement.finals:
-            nest = _with_tile(statement, target, once)
+            nest = with_tile(statement, target, once)
             notes.append(f"nest {nest.label}: {_described(nest)}")
             result.append(nest)
     return result
 
 
-def _with_tile(nest: Nest, target: Target, once: bool) -> Nest:
+def with_tile(nest: Nest, target: Target, once: bool) -> Nest:
+    """A nest with its tile. `once` says that it is in no step of a loop."""
     nest = lanes.lanes_last(merge_loops(nest), target)
     tile = choose_tile(nest, target, once)
     split, unit = split_of(nest, tile)

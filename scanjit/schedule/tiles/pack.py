@@ -83,7 +83,8 @@ class _Writer:
         if same is not None and _written_since(same, home):
             same = None
         if same is None:
-            pack = _with_room(pack, [suite.around for suite in self.open[1 : level + 1]])
+            shape = with_room(pack.target.shape, [suite.around for suite in self.open[1 : level + 1]])
+            pack = pack if shape == pack.target.shape else changed(pack, target=changed(pack.target, shape=shape))
             home.append(pack)
             where = "before it" if level >= inner else "once, before the loop"
             self.notes.append(f"nest {nest.label}: {len(pack.sources)} right operands are packed {where}")
@@ -97,15 +98,14 @@ def _written_since(pack: Pack, suite: Sequence[Statement]) -> bool:
     return any(writes and buffer in sources for statement in behind for buffer, _, writes in statement.all_refs())
 
 
-def _with_room(pack: Pack, around: Sequence[Statement | None]) -> Pack:
-    """The pack with panels that have room for the longest block."""
+def with_room(shape: Sequence[Dimension], around: Sequence[Statement | None]) -> tuple[Dimension, ...]:
+    """A shape for the longest block of the blocks around."""
     most: dict[Atom, Dimension] = {}
     for blocks in around:
         if isinstance(blocks, Blocks):
             largest = (blocks.first, blocks.total), (blocks.count, types.minimum(blocks.size, blocks.total))
             most |= {atom: size for dim, size in largest for atom in types.atoms(dim)}
-    shape = tuple(types.substitute(dim, most) for dim in pack.target.shape)
-    return pack if shape == pack.target.shape else changed(pack, target=changed(pack.target, shape=shape))
+    return tuple(types.substitute(dim, most) for dim in shape)
 
 
 def pack_operands(nest: Nest, place: Callable[[Pack, Load], Pack | None]) -> Nest:

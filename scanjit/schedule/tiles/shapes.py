@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from scanjit import types
 from scanjit.schedule.nests import NestLoop
 from scanjit.target import Shape, Target
 from scanjit.types import Dimension
 
-MOST = {32: 24, 16: 12}
-"""How many of all registers may hold sums. Operands need the others."""
 USUAL = (4, 8, 16, 32, 64)
 """Numbers of rows that stand for all, if the number is not known."""
 USUAL_COLUMNS = (8, 16, 32, 64, 128)
@@ -38,8 +37,8 @@ def shape(
         alone = speeds.get((block, 1), speeds[shape] * min(1.0, block * products / IN_FLIGHT))
         across = 1 / speeds[shape]
         if columns is not None:
-            known = isinstance(columns.size, int)
-            across = _mean(_across(n, lanes, vectors, known, across, 1 / alone) for n in widths)
+            singles = left_single(columns.size, lanes, vectors, target)
+            across = _mean(_across(n, lanes, vectors, across, 1 / alone if singles else None) for n in widths)
         return across * _mean(-(-size // block) * block / size for size in sizes)
 
     block, vectors = min(speeds, key=slots)
@@ -49,11 +48,22 @@ def shape(
 def sums_side_by_side(sums: int, target: Target) -> int:
     """How many vectors of columns are summed at a time, with `sums` sums of each column. Rows of a wide array lie in
     different pages of memory, where it takes as long to find one vector of a row as four."""
-    most = max(MOST[target.registers] // sums, 1)
+    most = max(target.most_sums // sums, 1)
     return min(4, 1 << most.bit_length() - 1)
 
 
-def uneven(size: Dimension, lanes: int, vectors: int) -> bool:
+def left_single(size: Dimension, lanes: int, vectors: int, target: Target) -> bool:
+    """Whether the vectors that are left after whole tiles of `vectors` vectors are computed one at a time: if threads
+    can then share them more evenly, or if whole tiles are faster without masks. Where masks are no registers of their
+    own, they take registers that sums need; and some processors take long to load or store some lanes of a vector."""
+    if vectors > 1 and _uneven(size, lanes, vectors):
+        return True
+    if lanes == 1 or (isinstance(size, int) and size < lanes) or types.remainder(size, lanes * vectors) == 0:
+        return False
+    return not (target.has_avx512 if vectors > 1 else target.has_masks)
+
+
+def _uneven(size: Dimension, lanes: int, vectors: int) -> bool:
     """Whether tiles of `vectors` vectors are partly empty, or cannot be shared evenly by two threads: each thread would
     compute 5 % more vectors than with tiles of one vector."""
     if not isinstance(size, int):
@@ -62,14 +72,14 @@ def uneven(size: Dimension, lanes: int, vectors: int) -> bool:
     return -(-tiles // 2) * vectors > 1.05 * -(-singles // 2)
 
 
-def _across(size: int, lanes: int, vectors: int, known: bool, whole: float, alone: float) -> float:
-    """The cost of a full vector of a row of `size` columns, if a vector takes `whole` in a tile and `alone` by itself.
-    If the size is `known`, vectors that are left after whole tiles may be computed one at a time."""
+def _across(size: int, lanes: int, vectors: int, whole: float, alone: float | None) -> float:
+    """The cost of a full vector of a row of `size` columns, if a vector takes `whole` in a tile. Vectors that are left
+    after whole tiles take `alone` each; if that is None, they take a whole tile."""
     count = -(-size // lanes)
-    if known and vectors > 1 and uneven(size, lanes, vectors):
-        taken = count // vectors * vectors * whole + count % vectors * alone
-    else:
+    if alone is None:
         taken = -(-count // vectors) * vectors * whole
+    else:
+        taken = count // vectors * vectors * whole + count % vectors * alone
     return taken * lanes / size
 
 

@@ -98,7 +98,7 @@ def _tile_checks(nest: Nest, tile: Tile, kept: bool) -> dict[str, bool]:
         "it has a block of rows, but no rows": tile.rows is not None or tile.row_block == 1,
         "rows may be computed twice, and read what they change": tile.rows is None or not rereads(nest.stores),
         "it has groups of tiles, but no rows": tile.rows is not None or tile.group == 1,
-        "the vectors left of no tile are single": not tile.singles or (tile.rows is not None and tile.vectors > 1),
+        "the vectors left of no tile are single": not tile.singles or tile.rows is not None,
         "lanes run along reductions, and there are none": not tile.horizontal or reduces,
         "threads share a loop that is not its": tile.split is None or tile.split in shared,
         "a share of rows is no multiple of a tile": tile.split is not tile.rows

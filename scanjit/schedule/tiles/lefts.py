@@ -1,0 +1,94 @@
+"""Left operands of products that are copied first, because their terms lie far apart in memory.
+
+In `x.T @ y`, the neighbours of an element of the left operand are other rows of it, and its next term lies a row of `x`
+further on. A register tile of a few rows then reads a line of memory for each term, and uses a few numbers of it. Where
+sums are long, no line is still in the first cache when the next rows need it.
+"""
+
+from collections.abc import Sequence
+
+from scanjit.schedule.nests import Access, Blocks, Buffer, Load, Nest, NestLoop, Program, Reduce, Statement, Store
+from scanjit.schedule.tiles.apply import with_tile
+from scanjit.schedule.tiles.pack import with_room
+from scanjit.schedule.tiles.products import depth_of, packable, reductions_of
+from scanjit.target import Target
+from scanjit.types import Dimension
+
+LONG = 256
+"""Lines of so many terms do not stay in the first cache, next to the right operand."""
+WIDE = 128
+"""With fewer columns than this, a copied element is not read often enough."""
+FEW_ROWS = 8
+"""As many rows lie in a line or two."""
+
+
+def with_lefts(program: Program) -> Program:
+    """The program in which left operands whose terms lie far apart are copied, so that the terms are neighbours."""
+    if program.target.most_sums > 12:
+        return program  # larger register tiles take longer for the terms of a line, which comes meanwhile
+    notes: list[str] = []
+    return program.with_suite(_suite(program.suite, program.target, (), notes), notes)
+
+
+def _suite(suite: Sequence[Statement], target: Target, around: Sequence[Blocks], notes: list[str]) -> list[Statement]:
+    """These statements, with copies before their nests. Steps of loops are left as they are."""
+    result: list[Statement] = []
+    for statement in suite:
+        if isinstance(statement, Blocks):
+            result.append(statement.with_suites(_suite(statement.suite, target, (*around, statement), notes)))
+            continue
+        if isinstance(statement, Nest):
+            copies, statement = _copied(statement, target, around)
+            notes += [f"nest {statement.label}: a left operand is copied, so that its terms are neighbours"] * bool(
+                copies
+            )
+            result += copies
+        result.append(statement)
+    return result
+
+
+def _copied(nest: Nest, target: Target, around: Sequence[Blocks]) -> tuple[list[Nest], Nest]:
+    """Nests that copy left operands of a nest, and the nest that reads the copies."""
+    copies, new = [], dict[Access, Access]()
+    for reduction in reductions_of(nest):
+        left = _far_apart(nest, reduction)
+        if left is None or left.access in new:
+            continue
+        rows, depth = _rows(nest), depth_of(left.access, reduction.loops)
+        assert rows is not None
+        shape = with_room((rows.size, depth.size), around)
+        buffer = Buffer(left.access.buffer.dtype, shape, "temporary", "rows")
+        row, term = NestLoop(rows.size), NestLoop(depth.size)
+        first = left.access.offset - depth.start(depth.steps[-1])
+        source = Access(left.access.buffer, first, {row: 1, term: depth.steps[-1]})
+        store = Store(Access(buffer, 0, {row: depth.size, term: 1}), Load(buffer.dtype, source))
+        copies.append(with_tile(Nest((row, term), (store,), "transpose"), target, once=True))
+        new[left.access] = Access(buffer, depth.start(1), {rows: depth.size, **depth.strides(1)})
+    return copies, nest.rebuilt(lambda access: new.get(access, access)) if new else nest
+
+
+def _far_apart(nest: Nest, reduction: Reduce) -> Load | None:
+    """The left operand of a product, if it pays to copy it."""
+    rows = _rows(nest)
+    if rows is None or (found := packable(reduction, nest.space[-1])) is None:
+        return None
+    left, _, right_depth = found
+    depth = depth_of(left.access, reduction.loops)
+    steps = left.access.strides
+    if left.access.panel is not None or left.widens or left.when != 1 or steps.keys() != {rows, *reduction.loops}:
+        return None
+    if len(depth.sizes) > 1 or steps[rows] != 1 or depth.steps[-1] in (1, -1) or depth.loops != right_depth.loops:
+        return None
+    return (
+        left if _large(rows.size, FEW_ROWS) and _large(depth.size, LONG) and _large(nest.space[-1].size, WIDE) else None
+    )
+
+
+def _rows(nest: Nest) -> NestLoop | None:
+    """The rows of the nest's register tile, if they are those of one loop."""
+    tile = nest.tile
+    return None if tile is None or tile.horizontal or tile.rows is None or tile.rows.parts else tile.rows
+
+
+def _large(size: Dimension, least: int) -> bool:
+    return not isinstance(size, int) or size > least

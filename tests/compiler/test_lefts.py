@@ -1,0 +1,82 @@
+"""Left operands whose terms lie far apart are copied: the bits stay the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from scanjit.runtime import host
+from scanjit.schedule.tiles import lefts
+from scanjit.target import target_for, target_named
+from tests.fuzz.check import Config
+
+AVX2 = target_for("x86_64-linux-gnu", features="+avx2,+fma")
+COPIED = "a left operand is copied"
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("sizes", [("T", "B", 12, "N"), (9, 4, 12, 20), ("T", 4, "M", "N")])
+def test_copies_have_the_same_bits(
+    sizes: tuple[int | str, ...], dtype: str, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time, batch, rows, columns = sizes
+    x, y = sj.tensor((time, batch, rows), dtype), sj.tensor((time, batch, columns), dtype)
+    axes = [[0, 1], [0, 1]]
+    outputs = [sj.tensordot(x, y, axes), sj.tensordot(x[::-1], y, axes), sj.tensordot(sj.tanh(x), sj.exp(y), axes) + 1]
+    with Config(threads=threads).active(), host.using(AVX2):
+        plain = sj.function([x, y], outputs, mode="emulate")
+        for name, value in {"LONG": 8, "WIDE": 4, "FEW_ROWS": 2}.items():
+            monkeypatch.setattr(lefts, name, value)
+        copied = sj.function([x, y], outputs, mode="emulate")
+        rng = np.random.default_rng(0)
+        assert copied.explain().count(COPIED) >= 2
+        for some in ((9, 4, 12, 20), (0, 4, 12, 20), (1, 4, 12, 20), (5, 4, 12, 3)):
+            if all(isinstance(size, str) or size == n for size, n in zip(sizes, some, strict=True)):
+                a, b = (rng.standard_normal((*some[:2], n)).astype(dtype) for n in some[2:])
+                for got, bits in zip(copied(a, b), plain(a, b), strict=True):
+                    np.testing.assert_array_equal(got, bits)
+                np.testing.assert_allclose(copied(a, b)[1], np.tensordot(a[::-1], b, axes), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_copies_in_blocks_of_steps(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gradient of the weights goes along with the steps: each block of steps copies its own rows."""
+    for name, value in {"LONG": 0, "WIDE": 4, "FEW_ROWS": 2}.items():
+        monkeypatch.setattr(lefts, name, value)
+    x, w = sj.tensor((None, None, 10), "float32"), sj.tensor((10, 10), "float32")
+    states = sj.scan(lambda row, h: sj.tanh(row + h @ w), x, sj.zeros((x.shape[1], 10), "float32"))
+    outputs = sj.grad((states**2).sum(), [w, x])
+    reference = sj.function([x, w], outputs, mode="reference")
+    with Config(threads=threads, small=True).active(), host.using(AVX2):
+        f = sj.function([x, w], outputs, mode="emulate")
+        assert COPIED in f.explain()
+        rng = np.random.default_rng(1)
+        for steps, batch in ((0, 3), (1, 1), (7, 3), (16, 2)):
+            given = rng.standard_normal((steps, batch, 10), np.float32), rng.standard_normal((10, 10), np.float32) / 3
+            for got, wanted in zip(f(*given), reference(*given), strict=True):
+                np.testing.assert_allclose(got, wanted, rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("left", "columns", "target"),
+    [
+        ((100, 64), 256, AVX2),  # short sums
+        ((1000, 8), 256, AVX2),  # few rows
+        ((1000, 64), 64, AVX2),  # few columns
+        ((1000, 64), 256, target_named("x86-64-v4")),  # large register tiles
+    ],
+)
+def test_what_is_not_copied(left: tuple[int, int], columns: int, target: object) -> None:
+    x, y = sj.tensor(left, "float32"), sj.tensor((left[0], columns), "float32")
+    assert target is not None
+    with host.using(target):  # type: ignore[arg-type]
+        assert COPIED not in sj.function([x, y], x.T @ y, mode="emulate").explain()
+
+
+def test_neighbours_are_not_copied() -> None:
+    x, y = sj.tensor((64, 1000), "float32"), sj.tensor((1000, 256), "float32")
+    with host.using(AVX2):
+        assert COPIED not in sj.function([x, y], x @ y, mode="emulate").explain()
+        assert COPIED in sj.function([x, y], x.reshape((1000, 64)).T @ y, mode="emulate").explain()
