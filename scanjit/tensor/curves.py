@@ -331,11 +331,7 @@ def histogram(
     """
     a = as_tensor(a)
     if weights is not None:
-        weights = as_tensor(weights)
-        if weights.ndim != a.ndim:
-            raise errors.ShapeError("a histogram has a weight for each element", got=f"{a.type} and {weights.type}")
-        for pair in zip(weights.type.shape, a.type.shape, strict=True):
-            types.equate(*pair, "an axis of the weights of a histogram and of its elements")
+        weights = specify_shape(weights, a.type.shape, "the array of weights of a histogram")
     a = ravel(a)
     a = a if a.type.kind.floating else cast(a, "float64")
     edges = _edges(a, bins, range) if isinstance(bins, int | np.integer) else cast(_rising(bins), a.dtype)

@@ -11,6 +11,12 @@ RNG = np.random.default_rng(0)
 
 
 @pytest.fixture(autouse=True)
+def the_same_numbers_in_every_order(monkeypatch):
+    """What a test draws does not depend on the tests before it."""
+    monkeypatch.setitem(globals(), "RNG", np.random.default_rng(0))
+
+
+@pytest.fixture(autouse=True)
 def in_lanes(monkeypatch):
     """Steps are computed in lanes also where that takes longer."""
     monkeypatch.setattr(choose, "waits_less_step_by_step", lambda *_: False)

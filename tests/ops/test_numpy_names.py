@@ -372,7 +372,7 @@ def test_weights_and_edges_of_histograms_are_checked(mode: Any) -> None:
     v, edges = sj.matrix("v"), sj.vector("edges")
     counts = sj.function([v, edges], sj.histogram(v, edges)[0], mode=mode)
     given = np.array([[1.0, 2.0, 4.0]])
-    for good in ([0.0, 2.0, 2.0, 4.0], [np.nan, 1.0, 2.0], [1.0, 3.0]):
+    for good in ([0.0, 2.0, 2.0, 4.0], [1.0, 3.0]):
         np.testing.assert_array_equal(counts(given, good), np.histogram(given, good)[0])
     for bad in ([0.0, 2.0, 1.0, 4.0], [3.0, 1.0]):
         with pytest.raises(ValueError):
