@@ -53,7 +53,8 @@ def make_environment(engine: str) -> None:
     folder = ENVIRONMENTS / engine
     for python in pythons():
         subprocess.run([python, "-m", "venv", "--clear", str(folder)], check=True)
-        command = [str(_python(folder)), "-m", "pip", "install", "--only-binary=:all:", *REQUIREMENTS[engine]]
+        needed = "numpy", *REQUIREMENTS[engine]  # a worker gets and returns arrays
+        command = [str(_python(folder)), "-m", "pip", "install", "--only-binary=:all:", *needed]
         if subprocess.run(command, check=False).returncode == 0:
             print(f"{engine}: {folder}, of {python}")
             return

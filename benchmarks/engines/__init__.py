@@ -48,7 +48,7 @@ REQUIREMENTS = {
     "numba": ("numba",),
     "scipy": ("scipy>=1.16",),
     "torchlpc": ("torch>=2.15", "--no-binary=torchlpc", "torchlpc>=0.7"),
-    "xlstm": ("torch>=2.15", "xlstm>=2", "numpy"),
+    "xlstm": ("torch>=2.15", "xlstm>=2"),
     "jaxopt": ("jax>=0.11", "jaxopt>=0.8"),
     "arch": ("arch>=8", "joblib"),
     "statsmodels": ("statsmodels>=0.15",),
