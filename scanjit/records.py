@@ -65,7 +65,8 @@ def _made(cls: Any, eq: bool) -> Any:
     for base in cls.__mro__[:0:-1]:
         found |= vars(base).get("__dataclass_fields__", {})
     found |= {name: _field(cls, name, type_) for name, type_ in _annotations(cls).items() if not _is_shared(type_)}
-    cls.__dataclass_fields__ = found
+    cls.__dataclass_fields__, cls.__dataclass_params__, cls.__replace__ = found, _PARAMS, replace
+    cls.__match_args__ = tuple(found)  # type: ignore[misc]
     if "__init__" not in vars(cls):
         cls.__init__ = _assigning(cls, list(found.values()))
     if "__repr__" not in vars(cls):
@@ -75,11 +76,13 @@ def _made(cls: Any, eq: bool) -> Any:
     return cls
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class _Example:
     field: int
 
 
+_PARAMS = vars(_Example)["__dataclass_params__"]
+"""What `pprint`, and a dataclass that extends a record, ask a dataclass for."""
 _KIND = vars(_Example)["__dataclass_fields__"]["field"]._field_type
 """What `fields` knows the fields of a dataclass by."""
 
@@ -88,7 +91,9 @@ def _field(cls: type, name: str, type_: Any) -> Field[Any]:
     """A field, as `dataclass` would make it."""
     given = vars(cls).get(name, MISSING)
     made: Any = given if isinstance(given, Field) else field(default=given)
-    made.name, made.type, made._field_type = name, type_, _KIND
+    if not (made.init and made.compare) or made.hash is not None or made.kw_only is True:
+        raise TypeError(f"{cls.__name__}.{name}: a field of a record has no options init, compare, hash and kw_only")
+    made.name, made.type, made.kw_only, made._field_type = name, type_, False, _KIND
     if made is given:
         delattr(cls, name)
     return made
@@ -112,14 +117,15 @@ def _assigning(cls: type, found: Sequence[Field[Any]]) -> FunctionType:
     optional = [each.default is not MISSING or each.default_factory is not MISSING for each in found]
     if optional != sorted(optional):
         raise TypeError(f"{cls.__name__} has a field without a default value after one that has one")
-    code = _code(tuple(each.default_factory is not MISSING for each in found))
+    code = _code(tuple(each.default_factory is not MISSING for each in found), hasattr(cls, "__post_init__"))
     names = {f"field_{i}": each.name for i, each in enumerate(found)}
     code = code.replace(
         co_names=tuple([names.get(name, name) for name in code.co_names]),
         co_varnames=("self", *names.values()),
         co_qualname=f"{cls.__qualname__}.__init__",
     )
-    used = {"MISSING": MISSING} | {f"make_{i}": each.default_factory for i, each in enumerate(found)}
+    used = {"__name__": cls.__module__, "MISSING": MISSING}  # tracebacks ask whose code it is
+    used |= {f"make_{i}": each.default_factory for i, each in enumerate(found)}
     init = FunctionType(
         code, used, "__init__", tuple(each.default for each, known in zip(found, optional, strict=True) if known)
     )
@@ -128,11 +134,13 @@ def _assigning(cls: type, found: Sequence[Field[Any]]) -> FunctionType:
 
 
 @functools.cache
-def _code(made: tuple[bool, ...]) -> CodeType:
+def _code(made: tuple[bool, ...], checked: bool) -> CodeType:
     """The code of an `__init__` that assigns its arguments to fields. Where `made` is true, a function makes the value
-    of a field that is not given. The names of fields are still to be replaced."""
+    of a field that is not given. `checked` records call their `__post_init__`. The names of fields are still to be
+    replaced."""
     arguments = ", ".join(["self", *(f"field_{i}" for i in range(len(made)))])
     lines = [f" self.field_{i} = " + (_MADE if each else "field_{i}").format(i=i) for i, each in enumerate(made)]
+    lines += [" self.__post_init__()"] * checked
     space: dict[str, Any] = {}
     exec("\n".join([f"def __init__({arguments}):", *lines, " return None"]), space)
     return space["__init__"].__code__

@@ -3,6 +3,7 @@
 import ast
 import builtins
 import inspect
+import pprint
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
@@ -91,6 +92,44 @@ def test_a_record_is_made_as_a_dataclass_is() -> None:
         @record
         class Wrong(Point):
             z: int  # type: ignore[misc]
+
+
+def test_tools_for_dataclasses_take_records() -> None:
+    long = Named(1, ["a" * 100], name="b")
+    assert pprint.pformat(long) == repr(long)
+    assert Named.__replace__(long, y=5).y == 5  # what `copy.replace` calls
+    match long:
+        case Named(x, notes):
+            assert (x, notes) == (1, long.notes)
+
+    @dataclass
+    class Extended(Point):
+        z: int = 3
+
+    assert Extended(1, z=4).z == 4
+
+
+def test_a_record_is_checked_when_it_is_made() -> None:
+    @record
+    class Positive:
+        x: int
+
+        def __post_init__(self) -> None:
+            if self.x <= 0:
+                raise ValueError(self.x)
+
+    assert replace(Positive(1), x=2).x == 2
+    with pytest.raises(ValueError, match="0"):
+        Positive(0)
+
+
+@pytest.mark.parametrize("option", [{"init": False}, {"compare": False}, {"hash": False}, {"kw_only": True}])
+def test_a_field_has_no_option_that_records_ignore(option: dict[str, bool]) -> None:
+    with pytest.raises(TypeError, match=r"Wrong\.x: a field of a record has no options init, "):
+
+        @record
+        class Wrong:
+            x: int = field(default=0, **option)  # type: ignore[call-overload]
 
 
 def test_records_are_equal_by_their_fields_if_asked() -> None:
