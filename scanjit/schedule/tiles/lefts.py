@@ -24,8 +24,8 @@ FEW_ROWS = 8
 
 def with_lefts(program: Program) -> Program:
     """The program in which left operands whose terms lie far apart are copied, so that the terms are neighbours."""
-    if program.target.most_sums > 12:
-        return program  # larger register tiles take longer for the terms of a line, which comes meanwhile
+    if program.target.registers > 16:
+        return program  # larger register tiles take longer for a term, and the next line comes meanwhile
     notes: list[str] = []
     return program.with_suite(_suite(program.suite, program.target, (), notes), notes)
 
@@ -39,9 +39,8 @@ def _suite(suite: Sequence[Statement], target: Target, around: Sequence[Blocks],
             continue
         if isinstance(statement, Nest):
             copies, statement = _copied(statement, target, around)
-            notes += [f"nest {statement.label}: a left operand is copied, so that its terms are neighbours"] * bool(
-                copies
-            )
+            if copies:
+                notes.append(f"nest {statement.label}: a left operand is copied, so that its terms are neighbours")
             result += copies
         result.append(statement)
     return result
