@@ -82,7 +82,7 @@ class Space:
         where it begins. A range that ends before it begins has none: a thread's, whose points all go in strips."""
         start, lanes = start if start == "0" else self.frame.line("start", f"min({start}, {stop})"), 1
         while lanes < self.frame.tile.lanes:
-            if not isinstance(lane.size, int) or lane.size & lanes:
+            if lane is self.frame.tile.own or not isinstance(lane.size, int) or lane.size & lanes:
                 with self.frame.single_vectors(lanes):
                     stop = self._rest(lane, start, stop, 2 * lanes, False, 1)
             lanes *= 2

@@ -14,6 +14,7 @@ from scanjit.config import config
 from scanjit.schedule.cost import rates
 from scanjit.schedule.threads.rows import with_rows
 from scanjit.schedule.threads.sharing import sharing
+from scanjit.target import Target
 from tests.fuzz.check import Config
 
 H = 5
@@ -121,6 +122,23 @@ def test_threads_in_turns(step: Step, gradient: bool, batch: Any, shared: bool, 
     assert decided and all(value == (meeting > 0) for rows in decided for value in rows.values())
     for a, b in zip(_list(got), _list(expected), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_points_of_own_rows_that_whole_vectors_leave(meeting: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All points of a step fill whole vectors. Those of a thread's own rows do not, and what is left of them goes into
+    vectors of fewer lanes."""
+    monkeypatch.setattr(Target, "has_masks", False)
+
+    def step(x: Any, h: Any, w: Any) -> Any:
+        return np.maximum(x + h, 0) @ w
+
+    given = arguments(3, 100)
+    expected = loop(step, 100, gradient=False)(*given)
+    with Config(width=16, threads=3).active():
+        rates.MEETING = meeting
+        f = loop(step, 100, gradient=False)
+        np.testing.assert_array_equal(f(*given), expected)
+    assert "the points that are left in narrower vectors" in (sj.dprint(f, file="str", stage="blocks") or "")
 
 
 @pytest.mark.parametrize("shared", [False, True])
