@@ -53,7 +53,7 @@ from lasagne_like.distributed import DataParallel
 from lasagne_like.fitting import fit
 from lasagne_like.history import History
 from lasagne_like.stopping import EarlyStopping
-from lasagne_like.utils import check_unmasked, fits, known_sizes
+from lasagne_like.utils import check_unmasked, fits, is_count, known_sizes
 
 __all__ = ["Checkpoint", "EarlyStopping", "History", "fit", "minibatches", "progress", "variables_of"]
 
@@ -112,8 +112,8 @@ def minibatches(
     [[4, 0], [5, 6]] [[1.0, 0.0], [1.0, 1.0]]
     [[1, 2, 3]] [[1.0, 1.0, 1.0]]
     """
-    if batch_size < 1 or batch_size != int(batch_size):
-        raise ValueError(f"batch_size must be at least 1, and whole, got {batch_size!r}")
+    if not is_count(batch_size):
+        raise ValueError(f"batch_size must be a whole number of at least 1, got {batch_size!r}")
     given = [_unmasked(sequence, f"sequence {i}") for i, sequence in enumerate(sequences)]
     _check_features(given, "sequences")
     lengths = np.array([len(sequence) for sequence in given], "int64")

@@ -61,8 +61,21 @@ def floatX(arr: Any) -> np.ndarray:
     return np.asarray(arr, dtype=sj.config.floatX)
 
 
+def is_count(value: Any) -> bool:
+    """Whether a value is a whole number of at least 1.
+
+    Examples
+    --------
+    >>> from lasagne_like.utils import is_count
+    >>> is_count(3), is_count(0), is_count(2.0), is_count(True)
+    (True, False, False, False)
+    """
+    return not isinstance(value, bool) and isinstance(value, numbers.Integral) and int(value) >= 1
+
+
 def check_unmasked(value: Any, label: str) -> None:
-    """Raise an error for an array of `numpy.ma` with masked entries: NumPy would give the numbers beneath the mask.
+    """Raise an error for an array of `numpy.ma` with masked entries, also in lists: NumPy would give the numbers
+    beneath the mask.
 
     Parameters
     ----------
@@ -78,7 +91,11 @@ def check_unmasked(value: Any, label: str) -> None:
         ...
     ValueError: sequence 0 has 1 masked entries, which have no value: give them one, or leave them out
     """
-    if isinstance(value, np.ndarray) and hasattr(value, "mask") and (count := np.ma.count_masked(value)):
+    if isinstance(value, list | tuple):
+        if any(issubclass(kind, list | tuple | np.ndarray) for kind in set(map(type, value))):
+            for item in value:
+                check_unmasked(item, label)
+    elif isinstance(value, np.ndarray) and hasattr(value, "mask") and (count := np.ma.count_masked(value)):
         raise ValueError(f"{label} has {count} masked entries, which have no value: give them one, or leave them out")
 
 

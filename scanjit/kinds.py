@@ -186,8 +186,13 @@ def holds_numbers(dtype: np.dtype) -> bool:
 
 
 def check_unmasked(value: object, label: str) -> None:
-    """Raise an error for an array of `numpy.ma` with masked entries: NumPy would give the numbers beneath the mask."""
-    if isinstance(value, np.ndarray) and hasattr(value, "mask") and (count := np.ma.count_masked(value)):
+    """Raise an error for an array of `numpy.ma` with masked entries, also in lists: NumPy would give the numbers
+    beneath the mask."""
+    if isinstance(value, list | tuple):
+        if any(issubclass(kind, list | tuple | np.ndarray) for kind in set(map(type, value))):
+            for item in value:
+                check_unmasked(item, label)
+    elif isinstance(value, np.ndarray) and hasattr(value, "mask") and (count := np.ma.count_masked(value)):
         raise errors.ArgumentError(
             f"{label} has masked entries, which have no value",
             got=f"{count} of {value.size} entries are masked",

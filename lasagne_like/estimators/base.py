@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from lasagne_like import training
 from lasagne_like.estimators.inputs import check_counts, read_sequences, read_weights
 from lasagne_like.estimators.network import CELLS, Network, NetworkPlan
+from lasagne_like.utils import is_count
 
 _RULES = (
     "adadelta", "adagrad", "adam", "adamax", "adamw", "amsgrad", "momentum", "nesterov_momentum", "rmsprop", "sgd"
@@ -311,7 +312,7 @@ class Recurrent(BaseEstimator, ABC):
         """Raise an error if a parameter has a value that it cannot have."""
         for name in ("units", "layers", "batch_size", "epochs", "patience"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
+            if not is_count(value):
                 raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
         others = {"learning_rate": callable(self.learning_rate), "max_norm": self.max_norm is None}
         for name, inside, expected in (

@@ -32,8 +32,10 @@ def read_sequences(X: Any, dtype: Any, owner: str, features: int | None = None) 
         raise TypeError(f"{owner} cannot read sparse data: pass X.toarray()")
     if not hasattr(X, "__array__") and not np.iterable(X):
         raise TypeError(f"X must be an array or a list of arrays, got {X!r}")
-    check_unmasked(X, "X")
-    whole = np.asarray(X) if hasattr(X, "__array__") else None
+    whole = None
+    if hasattr(X, "__array__"):
+        check_unmasked(X, "X")
+        whole = np.asarray(X)
     if whole is not None and whole.dtype.kind != "O":
         found = _of_array(whole, dtype)
     else:
@@ -114,6 +116,7 @@ def check_counts(sequences: Sequence[Any], y: Any) -> None:
     >>> from lasagne_like.estimators.inputs import check_counts
     >>> check_counts([[1.0], [2.0, 3.0]], ["a", "b"])
     """
+    check_unmasked(y, "y")
     count = len(y) if hasattr(y, "__len__") else np.asarray(y).size
     if count != len(sequences):
         raise ValueError(f"inconsistent numbers of samples: X has {len(sequences)} sequences, y has {count} targets")
@@ -136,6 +139,7 @@ def read_weights(sample_weight: Any, lengths: Sequence[int], by_step: bool) -> l
     >>> read_weights([1, 2], [3, 1], by_step=True)
     [array([1., 1., 1.]), array([2.])]
     """
+    check_unmasked(sample_weight, "sample_weight")
     given = np.ones(len(lengths)) if sample_weight is None else sample_weight
     if not isinstance(given, Sequence):
         given = np.asarray(given)

@@ -126,6 +126,7 @@ class Slot:
                 expected=self.expected(),
                 fix="pass an array (of a shared variable: its get_value()), or use `givens` to replace an input",
             )
+        check_unmasked(value, self.label)
         try:
             array = np.asarray(value)
         except Exception as error:  # a ragged list, or whatever an __array__ method may raise

@@ -82,10 +82,9 @@ def test_targets_of_one_shape_are_stacked() -> None:
 
 
 def test_minibatches_names_what_does_not_fit() -> None:
-    with pytest.raises(ValueError, match="batch_size must be at least 1, and whole, got 0"):
-        minibatches([[1]], batch_size=0)
-    with pytest.raises(ValueError, match=r"batch_size must be at least 1, and whole, got 2\.5"):
-        minibatches([[1]], batch_size=2.5)  # type: ignore[arg-type]
+    for wrong in (0, 2.5, 2.0, np.inf, "2", None):
+        with pytest.raises(ValueError, match=f"batch_size must be a whole number of at least 1, got {wrong!r}"):
+            minibatches([[1]], batch_size=wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="got 1 sequences but 2 targets"):
         minibatches([[1]], [1, 2])
     with pytest.raises(ValueError, match=r"number 0 has the shape \(1, 2\), number 1 \(1, 3\)"):
@@ -98,6 +97,8 @@ def test_minibatches_names_what_does_not_fit() -> None:
         minibatches([[1], np.ma.array([2, 3], mask=[0, 1])])
     with pytest.raises(ValueError, match="target 0 has 1 masked entries"):
         minibatches([[1, 2]], [np.ma.array([2, 3], mask=[0, 1])])
+    with pytest.raises(ValueError, match="sequence 0 has 1 masked entries"):
+        minibatches([[np.ma.array([2, 3], mask=[0, 1]), [4, 5]]])
 
 
 # ---- early stopping --------------------------------------------------------------------------------------------------

@@ -180,6 +180,7 @@ def test_python_numbers_and_lists_are_weak(mode):
         ("float64", {"a": 1}, ["no array of numbers", "dict"]),
         ("float64", np.array(["a"]), ["<U1"]),
         ("float64", np.ma.array([1.0, 9.0], mask=[0, 1]), ["has masked entries", "1 of 2", "x.filled(np.nan)"]),
+        ("float64", [np.ma.array(1.0, mask=True), 2.0], ["has masked entries"]),
     ],
 )
 def test_lossy_arguments_are_refused(dtype, given, words):
@@ -191,10 +192,12 @@ def test_lossy_arguments_are_refused(dtype, given, words):
 
 @pytest.mark.parametrize("take", [sj.constant, sj.shared, lambda m: sj.vector() + m, sj.jit(lambda x: x)])
 def test_masked_entries_have_no_value(take):
+    masked = np.ma.array([1.0, 9.0], mask=[False, True])
     take(np.ma.array([1.0, 9.0]))
-    with pytest.raises(sj.ArgumentError, match="masked entries") as error:
-        take(np.ma.array([1.0, 9.0], mask=[False, True]))
-    says(error, "1 of 2 entries are masked")
+    for given in (masked, [[2.0, 3.0], masked], ([masked],)):
+        with pytest.raises(sj.ArgumentError, match="masked entries") as error:
+            take(given)
+        says(error, "1 of 2 entries are masked")
 
 
 def test_lossy_scalars_are_refused():

@@ -271,6 +271,7 @@ HUGE = [x * (1e39 if i == 3 else 1) for i, x in enumerate(X)]
         ),
         ([*X[:-1], [["a", "b"]]], Y, "sequence 47 of X must hold numbers"),
         ([np.ones((2, 0))] * 48, Y, r"the steps of sequence 0 of X have no features: \(2, 0\)"),
+        (X, np.ma.masked_equal(Y, Y[0]), "y has .* masked entries"),
         (np.ma.masked_greater(np.eye(48), 0), Y, "X has 48 masked entries, which have no value"),
         ([*X[:-1], np.ma.masked_greater(np.eye(2), 0)], Y, "sequence 47 of X has 2 masked entries"),
         ([], [], r"X has 0 sample\(s\): at least one sequence is required"),
