@@ -453,7 +453,9 @@ def as_atom(dim: Dimension) -> Atom | None:
 
 def remainder(dim: Dimension, divisor: Dimension) -> Dimension:
     """A dimension without the terms that are certainly multiples of a divisor. For an int, the remainder of the
-    division."""
+    division; by 0, the int itself."""
+    if divisor == 0:
+        return dim
     parts = [monomial(atoms, factor) for atoms, factor in terms(dim)]
     rest: Dimension = 0
     for part in parts:
