@@ -353,6 +353,14 @@ def test_no_points() -> None:
 
 
 @pytest.mark.parametrize("masks", [False, True])
+def test_no_points_in_a_step(masks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Target, "has_masks", masks)
+    x, w = sj.tensor(("T", 3, 0), name="x"), sj.tensor((0, 0), name="w")
+    h = sj.scan(lambda row, h: sj.maximum(row + h, 0) @ w, x, sj.zeros((3, 0)))
+    assert sj.function([x, w], h, mode="emulate")(np.zeros((4, 3, 0)), np.zeros((0, 0))).shape == (4, 3, 0)
+
+
+@pytest.mark.parametrize("masks", [False, True])
 @pytest.mark.parametrize("columns", ["N", 3, 9, 14, 30])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_lanes_that_are_left(

@@ -161,7 +161,9 @@ def takes_less_in_narrow_vectors(nest: Nest) -> bool:
 def _has_room(access: Access, lane: NestLoop) -> bool:
     """Whether a row has room behind its elements for all lanes of its last vector."""
     row = access.buffer.row
-    return row is not None and lane.size == row and types.remainder(access.offset, access.buffer.shape[-1]) == 0
+    if row is None or row == 0 or lane.size != row:
+        return False
+    return types.remainder(access.offset, access.buffer.shape[-1]) == 0
 
 
 def waits_less_step_by_step(nest: Nest, steps: Sequence[Linear], lanes: int) -> bool:
