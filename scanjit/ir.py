@@ -329,7 +329,6 @@ def as_node(value: object) -> Node:
         return value
     if is_symbol(value):
         return value.__scanjit_node__()
-    check_unmasked(value, "a constant")
     try:
         array = np.asarray(value)
     except Exception as error:
@@ -342,6 +341,7 @@ def as_node(value: object) -> Node:
             got=f"{value!r} ({type(value).__name__})",
             fix=_in_place_of(value),
         )
+    check_unmasked(value, "a constant")
     return constant(array)
 
 
@@ -527,8 +527,8 @@ class Data:
 
 def constant(value: object, dtype: DTypeLike | None = None) -> Node:
     """A node that holds an array."""
-    check_unmasked(value, "a constant")
     array = np.asarray(value, dtype=None if dtype is None else np.dtype(dtype))
+    check_unmasked(value, "a constant")
     if kind_of(types.dtype_of(array.dtype)).is_complex:
         return COMPLEX(constant(array.real), constant(array.imag))
     return CONSTANT(data=Data(array))

@@ -126,7 +126,6 @@ class Slot:
                 expected=self.expected(),
                 fix="pass an array (of a shared variable: its get_value()), or use `givens` to replace an input",
             )
-        check_unmasked(value, self.label)
         try:
             array = np.asarray(value)
         except Exception as error:  # a ragged list, or whatever an __array__ method may raise
@@ -135,6 +134,7 @@ class Slot:
             raise self._not_an_array(value, str(error)) from None
         if not holds_numbers(array.dtype):
             raise self._not_an_array(value, f"its elements are {array.dtype}")
+        check_unmasked(value, self.label)
         if not isinstance(value, list | tuple):
             return self._from_array(array)
         dtype = self.dtype

@@ -273,13 +273,13 @@ def shared(value: Any, name: str | None = None, shape: Sequence[int | str | None
             got=repr(value),
             fix="pass an array; to use the symbol's value, compute it with a function",
         )
-    check_unmasked(value, "a shared variable")
     try:
         array = np.array(np.asarray(value), order="C")  # of an object, np.array may take the memory that it has
     except Exception as error:
         if errors.from_outside(error):
             raise
         raise errors.ArgumentError(f"a shared variable holds an array of numbers ({error})", got=repr(value)) from None
+    check_unmasked(value, "a shared variable")
     kind = Type(types.dtype_of(array.dtype), _declared(array.shape, shape, name))
     return SharedVariable(array, kind, name, errors.user_location())
 

@@ -180,7 +180,7 @@ def test_python_numbers_and_lists_are_weak(mode):
         ("float64", {"a": 1}, ["no array of numbers", "dict"]),
         ("float64", np.array(["a"]), ["<U1"]),
         ("float64", np.ma.array([1.0, 9.0], mask=[0, 1]), ["has masked entries", "1 of 2", "x.filled(np.nan)"]),
-        ("float64", [np.ma.array(1.0, mask=True), 2.0], ["has masked entries"]),
+        ("float64", [np.ma.array([1.0, 9.0], mask=[0, 1])], ["has masked entries"]),
     ],
 )
 def test_lossy_arguments_are_refused(dtype, given, words):
@@ -198,6 +198,14 @@ def test_masked_entries_have_no_value(take):
         with pytest.raises(sj.ArgumentError, match="masked entries") as error:
             take(given)
         says(error, "1 of 2 entries are masked")
+
+
+@pytest.mark.parametrize("take", [sj.shared, lambda m: sj.vector() + m, sj.function([sj.vector()], None)])
+def test_a_list_that_holds_itself(take):
+    given = []
+    given.append(given)
+    with pytest.raises((sj.ArgumentError, sj.DtypeError)):
+        take(given)
 
 
 def test_lossy_scalars_are_refused():
