@@ -355,7 +355,7 @@ WRONG: dict[str, tuple[str, type[Statement], int, Change]] = {
         "product", Nest, 0, lambda nest: nest.rebuilt(lambda a: replace(
             a, buffer=nest.stores[0].access.buffer, strides={k: 1 for k in a.strides}, panel=None))),
     "all threads touch one place": ("lstm", TimeLoop, 0, lambda loop: loop.with_suites(
-        [tile(own=lambda nest: nest.space[-1])(loop.suite[0])])),
+        [tile(own=lambda nest: nest.space[-1])(loop.suite[-1])])),
     "not those of the other nests": (
         "lstm", TimeLoop, 0, lambda loop: loop.with_suites([loop.suite[0], access(strides={
             k: 2 * v for k, v in loop.suite[0].stores[0].access.strides.items()})(loop.suite[0])])),

@@ -15,7 +15,7 @@ from scanjit.library.stack import worst_stack
     "target", ["host", "x86_64-windows", "aarch64-linux", "armv7-linux", "riscv64-linux", "cortex-m4"]
 )
 def test_memory_on_the_stack_is_seen(tmp_path: Path, target: str) -> None:
-    """The order of a long row is found with 2048 counters on the stack."""
+    """A long row is sorted with a short row, its places, and the parts that wait on the stack."""
     x = sj.vector("x")
     f = sj.function([x], sj.argsort(x), mode="emulate")
     try:
@@ -23,7 +23,7 @@ def test_memory_on_the_stack_is_seen(tmp_path: Path, target: str) -> None:
     except ArgumentError as error:
         pytest.skip(f"this LLVM has no {target}: {error}")
     (line,) = (line for line in (tmp_path / "README.md").read_text().splitlines() if "bytes of stack" in line)
-    assert int(line.split("at most ")[1].split()[0].replace(",", "")) >= 2048 * 8
+    assert int(line.split("at most ")[1].split()[0].replace(",", "")) >= 1024 * 8
 
 
 def test_what_is_called_counts() -> None:
