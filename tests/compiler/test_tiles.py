@@ -183,24 +183,6 @@ def test_as_many_gates_share_a_tile_as_leave_it_rows(target: str, most: int) -> 
     assert sum(reductions) == 5
 
 
-@pytest.mark.parametrize(("target", "together"), [("x86-64-v3", False), ("x86-64-v4", True)])
-def test_products_with_one_right_operand(target: str, together: bool) -> None:
-    """Each would load left operands of its own, and few registers are left for them. Sums of one operand are not
-    products: they always go along with each other."""
-    a, b, y = (sj.tensor((60, columns), "float32") for columns in (40, 40, 90))
-    found = target_named(target)
-    assert found is not None
-    with host.using(found):
-        f = sj.function([a, b, y], [a.T @ y, b.T @ y], mode="emulate")
-        sums = sj.function([a], [a.sum(0), a.max(0)], mode="emulate")
-    assert ("2 reductions" in f.explain()) == together
-    assert "2 reductions" in sums.explain()
-    rng = np.random.default_rng(0)
-    u, v, w = (rng.standard_normal((60, columns), np.float32) for columns in (40, 40, 90))
-    for got, wanted in zip(f(u, v, w), (u.T @ w, v.T @ w), strict=True):
-        np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-5)
-
-
 # ---- shapes of tiles -------------------------------------------------------------------------------------------------
 
 

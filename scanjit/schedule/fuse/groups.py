@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
-from typing import NamedTuple
 
 from scanjit import types
 from scanjit.ops.elementwise import CAST
@@ -18,7 +17,6 @@ from scanjit.schedule.lower.places import LARGEST
 from scanjit.schedule.lower.region import Item, Region, Single, Task
 from scanjit.schedule.nests import (
     Apply,
-    Buffer,
     Load,
     Nest,
     NestLoop,
@@ -46,14 +44,6 @@ ROWS = 4
 """A register tile should have this many rows, as each loaded vector of a right operand is used in all of them."""
 
 
-class _Operand(NamedTuple):
-    """What a reduction reads: a buffer from an offset on, along these loops."""
-
-    buffer: Buffer
-    offset: Dimension
-    loops: frozenset[NestLoop]
-
-
 @record
 class _Work:
     """What a task does: its values, the reductions among them, what its elementwise parts load, and what its reductions
@@ -62,7 +52,7 @@ class _Work:
     values: Sequence[Value]
     reductions: set[Reduce]
     loaded: set[tuple[object, ...]]
-    read: set[_Operand]
+    read: set[object]
     rereads: bool
 
     @classmethod
@@ -90,7 +80,7 @@ class _Group:
     reductions: set[Reduce] = field(default_factory=set)
     values: set[Value] = field(default_factory=set)
     loaded: set[tuple[object, ...]] = field(default_factory=set)
-    read: set[_Operand] = field(default_factory=set)
+    read: set[object] = field(default_factory=set)
     around: Around[Item] = field(default_factory=Around)
     readers: set[_Group] = field(default_factory=set)
     unrelated: int = 0
@@ -200,8 +190,7 @@ class _Groups:
 
         Its tile may compute rows twice. So where there are reductions, no result may depend on an element that it
         overwrites. The nest must not get too long. Two reductions share a tile only if one reads the result of the
-        other, or both read the same operand, and the tile still has rows. If there are few registers, a right operand
-        is not enough: each product would load left operands of its own. A task with reductions joins a group without
+        other, or both read the same operand, and the tile still has rows. A task with reductions joins a group without
         any only if it needs a result of the group.
         """
         found, values = work.reductions, work.values
@@ -213,11 +202,7 @@ class _Groups:
             return dependent or not found
         if len(group.reductions | found) > _most_reductions(space, self.target):
             return False
-        shared = work.read & group.read
-        lefts = _lefts(work.read, space)
-        if lefts and _lefts(group.read, space) and self.target.most_sums < MOST_REDUCTIONS * ROWS:
-            shared &= lefts
-        return dependent or bool(shared)
+        return dependent or not work.read.isdisjoint(group.read)
 
     def _stays_apart(self, task: Task, found: set[Reduce], group: _Group, around: Around[Item]) -> bool:
         """Whether a task in a group would make a loop over time wait for a loop that it does not need, also if both are
@@ -294,16 +279,10 @@ def _most_reductions(space: Sequence[NestLoop], target: Target) -> int:
     return min(MOST_REDUCTIONS, target.most_sums // max(1, min(rows, ROWS) if isinstance(rows, int) else ROWS))
 
 
-def _read(reductions: set[Reduce]) -> set[_Operand]:
-    """What reductions read."""
+def _read(reductions: set[Reduce]) -> set[object]:
+    """The buffers that reductions read, with the loops that they read them along."""
     terms = walk_values([r.term for r in reductions])
-    found = [value.access for value in terms if isinstance(value, Load)]
-    return {_Operand(access.buffer, access.offset, frozenset(access.strides)) for access in found}
-
-
-def _lefts(read: set[_Operand], space: Sequence[NestLoop]) -> set[_Operand]:
-    """The operands that are the same for all columns."""
-    return {operand for operand in read if space and space[-1] not in operand.loops}
+    return {(v.access.buffer, v.access.offset, frozenset(v.access.strides)) for v in terms if isinstance(v, Load)}
 
 
 def _stored(region: Region, where: Mapping[Item, _Group]) -> set[Item]:
