@@ -273,10 +273,12 @@ def _loaded(values: Iterable[Value]) -> set[tuple[object, ...]]:
 
 
 def _most_reductions(space: Sequence[NestLoop], target: Target) -> int:
-    """How many reductions one register tile may have, if it is to have rows. On a processor with 16 registers, those of
-    an LSTM's four gates do not fit: its tile would have two rows, and load four vectors for eight products."""
-    rows = types.product(loop.size for loop in space[:-1])
-    return min(MOST_REDUCTIONS, target.most_sums // max(1, min(rows, ROWS) if isinstance(rows, int) else ROWS))
+    """How many reductions one register tile may have, if it is to have rows. An example is an LSTM on a processor with
+    16 registers. A tile with the sums of all four gates would have two rows: it would load four vectors for eight
+    products."""
+    count = types.product(loop.size for loop in space[:-1])
+    rows = min(max(count, 1), ROWS) if isinstance(count, int) else ROWS
+    return min(MOST_REDUCTIONS, target.most_sums // rows)
 
 
 def _read(reductions: set[Reduce]) -> set[object]:
