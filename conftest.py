@@ -1,15 +1,22 @@
 """What tests need before they are collected."""
 
+import runpy
 import signal
+import zlib
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import settings
 
 # First: of a file that is run alone, pytest would execute the module once more after its package has imported it, and
 # examples would use another copy than the package does.
-import lasagne_like  # noqa: F401
+import lasagne_like
+import scanjit as sj
 from scanjit.runtime import host
 from scanjit.schedule.nests import verify as verifier
 
@@ -45,3 +52,31 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import WorkStealingScheduling
 
     return WorkStealingScheduling(config, log)
+
+
+@pytest.fixture(autouse=True)
+def settings_of_its_own() -> Iterator[None]:
+    """What a test sets for the whole process is set back: settings, and where layers draw their weights from."""
+    before, rng = dict(vars(sj.config)), lasagne_like.random.get_rng()
+    yield
+    vars(sj.config).clear()
+    vars(sj.config).update(before)
+    lasagne_like.random.set_rng(rng)
+
+
+@pytest.fixture(autouse=True)
+def numbers_of_its_own(request: pytest.FixtureRequest) -> None:
+    """A generator that the tests of a module share begins anew in each, so that a test draws the same numbers alone,
+    in any order and on any worker."""
+    for shared in vars(request.module).values() if isinstance(request.node, pytest.Function) else ():
+        if isinstance(shared, np.random.Generator):
+            seed = zlib.crc32(request.node.nodeid.encode())
+            shared.bit_generator.state = type(shared.bit_generator)(seed).state
+
+
+@pytest.fixture
+def read_example(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], SimpleNamespace]:
+    """Reads an example: an object whose attributes are its functions."""
+    folder = Path(__file__).parent / "examples"
+    monkeypatch.syspath_prepend(str(folder))
+    return lambda name: SimpleNamespace(**runpy.run_path(str(folder / f"{name}.py")))

@@ -13,8 +13,8 @@
 
 Every engine runs in a process of its own, and is stopped while others are timed. `kinds` measures ten recurrences,
 one of each kind; README has their picture. `special` are recurrences that some library is made for: SciPy, torchlpc,
-xlstm. `environment` makes a virtual environment for each peer that is named, of the newest Python here on which the
-peer can be installed; where there is none, an engine runs on this Python if it is installed here.
+xlstm, TiRex 2. `environment` makes a virtual environment for each peer that is named, of the newest Python here on
+which the peer can be installed; where there is none, an engine runs on this Python if it is installed here.
 """
 
 from __future__ import annotations

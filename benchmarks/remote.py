@@ -40,7 +40,7 @@ def interpreter(engine: str, given: Mapping[str, str]) -> str:
     if engine in given:
         return given[engine]
     own = _python(ENVIRONMENTS / engine)
-    if own.exists():
+    if own.exists() and not _unfinished(engine).exists():
         return str(own)
     if importlib.util.find_spec(PACKAGES[engine]):
         return sys.executable
@@ -49,16 +49,20 @@ def interpreter(engine: str, given: Mapping[str, str]) -> str:
 
 def make_environment(engine: str) -> None:
     """A virtual environment with an engine in it, which `interpreter` will find: of the newest Python that is here for
-    which there are ready-made packages of it."""
+    which there are ready-made packages of it. If this is interrupted, `interpreter` does not find it."""
     folder = ENVIRONMENTS / engine
+    ENVIRONMENTS.mkdir(parents=True, exist_ok=True)
+    _unfinished(engine).touch()
     for python in pythons():
         subprocess.run([python, "-m", "venv", "--clear", str(folder)], check=True)
         needed = "numpy", *REQUIREMENTS[engine]  # a worker gets and returns arrays
         command = [str(_python(folder)), "-m", "pip", "install", "--only-binary=:all:", *needed]
         if subprocess.run(command, check=False).returncode == 0:
+            _unfinished(engine).unlink()
             print(f"{engine}: {folder}, of {python}")
             return
     shutil.rmtree(folder, ignore_errors=True)
+    _unfinished(engine).unlink()
     raise SystemExit(f"no Python that is here has packages of {engine}: tried {', '.join(pythons())}")
 
 
@@ -78,6 +82,11 @@ def pythons() -> list[str]:
 
 def _python(folder: Path) -> Path:
     return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def _unfinished(engine: str) -> Path:
+    """A file that is there while the environment of an engine is not complete."""
+    return ENVIRONMENTS / f"{engine}.unfinished"
 
 
 class Engine:

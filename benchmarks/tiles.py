@@ -28,10 +28,10 @@ SECONDS = 0.004
 def measure() -> dict[int, dict[tuple[int, int], float]]:
     """By number of products and shape: the part of the limit that is reached, the mean of the depths."""
     from scanjit.runtime import host, limits
-    from scanjit.schedule.fuse.groups import MOST_REDUCTIONS, ROWS
+    from scanjit.schedule.fuse.groups import MOST_REDUCTIONS
 
     found: dict[int, dict[tuple[int, int], float]] = {}
-    for products in range(1, min(MOST_REDUCTIONS, host.target().most_sums // ROWS) + 1):
+    for products in range(1, MOST_REDUCTIONS + 1):
         most = host.target().most_sums // products
         candidates = [
             (rows, v) for v in (1, 2, 3, 4) for rows in (1, 2, 3, 4, 5, 6, 8) if most // 2 <= rows * v <= most
@@ -45,9 +45,10 @@ def measure() -> dict[int, dict[tuple[int, int], float]]:
 
 
 def _paces(products: int, depth: int, candidates: list[tuple[int, int]]) -> dict[tuple[int, int], float]:
-    """Floating-point operations a second, of the fastest round."""
+    """Floating-point operations a second, in the median of the rounds: a processor's other work is part of it. Where
+    two threads use one core, a tile of few sums loses more than one of many."""
     runs = {shape: _program(products, depth, shape) for shape in candidates}
-    best = dict.fromkeys(candidates, float("inf"))
+    taken: dict[tuple[int, int], list[float]] = {shape: [] for shape in candidates}
     for _ in range(ROUNDS):
         for shape, run in runs.items():
             run()
@@ -55,8 +56,9 @@ def _paces(products: int, depth: int, candidates: list[tuple[int, int]]) -> dict
             while not count or time.perf_counter() - start < SECONDS:
                 run()
                 count += 1
-            best[shape] = min(best[shape], (time.perf_counter() - start) / count)
-    return {shape: 2.0 * depth * ROWS * products * _columns() / best[shape] for shape in candidates}
+            taken[shape].append((time.perf_counter() - start) / count)
+    amount = 2.0 * depth * ROWS * products * _columns()
+    return {shape: amount / statistics.median(times) for shape, times in taken.items()}
 
 
 def _columns() -> int:

@@ -1,8 +1,11 @@
 """Objects that remember the arguments of their class, so that they can be shown, copied and written to a file."""
 
 import inspect
+import operator
 from abc import ABC
 from typing import Any, Self
+
+import numpy as np
 
 
 class Captured(ABC):
@@ -21,7 +24,7 @@ class Captured(ABC):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         self = super().__new__(cls)
-        self._arguments = (args, kwargs)
+        self._arguments = args, kwargs
         return self
 
 
@@ -39,3 +42,21 @@ def named(made: Captured) -> dict[str, Any]:
         if parameter.kind is parameter.VAR_KEYWORD:
             arguments |= arguments.pop(parameter.name, {})
     return dict(list(arguments.items())[1:])  # without self
+
+
+def plain(value: Any) -> Any:
+    """A value whose integers of NumPy are Python's, also in tuples and lists: sums of these do not overflow.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lasagne_like.arguments import plain
+    >>> plain((None, np.int8(100)))
+    (None, 100)
+    """
+    if isinstance(value, np.integer):
+        return int(value)
+    if type(value) in (tuple, list):
+        items = [plain(item) for item in value]
+        return value if all(map(operator.is_, items, value)) else type(value)(items)
+    return value

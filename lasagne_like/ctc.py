@@ -7,7 +7,7 @@ import numpy as np
 
 import scanjit as sj
 from lasagne_like import stable
-from lasagne_like.utils import as_expression
+from lasagne_like.utils import as_expression, checked_lengths, not_from_the_end
 
 __all__ = ["ctc_loss"]
 
@@ -58,11 +58,12 @@ def ctc_loss(
     _check(p, labels, blank)
     batch, length, count = p.shape[0], p.shape[1], labels.shape[1]
     labels = sj.specify_shape(labels, (batch, None), "targets of ctc_loss")
-    given = None if target_lengths is None else _lengths(target_lengths, batch, "target_lengths")
+    given = None if target_lengths is None else _lengths(target_lengths, batch, count, "target_lengths", "labels")
     if given is not None:
         labels = sj.where(sj.arange(count) < given[:, None], labels, blank)
     path = _path(labels, blank)
-    seen = sj.swapaxes(stable.log(p), 0, 1)[:, sj.arange(batch)[:, None], path]
+    places = not_from_the_end(path, p.shape[2])
+    seen = sj.swapaxes(stable.log(p), 0, 1)[:, sj.arange(batch)[:, None], places]
     skips = sj.where((path != blank) & (path != _moved(path, 2, blank)), 0.0, -np.inf)
     never = sj.constant(-np.inf, dtype=p.dtype)
 
@@ -74,9 +75,9 @@ def ctc_loss(
 
     steps = [seen]
     if input_lengths is not None:
-        steps.append(sj.arange(length)[:, None] < _lengths(input_lengths, batch, "input_lengths"))
+        steps.append(sj.arange(length)[:, None] < _lengths(input_lengths, batch, length, "input_lengths", "steps"))
     start = sj.broadcast_to(sj.where(sj.arange(path.shape[1]) == 0, 0, never), path.shape)
-    last = sj.scan(step, steps, start)[-1]
+    last = sj.reduce(step, steps, start)
     ends = sj.broadcast_to(sj.as_tensor(count), (batch,)) if given is None else given
     on_blank = sj.take_along_axis(last, 2 * ends[:, None], axis=1)[:, 0]
     on_label = sj.take_along_axis(last, sj.maximum(2 * ends - 1, 0)[:, None], axis=1)[:, 0]
@@ -93,11 +94,9 @@ def _check(p: sj.Node, labels: sj.Node, blank: Any) -> None:
         raise ValueError(f"blank of ctc_loss is one of {classes} classes, got {blank!r}")
 
 
-def _lengths(given: Any, batch: Any, what: str) -> sj.Node:
-    lengths = as_expression(given)
-    if lengths.ndim != 1 or not lengths.type.kind.integral:
-        raise TypeError(f"{what} of ctc_loss are integers (batch,), got {lengths!r}")
-    return sj.specify_shape(lengths, (batch,), f"{what} of ctc_loss")
+def _lengths(given: Any, batch: Any, most: Any, what: str, counted: str) -> sj.Node:
+    checked = checked_lengths(given, batch, most, f"{what} of ctc_loss", counted)
+    return sj.cast(checked, "int64")  # a path is twice as long, and may not fit their type
 
 
 def _path(labels: sj.Node, blank: int) -> sj.Node:

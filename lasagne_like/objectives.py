@@ -11,7 +11,7 @@ import numpy as np
 import scanjit as sj
 from lasagne_like import stable
 from lasagne_like.ctc import ctc_loss
-from lasagne_like.utils import among_largest, number
+from lasagne_like.utils import among_largest, not_from_the_end, number
 
 __all__ = [
     "aggregate",
@@ -65,6 +65,7 @@ def _classes(predictions: Any, targets: Any) -> tuple[sj.Node, sj.Node, bool]:
 
 def _entry(x: sj.Node, classes: sj.Node) -> sj.Node:
     """The entry of each class along the last axis."""
+    classes = not_from_the_end(classes, x.shape[-1])
     return sj.take_along_axis(x, sj.expand_dims(classes, -1), axis=-1)[..., 0]
 
 
@@ -246,7 +247,7 @@ def multiclass_hinge_loss(predictions: Any, targets: Any, delta: Any = 1) -> sj.
     """
     p, t, numbered = _classes(predictions, targets)
     own = sj.one_hot(t, p.shape[-1], "bool") if numbered else t != 0
-    correct = sj.sum(sj.where(own, p, 0), axis=-1)
+    correct = _entry(p, t) if numbered else sj.sum(sj.where(own, p, 0), axis=-1)
     other = sj.max(sj.where(own, -np.inf, p), axis=-1)
     return sj.relu(other - correct + number(delta, p.dtype))
 

@@ -1,12 +1,14 @@
 """The parameters of layers and cells, with tags."""
 
+import functools
 from abc import ABC
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import scanjit as sj
 from lasagne_like import utils
+from lasagne_like.arguments import plain
 
 __all__ = ["Parametrized"]
 
@@ -30,6 +32,11 @@ class Parametrized(ABC):
 
     name: str | None
     params: OrderedDict[sj.Node | sj.SharedVariable, set[str]]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            cls.__init__ = _with_plain_sizes(cls.__init__)  # type: ignore[method-assign]
 
     def add_param(
         self, spec: utils.Parameter, shape: Iterable[int | None], name: str | None = None, **tags: bool
@@ -63,3 +70,13 @@ class Parametrized(ABC):
         wanted = {tag for tag, value in tags.items() if value}
         unwanted = set(tags) - wanted
         return [param for param, own in self.params.items() if wanted <= own and not unwanted & own]
+
+
+def _with_plain_sizes(make: Callable[..., None]) -> Callable[..., None]:
+    """An `__init__` that gets Python's integers where NumPy's are given."""
+
+    @functools.wraps(make)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        make(self, *map(plain, args), **{name: plain(value) for name, value in kwargs.items()})
+
+    return __init__

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import scanjit as sj
-from lasagne_like.layers import InputLayer, Layer, get_all_layers, get_output
+from lasagne_like.layers import InputLayer, Layer, get_all_layers, get_all_params, get_output
 
 __all__ = ["quantize"]
 
@@ -46,7 +46,8 @@ def quantize(
     Raises
     ------
     scanjit.ArgumentError
-        If there is no such format, or numbers of the data to calibrate with are not finite.
+        If there is no such format, the network has parameters or inputs of float64, whose products are not rounded, or
+        numbers of the data to calibrate with are not finite.
 
     Examples
     --------
@@ -64,5 +65,12 @@ def quantize(
     """
     layers = get_all_layers(layer_or_layers)
     inputs = [layer.input_var for layer in layers if isinstance(layer, InputLayer)]
+    wide = [each for each in (*inputs, *get_all_params(layer_or_layers)) if each.dtype == "float64"]
+    if wide:
+        raise sj.ArgumentError(
+            "only products of float32 are rounded",
+            got=f"{wide[0]!r}, a parameter or input of float64",
+            fix='build the network of float32: sj.config.floatX = "float32" before it, or dtypes of its own',
+        )
     output = get_output(layer_or_layers, **{"deterministic": True, **kwargs})
     return sj.mixed(sj.function(inputs, output, name="predict", mode=mode), weights=weights, calibrate=calibrate)

@@ -53,7 +53,7 @@ from lasagne_like.distributed import DataParallel
 from lasagne_like.fitting import fit
 from lasagne_like.history import History
 from lasagne_like.stopping import EarlyStopping
-from lasagne_like.utils import check_unmasked, fits, is_count, known_sizes
+from lasagne_like.utils import fits, is_count, known_sizes
 
 __all__ = ["Checkpoint", "EarlyStopping", "History", "fit", "minibatches", "progress", "variables_of"]
 
@@ -63,7 +63,7 @@ vary."""
 
 
 def _unmasked(value: Any, label: str) -> np.ndarray:
-    check_unmasked(value, label)
+    sj.check_unmasked(value, label)
     return np.asarray(value)
 
 

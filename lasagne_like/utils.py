@@ -73,32 +73,6 @@ def is_count(value: Any) -> bool:
     return not isinstance(value, bool) and isinstance(value, numbers.Integral) and int(value) >= 1
 
 
-def check_unmasked(value: Any, label: str) -> None:
-    """Raise an error for an array of `numpy.ma` with masked entries, also in lists: NumPy would give the numbers
-    beneath the mask.
-
-    Parameters
-    ----------
-    value
-    label : str
-        What the value is, for the error.
-
-    Examples
-    --------
-    >>> from lasagne_like.utils import check_unmasked
-    >>> check_unmasked(np.ma.array([1.0, 2.0], mask=[False, True]), "sequence 0")
-    Traceback (most recent call last):
-        ...
-    ValueError: sequence 0 has 1 masked entries, which have no value: give them one, or leave them out
-    """
-    if isinstance(value, list | tuple):
-        if any(issubclass(kind, list | tuple | np.ndarray) for kind in set(map(type, value))):
-            for item in value:
-                check_unmasked(item, label)
-    elif isinstance(value, np.ndarray) and hasattr(value, "mask") and (count := np.ma.count_masked(value)):
-        raise ValueError(f"{label} has {count} masked entries, which have no value: give them one, or leave them out")
-
-
 def shared_empty(dim: int = 2, dtype: Any = None) -> sj.SharedVariable:
     """A shared variable of zeros with `dim` axes. Their size is 1, and may change.
 
@@ -239,6 +213,59 @@ def fits(a: Sequence[int | None], b: Sequence[int | None]) -> bool:
     (True, False, False)
     """
     return len(a) == len(b) and all(m is None or n is None or m == n for m, n in zip(a, b, strict=True))
+
+
+def checked_lengths(given: Any, batch: Any, most: Any, what: str, counted: str = "steps") -> sj.Node:
+    """The lengths of sequences as a symbol of shape (batch,). Each call checks that they are from 0 to `most`.
+
+    Parameters
+    ----------
+    given : expression of integers
+    batch, most : int or size
+    what, counted : str
+        What the lengths are, and what they count, for the error.
+
+    Raises
+    ------
+    TypeError
+        If they are not integers (batch,).
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.utils import checked_lengths
+    >>> n = sj.ivector("n")
+    >>> f = sj.function([n], checked_lengths(n, 2, 5, "input_lengths"), mode="reference")
+    >>> f([0, 5])
+    array([0, 5], dtype=int32)
+    """
+    lengths = as_expression(given)
+    if lengths.ndim != 1 or not lengths.type.kind.integral:
+        raise TypeError(f"{what} must be integers (batch,), such as sj.ivector(), got {lengths!r}")
+    lengths = sj.specify_shape(lengths, (batch,), what)
+    inside = sj.logical_and(lengths >= 0, lengths <= most)
+    return sj.assert_(inside, lengths, f"{what} must be from 0 to the number of {counted}")
+
+
+def not_from_the_end(index: sj.Node, count: Any) -> sj.Node:
+    """Integers to index an axis of `count` entries with. A negative one does not count from the end: it is lowered by
+    `count`, so that it is out of bounds.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.utils import not_from_the_end
+    >>> x, i = sj.vector("x"), sj.lscalar("i")
+    >>> f = sj.function([x, i], x[not_from_the_end(i, x.shape[0])], mode="reference")
+    >>> f([1.0, 2.0], 1)
+    array(2.)
+    >>> f([1.0, 2.0], -1)
+    Traceback (most recent call last):
+        ...
+    scanjit.errors.OutOfBoundsError: index -3 is out of bounds for axis 0 with size 2
+      ...
+    """
+    return sj.where(index < 0, index - count, index) if index.type.kind.signed else index
 
 
 def collect_shared_vars(expressions: Any) -> list[sj.SharedVariable]:
@@ -467,7 +494,10 @@ def create_param(spec: Any, shape: Iterable[int | None], name: str | None = None
     if isinstance(spec, int | float):
         spec = floatX(spec)
     elif isinstance(spec, np.generic | list | tuple):
-        spec = np.asarray(spec)
+        try:
+            spec = np.asarray(spec)
+        except ValueError as error:
+            raise ValueError(f"{prefix}the list{of} is no array: {error}") from None
     if isinstance(spec, np.ndarray) and spec.dtype.kind in "biuf":
         if spec.shape != shape:
             hint = "; to fill it with a number, use init.Constant" if spec.shape == () else ""

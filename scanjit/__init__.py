@@ -32,6 +32,7 @@ from scanjit.errors import (
 from scanjit.export import export_numpy
 from scanjit.guests import from_numba
 from scanjit.ir import Node
+from scanjit.kinds import check_unmasked
 from scanjit.library import export_library
 from scanjit.loops import *  # noqa: F403
 from scanjit.loops import __all__ as _loops
@@ -76,6 +77,7 @@ __all__ = [
     "TensorLike",
     "assert_",
     "check_grad",
+    "check_unmasked",
     "config",
     "custom_vjp",
     "dprint",

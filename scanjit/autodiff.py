@@ -121,6 +121,8 @@ def grad(
     >>> grad(x * x * x, x).type
     float64()
     """
+    if known_grads is not None and not isinstance(known_grads, Mapping):
+        raise errors.ArgumentError("known_grads maps symbols to their gradients", got=repr(known_grads))
     given = dict(known_grads or {})
     slopes = _leaves(flatten(list(given))[1], list(given.values()), "known gradients", "their variables")
     known = {node: _like(g, node, "a known gradient") for node, g in zip(nodes_of(given), slopes, strict=True)}

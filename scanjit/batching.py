@@ -71,6 +71,8 @@ def vmap(fn: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Calla
     array([[2., 0.],
            [0., 4.]])
     """
+    if not callable(fn):
+        raise errors.ArgumentError("vmap takes a function", got=repr(fn))
 
     def batched(*args: Any) -> Any:
         axes = _one_each(in_axes, len(args), "in_axes", "arguments")
@@ -92,6 +94,9 @@ def vmap(fn: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Calla
 def _one_each(axes: Axes, count: int, what: str, of: str) -> Sequence[int | None]:
     if axes is None or isinstance(axes, int | np.integer):
         return [axes] * count
+    listed = isinstance(axes, tuple | list)
+    if not listed or not all(isinstance(axis, int | np.integer | None) for axis in axes):
+        raise errors.ArgumentError(f"{what} of vmap has numbers of axes, and None", got=repr(axes))
     if len(axes) != count:
         raise errors.ArgumentError(f"{what} needs one entry for each of the {of}", got=len(axes), expected=count)
     return axes

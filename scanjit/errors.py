@@ -1,13 +1,11 @@
 """The errors of this package. Each says what is wrong, in which line of the user's code, what came, what was expected,
 and what to do."""
 
-import contextlib
 import contextvars
 import functools
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
 from types import CodeType, FrameType
 from typing import Any
 
@@ -105,15 +103,20 @@ def from_signal_handler(error: BaseException) -> bool:
     return any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
-@contextlib.contextmanager
-def suppressed(*kinds: type[BaseException]) -> Iterator[None]:
-    """As `contextlib.suppress`, but exceptions of a signal handler are passed on: a `TimeoutError` is an `OSError`
-    too."""
-    try:
-        yield
-    except kinds as error:
-        if from_signal_handler(error):
-            raise
+class suppressed:
+    """As `contextlib.suppress`, but exceptions of a signal handler are passed on: a `TimeoutError` is an `OSError` too.
+
+    (With `contextlib.contextmanager`, the frames of the generator and the exception would refer to each other.)
+    """
+
+    def __init__(self, *kinds: type[BaseException]) -> None:
+        self._kinds = kinds
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> bool:
+        return isinstance(error, self._kinds) and not from_signal_handler(error)
 
 
 def _code(handler: Any) -> CodeType | None:

@@ -288,13 +288,6 @@ class Node(Symbol["Node"]):
             "while, or sj.until(condition) to end a scan; for values, call a compiled function (sj.jit, sj.function)",
         )
 
-    def __reduce__(self) -> tuple[object, ...]:
-        raise errors.ArgumentError(
-            "a symbol has no value to draw, and does not pickle by itself",
-            got=repr(self),
-            fix="call a compiled function (sj.jit, sj.function), and draw what it returns; or pickle that function",
-        )
-
     def __format__(self, spec: str) -> str:
         if spec:
             raise errors.ArgumentError(
@@ -527,7 +520,10 @@ class Data:
 
 def constant(value: object, dtype: DTypeLike | None = None) -> Node:
     """A node that holds an array."""
-    array = np.asarray(value, dtype=None if dtype is None else np.dtype(dtype))
+    try:
+        array = np.asarray(value, dtype=None if dtype is None else np.dtype(dtype))
+    except OverflowError:
+        raise errors.DtypeError("this Python integer does not fit the dtype", got=value, expected=dtype) from None
     check_unmasked(value, "a constant")
     if kind_of(types.dtype_of(array.dtype)).is_complex:
         return COMPLEX(constant(array.real), constant(array.imag))

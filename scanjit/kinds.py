@@ -187,7 +187,30 @@ def holds_numbers(dtype: np.dtype) -> bool:
 
 def check_unmasked(value: object, label: str) -> None:
     """Raise an error for an array of `numpy.ma` with masked entries, also in lists: NumPy would give the numbers
-    beneath the mask."""
+    beneath the mask.
+
+    Parameters
+    ----------
+    value : object
+    label : str
+        What the value is, for the error.
+
+    Raises
+    ------
+    ArgumentError
+        If an entry is masked.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.check_unmasked(np.ma.array([1.0, 2.0], mask=[False, True]), "sequence 0")
+    Traceback (most recent call last):
+        ...
+    scanjit.errors.ArgumentError: sequence 0 has masked entries, which have no value
+      got:      1 of 2 entries are masked
+      to do:    give them one, such as x.filled(np.nan)
+      at:       ...
+    """
     if isinstance(value, list | tuple):
         if any(issubclass(kind, list | tuple | np.ndarray) for kind in set(map(type, value))):
             for item in value:

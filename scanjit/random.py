@@ -30,7 +30,7 @@ from scanjit.tensor.cumulative import cumsum
 from scanjit.tensor.elementwise import exp
 from scanjit.tensor.reductions import max as largest, sum as total_of
 from scanjit.tensor.shapes import reshape
-from scanjit.tensor.variables import as_tensor, dimensions
+from scanjit.tensor.variables import as_tensor, dimension, dimensions
 from scanjit.types import Dimension
 
 __all__ = ["Stream"]
@@ -176,6 +176,7 @@ class Stream:
         kind = _float(dtype, low, high)
         sizes = _shape(shape, low, high)
         x = self._draw(RANDOM_UNIFORM, sizes, dtype=kind)
+        _check_order(low, high, "low and high of uniform", "low <= high")
         low, high = _parameter(low, kind, sizes), _parameter(high, kind, sizes)
         width = high if _is(low, 0) else high - low
         return _moved(x, low, width)
@@ -202,6 +203,7 @@ class Stream:
         kind = _float(dtype, loc, scale)
         sizes = _shape(shape, loc, scale)
         x = self._draw(RANDOM_NORMAL, sizes, dtype=kind)
+        _check_order(0, scale, "scale of normal", "scale >= 0")
         return _moved(x, _parameter(loc, kind, sizes), _parameter(scale, kind, sizes))
 
     def bernoulli(self, shape: Any = None, p: Any = 0.5, dtype: Any = "bool") -> Node:
@@ -479,6 +481,13 @@ def _check_probability(p: Any) -> None:
         raise errors.ArgumentError("p of bernoulli is a probability", got=p, expected="0 <= p <= 1")
 
 
+def _check_order(low: Any, high: Any, what: str, expected: str) -> None:
+    """Raise an error if numbers that are known now are in the wrong order."""
+    first, last = _known(low), _known(high)
+    if first is not None and last is not None and np.any(first > last):
+        raise errors.ArgumentError(f"{what} do not fit", got=f"{first} and {last}", expected=expected)
+
+
 def _check_weights(weights: Node) -> None:
     known = _known(weights)
     if known is not None and not (np.all(known >= 0) and np.all(known.sum(-1) > 0)):
@@ -491,5 +500,5 @@ def _rows(x: Any) -> tuple[Node | None, Dimension]:
     """The rows that `choice` takes from a tensor (None for the numbers below an integer), and how many there are."""
     node = None if isinstance(x, int | types.Dim) else as_tensor(x)
     if node is None or node.ndim == 0:
-        return None, dimensions(x)[0]
+        return None, dimension(x)
     return node, node.type.shape[0]

@@ -177,6 +177,32 @@ def test_an_environment_is_of_the_newest_python_that_has_the_engine(
         remote.make_environment("torch")
 
 
+def test_an_environment_that_is_not_complete_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its making may be killed at any moment."""
+    monkeypatch.setitem(PACKAGES, "torch", "no_such_package")
+    monkeypatch.setattr(remote, "ENVIRONMENTS", tmp_path / "new")
+    monkeypatch.setattr(remote, "pythons", lambda: ["/newest"])
+    python = tmp_path / "new" / "torch" / "bin" / "python"
+
+    def run(command: list[str], check: bool) -> SimpleNamespace:
+        python.parent.mkdir(parents=True, exist_ok=True)
+        python.touch()
+        if "pip" in command and not resumed:
+            raise KeyboardInterrupt
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr(remote.subprocess, "run", run)
+    resumed = False
+    with pytest.raises(KeyboardInterrupt):
+        remote.make_environment("torch")
+    assert python.exists()
+    with pytest.raises(Absent):
+        interpreter("torch", {})
+    resumed = True
+    remote.make_environment("torch")
+    assert interpreter("torch", {}) == str(python)
+
+
 def test_pythons_that_are_here() -> None:
     assert sys.executable in remote.pythons()
 

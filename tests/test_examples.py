@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import lasagne_like as lasagne
 import scanjit as sj
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -54,13 +53,9 @@ def test_the_code_of_the_readme():
 
 
 @pytest.fixture
-def example(monkeypatch):
-    """The main function of an example; what it sets for the whole process is set back."""
-    floatX = sj.config.floatX
-    monkeypatch.syspath_prepend(str(EXAMPLES))
-    yield lambda name: runpy.run_path(str(EXAMPLES / f"{name}.py"))["main"]
-    sj.config.floatX = floatX
-    lasagne.random.set_rng(np.random)
+def example(read_example):
+    """The main function of an example."""
+    return lambda name: read_example(name).main
 
 
 def test_char_rnn(example, tmp_path, capsys):

@@ -164,8 +164,9 @@ def test_several_states() -> None:
 
 def test_errors_of_symbols_that_matplotlib_is_given_name_the_users_line() -> None:
     x = sj.vector("x")
-    for y in (x, x[0], sj.scan(lambda h: h / 2, outputs_info=1.0, n_steps=9)):
-        with pytest.raises(sj.ArgumentError, match=r"call a compiled function(.|\n)*test_plot.py:") as caught:
+    series = sj.scan(lambda h: h / 2, outputs_info=1.0, n_steps=9)
+    for y, advice in ((x, "call a compiled function"), (x[0], "compile it with"), (series, "compile it with")):
+        with pytest.raises(sj.ArgumentError, match=rf"{advice}(.|\n)*test_plot.py:") as caught:
             pyplot.plot(y)
         shown = traceback.format_exception(caught.value)
         assert sum(line.startswith("  File ") for line in shown) == 2  # the line above, and what it called

@@ -24,6 +24,7 @@ MODULES = (
         "wide",
         "narrow",
         "special",
+        "forecasting",
         "byhand",
         "machines",
         "processes",

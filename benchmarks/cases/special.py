@@ -212,30 +212,35 @@ LOWEST = -1e4
 """The stabilizer before the first step: `exp(LOWEST)` is 0."""
 
 
-def slstm_reference(x: Any, R: Any, b: Any) -> Any:
-    """The plain loop, a head after the other. Results do not depend on the stabilizers: they have no gradient."""
+def slstm_reference(x: Any, R: Any, b: Any, least: float = 0) -> Any:
+    """The plain loop, a head after the other."""
     T, B, width = x.shape
     heads, D = R.shape[:2]
     parts = []
     for head in range(heads):
         columns = [slice(k * width // 4 + head * D, k * width // 4 + (head + 1) * D) for k in range(4)]
         h = c = n = tape.Array(np.zeros((B, D)))
-        m, found = np.full((B, D), LOWEST), []
+        m, found = tape.Array(np.full((B, D), LOWEST)), []
         for t in range(T):
             read = h @ R[head]
             i, f, z, o = (x[t][:, at] + read[:, k * D : (k + 1) * D] + b[at] for k, at in enumerate(columns))
             kept = -tape.softplus(-f) + m
-            m = np.maximum(i.value, kept.value)
+            m = _larger(i, kept)
             c = tape.exp(kept - m) * c + tape.exp(i - m) * tape.tanh(z)
-            n = tape.exp(kept - m) * n + tape.exp(i - m)
+            n = _larger(tape.exp(kept - m) * n + tape.exp(i - m), tape.Array(least))
             h = tape.sigmoid(o) * c / n
             found.append(h)
         parts.append(tape.stack(found))
     return tape.concatenate(parts).reshape(T, B, heads, D)
 
 
-def _slstm_step(library: Any, log_sigmoid: Callable[[Any], Any], heads: int) -> Callable[..., Any]:
-    """A step, with the functions of a library. Gates stand side by side, in each of them the heads."""
+def _larger(a: Any, b: Any) -> Any:
+    return a * (a.value > b.value) + b * (a.value <= b.value)
+
+
+def slstm_step(library: Any, log_sigmoid: Callable[[Any], Any], heads: int, least: float = 0) -> Callable[..., Any]:
+    """A step, with the functions of a library. Gates stand side by side, in each of them the heads. The normalizer is
+    at least so much."""
 
     def step(x: Any, h: Any, c: Any, n: Any, m: Any, R: Any, b: Any) -> Any:
         B, width = h.shape
@@ -248,6 +253,7 @@ def _slstm_step(library: Any, log_sigmoid: Callable[[Any], Any], heads: int) -> 
         new = library.maximum(i, kept)
         c = library.exp(kept - new) * c + library.exp(i - new) * library.tanh(z)
         n = library.exp(kept - new) * n + library.exp(i - new)
+        n = library.maximum(n, least) if least else n
         return c / n / (1 + library.exp(-o)), c, n, new
 
     return step
@@ -257,7 +263,7 @@ def slstm_by_scanjit(x: Any, R: Any, b: Any, unroll: int | bool) -> Any:
     """As a user writes it. The first step has no past: its stabilizer is the input gate, as -inf makes it."""
     import scanjit as sj
 
-    step = _slstm_step(np, sj.log_sigmoid, R.shape[0])
+    step = slstm_step(np, sj.log_sigmoid, R.shape[0])
     zeros = sj.zeros((x.shape[1], x.shape[2] // 4), x.dtype)
     lowest = sj.full(zeros.shape, LOWEST, x.dtype)
     h = sj.scan(lambda x_t, *state: step(x_t, *state, R, b), x, [zeros, zeros, zeros, lowest], unroll=unroll)[0]
@@ -268,7 +274,7 @@ def slstm_by_jax(x: Any, R: Any, b: Any) -> Any:
     """`lax.scan`."""
     from jax import nn, numpy as jnp
 
-    step = _slstm_step(jnp, nn.log_sigmoid, R.shape[0])
+    step = slstm_step(jnp, nn.log_sigmoid, R.shape[0])
     zeros = jnp.zeros((x.shape[1], x.shape[2] // 4), x.dtype)
     state = zeros, zeros, zeros, jnp.full_like(zeros, LOWEST)
     return jax.scan(lambda x_t, *state: step(x_t, *state, R, b), x, state).reshape(*x.shape[:2], *R.shape[:2])

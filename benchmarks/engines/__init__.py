@@ -18,6 +18,7 @@ PACKAGES = {
     "scipy": "scipy",
     "torchlpc": "torchlpc",
     "xlstm": "xlstm",
+    "tirex": "tirex2",
     **{name: name for name in ("jaxopt", "arch", "statsmodels", "statsforecast")},
 }
 """For each engine the package that it needs."""
@@ -36,6 +37,7 @@ TITLES = {
     "scipy": "SciPy",
     "torchlpc": "torchlpc",
     "xlstm": "xlstm",
+    "tirex": "TiRex 2",
 }
 
 REQUIREMENTS = {
@@ -49,6 +51,7 @@ REQUIREMENTS = {
     "scipy": ("scipy>=1.16",),
     "torchlpc": ("torch>=2.15", "--no-binary=torchlpc", "torchlpc>=0.7"),
     "xlstm": ("torch>=2.15", "xlstm>=2"),
+    "tirex": ("torch>=2.15", "tirex-2>=0.4"),
     "jaxopt": ("jax>=0.11", "jaxopt>=0.8"),
     "arch": ("arch>=8", "joblib"),
     "statsmodels": ("statsmodels>=0.15",),
@@ -61,5 +64,5 @@ PEERS = ("torch", "jax", "onnxruntime", "openvino", "tensorflow", "pytensor")
 """Whom the targets compare with. Loops by hand are shown where there are some: they are what one would otherwise write,
 and no library."""
 BY_HAND = ("numba", "numpy")
-SPECIAL = ("scipy", "torchlpc", "xlstm")
+SPECIAL = ("scipy", "torchlpc", "xlstm", "tirex")
 """Libraries for one kind of recurrence: they take part in the cases named `special` alone."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 
 import scanjit as sj
-from lasagne_like.arguments import Captured, given, named
+from lasagne_like.arguments import Captured, given, named, plain
 from lasagne_like.cells import config as configs
 from lasagne_like.cells.structure import flatten, is_shape, transform
 from lasagne_like.parameters import Parametrized
@@ -120,7 +120,7 @@ class Cell(Parametrized, Captured):
         ValueError
             If the cell has been built for another shape, or if a size is None.
         """
-        shape = (input_shape,) if isinstance(input_shape, int | np.integer) else input_shape
+        shape = plain((input_shape,) if isinstance(input_shape, int | np.integer) else input_shape)
         if self.input_shape is not None:
             if self.input_shape != shape:
                 raise ValueError(

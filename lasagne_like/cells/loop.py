@@ -28,8 +28,9 @@ def unfold(
     checkpoint: int | Literal["sqrt", "all"] | None = None,
     output_before: Any = None,
     fuse: bool = False,
+    return_last: bool = False,
     **kwargs: Any,
-) -> tuple[Any, Any]:
+) -> Any:
     """Run a cell over sequences.
 
     Parameters
@@ -61,6 +62,8 @@ def unfold(
         The output of the step before the first one, for a sequence that is run in pieces. By default, it is 0.
     fuse : bool
         Whether all cells of `StackedCells` run in one loop. By default, each cell has its own loop.
+    return_last : bool
+        Whether `last` is returned, too.
     **kwargs
         Keyword arguments of `cell.begin`, such as `deterministic=True`.
 
@@ -68,7 +71,10 @@ def unfold(
     -------
     outputs : symbol of shape (time, batch, ...), or a structure of symbols
     state : structure of symbols
-        The state after the last step.
+        The state after the last step. Of no steps, it is the state before the first.
+    last : symbol of shape (batch, ...), or a structure of symbols
+        The output of the last step. Of no steps, it is that part of the state that the cell returns as output. (If the
+        cell returns no part of its state, there must be a step, unless there is a mask.)
 
     Examples
     --------
@@ -88,16 +94,16 @@ def unfold(
     if before is not None:
         before = matched(cell.output_shape, before, "output before the first step")
 
-    def run(cell: Cell, x: Any, state: Any, before: Any) -> tuple[Any, Any]:
+    def run(cell: Cell, x: Any, state: Any, before: Any) -> tuple[Any, Any, Any]:
         if type(cell) is StackedCells and not fuse:  # so each cell can precompute for all steps at once
-            states = []
+            states, last = [], None
             for one, own in zip(cell.cells, state, strict=True):
                 # a step is skipped by all cells, so only the output of the last cell matters there
-                x, final = run(one, x, own, before if one is cell.cells[-1] else None)
+                x, final, last = run(one, x, own, before if one is cell.cells[-1] else None)
                 states.append(final)
-            return x, tuple(states)
+            return x, tuple(states), last
         step = _Step(cell, x, state, mask, precompute, zero_output_for_mask, before)
-        results: Any = sj.scan(
+        found: Any = sj.scan(
             step,
             sequences=step.sequences,
             outputs_info=[*[None] * step.num_fresh, *step.held, *flatten(state)],
@@ -108,10 +114,13 @@ def unfold(
             checkpoint=checkpoint,
             name=cell.name or type(cell).__name__,
             return_list=True,
+            return_last=True,
         )
-        return step.read(results, backwards)
+        rows, last = found
+        return step.read(rows, last, backwards, return_last)
 
-    return run(cell.begin(batch, **kwargs), x, state, before)
+    found = run(cell.begin(batch, **kwargs), x, state, before)
+    return found if return_last else found[:2]
 
 
 def _as_wide(state: Any, x: Any) -> Any:
@@ -133,7 +142,7 @@ class _Step:
     def __init__(self, cell: Cell, x: Any, state: Any, mask: Any, precompute: bool, zero: bool, before: Any) -> None:
         self.function = cell.recur if precompute else cell.step
         self.x, self.state, self.output = cell.precompute(x) if precompute else x, state, cell.output_shape
-        self.masked = mask is not None
+        self.masked, self.zero = mask is not None, zero
         self.sequences = [*flatten(self.x), *([mask] if self.masked else [])]
         count = len(flatten(self.output))
         self.held: list[Any] = []
@@ -141,10 +150,17 @@ class _Step:
         self.places: list[int | None] = [None] * count
         """For each output, its position in the state. None if it is no part of the state, or if there is no mask."""
         self.num_fresh = count
-        if self.masked and not zero:
+        self.last_places: list[int | None] = [None] * count
+        """The same for the output of the last step. It is in the state if there is no mask, too."""
+        if self.masked:
             leaves, states = self._step(transform(lambda rows: rows[0], self.x), state)
-            self.places = [next((i for i, part in enumerate(states) if part is leaf), None) for leaf in leaves]
+            found = _places(leaves, states)
             held = [sj.zeros(leaf.shape, leaf.dtype) for leaf in leaves] if before is None else before
+            if zero:  # the output of a step may be 0, so it is no part of the state; that of no steps is
+                begin = flatten(state)
+                held = [one if at is None else begin[at] for one, at in zip(held, found, strict=True)]
+            else:
+                self.places = found
             self.held = [leaf for leaf, place in zip(held, self.places, strict=True) if place is None]
             self.num_fresh = 0
 
@@ -159,21 +175,32 @@ class _Step:
         held, old = carried[: len(self.held)], carried[len(self.held) :]
         leaves, states = self._step(unflatten(self.x, rows), unflatten(self.state, old))
         if mask is None:
+            self.last_places = _places(leaves, states)
             return [*leaves, *states]
         states = [_chosen(mask, now, before) for now, before in zip(states, old, strict=True)]
-        if self.num_fresh:
-            return [*(_chosen(mask, leaf, sj.zeros_like(leaf)) for leaf in leaves), *states]
         outside = [leaf for leaf, place in zip(leaves, self.places, strict=True) if place is None]
-        return [*(_chosen(mask, now, before) for now, before in zip(outside, held, strict=True)), *states]
+        before = map(sj.zeros_like, held) if self.zero else held
+        return [*(_chosen(mask, now, old) for now, old in zip(outside, before, strict=True)), *states]
 
-    def read(self, results: list[Any], backwards: bool) -> tuple[Any, Any]:
-        """The outputs in the order of time, and the last state, from the results of the scan."""
+    def read(self, rows: list[Any], last: list[Any], backwards: bool, return_last: bool) -> tuple[Any, Any, Any]:
+        """The outputs in the order of time, the last state, and the last output if it is asked for, from the results of
+        the scan."""
         own = len(self.held) + self.num_fresh
-        states, remaining = results[own:], iter(results[:own])
-        outputs = [next(remaining) if place is None else states[place] for place in self.places]
-        if backwards:
-            outputs = [rows[::-1] for rows in outputs]
-        return unflatten(self.output, outputs), unflatten(self.state, [rows[-1] for rows in states])
+        remaining = iter(range(own))
+        at = [next(remaining) if place is None else own + place for place in self.places]
+        outputs = [rows[i][::-1] if backwards else rows[i] for i in at]
+        ends = [i if place is None else own + place for i, place in zip(at, self.last_places, strict=True)]
+        final = [rows[i][-1] if last[i] is None else last[i] for i in ends] if return_last else None
+        return (
+            unflatten(self.output, outputs),
+            unflatten(self.state, last[own:]),
+            None if final is None else unflatten(self.output, final),
+        )
+
+
+def _places(leaves: list[Any], states: list[Any]) -> list[int | None]:
+    """For each leaf, its position among the states. None if it is none of them."""
+    return [next((i for i, part in enumerate(states) if part is leaf), None) for leaf in leaves]
 
 
 def _chosen(mask: Any, now: Any, before: Any) -> Any:

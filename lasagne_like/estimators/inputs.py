@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from lasagne_like.utils import check_unmasked
+import scanjit as sj
 
 
 def read_sequences(X: Any, dtype: Any, owner: str, features: int | None = None) -> list[np.ndarray]:
@@ -34,7 +34,7 @@ def read_sequences(X: Any, dtype: Any, owner: str, features: int | None = None) 
         raise TypeError(f"X must be an array or a list of arrays, got {X!r}")
     whole = None
     if hasattr(X, "__array__"):
-        check_unmasked(X, "X")
+        sj.check_unmasked(X, "X")
         whole = np.asarray(X)
     if whole is not None and whole.dtype.kind != "O":
         found = _of_array(whole, dtype)
@@ -74,7 +74,7 @@ def _of_array(X: np.ndarray, dtype: Any) -> list[np.ndarray]:
 
 
 def _of_item(item: Any, i: int, dtype: Any) -> np.ndarray:
-    check_unmasked(item, f"sequence {i} of X")
+    sj.check_unmasked(item, f"sequence {i} of X")
     try:
         array = np.asarray(item)
     except ValueError as error:
@@ -116,7 +116,7 @@ def check_counts(sequences: Sequence[Any], y: Any) -> None:
     >>> from lasagne_like.estimators.inputs import check_counts
     >>> check_counts([[1.0], [2.0, 3.0]], ["a", "b"])
     """
-    check_unmasked(y, "y")
+    sj.check_unmasked(y, "y")
     count = len(y) if hasattr(y, "__len__") else np.asarray(y).size
     if count != len(sequences):
         raise ValueError(f"inconsistent numbers of samples: X has {len(sequences)} sequences, y has {count} targets")
@@ -139,7 +139,7 @@ def read_weights(sample_weight: Any, lengths: Sequence[int], by_step: bool) -> l
     >>> read_weights([1, 2], [3, 1], by_step=True)
     [array([1., 1., 1.]), array([2.])]
     """
-    check_unmasked(sample_weight, "sample_weight")
+    sj.check_unmasked(sample_weight, "sample_weight")
     given = np.ones(len(lengths)) if sample_weight is None else sample_weight
     if not isinstance(given, Sequence):
         given = np.asarray(given)

@@ -77,6 +77,10 @@ class Layer(Parametrized):
         self.updates: OrderedDict[sj.SharedVariable, sj.Node] = OrderedDict()
         self.get_output_kwargs: list[str] = []
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle and copies: without `updates`, which belong to expressions that were made before."""
+        return vars(self) | {"updates": OrderedDict()}
+
     def _check_input(self, shape: Any, what: str) -> None:
         if not self.takes_structures:
             check_single(shape, self)
@@ -189,6 +193,8 @@ class MergeLayer(Layer):
     input_shapes: list[Shape]
 
     def __init__(self, incomings: Sequence[Incoming], name: str | None = None) -> None:
+        if isinstance(incomings, Layer):
+            raise TypeError(f"{type(self).__name__} takes a list of layers, got {incomings}: write [layer]")
         self.input_shapes = [shape_of(incoming) for incoming in incomings]
         self.input_layers = [None if isinstance(incoming, tuple) else incoming for incoming in incomings]
         self._begin(name)

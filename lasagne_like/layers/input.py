@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import scanjit as sj
+from lasagne_like.arguments import plain
 from lasagne_like.layers.base import Layer, check_positive
 from lasagne_like.utils import Shape, fits, known_sizes
 
@@ -37,7 +38,10 @@ class InputLayer(Layer):
     def __init__(
         self, shape: Iterable[int | None], input_var: sj.TensorLike | None = None, name: str | None = None
     ) -> None:
-        self.shape: Shape = tuple(shape)
+        given: Any = shape
+        if not isinstance(given, Iterable) or isinstance(given, str):
+            raise TypeError(f"shape of InputLayer is a tuple with a size for each axis, got {given!r}")
+        self.shape: Shape = plain(tuple(shape))
         self._begin(name)
         check_positive(self.shape, self, "shape")
         self.input_shape, self.input_layer = self.shape, None

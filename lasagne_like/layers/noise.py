@@ -4,10 +4,12 @@ from abc import ABC
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 import scanjit as sj
 from lasagne_like.layers.base import Incoming, Layer, shape_of
 from lasagne_like.random import new_seed
-from lasagne_like.utils import number
+from lasagne_like.utils import is_expression, number
 
 __all__ = [
     "DropoutLayer",
@@ -74,8 +76,8 @@ class DropoutLayer(RandomLayer):
         name: str | None = None,
     ) -> None:
         super().__init__(incoming, name=name)
-        if isinstance(p, int | float) and not 0 <= p <= 1:
-            raise ValueError(f"p of {self} is the probability with which a value becomes zero: 0 <= p <= 1, got {p}")
+        if not is_expression(p) and not (isinstance(p, int | float | np.number) and 0 <= p <= 1):
+            raise ValueError(f"p of {self} is the probability with which a value becomes zero: 0 <= p <= 1, got {p!r}")
         self.p, self.rescale, self.shared_axes = p, rescale, tuple(shared_axes)
 
     def get_output_for(self, input: Any, deterministic: bool = False, **kwargs: Any) -> Any:

@@ -57,8 +57,8 @@ class ReverseLayer(MergeLayer):
             return x[::-1] if self.time_major else x[:, ::-1]
         rows = x if self.time_major else sj.swapaxes(x, 0, 1)
         length, batch = rows.shape[:2]
-        lengths = sj.specify_shape(inputs[1], (batch,), f"seq_lengths of {self}")
+        lengths = utils.checked_lengths(inputs[1], batch, length, f"seq_lengths of {self}")
         places = sj.arange(length)[:, None]
-        turned = sj.where(places < lengths[None, :], sj.minimum(lengths, length)[None, :] - 1 - places, places)
+        turned = sj.where(places < lengths[None, :], lengths[None, :] - 1 - places, places)
         rows = rows[turned, sj.arange(batch)[None, :]]
         return rows if self.time_major else sj.swapaxes(rows, 0, 1)

@@ -54,7 +54,7 @@ class RNNLayer(MergeLayer, Captured):
         Whether the output is that of the last step alone. (With `backwards`, this is step 0.)
     seq_lengths : Layer, tuple, array or expression, optional
         The length of each sequence, of shape (batch,). The steps behind the end of a sequence are skipped, as with a
-        mask. In an expression, a length may be larger than the number of steps. Then no step is skipped.
+        mask. A length is from 0 to the number of steps.
     zero_output_for_mask : bool
         Whether the output is 0 at the steps that are skipped.
     return_state : bool
@@ -385,7 +385,8 @@ class RNNLayer(MergeLayer, Captured):
             before = [_for_all(leaf, 0, (batch, *leaf.shape[1:]), what) for leaf in self._kept_output]
         else:
             state = self.init_state(batch, inputs[self._state_at :])
-        outputs, final = unfold(
+        held = self._holds_output
+        found = unfold(
             self.cell,
             x,
             state,
@@ -396,22 +397,18 @@ class RNNLayer(MergeLayer, Captured):
             precompute=self.precompute_input,
             zero_output_for_mask=self.zero_output_for_mask,
             checkpoint=self.checkpoint,
-            output_before=unflatten(self.cell.output_shape, before) if self._holds_output else None,
+            output_before=unflatten(self.cell.output_shape, before) if held else None,
             fuse=self.fuse_layers,
+            return_last=held or self.only_return_final,
             **kwargs,
         )
+        outputs, final = found[:2]
         if self.stateful:
             self.updates.update(zip(self._kept, flatten(final), strict=True))
-        if self._holds_output:
-            last = [rows[0 if self.backwards else -1] for rows in flatten(outputs)]
-            self.updates.update(zip(self._kept_output, last, strict=True))
-        return self._given_out(outputs, final)
-
-    def _given_out(self, outputs: Any, final: Any) -> Any:
-        """The output of the layer, from the outputs of all steps (time first) and the last state."""
+        if held:
+            self.updates.update(zip(self._kept_output, flatten(found[2]), strict=True))
         if self.only_return_final:
-            last = 0 if self.backwards else -1
-            outputs = transform(lambda rows: rows[last], outputs)
+            outputs = found[2]
         elif not self.time_major:
             outputs = transform(lambda rows: sj.swapaxes(rows, 0, 1), outputs)
         return (outputs, final) if self.return_state else outputs
@@ -440,7 +437,7 @@ class RNNLayer(MergeLayer, Captured):
         lengths = self._lengths if self._lengths_at is None else inputs[self._lengths_at]
         if lengths is None:
             return mask
-        lengths = sj.specify_shape(lengths, (batch,), f"seq_lengths of {self}")
+        lengths = utils.checked_lengths(lengths, batch, length, f"seq_lengths of {self}")
         inside = sj.arange(length)[:, None] < lengths[None, :]
         return inside if mask is None else sj.logical_and(inside, sj.not_equal(mask, 0))
 

@@ -73,7 +73,7 @@ def total_norm_constraint(
     """
     tensors = [sj.as_tensor(x) for x in tensor_vars]
     squares = [sj.sum(x * x) for x in tensors]
-    norm = sj.sqrt(sum(squares[1:], squares[0]))
+    norm = sj.sqrt(sum(squares[1:], squares[0]) if squares else sj.constant(0.0))
     multiplier = sj.clip(norm, 0, number(max_norm, norm.dtype)) / (number(epsilon, norm.dtype) + norm)
     scaled = [x * sj.cast(multiplier, x.dtype) for x in tensors]
     return (scaled, norm) if return_norm else scaled

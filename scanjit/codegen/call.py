@@ -330,7 +330,7 @@ class _CallWriter:
             f"        for j in range({n}):",
             f"            store(right + j*{self.size}, load_{self.kind}(m4 + (j*{count} + i)*{self.size}))",
             f"        store(right + {n}*{self.size}, load_{self.kind}(m3 + i*{self.size}))",
-            *self.signed(f"{count}", n, step, f"m0 + {m}*{self.size}", [(f"m0 + i*{step}", m)]),
+            *indented(self.signed(f"{count}", n, step, f"m0 + {m}*{self.size}", [(f"m0 + i*{step}", m)])),
             *self.nothing(whole),
         ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import field, replace
 from functools import cached_property
 
@@ -14,7 +14,7 @@ from scanjit.codegen.nest import NestSources
 from scanjit.codegen.places import SCRATCH
 from scanjit.codegen.source import Source
 from scanjit.records import record
-from scanjit.schedule.nests import SCRATCH_BYTES, Buffer, Job, OwnRows, Program, Statement
+from scanjit.schedule.nests import SCRATCH_BYTES, Buffer, Job, Lifetime, OwnRows, Program, Statement
 from scanjit.schedule.threads.split import Piece
 from scanjit.types import Atom, Dimension
 
@@ -75,6 +75,8 @@ class Common:
         not move a value out of an inner loop if it depends on a variable that is assigned twice.
     named : whether variables for entries are called like buffers. Otherwise the names are the same in all functions, so
         that functions that do the same with different buffers have the same text, and become one.
+    turned : whether each buffer has entries of its own for where addresses start and how far they move in a turn of a
+        loop, even if these are known. Then loops that go through time in both directions have the same text.
     private : for each buffer of which every thread has a copy, the counter that is the number of the copy.
     local : for each buffer on the stack, the variable that holds its address, and the step of its loop.
     """
@@ -86,10 +88,11 @@ class Common:
     nests: NestSources = field(default_factory=NestSources)
     kept_sizes: dict[Dimension, None] = field(default_factory=dict)
     done: dict[Statement, Dimension] = field(default_factory=dict)
-    table: dict[tuple[str, Buffer | Dimension], str] = field(default_factory=dict)
+    table: dict[tuple[Hashable, Buffer | Dimension], str] = field(default_factory=dict)
     counters: dict[Atom, str] = field(default_factory=dict)
     ended: set[str] = field(default_factory=set)
     named: bool = True
+    turned: bool = False
     private: dict[Buffer, Dimension] = field(default_factory=dict)
     local: dict[Buffer, tuple[str, Dimension]] = field(default_factory=dict)
 
@@ -100,9 +103,14 @@ class Common:
         refs = [buffer for statement in self.program.suite for buffer, _, _ in statement.all_refs()]
         return Counter([*outputs, *refs])
 
-    def inside(self, counters: Mapping[Atom, str]) -> Common:
+    @cached_property
+    def lives(self) -> dict[Buffer, Lifetime]:
+        """The lifetime of each temporary."""
+        return {life.buffer: life for life in self.program.lifetimes}
+
+    def inside(self, counters: Mapping[Atom, str], turned: bool) -> Common:
         """The same for another function of the program, which gets the values of some counters."""
-        return replace(self, table={}, counters=dict(counters), ended=set(), named=False, local={})
+        return replace(self, table={}, counters=dict(counters), ended=set(), named=False, turned=turned, local={})
 
     def known(self, function: Source) -> Source:
         """The function of the program with the same text, if there is one; else this function. Two nests may have equal
@@ -110,7 +118,7 @@ class Common:
         first = self.functions.setdefault(function.digest, function)
         return replace(function, name=first.name, text=first.text)
 
-    def entry(self, kind: str, content: Buffer | Dimension) -> str:
+    def entry(self, kind: Hashable, content: Buffer | Dimension) -> str:
         """The variable that holds an entry of the table: an address or a number."""
         found = self.table.get((kind, content))
         if found is None:
@@ -132,7 +140,14 @@ class Common:
         if buffer is SCRATCH:
             return f"{base} + {'worker' if at.team else 'thread'}*{SCRATCH_BYTES}"
         offset = offset * buffer.dtype.itemsize + self.private.get(buffer, 0) * buffer.nbytes
-        return base if offset == 0 else f"{base} + {self.number(offset)}"
+        return base if offset == 0 else f"{base} + {self.number(offset, buffer)}"
+
+    def given(self, function: Source) -> list[str]:
+        """The numbers that a function takes, as text."""
+        if not self.turned:
+            return [self.number(dim) for dim in function.numbers]
+        owned = [((function.name, i) if isinstance(dim, int) else None, dim) for i, dim in enumerate(function.numbers)]
+        return [self.number(dim) if owner is None else self.entry(owner, dim) for owner, dim in owned]
 
     def counter(self, dim: Dimension, name: str) -> str:
         """The variable of a dimension that changes while the program runs."""
@@ -151,8 +166,9 @@ class Common:
         """Whether a dimension changes while the program runs."""
         return any(atom in self.counters for atom in types.atoms(dim))
 
-    def number(self, dim: Dimension) -> str:
-        """A dimension as text: a literal, an entry of the table, or a polynomial in counters with such coefficients."""
+    def number(self, dim: Dimension, buffer: Buffer | None = None) -> str:
+        """A dimension as text: a literal, an entry of the table, or a polynomial in counters with such coefficients. It
+        may be an offset in a buffer."""
         if isinstance(dim, int):
             return str(dim)
         if not self.moves(dim):
@@ -162,10 +178,18 @@ class Common:
             moving = tuple(atom for atom in monomial if self.moves(types.monomial([atom], 1)))
             still = types.monomial([atom for atom in monomial if atom not in moving], factor)
             groups[moving] = groups.get(moving, 0) + still
+        owned: list[tuple[Atom, ...]] = []
+        if self.turned and buffer is not None:
+            owned += [moving for moving in groups if len(moving) == 1 and moving[0] in self.counters]
+        if owned:
+            owned.append(())
+            groups = {(): groups.pop((), 0), **groups}
         terms = []
         for moving, coefficient in groups.items():
             factors = [self._atom(atom) for atom in moving]
-            if coefficient != 1 or not factors:
+            if moving in owned:
+                factors.append(self.entry((buffer, moving), coefficient))
+            elif coefficient != 1 or not factors:
                 factors.append(self.number(coefficient))
             terms.append("*".join(factors))
         return terms[0] if len(terms) == 1 else f"({' + '.join(terms)})"
@@ -213,7 +237,9 @@ class Draft:
         """Every name in the lines so far."""
         return set(re.findall(r"\w+", "\n".join((*self.shares, *self.lines))))
 
-    def text(self, names: Mapping[tuple[str, Buffer | Dimension], str]) -> tuple[list[str], list[Buffer | Dimension]]:
+    def text(
+        self, names: Mapping[tuple[Hashable, Buffer | Dimension], str]
+    ) -> tuple[list[str], list[Buffer | Dimension]]:
         """All lines, and the whole table. Entries of its own that the lines use are loaded first."""
         words, table, loads = self.words(), self.tables[:], []
         for (_, entry), name in names.items():

@@ -19,6 +19,7 @@ from scanjit.schedule.nests import (
     Buffer,
     Nest,
     NestLoop,
+    Position,
     Reduce,
     Register,
     Tile,
@@ -67,6 +68,7 @@ class Frame:
     index : the counters of open loops, by loop and row (or vector of `columns`).
     registers : the variables that are carried through time, by register and vector.
     order : the order of rows, if those that a mask wants come first.
+    tested : the variables that must not be NaN, while steps are written as if nothing were NaN; None elsewhere.
     """
 
     def __init__(self, nest: Nest) -> None:
@@ -83,6 +85,7 @@ class Frame:
         self.index: dict[tuple[NestLoop, int], str] = {}
         self.registers: dict[tuple[int, int], str] = {}
         self.order: RowOrder | None = None
+        self.tested: list[str] | None = None
         self._hidden: list[tuple[NestLoop, int, str] | None] = [None]
         self._counts: dict[str, int] = {}
         self._dependence: dict[Value, frozenset[NestLoop]] = {}
@@ -93,6 +96,11 @@ class Frame:
         if self.nest.time is None or self.nest.lanewise is not None or self.tile.strips:
             return NONE
         return multiply_adds(self.nest, self.tile.row_block * self.tile.vectors)
+
+    @cached_property
+    def single(self) -> frozenset[Value]:
+        """The extrema that are one instruction while steps are written as if nothing were NaN."""
+        return frozenset() if self.nest.extrema is None else frozenset(self.nest.extrema.values)
 
     # ---- scopes -----------------------------------------------------------------------------------------------------
 
@@ -258,6 +266,16 @@ class Frame:
         if point.vector and self.columns is None:
             text += f" + {self.size(point.vector * point.width * apart)}"
         return text, itemsize if point.width == 1 or access.panel is lane else apart
+
+    def position(self, value: Position, point: Point) -> tuple[str, Dimension]:
+        """A position at a vector's first lane, as text, and how far the next lane is from it."""
+        terms = [f"{self.counter(loop, point)}*{self.size(stride)}" for loop, stride in value.strides.items()]
+        step = value.strides.get(self.lane, 0) if self.lane is not None else 0
+        if step != 0 and point.vector and self.columns is None:
+            terms.append(self.size(step * (point.vector * point.width)))
+        if value.offset != 0 or not terms:
+            terms.insert(0, self.size(value.offset))
+        return " + ".join(terms), step
 
     def step(self, access: Access, loop: NestLoop, last: bool) -> str:
         """The bytes from one turn of a loop to the next, as text. `last` says that no other loop moves the access

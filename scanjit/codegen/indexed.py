@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from scanjit import types
 from scanjit.codegen.frame import Frame, Point, ValueOf
-from scanjit.codegen.names import INT64, suffix
+from scanjit.codegen.names import INT32, INT64, suffix
 from scanjit.codegen.places import STATUS
 from scanjit.codegen.scope import Scope
 from scanjit.kinds import kind_of
-from scanjit.schedule.nests import Fetch, Index, Store, Value, fits_any_width
+from scanjit.schedule.nests import Fetch, Index, Position, Store, Value, fits_any_width
 from scanjit.signatures import DType
 from scanjit.types import Dimension
 
@@ -28,8 +29,9 @@ def fetch(frame: Frame, value_of: ValueOf, value: Fetch, point: Point) -> str:
     scope, name = frame.scopes[level], frame.fresh("x")
     scope.add(f"{name} = {text}")
     for place in others:
-        rest = Scope(f"if any_of({place.inside}):")
-        rest.add(f"{name} = select({place.inside}, {_loaded(frame, value, point, step, place, once)}, {name})")
+        inside = place.mask(frame, places.width)
+        rest = Scope(f"if any_of({inside}):")
+        rest.add(f"{name} = select({inside}, {_loaded(frame, value, point, step, place, once)}, {name})")
         scope.add(rest)
     return name
 
@@ -40,7 +42,7 @@ def in_lanes(frame: Frame, index: Value) -> bool:
 
 
 def _loaded(frame: Frame, value: Fetch, point: Point, step: Dimension, place: _Place, once: bool) -> str:
-    address, offsets, inside = place
+    address, offsets, inside = place.address, place.offsets, place.mask(frame, 1 if once else point.width)
     if once:
         loaded = f"load_masked_{suffix(value.dtype, 1)}({address}, {inside})"
         return loaded if point.width == 1 else f"spread_x{point.width}({loaded})"
@@ -61,30 +63,45 @@ def scatter(frame: Frame, value_of: ValueOf, store: Store, text: str, point: Poi
     address, step = frame.vector(store.access, point)
     places = _Places(frame, value_of, store.code, dtype, point, len(frame.scopes) - 1, False)
     name, steps = suffix(dtype, point.width), frame.size(step)
+    add = "|" if kind_of(dtype).is_mask else "+"
     first, *others = places.moved(address, store.indices)
     for place in (first, *others):
-        at, offsets, inside = place
-        if offsets is not None:
+        at, inside = place.address, " & ".join(place.inside)
+        if place.offsets is not None:
             raise TypeError("lanes of a scatter must not meet in one element")
-        if step in (0, dtype.itemsize):
+        if step not in (0, dtype.itemsize):
+            inside = inside or frame.all_lanes(point.width)
+            old, write = (
+                f"load_strided_{name}({at}, {steps}, {inside})",
+                f"store_strided({at}, {steps}, {{}}, {inside})",
+            )
+        elif inside:
             old, write = f"load_masked_{name}({at}, {inside})", f"store_masked({at}, {{}}, {inside})"
         else:
-            old = f"load_strided_{name}({at}, {steps}, {inside})"
-            write = f"store_strided({at}, {steps}, {{}}, {inside})"
-        add = "|" if kind_of(dtype).is_mask else "+"
-        scope = frame.scope if place is first else Scope(f"if any_of({inside}):")
+            old, write = f"load_{name}({at})", f"store({at}, {{}})"
+        tests = place.alike if place is first else (*place.alike, *place.inside)
+        scope = Scope(f"if any_of({' & '.join(tests)}):") if tests else frame.scope
         scope.add(write.format(f"{old} {add} {text}" if store.add else text))
-        if place is not first:
+        if tests:
             frame.scope.add(scope)
 
 
 class _Place(NamedTuple):
-    """Where the lanes of a vector load or store. `offsets` has the bytes from the address for each lane; None if the
-    lanes are side by side, or read one element. `inside` is the mask of the lanes that load or store at all."""
+    """Where the lanes of a vector load or store.
+
+    `offsets` has the bytes from the address for each lane; None if the lanes are side by side, or read one element.
+    `inside` are masks; a lane loads or stores at all if it is in each of them. `alike` are further masks, each of all
+    lanes or of none. A store tests these in a branch: some processors take ten times as long for a masked store.
+    """
 
     address: str
     offsets: str | None
-    inside: str
+    inside: tuple[str, ...]
+    alike: tuple[str, ...] = ()
+
+    def mask(self, frame: Frame, width: int) -> str:
+        """The mask of the lanes that load or store."""
+        return " & ".join((*self.inside, *self.alike)) or frame.all_lanes(width)
 
 
 class _Places(NamedTuple):
@@ -109,37 +126,44 @@ class _Places(NamedTuple):
         `Index.turn`), the lanes behind that point have a place of their own, which in most vectors has no lanes."""
         frame = self.frame
         varies = frame.lane is None or self.level >= frame.level.get(frame.lane, 0)
-        inside = frame.every(self.point) if varies and not self.once else frame.all_lanes(self.width)  # without a tail
-        found = [_Place(address, None, inside)]
+        tail = frame.mask(self.point) if varies and not self.once else None
+        found = [_Place(address, None, () if tail is None else (tail,))]
         for index in indices:
             stride = frame.size(index.stride * self.dtype.itemsize)
             if self.width != 1 and frame.lane in frame.depends(index.value):
                 found = [self._each(index, stride, place) for place in found]
                 continue
             number, within = self._one(index)
-            shifts = [(number, within)] if index.turn is None else self._around(index, number, within)
+            shifts = [(number, ())] if index.turn is None else self._around(index, number)
             found = [
-                _Place(f"{at} + {shift}*{stride}", offsets, f"{inside} & {lanes}")
+                _Place(f"{at} + {shift}*{stride}", offsets, (*inside, *lanes), (*alike, within))
                 for shift, lanes in shifts
-                for at, offsets, inside in found
+                for at, offsets, inside, alike in found
             ]
         return found
 
-    def _around(self, index: Index, number: str, within: str) -> list[tuple[str, str]]:
-        """Two pairs of a shift and a mask: how far the index moves the first lane, and the lanes that it moves as far;
-        then the same for the other lanes. One of the two shifts begins the axis again. (A place without lanes may lie
-        outside the array. A processor takes long to find that no lane reads there, so callers ask first whether there
-        are lanes.)"""
+    def _around(self, index: Index, number: str) -> list[tuple[str, tuple[str, ...]]]:
+        """Pairs of a shift and masks. The first shift is how far the index moves the first lane, with the lanes that it
+        moves as far. The second shift is that of the other lanes, beyond the place where the axis begins again. There
+        is none if all lanes are at one place. (A place without lanes may lie outside the array. A processor takes long
+        to find that no lane reads there, so callers ask first whether there are lanes.)"""
         frame, width = self.frame, self.width
-        assert index.turn is not None
-        scope, size, long = frame.scopes[self.level], frame.size(index.size), suffix(INT64, width)
-        turn = self.value_of(index.turn, Point(self.point.row, self.point.vector, width))
-        before, first, shift, same = (frame.fresh(hint) for hint in ("before", "first", "k", "same"))
-        scope.add(f"{before} = {turn} < splat_{long}({size} - {number})")
-        scope.add(f"{first} = splat_boolx{width}(lane_i64({turn}, 0) < {size} - {number})")
-        scope.add(f"{shift} = lane_i64(select({first}, splat_{long}({number}), splat_{long}({number} - {size})), 0)")
+        assert isinstance(index.turn, Position)
+        scope, size = frame.scopes[self.level], frame.size(index.size)
+        start, step = frame.position(index.turn, self.point)
+        left, shift = frame.fresh("left"), frame.fresh("k")
+        scope.add(f"{left} = {size} - {number} - ({start})")
+        both = f"splat_i64x1({number}), splat_i64x1({number} - {size})"
+        scope.add(f"{shift} = lane_i64(select(splat_boolx1({left} > 0), {both}), 0)")
+        if width == 1 or step == 0:
+            return [(shift, ())]
+        before, first, same = (frame.fresh(hint) for hint in ("before", "first", "same"))
+        lanes, far = suffix(INT32, width), width * abs(types.as_int(step))
+        steps = f"iota_{lanes}(0) * splat_{lanes}({step})"
+        scope.add(f"{before} = {steps} < splat_{lanes}(min(max({left}, {-far}), {far}))")
+        scope.add(f"{first} = splat_boolx{width}({left} > 0)")
         scope.add(f"{same} = ({before} & {first}) | (~{before} & ~{first})")
-        return [(shift, f"{within} & {same}"), (f"({number} + {number} - {size} - {shift})", f"{within} & ~{same}")]
+        return [(shift, (same,)), (f"({number} + {number} - {size} - {shift})", (f"~{same}",))]
 
     def _one(self, index: Index) -> tuple[str, str]:
         """An index that is the same for all lanes, and a mask that says whether it is inside. It is checked as soon as
@@ -169,10 +193,11 @@ class _Places(NamedTuple):
         vector, ok = self.value_of(index.value, self.point), frame.fresh("ok")
         low, end = frame.size(-1 * index.least), frame.size(index.size - index.most)
         within = f"({vector} >= splat_{long}({low})) & ({vector} < splat_{long}({end}))"
-        frame.scopes[self.level].add(f"{ok} = {place.inside} & {within}")
-        self._report(self.level, f"{place.inside} & ~{ok}")
+        inside = place.mask(frame, self.point.width)
+        frame.scopes[self.level].add(f"{ok} = {inside} & {within}")
+        self._report(self.level, f"{inside} & ~{ok}")
         term = f"{vector} * splat_{long}({stride})"
-        return _Place(place.address, term if place.offsets is None else f"{place.offsets} + {term}", ok)
+        return _Place(place.address, term if place.offsets is None else f"{place.offsets} + {term}", (ok,))
 
     def _report(self, level: int, outside: str) -> None:
         """Report the code if a lane is outside."""

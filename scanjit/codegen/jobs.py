@@ -61,6 +61,18 @@ class Jobs:
             self._timed(job, at)
         self.called(at)
 
+    def write_without_meeting(self, some: Sequence[Nest], at: StatementPlace) -> None:
+        """Run nests between which threads do not meet (see `codegen.meetings`)."""
+        nests, tile = self.common.nests, some[0].tile
+        singles = [single for nest in some if (single := self.common.program.single.get(nest)) is not None]
+        if singles and tile is not None and tile.rows is not None:
+            self.draft.add(at, f"if {self.common.number(tile.rows.size)} == 1:")
+            self._call([nests.of(single) for single in singles], at.inside)
+            self.draft.add(at, "else:")
+            at = at.inside
+        self._call([nests.of(nest) for nest in some], at)
+        self.called(at)
+
     def _timed(self, job: Job, at: StatementPlace) -> Sequence[Source]:
         """Run a job, and return the functions that it calls. If time is taken, the first thread adds up how long the
         job took, waiting included, and how often it ran."""
@@ -189,7 +201,7 @@ class Jobs:
     def _call_one(self, source: Source, at: StatementPlace, piece: str) -> None:
         tile, line, rows = source.tile, ["line"] if source.looks else [], source.rows
         addresses = [self.common.address(buffer, offset, at) for buffer, offset in source.addresses]
-        numbers = [self.common.number(dim) for dim in source.numbers]
+        numbers = self.common.given(source)
         if rows is not None and rows.steps is not None:  # the part of each row that is a piece
             moved = [f" + {piece}*{step}" if step else "" for step in rows.steps]
             addresses = [address + more for address, more in zip(addresses, moved, strict=True)]

@@ -47,7 +47,8 @@ class LinearTime:
         point = Point(width=self.frame.tile.lanes)
         self.frame.lane, outer = time, self.frame.lane
         updates = dict(zip(self.frame.nest.registers, self.frame.nest.updates, strict=True))
-        after = [self._solve(step, updates[step.register], last[step.register.index], point) for step in steps]
+        ends: dict[int, str] = {}
+        after = [self._solve(step, updates[step.register], last[step.register.index], point, ends) for step in steps]
         composed = [pair for pair in zip(steps, after, strict=True) if not pair[0].forgets]
         tests = [f"{name} - {name} == 0.0" for step, name in composed if kind_of(step.register.dtype).floating]
         tests = tests if len(tests) == 1 else [f"({test})" for test in tests]
@@ -57,9 +58,9 @@ class LinearTime:
             self.frame.push(f"if {finite}:")
         for store in self.frame.nest.stores:
             self.values.store(store, point)
-        end = 0 if self.frame.nest.reverse else point.width - 1
         for step, name in zip(steps, after, strict=True):
-            self.frame.scope.add(f"{last[step.register.index]} = spread_x{point.width}(lane({name}, {end}))")
+            index = step.register.index
+            self.frame.scope.add(f"{last[index]} = {ends.get(index) or self._end(name, point)}")
         self.frame.pop(depth)
         self.frame.lane = outer
         return finite
@@ -78,20 +79,26 @@ class LinearTime:
             self.frame.scope.add(f"{variable} = spread_x{lanes}({carries[index, 0]})")
         self.frame.pop(depth)
 
-    def _solve(self, step: Linear, update: Value, last: str, point: Point) -> str:
-        """Write the values of a carry before and after each step of a vector. Returns those after."""
+    def _end(self, name: str, point: Point) -> str:
+        """The last step of a vector in all lanes."""
+        return f"spread_x{point.width}(lane({name}, {0 if self.frame.nest.reverse else point.width - 1}))"
+
+    def _solve(self, step: Linear, update: Value, last: str, point: Point, ends: dict[int, str]) -> str:
+        """Write the values of a carry before and after each step of a vector. Returns those after, and adds to `ends`
+        the name of the last one in all lanes if it is known already."""
         way = "down" if self.frame.nest.reverse else "up"
         term = None if step.term is None else self.values.value(step.term, point)
-        after = term if step.forgets else self._composed(step, term, last, way, point)
+        after = term if step.forgets else self._composed(step, term, last, way, point, ends)
         if after is None:
             after = self.frame.line("k", self._splat(step, 0, point))
         self.frame.registers[step.register.index, 0] = self.frame.line("c", f"slide_{way}1({after}, {last})")
         self.frame.memos[-1][update, 0, 0, point.width] = after
         return after
 
-    def _composed(self, step: Linear, term: str | None, last: str, way: str, point: Point) -> str:
+    def _composed(self, step: Linear, term: str | None, last: str, way: str, point: Point, ends: dict[int, str]) -> str:
         """The carry after each step, from the carry before all of them: factors, terms and bounds are composed by
-        doubling.
+        doubling. The last one, for which the next vector waits, is computed once more, from the composed values of the
+        last lane: to move it to all lanes would take longer than to compute it.
 
         A lane that is NaN stays NaN. In the lanes behind it, a bound may hide this until the last line.
         """
@@ -117,6 +124,12 @@ class LinearTime:
             name = self.frame.line("b", text)
             return f"select({name} {sign} {bound}, {name}, {bound})"
 
+        def bounded(hint: str) -> str:
+            """The carries after the steps, with bounds."""
+            text = after(last)
+            text = text if high is None else f"minimum({text}, {high})"
+            return self.frame.line(hint, text if low is None else f"maximum({text}, {low})")
+
         while count < point.width:
             lower, upper = low, high
             if high is not None:
@@ -130,9 +143,12 @@ class LinearTime:
                 text = f"{factor} {times} {slid(factor, one)}"
                 factor = self.frame.remember(level, ("power", factor, count, way), "m", text)
             low, high, count = lower, upper, count * 2
-        text = after(last)
-        text = text if high is None else f"minimum({text}, {high})"
-        return self.frame.line("s", text if low is None else f"maximum({text}, {low})")
+        found = bounded("s")
+        if factor is not None:
+            factor = self.frame.remember(level, ("end", factor), "m", self._end(factor, point))
+        term, low, high = (part and self.frame.line("end", self._end(part, point)) for part in (term, low, high))
+        ends[step.register.index] = bounded("end")
+        return found
 
     def _splat(self, step: Linear, value: float, point: Point) -> str:
         dtype = step.register.dtype

@@ -8,7 +8,7 @@ import numpy as np
 from scanjit.kinds import kind_of
 from scanjit.signatures import DType
 
-INT64 = np.dtype("int64")
+INT32, INT64 = np.dtype("int32"), np.dtype("int64")
 """The dtype of positions, and of numbers in a table."""
 _WORDS = re.compile(r"\b[a-z_][a-z0-9_]*+(?=\()")
 _PYTHON = {"range", "min", "max", "def", "return", "int", "if", "for"}

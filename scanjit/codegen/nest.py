@@ -1,6 +1,8 @@
 """A nest as Python source: a function of addresses and sizes. It has scalars, addresses and SIMD values, but no
 arrays."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 from scanjit.codegen.apart import parts
@@ -18,44 +20,55 @@ from scanjit.codegen.transposed import crossed, in_blocks, write_transposed
 from scanjit.codegen.values import Values
 from scanjit.schedule.nests import Likeness, Nest
 
-Write = Callable[[Nest], Source]
-
 
 class NestSources:
-    """The sources of the nests of one program. Nests that are alike have one source, which is written once."""
+    """The sources of the nests of one program. Nests that are alike have the same sources, which are written once."""
 
     def __init__(self) -> None:
         self._likeness: dict[Nest, Likeness] = {}
-        self._first: dict[tuple[Write, object], tuple[Likeness, Source]] = {}
-        self._apart: dict[Nest, list[Source]] = {}
+        self._first: dict[tuple[Write, object], tuple[Likeness, list[Source]]] = {}
+        self._found: dict[tuple[Write, Nest], list[Source]] = {}
 
     def of(self, nest: Nest) -> Source:
         """The source of a nest."""
-        return self._once(nest, nest_source)
+        return self._once(NestSources._whole, nest)[0]
 
     def apart(self, nest: Nest) -> list[Source]:
         """The sources of the parts of a nest, if the parts need at most half as many different sources; otherwise the
         source of the whole nest. Sizes are arguments if possible (see `codegen.general`)."""
-        if nest not in self._apart:
-            some = [self._once(part, self._general) for part in parts(nest)]
-            few = len(some) > 1 and 2 * len({source.digest for source in some}) > len(some)
-            self._apart[nest] = [self._once(nest, self._general)] if few else some
-        return self._apart[nest]
+        return self._once(NestSources._in_parts, nest)
 
-    def _general(self, nest: Nest) -> Source:
+    def _whole(self, nest: Nest) -> list[Source]:
+        return [nest_source(nest)]
+
+    def _in_parts(self, nest: Nest) -> list[Source]:
+        some = [self._once(NestSources._general, part)[0] for part in parts(nest)]
+        few = len(some) > 1 and 2 * len({source.digest for source in some}) > len(some)
+        return self._once(NestSources._general, nest) if few else some
+
+    def _general(self, nest: Nest) -> list[Source]:
         form = general(nest)
-        return self.of(nest) if form is None else form.called(self.of(form.nest), nest)
+        return [self.of(nest) if form is None else form.called(self.of(form.nest), nest)]
 
-    def _once(self, nest: Nest, write: Write) -> Source:
+    def _once(self, write: Write, nest: Nest) -> list[Source]:
         """The result of `write` for a nest. It is called once for nests that are alike."""
-        own = self._likeness.get(nest)
-        if own is None:
-            own = self._likeness[nest] = Likeness(nest)
-        found = self._first.get((write, own.key))
+        found = self._found.get((write, nest))
         if found is None:
-            found = self._first[write, own.key] = own, write(nest)
-        known, source = found
-        return source if known is own else source.called(known.names_in(own), nest.tile)
+            own = self._likeness.get(nest)
+            if own is None:
+                own = self._likeness[nest] = Likeness(nest)
+            first = self._first.get((write, own.key))
+            if first is None:
+                first = self._first[write, own.key] = own, write(self, nest)
+            known, found = first
+            if known is not own:
+                names = known.names_in(own)
+                found = [source.called(names, nest.tile) for source in found]
+            self._found[write, nest] = found
+        return found
+
+
+Write = Callable[[NestSources, Nest], list[Source]]
 
 
 def nest_source(nest: Nest) -> Source:

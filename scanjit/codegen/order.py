@@ -6,16 +6,18 @@ If only some entries are wanted, `codegen.selection` first leaves most words out
 """
 
 from scanjit.codegen.lines import LOOK, indented
-from scanjit.codegen.network import across, along
+from scanjit.codegen.network import across, along, block
 from scanjit.codegen.quicksort import quicksort
 from scanjit.codegen.selection import MANY, narrowed
 from scanjit.codegen.source import Parameters, Source
-from scanjit.codegen.stretches import stretches
+from scanjit.codegen.stretches import vectors
 from scanjit.codegen.words import Words
 from scanjit.schedule.nests import ACROSS, ALONG, MOST_PACKED, NestLoop, Order, Tile
 from scanjit.target import Target
 from scanjit.types import Dimension, product
 
+SHORT = 4
+"""Rows of more vectors than this are sorted one by one, unless their elements lie far from each other."""
 FEW = 16
 """Ranks that are nearer to each other than this part of a row are found together."""
 
@@ -34,6 +36,8 @@ class _OrderWriter:
         self.dtype, self.with_places = statement.values.buffer.dtype, statement.finds_places
         self.words = Words(self.dtype, self.with_places, self.with_places and self.dtype.itemsize == 8)
         self.lanes = target.lanes(self.words.size)
+        self.most_across = SHORT * self.lanes if statement.rows_apart else ACROSS
+        """Rows of at most this many elements are sorted side by side."""
         self.length = statement.values.shape[-1]
         self.n = self.parameters.number(self.length)
         self.rows = self.parameters.number(product(statement.values.shape[:-1]))
@@ -58,7 +62,7 @@ class _OrderWriter:
             f"    row = {blocks}*band//{bands}*{block}",
             f"    stop = min({blocks}*(band + 1)//{bands}*{block}, {self.rows})",
         ]
-        if self._may_be(1, ACROSS) and self.lanes > 1:
+        if self._may_be(1, self.most_across) and self.lanes > 1:
             lines += indented(self._rows_in_vectors())
         lines += ["    while row < stop:", *indented(LOOK, 2), *indented(self._row(), 2), "        row += 1"]
         tile = Tile(split=NestLoop(self.statement.bands))
@@ -70,14 +74,14 @@ class _OrderWriter:
     def _rows_in_vectors(self) -> list[str]:
         """Sort the rows of a band a vector of rows at a time, as long as there are enough rows for one."""
         lanes, known = self.lanes, isinstance(self.length, int)
-        many = self.length if known else ACROSS
+        many = self.length if known else self.most_across
         homes = [f"words = stack({many * lanes * self.words.size})"]
         if self.words.beside:
             homes.append(f"places = stack({many * lanes * 8})")
         sizes = [self.words.stored.size, self.words.result.size]
         homes.append(f"moved = stack({many * lanes * max(sizes)})")
         block = [*LOOK, *self._brought(), *across(self.words, lanes, self.n), *self._taken(), f"row += {lanes}"]
-        condition = f"while row + {lanes} <= stop" + ("" if known else f" and {self.n} <= {ACROSS}") + ":"
+        condition = f"while row + {lanes} <= stop" + ("" if known else f" and {self.n} <= {self.most_across}") + ":"
         return [*homes, condition, *indented(block)]
 
     def _brought(self) -> list[str]:
@@ -150,9 +154,9 @@ class _OrderWriter:
         start, place = (f"row*{self.n}", f"row*{many}") if self.statement.rows_apart else ("row", "row")
         lines = [f"first = {self.values} + {start}*{size}", f"target = {self.result} + {place}*{result}"]
         ways: list[tuple[str, list[str]]] = []
-        if self._may_be(0, ALONG):
-            ways.append((f"{self.n} <= {ALONG}", self._by_network()))
-        if self._may_be(ALONG + 1, MOST_PACKED - 1):
+        if isinstance(self.length, int) and self.length <= ALONG:
+            return [*lines, *self._by_network(self.length)]
+        if self._may_be(0, MOST_PACKED - 1):
             ways.append((f"{self.n} < {MOST_PACKED}", self._by_splits(self.words)))
         if self.with_places and not self.words.beside and self._may_be(MOST_PACKED, None):
             ways.append(("", self._by_splits(Words(self.dtype, True, True))))
@@ -165,15 +169,16 @@ class _OrderWriter:
                 lines += [f"{'elif' if i else 'if'} {condition}:", *indented(way)]
         return lines
 
-    def _by_network(self) -> list[str]:
+    def _by_network(self, most: int) -> list[str]:
+        """Sort a row of known length."""
         lanes, words = self.lanes, self.words
-        many = self.length if isinstance(self.length, int) else ALONG
-        room = -(-many // lanes) * lanes
+        many = block(words, lanes, most)
+        room = -(-most // (many * lanes)) * many * lanes
         lines = [f"words = stack({room * words.size})"]
         lines += [f"places = stack({room * 8})"] if words.beside else []
         lines += self._made_row(words)
         taken = self._taken_ranks(words, self._rank()) if self.ranks else self._taken_row(words)
-        return [*lines, *along(words, lanes, self.n), *taken]
+        return [*lines, *along(words, lanes, self.n, many), *taken]
 
     def _by_splits(self, words: Words) -> list[str]:
         """Sort by quicksort, with the memory of this band."""
@@ -184,7 +189,7 @@ class _OrderWriter:
             room = f"({room} + 8*{self.many})"
         lines = [f"words = {self.spare} + band*{room}", f"others = words + {self.n}*{size}"]
         if words.beside:
-            lines += [f"places = words + 2*{self.n}*8", f"further = words + 3*{self.n}*8"]
+            lines.append(f"places = words + 2*{self.n}*8")
         if not self.ranks:
             return [
                 *lines,
@@ -220,10 +225,7 @@ class _OrderWriter:
         step = "1" if self.statement.rows_apart else self.step
 
         def read(inside: str) -> list[str]:
-            x = f"x = load_{kind}(first + i*{size})"
-            if inside or not self.statement.rows_apart:
-                x = self._read_part(words.stored.name, size, inside or f"head_x{lanes}({lanes})")
-            return [x, *words.made(lanes, f"iota_i64x{lanes}(i)")]
+            return [self._read_part(words.stored.name, size, inside), *words.made(lanes, f"iota_i64x{lanes}(i)")]
 
         apart = f"stride*{step}*{size}"
         drawn = [f"x = load_strided_{kind}(first + i*{apart}, {apart}, head_x{lanes}({lanes}))"]
@@ -233,28 +235,32 @@ class _OrderWriter:
     def _made_row(self, words: Words, exact: bool = False) -> list[str]:
         """Make the words of a row. Unless it must be `exact`, the last vector is filled up with the largest word."""
         lanes, size = self.lanes, words.stored.size
-        made = words.made(lanes, f"iota_i64x{lanes}(i)")
-        if not exact:
-            made += [f"word = select(inside, word, {words.most})"]
-            made += [f"place = select(inside, place, {words.most})"] if words.beside else []
-        stored = []
-        for name in words.names:
-            at = f"{name}s + i*{words.size}"
-            stored.append(f"store_masked({at}, {name}, inside)" if exact else f"store({at}, {name})")
-        read = self._read_part(words.stored.name, size)
-        return stretches(self.n, [f"inside = head_x{lanes}({self.n} - i)", read, *made, *stored], lanes)
+
+        def part(inside: str) -> list[str]:
+            lines = [self._read_part(words.stored.name, size, inside), *words.made(lanes, f"iota_i64x{lanes}(i)")]
+            for name in words.names:
+                at = f"{name}s + i*{words.size}"
+                filled = f"select({inside}, {name}, {words.most})" if inside else name
+                lines.append(f"store_masked({at}, {name}, {inside})" if inside and exact else f"store({at}, {filled})")
+            return lines
+
+        return vectors(self.n, part, lanes)
 
     def _taken_row(self, words: Words) -> list[str]:
         """Put the wanted results of a row into the result."""
         lanes, size = self.lanes, words.result.size
-        loads = [
-            f"{name} = load_masked_{words.kept.name}x{lanes}({name}s + i*{words.size}, inside)" for name in words.names
-        ]
-        stored = f"store_masked(target + i*{size}, y, inside)"
-        if not self.statement.rows_apart:
-            stored = f"store_strided(target + i*{self.step}*{size}, {self.step}*{size}, y, inside)"
-        lines = [f"inside = head_x{lanes}({self.n} - i)", *loads, *words.unmade(lanes), stored]
-        return stretches(self.n, lines, lanes)
+        kind = f"{words.kept.name}x{lanes}"
+
+        def part(inside: str) -> list[str]:
+            load, more = (f"load_masked_{kind}", f", {inside}") if inside else (f"load_{kind}", "")
+            loads = [f"{name} = {load}({name}s + i*{words.size}{more})" for name in words.names]
+            stored = f"store_masked(target + i*{size}, y, {inside})" if inside else f"store(target + i*{size}, y)"
+            if not self.statement.rows_apart:
+                step, some = f"{self.step}*{size}", inside or f"head_x{lanes}({lanes})"
+                stored = f"store_strided(target + i*{step}, {step}, y, {some})"
+            return [*loads, *words.unmade(lanes), stored]
+
+        return vectors(self.n, part, lanes)
 
     def _taken_ranks(self, words: Words, rank: str, some: str = "") -> list[str]:
         """Put the wanted entries of a sorted row into the result."""
@@ -274,11 +280,14 @@ class _OrderWriter:
         at = f"({row}//{self.alike}*{self.many} + j)" if self.alike else "j"
         return f"min(max(load_i64({self.ranks} + {at}*8), 0), {self.n} - 1)"
 
-    def _read_part(self, kind: str, size: int, inside: str = "inside") -> str:
-        if self.statement.rows_apart:
-            return f"x = load_masked_{kind}x{self.lanes}(first + i*{size}, {inside})"
-        step = f"{self.step}*{size}"
-        return f"x = load_strided_{kind}x{self.lanes}(first + i*{step}, {step}, {inside})"
+    def _read_part(self, kind: str, size: int, inside: str) -> str:
+        """Read a vector of the row; the lanes of a mask, if it has a name."""
+        if not self.statement.rows_apart:
+            step = f"{self.step}*{size}"
+            inside = inside or f"head_x{self.lanes}({self.lanes})"
+            return f"x = load_strided_{kind}x{self.lanes}(first + i*{step}, {step}, {inside})"
+        load, more = ("load_masked", f", {inside}") if inside else ("load", "")
+        return f"x = {load}_{kind}x{self.lanes}(first + i*{size}{more})"
 
     # ---- both --------------------------------------------------------------------------------------------------------
 

@@ -23,7 +23,8 @@ a stream while the panel is written from its begin to its end."""
 
 
 def pack_source(pack: Pack, target: Target) -> Source:
-    """The source that copies `source[k, n]` into `[n block][k][group][lane]`, padded by zeros."""
+    """The source that copies `source[k, n]` into `[n block][k][group][lane]`, padded by zeros. In a batch, panels of
+    matrices follow each other, and threads share the panels of all."""
     lanes = min(target.lanes(pack.target.dtype.itemsize), max(pack.width, 1))
     return _PackWriter(pack, lanes).source()
 
@@ -39,11 +40,15 @@ class _PackWriter:
         places = self.parameters.addresses
         places[pack.target, 0] = "panels"
         self.bases = [places.setdefault((ref.buffer, ref.offset), f"source{g}") for g, ref in enumerate(self.sources)]
-        *self.terms, self.columns = self.sources[0].shape
+        self.matrices = pack.matrices
+        *self.terms, self.columns = self.sources[0].shape[len(self.matrices) :]
+        self.whole = (self.columns + (self.width - 1)) // self.width * self.width
         self.depth = self._number("depth", types.product(self.terms))
         self.stop = self._number("columns", self.columns)
         self.apart = len(self.sources) * self.size
         """The bytes from an element of a row of panels to the next one of the same source."""
+        self.at = "at" if self.matrices else "j"
+        """The first column of a panel in its matrix."""
 
     def _number(self, name: str, dim: Dimension) -> str:
         """An argument, under a name of its own, whatever the other arguments are."""
@@ -53,7 +58,7 @@ class _PackWriter:
         """The bytes from an element of a source to the next one along each axis. Sources that lie alike share them."""
         strides, size = self.sources[group].strides, self._size(group)
         like = next(g for g, ref in enumerate(self.sources) if ref.strides == strides and self._size(g) == size)
-        *down, across = (stride * size for stride in strides)
+        *down, across = (stride * size for stride in strides[len(self.matrices) :])
         names = [self._number(f"step{like}_{axis}", step) for axis, step in enumerate(down)]
         return *names, str(size) if strides[-1] == 1 else self._number(f"across{like}", across)
 
@@ -69,38 +74,64 @@ class _PackWriter:
 
     def source(self) -> Source:
         """The function. Threads share the panels."""
-        tile = Tile(split=NestLoop(self.columns), unit=self.width)
+        columns = types.product(self.matrices) * self.whole if self.matrices else self.columns
+        tile = Tile(split=NestLoop(columns), unit=self.width)
         return self.parameters.source("pack", indented(self._lines()), ["begin", "end", "line"], tile=tile)
 
     def _lines(self) -> list[str]:
         """The loops over pieces of panels. A whole piece whose sources all lie transposed is copied in blocks."""
         contiguous = all(ref.strides[-1] == 1 for ref in self.sources)
-        transposed = all(len(ref.strides) == 2 and ref.strides[0] == 1 != ref.strides[1] for ref in self.sources)
+        transposed = all(len(self.terms) == 1 and ref.strides[-2] == 1 != ref.strides[-1] for ref in self.sources)
         transposed = transposed and self.lanes > 1 and DEEP % self.lanes == 0
         transposed = transposed and all(ref.buffer.dtype == self.dtype for ref in self.sources)
         deep = DEEP if transposed else max(STREAMS // len(self.sources), 1)
         down = [f"for first in range(0, {self.depth}, {deep}):", f"    last = min(first + {deep}, {self.depth})"]
-        panels, look = f"for j in range(begin, end, {self.width}):", indented(LOOK)
-        full = f"j + {self.width} <= {self.stop}"
+        panels, look = [f"for j in range(begin, end, {self.width}):", *indented(self._matrix())], indented(LOOK)
+        full = f"{self.at} + {self.width} <= {self.stop}"
         if transposed:
-            outer = [panels, *look, *indented(down)]
+            outer = [*panels, *look, *indented(down)]
             rows = [f"if last - first == {DEEP} and {full}:", *indented(self._blocks())]
             rows += ["else:", *indented(self._rows(masked=True))]
         else:
-            outer = [down[0], *look, down[1], "    " + panels]
+            outer = [down[0], *look, down[1], *indented(panels)]
             rows = self._rows(masked=True)
             if contiguous:
                 rows = [f"if {full}:", *indented(self._rows(masked=False)), "else:", *indented(rows)]
         return outer + indented(rows, 2)
 
-    def _rows(self, masked: bool) -> list[str]:
-        """Copy the rows of a piece, one after the other."""
-        lines = [f"row = panels + (j*{self.depth} + k*{self.width})*{self.apart}"]
-        counters = ["k"]
-        for axis, size in enumerate(reversed(self.terms[1:])):
-            outer, inner, many = f"outer{axis}", f"inner{axis}", self._number(f"many{axis}", size)
+    def _matrix(self) -> list[str]:
+        """Lines that find out, in a batch, which matrix a panel belongs to, and where this begins in each source."""
+        if not self.matrices:
+            return []
+        whole = self._number("whole", self.whole)
+        lines = [f"matrix = j//{whole}", f"at = j - matrix*{whole}"]
+        counters, split = self._split("matrix", self.matrices, "matrix_")
+        lines += split
+        for group, base in enumerate(self.bases):
+            steps = [step * self._size(group) for step in self.sources[group].strides[: len(self.matrices)]]
+            names = [self._number(f"between{group}_{axis}", step) for axis, step in enumerate(steps)]
+            moved = [f"{counter}*{name}" for counter, name in zip(counters, names, strict=True)]
+            lines.append(f"{self._base(group)} = {' + '.join([base, *moved])}")
+        return lines
+
+    def _base(self, group: int) -> str:
+        """Where the matrix that is copied lies in a source."""
+        return f"inside{group}" if self.matrices else self.bases[group]
+
+    def _split(self, counter: str, sizes: Sequence[Dimension], prefix: str) -> tuple[list[str], list[str]]:
+        """The counters of axes with these sizes, and the lines that compute them from one counter of all elements."""
+        counters, lines = [counter], list[str]()
+        for axis, size in enumerate(reversed(sizes[1:])):
+            outer, inner, many = (f"{prefix}{name}{axis}" for name in ("outer", "inner", "many"))
+            many = self._number(many, size)
             lines += [f"{outer} = {counters[0]}//{many}", f"{inner} = {counters[0]} - {outer}*{many}"]
             counters[:1] = [outer, inner]
+        return counters, lines
+
+    def _rows(self, masked: bool) -> list[str]:
+        """Copy the rows of a piece, one after the other."""
+        counters, lines = self._split("k", self.terms, "")
+        lines.insert(0, f"row = panels + (j*{self.depth} + k*{self.width})*{self.apart}")
         for group in range(len(self.sources)):
             lines += self._row(group, counters, masked)
         return ["for k in range(first, last):", *indented(lines)]
@@ -109,10 +140,10 @@ class _PackWriter:
         """Copy one row of a source."""
         *steps, across = self._steps(group)
         terms = [f"{counter}*{step}" for counter, step in zip(counters, steps, strict=True)]
-        lines = [f"column = {' + '.join([self.bases[group], *terms])} + j*{across}"]
+        lines = [f"column = {' + '.join([self._base(group), *terms])} + {self.at}*{across}"]
         for v in range(0, self.width, self.lanes):
             place = "column" + (f" + {v}*{across}" if v else "")
-            mask = f"head_x{self.lanes}({self.stop} - j{f' - {v}' if v else ''})"
+            mask = f"head_x{self.lanes}({self.stop} - {self.at}{f' - {v}' if v else ''})"
             if self.sources[group].strides[-1] != 1:
                 value = self._loaded(group, "load_strided", place, across, mask)
             elif masked:
@@ -126,9 +157,9 @@ class _PackWriter:
         """Copy a whole piece, block by block."""
         lines = [f"row = panels + (j*{self.depth} + first*{self.width})*{self.apart}"]
         step = self.width * self.apart
-        for group, base in enumerate(self.bases):
+        for group in range(len(self.sources)):
             _, across = self._steps(group)
-            lines.append(f"column = {base} + first*{self.size} + j*{across}")
+            lines.append(f"column = {self._base(group)} + first*{self.size} + {self.at}*{across}")
             for k in range(0, DEEP, self.lanes):
                 for v in range(0, self.width, self.lanes):
                     down = _past("row", k * step + (group * self.width + v) * self.size)

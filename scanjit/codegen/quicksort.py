@@ -1,29 +1,38 @@
 """Sorting one long row of words, or only some entries of it, as Python source.
 
-A *segment* of the row is split at a word, the *cut*: words below it come first, in the order in which they were, then
-the others. In each vector, the lanes of either kind move to its front, and are stored whole behind those before them.
-Then both parts are split again. Short segments are sorted by a network (`codegen.network`).
+A *segment* of the row is split at a word, the *cut*. In each vector, the words below it move to the front, and the
+others to the back. It is stored whole twice: behind the words below the cut that came before, and in a second memory of
+the same size in front of the others that came before. Then both parts are split again, each to and fro between the two
+memories. In the first memory, equal words stay in order; in the second one, they are backwards. Short segments are
+sorted by a network (`codegen.network`), and put into the first memory.
 
 The cut is the median of some words. If many segments within each other were split badly, cuts are in the middle of the
 numbers that the words of a segment may be: so there are at most as many splits more as a word has bits.
 """
 
 from scanjit.codegen.lines import indented
-from scanjit.codegen.network import along, in_vector
-from scanjit.codegen.stretches import vectors
+from scanjit.codegen.network import along, block, in_vector
+from scanjit.codegen.stretches import stretches, vectors
 from scanjit.codegen.words import Words
 from scanjit.schedule.nests import ALONG
 
 TURNS = 64
 """So many segments within each other are split at medians."""
-SECOND = {"start": "start + at", "many": "many - at", "low": "cut", "high": "high", "turns": "turns"}
+SECOND = {
+    "start": "start + at",
+    "many": "many - at",
+    "low": "cut",
+    "high": "high",
+    "turns": "turns",
+    "away": "-away",
+}
 """What is known of a segment, for the second part of one that was split: where it starts, how many words it has, bounds
-of these, and how often it may still be split at a median."""
+of these, how often it may still be split at a median, and how far it is to the other memory."""
 
 
 def quicksort(words: Words, lanes: int, n: str, wanted: tuple[str, str] | None = None) -> list[str]:
     """Sort the `n` words at the address `words`, with as much memory at `others`. If their places lie beside them,
-    these are at `places`, with memory at `further`.
+    these are at `places`, with as much memory as far from there.
 
     If not all entries are `wanted`, numbers `wanted[0]` to `wanted[1]` at the address `asked` say which: only these are
     right afterwards.
@@ -34,17 +43,20 @@ def quicksort(words: Words, lanes: int, n: str, wanted: tuple[str, str] | None =
     popped = [f"{name} = load_i64({room} + {8 * k})" for k, name in enumerate(SECOND)]
     return [
         f"pending = stack({each * (TURNS + 8 * words.size + 2)})",
-        *[f"short_{name}s = stack({(ALONG + lanes) * words.size})" for name in words.names],
+        *[f"short_{name}s = stack({ALONG * words.size})" for name in words.names],
         "waiting = 0",
         "start = 0",
         f"many = {n}",
         f"low = {-words.most - 1}",
         f"high = {words.most}",
         f"turns = {TURNS}",
+        "near = others - words",
+        "away = near",
         "going = True",
         "while going:",
         *indented(_left_out(*wanted) if wanted else []),
-        *[f"    part_{name}s = {name}s + start*{words.size}" for name in words.names],
+        f"    begin_part = start*{words.size} + (near - away)//2",
+        *[f"    part_{name}s = {name}s + begin_part" for name in words.names],
         f"    if many > {ALONG} and low < high:",
         *indented([*_cut(words, lanes), *_split(words, lanes)], 2),
         "        turns -= 1",
@@ -53,8 +65,10 @@ def quicksort(words: Words, lanes: int, n: str, wanted: tuple[str, str] | None =
         "        many = at",
         "        high = cut - 1",
         "    else:",
-        "        if many > 1 and low < high:",
+        "        if low < high and many > 0:",
         *indented(_short(words, lanes), 3),
+        "        elif away < 0:",
+        *indented(_alike(words, lanes), 3),
         "        going = waiting > 0",
         "        if going:",
         "            waiting -= 1",
@@ -94,42 +108,66 @@ def _cut(words: Words, lanes: int) -> list[str]:
 
 
 def _split(words: Words, lanes: int) -> list[str]:
-    """Move the words below the cut to the front of a segment, and count them: `at`."""
-    name, size = f"{words.kept.name}x{lanes}", words.size
-    homes = list(zip(words.names, ("others", "further"), strict=False))
+    """Put the words below the cut at the front of a segment, in the same memory, and the others into the other memory,
+    to where they belong; and count the words below: `at`.
 
-    def part(inside: str) -> list[str]:
-        lines = [f"{each} = {_read(words, lanes, f'part_{each}s + i*{size}', inside)}" for each in words.names]
-        for mask, compared in (("under", "word < cuts"), ("over", "word >= cuts")):
-            lines.append(f"{mask} = ({compared}) & {inside}" if inside else f"{mask} = {compared}")
-        for each, other in homes:
-            for place, mask in ((f"part_{each}s + at*{size}", "under"), (f"{other} + (i - at)*{size}", "over")):
-                some = f"head_x{lanes}(count_lanes({mask}))" if inside else ""
-                lines.append(_write(place, f"compress({each}, {mask})", some))
+    A vector is stored whole in both. So the vector behind is always loaded before.
+    """
+    name, size = f"{words.kept.name}x{lanes}", words.size
+
+    def read(into: str, place: str) -> list[str]:
+        return [f"{into}{each} = load_{name}(part_{each}s + ({place})*{size})" for each in words.names]
+
+    def parted(behind: str) -> list[str]:
+        lines = []
+        for each in words.names:
+            lines += [f"sides = to_ends({each}, under)", f"store(part_{each}s + at*{size}, sides)"]
+            lines.append(f"store(part_{each}s + away + ({behind})*{size}, sides)")
         return [*lines, "at += count_lanes(under)"]
 
-    def back(inside: str) -> list[str]:
-        return [
-            _write(f"part_{each}s + (at + i)*{size}", _read(words, lanes, f"{other} + i*{size}", inside), inside)
-            for each, other in homes
-        ]
-
-    moved = [*vectors("many", part, lanes), "above = many - at", *vectors("above", back, lanes)]
-    return [f"cuts = splat_{name}(cut)", "at = 0", *moved]
+    again = [f"{each} = next_{each}" for each in words.names]
+    each_vector = [
+        *again,
+        *read("next_", f"min(many - rest + i, many - {2 * lanes}) + {lanes}"),
+        "under = word < cuts",
+        *parted(f"at + rest - {lanes} - i"),
+    ]
+    return [
+        f"cuts = splat_{name}(cut)",
+        "at = 0",
+        f"rest = (many - 1)//{lanes}*{lanes}",
+        *read("", "0"),
+        *read("next_", "many - rest"),
+        f"under = (word < cuts) & head_x{lanes}(many - rest)",
+        *parted(f"many - {lanes}"),
+        *stretches("rest", each_vector, lanes),
+    ]
 
 
 def _short(words: Words, lanes: int) -> list[str]:
     """Sort a short segment, in memory of its own."""
-    places = [(f"part_{each}s + i*{words.size}", f"short_{each}s + i*{words.size}") for each in words.names]
+    homes = [(each, f"short_{each}s + i*{words.size}") for each in words.names]
 
     def into(inside: str) -> list[str]:
-        most = f"select({inside}, {{}}, {words.most})" if inside else "{}"
-        return [_write(short, most.format(_read(words, lanes, part, inside))) for part, short in places]
+        reads = [_read(words, lanes, f"part_{each}s + i*{words.size}", inside) for each in words.names]
+        found = f"select({inside}, {{}}, {words.most})" if inside else "{}"
+        return [_write(short, found.format(read)) for (_, short), read in zip(homes, reads, strict=True)]
 
     def back(inside: str) -> list[str]:
-        return [_write(part, _read(words, lanes, short), inside) for part, short in places]
+        return [_write(f"{each}s + (start + i)*{words.size}", _read(words, lanes, at), inside) for each, at in homes]
 
-    return [*vectors("many", into, lanes), *along(words, lanes, "many", "short_"), *vectors("many", back, lanes)]
+    sorting = along(words, lanes, "many", block(words, lanes, ALONG), "short_")
+    return [*vectors("many", into, lanes), *sorting, *vectors("many", back, lanes)]
+
+
+def _alike(words: Words, lanes: int) -> list[str]:
+    """Put a segment of equal words where it belongs. Their places lie backwards in the other memory."""
+    name, size = f"{words.kept.name}x{lanes}", words.size
+    back = [f"inside = head_x{lanes}(many - i)", _write(f"words + (start + i)*{size}", f"splat_{name}(low)", "inside")]
+    if words.beside:
+        place = f"load_strided_{name}(part_places + (many - 1 - i)*8, -8, inside)"
+        back.append(_write("places + (start + i)*8", place, "inside"))
+    return stretches("many", back, lanes)
 
 
 def _read(words: Words, lanes: int, place: str, inside: str = "") -> str:

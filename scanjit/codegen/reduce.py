@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from scanjit.codegen.best import UNLIKE, divides, search
 from scanjit.codegen.frame import Frame, Point, ValueOf
 from scanjit.codegen.guard import open_guard
 from scanjit.codegen.names import INT64, number, suffix
@@ -16,9 +17,6 @@ from scanjit.types import Dimension
 
 CHUNK = 256
 """How many elements (or vectors) are summed before their sum is added to the total."""
-
-_OPPOSITE = {">": "<=", "<": ">="}
-"""The comparison that is false where another one is true, and false for NaN."""
 
 Totals = dict[tuple[Reduce, Point], list[str]]
 """The variables that hold the results of reductions so far, at each point."""
@@ -71,7 +69,7 @@ class Together:
         lane, frame.lane = frame.lane, self.loop if frame.tile.horizontal else frame.lane
         found = {r: other for r in self.reductions if (other := self._finds(r)) is not None}
         own = [r for r in self.reductions if r not in found]
-        totals = {(r, p): self._begin(r, p) for p in self.points for r in own}
+        totals = {(r, p): self._begin(r, p) for row in self._rows() for r in own for p in row}
         if all(loop.size != 0 for loop in self.loops):
             self._guard(0)
             for loop in self.loops[:-1]:
@@ -83,6 +81,14 @@ class Together:
         totals |= {(r, p): totals[other, p][:1] for r, other in found.items() for p in self.points}
         for (r, p), names in totals.items():
             self._end(r, p, names)
+
+    def _rows(self) -> list[list[Point]]:
+        """The points of each row. A row's reductions are written one after the other, so that a left operand needs a
+        register only for its own."""
+        rows: dict[int, list[Point]] = {}
+        for point in self.points:
+            rows.setdefault(point.row, []).append(point)
+        return list(rows.values())
 
     def _finds(self, reduction: Reduce) -> Reduce | None:
         """The argmax (or argmin) of the same terms, which finds the maximum (or minimum) as well; None if there is
@@ -102,10 +108,15 @@ class Together:
         lanes = self.frame.tile.lanes if self.frame.tile.horizontal else 1
         size = self.loop.size
         full = size // lanes * lanes
-        if full != 0:
+        start, (reduction, point) = self.frame.size(full), next(iter(totals))
+        if lanes > 1 and len(totals) == 1 and divides(reduction, lanes):
+            done = search(self.frame, self.value_of, reduction, point, totals[reduction, point])
+            self.terms(totals, done, start, lanes)
+            start = f"max({done}, {start})"
+        elif full != 0:
             self._chunks(totals, full, lanes)
         if lanes > 1 and not (isinstance(size, int) and size == full):
-            self.terms(totals, self.frame.size(full), self.frame.size(size), lanes, masked=True)
+            self.terms(totals, start, self.frame.size(size), lanes, masked=True)
 
     def _chunks(self, totals: Totals, stop: Dimension, step: int) -> None:
         """The loop over whole vectors. A long sum of floats is the sum of chunks, so that its rounding error grows with
@@ -185,7 +196,7 @@ class Together:
             term = self.frame.line("b", f"cast_{suffix(dtype, point.width)}({term})")
         better = f"{term} {op.sign} {best}"
         if kind_of(dtype).floating:  # the first NaN is better than all numbers, and nothing is better than it
-            better = f"~({term} {_OPPOSITE[op.sign]} {best}) & ({best} == {best})"
+            better = f"~({term} {UNLIKE[op.sign]} {best}) & ({best} == {best})"
         chosen = self.frame.line("better", better)
         here = f"splat_{suffix(INT64, point.width)}({self.frame.counter(self.loop, point)})"
         return [f"select({chosen}, {term}, {best})", f"select({chosen}, {here}, {place})"]

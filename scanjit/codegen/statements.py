@@ -16,6 +16,7 @@ from dataclasses import replace
 from scanjit import types
 from scanjit.codegen.common import Common, Draft, StatementPlace, unused
 from scanjit.codegen.jobs import Jobs
+from scanjit.codegen.meetings import without_meetings
 from scanjit.codegen.places import SYNC, SYNC_WORDS
 from scanjit.codegen.source import Parameters, Source
 from scanjit.codegen.whole import is_alone, is_short, locals_of, steps_between_looks
@@ -58,8 +59,8 @@ class StatementWriter:
             if few in alike or len(few) == PORTION or (_loops(few) and at.depth > DEEPEST):
                 self._portion(few, at)
                 continue
-            for statement in few:
-                self._statement(statement, at)
+            for some in without_meetings(few, self.common, at):
+                self._statements(some, at)
 
     def _portions(self, statements: Sequence[Statement], at: StatementPlace) -> tuple[list[Portion], set[Portion]]:
         """The statements one by one, with jobs that follow each other together; and the portions that call the same
@@ -78,6 +79,12 @@ class StatementWriter:
                 if shared and end - begin >= FEWEST:
                     same.setdefault(tuple(outlines[begin:end]), []).append(found[-1])
         return found, {few for each in same.values() if len(each) > 1 for few in each}
+
+    def _statements(self, some: Sequence[Statement], at: StatementPlace) -> None:
+        if len(some) == 1:
+            self._statement(some[0], at)
+        else:
+            self.jobs.write_without_meeting([each for each in some if isinstance(each, Nest)], at)
 
     def _statement(self, statement: Statement, at: StatementPlace) -> None:
         match statement:
@@ -134,7 +141,8 @@ class StatementWriter:
         known: dict[Atom, str] = {}
         for atom, name in given.items():
             known[atom] = unused(name.rstrip("0123456789"), known.values())
-        inner = StatementWriter(self.common.inside(known), whole, self.draft.alone)
+        turned = not whole and (label != "part" or self.common.turned)  # a whole loop is optimised as one
+        inner = StatementWriter(self.common.inside(known, turned), whole, self.draft.alone)
         write(inner)
         words = inner.draft.words()
         counters = [atom for atom, name in known.items() if name in words]

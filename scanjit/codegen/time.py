@@ -3,8 +3,9 @@
 from scanjit.codegen.frame import Frame, Point
 from scanjit.codegen.linear import LinearTime
 from scanjit.codegen.memory import write
+from scanjit.codegen.names import suffix
 from scanjit.codegen.values import Values
-from scanjit.schedule.nests import NestLoop, Register
+from scanjit.schedule.nests import Extrema, NestLoop, Register, Value
 
 
 class TimeInside:
@@ -35,20 +36,56 @@ class TimeInside:
 
     def _steps(self, start: str, stop: str, copies: int = 1, most: int | None = None) -> None:
         """Write a loop over steps, `copies` of them in each turn, with at most `most` turns."""
-        frame, depth = self.frame, len(self.frame.scopes)
+        frame, depth, extrema = self.frame, len(self.frame.scopes), self.frame.nest.extrema
         name = frame.loop(self.time, "t", (start, stop), copies, most)
-        for copy in range(copies):
-            frame.memos[-1] = {}
-            count(frame, self.time, f"{name} + {copy}" if copy else name)
-            for point in frame.points():
-                self._step(point)
+        if copies > 1 and extrema is not None:
+            self._hopeful(extrema, name, copies)
+        else:
+            self._turn(name, copies)
         frame.pop(depth)
+
+    def _turn(self, start: str, copies: int) -> None:
+        """Write some steps, one after the other."""
+        for copy in range(copies):
+            self.frame.memos[-1] = {}
+            count(self.frame, self.time, f"{start} + {copy}" if copy else start)
+            for point in self.frame.points():
+                self._step(point)
+
+    def _hopeful(self, extrema: Extrema, start: str, copies: int) -> None:
+        """Write a turn of steps as if nothing were NaN, and the same steps in full for a turn in which this is not
+        so."""
+        frame, depth, carries = self.frame, len(self.frame.scopes), self.frame.registers
+        before = {place: frame.line("before", name) for place, name in carries.items()}
+        frame.tested = []
+        self._turn(start, copies)
+        tested, frame.tested = frame.tested, None
+        tested += [carries[register.index, point.vector] for register in extrema.registers for point in frame.points()]
+        total = frame.line("total", self._total(tested, suffix(extrema.values[0].dtype, frame.points()[0].width)))
+        known = frame.line("known", f"all_of({total} == {total})")
+        frame.memos[-1] = {}
+        frame.push(f"if not {known}:")
+        for place, name in before.items():
+            frame.scope.add(f"{carries[place]} = {name}")
+        self._steps(start, f"{start} + {copies}")
+        frame.pop(depth)
+
+    def _total(self, terms: list[str], kind: str) -> str:
+        """A sum, which is NaN if a term is. Multiply-adds by 1 leave the adders of a processor to the steps."""
+        while len(terms) > 1:
+            one = f"opaque(splat_{kind}(1.0))"
+            one = self.frame.remember(0, one, "one", one)
+            pairs = [terms[i : i + 2] for i in range(0, len(terms), 2)]
+            terms = [f"fma({pair[0]}, {one}, {pair[1]})" if pair[1:] else pair[0] for pair in pairs]
+        return terms[0]
 
     def _step(self, point: Point) -> None:
         frame, nest = self.frame, self.frame.nest
         for store in nest.stores:
             self.values.store(store, point)
         new = [self.values.value(value, point) for value in nest.updates]
+        if frame.tested is not None and nest.extrema is not None:
+            frame.tested += [self._kept(value, point) for value in nest.extrema.tested]
         names = [frame.registers[register.index, point.vector] for register in nest.registers]
         for i, text in enumerate(new):  # a register that another one takes over is read before it changes
             if text != names[i] and any(text == name for name in names):
@@ -56,6 +93,11 @@ class TimeInside:
         for name, text in zip(names, new, strict=True):
             if name != text:
                 frame.scope.add(f"{name} = {text}")
+
+    def _kept(self, value: Value, point: Point) -> str:
+        """A variable that holds a value to the end of a turn: that of a register changes after the step."""
+        text = self.values.value(value, point)
+        return self.frame.line("old", text) if isinstance(value, Register) else text
 
 
 def count(frame: Frame, time: NestLoop, step: str) -> None:

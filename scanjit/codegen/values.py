@@ -12,7 +12,7 @@ from scanjit.codegen.names import number, suffix
 from scanjit.codegen.places import STATUS
 from scanjit.ir import Op
 from scanjit.kinds import kind_of
-from scanjit.ops.elementwise import ADD, AND, DIV, MUL, NEG, OR, SUB, Elementwise
+from scanjit.ops.elementwise import ADD, AND, DIV, FLOORDIV, MAXIMUM, MOD, MUL, NEG, OR, SUB, Elementwise
 from scanjit.schedule.nests import (
     Apply,
     Fetch,
@@ -69,7 +69,7 @@ class Values:
             plain = self._plain(value)
             return [arg for arg, text in zip(value.args, plain, strict=True) if text is None]
         if isinstance(value, Fetch):
-            return [part for part in value.operands if in_lanes(self.frame, part)]
+            return [index.value for index in value.indices if in_lanes(self.frame, index.value)]
         return value.operands
 
     def _known(self, value: Value, point: Point) -> str | None:
@@ -125,6 +125,12 @@ class Values:
             return self._multiply_add(value, place, point)
         if value in self.frame.multiply_adds.apart:
             return f"product({', '.join(self.value(arg, point) for arg in value.args)})"
+        if self.frame.tested is not None and value in self.frame.single:
+            a, b = (self.value(arg, point) for arg in value.args)
+            return f"select({a} {'>' if value.op is MAXIMUM else '<'} {b}, {a}, {b})"
+        if value.op in (FLOORDIV, MOD) and (bits := _log2(value.args[1])) is not None:
+            how = f">> splat_{{}}({bits})" if value.op is FLOORDIV else f"& splat_{{}}({(1 << bits) - 1})"
+            return f"{self.value(value.args[0], point)} {how.format(suffix(value.dtype, point.width))}"
         text = _op_text(value).replace("{T}", suffix(value.dtype, point.width))
         if value.reports:
             operands = ", ".join(self.value(arg, point) for arg in value.args)
@@ -155,15 +161,7 @@ class Values:
 
     def _position(self, value: Position, point: Point) -> str:
         name = suffix(value.dtype, point.width)
-        terms = [
-            f"{self.frame.counter(loop, point)}*{self.frame.size(stride)}" for loop, stride in value.strides.items()
-        ]
-        step = value.strides.get(self.frame.lane, 0) if self.frame.lane is not None else 0
-        if step != 0 and point.vector and self.frame.columns is None:
-            terms.append(self.frame.size(step * (point.vector * point.width)))
-        if value.offset != 0 or not terms:
-            terms.insert(0, self.frame.size(value.offset))
-        start = " + ".join(terms)
+        start, step = self.frame.position(value, point)
         if step == 0 or point.width == 1:
             return f"splat_{name}({start})"
         return f"splat_{name}({start}) + iota_{name}(0) * splat_{name}({self.frame.size(step)})"
@@ -186,6 +184,14 @@ def _plain_number(value: Value) -> str | None:
     if not isinstance(value, Literal) or not kind_of(value.dtype).floating or not np.isfinite(value.number):
         return None
     return number(value.number) if value.number >= 0 else f"({number(value.number)})"
+
+
+def _log2(value: Value) -> int | None:
+    """The logarithm of a power of two, if a value is a whole number that is one. Such a number divides by a shift."""
+    if not isinstance(value, Literal) or not kind_of(value.dtype).integral or value.number <= 0:
+        return None
+    bits = int(value.number).bit_length() - 1
+    return bits if value.number == 1 << bits else None
 
 
 def _hint(value: Value) -> str:

@@ -88,9 +88,10 @@ def set_window(x: np.ndarray, value: np.ndarray, start: Any, step: Any) -> np.nd
 
 def indices(x: np.ndarray, index: Any, axis: int) -> Any:
     """The index of `x` for integer arrays that index its axes from `axis` on; an error if one is out of bounds."""
-    for k, one in enumerate(map(np.asarray, index)):
+    arrays = [np.asarray(one) for one in index]
+    for k, one in enumerate(arrays if all(one.size for one in arrays) else ()):  # NumPy reads none otherwise
         size = x.shape[axis + k]
-        if one.size and (one.min() < 0 or one.max() >= size):
+        if one.min() < 0 or one.max() >= size:
             bad = one[(one < 0) | (one >= size)].flat[0]
             raise IndexError(f"index {bad} is out of bounds for axis {axis + k} with size {size}")
     return (slice(None),) * axis + tuple(index)

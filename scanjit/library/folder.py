@@ -64,7 +64,7 @@ def write(
     if kind == "wasm":
         for file, text in web.texts(face).items():
             (folder / file).write_text(text, encoding="utf-8")
-        web.module(folder, face, list(objects), needed)
+        web.module(folder, face, list(objects))
     elif kind != "object":
         best = levels[-1].target
         build.library(command, folder, name, list(objects), kind, best)

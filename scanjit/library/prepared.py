@@ -14,6 +14,7 @@ from scanjit.runtime.front import MadeStage
 from scanjit.runtime.layout import Layout
 from scanjit.runtime.sized import sized
 from scanjit.schedule.nests import Buffer, Lifetime, Program, Ref
+from scanjit.schedule.threads.teams import ALONE
 from scanjit.types import Atom, Dimension, Numbers
 
 MOST_BYTES = 2**26
@@ -75,7 +76,7 @@ def _results(program: Program, fixed: Mapping[Atom, int], values: Mapping[int, n
     )
     code = generate(first, "once")
     layout = Layout.of(first, code)
-    known = sized(layout, Numbers(fixed), 1)
+    known = sized(layout, Numbers(fixed), ALONE)
     made = [np.zeros(shape, b.dtype) for shape, b in zip(known.shapes, layout.table.out_buffers, strict=True)]
     none = np.zeros(1, np.int8)
     emulate(code, layout.table, known, [values.get(i, none) for i in range(len(program.inputs))], made)

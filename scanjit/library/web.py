@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,14 +16,10 @@ from scanjit.types import Dimension
 
 _EXPORTED = ("workspace", "error")
 _OF_STATE = ("state_init", "state_size")
-_OF_ZIG = {"sin", "cos", "tan", "fmod"}
-"""Functions that zig links without the C library. For others it builds the whole library when it is first used, which
-takes up to a minute."""
 
 
-def module(folder: Path, face: Interface, objects: Sequence[str], needed: Set[str]) -> None:
-    """Link `name.wasm`: it imports nothing, so that a page needs no more than this file. `needed` are the functions of
-    the C library that the code calls."""
+def module(folder: Path, face: Interface, objects: Sequence[str]) -> None:
+    """Link `name.wasm`: it imports nothing, so that a page needs no more than this file."""
     if find_spec("ziglang") is None:
         raise errors.ArgumentError(
             "a WebAssembly module needs a linker",
@@ -37,8 +33,7 @@ def module(folder: Path, face: Interface, objects: Sequence[str], needed: Set[st
     flags += ["-Wl,--export=__heap_base", "-Wl,--no-entry", "-Wl,--strip-all", "-Wl,-z,stack-size=262144"]
     compiler = [*build.ZIG, "cc", "-O2", "-target"]
     build.call([*compiler, "wasm32-wasi", "-std=c99", "-c", f"{name}.c", "-o", f"{name}.o"], folder)
-    system = ["wasm32-freestanding"] if needed <= _OF_ZIG else ["wasm32-wasi", "-mexec-model=reactor"]
-    build.call([*compiler, *system, *flags, f"{name}.o", *objects, "-o", f"{name}.wasm"], folder)
+    build.call([*compiler, "wasm32-freestanding", *flags, f"{name}.o", *objects, "-o", f"{name}.wasm"], folder)
     (folder / f"{name}.o").unlink()
 
 

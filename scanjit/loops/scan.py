@@ -26,7 +26,7 @@ from scanjit.ir import Graph, Node
 from scanjit.loops import entries, results, windows
 from scanjit.loops.carries import Carries
 from scanjit.loops.entries import Entry, moment
-from scanjit.loops.step import called, read_result
+from scanjit.loops.step import called, check_callable, read_result
 from scanjit.loops.stretches import in_stretches, with_last_rows
 from scanjit.loops.structure import Tree, flatten, function_location
 from scanjit.loops.updates import Update, entered
@@ -35,6 +35,7 @@ from scanjit.ops.scan import Roles, scan_node
 from scanjit.ops.shape import IOTA, row, window
 from scanjit.records import record
 from scanjit.symbol import Tensor
+from scanjit.tensor.variables import check_name
 from scanjit.types import Dimension
 
 
@@ -61,9 +62,9 @@ class BuiltScan:
         rows = list(ys) if count is None else [window(y, 0, 0, ir.as_dim(count)) for y in ys]
         return self._divided(with_last_rows(self.node, self.parts, rows))
 
-    def last(self) -> list[Any]:
+    def last(self, fresh: bool = True) -> list[Any]:
         """The values that the last step returned. If there was no step and the output is fed back: the initial
-        value."""
+        value. Without `fresh`, None for outputs that are not fed back."""
         roles = Roles.of(self.node)
         carries, ys, count = roles.split_results(self.parts)
         length = self.node.params["length"] if count is None else ir.as_dim(count)
@@ -72,8 +73,8 @@ class BuiltScan:
         for tree, finals in zip(self.trees, self.finals, strict=True):
             mine = [next(remaining) for _ in range(tree.size)]
             values = [row(carries[i], roles.lags[i] - 1) if i in roles.lags else carries[i] for i in finals]
-            values = values or [row(y, length - 1) for y in mine]
-            result.append(tree.unflatten(values))
+            values = values or [row(y, length - 1) for y in mine if fresh]
+            result.append(tree.unflatten(values) if len(values) == tree.size else None)
         return result
 
     def _divided(self, values: Sequence[Node]) -> list[Any]:
@@ -96,6 +97,7 @@ def scan(
     unroll: int | bool = False,
     checkpoint: int | Literal["sqrt", "all"] | None = None,
     return_updates: bool = False,
+    return_last: bool = False,
 ) -> Any:
     """Call a step function once for each step of a loop, and stack what it returns.
 
@@ -151,6 +153,9 @@ def scan(
     return_updates : bool
         Return `(outputs, updates)`, as Theano does. The updates are for `sj.function(updates=...)`: for each shared
         variable that the step updates, its value after the last step. The step reads what the step before wrote.
+    return_last : bool
+        Return `(outputs, last)`, with `return_updates` `(outputs, last, updates)`. `last` has what the last step
+        returned, for each output that is fed back, and None for the others. Of no steps, it is the initial value.
 
     Returns
     -------
@@ -193,9 +198,10 @@ def scan(
         checkpoint=checkpoint,
         return_updates=return_updates,
     )
-    found = loop.stacked()
-    outputs = found[0] if len(found) == 1 and not return_list else found
-    return (outputs, loop.updates) if return_updates else outputs
+    found = [loop.stacked(), *([loop.last(fresh=False)] if return_last else [])]
+    results: list[Any] = [rows[0] if len(rows) == 1 and not return_list else rows for rows in found]
+    results += [loop.updates] if return_updates else []
+    return tuple(results) if len(results) > 1 else results[0]
 
 
 def build(
@@ -216,8 +222,8 @@ def build(
 ) -> BuiltScan:
     """The scan node of entries that were read; see `scan` for their meaning. Without `stack`, the results are only the
     last values of the outputs, and no stack is stored."""
-    if not callable(fn):
-        raise ScanError("the step is not a function", got=repr(fn))
+    check_callable(fn)
+    check_name(name)
     length = entries.count_of_steps(seqs, entries.steps(n_steps))
     entries.check_options(length, seqs, truncate_gradient, unroll, checkpoint)
     where = function_location(fn)

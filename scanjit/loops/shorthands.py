@@ -12,6 +12,7 @@ from scanjit.ir import Node, apply, constant
 from scanjit.loops import entries, windows
 from scanjit.loops.results import loop
 from scanjit.loops.scan import build, scan
+from scanjit.loops.step import check_callable
 from scanjit.loops.structure import describe, function_location
 from scanjit.ops.elementwise import WHERE, cast
 from scanjit.ops.index import GATHER, SCATTER
@@ -152,6 +153,7 @@ def filter(fn: Callable[..., Any], sequences: Any, non_sequences: Any = None, na
     >>> filter(lambda x: x > 1, constant(np.arange(4.0))).ndim
     1
     """
+    check_callable(fn, "the condition of filter")
     seqs = entries.sequences(sequences)
     length = entries.count_of_steps(seqs, None)
     where = function_location(fn)
@@ -218,6 +220,7 @@ def associative_scan(fn: Callable[..., Any], xs: Any) -> Any:
     >>> associative_scan(lambda a, b: a * b, constant(np.array([1.0, 2.0, 3.0])))  # 1, 2, 6
     <concatenate: float64(3)>
     """
+    check_callable(fn, "the first argument of associative_scan")
     (entry,) = entries.sequences([xs])
     needs = "associative_scan needs at least one row, got {right}"
     whole = [windows.with_rows(leaf.value, 1, needs, "leave it out where there are no rows") for leaf in entry.leaves]

@@ -182,7 +182,7 @@ def _is_array_text(value: Any) -> bool:
 def _is_complex(value: Any) -> bool:
     """Whether a value is a tensor of complex numbers: a symbol, an array, a number or a list of numbers."""
     if isinstance(value, list):
-        return _is_array_text(value) and np.iscomplexobj(value)
+        return _is_array_text(value) and any(map(_is_complex, value))
     dtype = getattr(value, "dtype", None)
     known = isinstance(dtype, np.dtype | DtypeName) and any(dtype == kind.dtype for kind in COMPLEX_KINDS)
     return known or isinstance(value, complex)

@@ -13,7 +13,7 @@ from scanjit.errors import ScanError
 from scanjit.ir import Graph, Node, apply, constant, with_params
 from scanjit.loops import entries
 from scanjit.loops.scan import build
-from scanjit.loops.step import check_takes, until
+from scanjit.loops.step import check_callable, check_takes, until
 from scanjit.loops.stretches import in_stretches
 from scanjit.loops.structure import Mismatch, describe, function_location
 from scanjit.ops.elementwise import INVERT, WHERE
@@ -110,6 +110,7 @@ def while_loop(
     state = entries.state(init)
     where = function_location(cond)
     for name, function in (("condition", cond), ("body", body)):
+        check_callable(function, f"the {name} of while_loop")
         check_takes(
             function,
             [init],

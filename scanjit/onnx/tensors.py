@@ -67,8 +67,9 @@ def array_of(tensor: Any, folder: str | None) -> np.ndarray:
     if tensor.data_location == _EXTERNAL:
         flat = np.frombuffer(_external(tensor, subject, count * dtype.itemsize, folder), kept.newbyteorder("<"))
     elif tensor.HasField("raw_data"):
-        _check_count(subject, shape, count * dtype.itemsize, len(tensor.raw_data), "bytes")
-        flat = np.frombuffer(tensor.raw_data, kept.newbyteorder("<"))
+        raw = tensor.raw_data  # each access copies it
+        _check_count(subject, shape, count * dtype.itemsize, len(raw), "bytes")
+        flat = np.frombuffer(raw, kept.newbyteorder("<"))
     else:
         values = getattr(tensor, _FIELDS.get(tensor.data_type, "int32_data"))
         _check_count(subject, shape, count, len(values), "numbers")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from scanjit import errors, types
-from scanjit.ir import COMPLEX, CONSTANT, Node, Op, apply, as_node, constant, is_number
+from scanjit.ir import COMPLEX, CONSTANT, SIZE, Node, Op, apply, as_node, constant, is_number
 from scanjit.kinds import kind_of
 from scanjit.ops import special
 from scanjit.ops.parts import ComplexPart, is_complex, joined, minus, parts, plus, times
@@ -92,7 +92,7 @@ class Elementwise(Op):
         """The values as nodes of one dtype, one that the op accepts. Python numbers are weak."""
         given = [v if is_number(v) else as_node(v) for v in values]
         scalars = [v for v in given if not isinstance(v, Node)]
-        dtype = types.promote([v.dtype for v in given if isinstance(v, Node)], scalars)
+        dtype = common_dtype(given)
         kind = kind_of(dtype)
         if kind.is_complex:
             self.check_takes_complex(given)
@@ -130,6 +130,44 @@ class Elementwise(Op):
     def text(self, dtypes: Sequence[DType], **params: Parameter) -> str:
         """The expression in generated code for operands of these dtypes, with `{0}`, `{1}`... for the operands."""
         return self.lower(*dtypes, **params) if callable(self.lower) else self.lower
+
+
+def common_dtype(values: Sequence[Node | bool | int | float | complex]) -> DType:
+    """The dtype of an operation on nodes and Python numbers. Numbers are weak. Sizes are weak where a float is among
+    the nodes: a float32 divided by `x.shape[0] - 1` is a float32, whether the size is known or not."""
+    nodes = [v for v in values if isinstance(v, Node)]
+    numbers = [v for v in values if not isinstance(v, Node)]
+    if any(node.type.kind.inexact for node in nodes) and len(nodes) > 1:
+        others = [node for node in nodes if not _is_of_sizes(node)]
+        if any(node.type.kind.inexact for node in others):
+            return types.promote([node.dtype for node in others], numbers)
+    return types.promote([node.dtype for node in nodes], numbers)
+
+
+_OF_NUMBERS = frozenset(map(np.dtype, ("int64", "float64", "bool")))
+"""The dtypes that Python's numbers have."""
+
+MOST_OF_SIZES = 64
+"""A formula of sizes has at most this many nodes. A Python loop may build a long formula of constants; this limit keeps
+each of its operations from walking through all nodes before."""
+
+
+def _is_of_sizes(node: Node) -> bool:
+    """Whether a scalar is a size, or what Python's operators compute from sizes and constants. A square root counts as
+    an operator, because `x.shape[0] ** 0.5` is one. A cast that the user writes last decides the dtype, so its result
+    does not count."""
+    if node.ndim or not node.is_closed or node.dtype not in _OF_NUMBERS or node.op is CAST:
+        return False
+    found, left, met = False, [node], {node}
+    operators = (ADD, SUB, MUL, DIV, FLOORDIV, MOD, POW, NEG, ABS, SQRT, CAST)
+    while left and len(met) <= MOST_OF_SIZES:
+        top = left.pop()
+        if top.op is not SIZE and top.op is not CONSTANT and top.op not in operators:
+            return False
+        found = found or top.op is SIZE
+        left += [arg for arg in top.operands if arg not in met]
+        met.update(top.operands)
+    return found and not left
 
 
 def _aligned_by_broadcasting(position: int, operand: Type, result: Type, **params: Parameter) -> dict[int, int]:
@@ -814,7 +852,7 @@ I1E: Elementwise = _function(
     doc="exp(-abs(x)) times the modified Bessel function of order 1",
 )
 GAMMALN = _function(
-    "gammaln", special.gammaln, lambda x, y: DIGAMMA(x), "loggamma(x)", 0.2, 6, cost=200, doc="log(abs(gamma(x)))"
+    "gammaln", special.gammaln, lambda x, y: DIGAMMA(x), "loggamma(x)", 0.2, 6, cost=80, doc="log(abs(gamma(x)))"
 )
 DIGAMMA: Elementwise = _function(
     "digamma", special.digamma, lambda x, y: trigamma(x), "digamma(x)", 0.2, 6, cost=200, doc="gammaln's derivative"

@@ -28,9 +28,10 @@ def _gathered(x: Type, indices: Sequence[Type], axis: int) -> tuple[Dimension, .
 
 
 def _checked(x: Array, indices: Sequence[Array], axis: int) -> None:
-    for k, index in enumerate(indices):
+    """Raise an error if one of the indices that are read is out of bounds: none is beside an index without entries."""
+    for k, index in enumerate(indices if all(np.size(index) for index in indices) else ()):
         size = x.shape[axis + k]
-        if index.size and (index.min() < 0 or index.max() >= size):
+        if index.min() < 0 or index.max() >= size:
             bad = index[(index < 0) | (index >= size)].flat[0]
             given = bad if bad >= 0 else bad - size  # the front end has added the size to negative indices
             raise errors.OutOfBoundsError(f"index {given} is out of bounds for axis {axis + k} with size {size}")

@@ -8,14 +8,15 @@ import numpy as np
 
 from scanjit import errors
 from scanjit.config import config
-from scanjit.kinds import check_unmasked
+from scanjit.kinds import check_unmasked, holds_numbers
 from scanjit.optimize.method import Box
 
 
 def variables(given: Any, batched: bool) -> np.ndarray:
     """The variables of a problem as a vector, or those of many problems as the rows of a matrix."""
-    check_unmasked(given, "the start")
-    x = np.asarray(given)
+    x = _array(given, "the start", "give as many variables for each problem")
+    if not holds_numbers(x.dtype) or np.iscomplexobj(x):
+        raise errors.ArgumentError("the start is no array of real numbers", got=f"{given!r} ({type(given).__name__})")
     if x.dtype not in ("float32", "float64"):
         x = x.astype(config.floatX)
     if x.ndim != 1 + batched or x.shape[-1] == 0:
@@ -34,7 +35,8 @@ def checked_args(args: Any, x: np.ndarray, batched: bool) -> tuple[np.ndarray, .
     """The data as arrays, with one entry for each problem."""
     if not isinstance(args, list | tuple):
         raise errors.ArgumentError("args must be a list of arrays", got=type(args).__name__, fix="write [data]")
-    arrays = tuple(_array(arg, f"args[{i}]") for i, arg in enumerate(args))
+    pad = "pad them: with NaN, which kalman_filter reads as missing, or with a mask as another entry of args"
+    arrays = tuple(_array(arg, f"args[{i}]", pad) for i, arg in enumerate(args))
     for i, array in enumerate(arrays):
         if batched and array.shape[:1] != x.shape[:1]:
             raise errors.ArgumentError(
@@ -52,17 +54,15 @@ def _other_shape(x: np.ndarray, batched: bool) -> str:
     return "pass batched=True for many problems" if x.ndim == 2 else ""
 
 
-def _array(given: Any, name: str) -> np.ndarray:
+def _array(given: Any, name: str, fix: str) -> np.ndarray:
+    """A given value as an array. `fix` says what to do about rows of different lengths."""
     check_unmasked(given, name)
     try:
         return np.asarray(given)
     except ValueError:
         if not isinstance(given, list | tuple):
             raise
-        raise errors.ArgumentError(
-            f"the series in {name} have different lengths",
-            fix="pad them: with NaN, which kalman_filter reads as missing, or with a mask as another entry of args",
-        ) from None
+        raise errors.ArgumentError(f"the rows of {name} have different lengths", fix=fix) from None
 
 
 def box(bounds: Any, x: np.ndarray) -> Box:

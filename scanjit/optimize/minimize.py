@@ -114,6 +114,8 @@ def minimize(
         raise errors.ArgumentError(
             "the method of minimize is unknown", got=repr(method), expected=", ".join(map(repr, METHODS))
         )
+    if not callable(loss):
+        raise errors.ArgumentError("minimize takes a loss: a function of symbols", got=repr(loss))
     chosen = METHODS[method]
     x = variables(start, batched)
     arrays = checked_args(args, x, batched)

@@ -12,7 +12,7 @@ is then read alone, so that the distance between windows does not matter.
 
 from scanjit.ir import Node, rebuilt
 from scanjit.ops.linalg import CONTRACT, contract
-from scanjit.ops.shape import COPY
+from scanjit.ops.shape import COPY, SLICE
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.ops.windows import WINDOWS
 from scanjit.rewrite.engine import Note, in_bodies
@@ -35,15 +35,16 @@ def _channels_last(node: Node) -> Node | None:
     if node.op is not CONTRACT or node.type.kind.is_mask:
         return None
     (a, b), left, right, out = node.operands, node.params["left"], node.params["right"], node.params["out"]
-    if a.op is not WINDOWS:
+    if _windows(a) is None:
         a, b, left, right = b, a, right, left
-    if a.op is not WINDOWS or b.op is WINDOWS:
+    windows = _windows(a)
+    if windows is None or _windows(b) is not None:
         return None
-    if not {left[axis] for axis in a.params["axes"]} <= {*right}.difference(out):
+    if not {left[axis] for axis in windows.params["axes"]} <= {*right}.difference(out):
         return None
     channels = tuple(label for label in out if label not in left)
     size = product(b.type.shape[right.index(label)] for label in channels)
-    few = FEW_CHANNELS if any(step > 1 for step in a.params["step"]) else 2 * FEW_CHANNELS
+    few = FEW_CHANNELS if any(step > 1 for step in windows.params["step"]) else 2 * FEW_CHANNELS
     if isinstance(size, int) and size < few:
         return None
     rows = tuple(label for label in out if label in left)
@@ -53,3 +54,9 @@ def _channels_last(node: Node) -> Node | None:
         b = COPY(b, shape=b.type.shape)
     made = contract(a, b, left, last, (*rows, *channels))
     return DIMSHUFFLE(made, order=tuple((*rows, *channels).index(label) for label in out))
+
+
+def _windows(node: Node) -> Node | None:
+    """The windows that a node is, or is a slice of: those of a convolution that flips its filters lie backwards."""
+    node = node.operands[0] if node.op is SLICE else node
+    return node if node.op is WINDOWS else None

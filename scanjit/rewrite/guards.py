@@ -78,7 +78,7 @@ class _Level:
         for node in reversed(self.order):
             facts = self.idle.get(node)
             if node.op is SCAN:
-                self.loops[node].ask()
+                self.loops[node].ask(self)
             elif node.op is not PART:
                 for i, x in enumerate(node.operands):
                     self.use(x, unwanted(node, i, facts, self.known), node)
@@ -172,8 +172,7 @@ class _Body:
     """The step of a loop, between facts outside and facts inside."""
 
     def __init__(self, scan: Node, outer: _Level) -> None:
-        self.outer, self.loop = outer, OpenScan.of(scan)
-        loop = self.loop
+        self.loop = loop = OpenScan.of(scan)
         self.scan, self.over_time = scan, OverTime(loop)
         self.carried = loop.depends(c.inner for c in loop.carries)
         self.masks: dict[Node, tuple[Node, tuple[int, ...]]] = {}
@@ -233,8 +232,8 @@ class _Body:
             return NOWHERE
         return self._leaving(self.level.zero[result.node])
 
-    def ask(self) -> None:
-        """Find out where nodes of the step are not wanted, and from these where the sequences are not."""
+    def ask(self, outer: _Level) -> None:
+        """Find out where nodes of the step are not wanted, and from these where those of the graph around are not."""
         loop = self.loop
         wanted: dict[Node, Facts] = dict.fromkeys(loop.outputs, NOWHERE)
         fed = {*(c.new for c in loop.carries), *loop.ends}
@@ -242,8 +241,8 @@ class _Body:
             wanted[y] = NOWHERE if y in fed else None
         for i, result in enumerate(loop.results[: loop.own]):
             part = PART(self.scan, index=i)
-            if isinstance(result, Y) and part in self.outer.idle and result.node not in fed:
-                wanted[result.node] = either(wanted[result.node], self._entering(self.outer.idle[part]))
+            if isinstance(result, Y) and part in outer.idle and result.node not in fed:
+                wanted[result.node] = either(wanted[result.node], self._entering(outer.idle[part]))
         self.level.ask(wanted)
         fixed = {*loop.consts, *(c.init for c in loop.carries)}
         for x in self.scan.operands:
@@ -251,7 +250,7 @@ class _Body:
             facts = NOWHERE if inner is None else self._leaving(self.level.idle.get(inner))
             if x in fixed:
                 facts = NOWHERE
-            self.outer.use(x, facts, self.scan)
+            outer.use(x, facts, self.scan)
 
     def inside(self, mask: Mask) -> Node:
         """The bool node of a mask. One that a step computes from rows alone is a row of what is computed before the

@@ -19,7 +19,7 @@ from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.shape import CONCATENATE, IOTA, SET_SLICE, SLICE, window
 from scanjit.ops.stretch import BROADCAST_TO, full
-from scanjit.ops.view import DIMSHUFFLE, as_row
+from scanjit.ops.view import DIMSHUFFLE, along, as_row
 from scanjit.rewrite.match import window_of, window_set
 from scanjit.types import Dimension
 
@@ -112,7 +112,7 @@ class Padded:
         """`padded`, which was made of `x`, with another value behind the last entries of some axes."""
         for axis in axes:
             if self._moves(dim := x.type.shape[axis]):
-                counts = _along(IOTA(length=padded.type.shape[axis]) < number(dim), axis, x.ndim)
+                counts = along(IOTA(length=padded.type.shape[axis]) < number(dim), axis, x.ndim)
                 padded = apply(WHERE, counts, padded, full(filling, (), padded.dtype))
         return padded
 
@@ -174,7 +174,7 @@ class Padded:
             at, rest = apply(FLOORDIV, steps, step), apply(MOD, steps, step)
             chosen = (rest == 0) & (at >= 0) & (at < number(count))
             value = _taken(value, at, chosen, axis)
-            chosen = _along(chosen, axis, x.ndim)
+            chosen = along(chosen, axis, x.ndim)
             mask = chosen if mask is None else mask & chosen
         return value if mask is None else apply(WHERE, mask, value, padded)
 
@@ -190,7 +190,7 @@ class Padded:
         for given, arg in zip(x.operands, args, strict=True):
             end = begin + number(given.type.shape[axis])
             rows = _taken(arg, at - begin, (at >= begin) & (at < end), axis)
-            found = rows if found is None else apply(WHERE, _along(at < begin, axis, x.ndim), found, rows)
+            found = rows if found is None else apply(WHERE, along(at < begin, axis, x.ndim), found, rows)
             begin = end
         return found
 
@@ -203,11 +203,6 @@ class Padded:
         sizes = zip(x.operands[0].type.shape[axis:], args[0].type.shape[axis:], strict=True)
         places = [self._inside(index, *pair) for index, pair in zip(indices, sizes, strict=False)]
         return x.op(*args[:fixed], *places, **x.params)
-
-
-def _along(x: Node, axis: int, ndim: int) -> Node:
-    """A vector as a tensor with this axis, and others of size 1."""
-    return DIMSHUFFLE(x, order=tuple(0 if k == axis else None for k in range(ndim)))
 
 
 def _taken(x: Node, index: Node, chosen: Node, axis: int) -> Node:

@@ -98,6 +98,7 @@ LOOPS: tuple[tuple[str, Pass], ...] = (
     ("prune", prune),
     ("in_order_of_loops", in_order_of_loops),  # after all that adds or takes what loops read and store
     ("simplify", simplify),
+    ("straight_lines", straight_lines),  # after all passes that treat a system as one op, before steps are by entries
     ("by_entries", by_entries),  # last: all others treat a vector as one value
     ("simplify", simplify),
     ("prune", prune),
@@ -119,7 +120,6 @@ PIPELINE: tuple[tuple[str, Pass], ...] = (
     ("own_lengths", own_lengths),  # before `sizes_outside`: a loop in a branch may compute its sizes
     ("sizes_outside", sizes_outside),
     ("loops", loops),
-    ("straight_lines", straight_lines),  # after all passes that treat a system as one op
     ("filters_in_lanes", filters_in_lanes),  # after all passes that move or join products
     ("in_packs", in_packs),  # after all passes that know products, but guards: packs save more
     ("guards", guards),  # products that masks make needless

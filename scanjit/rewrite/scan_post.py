@@ -18,15 +18,17 @@ from scanjit.rewrite.accumulate import Term, accumulated
 from scanjit.rewrite.alike import change_loops
 from scanjit.rewrite.engine import Note, users_among
 from scanjit.rewrite.loop import Finished, Later, OpenCarry, OpenScan, Y
-from scanjit.rewrite.match import shows_all
+from scanjit.rewrite.match import at_most, shows_all
 from scanjit.rewrite.split import (
     OverTime,
+    are_cheap,
+    fits_lanes,
     is_heavy,
     is_product,
+    is_scalar,
     is_small,
     is_tiny,
     names,
-    not_larger,
     size,
     tied,
     up_closure,
@@ -49,6 +51,8 @@ class _Fission:
         self.ys = [r.node for r in loop.results if isinstance(r, Y)]
         self.terms: dict[int, list[Term]] = {}  # for each carry: the summands that leave the loop
         self.kept = {id(c): c.new for c in loop.carries}
+        self.carried = loop.depends(c.inner for c in loop.carries)
+        self.waits = is_scalar(loop) and not fits_lanes(loop)
 
     def parts(self) -> dict[int, Node] | None:
         """The results of the loop, or None if nothing leaves it."""
@@ -78,16 +82,25 @@ class _Fission:
             if carry.lag is not None:
                 continue
             for term in accumulated(self.loop, carry, self.kept[id(carry)]):
-                if certain == term.certain and (certain or self._free(carry, term)):
+                leaves = self._is_dear(carry, term) if certain else self._free(carry, term)
+                if leaves and certain == term.certain:
                     self.terms.setdefault(id(carry), []).append(term)
                     self.kept[id(carry)] = term.without(self.kept[id(carry)])
                     if not certain:
                         self.split = self._split()
 
+    def _is_dear(self, carry: OpenCarry, term: Term) -> bool:
+        """Whether a sum takes less time outside. A few instructions on numbers take none in a loop whose steps wait for
+        each other: outside, their operands would have to be stored and loaded."""
+        if not self.waits or self.carried.isdisjoint(term.bases):
+            return True
+        needed = set(walk([*(self.kept[id(c)] for c in self.loop.carries if c is not carry), *self.loop.ends]))
+        return not are_cheap([node for node in walk(term.bases) if node in self.carried and node not in needed])
+
     def _free(self, carry: OpenCarry, term: Term) -> bool:
         kept = {**self.kept, id(carry): term.without(self.kept[id(carry)])}
         after = self._split(term.bases, kept)
-        return not_larger(after.stored_size(), self.split.stored_size())
+        return at_most(after.stored_size(), self.split.stored_size())
 
     # ---- taking it apart ---------------------------------------------------------------------------------------------
 
@@ -166,7 +179,11 @@ class _Post:
         }  # small values are stored and summed; they need not be computed outside
         first = [n for n in self.post if is_product(n, varying) or (n in summed and not is_tiny(n))]
         self.leaving = up_closure(first, self.users)
-        self._without_bulk([n for n in self.post if is_tiny(n)])
+        tiny = [n for n in self.post if is_tiny(n)]
+        before, at = self.leaving, self._stored_bytes()
+        self._without_bulk(tiny)
+        if are_cheap(tiny) and at_most(at, self._stored_bytes()):
+            self.leaving = before
         self._grow()
 
     def _without_bulk(self, tiny: Sequence[Node]) -> None:
@@ -174,13 +191,13 @@ class _Post:
         sum stays: if it left, the gather would leave too, and a gather outside reads the whole `h` of each step."""
         before, at = self.leaving, self._bulk()
         self.leaving = before | up_closure(tiny, self.users)
-        if not_larger(self._bulk(), at):
+        if at_most(self._bulk(), at):
             return
         self.leaving = before
         for node in reversed(tiny):
             before = self.leaving
             self.leaving = before | up_closure([node], self.users)
-            if not not_larger(self._bulk(), at):
+            if not at_most(self._bulk(), at):
                 self.leaving = before
 
     def _bulk(self) -> Dimension:
@@ -205,11 +222,11 @@ class _Post:
             if node not in self.leaving and self._is_next(node):
                 self.leaving = self.leaving | {node}
                 more = self.stored_size()
-                if not_larger(more, size):
+                if at_most(more, size):
                     size = more
                 else:
                     self.leaving = self.leaving - {node}
-        if not_larger(size, at) and (equal or size != at):
+        if at_most(size, at) and (equal or size != at):
             return size
         self.leaving = before
         return at
@@ -244,3 +261,9 @@ class _Post:
     def stored_size(self) -> Dimension:
         """How many elements are stored in each step."""
         return size(self.stored())
+
+    def _stored_bytes(self) -> Dimension:
+        total: Dimension = 0
+        for node in self.stored():
+            total = size([node]) * node.dtype.itemsize + total
+        return total

@@ -14,8 +14,9 @@ from scanjit.ops.view import View
 from scanjit.rewrite.alike import change_loops
 from scanjit.rewrite.engine import Note, users_among
 from scanjit.rewrite.loop import OpenScan, Y
+from scanjit.rewrite.match import at_most
 from scanjit.rewrite.scan_hoist import frontier
-from scanjit.rewrite.split import OverTime, is_heavy, is_product, is_small, is_tiny, names, not_larger, size, tied
+from scanjit.rewrite.split import OverTime, is_heavy, is_product, is_small, is_tiny, names, size, tied
 
 
 def hoist_pre(outputs: list[Node], notes: list[Note]) -> list[Node]:
@@ -89,7 +90,7 @@ class _Pre:
         given = {arg for arg in given if arg in self.leaving}
         if not given or any(arg in self.outputs or not self._only(arg, node) for arg in given):
             return False
-        return not_larger(size([node]), size(given))
+        return at_most(size([node]), size(given))
 
     def _base(self, node: Node) -> Node:
         while isinstance(node.op, View) and node in self.pre:

@@ -21,8 +21,8 @@ from scanjit.ops.view import View
 from scanjit.records import record
 from scanjit.rewrite.engine import Note, in_bodies, map_scans, users_among
 from scanjit.rewrite.loop import OpenScan
-from scanjit.rewrite.match import is_whole, window_of
-from scanjit.rewrite.split import not_larger, saves_memory, size
+from scanjit.rewrite.match import at_most, is_whole, window_of
+from scanjit.rewrite.split import saves_memory, size
 from scanjit.types import Dimension
 
 COSTLY = 8
@@ -244,7 +244,7 @@ class _Choice:
                 cost += at.op.cost
             elif not isinstance(at.op, View) and at not in self.known:
                 return False
-        return cost <= _FEW and not not_larger(size([node]), size(rows))
+        return cost <= _FEW and not at_most(size([node]), size(rows))
 
     def _moved(self, chosen: dict[Node, None]) -> dict[Node, None]:
         """Store `x + y` instead of `x` and `y` (two products, say), if nothing else needs these and the sum is no

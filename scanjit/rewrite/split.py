@@ -1,13 +1,25 @@
 """Which nodes of a loop's body may leave the loop, to be computed for all steps at once. Both parts of fission
 (`scan_pre`, `scan_post`) use it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from scanjit import types
 from scanjit.ir import ORIGINS, PART, Node, new_input, replace, walk
 from scanjit.ops.batch import batch_graph
 from scanjit.ops.branch import IFELSE
-from scanjit.ops.elementwise import GREATER_EQUAL, MUL, Elementwise
+from scanjit.ops.elementwise import (
+    ADD,
+    CLIP,
+    DIV,
+    GREATER_EQUAL,
+    MAXIMUM,
+    MINIMUM,
+    MUL,
+    NEG,
+    SUB,
+    WHERE,
+    Elementwise,
+)
 from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.scan import SCAN
 from scanjit.ops.stretch import broadcast_to
@@ -19,6 +31,8 @@ from scanjit.types import Dimension
 TINY = 4
 """Values of at most this many elements are computed for all steps at once: over time they fill the lanes of a
 vector."""
+CHEAP = 6
+"""Values that take at most this many instructions together are not worth a loop of their own."""
 
 
 def is_heavy(node: Node) -> bool:
@@ -39,6 +53,44 @@ def is_tiny(node: Node) -> bool:
     if not is_small(node) or isinstance(node.op, View) or node.op is PART:
         return False
     return isinstance(node.op, Elementwise) or all(map(is_small, node.operands))
+
+
+def are_cheap(nodes: Sequence[Node]) -> bool:
+    """Whether the values of nodes are statically tiny, and take less time in the loop than it takes to store and load
+    what they are computed from."""
+    costs = [node.op.cost for node in nodes if isinstance(node.op, Elementwise) and is_small(node)]
+    return len(costs) == len(nodes) and sum(costs) <= CHEAP
+
+
+def is_scalar(loop: OpenScan) -> bool:
+    """Whether all carries of a loop are single numbers."""
+    return all(carry.inner.type.shape == () for carry in loop.carries)
+
+
+def fits_lanes(loop: OpenScan) -> bool:
+    """Whether several steps may be computed side by side: there is an order of the carries in which each is a linear
+    function of itself, up to bounds, if those before it are known."""
+    left = list(loop.carries)
+    while left:
+        moving = {carry.inner: loop.depends([carry.inner]) for carry in left}
+        solved = [c for c in left if not any(c.new in moving[o.inner] for o in left if o is not c)]
+        if not solved or not all(_is_linear(c.new, moving[c.inner]) for c in solved):
+            return False
+        left = [c for c in left if c not in solved]
+    return True
+
+
+def _is_linear(value: Node, moving: Collection[Node]) -> bool:
+    """Whether a value is a linear function, up to bounds, of what the `moving` nodes depend on."""
+    for node in (n for n in walk([value]) if n in moving and n.args):
+        moves = [x in moving for x in node.operands]
+        if node.op in (ADD, SUB, NEG):
+            continue
+        if node.op in (MUL, DIV, MAXIMUM, MINIMUM) and sum(moves) == 1 and not (node.op is DIV and moves[1]):
+            continue
+        if not (node.op is WHERE and not moves[0]) and not (node.op is CLIP and moves == [True, False, False]):
+            return False
+    return True
 
 
 def names(nodes: Iterable[Node]) -> str:
@@ -86,11 +138,6 @@ def size(nodes: Iterable[Node]) -> Dimension:
     for node in nodes:
         total = types.product(node.type.shape) + total
     return total
-
-
-def not_larger(a: Dimension, b: Dimension) -> bool:
-    """Whether `a <= b` is certain."""
-    return types.not_negative(b - a)
 
 
 def free_labels(product: Node) -> tuple[set[int], set[int]]:

@@ -17,7 +17,8 @@ from scanjit.types import Type
 READY = 0x101
 """The flags (C-contiguous, aligned) of an array that compiled code takes without a copy."""
 
-_WEAK = (bool, int, float, complex)
+_WEAK = {kind: kind_of(kind).order for kind in (bool, int, float, complex)}
+"""The types of Python's numbers, each with its place in the order of kinds."""
 
 
 def _is_whole(dtype: np.dtype) -> bool:
@@ -41,13 +42,13 @@ class Slot:
         their array.
     """
 
-    __slots__ = ("_stored", "as_it_is", "declared", "dtype", "kind", "label", "type")
+    __slots__ = ("_order", "_stored", "as_it_is", "declared", "dtype", "kind", "label", "type")
 
     def __init__(self, label: str, type: Type, declared: str | None = None) -> None:
         self.label, self.type, self.declared = label, type, declared
         self.dtype, self.kind = type.dtype, type.kind
         self.as_it_is = None if self.kind.is_complex else self.dtype
-        self._stored = type.in_memory.dtype
+        self._stored, self._order = type.in_memory.dtype, self.kind.order
 
     def convert(self, value: Any) -> np.ndarray:
         """The value as a C-contiguous, aligned array of the type in memory. It is copied only if it is not such an
@@ -98,9 +99,8 @@ class Slot:
         return f"declare it with shape={shape} if that size may change"
 
     def _from_number(self, value: bool | int | float | complex) -> np.ndarray:
-        kind = self.kind
-        if kind_of(type(value)).order > kind.order:
-            raise self._lossy(f"the {type(value).__name__} {value!r}", "int" if kind.integral else "bool")
+        if _WEAK[type(value)] > self._order:
+            raise self._lossy(f"the {type(value).__name__} {value!r}", "int" if self.kind.integral else "bool")
         try:
             return np.array(value, self.dtype)
         except OverflowError:

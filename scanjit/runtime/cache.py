@@ -366,6 +366,8 @@ def decode(data: bytes) -> CacheEntry | None:
 def _read_own(path: Path) -> bytes | None:
     """The bytes of a file, if only this user can have written it; else None."""
     data = None
+    if not os.access(path, os.F_OK):  # the usual case for a new kernel; an exception would take far longer
+        return None
     with suppressed(OSError):
         # The descriptor is what is checked and read: nobody can swap the file in between.
         # (Without O_NONBLOCK, to open a FIFO would wait for somebody who writes to it.)

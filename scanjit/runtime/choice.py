@@ -1,26 +1,30 @@
-"""How many threads the calls of a function use: the number that was fastest in earlier calls.
+"""The way in which the calls of a function use threads: the way that was fastest in earlier calls.
 
-Results are the same bits for any number of threads, so each call may use another number. On a quiet machine all
-processors are best. Beside another program that computes, threads that wait for each other in every step may take
-several times as long as one thread alone.
+A way is a number of threads, and whether loops that can stand side by side have threads of their own (`Way`). Results
+are the same bits in all ways, so each call may use another one. On a quiet machine all processors are best. Beside
+another program that computes, threads that wait for each other in every step may take several times as long as one
+thread alone.
 
-Calls use one number, the current one. Now and then some calls in a row try another number. Such a trial goes on until
-it has saved or lost enough time beside calls with the current number: on a busy machine each fifth call may take ten
-times as long, so that a few calls say little. The more time a trial may lose, the rarer it is.
+Calls use one way, the current one. Now and then some calls in a row try another way. Such a trial goes on until it has
+saved or lost enough time beside calls in the current way: on a busy machine each fifth call may take ten times as long,
+so that a few calls say little. The more time a trial may lose, the rarer it is.
 """
 
+from collections.abc import Iterable
+
 from scanjit.config import MOST_THREADS
+from scanjit.schedule.threads.teams import Way
 
 BUDGET = 0.01
 """Trials may lose this part of the time of all calls."""
 FREE = 0.02
-"""The first trial of a number comes at once if it is expected to lose at most this many seconds."""
+"""The first trial of a way comes at once if it is expected to lose at most this many seconds."""
 FIRST_BUDGET = 0.05
 """Otherwise it comes when it is expected to lose this part of the time of all calls so far. Nothing is known of the
-number yet, and on a busy machine each call may take twice as long as necessary."""
-SHORTEST_TRIAL, LONGEST_TRIAL = 1.5, 8.0
-"""A trial ends when it has lost or saved the time of this many calls with the current number; of more calls, the more
-their times differ."""
+way yet, and on a busy machine each call may take twice as long as necessary."""
+SHORTEST_TRIAL, LONGEST_TRIAL = 0.5, 8.0
+"""A trial ends when it has lost or saved the time of this many calls in the current way; of more calls, the more
+their times differ. If all take the same time, one call that takes half as long again is enough."""
 TRIAL_CALLS = 24
 """A trial ends at the latest after this many calls."""
 MEMORY = 64
@@ -28,22 +32,22 @@ MEMORY = 64
 OLD = 4
 """Measurements from before a trial count as much as this many calls."""
 SETTLED = 4
-"""The current number is used for this many calls before another one is tried."""
+"""The current way is used for this many calls before another one is tried."""
 OUTLIER = 30.0
 """A call counts as at most this many times the mean: one long interruption says nothing about the next calls. On a busy
 machine each tenth call may take ten times as long; such interruptions count."""
 GAIN = 0.95
-"""Another number becomes the current one if its time is less than this part of the current one's."""
+"""Another way becomes the current one if its time is less than this part of the current one's."""
 CHANGED = 1.25
 """A mean that grows or shrinks by this factor shows that the machine has become busy or quiet."""
 HURRY = 5.0
 """After such a change, trials may lose this many times the budget."""
 PATIENCE = 4.0
-"""As long as the trials of a number have the same result, they become rarer, down to this part."""
+"""As long as the trials of a way have the same result, they become rarer, down to this part."""
 
 
 class Estimate:
-    """The mean time of calls with one number of threads.
+    """The mean time of calls in one way.
 
     Attributes
     ----------
@@ -80,23 +84,23 @@ class Estimate:
 
 
 class Trial:
-    """Calls in a row with a number of threads that is not the current one.
+    """Calls in a row in a way that is not the current one.
 
     Attributes
     ----------
-    count : the number of threads.
+    way : the way.
     calls : how many calls there were.
     total : the sum of their seconds for each operation.
-    balance : how much longer they took than calls with the current number, in units of such calls.
+    balance : how much longer they took than calls in the current way, in units of such calls.
     """
 
-    __slots__ = ("balance", "calls", "count", "total")
+    __slots__ = ("balance", "calls", "total", "way")
 
-    def __init__(self, count: int) -> None:
-        self.count, self.calls, self.total, self.balance = count, 0, 0.0, 0.0
+    def __init__(self, way: Way) -> None:
+        self.way, self.calls, self.total, self.balance = way, 0, 0.0, 0.0
 
     def add(self, rate: float, current: float) -> None:
-        """Add a call, beside the mean of the current number."""
+        """Add a call, beside the mean of the current way."""
         self.calls += 1
         self.total += rate
         self.balance += rate / current - 1
@@ -107,51 +111,55 @@ class Choice:
 
     Parameters
     ----------
-    most : the largest number of threads that the limits of this process allow.
+    counts : the numbers of threads that calls may use.
+    beside : another value of `Way.beside` that calls with several threads may use; None if there is none.
 
     Examples
     --------
     A machine on which two threads are slower than one:
 
-    >>> choice = Choice(2)
+    >>> choice = Choice([1, 2])
     >>> for _ in range(20):
-    ...     count = choice.threads()
-    ...     choice.note(count, 0, 1.0, {1: 0.001, 2: 0.003}[count])
-    >>> choice.threads()
+    ...     way = choice.way()
+    ...     choice.note(way, 0, 1.0, {1: 0.001, 2: 0.003}[way.threads])
+    >>> choice.way().threads
     1
     """
 
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self.estimates = {count: Estimate() for count in numbers(most)}
-        self._current = most
+    def __init__(self, counts: Iterable[int], beside: bool | None = None) -> None:
+        every = dict.fromkeys(Way(count, own if count > 1 else None) for count in counts for own in (None, beside))
+        self.estimates = {way: Estimate() for way in every}
+        self._current = Way(max(counts))
+        self._most = self._current.threads
         self._trial: Trial | None = None
         self._spent = 0.0
         """The seconds of all calls."""
         self._others = 0.0
         """How many other calls run in this process when one begins, on average."""
 
-    def threads(self) -> int:
-        """The number of threads for the next call. Processors on which other calls of this process compute are not
-        counted."""
-        wanted = self._current if self._trial is None else self._trial.count
-        free = max(self.most - round(self._others), 1)
-        return wanted if wanted <= free else max(count for count in self.estimates if count <= free)
+    def way(self) -> Way:
+        """The way for the next call. Processors on which other calls of this process compute are not counted."""
+        wanted = self._current if self._trial is None else self._trial.way
+        free = max(self._most - round(self._others), 1)
+        if wanted.threads <= free:
+            return wanted
+        fewer = [way for way in self.estimates if way.threads <= free]
+        return max(fewer, key=lambda way: (way.threads, way.beside == wanted.beside), default=wanted)
 
-    def note(self, threads: int, others: int, operations: float, seconds: float) -> None:
-        """Note a call: its number of operations, its seconds and its threads. `others` is the number of other calls
+    def note(self, way: Way, others: int, operations: float, seconds: float) -> None:
+        """Note a call: its way, its number of operations and its seconds. `others` is the number of other calls
         that ran when it began."""
         self._others += (others - self._others) / 8
-        estimate = self.estimates.get(threads)
+        estimate = self.estimates.get(way)
         if estimate is None:  # there were too few workers
             return
         rate = estimate.add(seconds / operations)
         self._spent += rate * operations
         trial = self._trial
         if trial is None:
-            if threads == self._current:
+            if way == self._current:
                 self._settle(estimate, operations)
-        elif threads == trial.count:
+        elif way == trial.way:
             if estimate.weight:  # the first call of all made memory ready
                 trial.add(rate, self._mean(self._current))
                 self._judge(trial)
@@ -161,13 +169,13 @@ class Choice:
                 self._end_trial(trial, better=False)
 
     def _settle(self, current: Estimate, operations: float) -> None:
-        """After a call with the current number: begin a trial that is due."""
+        """After a call in the current way: begin a trial that is due."""
         if current.weight < SETTLED:
             return
         change = self._change(current)
-        for count, estimate in self.estimates.items():
-            if count != self._current and self._spent >= self._due(count, estimate, change, operations):
-                self._trial = Trial(count)
+        for way, estimate in self.estimates.items():
+            if way != self._current and self._spent >= self._due(way, estimate, change, operations):
+                self._trial = Trial(way)
                 estimate.weight = min(estimate.weight, OLD)
                 return
 
@@ -178,25 +186,25 @@ class Choice:
             self._end_trial(trial, better=trial.total < GAIN * current * trial.calls)
 
     def _end_trial(self, trial: Trial, better: bool) -> None:
-        estimate, self._trial = self.estimates[trial.count], None
+        estimate, self._trial = self.estimates[trial.way], None
         if better:
             estimate.mean, estimate.weight = trial.total / trial.calls, trial.calls
-        same = estimate.seen is not None and 1 / CHANGED < self._mean(trial.count) / estimate.seen < CHANGED
+        same = estimate.seen is not None and 1 / CHANGED < self._mean(trial.way) / estimate.seen < CHANGED
         estimate.patience = min(2 * estimate.patience, PATIENCE) if same else 1.0
         estimate.seen, estimate.tried = estimate.mean, self._spent
         current = self.estimates[self._current]
         current.seen = current.mean
         if better:
             current.tried, current.patience = self._spent, 1.0
-            self._current = trial.count
+            self._current = trial.way
 
     def _change(self, current: Estimate) -> bool:
-        """Whether calls with the current number take another time than at the end of the last trial."""
+        """Whether calls in the current way take another time than at the end of the last trial."""
         return current.seen is not None and not 1 / CHANGED < self._mean(self._current) / current.seen < CHANGED
 
-    def _due(self, count: int, estimate: Estimate, change: bool, operations: float) -> float:
-        """The seconds of calls after which a number is to be tried."""
-        expected, current = self._mean(count) * operations, self._mean(self._current) * operations
+    def _due(self, way: Way, estimate: Estimate, change: bool, operations: float) -> float:
+        """The seconds of calls after which a way is to be tried."""
+        expected, current = self._mean(way) * operations, self._mean(self._current) * operations
         slower = max(expected / current - 1, 0.02) if current else 0.02
         loss = max(min(TRIAL_CALLS * slower, self._length()), slower) * current
         if estimate.seen is None:
@@ -205,16 +213,15 @@ class Choice:
 
     def _length(self) -> float:
         """When a trial ends: see `SHORTEST_TRIAL`."""
-        return min(SHORTEST_TRIAL + 2 * self.estimates[self._current].spread(), LONGEST_TRIAL)
+        return min(SHORTEST_TRIAL + 3 * self.estimates[self._current].spread(), LONGEST_TRIAL)
 
-    def _mean(self, count: int) -> float:
-        """The mean of a number. For a number that was never used, the expected mean: as if threads shared the work
-        evenly."""
-        mean = self.estimates[count].mean
+    def _mean(self, way: Way) -> float:
+        """The mean of a way. For a way that was never used, the expected mean: as if threads shared the work evenly."""
+        mean = self.estimates[way].mean
         if mean is not None:
             return mean
         current = self.estimates[self._current].mean
-        return (current or 0.0) * max(self._current / count, 1.0)
+        return (current or 0.0) * max(self._current.threads / way.threads, 1.0)
 
 
 def numbers(most: int) -> list[int]:

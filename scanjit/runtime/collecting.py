@@ -9,7 +9,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-SELDOM = 50_021
+SELDOM = 500_021
 """The collector waits for this many new objects. (The number is not round, to tell our setting from a user's.)"""
 _usual: tuple[int, ...] = ()
 """The thresholds outside of such blocks."""

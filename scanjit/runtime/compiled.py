@@ -13,7 +13,7 @@ import numpy as np
 from scanjit import errors, types
 from scanjit.config import config
 from scanjit.runtime import processors
-from scanjit.runtime.choice import Choice
+from scanjit.runtime.choice import Choice, numbers
 from scanjit.runtime.kernels import Kernel
 from scanjit.runtime.layout import Layout
 from scanjit.runtime.recipe import StageRecipe
@@ -26,6 +26,7 @@ from scanjit.schedule.memory.notes import notes as memory_notes
 from scanjit.schedule.nests import Program
 from scanjit.schedule.threads.notes import notes as thread_notes
 from scanjit.schedule.threads.sharing import decided
+from scanjit.schedule.threads.teams import ALONE, Way
 from scanjit.types import Atom, Numbers, Type
 
 if TYPE_CHECKING:
@@ -62,11 +63,11 @@ class CompiledStage:
         self.timer = None if timer is None else timer(self.code, self.layout)
         self._dtypes = [buffer.dtype for buffer in self.table.out_buffers]
         self._decides = any(types.as_atom(dim) for dim in decided(self.layout.costs))
-        self.known: dict[tuple[int, ...], Sized] = {}
-        """For the number of threads and the sizes, all that follows from them. The newest sizes come last."""
+        self.known: dict[tuple[Way, tuple[int, ...]], Sized] = {}
+        """For the way of using threads and the sizes, all that follows from them. The newest sizes come last."""
         self.choices: dict[tuple[int, ...], Choice] = {}
-        """The chooser of the number of threads, by the largest number that is allowed and the magnitudes of the
-        sizes."""
+        """The chooser of the way of using threads, by the numbers of threads that are allowed and the magnitudes of
+        the sizes."""
         self.workspaces = Workspaces()
         if mode == "numba":
             count = len(recipe.arguments)
@@ -115,49 +116,52 @@ class CompiledStage:
 
     # ---- calls -------------------------------------------------------------------------------------------------------
 
-    def sized(self, sizes: Mapping[Atom, int], threads: int) -> Sized:
-        """All that follows from some sizes and a number of threads."""
-        values = [sizes[atom] for atom in self.table.atoms]
-        key = (threads if self._decides else 0, *values)
+    def sized(self, sizes: Mapping[Atom, int], way: Way) -> Sized:
+        """All that follows from some sizes and the way of using threads."""
+        way = way if self._decides else ALONE
+        key = way, tuple([sizes[atom] for atom in self.table.atoms])
         found = self.known.get(key)
         if found is None:
             if len(self.known) >= MOST_SIZED:
                 self.known.clear()
             number = Numbers(sizes)
             self._check_memory(number)
-            found = self.known[key] = sized(self.layout, number, max(key[0], 1))
+            found = self.known[key] = sized(self.layout, number, way)
         return found
 
-    def _choice(self, sizes: Mapping[Atom, int], most: int) -> Choice:
-        """The chooser of the number of threads for some sizes: the same for all sizes with equally many binary
-        digits."""
-        key = (most, *(sizes[atom].bit_length() for atom in self.table.atoms))
+    def _choice(self, sizes: Mapping[Atom, int], most: int, other: bool | None) -> Choice | None:
+        """The chooser of the way of using threads for some sizes: the same for all sizes with equally many binary
+        digits. None if there is only one way."""
+        fixed = bool(config.threads)
+        if most == 1 or self.timer is not None or (fixed and other is None):
+            return None
+        key = (most, fixed, *(sizes[atom].bit_length() for atom in self.table.atoms))
         found = self.choices.get(key)
         if found is None:
             if len(self.choices) >= MOST_SIZED:
                 self.choices.clear()
-            found = self.choices[key] = Choice(most)
+            found = self.choices[key] = Choice([most] if fixed else numbers(most), other)
         return found
 
     def run(self, arrays: list[np.ndarray], sizes: Mapping[Atom, int]) -> list[np.ndarray]:
         """New arrays, one for each output, from the arrays of the stage's origins."""
-        threads = processors.count() if self._decides else 1
-        sized, choice = self.sized(sizes, threads), None
+        way = Way(processors.count()) if self._decides else ALONE
+        sized, choice = self.sized(sizes, way), None
         if not sized.sharing.several:
-            threads = 1
+            way = ALONE
         else:
-            threads = threads if self._decides else processors.count()
-            if threads > 1 and not config.threads and self.timer is None:
-                choice = self._choice(sizes, threads)
-                threads = choice.threads()
-                sized = self.sized(sizes, threads)
+            way = way if self._decides else Way(processors.count())
+            choice = self._choice(sizes, way.threads, sized.sharing.other)
+            if choice is not None:
+                way = choice.way()
+                sized = self.sized(sizes, way)
         made = list(map(np.empty, sized.shapes, self._dtypes))
         if self.mode == "emulate":
             from scanjit.runtime.emulation import emulate
 
             code = emulate(self.code, self.table, sized, arrays, made)
         else:
-            code = self._call(sized, threads, choice, arrays + made)
+            code = self._call(sized, way, choice, arrays + made)
         if code:
             node = self.program.codes[code - 1]
             if "guest" in node.params:
@@ -175,10 +179,10 @@ class CompiledStage:
             for which, offset, shape, whole in sized.results
         ]
 
-    def _call(self, sized: Sized, threads: int, choice: Choice | None, arrays: list[np.ndarray]) -> int:
-        """Run the program with its arguments and the arrays for its results on a number of threads. Returns the status.
-        `choice` is told how long it takes."""
-        workspace, table, places = self.workspaces.take(), self.table, self._places_at
+    def _call(self, sized: Sized, way: Way, choice: Choice | None, arrays: list[np.ndarray]) -> int:
+        """Run the program in this way, with its arguments and the arrays for its results. Returns the status. `choice`
+        is told how long it takes."""
+        workspace, table, places, threads = self.workspaces.take(), self.table, self._places_at, way.threads
         if workspace.filled_for is not sized:
             workspace.fill(sized, table)
         values = None
@@ -201,7 +205,7 @@ class CompiledStage:
                 began = time.perf_counter()
                 used = self._run(self._main, at, threads, self.steps, places, arrays)
                 passed = time.perf_counter() - began
-                choice.note(used % 256, used // 256, sized.sharing.operations, passed)
+                choice.note(way.on(used % 256), used // 256, sized.sharing.operations, passed)
         finally:
             if self.steps.running:
                 self.steps.ended(at)

@@ -8,6 +8,8 @@ import contextlib
 import ctypes
 import functools
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -107,6 +109,16 @@ def to_load(translated: Translated) -> tuple[bytes, list[str]]:
     return code, undefined(code)
 
 
+def plain_object(texts: Sequence[str], target: Target) -> bytes:
+    """Object code for this process of modules, joined. It is not optimised: that takes 12 ms for the code that calls
+    programs, and calls are not faster. They wait for atomics, and for what they call."""
+    with _workshop() as workshop, llvm.parse_assembly("", workshop.context) as whole:
+        for text in texts:
+            whole.link_in(llvm.parse_assembly(text, workshop.context))
+        whole.verify()
+        return _object(workshop.machine(target, True, 0), whole)
+
+
 def to_assembly(unit: Unit, target: Target) -> str:
     """The assembly of the code that `to_load` makes; raises as `translate` and `to_load` do."""
     with _optimised(translate(unit, target)) as (module, machine):
@@ -138,6 +150,14 @@ def _workshop() -> Iterator[_Workshop]:
         _idle.append(found)
 
 
+_ASK = """
+import sys
+import llvmlite.binding as llvm
+llvm.initialize_all_targets()
+llvm.Target.from_triple(sys.argv[1]).create_target_machine(cpu=sys.argv[2], features=sys.argv[3])
+"""
+
+
 def _machine(target: Target, loaded: bool, level: int) -> llvm.TargetMachine:
     """LLVM's machine for a target. Code that is `loaded` into this process may lie at any distance from the functions
     that it calls. The higher the `level`, from 0 to 3, the better the instructions."""
@@ -153,6 +173,7 @@ def _machine(target: Target, loaded: bool, level: int) -> llvm.TargetMachine:
         raise ArgumentError(
             "LLVM, as llvmlite brings it, makes no code for this target", got=target.triple, fix=str(error), where=""
         ) from None
+    _check_names(target.triple, target.name, target.features)
     options: dict[str, Any] = {"cpu": target.name, "features": target.features, "opt": level}
     if loaded:
         options |= {"jit": True, "reloc": "static" if target.is_x86 else "default"}
@@ -161,6 +182,27 @@ def _machine(target: Target, loaded: bool, level: int) -> llvm.TargetMachine:
     if target.triple.startswith("riscv64") and target.has("d"):
         options["abiname"] = "lp64d"  # what all Linux systems use; a linker refuses to mix it with others
     return found.create_target_machine(**options)
+
+
+@functools.cache
+def _check_names(triple: str, name: str, features: str) -> None:
+    """Raise an error if LLVM knows no such processor, or not all of these features.
+
+    LLVM says so to standard error alone, and goes on without them. So another process asks it, unless the names are
+    those of this machine, which are from LLVM, or a program that embeds Python does not say where Python lies.
+    """
+    if (triple, name, features) == host.names() or not (name or features) or not sys.executable:
+        return
+    command = [sys.executable, "-P", "-c", _ASK, triple, name, features]
+    asked = subprocess.run(command, capture_output=True, text=True, check=False)
+    unknown = [line.split("(")[0].strip() for line in asked.stderr.splitlines() if "is not a recognized" in line]
+    if unknown:
+        raise ArgumentError(
+            "LLVM, as llvmlite brings it, does not know this target",
+            got="; ".join(dict.fromkeys(unknown)),
+            fix="leave this out, or use LLVM's name for it",
+            where="",
+        )
 
 
 @functools.cache

@@ -29,15 +29,15 @@ CALLS: dict[str, Callable[[Dimension, Dimension], Dimension]] = {
 """Maps a name to the function that makes a dimension from the dimensions of its arguments."""
 
 
-def decode(encoded: Encoded, check: Callable[[Node], None] | None = None) -> list[Node]:
-    """The roots of a graph, made anew. Inputs are new; sizes and shared variables are those of the data. `check` is
-    called with each node before others use it.
+def decode(encoded: Encoded, check: Callable[[Node], None] | None = None, given: Sequence[Node] = ()) -> list[Node]:
+    """The roots of a graph, made anew. Inputs are new; sizes and shared variables are those of the data, and so are the
+    nodes that `encode` was given. `check` is called with each node before others use it.
 
     Raises
     ------
     FormatError, or any other exception, for data that `encode` did not make.
     """
-    graph, decoder = encoded.graph, _Decoder(encoded)
+    graph, decoder = encoded.graph, _Decoder(encoded, given)
     places = [text(place, "a place") for place in graph["places"]]
     for op, operands, params, place in graph["nodes"]:
         with errors.located(places[index(place, len(places))]):
@@ -51,9 +51,9 @@ def decode(encoded: Encoded, check: Callable[[Node], None] | None = None) -> lis
 class _Decoder:
     """Makes nodes and their parameters. Each refers to earlier nodes only."""
 
-    def __init__(self, encoded: Encoded) -> None:
+    def __init__(self, encoded: Encoded, given: Sequence[Node]) -> None:
         self.encoded = encoded
-        self.nodes: list[Node] = []
+        self.nodes = list(given)
         self._calls = listed(encoded.graph.get("calls", []))  # a file of version 1 has none: see `_atom`
         self._called: list[Dimension] = []
         self._callable = len(self._calls)

@@ -50,13 +50,18 @@ class Encoded:
 
 
 def encode(
-    roots: Sequence[Node], variables: Sequence[SharedVariable] = (), arrays: Sequence[np.ndarray] = ()
+    roots: Sequence[Node],
+    variables: Sequence[SharedVariable] = (),
+    arrays: Sequence[np.ndarray] = (),
+    given: Sequence[Node] = (),
 ) -> Encoded:
-    """The graph of `roots` as data. Its own shared variables and arrays are listed behind the given ones."""
-    order: dict[Node, int] = {}
+    """The graph of `roots` as data. Its own shared variables and arrays are listed behind the given ones. The nodes
+    `given` are no part of it: who decodes the data has them."""
+    order = {node: i for i, node in enumerate(given)}
     collect(roots, order)
-    variables = [*variables, *(node.params["variable"] for node in order if node.op is SHARED)]
-    sizes = {atom for node in order for atom in ir.atoms_of(node, inside=False) if atom.kind == "size"}
+    own = list(order)[len(given) :]
+    variables = [*variables, *(node.params["variable"] for node in own if node.op is SHARED)]
+    sizes = {atom for node in own for atom in ir.atoms_of(node, inside=False) if atom.kind == "size"}
     sizes |= {atom for variable in variables for dim in variable.type.shape for atom in types.atoms(dim)}
     encoded = Encoded({}, sorted(sizes, key=lambda atom: atom.serial), list(dict.fromkeys(variables)), list(arrays))
     encoder = _Encoder(encoded, order)
@@ -68,15 +73,16 @@ def encode(
             {key: encoder.value(value) for key, value in node.params.items()},
             places.setdefault(node.where, len(places)),
         ]
-        for node in order
+        for node in own
     ]
     encoded.graph |= {"nodes": nodes, "roots": encoder.positions(roots), "places": list(places), "calls": encoder.calls}
     return encoded
 
 
 def collect(roots: Sequence[Node], order: dict[Node, int]) -> None:
-    """Number every node that the roots need, those of inner graphs before the nodes that hold them."""
-    for node in ir.walk(roots):
+    """Number every node that the roots need, those of inner graphs before the nodes that hold them. Nodes that have a
+    number stay as they are, and so do those that only they need."""
+    for node in ir.walk(roots, order):
         if node not in order:
             for graph in ir.graphs_in([node]):
                 collect([*graph.inputs, *graph.outputs], order)

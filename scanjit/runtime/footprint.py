@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scanjit import errors
 from scanjit.runtime import processors
 from scanjit.schedule.memory.addresses import ALIGNMENT
+from scanjit.schedule.threads.teams import Way
 from scanjit.show import Document, Table
 
 if TYPE_CHECKING:
@@ -76,8 +77,8 @@ def footprint(stages: Sequence[CompiledStage], sizes: Mapping[str, int], name: s
             expected=", ".join(missing),
             fix="name the sizes of the inputs, as in sj.tensor(('T', 'B', 64)); or look at explain() after a call",
         )
-    threads = processors.count()
-    known = [stage.sized({atom: int(sizes[atom.name]) for atom in stage.table.atoms}, threads) for stage in stages]
+    way = Way(processors.count())
+    known = [stage.sized({atom: int(sizes[atom.name]) for atom in stage.table.atoms}, way) for stage in stages]
     workspace = sum(sized.workspace + ALIGNMENT for sized in known if sized.workspace)
     results = sum(
         math.prod(shape) * buffer.dtype.itemsize

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, NoReturn, ParamSpec
 import numpy as np
 from numpy.typing import NDArray
 
+import scanjit.runtime.symbols  # noqa: F401 - installs how Node is copied and pickled
 from scanjit import errors, show
 from scanjit.config import config
 from scanjit.ir import Node, declared, walk_inside
 from scanjit.loops.structure import Tree
 from scanjit.ops.narrow import REMARK
 from scanjit.ops.probe import has_probes
-from scanjit.runtime import saving, sizes
+from scanjit.runtime import bounds, saving, sizes
 from scanjit.runtime.arguments import READY, Slot
 from scanjit.runtime.decoding import decode
 from scanjit.runtime.encoding import Encoded, encode
@@ -32,6 +33,7 @@ from scanjit.runtime.shared import SharedVariable, commit, snapshot, updating
 from scanjit.runtime.waiting import told
 from scanjit.runtime.watch import OnStep, Step
 from scanjit.symbol import Tensor, TensorLike
+from scanjit.tensor.variables import check_name
 from scanjit.types import Atom
 
 if TYPE_CHECKING:
@@ -139,6 +141,7 @@ def function(
     1 [array(8.)] [array(6.)]
     """
     check_mode(mode)
+    check_name(name)
     if on_step is not None and mode != "reference":
         raise errors.ArgumentError(
             "only the reference interpreter can be watched step by step",
@@ -316,7 +319,12 @@ class CompiledFunction(Generic[R]):
         if config.check_finite:
             return self._watched()(arrays, known)
         timed = config.profile and self.mode == "numba"
-        results = (self._timed() if timed else self.executable)(arrays, known)
+        try:
+            results = (self._timed() if timed else self.executable)(arrays, known)
+        except bounds.UNEXPLAINED as error:
+            if self.mode == "reference":
+                raise
+            raise bounds.explained(error, self._plain, dict(zip(self._leaves, arrays, strict=True))) from None
         if self._looked_at:
             self._probes.report([results[i] for i in self._looked_at])
         return results

@@ -13,7 +13,7 @@ from scanjit.ops.elementwise import cast
 from scanjit.ops.stretch import SUM
 from scanjit.records import record
 from scanjit.runtime.reference import Interpreter
-from scanjit.types import Type
+from scanjit.types import Type, dtype_of
 
 Compile = Callable[[Sequence[Node], Sequence[Node]], Callable[..., Sequence[Any]]]
 """From inputs and outputs to a function of arrays that returns the list of the outputs' values."""
@@ -59,10 +59,12 @@ def check_grad(
     --------
     >>> check_grad(lambda x: x * x * x, 2.0, order=3)
     """
+    if not callable(fn):
+        raise errors.ArgumentError("check_grad takes a function", got=repr(fn))
     single = not isinstance(values, tuple | list)
     taken = [flatten(value) for value in ([values] if single else values)]
     arrays = [_as_point(leaf) for leaves, _ in taken for leaf in leaves]
-    symbols = [new_input(Type(a.dtype, a.shape), f"argument {i}") for i, a in enumerate(arrays)]
+    symbols = [new_input(Type(dtype_of(a.dtype), a.shape), f"argument {i}") for i, a in enumerate(arrays)]
     remaining = iter(symbols)
     leaves, _ = flatten(fn(*(tree.unflatten([next(remaining) for _ in each]) for each, tree in taken)))
     outputs = [leaf for leaf in leaves if leaf.type.kind.floating]

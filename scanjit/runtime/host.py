@@ -67,6 +67,11 @@ def _host(width: str | None, name: str | None, features: str | None) -> Target:
     return target_for(TRIPLE, name, features, int(width) if width else None, sizes.get(1), sizes.get(2))
 
 
+def names() -> tuple[str, str, str]:
+    """LLVM's names for this machine: its triple, its processor, and the features that it has and lacks."""
+    return TRIPLE, llvm.get_host_cpu_name(), _features()
+
+
 def _features() -> str:
     try:
         return str(llvm.get_host_cpu_features().flatten())

@@ -364,6 +364,11 @@ def _load(unit: Unit, entry: cache.CacheEntry) -> int:
 
         lapack.provide(missing)
         missing = _missing(missing)
+    if any(name.startswith("scanjit_together_") for name in missing):
+        from scanjit.runtime.native import native
+
+        native()
+        missing = _missing(missing)
     for name in missing:
         if (guest := GUESTS.get(name.removeprefix(LINKED))) is not None:
             llvm.add_symbol(name, guest.address())

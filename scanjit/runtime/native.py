@@ -1,7 +1,8 @@
 """Calls compiled programs: starts a program, lends it threads, and ends it early if Python asks for that.
 
 A signal handler may raise an exception between any two calls in Python code. So everything that a call must do in any
-case (wake threads, wait for them, give them back) is one function of machine code. Its text is in `native_text`.
+case (wake threads, wait for them, give them back) is one function of machine code. Its text is in `native_text`. The
+functions with which kernels share work (`simd.sharing`) belong to it.
 
 While a program runs, Python does not. A clock thread counts ticks. A program looks at the count every so often
 (`simd.interrupted`), which costs it a load from memory. When the count has changed, the thread that made the call takes
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from scanjit.codegen.places import SYNC_WORDS
-from scanjit.runtime import cache
+from scanjit.runtime import cache, host
 from scanjit.runtime.native_text import STRUCTS, WORK_WORDS, native_text, python_functions
 from scanjit.schedule.threads.teams import MOST_TEAMS
 
@@ -73,7 +74,6 @@ class Native:
     """The functions of this machine code, and the memory that the threads of this process share (the team)."""
 
     def __init__(self) -> None:
-        import llvmlite
         from llvmlite import binding as llvm
 
         for name in python_functions():
@@ -81,19 +81,23 @@ class Native:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         triple = llvm.get_process_triple()
-        # Level 2 takes 12 ms more, and calls are not faster: they wait for atomics, and for what they call.
-        machine = llvm.Target.from_triple(triple).create_target_machine(jit=True, opt=0)
+        machine = llvm.Target.from_triple(triple).create_target_machine(jit=True)
         text, store = native_text(triple), cache.default()
-        stem = f"native_{hashlib.sha256(repr((text, llvmlite.__version__, triple)).encode()).hexdigest()[:20]}"
+        facts = text, cache.version(host.target()), triple
+        stem = f"native_{hashlib.sha256(repr(facts).encode()).hexdigest()[:20]}"
         entry = store.load(stem, "native")
         if entry is None:
-            module = llvm.parse_assembly(text)
-            module.verify()
-            entry = cache.CacheEntry({}, machine.emit_object(module))
+            from scanjit.runtime import compiler
+            from scanjit.simd.sharing import functions_together
+
+            together, names = functions_together(host.target())
+            entry = cache.CacheEntry({"together": names}, compiler.plain_object([text, together], host.target()))
             store.store(stem, entry, "native")
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(entry.payload))
         self._engine.finalize_object()
+        for name in entry.metadata["together"]:
+            llvm.add_symbol(name, self._engine.get_function_address(name))
         word = ctypes.c_ssize_t
         self._methods: list[_Method] = []
         self.run: Run = self._builtin("scanjit_run")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scanjit import errors, types
+from scanjit import types
 from scanjit.ir import Node
 from scanjit.runtime import recipes, sizes as runtime_sizes
-from scanjit.runtime.bounds import explained
+from scanjit.runtime.bounds import Unfit
 from scanjit.runtime.compiled import CompiledStage, Timer
 from scanjit.runtime.kernels import Kernel, restored
 from scanjit.runtime.layout import Layout
@@ -102,12 +102,6 @@ class Staged:
 
     def __call__(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
         """New arrays, one for each output."""
-        try:
-            return self._results(arrays, sizes)
-        except (errors.OutOfBoundsError, errors.FunctionError, _Unfit) as error:
-            raise explained(error, self._asked, dict(zip(self.origins, arrays, strict=True))) from None
-
-    def _results(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
         recipe = self._recipe
         if self._simple:
             return self.stages[0].run(arrays, sizes)
@@ -119,7 +113,7 @@ class Staged:
             self._learn(sizes, values, stage.sizes)
             left = runtime_sizes.check(left, sizes)
         if any(values[number] for number in recipe.unfit):
-            raise _Unfit("a size that is computed in a branch of ifelse does not fit")
+            raise Unfit("a size that is computed in a branch of ifelse does not fit")
         return [values[number] for number in recipe.outputs]
 
     def _learn(self, sizes: dict[Atom, int], values: list[np.ndarray], new: list[tuple[Atom, int]]) -> None:
@@ -143,7 +137,3 @@ class Staged:
     def inspect_asm(self) -> str:
         """The assembly of all kernels."""
         return "\n\n".join(kernel.asm() for stage in self.stages for kernel in stage.kernels)
-
-
-class _Unfit(errors.ShapeError):
-    """Raised if a branch computes a size with which it cannot be run."""

@@ -22,6 +22,7 @@ from scanjit.loops.structure import STORED
 from scanjit.ops.parts import of_origin
 from scanjit.runtime.arguments import Slot
 from scanjit.runtime.locks import drain, holding
+from scanjit.tensor.variables import check_name
 from scanjit.types import Dimension, DtypeName, Type
 
 A = TypeVarTuple("A")
@@ -280,6 +281,7 @@ def shared(value: Any, name: str | None = None, shape: Sequence[int | str | None
             raise
         raise errors.ArgumentError(f"a shared variable holds an array of numbers ({error})", got=repr(value)) from None
     check_unmasked(value, "a shared variable")
+    check_name(name)
     kind = Type(types.dtype_of(array.dtype), _declared(array.shape, shape, name))
     return SharedVariable(array, kind, name, errors.user_location())
 
@@ -299,6 +301,9 @@ def set_values(values: Mapping[SharedVariable, Any]) -> None:
     >>> mean.get_value(), count.get_value()
     (array(2.5), array(4))
     """
+    given: Any = values
+    if not isinstance(given, Mapping) or not all(isinstance(variable, SharedVariable) for variable in given):
+        raise errors.ArgumentError("set_values takes a dict from shared variables to values", got=repr(given))
     arrays = {variable: variable._own(value) for variable, value in values.items()}
     variables = sorted(arrays, key=lambda variable: variable.serial)
     updating(variables, commit, variables, [arrays[variable] for variable in variables])

@@ -12,6 +12,7 @@ from scanjit.runtime.layout import Layout
 from scanjit.runtime.table import STATUS_WORDS
 from scanjit.schedule.memory.addresses import assign
 from scanjit.schedule.threads.sharing import Sharing, sharing
+from scanjit.schedule.threads.teams import Way
 from scanjit.types import Numbers
 
 
@@ -53,10 +54,10 @@ class Sized:
     sharing: Sharing
 
 
-def sized(layout: Layout, number: Numbers, threads: int) -> Sized:
-    """A program with the sizes of a call and a number of threads."""
+def sized(layout: Layout, number: Numbers, way: Way) -> Sized:
+    """A program with the sizes of a call and the way in which it uses threads."""
     table = layout.table
-    shared = sharing(layout.costs, number, threads, layout.near_bytes)
+    shared = sharing(layout.costs, number, way, layout.near_bytes)
     number.learn(shared.numbers)
     for piece in layout.pieces:
         atom = types.as_atom(piece.turns)

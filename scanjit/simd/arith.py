@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 from scanjit.kinds import KINDS
 
-from .lanes import Lanes, select
+from .lanes import Lanes, abs_, format_of, rint, select
+from .math_exp import power_of_two
+from .math_log import INF, NAN, exponent_as_float, normalize, split
 
 
 def product(a: Lanes, b: Lanes) -> Lanes:
@@ -63,7 +65,7 @@ def floordiv(a: Lanes, b: Lanes) -> Lanes:
     """NumPy's ``//``."""
     if not a.kind.floating:
         return divmod_int(a, b)[0]
-    rest = a.fmod(b)
+    rest = fmod(a, b)
     quotient = (a - rest) / b
     quotient = select((rest != 0.0) & ((b < 0.0) != (rest < 0.0)), quotient - 1.0, quotient)
     whole = quotient.unary("floor")
@@ -76,18 +78,56 @@ def mod(a: Lanes, b: Lanes) -> Lanes:
     """NumPy's ``%``: the sign of the divisor."""
     if not a.kind.floating:
         return divmod_int(a, b)[1]
-    rest = a.fmod(b)
+    rest = fmod(a, b)
     wrapped = select((b < 0.0) != (rest < 0.0), rest + b, rest)
     return select(b == 0.0, rest, select(rest == 0.0, rest.splat(0.0).copysign(b), wrapped))
 
 
 def fmod(a: Lanes, b: Lanes) -> Lanes:
-    """C's remainder: the sign of the dividend; integers 0 where the divisor is 0."""
+    """C's remainder: exact, with the sign of the dividend; integers 0 where the divisor is 0."""
     if a.kind.floating:
-        return a.fmod(b)
+        return _fmod_float(a, b)
     zero = b == 0
     divisor = select(zero, 1, b)
     return select(zero, 0, a - _divide_int(a, divisor) * divisor)
+
+
+def _fmod_float(a: Lanes, b: Lanes) -> Lanes:
+    size, divisor, most = abs_(a), abs_(b), 2.0 ** (format_of(a).bias - 30)
+    rest, quotient = _rest_of_division(size, divisor)
+    easy = (quotient < 2.0**22) & (size < most) & (divisor < most)
+    return rest.rescue(~easy, lambda: _long_division(size, divisor)).copysign(a)
+
+
+def _rest_of_division(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
+    """What is left of a positive number, exact, and the quotient, which must not be large."""
+    quotient = (a / b).unary("trunc")
+    product, error = quotient.two_product(b)
+    rest = (a - product) - error
+    return select(rest < 0.0, rest + b, rest), quotient  # the rounded quotient can only be one too large
+
+
+def _long_division(a: Lanes, b: Lanes) -> Lanes:
+    """What is left of any positive number: 20 bits of the quotient after another."""
+    bits_a_turn = 20.0
+    (size, a_mantissa), (exponent, b_mantissa) = _parts(a), _parts(b)
+
+    def step(rest: Lanes, left: Lanes) -> tuple[Lanes, Lanes]:
+        taken = select(left < bits_a_turn, left, bits_a_turn)
+        return _rest_of_division(rest * power_of_two(taken), b_mantissa)[0], left - taken
+
+    start = _rest_of_division(a_mantissa, b_mantissa)[0], select(a < b, 0.0, size - exponent)
+    rest, _ = a.repeat(start, lambda _, left: left > 0.0, step)
+    half = rint(exponent * 0.5)  # the power of two itself may be out of range
+    result = select(a < b, a, rest * power_of_two(half) * power_of_two(exponent - half))
+    return select((a < INF) & (b > 0.0), result, NAN)
+
+
+def _parts(x: Lanes) -> tuple[Lanes, Lanes]:
+    """k and m of ``2**k * m``, m next to 1."""
+    scaled, shift = normalize(x)
+    k, m = split(scaled)
+    return exponent_as_float(k, x) + shift, m
 
 
 def isnan(x: Lanes) -> Lanes:

@@ -1,12 +1,7 @@
-"""Where the C library is. Compiled code calls its mathematical functions; so does the emulator, to compute the same
-bits."""
+"""Where the C library is. Compiled code calls it to copy memory, and to round numbers where the processor has no
+instruction for that."""
 
-import ctypes
-import functools
 import sys
-from collections.abc import Callable
-
-from scanjit.errors import InternalError, suppressed
 
 
 def names() -> tuple[str | None, ...]:
@@ -19,19 +14,3 @@ def names() -> tuple[str | None, ...]:
     if sys.platform == "win32":
         return "ucrtbase.dll", "vcruntime140.dll", "ntdll.dll"
     return (None, "libm.so.6") if sys.platform == "linux" else (None,)
-
-
-@functools.cache
-def function(symbol: str, arity: int) -> Callable[..., float]:
-    """A function of doubles, such as `tan`, to be called from Python.
-
-    Raises
-    ------
-    InternalError : no library has it.
-    """
-    for name in names():
-        with suppressed(AttributeError, OSError):
-            found = getattr(ctypes.CDLL(name), symbol)
-            found.restype, found.argtypes = ctypes.c_double, [ctypes.c_double] * arity
-            return found
-    raise InternalError(f"the C library has no {symbol}", got=f"none of {names()}", where="")

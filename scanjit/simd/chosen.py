@@ -1,4 +1,4 @@
-"""The lanes that a mask chooses: how many there are, and a vector that begins with them."""
+"""The lanes that a mask chooses: how many there are, and vectors that begin with them."""
 
 from llvmlite import ir
 
@@ -8,7 +8,7 @@ from .llvm_lanes import LlvmLanes, overload_suffix
 
 def count_lanes(b: ir.IRBuilder, mask: LlvmLanes) -> ir.Value:
     """How many lanes of a mask are set."""
-    return call(b, "llvm.ctpop.i64", I64, [_bits(b, mask.value, mask.lanes)])
+    return _count(b, mask.value, mask.lanes)
 
 
 def compress(b: ir.IRBuilder, x: LlvmLanes, mask: ir.Value) -> LlvmLanes:
@@ -23,20 +23,38 @@ def compress(b: ir.IRBuilder, x: LlvmLanes, mask: ir.Value) -> LlvmLanes:
     if target.has_avx512 and 128 <= width <= 512:
         name = f"llvm.x86.avx512.mask.compress.{overload_suffix(x.kind, x.lanes)}"
         return LlvmLanes(b, call(b, name, x.value.type, [x.value, x.splat(0).value, mask]), x.kind, x.lanes)
+    return to_ends(b, x, mask)
+
+
+def to_ends(b: ir.IRBuilder, x: LlvmLanes, mask: ir.Value) -> LlvmLanes:
+    """The chosen lanes, of 32 or 64 bits, in order from the first lane on; the others from the last lane backwards, so
+    that they come in the reverse of their order."""
+    target, width = b.module.target, x.lanes * x.kind.bits
+    if x.lanes == 1:
+        return x
+    if target.has_avx512 and 128 <= width <= 512:
+        others = compress(b, x, b.not_(mask)).value
+        backwards = ir.Constant(ir.VectorType(I32, x.lanes), [*range(x.lanes - 1, -1, -1)])
+        before = b.sub(b.shl(I64(1), _count(b, mask, x.lanes)), I64(1))
+        front = b.bitcast(b.trunc(before, ir.IntType(x.lanes)), mask.type)
+        found = b.select(front, compress(b, x, mask).value, b.shuffle_vector(others, others, backwards))
+        return LlvmLanes(b, found, x.kind, x.lanes)
     if target.is_x86 and target.has("avx2") and width == 256:
         return _permuted(b, x, mask)
     return _moved(b, x, mask)
 
 
 def _moved(b: ir.IRBuilder, x: LlvmLanes, mask: ir.Value) -> LlvmLanes:
-    """The same by way of memory: each lane is stored, and the next one over it unless it is chosen."""
+    """The same by way of memory."""
     element = x.value.type.element
     with b.goto_entry_block():
         room = b.alloca(element, size=x.lanes)
     at: ir.Value = I64(0)
     for k in range(x.lanes):
-        b.store(b.extract_element(x.value, I32(k)), b.gep(room, [at], inbounds=True))
-        at = b.add(at, b.zext(b.extract_element(mask, I32(k)), I64))
+        chosen = b.extract_element(mask, I32(k))
+        place = b.select(chosen, at, b.add(at, I64(x.lanes - 1 - k)))
+        b.store(b.extract_element(x.value, I32(k)), b.gep(room, [place], inbounds=True))
+        at = b.add(at, b.zext(chosen, I64))
     found = b.load(b.bitcast(room, x.value.type.as_pointer()))
     found.align = x.kind.size
     return LlvmLanes(b, found, x.kind, x.lanes)
@@ -58,9 +76,14 @@ def _permuted(b: ir.IRBuilder, x: LlvmLanes, mask: ir.Value) -> LlvmLanes:
 
 
 def _places(chosen: int, lanes: int, width: int) -> int:
-    """The places of the chosen lanes, each of `width` elements, as eight bytes."""
-    found = [lane * width + part for lane in range(lanes) if chosen >> lane & 1 for part in range(width)]
-    return int.from_bytes(bytes([*found, *[0] * (8 - len(found))]), "little", signed=True)
+    """The places of the chosen lanes and of the others, each of `width` elements, as eight bytes."""
+    ordered = sorted(range(lanes), key=lambda lane: lane if chosen >> lane & 1 else 2 * lanes - lane)
+    found = [lane * width + part for lane in ordered for part in range(width)]
+    return int.from_bytes(bytes(found), "little", signed=True)
+
+
+def _count(b: ir.IRBuilder, mask: ir.Value, lanes: int) -> ir.Value:
+    return call(b, "llvm.ctpop.i64", I64, [_bits(b, mask, lanes)])
 
 
 def _bits(b: ir.IRBuilder, mask: ir.Value, lanes: int) -> ir.Value:

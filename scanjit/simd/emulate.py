@@ -58,6 +58,11 @@ def _compress(value: Any, mask: Any) -> NumpyLanes:
     return NumpyLanes(found, value.kind)
 
 
+def _to_ends(value: Any, mask: Any) -> NumpyLanes:
+    x, chosen = _vector(value).array, _mask(mask, value.lanes)
+    return NumpyLanes(np.concatenate([x[chosen], x[~chosen][::-1]]), value.kind)
+
+
 def _offsets(value: Any, lanes: int) -> Any:
     return _array(value, _I64, lanes, "offsets")
 
@@ -273,6 +278,7 @@ def _plain(name: str, memory: Allocations) -> Emulated:
         "all_of": lambda mask: bool(_mask(mask, _vector(mask).lanes).all()),
         "count_lanes": lambda mask: int(_mask(mask, _vector(mask).lanes).sum()),
         "compress": _compress,
+        "to_ends": _to_ends,
         "lane": _lane,
         "lane0": lambda value: _lane(value, 0),
         "lane_i64": _lane_i64,

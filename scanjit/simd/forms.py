@@ -217,6 +217,12 @@ FORMS: dict[str, Form] = {
         lambda b, t, *args: chosen.compress(b, *args),
         lambda t, *args: need(t.kind.bits in (32, 64), f"not defined for {t.kind.name}"),
     ),
+    "to_ends": Form(
+        "vector mask",
+        "same",
+        lambda b, t, *args: chosen.to_ends(b, *args),
+        lambda t, *args: need(t.kind.bits in (32, 64), f"not defined for {t.kind.name}"),
+    ),
     "lane": Form("vector int", "one", _lane),
     "lane0": Form("vector", "one", lambda b, t, x: _first_in_all(b, x, 1)),
     "lane_i64": Form(

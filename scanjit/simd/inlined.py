@@ -35,8 +35,9 @@ class Inlined(NamedTuple):
 
 
 @functools.cache
-def inlined(name: str, arguments: tuple[Type, ...], target: Target) -> Inlined:
-    """A function of this package, or an operator (`operator add`), for arguments of these types.
+def inlined(name: str, arguments: tuple[Type, ...], target: Target, loaded: bool) -> Inlined:
+    """A function of this package, or an operator (`operator add`), for arguments of these types. Code that is `loaded`
+    into this process calls functions that the process has.
 
     Raises
     ------
@@ -47,7 +48,7 @@ def inlined(name: str, arguments: tuple[Type, ...], target: Target) -> Inlined:
         signature = intrinsic.typing(*[mask_type(1) if each is HELD_MASK else each for each in arguments])
     except TypeError as error:
         raise TypeError(f"{name}({', '.join(each.name for each in arguments)}): {error}") from None
-    module = TargetModule(name, target, "")
+    module = TargetModule(name, target, "", loaded)
     symbol = f"scanjit {name} {' '.join(f'{each.name} held' if each is HELD_MASK else each.name for each in arguments)}"
     kind = ir.FunctionType(signature.result.llvm, [each.llvm for each in arguments])
     function = ir.Function(module, kind, symbol)

@@ -126,14 +126,6 @@ class Lanes(ABC):
         """``while any(busy(*state)): state = step(*state)``."""
 
     @abstractmethod
-    def libm(self, symbol: str, *others: Self) -> Self:
-        """Call a C function of doubles in every lane (float32 goes through double)."""
-
-    @abstractmethod
-    def fmod(self, other: Self) -> Self:
-        """C's fmod, exact."""
-
-    @abstractmethod
     def divide(self, other: Self) -> Self:
         """Truncated integer quotient; `other` has no zeros, and the lowest integer over -1 wraps."""
 
@@ -153,6 +145,11 @@ class Lanes(ABC):
     def dot_quads(self, left: Self, right: Self) -> Self | None:
         """This int32, plus the products of four uint8 and four int8, if the CPU has such an instruction; else None."""
         return None
+
+    @property
+    def branches(self) -> bool:
+        """Whether long work that few arguments need is better done in a branch than in all lanes."""
+        return self.lanes == 1
 
     # ---- what follows from it -------------------------------------------------------------------------------------
 

@@ -36,7 +36,9 @@ class _BFloat(ir.Type):
 
 
 CONTRACT = ("contract",)  # a*b + c of the user's program may become one fma; nothing else may change
-INLINE_LIMIT = 150  # instructions: a longer function stays a call, which costs spills but not code
+INLINE_LIMIT = 150  # instructions that usually run: a longer function stays a call, which costs spills but not code
+SLOW = "slow"  # blocks of code that is rarely run
+LONGEST_TABLE = 64  # bytes: AVX2, which permutes 32 at a time, takes longer than loads for a table of more
 _PAIR_SUMS: dict[int, tuple[str, str | None]] = {
     128: ("sse2.pmadd.wd", None),
     256: ("avx2.pmadd.wd", "avx2.pmadd.ub.sw"),
@@ -47,11 +49,12 @@ it."""
 
 
 class TargetModule(ir.Module):
-    """A module of LLVM's, which knows what target its code is for: some operations choose their instructions by it."""
+    """A module of LLVM's, which knows what target its code is for: some operations choose their instructions by it.
+    Code that is `loaded` into this process calls functions that the process has."""
 
-    def __init__(self, name: str, target: Target, data_layout: str):
+    def __init__(self, name: str, target: Target, data_layout: str, loaded: bool = False):
         super().__init__(name)
-        self.target = target
+        self.target, self.loaded = target, loaded
         self.triple, self.data_layout = target.triple, data_layout
 
 
@@ -200,7 +203,8 @@ def outlined(
         found.return_value.type = result.value.type
         found.scanjit_result = (result.kind, result.lanes)
         if inline is None:
-            inline = sum(len(block.instructions) for block in found.blocks) <= INLINE_LIMIT
+            usual = (block for block in found.blocks if not block.name.startswith(SLOW))
+            inline = sum(len(block.instructions) for block in usual) <= INLINE_LIMIT
         found.attributes.add("alwaysinline" if inline else "noinline")
         found.attributes.add("nounwind")
     kind, lanes = found.scanjit_result
@@ -377,7 +381,9 @@ class LlvmLanes(Lanes):
     def lookup(self, table: Sequence[float] | Sequence[int], kind: Kind) -> LlvmLanes:
         words = np.array(table, kind.dtype).view(self.kind.dtype).tolist()
         width, target = self.lanes * self.kind.bits, self._target
-        if self.lanes == 1 or not (target.is_x86 and target.has("avx2")):
+        # From a long table, loads take less time, and tables share places.
+        loads = self.lanes == 1 or (len(table) * self.kind.size > LONGEST_TABLE and not target.has_avx512)
+        if loads or not (target.is_x86 and target.has("avx2")):
             return self._loaded(words).bitcast(kind)
         if width > (512 if target.has_avx512 else 256):
             return join([half.lookup(table, kind) for half in self.halves()])
@@ -440,11 +446,15 @@ class LlvmLanes(Lanes):
             return self.value
         return call(self.builder, f"llvm.vector.reduce.or.v{self.lanes}i1", I1, [self.value])
 
+    @property
+    def branches(self) -> bool:
+        return self.lanes == 1 or not self._target.has_avx512
+
     def rescue(self, mask: LlvmLanes, slow: Callable[[], LlvmLanes]) -> LlvmLanes:
         b = self.builder
         needed = mask.any()
         before = b.block
-        slow_block, done = b.append_basic_block("slow"), b.append_basic_block("done")
+        slow_block, done = b.append_basic_block(SLOW), b.append_basic_block("done")
         b.cbranch(needed, slow_block, done).set_weights([1, 1000])
         b.position_at_end(slow_block)
         rescued = mask.choose(slow(), self)
@@ -473,12 +483,6 @@ class LlvmLanes(Lanes):
         b.position_at_end(done)
         return current
 
-    def libm(self, symbol: str, *others: LlvmLanes) -> LlvmLanes:
-        operands = [self.cast(KINDS["f64"]), *(other.cast(KINDS["f64"]) for other in others)]
-        in_lanes = functools.partial(_libm_lanes, symbol)
-        result = outlined(self.builder, f"libm.{symbol}", in_lanes, operands, inline=False)
-        return self._new(result.value, result.kind).cast(self.kind)
-
     def divide(self, other: LlvmLanes) -> LlvmLanes:
         b = self.builder
         if not self.kind.signed:
@@ -486,17 +490,6 @@ class LlvmLanes(Lanes):
         negated = other == -1  # the one overflow, which traps
         divisor = negated.choose(other.splat(1), other)
         return LlvmLanes._new(self, b.select(negated.value, b.neg(self.value), b.sdiv(self.value, divisor.value)))
-
-    def fmod(self, other: LlvmLanes) -> LlvmLanes:
-        if not self._target.has_fma:
-            return self.libm("fmod", other)
-        # r = a - trunc(a/b)*b is exact with one rounding; the rounded quotient can only be one too large.
-        quotient = (self / other).unary("trunc")
-        rest = (-quotient).fma(other, self)
-        overshot = (rest * self.splat(1.0).copysign(self)) < 0.0
-        rest = overshot.choose(rest + other.unary("abs").copysign(self), rest).copysign(self)
-        easy = (quotient.unary("abs") < 2.0**22) & (other.unary("abs") < float("inf"))
-        return rest.rescue(~easy, lambda: self.libm("fmod", other))
 
     def scale(self, exponent: LlvmLanes) -> LlvmLanes | None:
         width = self.lanes * self.kind.bits
@@ -597,9 +590,3 @@ def join(parts: Sequence[LlvmLanes]) -> LlvmLanes:
             for a, b in zip(parts[::2], parts[1::2], strict=True)
         ]
     return parts[0]
-
-
-def _libm_lanes(symbol: str, *operands: LlvmLanes) -> LlvmLanes:
-    b, first = operands[0].builder, operands[0]
-    each = ([one_lane(b, v.value, I32(k)) for v in operands] for k in range(first.lanes))
-    return first._new(from_lanes(b, [call(b, symbol, F64, scalars) for scalars in each]))

@@ -1,10 +1,10 @@
-"""The error function and its inverse. Polynomials are our own (Remez exchange in 50 digits; the inverse's: Chebyshev
-fits in 60)."""
+"""The error function, its complement and its inverse. Polynomials are our own (Remez exchange in 50 digits; those of
+the complement and the inverse: Chebyshev fits in 60)."""
 
 from collections.abc import Callable
 
 from .lanes import Lanes, abs_, fma, polynomial, select, sqrt
-from .math_exp import exp_usual
+from .math_exp import PARTS, exp_less_1, exp_usual, power_of_root, rarely, reduce_ln2, scaled_exp
 from .math_log import INF, log
 
 # fmt: off
@@ -34,6 +34,23 @@ BIG = {
         4.306407319202191e-05, -0.0005977622784283145, 0.0007075934163490253, 0.00426911503562295,
         -0.024392500801108805, 0.07166583722905136, -0.15011593648632318, 0.2456038017133049, -0.3262335600430197,
         0.17900115118138973,
+    ),
+}
+# erfc(t)*exp(t*t)*(t + 2) as a polynomial of (t - 2)/(t + 2) from TAIL_START to TAIL_LIMIT, where erfc is 0. Up to
+# TAIL_USUAL, erfc(t) is a normal number.
+TAIL_START, TAIL_USUAL, TAIL_LIMIT = 0.6, {"f32": 9.0, "f64": 26.4}, {"f32": 10.2, "f64": 28.0}
+TAIL = {
+    "f32": (
+        -0.0004938128404319286, -0.0008010844467207789, 0.0030228181276470423, 0.006468356121331453,
+        -0.021499989554286003, -0.03644098341464996, 0.2794715166091919, -0.6871607303619385, 1.0215827226638794,
+    ),
+    "f64": (
+        -5.309920560976015e-08, 1.326567232545355e-07, 1.9998262158395272e-07, -4.1966287662405776e-07,
+        -7.543552065029256e-07, 1.1606242259815837e-07, 2.0973546299614054e-06, 3.572794670935111e-06,
+        -1.1563529147156172e-06, -1.6094418715908787e-05, -2.168991384602533e-05, 3.414269591290945e-05,
+        0.00014446992944805678, 3.437234467073224e-05, -0.0006630734391873158, -0.0008372961426061412,
+        0.0030906120559958668, 0.006479185071630276, -0.021510661889400092, -0.036442231506965794,
+        0.2794720925560537, -0.6871606844138101, 1.021582705242023,
     ),
 }
 # erfinv(x)/x as a polynomial of w - CENTRE_LIMIT/2, of sqrt(w) - EDGE_CENTRE beyond the limit, and of sqrt(w) - 5.0625
@@ -89,6 +106,26 @@ def erf(x: Lanes) -> Lanes:
     small = fma(t, polynomial(square, SMALL[name]), t)
     big = 1.0 - exp_usual(-square) * polynomial(BIG_POSITION[name](t), BIG[name])
     return select(size < SMALL_LIMIT, small, big).copysign(x)
+
+
+def erfc(x: Lanes) -> Lanes:
+    """``1 - erf(x)``: so near 0; beyond, ``exp(-x*x)*g(|x|)``, or 2 minus it. The error of ``x*x`` is taken into
+    account."""
+    name = x.kind.name
+    size, limit = abs_(x), TAIL_LIMIT[name]
+    near = 1.0 - fma(x, polynomial(x * x, SMALL[name]), x)
+    t = select(size > limit, limit, size)
+    square, lost = t.two_product(t)
+    n, n_bits, r = reduce_ln2(-square, PARTS[name])
+    r, above = r - lost, t + 2.0
+    ratio = polynomial((t - 2.0) / above, TAIL[name])
+
+    def usual() -> Lanes:
+        power = power_of_root(n_bits, x.kind)
+        return fma(power, exp_less_1(r, n_bits), power) * ratio / above
+
+    tail = rarely(x, t < TAIL_USUAL[name], usual, lambda: scaled_exp(n, n_bits, r, lambda p: p * ratio / above))
+    return select(size < TAIL_START, near, select(x < 0.0, 2.0 - tail, tail))
 
 
 def erfinv(x: Lanes) -> Lanes:

@@ -4,10 +4,11 @@ All reduce ``x = n*ln2 + r`` with ``|r| <= ln2/2`` and evaluate ``exp(r) - 1 = r
 own (Remez exchange in 50 digits); the splits of ln 2 are those of Cephes (float32) and fdlibm (float64).
 
 A loop over time whose state is one number waits for each step of a function. With one lane, the work that only extreme
-arguments need is therefore done in a branch (`in_one_lane`). Vectors always do it, with the same result.
+arguments need is therefore done in a branch (`in_one_lane`). Vectors do it in a branch if it is long (`rarely`), else
+always, with the same result.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from .lanes import FORMATS, Lanes, abs_, bits, fma, format_of, polynomial, selec
 
 # fmt: off
 LOG2E = 1.4426950408889634
+LN2 = 0.6931471805599453
 LN2_HIGH = {"f32": 0.693359375, "f64": 6.93147180369123816490e-01}
 LN2_LOW = {"f32": -2.12194440e-4, "f64": 1.90821492927058770002e-10}
 PARTS = {"f32": 16, "f64": 8}  # of an octave, each with a root of 2 in a table
@@ -90,6 +92,20 @@ def in_one_lane(x: Lanes, usual: Lanes, short: Callable[[], Lanes], general: Cal
     return general() if x.lanes > 1 else short().rescue(~usual, general)
 
 
+def rarely(x: Lanes, usual: Lanes, short: Callable[[], Lanes], general: Callable[[], Lanes]) -> Lanes:
+    """As `in_one_lane`, for a `general` form so long that vectors have a branch, too, unless their processor selects
+    lanes in any instruction."""
+    return short().rescue(~usual, general) if x.branches else general()
+
+
+def but_for(x: Lanes, known: Lanes, argument: float, result: float, function: Callable[[Lanes], Lanes]) -> Lanes:
+    """A function that is `rarely` general. Its result is known in the lanes of `known`, of which rows with masks have
+    many: vectors compute the function of `argument` there, and take no branch."""
+    if x.lanes == 1 or not x.branches:
+        return function(x)
+    return select(known, result, function(select(known, argument, x)))
+
+
 def round_scaled(x: Lanes, factor: float, parts: int = 1, offset: int = 0) -> tuple[Lanes, Lanes]:
     """n, the multiple of ``1/parts`` nearest to ``x*factor``, and an integer whose low bits are ``(n +
     offset)*parts``."""
@@ -104,11 +120,16 @@ def power_of_two(n: Lanes) -> Lanes:
     return (bits(n + (form.magic + form.bias)) << form.mantissa).bitcast(n.kind)
 
 
-def reduce_ln2(x: Lanes, parts: int, factor: float = 1.0, offset: int = 0) -> tuple[Lanes, Lanes, Lanes]:
-    """n and r of ``factor*x = n*ln2 + r``, n a multiple of ``1/parts``; between them the bits of `round_scaled`."""
+def reduce_ln2(
+    x: Lanes, parts: int, factor: float = 1.0, offset: int = 0, ln2: Sequence[float] = ()
+) -> tuple[Lanes, Lanes, Lanes]:
+    """n and r of ``factor*x = n*ln2 + r``, n a multiple of ``1/parts``; between them the bits of `round_scaled`. `ln2`
+    are terms of this logarithm; by default two, whose products with n are nearly exact."""
     n, n_bits = round_scaled(x, LOG2E * factor, parts, offset)
-    r = fma(n, -LN2_HIGH[x.kind.name], x * factor)
-    return n, n_bits, fma(n, -LN2_LOW[x.kind.name], r)
+    r = x * factor
+    for term in ln2 or (LN2_HIGH[x.kind.name], LN2_LOW[x.kind.name]):
+        r = fma(n, -term, r)
+    return n, n_bits, r
 
 
 def exp_less_1(r: Lanes, n_bits: Lanes) -> Lanes:
@@ -128,11 +149,11 @@ def power_of_root(n_bits: Lanes, kind: Kind) -> Lanes:
     return ((n_bits << shift) + n_bits.lookup(words, n_bits.kind)).bitcast(kind)
 
 
-def scaled_exp(n: Lanes, n_bits: Lanes, r: Lanes) -> Lanes:
-    """``2**n * exp(r)``, rounded once more if it is subnormal."""
+def scaled_exp(n: Lanes, n_bits: Lanes, r: Lanes, then: Callable[[Lanes], Lanes] = lambda p: p) -> Lanes:
+    """``2**n * then(exp(r))``, rounded once more if it is subnormal."""
     roots = ROOTS[r.kind.name]
     root = n_bits.lookup(roots, r.kind)
-    p = fma(root, exp_less_1(r, n_bits), root)
+    p = then(fma(root, exp_less_1(r, n_bits), root))
     scaled = p.scale(n)
     if scaled is not None:
         return scaled
@@ -157,10 +178,13 @@ def exp_small(x: Lanes) -> Lanes:
 
 def exp(x: Lanes) -> Lanes:
     """e to the x."""
-    name = x.kind.name
-    highest = EXP_RANGE[name][1]
-    general = lambda: exp_small(select(x > highest, highest, x))
-    return in_one_lane(x, abs_(x) < USUAL[name], lambda: exp_usual(x), general)
+    lowest, highest = EXP_RANGE[x.kind.name]
+
+    def of(x: Lanes) -> Lanes:
+        general = lambda: exp_small(select(x > highest, highest, x))
+        return rarely(x, abs_(x) < USUAL[x.kind.name], lambda: exp_usual(x), general)
+
+    return but_for(x, x < lowest, 0.0, 0.0, of)
 
 
 def exp2(x: Lanes) -> Lanes:
@@ -169,16 +193,16 @@ def exp2(x: Lanes) -> Lanes:
     tiny = x < low
     x = select(tiny, 0.0, select(x > high, high, x))
     n, n_bits = round_scaled(x, 1.0, PARTS[x.kind.name])
-    return select(tiny, 0.0, scaled_exp(n, n_bits, (x - n) * 0.6931471805599453))
+    return select(tiny, 0.0, scaled_exp(n, n_bits, (x - n) * LN2))
 
 
-def _scaled_expm1(x: Lanes, unit: float = 1.0, factor: float = 1.0) -> Lanes:
+def _scaled_expm1(x: Lanes, unit: float = 1.0, factor: float = 1.0, ln2: Sequence[float] = ()) -> Lanes:
     """``(exp(factor*x) - 1)*unit``, where the power of two in it is a normal number; `unit` is a power of two, too.
 
     A table of roots of 2 would have to be more precise than the numbers are: ``2**(n/8) - 1`` loses bits.
     """
     form = format_of(x)
-    _, n_bits, r = reduce_ln2(x, 1, factor, form.bias + (-1 if unit == 0.5 else 0))
+    _, n_bits, r = reduce_ln2(x, 1, factor, form.bias + (-1 if unit == 0.5 else 0), ln2)
     power = (n_bits << form.mantissa).bitcast(x.kind)
     return fma(r * r * power, polynomial(r, EXPM1[x.kind.name]), fma(power, r, power - unit))
 
@@ -198,9 +222,10 @@ def tanh(x: Lanes) -> Lanes:
 
     A rational minimax function would take 6 instructions fewer, but its rounding errors reach 5 ULP near 1.
     """
-    size = abs_(x)
-    e = _scaled_expm1(size, factor=2.0)
-    return select(size > TANH_LIMIT[x.kind.name], 1.0, e / (e + 2.0)).copysign(x)
+    size, limit = abs_(x), TANH_LIMIT[x.kind.name]
+    sign = bits(x) ^ bits(size)
+    e = _scaled_expm1(select(size > limit, limit, size), factor=2.0, ln2=(LN2,))  # a large argument need not be precise
+    return (bits(e / (e + 2.0)) | sign).bitcast(x.kind)  # the quotient has no sign
 
 
 def sigmoid(x: Lanes) -> Lanes:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from scanjit.kinds import KINDS
 
 from .lanes import Lanes, abs_, bits, fma, format_of, polynomial, select, sqrt
-from .math_exp import LN2_HIGH, LN2_LOW, exp_small, in_one_lane
+from .math_exp import LN2_HIGH, LN2_LOW, but_for, exp_small, rarely
 
 # fmt: off
 USUAL = {"f32": 2.0**100, "f64": 2.0**1000}  # between its inverse and this, x is a normal number
@@ -140,8 +140,12 @@ def log_special(x: Lanes, result: Lanes) -> Lanes:
 
 def log(x: Lanes) -> Lanes:
     """Natural logarithm: NaN below 0, -inf at 0."""
-    usual = (x > 1.0 / USUAL[x.kind.name]) & (x < USUAL[x.kind.name])
-    return in_one_lane(x, usual, lambda: log_of(reduced(x)), lambda: log_special(x, log_of(reduced(*normalize(x)))))
+
+    def of(x: Lanes) -> Lanes:
+        usual = (x > 1.0 / USUAL[x.kind.name]) & (x < USUAL[x.kind.name])
+        return rarely(x, usual, lambda: log_of(reduced(x)), lambda: log_special(x, log_of(reduced(*normalize(x)))))
+
+    return but_for(x, x == 0.0, 1.0, -INF, of)
 
 
 def log1p(x: Lanes) -> Lanes:
@@ -159,7 +163,7 @@ def log1p(x: Lanes) -> Lanes:
         return log_of(Reduced(head, rest + select(keep, lost, 0.0), shortened, r))
 
     general = lambda: log_special(u, with_lost(~direct & (u < INF)))
-    result = in_one_lane(x, usual, lambda: with_lost(~direct), general)
+    result = rarely(x, usual, lambda: with_lost(~direct), general)
     return select(abs_(x) < format_of(x).eps * 0.5, x, result)
 
 

@@ -1,13 +1,15 @@
-"""sin, cos and tan: Cody-Waite reduction by pi/2 for moderate arguments, libm for huge ones.
+"""sin, cos and tan: Cody-Waite reduction by pi/2 for moderate arguments, that of Payne and Hanek for huge ones.
 
 The splits of pi/2 and the float64 polynomials are fdlibm's; the float32 functions work in float64 with the shorter
 polynomials of FreeBSD's ``k_sinf.c`` and ``k_cosf.c``.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
-from .lanes import Lanes, abs_, bits, fma, format_of, polynomial, select, wide
-from .math_log import Pair, quick_sum
+from .lanes import Lanes, abs_, bits, fma, format_of, polynomial, rint, select, wide
+from .math_exp import power_of_two
+from .math_log import Pair, exponent_as_float, pair_product, quick_sum, split, two_sum
 
 # fmt: off
 TWO_OVER_PI = 0.6366197723675814
@@ -27,6 +29,17 @@ WIDE_COS = (
     -1.13596475577881948265e-11, 2.08757232129817482790e-09, -2.75573143513906633035e-07, 2.48015872894767294178e-05,
     -1.38888888888741095749e-03, 4.16666666666666019037e-02,
 )
+HALF_PI_PAIR = (1.5707963267948966, 6.123233995736766e-17)
+# the digits of 2/pi behind the point, in base 2**24
+DIGITS = (
+    10680707, 7228996, 1387004, 2578385, 16069853, 12639074, 9804092, 4427841, 16666979, 11263675, 12935607, 2387514,
+    4345298, 14681673, 3074569, 13734428, 16653803, 1880361, 10960616, 8533493, 3062596, 8710556, 7349940, 6258241,
+    3772886, 3769171, 3798172, 8675211, 12450088, 3874808, 9961438, 366607, 15675153, 9132554, 7151469, 3571407,
+    2607881, 12013382, 4155038, 6285869, 7677882, 13102053, 15825725, 473591, 9065106, 15363067, 6271263, 9264392,
+    5636912, 4652155, 7056368, 13614112, 10155062, 1944035, 9527646, 15080200, 6658437, 6231200, 6832269, 16767104,
+    5075751, 3212806, 1398474, 7579849,
+)
+DIGITS_TAKEN = 9  # of these, 8 are less than a part in 2**52 of the angle that is next to a multiple of pi/2
 # fmt: on
 
 
@@ -70,14 +83,53 @@ def _wide(x: Lanes, turn: int) -> _Parts:
     first = fma(n, -WIDE_HIGH, x)
     r = fma(n, -WIDE_MIDDLE, first)
     r_low = ((first - r) - n * WIDE_MIDDLE) - n * WIDE_LOW
+    # next to a multiple of pi/2 the three parts run out of bits
+    return _rest(quadrant, r, r_low, (abs_(x) > WIDE_LIMIT) | ((abs_(r) < 2.0**-40) & (n != 0.0)))
+
+
+def _rest(quadrant: Lanes, r: Lanes, r_low: Lanes, hard: Lanes) -> _Parts:
+    """The parts of a float64 angle of so many right angles and r + r_low."""
     z = r * r
     half = z * 0.5
     sine = r, -fma(-(z * r), polynomial(z, WIDE_SIN), fma(half, r_low, -r_low))  # in signs that keep -0
     head = 1.0 - half
     cosine = head, fma(z * z, polynomial(z, WIDE_COS), ((1.0 - head) - half) - r * r_low)
-    # next to a multiple of pi/2 the three parts run out of bits
-    hard = (abs_(x) > WIDE_LIMIT) | ((abs_(r) < 2.0**-40) & (n != 0.0))
     return _Parts(quadrant, sine, cosine, hard)
+
+
+def _far(x: Lanes, turn: int) -> _Parts:
+    """The parts of an angle that `_narrow` or `_wide` find hard. Its product with 2/pi is exact: a sum of products with
+    digits of 2/pi, each less a multiple of 4. The digits before them make such multiples only."""
+    x = wide(x)
+    k, m = split(abs_(x))
+    exponent = exponent_as_float(k, x)
+    skipped = ((exponent - 55.0) * (1 / 24)).unary("floor")
+    skipped = select(skipped > 0.0, skipped, 0.0)
+    magic = format_of(x).magic
+    m = m.copysign(x)
+    m_high = (bits(m) & (-1 << 27)).bitcast(x.kind)
+    zero = x.splat(0.0)
+
+    def step(taken: Lanes, place: Lanes, unit: Lanes, *total: Lanes) -> tuple[Lanes, ...]:
+        digit = place.lookup(DIGITS, x.kind) * unit
+        for factor in (m_high, m - m_high):
+            product = factor * digit
+            total = _added(product - rint(product * 0.25) * 4.0, *total)
+        return taken + 1.0, place + 1, unit * 2.0**-24, *total
+
+    start = (zero, bits(skipped + magic), power_of_two(exponent - skipped * 24.0 - 24.0), zero, zero, zero)
+    high, middle, low = x.repeat(start, lambda taken, *_: taken < DIGITS_TAKEN, step)[3:]
+    shifted = high + (magic + turn)
+    high, middle = two_sum(high - (shifted - (magic + turn)), middle)
+    angle = pair_product(quick_sum(high, middle + low), HALF_PI_PAIR)
+    return _rest(bits(shifted), angle[0] + (x - x), angle[1], x != x)  # infinity less itself is NaN
+
+
+def _added(term: Lanes, high: Lanes, middle: Lanes, low: Lanes) -> tuple[Lanes, Lanes, Lanes]:
+    """The sum in three parts."""
+    high, term = two_sum(high, term)
+    middle, term = two_sum(middle, term)
+    return high, middle, low + term
 
 
 _WAYS = {"f32": _narrow, "f64": _wide}
@@ -85,25 +137,37 @@ _WAYS = {"f32": _narrow, "f64": _wide}
 
 def sin(x: Lanes) -> Lanes:
     """Sine."""
-    return _turned(x, 0, "sin")
+    return _turned(x, 0)
 
 
 def cos(x: Lanes) -> Lanes:
     """Cosine."""
-    return _turned(x, 1, "cos")
+    return _turned(x, 1)
 
 
-def _turned(x: Lanes, turn: int, symbol: str) -> Lanes:
+def _turned(x: Lanes, turn: int) -> Lanes:
     """The sine of an angle plus `turn` right angles."""
+
+    def of(parts: _Parts) -> Lanes:
+        sine, cosine = (head + rest for head, rest in (parts.sine, parts.cosine))
+        return _by_quadrant(parts.quadrant, sine, cosine).cast(x.kind)
+
+    return _by_difficulty(x, turn, of)
+
+
+def _by_difficulty(x: Lanes, turn: int, of: Callable[[_Parts], Lanes]) -> Lanes:
+    """What `of` makes of the parts of an angle."""
     parts = _WAYS[x.kind.name](x, turn)
-    sine, cosine = (head + rest for head, rest in (parts.sine, parts.cosine))
-    value = _by_quadrant(parts.quadrant, sine, cosine).cast(x.kind)
-    return value.rescue(parts.hard, lambda: x.libm(symbol))
+    return of(parts).rescue(parts.hard, lambda: of(_far(x, turn)))
 
 
 def tan(x: Lanes) -> Lanes:
-    """Tangent: sine over cosine, or minus cosine over sine, with what the rounding of all three takes."""
-    parts = _WAYS[x.kind.name](x, 0)
+    """Tangent."""
+    return _by_difficulty(x, 0, lambda parts: select(x == 0.0, x, _tangent(parts).cast(x.kind)))
+
+
+def _tangent(parts: _Parts) -> Lanes:
+    """Sine over cosine, or minus cosine over sine, with what the rounding of all three takes."""
     odd, sine, cosine = (parts.quadrant & 1) != 0, quick_sum(*parts.sine), quick_sum(*parts.cosine)
     above, above_low = (select(odd, -of_cosine, of_sine) for of_sine, of_cosine in zip(sine, cosine, strict=True))
     below, below_low = (select(odd, of_sine, of_cosine) for of_sine, of_cosine in zip(sine, cosine, strict=True))
@@ -111,5 +175,4 @@ def tan(x: Lanes) -> Lanes:
     value = above * inverse
     product, error = value.two_product(below)
     lost = ((above - product) - error) + (above_low - value * below_low)
-    value = select(x == 0.0, x, fma(lost, inverse, value).cast(x.kind))
-    return value.rescue(parts.hard, lambda: x.libm("tan"))
+    return fma(lost, inverse, value)

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from scanjit.kinds import KINDS, Kind, integer_of
 
-from . import c_library
 from .halves import converted
 from .lanes import ARITHMETIC, COMPARISONS, Lanes, check_operator
 
@@ -130,23 +129,12 @@ class NumpyLanes(Lanes):
             current = list(step(*current))
         return current
 
-    def libm(self, symbol: str, *others: NumpyLanes) -> NumpyLanes:
-        if symbol == "fmod":
-            return self.fmod(*others)
-        function = c_library.function(symbol, 1 + len(others))
-        columns = [v.array.tolist() for v in (self, *others)]
-        values = [function(*row) for row in zip(*columns, strict=True)]
-        return NumpyLanes(np.array(values, self.kind.dtype), self.kind)
-
     def divide(self, other: NumpyLanes) -> NumpyLanes:
         quotient = self.array // other.array
         rest = self.array - quotient * other.array  # NumPy's floors
         return NumpyLanes(
             (quotient + ((rest != 0) & ((self.array < 0) != (other.array < 0)))).astype(self.kind.dtype), self.kind
         )
-
-    def fmod(self, other: NumpyLanes) -> NumpyLanes:
-        return NumpyLanes(np.fmod(self.array, other.array), self.kind)
 
 
 _SPLATS: dict[tuple[Any, ...], npt.NDArray[Any]] = {}

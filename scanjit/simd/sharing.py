@@ -1,16 +1,21 @@
 """What threads do together, as LLVM instructions: look whether to end, tell how far they are, share loops, meet.
 
-Each of these functions takes the address of the *line* of a thread as an operand (see `runtime.native_text`).
+Each of these functions takes the address of the *line* of a thread as an operand (see `runtime.native_text`). Three of
+them call functions whose names begin with `TOGETHER`. A process has these once, for all kernels that it loads
+(`functions_together`).
 """
 
 from collections.abc import Sequence
 
 from llvmlite import ir
 
+from scanjit.target import Target
+
 from .llvm_calls import I32, I64, call
 from .llvm_lanes import TargetModule, internal, phi
 from .memory import clock, load_i64, store_i64
 
+TOGETHER = "scanjit_together_"
 PATIENCE = 1000
 """A thread looks at most this many times whether the others are there (some ten microseconds) before it sleeps."""
 FEWEST_LOOKS = 50
@@ -169,6 +174,24 @@ def wait_for_first(builder: ir.IRBuilder, *operands: ir.Value) -> None:
 _BEGIN, _ATTEND, _NEXT, _MEET = (I64(number) for number in range(4))
 
 
+def functions_together(target: Target) -> tuple[str, list[str]]:
+    """A module with the functions that kernels call to share work, and the names of these functions."""
+    module = TargetModule("", target, "")
+    _first_function(module)  # and those that it calls
+    names = [name for name in module.globals if name.startswith(TOGETHER)]
+    for name in names:
+        module.globals[name].linkage = "external"
+    return str(module), names
+
+
+def _together(module: TargetModule, name: str, operands: int) -> tuple[ir.Function, bool]:
+    """A function of `functions_together`, and whether it is to be written."""
+    function, new = internal(module, TOGETHER + name, I64, operands)
+    if module.loaded:
+        function.linkage = "external"
+    return function, new and not module.loaded
+
+
 class _Line:
     """The words of a line, read and written like a list."""
 
@@ -184,7 +207,7 @@ class _Line:
 
 def _first_function(module: TargetModule) -> ir.Function:
     """The function of `first_piece`."""
-    function, new = internal(module, "scanjit_first_piece", I64, 8)
+    function, new = _together(module, "first", 8)
     if new:
         place, thread, threads, low, high, unit, turns, address = function.args
         b = ir.IRBuilder(function.append_basic_block("entry"))
@@ -213,7 +236,7 @@ def _first_function(module: TargetModule) -> ir.Function:
 
 def _next_function(module: TargetModule) -> ir.Function:
     """The function of `next_piece`, which also does the rest of `first_piece`."""
-    function, new = internal(module, "scanjit_next_piece", I64, 2)
+    function, new = _together(module, "next", 2)
     if not new:
         return function
     entry, look, left, ask, share = (function.append_basic_block(word) for word in "entry look left ask share".split())
@@ -281,7 +304,7 @@ def _share_function(module: TargetModule) -> ir.Function:
     identified by such a sum of shares: a late thread finds that the works it comes to are done, until it has caught up.
     All words begin at 0.
     """
-    function, new = internal(module, "scanjit_share", I64, 5)
+    function, new = _together(module, "share", 5)
     if not new:
         return function
     labels = "entry begin own count last wake look wait pause long help other take mine rest leave done"

@@ -12,10 +12,10 @@ from . import (
     math_bessel,
     math_erf,
     math_exp,
+    math_gamma,
     math_log,
     math_pow,
     math_random,
-    math_rest,
     math_trig,
     narrow,
 )
@@ -90,9 +90,9 @@ FUNCTIONS: dict[str, VectorFunction] = {
     "arcsinh": VectorFunction(math_log.arcsinh),
     "arccosh": VectorFunction(math_log.arccosh),
     "arctanh": VectorFunction(math_log.arctanh),
-    "digamma": VectorFunction(math_rest.digamma),
-    "erfc": VectorFunction(math_rest.from_libm("erfc")),
-    "gammaln": VectorFunction(math_rest.from_libm("lgamma")),
+    "digamma": VectorFunction(math_gamma.digamma),
+    "erfc": VectorFunction(math_erf.erfc),
+    "gammaln": VectorFunction(math_gamma.gammaln),
     "cbrt": VectorFunction(math_pow.cbrt),
     "tan": VectorFunction(math_trig.tan),
     "arcsin": VectorFunction(math_arc.arcsin),
@@ -119,18 +119,17 @@ FUNCTIONS: dict[str, VectorFunction] = {
 }
 
 # Largest error in units in the last place, (float32, float64), with fma and without; the tests sweep it against mpmath.
-# A subnormal result counts in units of the smallest subnormal. libm's functions are held to what glibc promises.
-# sin, cos, tan: beyond 1e8 (float32) or 1e6 (float64), and next to multiples of pi/2 in float64, libm's own error.
+# A subnormal result counts in units of the smallest subnormal.
 # digamma: for x > 0. Below 0 the error is 1e-13 of max(1, |result|) (float64), because of cancellation near its zeros.
-# gammaln: 4 units of max(1, |result|) in float64.
+# gammaln: units of max(1, |result|); above 0 the error is also at most 9 units of the result, which has zeros there.
 # fmt: off
 BOUNDS: dict[str, tuple[float, float]] = {
     "sqrt": (0.5, 0.5), "exp": (0.8, 0.8), "exp2": (0.8, 0.8), "expm1": (1.5, 1.75), "tanh": (2.5, 2.5),
     "sigmoid": (2.5, 2.5), "sinh": (2.5, 2.5), "cosh": (2.0, 2.0), "log": (0.75, 0.75), "log1p": (0.75, 0.75),
     "log2": (0.51, 0.51), "log10": (0.51, 0.51), "softplus": (2.0, 2.0), "log_sigmoid": (2.0, 2.0),
     "sin": (0.51, 1.0), "cos": (0.51, 1.0), "erf": (1.5, 1.5), "pow": (0.51, 1.5), "digamma": (0.75, 4.0),
-    "erfc": (0.51, 2.0), "cbrt": (0.51, 0.51), "tan": (0.51, 0.9), "arcsin": (0.51, 0.8), "arccos": (0.51, 0.8),
-    "arctan": (0.51, 0.8), "arctan2": (0.51, 0.8), "gammaln": (0.75, 4.0),
+    "erfc": (4.5, 4.5), "cbrt": (0.51, 0.51), "tan": (0.51, 0.9), "arcsin": (0.51, 0.8), "arccos": (0.51, 0.8),
+    "arctan": (0.51, 0.8), "arctan2": (0.51, 0.8), "gammaln": (4.0, 4.0),
     "erfinv": (4.0, 4.0), "i0e": (4.0, 4.0), "i1e": (4.0, 4.0), "arcsinh": (2.5, 2.5), "arccosh": (2.5, 2.5),
     "arctanh": (2.5, 2.5),
 }
@@ -146,7 +145,8 @@ LANES_ONLY = frozenset({"head", "spread"})
 PLAIN = frozenset(
     "store store_masked store_strided scatter load_i64 store_i64 peek_i64 barrier wait_for_first first_share next_share"
     " first_piece piece_end next_piece interrupted interrupted_at begin_loop count_steps end_loop clock stack select "
-    "any_of all_of count_lanes compress lane lane0 lane_i64 concat_lanes opaque dot_bf16 dot_apart dot_i8".split()
+    "any_of all_of count_lanes compress to_ends lane lane0 lane_i64 concat_lanes opaque dot_bf16 dot_apart "
+    "dot_i8".split()
 )
 LAPACK = ("potrf", "getrf", "geqrf", "ormqr", "syevd", "gesdd", "trsm", "gemm")
 PLAIN |= {f"{routine}_{kind}" for routine in LAPACK for kind in ("f32", "f64")}

@@ -1,11 +1,20 @@
 """A target: the machine that code is made for. It may be another one than this process runs on."""
 
 from dataclasses import dataclass, field
+from functools import cache
 
+from scanjit import errors
 from scanjit.target.measured import FAST_PAIRS, SLOW_MASKS, Speeds, speeds
 
 AVX512 = ("avx512f", "avx512vl", "avx512dq", "avx512bw")
 """The parts of AVX-512 that make vectors of 64 bytes pay."""
+_BUILDS_ON = {
+    **dict.fromkeys((*AVX512[1:], "avx512bf16", "avx512vnni"), ("avx512f",)),
+    "avx512f": ("avx2", "fma", "f16c"),
+    "avxvnni": ("avx2",),
+    **dict.fromkeys(("avx2", "fma", "f16c"), ("avx",)),
+}
+"""Features of x86-64, each with those that it implies. A feature comes before those that it implies."""
 POSIX = ("linux", "darwin", "macos", "bsd")
 """Words in the triples of systems that have the functions of POSIX."""
 LEVEL1_BYTES, LEVEL2_BYTES = 2**15, 2**20
@@ -45,6 +54,16 @@ class Target:
     level1_bytes: int = LEVEL1_BYTES
     level2_bytes: int = LEVEL2_BYTES
     alone: bool = False
+
+    def __post_init__(self) -> None:
+        for feature in filter(None, self.features.split(",")):
+            if feature[0] not in "+-" or not feature[1:]:
+                raise errors.ArgumentError(
+                    "features of a target begin with a sign: + for what code may use, - for what it may not",
+                    got=repr(feature),
+                    fix='separate them by commas alone: features="+avx2,+fma,-sse4a"',
+                    where="",
+                )
 
     def has(self, *features: str) -> bool:
         """Whether code may use all these instructions: `target.has("avx2", "fma")`."""
@@ -157,7 +176,21 @@ def _is_arm64(triple: str) -> bool:
 
 
 def _has(listed: str, *features: str) -> bool:
-    return {f"+{feature}" for feature in features} <= set(listed.split(","))
+    return _all_features(listed).issuperset(features)
+
+
+@cache
+def _all_features(listed: str) -> frozenset[str]:
+    """The features of a list, and those that they build on. A feature that builds on a refused one is refused, too."""
+    wanted, refused = ({each[1:] for each in listed.split(",") if each.startswith(sign)} for sign in "+-")
+    for feature, others in reversed(_BUILDS_ON.items()):
+        if not refused.isdisjoint(others):
+            refused.add(feature)
+    wanted -= refused
+    for feature, others in _BUILDS_ON.items():
+        if feature in wanted:
+            wanted.update(others)
+    return frozenset(wanted)
 
 
 def _vector_bytes(triple: str, features: str) -> int:

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from scanjit import errors, types
+from scanjit import errors
 from scanjit.ir import Node, dim_node, is_number
-from scanjit.ops.elementwise import cast, where
+from scanjit.ops.elementwise import cast, common_dtype, where
 from scanjit.symbol import TensorLike
 from scanjit.tensor.creation import zeros, zeros_like
 from scanjit.tensor.indexing import take, take_along_axis
@@ -47,7 +47,7 @@ def choose(a: TensorLike, choices: Sequence[TensorLike]) -> Node:
     number = as_tensor(a)
     if not number.type.kind.integral or not len(choices):
         raise errors.ArgumentError("choose takes integers, and at least one choice", got=number.type)
-    dtype = types.promote([as_tensor(c).dtype for c in choices if not is_number(c)], list(filter(is_number, choices)))
+    dtype = common_dtype([c if is_number(c) else as_tensor(c) for c in choices])
     places, *parts = broadcast_arrays(number, *(cast(as_tensor(c), dtype) for c in choices))
     return take_along_axis(stack(parts), expand_dims(places, 0), 0)[0]
 

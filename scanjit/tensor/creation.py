@@ -10,14 +10,15 @@ from numpy.typing import DTypeLike
 from scanjit import errors, types
 from scanjit.config import config
 from scanjit.ir import Node, as_dim, is_symbol
-from scanjit.ops.elementwise import cast, power, where
+from scanjit.kinds import kind_of
+from scanjit.ops.elementwise import FLOOR, cast, power, where
 from scanjit.ops.parts import pieces
 from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.symbol import TensorLike
 from scanjit.tensor.names import defined
-from scanjit.tensor.variables import DIAGONAL, as_tensor, constant, dimensions, floats, integer
+from scanjit.tensor.variables import DIAGONAL, as_tensor, constant, dimension, dimensions, floats, integer
 from scanjit.types import Dimension
 
 
@@ -127,7 +128,10 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: DTypeLike | None 
     if any(isinstance(v, float | np.floating) for v in (start, stop, step)):
         if any(isinstance(v, Node) for v in (start, stop, step)):
             raise errors.NotSupportedError("a range of floats must be known", got=(start, stop, step))
-        return constant(np.arange(start, stop, step), dtype)
+        try:
+            return constant(np.arange(start, stop, step), dtype)
+        except ValueError as error:  # of NaN and infinity
+            raise errors.ArgumentError(f"this is no range ({error})", got=(start, stop, step)) from None
     first, end, pace = as_dim(start), as_dim(stop), as_dim(step)
     if not isinstance(pace, int):
         raise errors.NotSupportedError("the step of a range must be known", got=step)
@@ -154,6 +158,7 @@ def linspace(
     endpoint : bool
         Whether `stop` is the last number; else it would be the next one.
     dtype : a dtype or its name
+        Of integers: the next ones below the numbers, as in NumPy.
 
     Examples
     --------
@@ -163,16 +168,17 @@ def linspace(
     array([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
     num = integer(num, "the number of numbers", least=0)
+    whole = dtype is not None and kind_of(types.dtype_of(dtype)).integral
     if not is_symbol(start) and not is_symbol(stop):
-        return constant(np.linspace(start, stop, num, endpoint), dtype)
+        numbers = np.linspace(start, stop, num, endpoint)
+        return constant(np.floor(numbers) if whole else numbers, dtype)
     first, last = floats(start, stop)
     way = last - first
     place = IOTA(length=num)[(slice(None), *(None,) * way.ndim)]
-    part = pieces(way)[0].dtype.type(1 / max(num - 1 if endpoint else num, 1))
-    found = first + cast(place, part.dtype) * part * way
+    found = first + cast(place, pieces(way)[0].dtype) * (way / max(num - 1 if endpoint else num, 1))
     if endpoint and num > 1:
         found = where(place == num - 1, last, found)
-    return found if dtype is None else cast(found, dtype)
+    return found if dtype is None else cast(FLOOR(found) if whole else found, dtype)
 
 
 def logspace(
@@ -232,8 +238,8 @@ def eye(n: Any, m: Any = None, k: int = 0, dtype: DTypeLike | None = None) -> No
     array([[0., 1., 0.],
            [0., 0., 1.]])
     """
-    (rows,) = dimensions(n)
-    columns = rows if m is None else dimensions(m)[0]
+    rows = dimension(n)
+    columns = rows if m is None else dimension(m)
     column, on = _diagonal(rows, columns, k)
     return cast(column == on, dtype or config.floatX)
 
@@ -298,7 +304,7 @@ def diag_indices(n: Any, ndim: int = 2) -> tuple[Node, ...]:
     array([[1., 0.],
            [0., 2.]])
     """
-    return (IOTA(length=dimensions(n)[0]),) * ndim
+    return (IOTA(length=dimension(n)),) * integer(ndim, "the number of axes", least=0)
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Node, ...]:
@@ -346,7 +352,7 @@ def one_hot(x: TensorLike, num_classes: Any, dtype: DTypeLike | None = None) -> 
     x = as_tensor(x)
     if not x.type.kind.integral:
         raise errors.DtypeError("one_hot takes integers", got=x.dtype)
-    (count,) = dimensions(num_classes)
+    count = dimension(num_classes)
     places = IOTA(length=count)
     return cast(DIMSHUFFLE(cast(x, "int64"), order=(*range(x.ndim), None)) == places, dtype or config.floatX)
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors, types
-from scanjit.ir import Node, dim_node
+from scanjit.ir import Node, dim_node, is_number
 from scanjit.ops.elementwise import DIV, FLOOR, cast, where
 from scanjit.ops.expect import expect
 from scanjit.ops.shape import window
@@ -21,7 +21,7 @@ from scanjit.tensor.order import searchsorted
 from scanjit.tensor.probes import assert_
 from scanjit.tensor.reductions import max as max_, min as min_, sum as sum_
 from scanjit.tensor.shapes import broadcast_to, expand_dims, moveaxis, ravel, specify_shape
-from scanjit.tensor.variables import as_tensor, axes_of, axis_of, inexact, integer, promoted
+from scanjit.tensor.variables import as_tensor, axes_as_given, axis_of, inexact, integer, promoted
 from scanjit.types import Dimension
 
 __all__ = ["convolve", "correlate", "diff", "ediff1d", "gradient", "histogram", "interp", "trapezoid", "unwrap"]
@@ -112,14 +112,15 @@ def gradient(f: TensorLike, *spacing: Any, axis: Axis = None, edge_order: int = 
     array([1., 2., 4., 5.])
     """
     f = inexact(f)
-    axes = axes_of(axis, f.ndim)
+    axes = axes_as_given(axis, f.ndim)
     if edge_order not in (1, 2):
         raise errors.ArgumentError("edge_order is 1 or 2", got=repr(edge_order))
     if len(spacing) not in (0, 1, len(axes)) or (len(spacing) == 1 < len(axes) and as_tensor(spacing[0]).ndim):
         raise errors.ArgumentError("gradient takes a spacing for each axis", got=f"{len(spacing)} for {len(axes)} axes")
-    steps = [as_tensor(1.0, f.dtype)] * len(axes) if not spacing else [as_tensor(h) for h in spacing]
+    steps = [as_tensor(h, f.dtype if is_number(h) else None) for h in spacing or (1.0,)]
     steps = steps * len(axes) if len(steps) < len(axes) else steps
     found = [moveaxis(_slopes(moveaxis(f, a, -1), h, edge_order), -1, a) for a, h in zip(axes, steps, strict=True)]
+    found = [cast(slopes, f.dtype) for slopes in found]
     return found if len(found) != 1 else found[0]
 
 
@@ -194,7 +195,7 @@ def trapezoid(y: TensorLike, x: TensorLike | None = None, dx: TensorLike = 1.0, 
     """
     y = as_tensor(y)
     axis = axis_of(axis, y.ndim)
-    width = as_tensor(dx)
+    width = dx if is_number(dx) else as_tensor(dx)
     if x is not None:
         places = as_tensor(x)
         if places.ndim == 1 and y.ndim > 1:
@@ -355,6 +356,7 @@ def _rising(bins: TensorLike) -> Node:
     edges, message = as_tensor(bins), "the edges of the bins of a histogram must rise"
     if edges.ndim != 1:
         raise errors.ShapeError("the edges of bins are a vector", got=edges.type)
+    edges = expect(edges, (2, edges.type.shape[0], "a bin has two edges, but there are {right}"), error="shape")
     known = constant_value(edges)
     if known is None:
         return assert_(~(edges[:-1] > edges[1:]).any(), edges, message)

@@ -14,7 +14,7 @@ from scanjit.tensor.indexing import take
 from scanjit.tensor.joining import concatenate, flip, split
 from scanjit.tensor.probes import assert_
 from scanjit.tensor.shapes import broadcast_to, expand_dims, moveaxis, swapaxes
-from scanjit.tensor.variables import along_axis, as_tensor, axis_of, integer
+from scanjit.tensor.variables import along_axis, as_tensor, axis_of, has_symbol, integer
 
 __all__ = ["array_split", "delete", "dsplit", "fliplr", "flipud", "hsplit", "insert", "rot90", "vsplit"]
 
@@ -173,7 +173,19 @@ def delete(x: TensorLike, obj: Any, axis: int | None = None) -> Node:
             got=x.type,
             fix="delete one entry, or use a slice",
         )
-    kept = np.delete(np.arange(length), obj)
+    if has_symbol(obj):
+        raise errors.NotSupportedError(
+            "delete of several entries needs places that are known: the size of the result depends on them",
+            got=repr(obj),
+            fix="delete one entry at a time",
+        )
+    try:
+        kept = np.delete(np.arange(length), obj)
+    except (IndexError, ValueError) as error:
+        raise errors.OutOfBoundsError(
+            "delete takes places inside of the axis, or a bool for each of its entries",
+            got=f"{obj!r} for an axis of {length} entries ({error})",
+        ) from None
     return take(x, kept, axis)
 
 

@@ -17,7 +17,7 @@ from scanjit.ops.elementwise import hypot as hypot, power as power
 from scanjit.ops.parts import is_complex
 from scanjit.symbol import TensorLike
 from scanjit.tensor.names import defined
-from scanjit.tensor.variables import as_tensor, inexact
+from scanjit.tensor.variables import as_tensor, inexact, integer
 
 
 class _Unary(Protocol):
@@ -256,7 +256,7 @@ def round(x: TensorLike, decimals: int = 0) -> Node:
     >>> sj.function([], sj.round([0.5, 1.5, 2.345], 1), mode="reference")()
     array([0.5, 1.5, 2.3])
     """
-    x = as_tensor(x)
+    x, decimals = as_tensor(x), integer(decimals, "the number of decimals")
     if decimals == 0 or (not x.type.kind.floating and decimals > 0):
         return x if x.type.kind.is_mask else apply(ops.ROUND, x)
     if not x.type.kind.floating:

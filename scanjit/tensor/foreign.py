@@ -17,6 +17,9 @@ ALIASES = {
 }
 """Maps functions of NumPy and SciPy to their names here."""
 
+KEYWORDS = {"clip": {"a_min": "min", "a_max": "max"}}
+"""Maps names of arguments of NumPy's functions to their names here."""
+
 ATTRIBUTES = {
     "at": "x[i].set(value) or x[i].inc(value), which give a new symbol",
     "backward": "sj.grad(cost, wrt), which gives the gradient as a symbol",

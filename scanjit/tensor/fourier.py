@@ -28,7 +28,7 @@ from scanjit.tensor import sizes
 from scanjit.tensor.complex_numbers import conj, real
 from scanjit.tensor.joining import stack
 from scanjit.tensor.shapes import moveaxis
-from scanjit.tensor.variables import axis_of, dimensions, inexact
+from scanjit.tensor.variables import axis_of, dimension, inexact
 from scanjit.types import Dimension
 
 __all__ = ["fft", "ifft", "irfft", "rfft"]
@@ -160,7 +160,7 @@ def _checked(x: Node, n: Any, default: Dimension) -> tuple[Node, Dimension]:
     """The length that a user gave, a number or a size; else the length that follows from the shape. It is at least
     1."""
     if isinstance(n, Node):
-        (length,) = dimensions(n)
+        length = dimension(n)
     elif n is None:
         length = default
     elif isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:

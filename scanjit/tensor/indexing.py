@@ -20,7 +20,7 @@ from scanjit.ops.shape import IOTA, RESHAPE, SET_SLICE, SLICE, window
 from scanjit.ops.stretch import BROADCAST_TO, SUM, constant_value, full
 from scanjit.ops.view import DIMSHUFFLE, along
 from scanjit.symbol import TensorLike
-from scanjit.tensor.variables import along_axis, as_tensor, axis_of, dimensions, has_symbol
+from scanjit.tensor.variables import along_axis, as_tensor, axis_of, dimension, has_symbol
 from scanjit.types import Dimension, maximum, minimum, not_negative
 
 __all__ = [
@@ -120,11 +120,11 @@ def _position(index: int, n: Dimension, axis: int) -> AxisSlice:
     return AxisSlice(start, 1, 1)
 
 
-def index_array(index: Node, n: Dimension, axis: int) -> Node:
-    """An int64 index along an axis, counted from the front."""
+def index_array(index: Node, n: Dimension, axis: int, reads: bool = True) -> Node:
+    """An int64 index along an axis, counted from the front. Without `reads`, it may be out of bounds."""
     known = constant_value(index)
     if known is not None:
-        if isinstance(n, int) and known.size and (known.min() < -n or known.max() >= n):
+        if reads and isinstance(n, int) and known.size and (known.min() < -n or known.max() >= n):
             bad = known[(known < -n) | (known >= n)].flat[0]
             raise errors.OutOfBoundsError(f"index {bad} is out of bounds for axis {axis} with size {n}")
         if not known.size or known.min() >= 0:
@@ -193,8 +193,9 @@ def _mask_indices(item: Any) -> list[np.ndarray]:
 
 def _parts(x: Node, key: Any) -> list[_Indexed]:
     parts: list[_Indexed] = []
-    axis = 0
-    for item in _items(key, x):
+    axis, items = 0, _items(key, x)
+    reads = not any(map(_is_empty, items))
+    for item in items:
         if item is None or item is Ellipsis:
             parts.append(_Indexed("new" if item is None else "apart"))
             continue
@@ -205,13 +206,21 @@ def _parts(x: Node, key: Any) -> list[_Indexed]:
         elif isinstance(item, int | np.integer):
             parts.append(_Indexed("drop", axis, _position(int(item), n, axis)))
         else:
-            parts.append(_of_array(item, axis, n))
+            parts.append(_of_array(item, axis, n, reads))
         axis += 1
     return parts
 
 
-def _of_array(item: Any, axis: int, n: Dimension) -> _Indexed:
-    if isinstance(item, list | tuple) and not has_symbol(item) and not np.size(item):
+def _is_empty(item: Any) -> bool:
+    """Whether an item is an array without entries. The arrays beside it then select nothing either, and NumPy lets them
+    be out of bounds."""
+    if isinstance(item, Node):
+        return 0 in item.type.shape
+    return isinstance(item, list | tuple | np.ndarray) and not has_symbol(item) and not np.size(item)
+
+
+def _of_array(item: Any, axis: int, n: Dimension, reads: bool) -> _Indexed:
+    if isinstance(item, list | tuple) and _is_empty(item):
         item = np.asarray(item, np.int64)
     if isinstance(item, types.Dim):
         item = ir.dim_node(item)
@@ -229,7 +238,7 @@ def _of_array(item: Any, axis: int, n: Dimension) -> _Indexed:
             return _Indexed("drop", axis, AxisSlice(known, 1, 1))
         if not_negative(known):
             return _Indexed("drop", axis, AxisSlice(known, 1, 1))
-    return _Indexed("array", axis, places=index_array(index, n, axis))
+    return _Indexed("array", axis, places=index_array(index, n, axis, reads))
 
 
 def getitem(x: Node, key: Any) -> Node:
@@ -454,6 +463,8 @@ def nonzero(x: TensorLike, size: Any = None, fill_value: Any = 0) -> tuple[Any, 
     [array([ 0,  1, -1]), array([ 1,  0, -1])]
     """
     x = as_tensor(x)
+    if not x.ndim:
+        raise errors.ShapeError("nonzero takes tensors of one axis or more", got=x.type)
     if size is None:
         known = constant_value(x)
         if known is None:
@@ -463,9 +474,7 @@ def nonzero(x: TensorLike, size: Any = None, fill_value: Any = 0) -> tuple[Any, 
                 fix="say how many there are at most, nonzero(size=n); or use sj.where(mask, x, other)",
             )
         return tuple(as_tensor(index) for index in np.nonzero(known))
-    if not x.ndim:
-        raise errors.ShapeError("nonzero takes tensors of one axis or more", got=x.type)
-    (count,) = dimensions(size)
+    count = dimension(size)
     found = RESHAPE(x, shape=(types.product(x.type.shape),)) != 0
     n = found.type.shape[0]
     places = PARTED(IOTA(length=n), cast(~found, "int8"), count=2)  # those that are found come first
@@ -519,7 +528,7 @@ def _integers(x: TensorLike) -> Node:
     return cast(x, "int64")
 
 
-def take_along_axis(x: TensorLike, indices: Any, axis: int) -> Node:
+def take_along_axis(x: TensorLike, indices: Any, axis: int = -1) -> Node:
     """Entries of `x` at indices along an axis that differ between the other axes. See `numpy.take_along_axis`.
 
     Examples

@@ -27,7 +27,7 @@ from scanjit.tensor.shapes import (
     ravel,
     reshape,
 )
-from scanjit.tensor.variables import along_axis, as_tensor, axes_of, axis_of, dimensions, promoted
+from scanjit.tensor.variables import along_axis, as_tensor, axes_of, axis_of, dimension, dimensions, promoted
 from scanjit.types import Dimension
 
 # ---- several tensors -------------------------------------------------------------------------------------------------
@@ -47,12 +47,13 @@ def concatenate(tensors: Sequence[TensorLike] | Symbol[Node], axis: int | None =
         nodes, axis = [along_axis(node, None)[0] for node in nodes], 0
     if nodes[0].ndim == 0:
         raise errors.ShapeError("scalars cannot be concatenated", fix="use stack")
-    return CONCATENATE(*nodes, axis=axis_of(axis, nodes[0].ndim)) if len(nodes) > 1 else nodes[0]
+    axis = axis_of(axis, nodes[0].ndim)
+    return CONCATENATE(*nodes, axis=axis) if len(nodes) > 1 else nodes[0]
 
 
 def _several(tensors: Any, what: str) -> list[Node]:
     if isinstance(tensors, Node):
-        return list(tensors)
+        tensors = list(tensors)
     if not isinstance(tensors, tuple | list) or not tensors:
         raise errors.ArgumentError(f"{what} takes a sequence of tensors", got=repr(tensors))
     return promoted(tensors)
@@ -117,11 +118,12 @@ def split(x: TensorLike, indices_or_sections: Any, axis: int = 0) -> list[Node]:
     axis = axis_of(axis, x.ndim)
     n = x.type.shape[axis]
     if not isinstance(indices_or_sections, int | np.integer):
-        cuts = (
-            [None, *np.asarray(indices_or_sections).tolist(), None]
-            if not isinstance(indices_or_sections, tuple | list)
-            else [None, *indices_or_sections, None]
-        )
+        places = indices_or_sections
+        if not isinstance(places, tuple | list):
+            places = np.asarray(places).tolist()
+        if not isinstance(places, tuple | list):
+            raise errors.ArgumentError("split takes a number of parts, or the places of cuts", got=repr(places))
+        cuts = [None, *places, None]
         before = (slice(None),) * axis
         return [getitem(x, (*before, slice(a, b))) for a, b in itertools.pairwise(cuts)]
     parts = int(indices_or_sections)
@@ -258,7 +260,7 @@ def column_stack(tensors: Sequence[TensorLike]) -> Node:
     array([[1, 3],
            [2, 4]])
     """
-    nodes = [as_tensor(x) for x in tensors]
+    nodes = _several(tensors, "column_stack")
     return concatenate([x if x.ndim > 1 else expand_dims(ravel(x), 1) for x in nodes], 1)
 
 
@@ -304,11 +306,13 @@ def repeat(x: TensorLike, repeats: Any, axis: int | None = None) -> Node:
     n = x.type.shape[axis]
     if not isinstance(repeats, Node | int | types.Dim) and np.ndim(repeats):
         counts = np.asarray(repeats)
+        if counts.ndim != 1 or not np.can_cast(counts.dtype, np.int64) or (counts < 0).any():
+            raise errors.ArgumentError("repeats are numbers, none of them negative", got=repr(repeats))
         if counts.shape != (1,):
             x = broadcast_to(x, (*x.type.shape[:axis], len(counts), *x.type.shape[axis + 1 :]))  # as many, or an error
             return take(x, np.repeat(np.arange(len(counts)), counts), axis)
         repeats = counts[0]
-    (count,) = dimensions(repeats)
+    count = dimension(repeats)
     order = [*range(axis + 1), None, *range(axis + 1, x.ndim)]
     shape = list(x.type.shape)
     wide = BROADCAST_TO(reordered(x, order), shape=(*shape[: axis + 1], count, *shape[axis + 1 :]))
@@ -344,9 +348,11 @@ def roll(x: TensorLike, shift: Any, axis: Axis = None) -> Node:
     x = as_tensor(x)
     if axis is None:
         return reshape(roll(ravel(x), shift, 0), x.shape)
-    axes = axis if isinstance(axis, tuple | list) else (axis,)
-    shifts = shift if isinstance(shift, tuple | list) else (shift,) * len(axes)
-    for a, s in zip(axes, shifts, strict=True):
+    shifts, axes = (list(given) if isinstance(given, tuple | list) else [given] for given in (shift, axis))
+    count = max(len(shifts), len(axes))
+    if not count or {len(shifts), len(axes)} - {1, count}:
+        raise errors.ArgumentError("roll takes a shift for each axis", got=f"{len(shifts)} for {len(axes)} axes")
+    for a, s in zip(axes * (count // len(axes)), shifts * (count // len(shifts)), strict=True):
         a = axis_of(a, x.ndim)
         n = x.type.shape[a]
         if isinstance(s, Node) and any(atom.kind == "value" for atom in types.atoms(as_dim(s))):
@@ -382,7 +388,10 @@ def pad(x: TensorLike, pad_width: Any, mode: str = "constant", constant_values: 
     if mode == "constant":
         start = tuple(before for before, _ in widths)
         whole = tuple(b + n + a for (b, a), n in zip(widths, x.type.shape, strict=True))
-        return SET_SLICE(full(constant_values, whole, x.dtype), x, start=start, step=(1,) * x.ndim)
+        value = cast(as_tensor(constant_values), x.dtype)
+        if value.ndim:
+            raise errors.ArgumentError("constant_values of pad is one number", got=repr(constant_values))
+        return SET_SLICE(full(value, whole), x, start=start, step=(1,) * x.ndim)
     if mode not in ("edge", "reflect", "symmetric", "wrap"):
         raise errors.ArgumentError(
             "mode of pad is unknown", got=repr(mode), expected="'constant', 'edge', 'reflect', 'symmetric' or 'wrap'"

@@ -77,8 +77,8 @@ def pinv(a: TensorLike, rcond: TensorLike | None = None, *, rtol: TensorLike | N
 
 def _pinv(x: Node, rtol: Any) -> Node:
     u, s, v = svd(x)
-    kept = s > _smallest(x, s, rtol)
-    inverted = where(kept, 1 / where(kept, s, 1), 0)
+    none = s <= _smallest(x, s, rtol)  # NaN is no zero: a product with zeros may leave out the NaN of u and v
+    inverted = where(none, 0, 1 / where(none, 1, s))
     value = pieces(product(adjoint(v) * inverted[..., None, :], adjoint(u)))
     return _whole(ir.parts(CUSTOM(*value, *pieces(x), results=len(value), rule=_PinvRule())))
 
@@ -93,10 +93,19 @@ def _smallest(x: Node, s: Node, rtol: Any) -> Node:
     if rtol is None:
         rtol = cast(maximum(*x.shape[-2:]), s.dtype) * float(np.finfo(s.dtype).eps)
     else:
-        (rtol,) = floats(rtol)
-        rtol = cast(rtol, s.dtype)[..., None]
+        rtol = cast(_of_each(rtol, s), s.dtype)
     first = IOTA(length=s.type.shape[-1]) == 0  # there is none in an empty matrix
     return rtol * where(first, s, 0).sum(axis=-1, keepdims=True)
+
+
+def _of_each(given: TensorLike, s: Node) -> Node:
+    """A bound of the singular values of each matrix, or one for all."""
+    (bound,) = floats(given)
+    if bound.ndim >= s.ndim:
+        raise errors.ShapeError(
+            "a bound of singular values is a number for each matrix", got=bound.type, expected=f"{s.ndim - 1} axes"
+        )
+    return bound[..., None]
 
 
 @record
@@ -184,5 +193,5 @@ def matrix_rank(a: TensorLike, tol: TensorLike | None = None, *, rtol: TensorLik
     """
     x = matrices(a, "matrix_rank")
     s = svdvals(x)
-    limit = _smallest(x, s, rtol) if tol is None else floats(tol)[0][..., None]
+    limit = _smallest(x, s, rtol) if tol is None else _of_each(tol, s)
     return cast(s > limit, "int64").sum(axis=-1)

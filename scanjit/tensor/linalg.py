@@ -344,7 +344,9 @@ def matrix_power(a: TensorLike, n: int) -> Node:
     square = _square(square, "matrix_power")
     if n < 0:
         square, n = inv(square), -n
-    power = None if n else identity(square)
+    if n == 0:  # the shape of the identity is checked, as nothing reads the matrices
+        return SPECIFY_SHAPE(identity(square), shape=promoted([a])[0].type.shape, what="the matrix of matrix_power")
+    power = None
     while n:
         if n & 1:
             power = square if power is None else product(power, square)

@@ -10,11 +10,11 @@ from scanjit.ops.parts import size_squared
 from scanjit.ops.stretch import expand
 from scanjit.symbol import Axis, TensorLike
 from scanjit.tensor.decompositions import svdvals
-from scanjit.tensor.elementwise import power, sqrt
+from scanjit.tensor.elementwise import isnan, power, sqrt
 from scanjit.tensor.linalg import inv
-from scanjit.tensor.reductions import max as max_, min as min_, sum as sum_
+from scanjit.tensor.reductions import any as any_, max as max_, min as min_, sum as sum_
 from scanjit.tensor.shapes import moveaxis
-from scanjit.tensor.variables import axes_of, axis_of, inexact
+from scanjit.tensor.variables import axes_as_given, inexact
 
 __all__ = ["cond", "matrix_norm", "norm", "vector_norm"]
 
@@ -46,7 +46,7 @@ def norm(x: TensorLike, ord: float | str | None = None, axis: Axis = None, keepd
     array(6.)
     """
     x = inexact(x)
-    axes = tuple(axis_of(a, x.ndim) for a in axis) if isinstance(axis, tuple | list) else axes_of(axis, x.ndim)
+    axes = axes_as_given(axis, x.ndim)
     if ord is None or len(axes) == 1:
         return vector_norm(x, 2 if ord is None else ord, axis, keepdims)
     if len(axes) != 2:
@@ -123,6 +123,11 @@ def cond(x: TensorLike, p: float | str | None = None) -> Node:
     p : None, 1, -1, 2, -2, inf, -inf, "fro" or "nuc"
         None is 2: the largest singular value by the smallest one. The others are of square matrices.
 
+    Returns
+    -------
+    Node
+        Of shape (...). Infinite for singular matrices, and NaN only where an entry of the matrix is.
+
     Examples
     --------
     >>> import scanjit as sj
@@ -132,8 +137,10 @@ def cond(x: TensorLike, p: float | str | None = None) -> Node:
     x = inexact(x)
     if p is None or p in (2, -2):
         sizes = svdvals(x)
-        return sizes[..., -1] / sizes[..., 0] if p == -2 else sizes[..., 0] / sizes[..., -1]
-    return matrix_norm(x, p) * matrix_norm(inv(x), p)
+        found = sizes[..., -1] / sizes[..., 0] if p == -2 else sizes[..., 0] / sizes[..., -1]
+    else:
+        found = matrix_norm(x, p) * matrix_norm(inv(x), p)
+    return where(isnan(found) & ~any_(isnan(x), (-2, -1)), math.inf, found)
 
 
 def _root(squares: Node) -> Node:

@@ -26,7 +26,7 @@ from scanjit.tensor.looping import scanned
 from scanjit.tensor.probes import assert_
 from scanjit.tensor.reductions import count_nonzero, max as max_of
 from scanjit.tensor.shapes import moveaxis, ravel
-from scanjit.tensor.variables import along_axis, as_tensor, dimensions, inexact, promoted
+from scanjit.tensor.variables import along_axis, as_tensor, dimension, inexact, promoted
 from scanjit.types import Dimension
 
 __all__ = [
@@ -135,7 +135,7 @@ def top_k(x: TensorLike, k: Any, axis: int = -1) -> tuple[Node, Node]:
     [array([7., 5.]), array([2, 0])]
     """
     x, axis = _along(x, axis)
-    (count,) = dimensions(k)
+    count = dimension(k)
     n = x.type.shape[axis]
     if isinstance(count, int) and (count < 0 or (isinstance(n, int) and count > n)):
         raise errors.ArgumentError("top_k gives some of the elements", got=f"k={count}", expected=f"0 to {n}")
@@ -187,7 +187,8 @@ def _parts(n: Dimension, count: Dimension) -> tuple[int, Dimension]:
     if count == 0:
         return 0, 0
     if not isinstance(n, int) or not isinstance(count, int):
-        return PART, n // PART * types.minimum(n // (2 * PART * types.maximum(count, 1)), 1)
+        many = n // PART * types.minimum(n // (2 * PART * types.maximum(count, 1)), 1)
+        return (0, 0) if many == 0 else (PART, many)
     part = 1 << round(math.log2(max(n / count, 1)) / 2)
     return (part, n // part) if part > 1 and 4 * (n // part + part * count) <= 3 * n else (0, 0)
 
@@ -385,7 +386,7 @@ def unique(
         raise errors.ArgumentError(
             "unique of symbols needs the size of its result", fix="give size=, the largest number of different elements"
         )
-    x, (count,) = as_tensor(x), dimensions(size)
+    x, count = as_tensor(x), dimension(size)
     flat = ravel(x)
     order = ARGSORT(flat) if return_index or return_inverse else None
     found = SORT(flat) if order is None else GATHER(flat, order, axis=0)
@@ -438,7 +439,7 @@ def bincount(x: TensorLike, weights: TensorLike | None = None, minlength: int = 
         raise errors.ArgumentError("bincount takes a vector of integers", got=x.type)
     if length is None:
         raise errors.ArgumentError("the size of a result must be known before it is computed", fix="give length=")
-    (count,) = dimensions(length)
+    count = dimension(length)
     size: Dimension = types.maximum(count, minlength)
     counted = full(1, x.type.shape, "int64")
     if weights is not None:

@@ -22,7 +22,7 @@ from scanjit.tensor.creation import eye
 from scanjit.tensor.joining import pad, stack
 from scanjit.tensor.reductions import sum as sum_
 from scanjit.tensor.shapes import moveaxis, ravel, reshape
-from scanjit.tensor.variables import DIAGONAL, as_tensor, axis_of, integer, promoted
+from scanjit.tensor.variables import DIAGONAL, as_tensor, axes_as_given, axis_of, integer, promoted
 
 Label = Any
 
@@ -168,10 +168,13 @@ def tensordot(a: TensorLike, b: TensorLike, axes: Any = 2) -> Node:
     """
     a, b = promoted((a, b))
     if isinstance(axes, int | np.integer):
+        if not 0 <= axes <= min(a.ndim, b.ndim):
+            raise errors.ShapeError("tensordot sums over axes that both have", got=f"axes={axes} of {a.type}, {b.type}")
         of_a, of_b = list(range(a.ndim - axes, a.ndim)), list(range(axes))
+    elif isinstance(axes, tuple | list) and len(axes) == 2:
+        of_a, of_b = (list(axes_as_given(given, x.ndim)) for given, x in zip(axes, (a, b), strict=True))
     else:
-        of_a, of_b = (list(given) if isinstance(given, tuple | list) else [given] for given in axes)
-    of_a, of_b = [axis_of(i, a.ndim) for i in of_a], [axis_of(i, b.ndim) for i in of_b]
+        raise errors.ArgumentError("axes of tensordot are a number or a pair", got=repr(axes))
     if len(of_a) != len(of_b):
         raise errors.ArgumentError("tensordot pairs axes", got=axes)
     left, right = list(range(a.ndim)), list(range(a.ndim, a.ndim + b.ndim))
@@ -300,6 +303,10 @@ def einsum(subscripts: str, *operands: Any) -> Node:
     >>> einsum("bij,bjk->bik", tensor(("B", 2, 3)), tensor(("B", 3, 4)))
     <contract: float64(B, 2, 4)>
     """
+    if not isinstance(subscripts, str):
+        raise errors.ArgumentError(
+            "the subscripts of einsum are a string", got=repr(subscripts), expected='"ij,jk->ik"'
+        )
     nodes = promoted(operands)
     given, out = _subscripts(subscripts, nodes)
     nodes, labels = map(list, zip(*(_distinct(x, names) for x, names in zip(nodes, given, strict=True)), strict=True))

@@ -81,6 +81,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 _TAKING_ARRAYS = FUNCTIONS | {"as_tensor": variables.as_tensor}
 _STANDARD = standard.namespace(_TAKING_ARRAYS)
+_OTHERS = {np.linalg.diagonal: standard.diagonal, np.linalg.trace: standard.trace}
+"""Functions of NumPy's that differ from others of their names: their matrices are the last two axes, not the first."""
 
 METHODS = (
     "all any argmax argmin argsort clip conj conjugate cumprod cumsum diagonal dimshuffle dot flatten max mean min "
@@ -117,7 +119,7 @@ def _accumulate(name: str, function: Any, x: Any, axis: int = 0, dtype: Any = No
 
 def _array_function(self: Node, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
     name = func.__name__
-    function = _TAKING_ARRAYS.get(foreign.ALIASES.get(name, name))
+    function = _OTHERS.get(func) or _TAKING_ARRAYS.get(foreign.ALIASES.get(name, name))
     if function is None or func not in _named(name) or name in foreign.CALLS:
         fix = foreign.called_library_function(FUNCTIONS) or foreign.call(name, FUNCTIONS)
         raise errors.NotSupportedError(f"{func.__module__}.{name} is not defined for symbols", got=repr(self), fix=fix)
@@ -128,7 +130,8 @@ def _array_function(self: Node, func: Any, types: Any, args: Any, kwargs: Any) -
         )
     dropped = {"out", "where", "initial", "order", "casting", "subok", "optimize"} & set(kwargs)
     _no_more_than(name, {key: kwargs[key] for key in dropped if (key, kwargs[key]) != ("order", "C")})
-    return function(*args, **{key: value for key, value in kwargs.items() if key not in dropped})
+    renamed = foreign.KEYWORDS.get(name, {})
+    return function(*args, **{renamed.get(key, key): value for key, value in kwargs.items() if key not in dropped})
 
 
 def _named(name: str) -> list[Any]:
@@ -281,6 +284,7 @@ GIVEN: dict[str, Any] = {name: FUNCTIONS[name] for name in METHODS} | {
     "__pow__": elementwise.power,
     "__rpow__": lambda self, other: elementwise.power(other, self),
     "__divmod__": lambda self, other: (self // other, self % other),
+    "__rdivmod__": lambda self, other: (other // self, other % self),
     "__round__": lambda self, digits=None: elementwise.round(self, digits or 0),
     "astype": elementwise.cast,
     "copy": _copy,

@@ -17,7 +17,7 @@ from scanjit.ops.view import DIMSHUFFLE
 from scanjit.symbol import Axis, TensorLike
 from scanjit.tensor.elementwise import exp, isclose, isfinite, log, sqrt, stop_gradient
 from scanjit.tensor.names import defined
-from scanjit.tensor.variables import accumulated, along_axis, as_tensor, axes_of, axis_of, inexact
+from scanjit.tensor.variables import accumulated, along_axis, as_tensor, axes_of, inexact
 
 
 def _reduced(op: Reduction, x: Node, axis: Any, keepdims: bool) -> Node:
@@ -236,7 +236,8 @@ def average(x: TensorLike, axis: Axis = None, weights: TensorLike | None = None,
     ----------
     x, axis, keepdims : as for `sum`
     weights : tensor_like, optional
-        Of the shape of `x`, or with one axis, for the `axis`.
+        Of the shape of `x`, or with one axis, for the `axis`. Where they sum to zero, the mean is a quotient by zero:
+        infinite or NaN. (NumPy raises an error then, which says nothing of the other means.)
 
     Examples
     --------
@@ -248,9 +249,9 @@ def average(x: TensorLike, axis: Axis = None, weights: TensorLike | None = None,
     if weights is None:
         return mean(x, axis, keepdims=keepdims)
     w = as_tensor(weights)
-    if w.ndim == 1 and x.ndim > 1 and isinstance(axis, int):
-        place = axis_of(axis, x.ndim)
-        w = DIMSHUFFLE(w, order=tuple(0 if a == place else None for a in range(x.ndim)))
+    axes = axes_of(axis, x.ndim)
+    if w.ndim == 1 and x.ndim > 1 and len(axes) == 1:
+        w = DIMSHUFFLE(w, order=tuple(0 if a in axes else None for a in range(x.ndim)))
     elif w.ndim != x.ndim:
         raise errors.ShapeError(
             "weights have the axes of the tensor, or are those of the one axis of the average",

@@ -13,7 +13,7 @@ from scanjit.ops.stretch import BROADCAST_TO
 from scanjit.ops.view import reordered
 from scanjit.symbol import Axis, TensorLike
 from scanjit.tensor.names import defined
-from scanjit.tensor.variables import as_tensor, axes_of, axis_of, dimensions
+from scanjit.tensor.variables import as_tensor, axes_of, axis_of, dimensions, integer
 from scanjit.types import Dimension
 
 
@@ -139,7 +139,7 @@ def flatten(x: TensorLike, ndim: int = 1) -> Node:
     <reshape: float64(B, 3*T)>
     """
     x = as_tensor(x)
-    if not 1 <= ndim <= builtin_max(x.ndim, 1):
+    if not 1 <= integer(ndim, "ndim of flatten") <= builtin_max(x.ndim, 1):
         raise errors.ShapeError("ndim of flatten is out of range", got=ndim, expected=f"1 to {x.ndim}")
     kept = x.type.shape[: ndim - 1]
     return RESHAPE(x, shape=(*kept, types.product(x.type.shape[ndim - 1 :]))) if x.ndim != ndim else x

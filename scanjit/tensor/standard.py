@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from scanjit import types
-from scanjit.ir import Node
+from scanjit.ir import Node, constant, is_number
+from scanjit.ops.elementwise import common_dtype
 from scanjit.symbol import TensorLike
 from scanjit.tensor import creation, elementwise, joining, products, reductions
 
@@ -99,9 +100,8 @@ def can_cast(from_: Any, to: DTypeLike, /) -> bool:
 
 def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
     """The dtype of a result that is computed from symbols, Python numbers and dtypes."""
-    numbers = [v for v in arrays_and_dtypes if isinstance(v, bool | int | float | complex)]
-    others = [v for v in arrays_and_dtypes if not isinstance(v, bool | int | float | complex)]
-    return types.promote([v.dtype if isinstance(v, Node) else np.dtype(v) for v in others], numbers)
+    given = [v if isinstance(v, Node) or is_number(v) else constant(np.zeros((), v)) for v in arrays_and_dtypes]
+    return common_dtype(given)
 
 
 def finfo(type_: Any, /) -> Any:

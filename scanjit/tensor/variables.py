@@ -39,11 +39,16 @@ def tensor(
     >>> tensor(("T", "B", 64), "float32", name="x")
     <x: float32(T, B, 64)>
     """
-    if name is not None and not isinstance(name, str):
-        raise errors.ArgumentError("a name must be a string", got=repr(name))
+    check_name(name)
     sizes = shape if isinstance(shape, tuple | list) else (shape,)
     dims = tuple(_dimension(size, name, axis) for axis, size in enumerate(sizes))
     return symbol(Type(types.dtype_of(dtype or config.floatX), dims), name)
+
+
+def check_name(name: Any) -> None:
+    """Raise an error if a name that a user gave is no string."""
+    if name is not None and not isinstance(name, str):
+        raise errors.ArgumentError("a name must be a string", got=repr(name))
 
 
 def _dimension(size: Any, tensor: str | None, axis: int) -> Dimension:
@@ -197,6 +202,14 @@ def dimensions(shape: Any) -> tuple[Dimension, ...]:
     return found
 
 
+def dimension(size: Any) -> Dimension:
+    """A size that a user gave (an int or an integer scalar) as a dimension."""
+    sizes = dimensions(size)
+    if len(sizes) != 1:
+        raise errors.ArgumentError("a size must be an integer or an integer scalar", got=repr(size))
+    return sizes[0]
+
+
 DIAGONAL = "the number of a diagonal"
 
 
@@ -234,12 +247,17 @@ def along_axis(x: Node, axis: Any) -> tuple[Node, int]:
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     """Axes that a user gave (None: all) as a sorted tuple, counted from the front."""
+    return tuple(sorted(axes_as_given(axis, ndim)))
+
+
+def axes_as_given(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Axes that a user gave (None: all) in their order, counted from the front."""
     if axis is None:
         return tuple(range(ndim))
-    found = [axis_of(a, ndim) for a in (axis if isinstance(axis, tuple | list) else (axis,))]
+    found = tuple(axis_of(a, ndim) for a in (axis if isinstance(axis, tuple | list) else (axis,)))
     if len(set(found)) != len(found):
         raise errors.ArgumentError("an axis is given twice", got=axis)
-    return tuple(sorted(found))
+    return found
 
 
 NAMES = [

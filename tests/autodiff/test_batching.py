@@ -70,35 +70,26 @@ def test_broadcasting_between_ranks() -> None:
     compare(lambda x, y: x + y, [1.0, np.ones((3, 2))], [True, True])
 
 
-def test_ops_without_a_rule_become_loops() -> None:
-    product = CONTRACT
-    rule, product.batch = product.batch, None
-    try:
+def test_ops_without_a_rule_become_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CONTRACT, "batch", None)
 
-        def product_of(a: Node, b: Node) -> Node:
-            return contract(a, b, (0, 1), (1, 2), (0, 2))
+    def product_of(a: Node, b: Node) -> Node:
+        return contract(a, b, (0, 1), (1, 2), (0, 2))
 
-        def square(a: Node, b: Node) -> Node:
-            return contract(a, a, (0, 1), (1, 2), (0, 2)) * total(b)
+    def square(a: Node, b: Node) -> Node:
+        return contract(a, a, (0, 1), (1, 2), (0, 2)) * total(b)
 
-        for flags in ([True, True], [True, False], [False, True]):
-            compare(square, [np.ones((2, 2)), np.ones((2, 3))], flags)
-            compare(product_of, [np.ones((2, 2)), np.ones((2, 3))], flags)
-    finally:
-        product.batch = rule
+    for flags in ([True, True], [True, False], [False, True]):
+        compare(square, [np.ones((2, 2)), np.ones((2, 3))], flags)
+        compare(product_of, [np.ones((2, 2)), np.ones((2, 3))], flags)
 
 
-def test_a_loop_over_examples_sees_sizes_that_are_values() -> None:
-    n, x = var("n", dtype="int64"), var("x")
-    op = BROADCAST_TO
-    rule, op.batch = op.batch, None
-    try:
-        wide = var("wide", "B")
-        ((new, flag),) = batch_graph([full(x, (ir.as_dim(n),))], {x: wide}, types.size("B"))
-        assert flag
-        assert value(new, {n: 2, wide: [1.0, 2.0]}).tolist() == [[1, 1], [2, 2]]
-    finally:
-        op.batch = rule
+def test_a_loop_over_examples_sees_sizes_that_are_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    n, x, wide = var("n", dtype="int64"), var("x"), var("wide", "B")
+    monkeypatch.setattr(BROADCAST_TO, "batch", None)
+    ((new, flag),) = batch_graph([full(x, (ir.as_dim(n),))], {x: wide}, types.size("B"))
+    assert flag
+    assert value(new, {n: 2, wide: [1.0, 2.0]}).tolist() == [[1, 1], [2, 2]]
 
 
 def test_a_size_cannot_differ_between_examples() -> None:
@@ -287,6 +278,11 @@ def test_wrong_axes() -> None:
         vmap(lambda a: a, out_axes=None)(x)
     with pytest.raises(errors.ShapeError, match="batch axes"):
         vmap(lambda a, b: a)(x, var("y", 3))
+    for wrong in ("a", 0.5, (0.5,), ["a"]):
+        with pytest.raises(errors.ArgumentError, match="in_axes of vmap has numbers of axes, and None"):
+            vmap(lambda a: a, in_axes=wrong)(x)  # type: ignore[arg-type]
+    with pytest.raises(errors.ArgumentError, match="vmap takes a function"):
+        vmap(None)  # type: ignore[call-overload]
 
 
 def test_views_in_a_batch() -> None:

@@ -153,9 +153,9 @@ def test_batches_of_batches() -> None:
     y = sj.vmap(lambda rows, w: sj.vmap(index_in_a_branch, in_axes=(0, None))(rows, w), in_axes=(0, None))(v, w)
     got = sj.function([v, w], derivatives(y, v, w), mode="emulate")(np.stack([ROWS, ROWS[::-1]]), WEIGHTS)
     total, for_v, for_w, *_ = one_by_one(index_in_a_branch, ROWS)
-    np.testing.assert_allclose(got[0], 2 * total, rtol=1e-12)
-    np.testing.assert_allclose(got[1], [for_v, for_v[::-1]], rtol=1e-12)
-    np.testing.assert_allclose(got[2], 2 * for_w, rtol=1e-12)
+    np.testing.assert_allclose(got[0], 2 * total, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(got[1], [for_v, for_v[::-1]], rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(got[2], 2 * for_w, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

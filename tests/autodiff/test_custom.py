@@ -38,9 +38,9 @@ def test_the_rule_is_what_is_used(mode):
     x, w = sj.tensor(("n",), name="x"), sj.tensor(("n",), name="w")
     vx, vw = RNG.normal(size=(2, 5))
     y, by_x, by_w = run([x, w], [odd(x, w), *sj.grad(odd(x, w) * 2, [x, w])], vx, vw, mode=mode)
-    np.testing.assert_allclose(y, np.tanh(vx * vw).sum(), rtol=1e-12)
-    np.testing.assert_allclose(by_x, 2 * np.cos(vx), rtol=1e-12)
-    np.testing.assert_allclose(by_w, 6 * vw, rtol=1e-12)
+    np.testing.assert_allclose(y, np.tanh(vx * vw).sum(), rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(by_x, 2 * np.cos(vx), rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(by_w, 6 * vw, rtol=1e-12, atol=1e-13)
 
 
 def test_any_order_and_forward_mode():
@@ -89,8 +89,8 @@ def test_inside_loops(mode):
     vxs, vw = RNG.normal(size=(4, 3)), RNG.normal(size=3)
     by_xs, by_w = run([xs, w], sj.grad(hs[-1], [xs, w]), vxs, vw, mode=mode)
     decay = 0.5 ** np.arange(4)[::-1]
-    np.testing.assert_allclose(by_xs, decay[:, None] * np.cos(vxs), rtol=1e-12)
-    np.testing.assert_allclose(by_w, decay.sum() * 3 * vw, rtol=1e-12)
+    np.testing.assert_allclose(by_xs, decay[:, None] * np.cos(vxs), rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(by_w, decay.sum() * 3 * vw, rtol=1e-12, atol=1e-13)
 
 
 def test_over_batches():

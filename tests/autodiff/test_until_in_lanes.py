@@ -142,7 +142,7 @@ def test_second_derivatives() -> None:
 def test_checkpoints_give_the_same(checkpoint: Any) -> None:
     saved = sj.grad(sj.vmap(lambda x: root(x, checkpoint=checkpoint))(X).sum(), X)
     plain = sj.grad(sj.vmap(root)(X).sum(), X)
-    np.testing.assert_allclose(*sj.function([X], [plain, saved])(GIVEN), rtol=1e-12)
+    np.testing.assert_allclose(*sj.function([X], [plain, saved])(GIVEN), rtol=1e-12, atol=1e-13)
 
 
 def test_a_loop_without_a_bound_says_what_to_write() -> None:
@@ -150,7 +150,7 @@ def test_a_loop_without_a_bound_says_what_to_write() -> None:
         return sj.while_loop(lambda h: abs(h * h - x) > 1e-6 * x, lambda h: 0.5 * (h + x / h), x)
 
     np.testing.assert_allclose(sj.function([X], sj.vmap(endless)(X))(GIVEN), np.sqrt(GIVEN), rtol=1e-5)
-    with pytest.raises(sj.NotSupportedError, match="give it max_steps"):
+    with pytest.raises(sj.NotSupportedError, match="or max_steps of a while_loop"):
         sj.function([X], sj.grad(sj.vmap(endless)(X).sum(), X))
 
 
@@ -195,7 +195,7 @@ def test_beside_jax() -> None:
         return lax.scan(step, x, None, length=MOST)[0]
 
     values, slope, forward = sj.function([X, W], both_ways(while_root, lambda f, x: sj.vmap(f)(x)))(GIVEN, WEIGHTS)
-    np.testing.assert_allclose(values, jax.vmap(by_while)(GIVEN), rtol=1e-12)
+    np.testing.assert_allclose(values, jax.vmap(by_while)(GIVEN), rtol=1e-12, atol=1e-13)
     weights = np.arange(1.0, 10.0)
     np.testing.assert_allclose(slope, jax.grad(lambda x: (jax.vmap(by_scan)(x) * weights).sum())(GIVEN), rtol=1e-9)
     tangent = jax.jvp(jax.vmap(by_while), (GIVEN,), (np.cos(GIVEN),))[1]

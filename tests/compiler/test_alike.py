@@ -75,7 +75,7 @@ def test_the_source_is_the_same_as_that_of_each_nest_by_itself(name, monkeypatch
     leaves, outputs = CASES[name]()
     for stage in Staged(leaves, outputs, "f", "emulate").stages:
         shared = generate(stage.program)
-        monkeypatch.setattr(nest.NestSources, "_once", lambda self, one, write: write(one))
+        monkeypatch.setattr(nest.NestSources, "_once", lambda self, write, one: write(self, one))
         alone = generate(stage.program)
         monkeypatch.undo()
         assert [f.text for f in shared.functions] == [f.text for f in alone.functions]
@@ -99,6 +99,25 @@ def test_more_equal_layers_write_no_more_nests(function, monkeypatch):
         Staged(*stack(layers), "f", "emulate")
         counts.append(len(written))
     assert counts[1] <= counts[0] + 1  # (what is left of many copies, eight in a nest, differs)
+
+
+def test_loops_in_both_directions_are_one_function():
+    """Steps through the sequence, and where it begins, are numbers in their tables."""
+    x = sj.tensor((20, "B", 16), "float32", "x")
+    keep, u = (sj.tensor((16, 16), "float32", name) for name in "ku")
+
+    def run(weights, backwards):
+        step = lambda x_t, h: np.tanh(x_t + h @ weights)
+        return sj.scan(step, sequences=x, outputs_info=x[0] * 0, go_backwards=backwards)
+
+    code = Staged([x, keep, u], [run(keep, False), run(u, True)], "f", "emulate").stages[0].code
+    kinds = [function.name.rpartition("_")[0] for function in code.functions]
+    assert (kinds.count("branch"), kinds.count("loop")) == (1, 1)
+    f, g = (sj.function([x, keep, u], [run(keep, False), run(u, True)], mode=mode) for mode in ("emulate", "reference"))
+    shapes = (20, 3, 16), (16, 16), (16, 16)
+    values = [np.random.default_rng(0).uniform(-0.2, 0.2, shape).astype("float32") for shape in shapes]
+    for found, wanted in zip(f(*values), g(*values), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_rows_of_other_sizes_are_computed_by_the_function_of_the_first(monkeypatch):

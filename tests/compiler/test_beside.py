@@ -16,7 +16,7 @@ from scanjit.schedule.memory.addresses import assign
 from scanjit.schedule.nests import Beside
 from scanjit.schedule.nests.steps import OwnRows
 from scanjit.schedule.threads import sharing
-from scanjit.schedule.threads.teams import MOST_TEAMS, Assignment, Team, teams_for
+from scanjit.schedule.threads.teams import MOST_TEAMS, Assignment, Team, Way, teams_for
 from scanjit.schedule.threads.times import Work
 from tests.fuzz.check import Config, agree
 
@@ -64,7 +64,7 @@ def always_apart(monkeypatch):
     before = config.threads
     monkeypatch.setattr(rates, "MEETING", 1e9)
     monkeypatch.setattr(rates, "SMALLEST_PROGRAM", 0.0)
-    monkeypatch.setattr(rates, "SMALLEST_STRETCH", 0.0)
+    monkeypatch.setattr(rates, "LEAST_GAIN", 0.0)
     yield
     config.threads = before
 
@@ -164,13 +164,13 @@ def test_only_the_threads_of_one_team_meet_at_a_place(always_apart, monkeypatch)
     (sized,) = stage.known.values()
     sizes = itertools.cycle([(3, 2), (2, 3)])
 
-    def of_other_sizes(works, threads):
+    def of_other_sizes(works, way):
         first, second = next(sizes)
         return Assignment([Team(0, first), Team(first, second)], 1.0, 2.0)
 
     monkeypatch.setattr(sharing, "assignment", of_other_sizes)
     parts = [part for part in stage.layout.costs if part.first]
-    numbers = sharing.sharing(parts, sized.number, 5, 2**20).numbers
+    numbers = sharing.sharing(parts, sized.number, Way(5), 2**20).numbers
     value = lambda dims: [numbers[types.as_atom(dim)] for dim in dims]
     teams = {
         (first, many, place)

@@ -131,6 +131,16 @@ def test_knowing_a_length_decides_nothing_where_filters_are_strided(length: int)
     assert all("pack: once for each value" in text for text in (fixed, named, of_any))
 
 
+@pytest.mark.parametrize("step", [2, 3])
+def test_no_number_is_loaded_alone_where_filters_are_many(step: int) -> None:
+    """However many terms a sum has: with lanes along places, each vector would be loaded number by number."""
+    for channels, width in ((8, 3), (64, 5), (128, 9)):
+        x, w = sj.tensor(("B", channels, "n"), "float32", "x"), sj.tensor((64, channels, width), "float32", "w")
+        with Config(width=32).active():
+            text = sj.function([x, w], sj.conv1d(x, w, subsample=step, filter_flip=False), mode="emulate").explain()
+        assert set(along(text)) == {"64"}, (channels, width)
+
+
 @pytest.mark.parametrize("length", [6, 18, 40, 258, 260, 1000])
 def test_a_named_length_has_the_form_of_the_fixed_one(length: int) -> None:
     """Where it depends on the length, each form is there. A fixed one may have tiles of another shape."""

@@ -14,6 +14,7 @@ from scanjit.config import config
 from scanjit.schedule.cost import rates
 from scanjit.schedule.threads.rows import with_rows
 from scanjit.schedule.threads.sharing import sharing
+from scanjit.schedule.threads.teams import Way
 from scanjit.target import Target
 from tests.fuzz.check import Config
 
@@ -56,7 +57,7 @@ def arguments(T: int = 4, B: int = 7) -> list[np.ndarray]:
 def meeting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[float]:
     """What a meeting of threads is said to cost: rows are kept, or not."""
     before = config.threads
-    for name, value in (("MEETING", request.param), ("SMALLEST_PROGRAM", 0.0), ("SMALLEST_STRETCH", 0.0)):
+    for name, value in (("MEETING", request.param), ("SMALLEST_PROGRAM", 0.0), ("LEAST_GAIN", 0.0)):
         monkeypatch.setattr(rates, name, value)
     monkeypatch.setattr(rates, "SMALLEST_NEST", 0)
     yield request.param
@@ -197,7 +198,7 @@ def test_rows_that_threads_could_not_share_evenly() -> None:
     atoms = {atom.name: atom for atom in stage.table.atoms if types.is_named(atom)}
     for batch, wanted in ((64, True), (20, False)):
         sizes = {atoms["T"]: 50, atoms["B"]: batch}
-        decided = sharing(stage.layout.costs, types.Numbers(sizes), 2, stage.layout.near_bytes)
+        decided = sharing(stage.layout.costs, types.Numbers(sizes), Way(2), stage.layout.near_bytes)
         assert list(decided.rows_apart.values()) == [wanted]
 
 

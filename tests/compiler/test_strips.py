@@ -165,7 +165,7 @@ def test_compiled(program: Callable[..., Graph]) -> None:
 
 def test_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread's share may be less than two vectors, where all points are more."""
-    for name in ("SMALLEST_NEST", "SMALLEST_PROGRAM", "SMALLEST_STRETCH"):
+    for name in ("SMALLEST_NEST", "SMALLEST_PROGRAM", "LEAST_GAIN"):
         monkeypatch.setattr(rates, name, 0)
     f, h = sj.tensor(("T", "N"), "float32", "f"), sj.tensor(("N",), "float32", "h")
     y = sj.scan(lambda f, h: f * h + f, sequences=f, outputs_info=[h])  # (a product that may become part of a sum)
@@ -177,8 +177,7 @@ def test_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setattr(sj.config, "threads", threads)
             found.append(compiled(*given))
         for results in found[1:]:
-            for got, expected in zip(results, found[0], strict=True):
-                np.testing.assert_array_equal(got, expected)
+            np.testing.assert_equal(results, found[0])
 
 
 @pytest.mark.parametrize("columns", ["N", 16])
@@ -391,6 +390,6 @@ def test_lanes_that_are_left_in_a_step(masks: bool, monkeypatch: pytest.MonkeyPa
     f, wanted = (sj.function([u], last, mode=mode) for mode in ("emulate", "reference"))
     for size in (2, 3, 4, 5, 6, 7, 8, 9, 12, 17):
         given = np.arange(size) ** 2.0
-        np.testing.assert_allclose(f(given), wanted(given), rtol=1e-12)
+        np.testing.assert_allclose(f(given), wanted(given), rtol=1e-12, atol=1e-13)
     narrow = "the points that are left in narrower vectors" in (sj.dprint(f, file="str", stage="blocks") or "")
     assert narrow is not masks

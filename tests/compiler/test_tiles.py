@@ -164,8 +164,8 @@ def test_whole_tiles_have_no_masks(columns: int | str, features: str) -> None:
                         np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-5)
 
 
-@pytest.mark.parametrize(("target", "most"), [("x86-64-v3", 3), ("x86-64-v4", 4)])
-def test_as_many_gates_share_a_tile_as_leave_it_rows(target: str, most: int) -> None:
+@pytest.mark.parametrize(("target", "most"), [("x86-64-v3", 1), ("x86-64-v4", 4)])
+def test_gates_share_a_tile_where_there_are_many_registers(target: str, most: int) -> None:
     x, w, v = (sj.tensor(shape, "float32") for shape in ((None, None, 5), (5, 160), (40, 160)))
 
     def step(row: Any, h: Any, c: Any) -> Any:
@@ -181,6 +181,27 @@ def test_as_many_gates_share_a_tile_as_leave_it_rows(target: str, most: int) -> 
     reductions = [int(n) for n in re.findall(r"(\d+) reductions", f.explain())]
     assert max(reductions) == most
     assert sum(reductions) == 5
+
+
+@pytest.mark.parametrize(("products", "rows"), [(2, 2), (3, 2)])
+def test_products_of_one_right_operand_share_its_vectors(products: int, rows: int) -> None:
+    """Their rows are those of one tile. Each left element is used up before the next one is loaded, so that the sums,
+    the vectors and one element fit 16 registers."""
+    lefts = [sj.tensor((None, 7), "float32") for _ in range(products)]
+    right = sj.tensor((None, 53), "float32")
+    rng = np.random.default_rng(0)
+    for threads in (1, 3):
+        with Config(threads=threads).active(), host.using(target_for("x86_64-linux-gnu", "znver3", "+avx2,+fma,+avx")):
+            f = sj.function([*lefts, right], [x.T @ right for x in lefts], mode="emulate")
+        loop = re.findall(r"for k0 in .*?\n((?: {20}.*\n)+)", f.source)[0]
+        vectors = loop.count("load_f32x8")
+        assert rows * products * vectors == 12
+        assert re.findall("broadcast|fma", loop) == ["broadcast", *["fma"] * vectors] * (products * rows)
+        for count in (0, 1, 5, 31):
+            arrays = [rng.standard_normal((count, x.shape[1]), np.float32) for x in lefts]
+            g = rng.standard_normal((count, 53), np.float32)
+            for got, a in zip(f(*arrays, g), arrays, strict=True):
+                np.testing.assert_allclose(got, a.T @ g, rtol=2e-5, atol=2e-5)
 
 
 # ---- shapes of tiles -------------------------------------------------------------------------------------------------
@@ -251,21 +272,21 @@ def test_columns_that_fill_half_a_tile_are_single_vectors(columns: int | str) ->
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 def test_threads_share_the_rows_of_the_last_columns(threads: int) -> None:
     """Five tiles of columns for two threads: two for each, and rows of the fifth."""
-    x, w = sj.tensor(("T", "B", 5), "float32"), sj.tensor((18, 72), "float32")
-    v = sj.tensor((5, 72), "float32")
+    x, w = sj.tensor(("T", "B", 5), "float32"), sj.tensor((66, 264), "float32")
+    v = sj.tensor((5, 264), "float32")
 
     def step(row: Any, h: Any) -> Any:
-        a, b, c, d = ((row @ v + h @ w)[:, 18 * i : 18 * (i + 1)] for i in range(4))
+        a, b, c, d = ((row @ v + h @ w)[:, 66 * i : 66 * (i + 1)] for i in range(4))
         return sj.tanh(a) * b + sj.sigmoid(c) * d
 
-    inputs, states = [x, v, w], sj.scan(step, x, sj.zeros((x.shape[1], 18), "float32"))
-    masks = target_for("x86_64-linux-gnu", features="+avx,+avx2,+fma", vector_bytes=16)
+    inputs, states = [x, v, w], sj.scan(step, x, sj.zeros((x.shape[1], 66), "float32"))
+    masks = target_for("x86_64-linux-gnu", features="+avx512f,+avx512vl", vector_bytes=64)
     with Config(threads=threads).active(), host.using(masks):
         f = sj.function(inputs, states, mode="emulate")
         assert "left0 = even0*" in f.source
         reference = sj.function(inputs, states, mode="reference")
         rng = np.random.default_rng(threads)
-        weights = [rng.standard_normal(s).astype("float32") / 4 for s in ((5, 72), (18, 72))]
+        weights = [rng.standard_normal(s).astype("float32") / 8 for s in ((5, 264), (66, 264))]
         for batch in (0, 1, 2, 7, 20):
             value = rng.standard_normal((3, batch, 5)).astype("float32")
             np.testing.assert_allclose(f(value, *weights), reference(value, *weights), rtol=2e-5, atol=2e-5)

@@ -17,7 +17,9 @@ from scanjit.schedule.cost import rates
 from scanjit.schedule.nests import Beside
 from scanjit.schedule.nests.verify import verify
 from scanjit.schedule.threads import waves
-from scanjit.schedule.threads.teams import Team
+from scanjit.schedule.threads.sharing import Sharing
+from scanjit.schedule.threads.teams import Team, Way
+from scanjit.schedule.threads.times import Work
 from scanjit.schedule.threads.waves import BlockTime, turns_time
 from tests.fuzz.check import Config, agree
 
@@ -161,7 +163,7 @@ def flat(found: Any) -> list[np.ndarray]:
 def always(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Waves wherever they are possible, of short blocks."""
     before = config.threads
-    for name in ("SMALLEST_PROGRAM", "SMALLEST_STRETCH", "SMALLEST_NEST"):
+    for name in ("SMALLEST_PROGRAM", "LEAST_GAIN", "SMALLEST_NEST"):
         monkeypatch.setattr(rates, name, 0)
     monkeypatch.setattr(waves, "GAIN", math.inf)
     monkeypatch.setattr(waves, "SHORTEST", 2)
@@ -239,6 +241,9 @@ def test_the_bits_are_those_of_one_thread(always: None, made: Made) -> None:
             stage.known.clear()
             results.append(flat(f(*args)))
             assert config.threads == 1 or T < 23 or "blocks of" in f.explain().split("in turns")[1]
+            results += [flat(f(*args)) for _ in range(6)]
+            ways = {way.beside for way, _ in stage.known}
+            assert config.threads == 1 or T < 23 or ways == {None, False}
         for found in results:
             for a, b in zip(found, results[0], strict=True):
                 np.testing.assert_array_equal(a, b)
@@ -291,24 +296,43 @@ def test_the_time_of_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert turns_time(blocks * 2, (0, 0, 1, 1), four, 3) == 10 + 20 + 20 + 10 + 4
 
 
-def test_few_rows_run_in_waves_and_many_keep_their_own() -> None:
-    units = 128
+def shared(units: int, threads: int, **sizes: int) -> Sharing:
+    """How threads share three layers of so many units."""
     x = sj.tensor(("T", "B", units), "float32", "x")
     weights = [sj.tensor((units, units), "float32") for _ in range(6)]
     y: Any = x
     for w, r in pairs(weights):
         y = sj.scan(lambda a, h, w=w, r=r: np.tanh(a @ w + h @ r), y, sj.zeros((x.shape[1], units), x.dtype))
-    f = sj.function([x, *weights], y, mode="emulate")
-    (stage,) = f.executable.stages
-    before = config.threads
+    (stage,) = sj.function([x, *weights], y, mode="emulate").executable.stages
+    return stage.sized({atom: sizes[str(atom.name)] for atom in stage.table.atoms}, Way(threads)).sharing
 
+
+def test_few_rows_run_in_waves_and_many_keep_their_own() -> None:
     def chosen(batch: int, threads: int) -> bool:
-        sizes = {atom: {"T": 1000, "B": batch}[str(atom.name)] for atom in stage.table.atoms}
-        (assigned,) = stage.sized(sizes, threads).sharing.teams.values()
+        (assigned,) = shared(128, threads, T=1000, B=batch).teams.values()
         return assigned.teams is not None
 
-    try:
-        assert [chosen(1, threads) for threads in (1, 2, 3, 8)] == [False, True, True, True]
-        assert not chosen(512, 2)
-    finally:
-        config.threads = before
+    assert [chosen(1, threads) for threads in (1, 2, 3, 8)] == [False, True, True, True]
+    assert not chosen(512, 2)
+
+
+def test_a_block_that_is_alone_in_its_turn_costs_a_meeting_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first and the last block are alone. They are short, so that threads seldom meet in their steps."""
+    (short,) = shared(64, 2, T=300, B=1).teams.values()
+    assert short.teams is not None
+    assert short.turns.many > 4
+    monkeypatch.setattr(Work, "shared", Work.time)
+    (long,) = shared(64, 2, T=300, B=1).teams.values()
+    assert long.turns.many < short.turns.many
+
+
+def test_one_thread_runs_what_several_would_not_run_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shared(64, 2, T=300, B=1).several
+    monkeypatch.setattr(rates, "MEETING", 1e6)
+    assert not shared(64, 2, T=300, B=1).several
+    assert shared(64, 2, T=300, B=64).several, "each thread keeps its rows"
+    x = sj.vector("x")
+    (stage,) = sj.function([x], sj.scan(lambda a, h: np.tanh(a + h), x, 0.0)[-1], mode="emulate").executable.stages
+    alone = stage.sized(dict.fromkeys(stage.table.atoms, 10**7), Way(2)).sharing
+    assert alone.operations > rates.SMALLEST_PROGRAM
+    assert not alone.several

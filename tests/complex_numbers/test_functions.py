@@ -102,8 +102,7 @@ def test_large_small_and_special_numbers() -> None:
     np.testing.assert_array_equal(replaced, np.nan_to_num(with_nan, nan=7.0))
     odd = np.array([np.nan + 1j, 1 + 1j * np.nan, np.inf + 0j, 1 - 1j * np.inf])
     g = sj.jit(lambda z: [np.isnan(z), np.isinf(z), np.isfinite(z), abs(z)], mode="reference")
-    for found, expected in zip(g(odd), (np.isnan(odd), np.isinf(odd), np.isfinite(odd), np.abs(odd)), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    np.testing.assert_equal(g(odd), (np.isnan(odd), np.isinf(odd), np.isfinite(odd), np.abs(odd)))
 
 
 DIFFERENTIABLE = [

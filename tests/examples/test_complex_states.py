@@ -11,8 +11,8 @@ import scanjit as sj
 
 
 @pytest.fixture
-def example(program):
-    return program("complex_states")
+def example(read_example):
+    return read_example("complex_states")
 
 
 def arrays(rng: np.random.Generator, T: int = 7, B: int = 2, F: int = 3, N: int = 4) -> dict[str, Any]:

@@ -9,8 +9,8 @@ import scanjit as sj
 
 
 @pytest.fixture
-def example(program):
-    return program("control")
+def example(read_example):
+    return read_example("control")
 
 
 def system(rng: np.random.Generator, n: int = 4, inputs: int = 2) -> tuple[np.ndarray, ...]:

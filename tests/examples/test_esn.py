@@ -6,8 +6,8 @@ from scipy import integrate
 
 
 @pytest.fixture
-def esn(program):
-    return program("esn")
+def esn(read_example):
+    return read_example("esn")
 
 
 @pytest.mark.parametrize("mode", ["reference", "emulate"])

@@ -10,8 +10,8 @@ KINDS = ["lowpass", "highpass", "bandpass", "notch", "allpass", "peak", "lowshel
 
 
 @pytest.fixture
-def filters(program):
-    return program("filters")
+def filters(read_example):
+    return read_example("filters")
 
 
 def sections(coefficients):

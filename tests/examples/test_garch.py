@@ -23,8 +23,8 @@ def slopes(fn, x, h=1e-5):
 
 
 @pytest.fixture
-def garch(program):
-    return program("garch")
+def garch(read_example):
+    return read_example("garch")
 
 
 @pytest.mark.parametrize("mode", ["reference", "emulate"])

@@ -9,8 +9,8 @@ import scanjit as sj
 
 
 @pytest.fixture
-def hmm(program):
-    return program("hmm")
+def hmm(read_example):
+    return read_example("hmm")
 
 
 def all_paths(start, moves, emissions):

@@ -6,8 +6,8 @@ from scipy import stats
 
 
 @pytest.fixture
-def kalman(program):
-    return program("kalman")
+def kalman(read_example):
+    return read_example("kalman")
 
 
 def together(model, length):

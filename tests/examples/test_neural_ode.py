@@ -8,8 +8,8 @@ import scanjit as sj
 
 
 @pytest.fixture
-def ode(program):
-    return program("neural_ode")
+def ode(read_example):
+    return read_example("neural_ode")
 
 
 @pytest.mark.parametrize("mode", ["reference", "emulate"])

@@ -11,8 +11,8 @@ RNG = np.random.default_rng(0)
 
 
 @pytest.fixture
-def orders(program):
-    return program("orders")
+def orders(read_example):
+    return read_example("orders")
 
 
 @pytest.mark.parametrize("mode", ["reference", "numba"])

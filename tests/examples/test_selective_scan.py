@@ -8,8 +8,8 @@ import scanjit as sj
 
 
 @pytest.fixture
-def example(program):
-    return program("selective_scan")
+def example(read_example):
+    return read_example("selective_scan")
 
 
 def by_hand(u, delta, A, B, C):

@@ -67,6 +67,9 @@ class Config:
     threads: int = 1
     small: bool = False
     """Whether blocks of time and stretches of long sums are so small that there are several of them."""
+    cheap: bool | None = None
+    """Whether meetings of threads cost nothing, so that there are loops whose rows they do not keep, too. None: if
+    temporaries are allocations of their own."""
     ended: Callable[[], bool] = bool
     """Whether the call is to end: threads then wait for nobody."""
 
@@ -90,7 +93,7 @@ class Config:
                 patch.setattr(row_order, "MOST_ROWS", 3)
             if self.threads > 1:
                 patch.setattr(rates, "SMALLEST_NEST", 0)
-                if not self.shared:  # so that there are loops whose rows threads do not keep, too
+                if not self.shared if self.cheap is None else self.cheap:
                     patch.setattr(rates, "MEETING", 0.0)
                     patch.setattr(waves, "GAIN", math.inf)
                     patch.setattr(waves, "SHORTEST", 1)
@@ -352,6 +355,7 @@ def configs_of(seed: int, numba: bool = False) -> list[Config]:
             shared=seed % 3 == 1,
             small=seed % 5 == 2,
             threads={2: 2, 4: 3}.get(seed % 7, 1),
+            cheap=seed % 3 != 1 or seed % 2 == 0,
         )
     ]
     if seed % 3 == 0:

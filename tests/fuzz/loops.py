@@ -13,6 +13,8 @@ from scanjit.types import Dim, Dimension
 from tests.fuzz.builder import Builder
 
 TAPS = ([0], [0], [0], [-1, 0], [0, 1], [-2], [-1, 0, 2], [1])
+WIDE = 34
+"""Units of a layer whose products have several register tiles of columns, whatever the width of a vector."""
 PAST = ([-1], [-1], [-1], [-1], [-2, -1], [-3, -1], [-2], [-1, -2])
 
 
@@ -250,7 +252,10 @@ def recurrent(b: Builder) -> None:
     if b.depth or b.make_input is None:
         return
     length, batch, units, features = (rnd.choice(b.dims) for _ in range(4))
-    if b.count((length, batch, units)) > 400 or b.count((length, batch, units, units)) > 4000:
+    wide = b.count((length, features)) % 3 == 1
+    if wide:  # a step of one row, whose products have several register tiles
+        batch, units = 1, WIDE
+    if b.count((length, batch, units)) > 400 or b.count((length, batch, units, units)) > 4000 << 2 * wide:
         return
     dtype = rnd.choice(("float32", "float32", "float64"))
     kind = rnd.choice(("lstm", "gru", "rnn", "linear", "masked", "attention"))

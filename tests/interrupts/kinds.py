@@ -62,6 +62,7 @@ def kinds() -> list[Kind]:
         _long(1),
         _long(3),
         *map(_wave, (2, 4)),
+        *map(_gates, (2, 3)),
         _storm(),
         _crowd(),
         _lapack(),
@@ -149,6 +150,22 @@ def _wave(threads: int) -> Kind:
     call, check = _checked(f, given, threads)
     assert "blocks of" in f.explain().split("side by side in turns")[1], "the layers run in no wave"
     return Kind(f"waves, threads: {threads}", call, threads, counters, check)
+
+
+def _gates(threads: int) -> Kind:
+    """Threads do not meet between the products of a step, of which each computes some columns."""
+    x, counters = sj.tensor(("T", 1, 256), "float32", "x"), _counters(3)
+    w = np.random.default_rng(0).standard_normal((64, 256)).astype("float32") * 0.05
+
+    def step(row: sj.Tensor, h: sj.Tensor, c: sj.Tensor) -> list[sj.Tensor]:
+        i, f, g, o = (row[:, 64 * k : 64 * k + 64] + h @ w[:, 64 * k : 64 * k + 64] for k in range(4))
+        c = sj.sigmoid(f) * c + sj.sigmoid(i) * np.tanh(g)
+        return [sj.sigmoid(o) * np.tanh(c), c]
+
+    y = sj.scan(step, x, [sj.zeros((1, 64), "float32")] * 2)[0]
+    f = sj.function([x], [y, sj.grad((y * y).sum(), x)], updates={v: v + 1 for v in counters})
+    call, check = _checked(f, np.random.default_rng(1).standard_normal((300, 1, 256)).astype("float32"), threads)
+    return Kind(f"products without meetings, threads: {threads}", call, threads, counters, check)
 
 
 def _crowd() -> Kind:

@@ -171,7 +171,7 @@ def test_complex_arguments_and_results(compiled: bool) -> None:
     ours = sj.jax.as_function(sj.function([x, w], _turned(x, w)) if compiled else _turned)
     rng = np.random.default_rng(3)
     given = jnp.asarray(rng.normal(size=5) + 1j * rng.normal(size=5)), jnp.asarray(0.4 + 0.5j)
-    np.testing.assert_allclose(jax.jit(ours)(*given), _turned_by_jax(*given), rtol=1e-12)
+    np.testing.assert_allclose(jax.jit(ours)(*given), _turned_by_jax(*given), rtol=1e-12, atol=1e-13)
     together = jnp.stack([given[0], 2j * given[0]]), given[1]
     for f, args in (
         (lambda f: lambda x, w: jax.grad(lambda x, w: (abs(f(x, w)) ** 2).sum(), (0, 1))(x, w), given),
@@ -179,7 +179,7 @@ def test_complex_arguments_and_results(compiled: bool) -> None:
         (lambda f: jax.vmap(f, (0, None)), together),
     ):
         for got, wanted in zip(f(ours)(*args), f(_turned_by_jax)(*args), strict=True):
-            np.testing.assert_allclose(got, wanted, rtol=1e-12)
+            np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-13)
     weak = sj.jax.as_function(lambda z: {"both": (z * 1j, sj.abs(z))})(3.0 + 4.0j)["both"]
     assert (complex(weak[0]), float(weak[1])) == (-4 + 3j, 5.0)
 

@@ -1,6 +1,6 @@
 """What the tests of layers share: expressions are run by the reference interpreter."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,9 @@ import scanjit as sj
 
 
 @pytest.fixture(autouse=True)
-def seeded() -> Iterator[None]:
+def seeded() -> None:
     """Every test starts from the same random numbers."""
     lasagne.random.set_rng(np.random.default_rng(1))
-    yield
-    lasagne.random.set_rng(np.random)
 
 
 @pytest.fixture

@@ -74,6 +74,20 @@ def test_labels_that_do_not_fit_into_the_steps() -> None:
     assert (slope[0] == 0).all() and np.isfinite(slope).all()
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_lengths_of_small_integers(dtype: str) -> None:
+    """A path is twice as long as its labels, and begins before the first of none."""
+    x, y = sj.tensor3("x"), sj.lmatrix("y")
+    rng = np.random.default_rng(0)
+    given = rng.dirichlet(np.ones(5), (2, 180)), rng.integers(1, 5, (2, 80))
+    values = []
+    for each in ("int64", dtype):
+        n = sj.vector("n", dtype=each)
+        f = sj.function([x, y, n], objectives.ctc_loss(x, y, target_lengths=n), mode="reference")
+        values.append(f(*given, np.array([70, 0], each)))
+    np.testing.assert_array_equal(*values)
+
+
 def test_long_rows_do_not_underflow() -> None:
     x = sj.matrix("x")
     loss = objectives.ctc_loss(sj.softmax(x)[None], np.ones((1, 300), int) + np.arange(300) % 2)
@@ -109,11 +123,12 @@ def test_targets_are_aligned() -> None:
         ((np.ones((2, 3, 4), int), [[1]]), "predictions of ctc_loss are floats"),
         ((np.ones((2, 3, 4)), [1, 2]), r"targets of ctc_loss are integers \(batch, labels\)"),
         ((np.ones((2, 3, 4)), [[1.0], [2.0]]), "targets of ctc_loss are integers"),
-        ((np.ones((2, 3, 4)), [[1], [2]], [[3]]), r"input_lengths of ctc_loss are integers \(batch,\)"),
+        ((np.ones((2, 3, 4)), [[1], [2]], [[3]]), r"input_lengths of ctc_loss must be integers \(batch,\)"),
         ((np.ones((2, 3, 4)), [[1], [2]], None, [1, 1, 1]), "target_lengths of ctc_loss"),
         ((np.ones((2, 3, 4)), [[1], [2]], None, None, 4), "blank of ctc_loss is one of 4 classes, got 4"),
         ((np.ones((2, 3, 4)), [[1], [2], [3]]), "targets of ctc_loss"),
         ((np.ones((1, 3, 4)), [[4]]), "out of bounds"),
+        ((np.ones((1, 3, 4)), [[1, -1]]), "out of bounds"),
     ],
 )
 def test_wrong_arguments(given: tuple[Any, ...], text: str) -> None:

@@ -192,7 +192,12 @@ def test_reversed_sequences_are_what_backwards_reads(run: Any) -> None:
     turned = RNNLayer(ReverseLayer(l_in, l_lengths), cell, **inside)
     both = get_output([backwards, ReverseLayer(turned, l_lengths)])
     x = np.random.default_rng(1).normal(size=(BATCH, LENGTH, UNITS))
-    close(*run(both, {l_in.input_var: x, l_lengths.input_var: np.array([3, 9])}))
+    close(*run(both, {l_in.input_var: x, l_lengths.input_var: np.array([3, LENGTH])}))
+    for lengths in ([3, LENGTH + 1], [-1, 3]):
+        with pytest.raises(
+            sj.errors.AssertError, match="seq_lengths of <ReverseLayer> must be from 0 to the number of steps"
+        ):
+            run(both[1], {l_in.input_var: x, l_lengths.input_var: np.array(lengths)})
     rows = InputLayer((None, None, 2))
     flipped = get_output([ReverseLayer(rows), ReverseLayer(rows, time_major=True)])
     a, b = run(flipped, {rows.input_var: x[:, :, :2]})

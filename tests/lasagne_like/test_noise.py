@@ -1,5 +1,7 @@
 """Dropout and noise: what they do to many numbers, and which of them share a decision."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -110,7 +112,8 @@ def test_the_seed_of_the_package_makes_masks_reproducible() -> None:
 
 def test_probabilities() -> None:
     l_in = InputLayer((None, 20))
-    for p in (-0.1, 1.5):
-        with pytest.raises(ValueError, match=str(p)):
+    for p in (-0.1, 1.5, np.float32(1.5), np.nan, "a", None, [0.5]):
+        with pytest.raises(ValueError, match=r"0 <= p <= 1, got " + re.escape(repr(p))):
             DropoutLayer(l_in, p=p)
+    assert sampled(DropoutLayer(l_in, p=np.float32(0.5)), np.ones((2, 20))).any()
     assert not sampled(DropoutLayer(l_in, p=1), np.ones((2, 20))).any()

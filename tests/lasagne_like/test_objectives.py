@@ -82,6 +82,20 @@ def test_errors_of_targets() -> None:
             function(sj.matrix(), sj.vector())
 
 
+@pytest.mark.parametrize("mode", ["reference", "emulate"])
+@pytest.mark.parametrize("dtype", ["int8", "int64"])
+def test_a_class_that_does_not_exist_is_an_error(dtype: str, mode: Any) -> None:
+    """A negative one, too: it does not count from the end."""
+    p, t = sj.matrix("p"), sj.vector("t", dtype=dtype)
+    given = probabilities(2, 3)
+    for function in (o.categorical_crossentropy, o.multiclass_hinge_loss):
+        f = sj.function([p, t], function(p, t), mode=mode)
+        assert f(given, [0, 2]).shape == (2,)
+        for wrong in (-1, 3):
+            with pytest.raises(sj.OutOfBoundsError, match="is out of bounds for axis 1 with size 3"):
+                f(given, [0, wrong])
+
+
 def test_squared_error_and_columns(run: Run) -> None:
     a, b = rng.normal(size=(4, 3)), rng.normal(size=(4, 3))
     np.testing.assert_allclose(run(o.squared_error(a, b)), (a - b) ** 2)

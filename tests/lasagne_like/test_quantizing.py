@@ -39,10 +39,21 @@ def test_predictions_are_near_those_of_the_network(weights: str, error: float, m
     np.testing.assert_array_equal(predict(padded, mask)[mask > 0], got[mask > 0])
 
 
-def test_a_format_that_is_none() -> None:
+def test_a_format_that_is_none(monkeypatch: Any) -> None:
+    monkeypatch.setattr(sj.config, "floatX", "float32")
     l_in = lasagne.layers.InputLayer((None, 3), sj.matrix("x"))
     with pytest.raises(sj.ArgumentError, match="the format of weights is unknown"):
         lasagne.quantize(lasagne.layers.DenseLayer(l_in, 2), "int3")
+
+
+@pytest.mark.parametrize("wide", ["x", "W"])
+def test_networks_of_float64_are_refused(wide: str) -> None:
+    """Their products would stay as they are."""
+    dtypes = {name: "float64" if name == wide else "float32" for name in "xWb"}
+    l_in = lasagne.layers.InputLayer((None, 3), sj.matrix("x", dtype=dtypes["x"]))
+    network = lasagne.layers.DenseLayer(l_in, 2, W=np.ones((3, 2), dtypes["W"]), b=np.zeros(2, dtypes["b"]))
+    with pytest.raises(sj.ArgumentError, match=f"only products of float32(.|\\n)*{wide}.*float64"):
+        lasagne.quantize(network)
 
 
 def batches(count: int = 3) -> list[tuple[np.ndarray, np.ndarray]]:

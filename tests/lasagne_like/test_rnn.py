@@ -10,12 +10,14 @@ import pytest
 import lasagne_like as lasagne
 import scanjit as sj
 from lasagne_like import cells, init
+from lasagne_like.cells import structure
 from lasagne_like.layers import (
     Bidirectional,
     GRULayer,
     InputLayer,
     LSTMLayer,
     RecurrentLayer,
+    ReverseLayer,
     RNNLayer,
     SelectLayer,
     get_all_params,
@@ -61,11 +63,33 @@ def test_lengths_that_do_not_fit(run: Any) -> None:
     output = get_output(RNNLayer(l_in, cells.GRU(4), seq_lengths=l_len))
     with pytest.raises(sj.ShapeError, match=r"(?s)seq_lengths of <RNNLayer> has another shape.*\(2,\).*\(3,\)"):
         run(output, {l_in.input_var: X, l_len.input_var: np.array([1, 2], "int32")})
+    for given in ([1, 2, 6], [1, -1, 2]):
+        with pytest.raises(
+            sj.errors.AssertError, match="seq_lengths of <RNNLayer> must be from 0 to the number of steps"
+        ):
+            run(output, {l_in.input_var: X, l_len.input_var: np.array(given, "int32")})
     for lengths in ([1, 2, 6], [1, -1, 2], [1.0, 2.0, 3.0]):
         with pytest.raises(ValueError, match=rf"integers from 0 .*\(3, 5, 2\), got {re.escape(str(lengths))}"):
             RNNLayer((3, 5, 2), cells.GRU(4), seq_lengths=lengths)
     with pytest.raises(ValueError, match=r"has shape \(2,\), but must hold one number .*\(3, 5, 2\): \(3,\)"):
         RNNLayer((3, 5, 2), cells.GRU(4), seq_lengths=[1, 2])
+
+
+@pytest.mark.parametrize("make", [lambda x, n: RNNLayer(x, cells.GRU(4), seq_lengths=n), ReverseLayer])
+@pytest.mark.parametrize("dtype", ["float32", "bool"])
+def test_lengths_that_are_no_integers(make: Any, dtype: str) -> None:
+    l_len = InputLayer((None,), sj.vector("lengths", dtype=dtype))
+    with pytest.raises(TypeError, match=rf"seq_lengths of <.*> must be integers \(batch,\), .* got <lengths: {dtype}"):
+        get_output(make(inputs(), l_len))
+
+
+@pytest.mark.parametrize("mode", ["emulate", "numba"])
+def test_a_length_that_is_too_large_is_no_index(mode: Any) -> None:
+    """Compiled code looks at assertions after a call, but meets the index before."""
+    l_in, l_len = inputs(), InputLayer((None,), sj.ivector("lengths"))
+    f = sj.function([l_in.input_var, l_len.input_var], get_output(ReverseLayer(l_in, l_len)), mode=mode)
+    with pytest.raises(sj.errors.AssertError, match="seq_lengths of <ReverseLayer> must be from 0 to the number of st"):
+        f(X, np.array([LENGTH, 9, 1], "int32"))
 
 
 def test_inputs_that_differ_at_run_time(run: Any) -> None:
@@ -323,6 +347,54 @@ def test_kept_state_of_any_batch() -> None:
         close(np.concatenate([f(x[:, :2]), f(x[:, 2:])], axis=1), whole(x))
     with pytest.raises(sj.ShapeError, match=r"(?s)<RNNLayer> keeps \(see reset_states\) has .*\(3, 4\).*\(1, 4\)"):
         f(X[:1])
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("masked", [None, "held", "zero"])
+@pytest.mark.parametrize("cell", [cells.LSTM, cells.GRU, cells.SimpleRNN, lambda n: [cells.LSTM(3), cells.GRU(n)]])
+def test_no_steps_leave_the_initial_state(cell: Any, masked: str | None, backwards: bool, run: Any) -> None:
+    l_in, l_mask = inputs(), inputs(None, None)
+    layer = RNNLayer(
+        l_in,
+        cell(4),
+        learn_init=True,
+        mask_input=l_mask if masked else None,
+        only_return_final=True,
+        return_state=True,
+        backwards=backwards,
+        zero_output_for_mask=masked == "zero",
+    )
+    randomize(layer.get_params())
+    output, state = get_output(layer)
+    leaves = structure.flatten(state)
+    starts = list(layer.initial.values())
+    slopes = sj.grad(sum((leaf**2).sum() for leaf in leaves), starts)
+    given = {l_in.input_var: X[:, :0], l_mask.input_var: HOLES[:, :0]}
+    given = given if masked else {l_in.input_var: X[:, :0]}
+    found = run([output, *leaves, *slopes], given)
+    expected = [start.get_value() for start in starts]
+    for leaf, slope, start in zip(found[1 : 1 + len(leaves)], found[1 + len(leaves) :], expected, strict=True):
+        close(leaf, np.repeat(start, BATCH, axis=0))
+        close(slope, 2 * BATCH * start)
+    close(found[0], np.repeat(expected[-1], BATCH, axis=0))
+
+
+@pytest.mark.parametrize("make", [LSTMLayer, GRULayer, RecurrentLayer])
+@pytest.mark.parametrize("mode", ["reference", "numba"])
+@pytest.mark.parametrize("zero", [False, True])
+def test_a_call_without_steps_keeps_the_state(make: Any, mode: Any, zero: bool) -> None:
+    l_in, l_mask = inputs(), inputs(None, None)
+    layer = make(l_in, 4, mask_input=l_mask, stateful=True, only_return_final=True, zero_output_for_mask=zero)
+    layer.reset_states(batch_size=BATCH)
+    symbols = [l_in.input_var, l_mask.input_var]
+    f = sj.function(symbols, get_output(layer), updates=get_updates(layer), mode=mode)
+    last = f(X, HOLES)
+    close(last, f(X[:, :0], HOLES[:, :0]) * (HOLES[:, -1:] if zero else 1))
+    assert not zero or (HOLES[:, -1] == 0).any()
+    before = f(X[:, :0], HOLES[:, :0])
+    close(f(X[:, :0], HOLES[:, :0]), before)
+    (kept,) = (variable for variable in layer.updates if variable.name == "hid_kept")
+    close(before, kept.get_value())
 
 
 def test_one_step_a_call_follows_the_parameters(run: Any) -> None:

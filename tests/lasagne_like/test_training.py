@@ -93,11 +93,11 @@ def test_minibatches_names_what_does_not_fit() -> None:
         minibatches([[1], [2, 3]], [[1], [1, 2, 3]])
     with pytest.raises(ValueError, match="at least one axis, time, but number 0"):
         minibatches([1, 2])
-    with pytest.raises(ValueError, match="sequence 1 has 1 masked entries"):
+    with pytest.raises(sj.ArgumentError, match="sequence 1 has masked entries"):
         minibatches([[1], np.ma.array([2, 3], mask=[0, 1])])
-    with pytest.raises(ValueError, match="target 0 has 1 masked entries"):
+    with pytest.raises(sj.ArgumentError, match="target 0 has masked entries"):
         minibatches([[1, 2]], [np.ma.array([2, 3], mask=[0, 1])])
-    with pytest.raises(ValueError, match="sequence 0 has 1 masked entries"):
+    with pytest.raises(sj.ArgumentError, match="sequence 0 has masked entries"):
         minibatches([[np.ma.array([2, 3], mask=[0, 1]), [4, 5]]])
 
 

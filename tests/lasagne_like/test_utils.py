@@ -48,6 +48,11 @@ def test_one_hot() -> None:
     assert first.tolist() == [[0, 0, 1], [1, 0, 0]] and second.shape == (2, 5)
 
 
+def test_a_parameter_is_no_list_of_rows_of_different_lengths() -> None:
+    with pytest.raises(ValueError, match=r"cannot initialize parameter W: the list is no array: .*inhomogeneous"):
+        utils.create_param([[1.0], [2.0, 3.0]], (2, 2), "W")
+
+
 def test_unique_and_as_tuple() -> None:
     x, y = sj.vector(), sj.vector()
     assert [id(v) for v in utils.unique([x, y, x])] == [id(x), id(y)]

@@ -86,9 +86,9 @@ def test_one_matrix_for_a_batch_is_factored_once() -> None:
     assert all(node.operands[0].ndim == 2 for node in walk(outputs) if node.op.name in ("solve", "triangular_solve"))
     given = regular(rng, 4), rng.normal(size=(3, 4, 2))
     many, same, triangular = sj.function([a, b], outputs, mode="emulate")(*given)
-    np.testing.assert_allclose(many, np.linalg.solve(*given), rtol=1e-12)
+    np.testing.assert_allclose(many, np.linalg.solve(*given), rtol=1e-12, atol=1e-13)
     np.testing.assert_array_equal(many, same)
-    np.testing.assert_allclose(triangular, np.linalg.solve(np.tril(given[0]), given[1]), rtol=1e-12)
+    np.testing.assert_allclose(triangular, np.linalg.solve(np.tril(given[0]), given[1]), rtol=1e-12, atol=1e-13)
 
 
 def test_products_and_diagonals_have_derivatives_and_batches() -> None:
@@ -111,12 +111,13 @@ def test_products_and_diagonals_have_derivatives_and_batches() -> None:
     for fn, expected, values in cases:
         inputs = [sj.tensor(value.shape) for value in values]
         got = sj.function(inputs, fn(*inputs), mode="reference")(*values)
-        np.testing.assert_allclose(got, expected(*values), rtol=1e-12)
+        np.testing.assert_allclose(got, expected(*values), rtol=1e-12, atol=1e-13)
         sj.check_grad(fn, values, order=1)
         wide = [sj.tensor(("E", *value.shape)) for value in values]
         stacked = [np.stack([value, 2 * value]) for value in values]
         many = sj.function(wide, sj.vmap(fn)(*wide), mode="reference")(*stacked)
-        np.testing.assert_allclose(many, np.stack([expected(*s) for s in zip(*stacked, strict=True)]), rtol=1e-12)
+        wanted = np.stack([expected(*s) for s in zip(*stacked, strict=True)])
+        np.testing.assert_allclose(many, wanted, rtol=1e-12, atol=1e-13)
 
 
 def test_ops_are_in_the_table() -> None:

@@ -62,6 +62,19 @@ def test_arguments_and_batches() -> None:
     assert sj.function([empty], sj.pinv(empty), mode="reference")(np.zeros((0, 3))).shape == (3, 0)
 
 
+@pytest.mark.parametrize("mode", [*MODES, "numba"])
+@pytest.mark.parametrize("sizes", [("m", "n"), (3, 3)])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_matrix_that_is_not_finite_gives_nan(mode: Any, sizes: Any, bad: float) -> None:
+    """Products with a zero for a singular value that counts as zero may leave out terms. None does here."""
+    x = sj.tensor(sizes)
+    results = [sj.pinv(x), sj.lstsq(x, x).x, *sj.svd(x), sj.cond(x), *([] if sizes[0] == "m" else sj.eigh(x))]
+    given = np.eye(3)
+    given[0, 1] = bad
+    for found in sj.function([x], results, mode=mode)(given):
+        assert np.isnan(found).all() or found.shape == ()
+
+
 @pytest.mark.parametrize("shape, rank", [((4, 3), 3), ((3, 4), 3), ((3, 3), 3), ((4, 3), 2), ((4, 4), 2)])
 def test_gradients_among_matrices_of_one_rank(shape: tuple[int, int], rank: int) -> None:
     """Changes along factors of the matrix keep its rank. Equal singular values make no difference."""

@@ -105,4 +105,20 @@ def test_a_system_that_does_not_change_is_factored_once() -> None:
     given = 2 * np.eye(3) + 0.1, np.ones(3)
     expected = sj.function([a, x], [cost, *sj.grad(cost, [a, x])], mode="reference")(*given)
     for got, wanted in zip(f(*given), expected, strict=True):
-        np.testing.assert_allclose(got, wanted, rtol=1e-12)
+        np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_a_step_that_solves_a_small_system_is_computed_number_by_number(n: int) -> None:
+    """With its gradient, and with NaN where there is no solution."""
+    A, u = sj.tensor(("T", n, n), "float64", "A"), sj.tensor((n,), "float64", "u")
+    ys = sj.scan(lambda A, u: sj.solve(A, u) + 0.1 * u, A, u)
+    functions = [sj.function([A, u], [ys, *sj.grad((ys * ys).sum(), [A, u])], mode=m) for m in ("reference", "numba")]
+    assert "number by number" in str(functions[1].explain())
+    rng = np.random.default_rng(0)
+    given, start = rng.normal(size=(9, n, n)) + 2 * np.eye(n), rng.normal(size=n)
+    for singular in (False, True):
+        given[5] = 0 if singular else given[5]
+        wanted, found = (f(given, start) for f in functions)
+        for value, right in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(value, right, rtol=1e-9, atol=1e-12)

@@ -105,3 +105,24 @@ def test_logarithms_and_solutions() -> None:
         c = sj.cholesky(a[0], upper=not lower)
         x = sj.function([a, b], sj.cho_solve((c, lower), b), mode="reference")(value[None], side)
         np.testing.assert_allclose(x, np.linalg.solve(value, side), rtol=1e-10)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, -1])
+def test_powers_are_of_square_matrices(n: int) -> None:
+    """The power 0 reads no entry, but the shape is checked."""
+    with pytest.raises(sj.ShapeError, match="matrix_power"):
+        sj.matrix_power(sj.tensor((3, 2)), n)
+    a = sj.matrix("a")
+    for mode in MODES:
+        with pytest.raises(sj.ShapeError, match=r"matrix_power has another shape"):
+            sj.function([a], sj.matrix_power(a, n), mode=mode)(np.ones((3, 2)))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_singular_matrices_have_an_infinite_condition(mode: Any) -> None:
+    a = sj.matrix("a")
+    f = sj.function([a], [sj.cond(a, p) for p in (None, 2, -2, 1, -1, np.inf, -np.inf, "fro")], mode=mode)
+    for given in (np.zeros((2, 2)), np.array([[1.0, 2.0], [2.0, 4.0]]), np.eye(2), np.array([[1, np.nan], [2, 1]])):
+        wanted = [np.linalg.cond(given, p) for p in (None, 2, -2, 1, -1, np.inf, -np.inf, "fro")]
+        big = [np.where(np.abs(x) > 1e12, np.inf, x) for x in (f(given), wanted)]
+        np.testing.assert_allclose(*big, rtol=1e-9, atol=1e-15)

@@ -158,7 +158,7 @@ def test_vectors_and_batches_as_in_numpy() -> None:
         left, right = regular(rng, *a[:-1]), rng.normal(size=b)
         x, y = sj.tensor(a), sj.tensor(b)
         got = sj.function([x, y], [np.linalg.solve(x, y), sj.solve_triangular(x, y)], mode="emulate")(left, right)
-        np.testing.assert_allclose(got[0], np.linalg.solve(left, right), rtol=1e-12)
+        np.testing.assert_allclose(got[0], np.linalg.solve(left, right), rtol=1e-12, atol=1e-13)
         np.testing.assert_allclose(got[1], np.linalg.solve(np.tril(left), right), rtol=1e-11)
 
 

@@ -219,8 +219,7 @@ def test_the_same_to_the_last_bit(program: Callable[[Any], Outputs]) -> None:
         np.testing.assert_allclose(value, other, rtol=2e-5, atol=2e-5)
     for checkpoint in CHOICES:
         saves = checkpoint != "all" and program.__name__ in SAVES
-        for value, other in zip(results(program(checkpoint), "emulate", saves), plain, strict=True):
-            np.testing.assert_array_equal(value, other)
+        np.testing.assert_equal(results(program(checkpoint), "emulate", saves), plain)
 
 
 def results(made: Outputs, mode: str, saves: bool = False) -> list[np.ndarray]:
@@ -242,8 +241,7 @@ def test_any_vectors_blocks_and_threads(program: Callable[[Any], Outputs]) -> No
         with Config(width=width, small=True).active():  # sums are added up in the same pieces
             plain = results(program(None), "emulate")
         with Config(width=width, small=True, shared=True, threads=threads).active():
-            for value, other in zip(results(program(2), "emulate", True), plain, strict=True):
-                np.testing.assert_array_equal(value, other)
+            np.testing.assert_equal(results(program(2), "emulate", True), plain)
 
 
 def straight(checkpoint: Any, steps: int, units: int) -> Outputs:
@@ -265,8 +263,7 @@ def test_unrolled_as_loops_over_stretches() -> None:
     for checkpoint in (2, "sqrt", 7):
         f = sj.function(*straight(checkpoint, 7, 3), mode="emulate")
         assert "recomputed" in f.explain()
-        for value, other in zip(f(*given), plain(*given), strict=True):
-            np.testing.assert_array_equal(value, other)
+        np.testing.assert_equal(f(*given), plain(*given))
     everything, some = (workspace(straight(checkpoint, 400, 16), 400) for checkpoint in (None, "sqrt"))
     assert some < 0.8 * everything
 
@@ -312,13 +309,11 @@ def test_a_last_value_that_is_read_at_a_computed_place() -> None:
     assert "checkpoint=3 is not done, all is stored: a carry is read by another loop" in kept.explain()
     rng = np.random.default_rng(0)
     given = rng.normal(size=(10, 4)), rng.normal(size=(4, 4)), 2
-    for value, other in zip(kept(*given), plain(*given), strict=True):
-        np.testing.assert_array_equal(value, other)
+    np.testing.assert_equal(kept(*given), plain(*given))
 
 
 @pytest.mark.parametrize("checkpoint", ["sqrt", 4, "all"])
 def test_compiled(checkpoint: Any) -> None:
     inputs, outputs = dropout(checkpoint)
     given = values(inputs, 11)
-    for value, other in zip(sj.function(inputs, outputs)(*given), sj.function(*dropout(None))(*given), strict=True):
-        np.testing.assert_array_equal(value, other)
+    np.testing.assert_equal(sj.function(inputs, outputs)(*given), sj.function(*dropout(None))(*given))

@@ -194,6 +194,13 @@ ERRORS: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "until first": (lambda: scan(lambda a: (until(a > 0), a), X), ["until comes last"]),
     # the function and the options
     "no function": (lambda: scan(X, X), ["the step is not a function"]),
+    "no function of filter": (lambda: sj.filter(None, X), ["the condition of filter is not a function"]),
+    "no function of associative_scan": (
+        lambda: sj.associative_scan(X, X),
+        ["the first argument of associative_scan is not a function"],
+    ),
+    "no condition": (lambda: sj.while_loop(True, lambda x: x, X), ["the condition of while_loop is not a function"]),
+    "no body": (lambda: sj.while_loop(lambda x: x.sum() < 1, X, X), ["the body of while_loop is not a function"]),
     "arguments": (
         lambda: scan(add, X, None, [W, 3.0]),
         ["does not take the arguments", "3 arguments: x[t], w, non_sequence 1", "add(a: ", "then the non_sequences"],

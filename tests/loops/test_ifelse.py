@@ -28,7 +28,7 @@ def modes_agree(inputs, outputs, *calls, modes=("emulate",)):
         f = sj.function(inputs, outputs, mode=mode)
         for args, expected in zip(calls, wanted, strict=True):
             for a, b in zip(f(*args), expected, strict=True):
-                np.testing.assert_allclose(a, b, rtol=1e-12)
+                np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
     return wanted
 
 
@@ -288,7 +288,7 @@ def test_sizes_that_a_branch_computes_are_checked_if_it_is_taken(case: str) -> N
                     compiled(values, *flags)
                 assert str(caught.value) == str(error)
             else:
-                np.testing.assert_allclose(compiled(values, *flags), expected, rtol=1e-12)
+                np.testing.assert_allclose(compiled(values, *flags), expected, rtol=1e-12, atol=1e-13)
     assert failed
 
 
@@ -359,7 +359,7 @@ def test_sizes_of_all_steps_are_checked_in_the_steps_that_take_the_branch(case: 
                     compiled(values, [number], number, flags)
             else:
                 passed += 1
-                np.testing.assert_allclose(compiled(values, [number], number, flags), expected, rtol=1e-12)
+                np.testing.assert_allclose(compiled(values, [number], number, flags), expected, rtol=1e-12, atol=1e-13)
     assert failed and passed > 9
 
 
@@ -377,7 +377,7 @@ def test_a_length_of_a_branch_is_read_only_if_it_is_taken(derived: bool) -> None
             with pytest.raises(type(error)):
                 compiled([0.5, 1.5], values, number)
         else:
-            np.testing.assert_allclose(compiled([0.5, 1.5], values, number), expected, rtol=1e-12)
+            np.testing.assert_allclose(compiled([0.5, 1.5], values, number), expected, rtol=1e-12, atol=1e-13)
 
 
 def test_sizes_of_sizes_in_a_branch_are_computed_only_if_it_is_taken() -> None:
@@ -456,7 +456,7 @@ def test_what_a_branch_reads_by_computed_sizes_is_there(case: str, derived: bool
                 with pytest.raises(sj.OutOfBoundsError):
                     compiled(values, number, count)
             else:
-                np.testing.assert_allclose(compiled(values, number, count), expected, rtol=1e-12)
+                np.testing.assert_allclose(compiled(values, number, count), expected, rtol=1e-12, atol=1e-13)
     assert failed or derived
 
 

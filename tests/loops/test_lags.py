@@ -69,7 +69,8 @@ def test_values_and_gradients(step: Any, lags: list[int], dtype: str) -> None:
     functions = pair([x, first], [y, *sj.grad(cost, [x, first])])
     given = X.astype(dtype), FIRST.astype(dtype)
     wanted = same(functions, *given, tolerance=1e-9 if dtype == "float64" else 1e-4)
-    np.testing.assert_allclose(wanted[0], loop(step, *given, lags), rtol=1e-4 if dtype == "float32" else 1e-12)
+    near = 1e-4 if dtype == "float32" else 1e-12
+    np.testing.assert_allclose(wanted[0], loop(step, *given, lags), rtol=near, atol=near)
     for steps in (0, 1, lags[-1] - 1, lags[-1], lags[-1] + 1):
         same(functions, given[0][:steps], given[1][: max(lags) + 1], tolerance=1e-4) if steps else None
 
@@ -80,9 +81,10 @@ def test_a_lag_that_is_known_when_it_runs(n: int) -> None:
     first = RNG.normal(size=(n if n > 1 else 5, 3))
     for f in functions[1:]:
         y, mixed, apart, *_ = f(x, first, W, n)
-        np.testing.assert_allclose(y, loop(lambda row, h: np.tanh(row + h @ W), x, first, [n]), rtol=1e-12)
+        np.testing.assert_allclose(y, loop(lambda row, h: np.tanh(row + h @ W), x, first, [n]), rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(mixed, loop(linear, x[:, 0], first[:, 0], [1, n]), rtol=1e-8, atol=1e-12)
-        np.testing.assert_allclose(apart, loop(lambda row, h: np.tanh(row + h), x[:, 1], first[:, 1], [n]), rtol=1e-9)
+        wanted = loop(lambda row, h: np.tanh(row + h), x[:, 1], first[:, 1], [n])
+        np.testing.assert_allclose(apart, wanted, rtol=1e-9, atol=1e-12)
     for steps in {1, 8, n, n + 1, 90}:
         same(functions, x[:steps], first, W, n)
 
@@ -535,7 +537,7 @@ def test_export_saving_and_printing(tmp_path: Any) -> None:
     f.save(tmp_path / "f.sj")
     for other in (exported(f, tmp_path).model, sj.load(tmp_path / "f.sj", mode="reference")):
         for a, b in zip(other(*given), wanted, strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-12)
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
     assert "lags=((0, n),)" in str(sj.dprint(f, file="str"))
 
 

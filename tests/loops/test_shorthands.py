@@ -47,6 +47,20 @@ def test_reduce_of_several_outputs() -> None:
     assert [float(v) for v in run([largest, count, row], {x: X})] == [14, 5, 10]
 
 
+def test_a_scan_returns_its_last_values() -> None:
+    x = symbol("x", "T")
+    step = lambda a, total, two, one: (total + a, two + one, a * 2)
+    infos = [1.0, dict(initial=[0.0, 1.0], taps=[-2, -1]), None]
+    rows, last = scan(step, x, infos, return_last=True)
+    assert last[2] is None
+    for y, end in zip(rows[:2], last, strict=False):
+        got = run([y, end], {x: X})
+        assert got[0][-1] == got[1]
+    assert [float(v) for v in run(last[:2], {x: X[:0]})] == [1, 1]
+    _, single = scan(lambda a, t: t + a, x, 0.0, return_last=True)
+    assert run(single, {x: X})[0] == X.sum()
+
+
 def test_reduce_with_deep_taps_takes_the_last_value() -> None:
     x = symbol("x", "T")
     info = dict(initial=[0.0, 1.0], taps=[-2, -1])

@@ -178,7 +178,7 @@ def test_associative_scan_of_a_linear_recurrence() -> None:
     h = 0.0
     for got, gain, more in zip(run(associative_scan(compose, (x, y))[1], {x: a, y: b})[0], a, b, strict=True):
         h = gain * h + more
-        np.testing.assert_allclose(got, h, rtol=1e-12)
+        np.testing.assert_allclose(got, h, rtol=1e-12, atol=1e-13)
 
 
 def test_associative_scan_needs_a_row() -> None:

@@ -155,6 +155,14 @@ def test_functions_of_numbers(normal):
     assert "Where" in kinds(model)
 
 
+def test_angles_of_points():
+    """On axes and diagonals, at the origin and infinitely far, and of either sign of zero."""
+    y, x = sj.tensor(("n", 1), "float32", "y"), sj.tensor(("n",), "float32", "x")
+    values = np.array([0.0, -0.0, 1.0, -1.0, 0.3, -7.0, 1e30, -1e-30, np.inf, -np.inf, np.nan], "float32")
+    angles = sj.arctan2(y, x)
+    check([y, x], [angles, 1.0 / angles], [values[:, None], values], exact=False, tolerance=1e-6)
+
+
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 5])
 def test_slices_of_axes_that_may_be_short(normal, count):
     y, i = sj.tensor(("n", "m"), "float32", "y"), sj.lvector("i")

@@ -36,8 +36,6 @@ def indexed(draw: Any, arrays: bool = True) -> tuple[np.ndarray, tuple[Any, ...]
             key.append(draw(st.integers(-n - draw(st.booleans()), n)) if not n or draw(st.booleans()) else n // 2)
         else:
             size = () if kind == "scalar" else tuple(s if draw(st.booleans()) else 1 for s in common)
-            if n == 0 and 0 in common:
-                size = common  # NumPy lets an index pass that is out of bounds, if another one is empty
             low, high = (-n, n - 1) if n else (0, 0)
             key.append(draw(st.lists(st.integers(low, high), min_size=int(np.prod(size)), max_size=int(np.prod(size)))))
             key[-1] = np.array(key[-1], "int64").reshape(size)
@@ -104,6 +102,9 @@ def check(x: np.ndarray, key: tuple[Any, ...], make: Any, expected: Any, mode: s
 @example((np.ones((2, 3, 4)), (slice(None), 0, Ellipsis, np.array([0]))), "constants")  # "..." keeps apart
 @example((np.ones((3,)), (slice(None, -3, None),)), "symbols")
 @example((np.ones((0,)), (slice(None, None, -1),)), "symbols")
+@example((np.ones((0, 2)), (Ellipsis, np.array([0]), np.array([], "int64"))), "constants")  # nothing is read
+@example((np.ones((0, 2)), (np.array([0]), np.array([], "int64"))), "symbols")
+@example((np.ones((3, 2)), (np.array([[]], "int64"), np.array([-7]))), "arrays")
 def test_getitem(case: tuple[np.ndarray, tuple[Any, ...]], mode: str) -> None:
     x, key = case
     check(x, key, lambda x, key: x[key], outcome(lambda: np.asarray(x[key])), mode)

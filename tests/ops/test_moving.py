@@ -126,8 +126,7 @@ def test_dynamic_slice(mode: str) -> None:
     got = f(X, np.int32(-3), 1)
     zeroed, slope = X.copy(), np.zeros_like(X)
     zeroed[4:6, 1:4], slope[4:6, 1:4] = 0, 2 * X[4:6, 1:4]
-    for a, b in zip(got, (X[4:6, 1:4], zeroed, slope), strict=True):
-        np.testing.assert_array_equal(a, b)
+    np.testing.assert_equal(got, (X[4:6, 1:4], zeroed, slope))
     with pytest.raises(sj.OutOfBoundsError, match="index 6 is out of bounds for axis 1 with size 6"):
         f(X, np.int32(0), 4)
     known = sj.function([x], sj.dynamic_slice(x, [1, 2], [2, x.shape[1] - 2]), mode=mode)
@@ -147,6 +146,22 @@ def test_roll_by_a_computed_shift() -> None:
         agrees(lambda x, s: sj.roll(x, s, axis=1), lambda x, s: np.roll(x, s, axis=1), X, shift)
         agrees(lambda x, s: sj.roll(x, (s, 1), axis=(0, 1)), lambda x, s: np.roll(x, (s, 1), axis=(0, 1)), X, shift)
     agrees(sj.roll, np.roll, np.zeros(0), 2)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8"])
+@pytest.mark.parametrize(
+    "read",
+    [lambda x: x, lambda x: x[::2], lambda x: x[::-1], lambda x: x[5:1:-2], lambda x: x[1:, None] * x[1:]],
+    ids=["all", "every second", "backwards", "backwards by two", "two axes"],
+)
+def test_lanes_along_an_axis_that_begins_again(dtype: str, read: Callable[[Any], Any]) -> None:
+    """The axis begins again in any lane of a vector, at its first and its last lane, and nowhere."""
+    x, t = sj.vector("x", dtype=dtype), sj.iscalar("t")
+    rolled = sj.function([x, t], read(sj.roll(x, t)))
+    for size in (7, 8, 40, 64, 300):
+        given = np.arange(size).astype(dtype)
+        for shift in (0, 1, 7, 8, 9, size - 1, size, -3, -17):
+            np.testing.assert_array_equal(rolled(given, shift), read(np.roll(given, shift)))
 
 
 def test_a_slice_whose_size_is_computed_in_a_step() -> None:

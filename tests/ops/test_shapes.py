@@ -318,6 +318,8 @@ def test_evenly_spaced_numbers_between_symbols() -> None:
         lambda lib, x, y, z: lib.linspace(z, 1j, 3),
         lambda lib, x, y, z: lib.linspace(x, 3, 1),
         lambda lib, x, y, z: lib.linspace(x, 3, 0),
+        lambda lib, x, y, z: lib.linspace(x - 3.1, 46, 50, dtype="int64"),
+        lambda lib, x, y, z: lib.linspace(-1, 1, 4, dtype="int8"),
     ]
     given = 0.1, np.array([1.5, -2.0], "float32"), 1 + 2j
     found = sj.function([x, y, z], [make(sj, x, y, z) for make in makes], mode="reference")(*given)

@@ -217,8 +217,13 @@ def test_many_variables():
     ("arguments", "message"),
     [
         ({"method": "bfgs"}, "the method of minimize is unknown"),
+        ({"loss": 5}, "minimize takes a loss"),
         ({"start": np.zeros((2, 2))}, "pass batched=True"),
         ({"start": np.zeros(0)}, "wrong shape(?!(.|\n)*to do)"),
+        ({"start": "a"}, r"the start is no array of real numbers\n.*'a' \(str\)"),
+        ({"start": {"a": 1.0}}, "the start is no array of real numbers"),
+        ({"start": np.ones(2) * 1j}, "the start is no array of real numbers"),
+        ({"start": [[1.0], [2.0, 3.0]], "batched": True}, "the rows of the start have different lengths"),
         ({"start": np.zeros((0, 2)), "batched": True}, "no problem"),
         ({"start": np.zeros((2, 2)), "args": [np.zeros(3)], "batched": True}, "give what all problems share"),
         ({"start": np.zeros((2, 2)), "args": np.zeros((2, 3)), "batched": True}, r"write \[data\]"),

@@ -100,8 +100,7 @@ def test_machine_code_equals_the_reference(width: int) -> None:
     for run in (run_emulated, run_compiled):
         results = [np.zeros_like(x) for x in expected]
         run(source, [*given, *results])
-        for found, wanted in zip(results, expected, strict=True):
-            np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_equal(results, expected)
 
 
 @pytest.mark.parametrize("dtype", [F32, F64])

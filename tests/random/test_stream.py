@@ -248,11 +248,8 @@ def test_dtypes() -> None:
     assert stream.bernoulli(p=narrow, dtype="int8").dtype == np.int8
     assert stream.integers(5, dtype="int32").dtype == np.int32
     assert stream.categorical(narrow, dtype="int32").dtype == np.int32
-    try:
-        sj.config.floatX = "float32"
-        assert stream.normal((2,)).dtype == np.float32
-    finally:
-        sj.config.floatX = "float64"
+    sj.config.floatX = "float32"
+    assert stream.normal((2,)).dtype == np.float32
 
 
 def test_probabilities_at_their_ends() -> None:
@@ -325,6 +322,9 @@ def test_seeds_that_are_none(seed: Any) -> None:
 @pytest.mark.parametrize(
     ("build", "error", "text"),
     [
+        (lambda s: s.uniform((3,), 2.0, 1.0), sj.ArgumentError, "low <= high"),
+        (lambda s: s.uniform(None, np.array([0.0, 2.0]), 1.0), sj.ArgumentError, "low <= high"),
+        (lambda s: s.normal((3,), 0.0, -1.0), sj.ArgumentError, "scale >= 0"),
         (lambda s: s.bernoulli((3,), 1.5), sj.ArgumentError, "probability"),
         (lambda s: s.bernoulli((3,), np.array([0.5, -0.1, 0.2])), sj.ArgumentError, "probability"),
         (lambda s: s.bernoulli((3,), float("nan")), sj.ArgumentError, "probability"),

@@ -66,6 +66,20 @@ def test_only_what_has_channels_is_copied() -> None:
     assert (copies(16), copies(4), copies(16, 2), copies(8, 8)) == (1, 0, 1, 0)
 
 
+@pytest.mark.parametrize("named", [False, True])
+def test_filters_that_are_flipped(named: bool) -> None:
+    """Windows then lie backwards in memory."""
+    x, w = sj.tensor(("B", 3, "L") if named else (4, 3, 20)), sj.tensor((16, 3, 4))
+    g = sj.tensor(("B", 16, "P") if named else (4, 16, 17))
+    slope = sj.grad((sj.conv1d(x, w) * g).sum(), w)
+    assert count(run([slope]).outputs)["copy"] == 1
+    rng = np.random.default_rng(0)
+    image, given = rng.normal(size=(4, 3, 20)), rng.normal(size=(4, 16, 17))
+    wanted = [np.einsum("bop,bcp->oc", given, image[..., k : k + 17]) for k in reversed(range(4))]
+    got = sj.function([x, g], slope)(image, given)
+    np.testing.assert_allclose(got, np.stack(wanted, -1), rtol=1e-10, atol=1e-10)
+
+
 def test_in_steps_examples_and_second_derivatives() -> None:
     rng = np.random.default_rng(1)
     x, w = rng.normal(size=(4, 2, 3, 9, 7)), 0.1 * rng.normal(size=(8, 3, 3, 3))

@@ -341,6 +341,57 @@ def test_the_initial_value_is_added() -> None:
     assert new[1].op is ADD
 
 
+def of_numbers(step: Callable[..., Any], carries: int, ys: int = 0) -> Node:
+    """The loop of a step of numbers, after fission."""
+    found = scan(step, [symbol("s", "T")], [*(symbol(f"h{i}") for i in range(carries)), *[None] * ys])
+    found = [found] if isinstance(found, Node) else found
+    lasts = [PART(y.args[0], index=i) for i, y in enumerate(found[:carries])]
+    return one(passed("prune hoist_post", [*lasts, *found[carries:]])[0])
+
+
+def fires(r: Node, p: Node) -> tuple[Node, Node]:
+    """A state that begins again, and whether it does."""
+    q = p + 0.5 * r
+    fired = fn("greater", q, constant(1.0))
+    return fn("where", fired, constant(0.0), q), fired
+
+
+def test_cheap_sums_of_numbers_stay_in_loops_that_wait() -> None:
+    """To count in the loop takes no time. A logarithm does, and steps that fill lanes do not wait."""
+
+    def counted(r: Node, p: Node, acc: Node) -> Any:
+        q, fired = fires(r, p)
+        return q, acc + fn("where", fired, constant(1.0), constant(0.0))
+
+    def likelihood(r: Node, p: Node, acc: Node) -> Any:
+        q, _ = fires(r, p)
+        return q, acc + fn("log", q * q + 1.0)
+
+    assert shape(of_numbers(counted, 2))[0] == 2
+    assert shape(of_numbers(likelihood, 2))[0] == 1
+    assert shape(of_numbers(lambda r, p, acc: (q := 0.5 * p + r, acc + q * q), 2))[0] == 1
+    assert shape(of_numbers(lambda r, p, acc: (fn("tanh", p), acc + r * r), 2))[0] == 1, "no carry is needed"
+
+
+def test_steps_of_several_linear_carries_do_not_wait() -> None:
+    ordered = lambda r, n, m, acc: (n + 1.0, m + (r - m) / (n + 1.0), acc + (r - m) * (r - m))
+    coupled = lambda r, n, m, acc: (0.5 * n - m, 0.5 * m + n, acc + n * m)
+    assert shape(of_numbers(ordered, 3))[0] == 2
+    assert shape(of_numbers(coupled, 3))[0] == 3
+
+
+def test_cheap_numbers_stay_unless_less_is_stored_outside() -> None:
+    stays = of_numbers(lambda r, p: (q := fn("maximum", p, r), q - r), 1, 1)
+    assert body(stays)["sub"] == 1
+
+    def step(r: Node, p: Node) -> Any:
+        q, fired = fires(r, p)
+        return q, fn("where", fired, constant(1.0), constant(0.0))
+
+    leaves = of_numbers(step, 1, 1)
+    assert body(leaves)["where"] == 1 and [part.dtype for part in leaves.types[1:]] == [np.bool_]
+
+
 def test_what_is_added_twice_and_used_elsewhere_too() -> None:
     """The summand that leaves is that of the sum, not of another addition of it."""
 

@@ -42,7 +42,7 @@ def check(build: Callable[[Any], Any], mode: str = "emulate", values: Any = X) -
     outputs = build(x)
     found, expected = (sj.function([x], outputs, mode=m)(values) for m in (mode, "reference"))
     for a, b in zip(found, expected, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-12)
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
     return found
 
 
@@ -173,6 +173,24 @@ def test_a_length_that_is_a_product_has_a_limit_if_its_factors_have() -> None:
     unlimited = sj.map(lambda v: stacked(v, lambda k: k * n * n), x)
     with pytest.raises(sj.NotSupportedError, match="depends on a value computed in that step"):
         sj.function([x, n], unlimited, mode="emulate")
+
+
+def test_the_advice_for_the_gradient_of_a_loop_whose_number_of_steps_a_step_computes_works() -> None:
+    x, a = sj.vector("x"), sj.scalar("a")
+
+    def slopes(limited: Callable[[Any], Any]) -> Any:
+        def step(v: Any, t: Any, h: Any) -> Any:
+            return sj.scan(lambda z: np.tanh(z * a + h + v), outputs_info=h, n_steps=limited(t + 1))[-1]
+
+        return sj.grad(sj.scan(step, [x, sj.arange(x.shape[0])], 0.0).sum(), [x, a])
+
+    given = np.array([0.5, -1.0, 2.0]), 0.3
+    wanted = sj.function([x, a], slopes(lambda n: n), mode="reference")(*given)
+    with pytest.raises(sj.NotSupportedError, match=r"give the size a limit: n_steps=sj.minimum\(n, 100\)"):
+        sj.function([x, a], slopes(lambda n: n), mode="emulate")
+    found = sj.function([x, a], slopes(lambda n: sj.minimum(n, 100)), mode="emulate")(*given)
+    for ours, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(ours, theirs, 1e-12)
 
 
 def test_threads_know_themselves_how_many_steps_ran() -> None:

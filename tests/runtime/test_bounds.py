@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import types
 from typing import Any
 
 import numpy as np
@@ -72,6 +74,34 @@ def test_a_run_that_is_too_long_for_the_reference_says_what_it_knows(monkeypatch
     with pytest.raises(sj.OutOfBoundsError, match=r"an index of gather is out of bounds[\s\S]*mode='reference'"):
         f(ROW, 7)
     assert total.get_value() == 0
+
+
+def test_a_machine_that_stops_the_process_for_a_while_hides_no_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    hours = itertools.count(0, 3600.0)
+    monkeypatch.setattr(bounds, "time", types.SimpleNamespace(monotonic=lambda: next(hours)))
+    w, _, i, _ = arguments()
+    with pytest.raises(sj.OutOfBoundsError, match="index 7 is out of bounds for axis 0 with size 3"):
+        sj.function([w, i], w[i], mode="emulate")(ROW, 7)
+
+
+PROBED = {
+    "one": (lambda w, at: w[sj.assert_(at[0] < 3, at[0], "small")], ""),
+    "several": (lambda w, at: w[sj.assert_(at < w.shape[0], at, "small")], ""),
+    "loop": (lambda w, at: sj.scan(lambda j: w[sj.assert_(j < 3, j, "small")], at), ", in step 1 of the scan"),
+    "branch": (lambda w, at: sj.ifelse(w.sum() > 0, w[sj.assert_(at < 3, at, "small")], w[:2] * 0), ""),
+}
+
+
+@pytest.mark.parametrize("case", PROBED)
+def test_an_assertion_about_the_index_comes_first(case: str) -> None:
+    """Compiled code looks at assertions after a call. An index out of bounds ends the call before."""
+    make, place = PROBED[case]
+    w, _, _, at = arguments()
+    for mode in ("reference", "emulate", *(["numba"] if case == "several" else [])):
+        f = sj.function([w, at], make(w, at), mode=mode)
+        with pytest.raises(sj.AssertError, match=f"^small{place}") as caught:
+            f(ROW, np.array([9, 9] if case == "one" else [1, 9]))
+        assert "is false" in str(caught.value), (mode, caught.value)
 
 
 def test_prints_are_not_repeated(capsys: pytest.CaptureFixture[str]) -> None:

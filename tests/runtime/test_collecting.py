@@ -59,3 +59,33 @@ def test_what_a_user_sets_meanwhile_stays(usual):
     with collecting.collected_seldom():
         gc.set_threshold(1234)
     assert gc.get_threshold()[0] == 1234
+
+
+def test_the_compiler_leaves_no_cycles():
+    """What refers to itself stays until Python looks for cycles, with all that it refers to. (The objects of llvmlite,
+    of which `simd` makes new functions of vectors, refer to each other.)"""
+    x, mask = sj.tensor(("T", "B", 8), "float32", "x"), sj.tensor(("T", "B"), "bool", "mask")
+    w, u = (sj.tensor((8, 8), "float32", name) for name in "wu")
+    step = lambda row, on, h: sj.where(on[:, None], sj.tanh(row @ w + h @ u), h)
+    h = sj.scan(step, sequences=[x, mask], outputs_info=sj.zeros((x.shape[1], 8), "float32"))
+    cost = (h**2).sum()
+    gradients = sj.grad(cost, [w, u])
+    gc.collect()
+    gc.disable()
+    try:
+        f = sj.function([x, mask, w, u], [cost, *gradients])  # noqa: F841 - it holds what is not garbage
+        left = [name for name in _garbage() if name.startswith("scanjit.") and not name.startswith("scanjit.simd.")]
+    finally:
+        gc.enable()
+    assert left == []
+
+
+def _garbage():
+    """The modules and names of the classes of which there are objects that only cycles keep."""
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        gc.collect()
+        return sorted({f"{type(each).__module__}.{type(each).__qualname__}" for each in gc.garbage})
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()

@@ -151,6 +151,8 @@ def test_wrong_arguments_are_named():
 
     for call, label in (
         (lambda: f("text", 1), "x, an argument of f,"),
+        (lambda: f([[1.0], [2.0, 3.0]], 1), "x, an argument of f,"),
+        (lambda: f([[1.0], [2.0, 3j]], 1), "x, an argument of f,"),
         (lambda: f(1.0, {"w": [1.0, object()]}), "params['w']"),
         (lambda: f(1.0, 2.0, 3.0, "text"), "more[1]"),
         (lambda: f(1.0, 2.0, option="text"), "option"),

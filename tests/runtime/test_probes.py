@@ -169,12 +169,9 @@ def test_with_check_finite_both_work_too(capsys):
     x = sj.vector("x")
     f = sj.function([x], sj.print_(sj.assert_(x > 0, x, "positive"), "x"), mode="emulate")
     sj.config.check_finite = True
-    try:
-        f([1.0])
-        assert capsys.readouterr().out == "x: [1.]\n"
-        assert error_of(f, [-1.0])[0] == "positive"
-    finally:
-        sj.config.check_finite = False
+    f([1.0])
+    assert capsys.readouterr().out == "x: [1.]\n"
+    assert error_of(f, [-1.0])[0] == "positive"
 
 
 def test_errors_of_the_arguments():

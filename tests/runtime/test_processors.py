@@ -22,10 +22,7 @@ def nobody_limits(monkeypatch):
     monkeypatch.setattr(processors, "quota", lambda: None)
     monkeypatch.setattr(processors, "_known", processors._UNKNOWN)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
-    before = sj.config.threads
     sj.config.threads = 0
-    yield
-    sj.config.threads = before
 
 
 def in_a_process(code, **environment):

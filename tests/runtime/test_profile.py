@@ -9,8 +9,6 @@ import scanjit as sj
 @pytest.fixture
 def profiling():
     sj.config.profile = True
-    yield
-    sj.config.profile = False
 
 
 def program(unroll=False):

@@ -128,8 +128,7 @@ def test_the_same_graph_is_found(folder: Path) -> None:
     first = network()
     second = network()
     assert (fronts(first), fronts(second)) == (1, 0)
-    for a, b in zip(first(*ARGUMENTS), second(*ARGUMENTS), strict=True):
-        np.testing.assert_array_equal(a, b)
+    np.testing.assert_equal(first(*ARGUMENTS), second(*ARGUMENTS))
     assert second.source == first.source and not fronts(second)
     assert second.explain() == first.explain() and fronts(second)  # who asks makes it again
     assert sj.dprint(second, stage="blocks", file=None) == sj.dprint(first, stage="blocks", file=None)
@@ -195,8 +194,7 @@ def test_every_damage_leads_to_the_front_end(folder: Path) -> None:
         path.write_bytes(damage)
         f = network()
         assert fronts(f) and path.read_bytes() == good
-    for a, b in zip(f(*ARGUMENTS), expected, strict=True):
-        np.testing.assert_array_equal(a, b)
+    np.testing.assert_equal(f(*ARGUMENTS), expected)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="owners and modes are POSIX's")
@@ -258,8 +256,7 @@ def test_without_a_kernel_or_its_source(folder: Path) -> None:
             path.write_text(damaged, encoding="utf-8")
             f = network()
             assert fronts(f) and path.read_text(encoding="utf-8") in (text, damaged)
-            for a, b in zip(f(*ARGUMENTS), expected, strict=True):
-                np.testing.assert_array_equal(a, b)
+            np.testing.assert_equal(f(*ARGUMENTS), expected)
         path.write_text(text, encoding="utf-8")
     assert not fronts(network())
 
@@ -274,8 +271,7 @@ def test_computed_sizes_take_several_stages(folder: Path) -> None:
     first, second = make(), make()
     assert len(second.executable.stages) > 1 and (fronts(first), fronts(second)) == (1, 0)  # type: ignore[attr-defined]
     for values, more in (([1.0, -1.0, 2.0], 3), ([-1.0], 1)):
-        for a, b in zip(first(np.array(values), more), second(np.array(values), more), strict=True):
-            np.testing.assert_array_equal(a, b)
+        np.testing.assert_equal(first(np.array(values), more), second(np.array(values), more))
 
 
 def test_a_computed_size_that_counts_from_the_end(folder: Path) -> None:

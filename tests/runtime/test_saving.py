@@ -1,6 +1,7 @@
 """Functions in files: the same bits come back, without the defining code, and nothing else is ever taken for one."""
 
 import contextlib
+import functools
 import gc
 import io
 import json
@@ -101,6 +102,32 @@ def test_shared_variables_are_those_of_the_file(again):
     assert total() == 12
     with pytest.raises(sj.ShapeError):
         g.shared[1].set_value([1.0])
+
+
+def test_what_symbols_have_in_common_is_pickled_once():
+    x = sj.vector("x")
+    y = functools.reduce(lambda y, k: sj.tanh(y) + k, map(float, range(1000)), x)
+    h = sj.scan(lambda r, s: sj.tanh(r + s), y, 0.0)
+    symbols = {k: h.sum() * k + y for k in range(50)}
+    one, all_of_them = (len(pickle.dumps(some)) for some in ({1: symbols[1]}, symbols))
+    assert all_of_them < 3 * one
+    copied = pickle.loads(pickle.dumps([x, *symbols.values()]))
+    before = sj.function([x], list(symbols.values()), mode="reference")([0.5, 1.0])
+    after = sj.function([copied[0]], copied[1:], mode="reference")([0.5, 1.0])
+    for found, wanted in zip(after, before, strict=True):
+        equal(found, wanted)
+
+
+@pytest.mark.parametrize("pickler", [pickle.Pickler, pickle._Pickler])
+def test_a_deep_symbol_is_pickled_without_recursion(pickler):
+    x = sj.scalar("x")
+    y = functools.reduce(lambda y, k: sj.tanh(y) + k, map(float, range(4000)), x)
+    y = sj.map(lambda r: r * y, sj.stack([x, y]))[-1]
+    held = io.BytesIO()
+    pickler(held).dump(y)
+    copied = pickle.loads(held.getvalue())
+    (origin,) = (node for node in ir.walk([copied]) if node.op is ir.INPUT)
+    equal(sj.function([origin], copied, mode="reference")(0.5), sj.function([x], y, mode="reference")(0.5))
 
 
 def test_a_stream_goes_on_in_new_functions_too(again):

@@ -156,6 +156,9 @@ def test_several_are_set_together_or_none():
         sj.set_values({a: [7.0, 8.0], b: 0.5})
     assert a.get_value().tolist() == [5.0, 6.0] and b.get_value() == 3
     sj.set_values({})
+    for wrong in ([a], {"a": 1.0}, {a: 1.0, a + 1: 2.0}):
+        with pytest.raises(sj.ArgumentError, match="a dict from shared variables to values"):
+            sj.set_values(wrong)
 
 
 def test_it_is_one_symbol_even_if_it_is_renamed():

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -297,13 +297,10 @@ N = sj.scalar("n", "int64")
 
 
 @pytest.fixture
-def at_once(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def at_once(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bars, "SILENT", 0.0)
     monkeypatch.setattr(rates, "SMALLEST_PROGRAM", 0.0)
     without_tqdm(monkeypatch)
-    before = config.threads
-    yield
-    config.threads = before
 
 
 def run_until(call: Callable[[int], object], done: Callable[[], bool]) -> None:

@@ -210,7 +210,7 @@ def test_instructions_are_those_of_the_target() -> None:
     source += "    barrier(p, 0, 2, line)\n    x = load_f32x4(p)\n    store(p, exp(fma(x, x, x)))\n"
     for name, target in TARGETS.items():
         (unit,) = kernels.units([(source, "some", {})], target).values()
-        module = compiler.translate(unit, target).module
+        module = compiler.translate(unit, target, loaded=False).module
         assert ("llvm.fma.v4f32" in module) == target.has_fma == (name not in ("linux-sse2", "webassembly", "cortex-m"))
         assert ("avx512.mask.scalef" in module) == (name == "linux-avx512")
         assert ("sse2.pause" in module) == target.is_x86
@@ -230,6 +230,34 @@ def test_a_target_that_llvm_does_not_know() -> None:
     (unit,) = kernels.units([("def nothing(p): pass", "nothing", {})], target).values()
     with pytest.raises(ArgumentError, match=r"makes no code for this target\n.*abacus"):
         compiler.to_object([unit], target)
+
+
+@pytest.mark.parametrize("features", ["avx2", "+avx2,fma", "+avx2, +fma", "+"])
+def test_features_have_signs(features: str) -> None:
+    """LLVM would end the process."""
+    with pytest.raises(ArgumentError, match=r"begin with a sign[\s\S]*separate them by commas"):
+        target_for("x86_64-linux-gnu", features=features)
+
+
+@pytest.mark.parametrize("unknown", [{"features": "+avx2,-no_such"}, {"name": "no_such"}])
+def test_names_that_llvm_does_not_know(unknown: dict[str, str], capfd: pytest.CaptureFixture[str]) -> None:
+    target = target_for("x86_64-linux-gnu", **unknown)
+    (unit,) = kernels.units([("def nothing(p): pass", "nothing", {})], target).values()
+    with pytest.raises(ArgumentError, match=r"does not know this target\n.*no_such' is not a recognized [fp]\w+ for"):
+        compiler.to_object([unit], target)
+    assert not capfd.readouterr().err
+
+
+def test_instructions_come_with_those_that_they_build_on() -> None:
+    """LLVM lists all of a processor; a user may name the newest alone."""
+    some = target_for("x86_64-linux-gnu", features="+avx2,+fma")
+    assert some.has("avx", "avx2", "fma") and some.has_masks and not some.has_avx512 and not some.has("avx512f")
+    wide = target_for("x86_64-linux-gnu", features="+avx512vl,+avx512dq,+avx512bw")
+    assert wide.has_avx512 and wide.has_fma and wide.vector_bytes == 64
+    assert not target_for("x86_64-linux-gnu", features="+sse4.2,-avx2").has("avx")
+    without = target_for("x86_64-linux-gnu", features="+avx2,+avx512f,-fma")
+    assert [without.has(feature) for feature in ("avx512f", "fma", "avx2", "avx")] == [False, False, True, True]
+    assert not target_for("x86_64-linux-gnu", features="+avx512vl,-avx").has("avx512f")
 
 
 def test_kernels_of_another_machine_are_not_loaded() -> None:

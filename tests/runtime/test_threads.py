@@ -4,9 +4,12 @@ import _thread
 import concurrent.futures
 import contextlib
 import ctypes
+import functools
 import itertools
 import math
 import os
+import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -26,7 +29,7 @@ from tests.workers import nobody_works
 @pytest.fixture(autouse=True)
 def small_programs_count_as_large(monkeypatch):
     monkeypatch.setattr(rates, "SMALLEST_PROGRAM", 0.0)
-    monkeypatch.setattr(rates, "SMALLEST_STRETCH", 0.0)
+    monkeypatch.setattr(rates, "LEAST_GAIN", 0.0)
     before = config.threads
     yield
     config.threads = before
@@ -88,30 +91,63 @@ def test_after_a_fork(network):
     assert os.waitpid(child, 0)[1] == 0
 
 
-@pytest.fixture(scope="module")
-def layers():
-    """Three layers and their gradient, and their results on one thread."""
-    x, (w, r) = sj.tensor(("T", "B", 24), "float32", "x"), [sj.tensor((24, 24), "float32") for _ in range(2)]
+def compiled(step, states):
+    """A function of three layers with these steps and its gradient, and cases with their results on one thread."""
+    x, (w, r) = sj.tensor(("T", "B", 24), "float32", "x"), [sj.tensor((24, 96), "float32") for _ in range(2)]
     y = x
     for _ in range(3):
-        y = sj.scan(lambda a, h: np.tanh(a @ w + h @ r), y, sj.zeros((x.shape[1], 24), "float32"))
+        y = sj.scan(
+            functools.partial(step, w, r), y, [sj.zeros((x.shape[1], 24), "float32")] * states, return_list=True
+        )[0]
     f, rng = sj.function([x, w, r], [y, sj.grad((y * y).sum(), x)]), np.random.default_rng(2)
-    weights = [(rng.standard_normal((24, 24)) * 0.2).astype("float32") for _ in range(2)]
+    weights = [(rng.standard_normal((24, 96)) * 0.2).astype("float32") for _ in range(2)]
     cases = [[rng.standard_normal((T, B, 24)).astype("float32"), *weights] for T, B in ((90, 1), (33, 2), (7, 5))]
     return f, [(args, [part.tobytes() for part in run(f, 1, args)]) for args in cases]
 
 
-@pytest.fixture
-def in_waves(monkeypatch, layers):
-    """The same function, which runs in waves of short blocks."""
-    f, cases = layers
-    for where, name, value in ((waves, "GAIN", math.inf), (waves, "SHORTEST", 2), (rates, "MEETING", 1.0)):
+def simple(w, r, row, h):
+    return np.tanh(row @ w[:, :24] + h @ r[:, :24])
+
+
+def lstm(w, r, row, h, c):
+    """Threads do not meet between the products of the gates."""
+    i, f, g, o = (row @ w[:, 24 * k : 24 * k + 24] + h @ r[:, 24 * k : 24 * k + 24] for k in range(4))
+    c = sj.sigmoid(f) * c + sj.sigmoid(i) * np.tanh(g)
+    return sj.sigmoid(o) * np.tanh(c), c
+
+
+@pytest.fixture(scope="module")
+def layers():
+    return compiled(simple, 1)
+
+
+@pytest.fixture(scope="module")
+def gates():
+    return compiled(lstm, 2)
+
+
+@pytest.fixture(params=["waves", "no meetings"])
+def sharing(request, monkeypatch):
+    """A function whose threads share much: it runs in waves of short blocks, or without meetings between products of
+    which all threads compute some columns."""
+    f, cases = request.getfixturevalue({"waves": "layers", "no meetings": "gates"}[request.param])
+    waving = request.param == "waves"
+    gain, meeting = (math.inf, 1.0) if waving else (0.0, 0.0)
+    for where, name, value in ((waves, "GAIN", gain), (waves, "SHORTEST", 2), (rates, "MEETING", meeting)):
         monkeypatch.setattr(where, name, value)
     for stage in f.executable.stages:
         stage.known.clear()
+        stage.choices.clear()
     run(f, 2, cases[0][0])
-    assert "blocks of" in f.explain().split("side by side in turns")[1]
-    return f, cases
+    if waving:
+        assert "blocks of" in f.explain().split("side by side in turns")[1]
+    else:
+        assert "threads share each step" in f.explain()
+        assert re.search(r"while (piece\d+) >= 0:\n( +contract\w*\(.*\n){2,} +\1 = next_piece", f.source)
+    yield f, cases
+    for stage in f.executable.stages:
+        stage.known.clear()
+        stage.choices.clear()
 
 
 def same(f, case):
@@ -119,8 +155,8 @@ def same(f, case):
     return [part.tobytes() for part in f(*args)] == wanted
 
 
-def test_waves_of_several_callers_while_the_number_of_threads_changes(in_waves):
-    f, cases = in_waves
+def test_several_callers_while_the_number_of_threads_changes(sharing):
+    f, cases = sharing
     ended = threading.Event()
 
     def change():
@@ -139,8 +175,8 @@ def test_waves_of_several_callers_while_the_number_of_threads_changes(in_waves):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_forks_in_the_middle_of_waves(in_waves):
-    f, cases = in_waves
+def test_forks_in_the_middle_of_calls(sharing):
+    f, cases = sharing
     config.threads = 2
     ended, found = threading.Event(), []
 
@@ -159,6 +195,13 @@ def test_forks_in_the_middle_of_waves(in_waves):
     ended.set()
     calling.join()
     assert all(found) and found and set(codes) == {0}
+
+
+def test_a_pickle_computes_the_same_bits(sharing):
+    f, cases = sharing
+    again = pickle.loads(pickle.dumps(f))
+    for config.threads in (3, 2, 1):
+        assert all(same(again, case) for case in cases)
 
 
 def test_small_programs_stay_on_one_thread(network, monkeypatch):

@@ -167,7 +167,7 @@ def test_what_is_written_once_has_the_values_of_each_place(seed: int) -> None:
 def written(body: str) -> str:
     """The function of a kernel of `n` and `place` as text for LLVM."""
     lines = "\n".join(f"    {line}" for line in body.splitlines())
-    source = f"from scanjit.simd import load_f32x4, splat_f32x4, store, store_i64\n\n\ndef k(n, place):\n{lines}\n"
+    source = f"from scanjit.simd import fma, load_f32x4, splat_f32x4, store, store_i64\n\n\ndef k(n, place):\n{lines}\n"
     return translate(Unit("k", source, "k.py", "k", {}, "k"), host.target(), "e", True)[0].partition("define void")[2]
 
 
@@ -197,6 +197,49 @@ def test_short_loops_of_known_counters_are_written_out() -> None:
     assert "phi" not in text and text.count("call void") == 6
     text = written("for i in range(3):\n    for j in range(200):\n        store_i64(place, i)")
     assert text.count("phi") == 3
+
+
+SUMS = """
+from scanjit.simd import broadcast_f32x4, fma, load_f32x4, splat_f32x4, store
+
+
+def {name}(x, weights, y, first, last):
+    a = splat_f32x4(0.0)
+    b = splat_f32x4(0.0)
+    for k in range({range}):
+        w = load_f32x4(weights + k*16)
+        a = fma(broadcast_f32x4(x + k*4), w, a)
+        b = fma(broadcast_f32x4(x + k*8), w, b)
+    store(y, a)
+    store(y + 16, b)
+"""
+
+
+@pytest.mark.parametrize("range_", ["first, last", "last", "first, 37", "40", "37", "1, 2", "5, 2", "first, last, 2"])
+def test_turns_of_a_loop_over_sums_stand_together(range_: str) -> None:
+    """With any number of them, also none or fewer than none, the sums have the bits of one turn after the other."""
+    rng, name = np.random.default_rng(0), f"sums_{hashlib.sha256(range_.encode()).hexdigest()[:8]}"
+    x, weights = rng.standard_normal(128).astype("f4"), rng.standard_normal((64, 4)).astype("f4")
+    made, y = kernel(SUMS.format(name=name, range=range_).lstrip(), name), np.zeros((2, 4), "f4")
+    for first, last in [(0, 0), (0, 1), (0, 2), (3, 8), (3, 9), (1, 40), (5, 2), (5, 4), (7, 0)]:
+        made(x.ctypes.data, weights.ctypes.data, y.ctypes.data, first, last)
+        wanted = np.zeros((2, 4), "f4")
+        for k in eval(f"range({range_})", {"first": first, "last": last}):
+            wanted = (x[[k, 2 * k]].astype("f8")[:, None] * weights[k] + wanted).astype("f4")
+        assert y.tobytes() == wanted.tobytes(), (first, last)
+
+
+def test_which_loops_have_several_turns_together() -> None:
+    def together(body: str) -> int:
+        loop = "for k in range(n):\n" + "\n".join(f"    {line}" for line in body.splitlines())
+        return written(f"a = splat_f32x4(0.0)\nb = splat_f32x4(1.0)\n{loop}\nstore(place, a + b)").count("scanjit fma")
+
+    loads = "x = load_f32x4(place + k*16)"
+    sums = "a = fma(x, x, a)\nb = fma(x, a, b)"
+    assert together(f"{loads}\n{sums}") == 6  # of two turns, and of the one that may be left
+    assert together(f"{loads}\na = fma(x, x, a)") == 1
+    assert together(f"{loads}\n{sums}\nstore(place, x)") == 2
+    assert together(f"{loads}\nz = fma(x, x, x)\n{sums}") == 3
 
 
 def test_a_divisor_of_zero_gives_zero() -> None:

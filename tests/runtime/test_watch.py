@@ -1,7 +1,5 @@
 """Watching runs: `config.check_finite` names the first NaN or infinity, `on_step` sees each step."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -12,10 +10,8 @@ HERE = __file__
 
 
 @pytest.fixture
-def checked() -> Iterator[None]:
+def checked() -> None:
     sj.config.check_finite = True
-    yield
-    sj.config.check_finite = False
 
 
 def error_of(f, *args) -> str:

@@ -4,7 +4,6 @@ inference as the oracle, and a package that needs nothing but NumPy."""
 import importlib.util
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any
 
@@ -20,10 +19,8 @@ NAME = "layer/stack_bidirectional_rnn/cell_{}/bidirectional_rnn/{}/cudnn_compati
 
 
 @pytest.fixture(autouse=True)
-def float32() -> Iterator[None]:
-    before, sj.config.floatX = sj.config.floatX, "float32"
-    yield
-    sj.config.floatX = before
+def float32() -> None:
+    sj.config.floatX = "float32"
 
 
 def variables(layers: int = LAYERS, inputs: int = INPUTS, hidden: int = HIDDEN) -> dict[str, np.ndarray]:

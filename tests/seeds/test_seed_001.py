@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from lasagne_like import cells, importers, init, layers as L, nonlinearities
+from lasagne_like import cells, init, layers as L, nonlinearities
 from tests.lasagne_like.recurrent_support import close, randomize
 
 PAGE = (Path(__file__).parents[2] / "docs" / "migration.md").read_text(encoding="utf-8")
@@ -85,92 +85,6 @@ def test_sequences_stop_at_their_ends() -> None:
             close(got[row], wanted[0])
 
 
-def test_stacked_and_bidirectional_by_hand() -> None:
-    """Two bidirectional layers are four plain ones, of which two read and give everything turned round."""
-    l_in = inputs()
-    stack = L.Bidirectional(cells.LSTM(2), incoming=L.Bidirectional(cells.GRU(3), incoming=l_in))
-    below, found = l_in, stack.input_layers
-    for pair in ((found[0].input_layers[0].input_layers), found):
-        forth = L.RNNLayer(below, pair[0].cell)
-        back = L.ReverseLayer(L.RNNLayer(L.ReverseLayer(below), pair[1].cell))
-        below = L.ConcatLayer([forth, back], axis=2)
-    randomize(L.get_all_params(stack))
-    close(*run(l_in, L.get_output([stack, below])))
-
-
-@pytest.mark.parametrize("masked", [False, True])
-def test_states_are_saved_from_chunk_to_chunk(masked: bool) -> None:
-    """A stack with cells inside of wrappers: a long sequence in chunks of any length is the sequence at once."""
-    l_in, l_mask = L.InputLayer((None, None, INPUTS)), L.InputLayer((None, None))
-    stack = [cells.AttentionCellWrapper(cells.LSTM(2), 2), cells.ResidualWrapper(cells.SRU(2)), cells.MLSTM(2)]
-    layer = L.RNNLayer(l_in, stack, mask_input=l_mask if masked else None, stateful=True)
-    symbols = [l_in.input_var, *([l_mask.input_var] if masked else [])]
-    f = sj.function(symbols, L.get_output(layer), updates=L.get_updates(layer), mode="reference")
-    mask = np.array([[1, 1, 0, 1, 0, 1], [0, 0, 1, 1, 1, 0], [0, 0, 0, 0, 0, 0]])
-    results = []
-    for cuts in ([], [2], [1, 3, 4]):
-        layer.reset_states(batch_size=BATCH)
-        parts = zip(*(np.split(value, cuts, axis=1) for value in (X, mask)), strict=True)
-        results.append(np.concatenate([f(*part[: len(symbols)]) for part in parts], axis=1))
-    for other in results[1:]:
-        close(other, results[0], 1e-14)
-
-
-def test_a_raw_loop_reads_what_it_chose() -> None:
-    """A decoder that reads its own best word until it says word 0, against one step a call."""
-    words, table = 5, np.random.default_rng(3).normal(size=(5, INPUTS))
-    cell = cells.OutputProjectionWrapper(cells.GRU(4), words).build(INPUTS)
-    randomize(cell.get_params(), scale=1.5)
-    start = np.random.default_rng(2).normal(size=(BATCH, 4))
-    vectors = sj.constant(table)
-
-    def say(time: Any, output: Any, state: Any, carried: Any) -> Any:
-        if output is None:
-            return (
-                sj.constant([False] * BATCH),
-                vectors[sj.constant([1, 2, 3])],
-                sj.constant(start),
-                sj.zeros((3,)),
-                None,
-            )
-        best = sj.argmax(output, axis=1)
-        return sj.equal(best, 0), sj.take(vectors, best, axis=0), state, sj.cast(best, "float64"), None
-
-    said, state, _ = cells.raw_loop(cell, say, max_steps=8)
-    found, last = sj.function([], [said, state], mode="reference")()
-    step = cells.step_function(cell, mode="reference")
-    longest = 0
-    for row in range(BATCH):
-        word, own, rows = row + 1, start[row : row + 1], []
-        while len(rows) < 8 and (not rows or word != 0):
-            scores, own = step(table[word : word + 1], own)
-            word = int(scores.argmax())
-            rows.append(float(word))
-        longest = max(longest, len(rows))
-        close(found[: len(rows), row], rows, 0)
-        assert (found[len(rows) :, row] == 0).all()
-        close(last[row : row + 1], own)
-    assert len(found) == longest
-
-
-def test_return_options_and_time_first() -> None:
-    """Sequences or the last step, with states or without, batch or time first: one set of numbers."""
-    l_in, l_first = inputs(), L.InputLayer((LENGTH, BATCH, INPUTS), sj.tensor3())
-    cell = cells.LSTM(3)
-    outputs, state = run_pair(l_in, L.RNNLayer(l_in, cell, return_state=True))
-    close(run(l_in, L.get_output(L.RNNLayer(l_in, cell)))[0], outputs, 0)
-    close(run(l_in, L.get_output(L.RNNLayer(l_in, cell, only_return_final=True)))[0], outputs[:, -1], 0)
-    close(state.hid, outputs[:, -1], 0)
-    turned, _ = run_pair(l_first, L.RNNLayer(l_first, cell, time_major=True, return_state=True), X.swapaxes(0, 1))
-    close(turned.swapaxes(0, 1), outputs, 0)
-
-
-def run_pair(l_in: Any, layer: Any, x: Any = X) -> Any:
-    """The output and the state of a layer."""
-    output, *leaves = run(l_in, L.get_output(layer), x)
-    return output, cells.structure.unflatten(layer.state_shape, leaves)
-
-
 def test_the_fast_path_is_chosen_by_itself() -> None:
     """The product with the input is done for all of time in any case; the same weights serve all options."""
     l_in = inputs()
@@ -189,21 +103,6 @@ def test_the_fast_path_is_chosen_by_itself() -> None:
     for layer in (wrapped, other):
         f = sj.function([l_in.input_var], L.get_output(layer, deterministic=True), mode="emulate")
         assert "done over all of time before the loop: contract" in f.explain()
-
-
-def test_weights_come_from_cudnn_and_go_back() -> None:
-    """By way of plain layers with one bias: what the network gives stays, and the sums of biases do."""
-    l_in = inputs()
-    theirs = L.CudnnLSTMLayer(l_in, 3, 2, "bidirectional", double_bias=True)
-    randomize(theirs.get_params())
-    first = L.Bidirectional(L.RNNLayer(l_in, cells.LSTM(3)))
-    plain = L.Bidirectional(L.RNNLayer(first, cells.LSTM(3)))
-    importers.set_cudnn_weights([first, plain], *importers.get_cudnn_weights(theirs))
-    again = L.CudnnLSTMLayer(l_in, 3, 2, "bidirectional", double_bias=True)
-    importers.set_cudnn_buffer(again, importers.get_cudnn_buffer([first, plain]))
-    found = run(l_in, L.get_output([theirs, plain, again]))
-    close(found[1], found[0], 1e-13)
-    close(found[2], found[0], 1e-13)
 
 
 def test_cells_are_rebuilt_from_configs() -> None:

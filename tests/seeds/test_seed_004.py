@@ -5,10 +5,6 @@ Theano's scan is in tests/loops, Lasagne's layers and Keras's options in tests/l
 tests/test_examples.py.
 """
 
-import runpy
-from collections.abc import Iterator
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,18 +22,7 @@ X = RNG.normal(size=(BATCH, LENGTH, INPUTS))
 STARTS = (RNG.random((BATCH, LENGTH)) < 0.4).astype(float)
 FIRST = RNG.normal(size=(BATCH, UNITS))
 tanh = lasagne.nonlinearities.tanh
-EXAMPLES = Path(__file__).parents[2] / "examples"
 DELAYS = {"past": L.PastValueLayer, "future": L.FutureValueLayer}
-
-
-@pytest.fixture
-def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Reads an example. What examples set for the whole process is set back."""
-    floatX = sj.config.floatX
-    monkeypatch.syspath_prepend(str(EXAMPLES))
-    yield lambda name: SimpleNamespace(**runpy.run_path(str(EXAMPLES / f"{name}.py")))
-    sj.config.floatX = floatX
-    lasagne.random.set_rng(np.random)
 
 
 def run(outputs: Any, given: dict[Any, Any], mode: str = "reference") -> list[np.ndarray]:
@@ -421,9 +406,9 @@ def test_packings_that_cannot_be(call: Any, message: str) -> None:
         call()
 
 
-def test_what_packing_saves(example: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_packing_saves(read_example: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """The three ways of the example give the same gradients, which it asserts; the third computes the fewest steps."""
-    example("packed_batches").main(["--steps", "small", "--mode", "reference"])
+    read_example("packed_batches").main(["--steps", "small", "--mode", "reference"])
     printed = capsys.readouterr().out
     assert "6 x 12       72" in printed and "2 x 12       24" in printed and "23 in all" in printed
 
@@ -431,9 +416,9 @@ def test_what_packing_saves(example: Any, capsys: pytest.CaptureFixture[str]) ->
 # ---- an unrolled language model --------------------------------------------------------------------------------------
 
 
-def test_an_unrolled_language_model(example: Any) -> None:
+def test_an_unrolled_language_model(read_example: Any) -> None:
     """Steps in a row are the loop: losses before and after steps of descent, the state carried from piece to piece."""
-    program = example("ptb")
+    program = read_example("ptb")
     numbers, words = program.words_of("the cat sat.\nthe dog sat, the cat ran.\n" * 3)
     assert words == 8 and len(numbers) == 42
     losses = []

@@ -1,4 +1,4 @@
-"""The lanes that a mask chooses: their number, and a vector that begins with them."""
+"""The lanes that a mask chooses: their number, and vectors that begin with them."""
 
 import numpy as np
 import pytest
@@ -43,6 +43,35 @@ def test_chosen_lanes_come_first(kind: str, features: str) -> None:
                 run(x, chosen, y, z)
                 assert z[0] == chosen.sum()
                 np.testing.assert_array_equal(y[: z[0]], x[chosen])
+
+
+@pytest.mark.parametrize("features", ["", "+avx2,+fma", "+sse4.2"], ids=["here", "avx2", "sse"])
+@pytest.mark.parametrize("kind", ["f32", "i64"])
+def test_chosen_lanes_come_first_and_the_others_last(kind: str, features: str) -> None:
+    """The others backwards. A vector for each mask of eight lanes."""
+    if features and not host.target().has("avx2"):
+        pytest.skip("the instructions of x86-64")
+    target = target_for(host.target().triple, features=features) if features else host.target()
+    with host.using(target):
+        for lanes in sorted({1, 4, 8, NATIVE[kind]}):
+            size, many = KINDS[kind].size, 256
+            x = np.arange(many * lanes).astype(KINDS[kind].dtype).reshape(many, lanes)
+            chosen = (np.arange(many)[:, None] >> np.arange(lanes) % 8 & 1).astype(bool)
+            body = [
+                f"for i in range(0, {many * lanes}, {lanes}):",
+                f"    x = load_{kind}x{lanes}(a + i*{size})",
+                f"    store(b + i*{size}, to_ends(x, load_boolx{lanes}(m + i)))",
+            ]
+            imports = [f"load_boolx{lanes}", f"load_{kind}x{lanes}", "store", "to_ends"]
+            source = source_of(imports, ["a", "m", "b"], body)
+            wanted = [[*row[some], *row[~some][::-1]] for row, some in zip(x, chosen, strict=True)]
+            for run in (
+                lambda *a, s=source: compiled(s)(*[v.ctypes.data for v in a]),
+                lambda *a, s=source: run_emulated(s, a),
+            ):
+                y = np.zeros_like(x)
+                run(x, chosen, y)
+                np.testing.assert_array_equal(y, wanted)
 
 
 def test_no_instruction_stores_some_lanes_one_after_the_other() -> None:

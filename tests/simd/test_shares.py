@@ -10,9 +10,11 @@ from collections.abc import Callable
 import pytest
 
 from scanjit.codegen.places import SYNC_WORDS
-from scanjit.runtime.kernels import kernel
+from scanjit.runtime import compiler, host
+from scanjit.runtime.kernels import kernel, units
 from scanjit.runtime.native import native
 from scanjit.simd import emulate
+from scanjit.simd.sharing import TOGETHER
 
 SOURCE = (
     "from scanjit.simd import first_piece, next_piece, piece_end, store_i64\n\n\n"
@@ -55,6 +57,13 @@ class Place:
         places = [ctypes.addressof(memory) for memory in (self.log, self.sync, self.line)]
         call(places[0], places[1], thread, self.threads, shares or self.threads, places[2])
         return self.log.value
+
+
+def test_kernels_have_the_functions_that_share_work_together() -> None:
+    """A kernel that is loaded calls those of the process; code for a linker brings its own."""
+    made, target = kernel(SOURCE, "turns"), host.target()
+    assert f"{TOGETHER}share:" not in made.asm() and f"{TOGETHER}first" in made.asm()
+    assert f"{TOGETHER}share:" in compiler.to_text([*units([(SOURCE, "turns", {})], target).values()], target)
 
 
 def test_a_thread_that_never_comes_loses_all_of_its_shares() -> None:

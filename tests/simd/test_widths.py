@@ -10,8 +10,8 @@ from scanjit.target import target_for
 from .support import FLOATS, NATIVE, compiled, same, source_of, special_values
 
 FUNCTIONS = (
-    *("exp", "exp2", "expm1", "tanh", "sigmoid", "sinh", "cosh", "erf"),
-    *("log", "log1p", "log2", "log10", "softplus", "log_sigmoid", "sin", "cos"),
+    *("exp", "exp2", "expm1", "tanh", "sigmoid", "sinh", "cosh", "erf", "erfc"),
+    *("log", "log1p", "log2", "log10", "softplus", "log_sigmoid", "sin", "cos", "tan", "gammaln", "digamma"),
 )
 
 

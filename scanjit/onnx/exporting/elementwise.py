@@ -106,6 +106,26 @@ def log1p(w: Writer, k: Numbers, x: str) -> str:
     return w.op("Where", _near(w, k, x), _quotient(w, k, x, log, less), log)
 
 
+def arctan2(w: Writer, k: Numbers, y: str, x: str) -> str:
+    """The angle of a point: that of the shorter side by the longer one, mirrored into its octant."""
+    below, right = _negative(w, k, y), w.op("Not", _negative(w, k, x))
+    y, x = w.op("Abs", y), w.op("Abs", x)
+    steep = w.op("Less", x, y)
+    short, long = w.op("Where", steep, x, y), w.op("Where", steep, y, x)
+    origin = w.op("Equal", long, k(0))
+    slope = w.op("Div", short, w.op("Where", origin, k(1), long))
+    angle = w.op("Atan", w.op("Where", w.op("Equal", short, long), w.op("Where", origin, k(0), k(1)), slope))
+    angle = w.op("Where", steep, w.op("Sub", k(math.pi / 2), angle), angle)
+    angle = w.op("Where", right, angle, w.op("Sub", k(math.pi), angle))
+    return w.op("Mul", angle, w.op("Where", below, k(-1), k(1)))  # ONNX Runtime's Where makes 0 of -0
+
+
+def _negative(w: Writer, k: Numbers, x: str) -> str:
+    """Whether x has a sign, as -0 has."""
+    zero = w.op("Equal", x, k(0))
+    return w.op("Less", w.op("Where", zero, w.op("Div", k(1), x), x), k(0))
+
+
 def _near(w: Writer, k: Numbers, x: str) -> str:
     """Whether x is near 0."""
     return w.op("Less", w.op("Abs", x), k(1))

@@ -44,6 +44,7 @@ TABLE: dict[str, Rule] = {
     "arcsin": e.plain("Asin"),
     "arcsinh": e.plain("Asinh"),
     "arctan": e.plain("Atan"),
+    "arctan2": e.formula(e.arctan2),
     "arctanh": e.plain("Atanh"),
     "erfc": e.formula(lambda w, k, x: w.op("Sub", k(1), w.op("Erf", x))),
     "exp2": e.formula(lambda w, k, x: w.op("Pow", k(2), x)),

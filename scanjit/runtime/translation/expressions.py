@@ -3,6 +3,7 @@
 import ast
 import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 from scanjit.runtime.translation import integers
 from scanjit.runtime.translation.instructions import Instructions, KernelValue
@@ -68,22 +69,13 @@ class Expressions:
         self._externals = externals
         self._imported = imported
         self._target = target
-        self._writers: dict[type, Callable[..., KernelValue]] = {
-            ast.BinOp: self._chain,
-            ast.BoolOp: self._both_or_either,
-            ast.Call: self._called,
-            ast.Compare: self._compare,
-            ast.Constant: lambda e: _constant(e.value),
-            ast.Name: self._name,
-            ast.UnaryOp: self._unary,
-        }
 
     def value(self, expression: ast.expr) -> KernelValue:
         """The value of an expression."""
-        write = self._writers.get(type(expression))
+        write = _WRITERS.get(type(expression))
         if write is None:
             raise TypeError(f"kernels have no expression {type(expression).__name__}: {ast.unparse(expression)}")
-        return write(expression)
+        return write(self, expression)
 
     def truth(self, expression: ast.expr) -> KernelValue:
         """The value of an expression as a condition."""
@@ -153,7 +145,7 @@ class Expressions:
         return _NOTHING
 
     def _intrinsic(self, name: str, arguments: Sequence[KernelValue]) -> KernelValue:
-        function = inlined(name, tuple(each.type for each in arguments), self._target)
+        function = inlined(name, tuple(each.type for each in arguments), self._target, self._to.loaded)
         if name.startswith("splat_") and arguments[0].number is not None:
             vector = function.result
             assert isinstance(vector, SimdType)
@@ -221,6 +213,19 @@ class Expressions:
         if value.type is not INT:
             raise TypeError(f"expected an integer, got {value.type.name}")
         return value
+
+
+_WRITERS: dict[type, Callable[[Expressions, Any], KernelValue]] = {
+    ast.BinOp: Expressions._chain,
+    ast.BoolOp: Expressions._both_or_either,
+    ast.Call: Expressions._called,
+    ast.Compare: Expressions._compare,
+    ast.Constant: lambda _, expression: _constant(expression.value),
+    ast.Name: Expressions._name,
+    ast.UnaryOp: Expressions._unary,
+}
+"""Maps the kinds of expressions to what writes them. (An object that keeps methods of its own refers to itself: it
+stays until Python looks for cycles.)"""
 
 
 def _name_of(operator: ast.operator | ast.unaryop | ast.cmpop) -> str:

@@ -45,7 +45,7 @@ class Instructions:
     """
 
     def __init__(self, loaded: bool = False, held_masks: bool = False) -> None:
-        self._loaded, self._held_masks = loaded, held_masks
+        self.loaded, self._held_masks = loaded, held_masks
         self._callees: dict[str, str] = {}
         self._lines: list[str | list[str]] = []  # a list is filled later
         self._places: list[str] = []
@@ -206,7 +206,7 @@ class Instructions:
         """How to call a function. Code that is `loaded` finds its address in memory: the function may be further away
         than a call can reach. LLVM would do the same for each call, but without optimisation that takes it three times
         as long as all other instructions."""
-        if not self._loaded:
+        if not self.loaded:
             return function
         return self._callees.setdefault(function, f"%f{len(self._callees)}")
 

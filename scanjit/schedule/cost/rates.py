@@ -41,8 +41,8 @@ SMALLEST_NEST = 16384
 """A nest of known size with less work than this runs on one thread."""
 SMALLEST_PROGRAM = 8e6
 """A program with less work than this runs on one thread: to wake the others would take longer."""
-SMALLEST_STRETCH = 1e5
-"""Threads must have this much work, on average, between two meetings."""
+LEAST_GAIN = 1.25
+"""A program runs on several threads if one thread should take at least this many times as long."""
 PIECE = 4e6
 """A nest is computed about this many operations at a time, which takes a few milliseconds, so that an interrupt ends it
 soon."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 
-from scanjit import types
 from scanjit.ops.elementwise import CAST
 from scanjit.records import record
 from scanjit.schedule.fuse.order import Around, LoopOrder
@@ -17,6 +16,7 @@ from scanjit.schedule.lower.places import LARGEST
 from scanjit.schedule.lower.region import Item, Region, Single, Task
 from scanjit.schedule.nests import (
     Apply,
+    Buffer,
     Load,
     Nest,
     NestLoop,
@@ -40,8 +40,10 @@ MOST_UNRELATED = 8
 would be long, and no other program would have it. Nests that copy this many are alike, and have one kernel."""
 MOST_REDUCTIONS = 6
 """A nest has at most this many reductions."""
-ROWS = 4
-"""A register tile should have this many rows, as each loaded vector of a right operand is used in all of them."""
+FEW_REGISTERS = 16
+"""A processor with at most this many vector registers has few."""
+Read = tuple[Buffer, Dimension, frozenset[NestLoop]]
+"""What reductions read: a buffer, where that begins, and the loops along which they read it."""
 
 
 @record
@@ -52,7 +54,7 @@ class _Work:
     values: Sequence[Value]
     reductions: set[Reduce]
     loaded: set[tuple[object, ...]]
-    read: set[object]
+    read: set[Read]
     rereads: bool
 
     @classmethod
@@ -71,7 +73,7 @@ class _Group:
     number : the place of the group in the order of groups.
     reductions, values, loaded, read, rereads : those of the `_Work` of all members, together.
     around : the loops over time before and after the members.
-    readers : the groups that need a result of this one.
+    readers : the other groups that need a result of this one.
     unrelated : the number of tasks that neither need nor load what tasks before them make or load.
     """
 
@@ -80,7 +82,7 @@ class _Group:
     reductions: set[Reduce] = field(default_factory=set)
     values: set[Value] = field(default_factory=set)
     loaded: set[tuple[object, ...]] = field(default_factory=set)
-    read: set[object] = field(default_factory=set)
+    read: set[Read] = field(default_factory=set)
     around: Around[Item] = field(default_factory=Around)
     readers: set[_Group] = field(default_factory=set)
     unrelated: int = 0
@@ -119,7 +121,8 @@ class _Groups:
         group.around |= self.order.around[item]
         self.where[item] = group
         for need in item.needs:
-            self.where[need].readers.add(group)
+            if self.where[need] is not group:
+                self.where[need].readers.add(group)
 
     def in_order(self) -> list[_Group]:
         """All groups, in the order of their numbers."""
@@ -177,7 +180,7 @@ class _Groups:
         if ready:
             return max(ready, key=lambda group: len(loaded & group.loaded))
         for group in near:
-            if group in needed and group.number < last and group.readers <= {group} and fits(group):
+            if group in needed and group.number < last and not group.readers and fits(group):
                 self._count += 1
                 group.number = self._count
                 over.remove(group)
@@ -190,8 +193,9 @@ class _Groups:
 
         Its tile may compute rows twice. So where there are reductions, no result may depend on an element that it
         overwrites. The nest must not get too long. Two reductions share a tile only if one reads the result of the
-        other, or both read the same operand, and the tile still has rows. A task with reductions joins a group without
-        any only if it needs a result of the group.
+        other, or both read the same operand. With few registers, lanes must run along this operand: a tile of four
+        gates, which share only `h` in `h @ w`, would have a vector of each `w` and few rows. A task with reductions
+        joins a group without any only if it needs a result of the group.
         """
         found, values = work.reductions, work.values
         if (found or group.reductions) and (work.rereads or group.rereads):
@@ -200,9 +204,12 @@ class _Groups:
             return False
         if not found or not group.reductions:
             return dependent or not found
-        if len(group.reductions | found) > _most_reductions(space, self.target):
+        if len(group.reductions | found) > MOST_REDUCTIONS:
             return False
-        return dependent or not work.read.isdisjoint(group.read)
+        both = [loops for _, _, loops in work.read & group.read]
+        if space and self.target.registers <= FEW_REGISTERS:
+            both = [loops for loops in both if space[-1] in loops]
+        return dependent or bool(both)
 
     def _stays_apart(self, task: Task, found: set[Reduce], group: _Group, around: Around[Item]) -> bool:
         """Whether a task in a group would make a loop over time wait for a loop that it does not need, also if both are
@@ -272,17 +279,8 @@ def _loaded(values: Iterable[Value]) -> set[tuple[object, ...]]:
     return {(access.buffer, access.offset, *access.strides.items()) for access in accesses}
 
 
-def _most_reductions(space: Sequence[NestLoop], target: Target) -> int:
-    """How many reductions one register tile may have, if it is to have rows. An example is an LSTM on a processor with
-    16 registers. A tile with the sums of all four gates would have two rows: it would load four vectors for eight
-    products."""
-    count = types.product(loop.size for loop in space[:-1])
-    rows = min(max(count, 1), ROWS) if isinstance(count, int) else ROWS
-    return min(MOST_REDUCTIONS, target.most_sums // rows)
-
-
-def _read(reductions: set[Reduce]) -> set[object]:
-    """The buffers that reductions read, with the loops that they read them along."""
+def _read(reductions: set[Reduce]) -> set[Read]:
+    """What the terms of reductions load."""
     terms = walk_values([r.term for r in reductions])
     return {(v.access.buffer, v.access.offset, frozenset(v.access.strides)) for v in terms if isinstance(v, Load)}
 

@@ -19,6 +19,9 @@ from scanjit.schedule.nests import Apply, Index, Literal, NestLoop, Position, Re
 from scanjit.types import Dimension
 from scanjit.walks import fold
 
+FAR = 1 << 24
+"""Lanes that count along an axis that begins again are at most this far apart: their distances fit into int32."""
+
 
 class IndexSum(NamedTuple):
     """An index as a sum. `counted` is a number plus multiples of loop counters; `rest` is computed, None stands for
@@ -128,6 +131,8 @@ def _wrapped(value: Value, size: Dimension) -> tuple[Axis, Value] | None:
     at, rest = as_sum(inner)
     least, most = _reach(at)
     if not at[1] or rest is None or not types.not_negative(least) or not types.not_negative(size - 1 - most):
+        return None
+    if any(abs(types.as_int(step)) > FAR for _, step in at[1]):
         return None
     return at, Apply(value.dtype, MOD, (rest, modulus), value.params, value.code)
 

@@ -157,7 +157,9 @@ class Lowering:
                     rule.lower(self, node)
                 else:
                     self._compute(node)
-        return [self._output_place(node, target) for node, target in zip(outputs, targets, strict=True)]
+        places = [self._output_place(node, target) for node, target in zip(outputs, targets, strict=True)]
+        self._builders.clear()  # they refer to this lowering: both would stay until Python looks for cycles
+        return places
 
     def inside(
         self, known: Mapping[Node, Ref], outputs: Sequence[Node], targets: Sequence[Ref], early: Sequence[Node] = ()

@@ -105,6 +105,17 @@ class Lanewise:
 
 
 @record
+class Extrema:
+    """The minima and maxima of a nest with time that are one instruction: its result is the second operand if either is
+    NaN. A turn of several steps is computed again, with NumPy's extrema, if one of the `tested` values was NaN in a
+    step, or one of the `registers` is NaN after the last step."""
+
+    values: tuple[Value, ...]
+    tested: tuple[Value, ...]
+    registers: tuple[Register, ...]
+
+
+@record
 class Nest(Job):
     """Loops, and what is stored at every point of them.
 
@@ -125,6 +136,7 @@ class Nest(Job):
     lane : the loop that lanes are to run along, if that is decided before the tile.
     plan : where the carries and outputs of a scan lie, if these are all of its steps.
     lanewise : the steps that are computed several at a time.
+    extrema : those that are computed as if nothing were NaN.
     """
 
     space: tuple[NestLoop, ...]
@@ -143,6 +155,7 @@ class Nest(Job):
     lane: NestLoop | None = None
     plan: Plan | None = None
     lanewise: Lanewise | None = None
+    extrema: Extrema | None = None
 
     @property
     def title(self) -> str:
@@ -188,7 +201,7 @@ class Nest(Job):
         values: Mapping[Value, Value] | None = None,
     ) -> Self:
         """The nest with every access and every loop changed, over another space, and with some values replaced. It has
-        no `lanewise`: that must be found again."""
+        neither `lanewise` nor `extrema`: they must be found again."""
         get = substitute(self.roots, values or {}, access, loop)
 
         def store(old: Store) -> Store:
@@ -203,6 +216,7 @@ class Nest(Job):
             updates=tuple(map(get, self.updates)),
             carried=tuple(map(access, self.carried)),
             lanewise=None,
+            extrema=None,
         )
 
     def rebased(self, place: Rebase) -> Self:

@@ -9,9 +9,9 @@ from scanjit.schedule.nests.buffers import Ref
 from scanjit.types import Dimension
 
 ACROSS = 1024
-"""Rows of at most this many elements are sorted side by side: their words stay in a near cache, and fit on the
+"""Rows of at most this many elements may be sorted side by side: their words stay in a near cache, and fit on the
 stack."""
-ALONG = 128
+ALONG = 256
 """A single row of at most this many elements is sorted by a network, without memory of its own."""
 MOST_PACKED = 2**32
 """A row of this many elements has places that do not fit into one word beside a key of 32 bits."""

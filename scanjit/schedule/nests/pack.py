@@ -14,7 +14,8 @@ from scanjit.types import Dimension
 @record
 class Pack(Job):
     """Copy right operands `source[k, n]`, one `Ref` for each of the products that share a left operand, into panels `[n
-    block][k][operand][lane]`, padded with zeros. k may be several axes."""
+    block][k][operand][lane]`, padded with zeros. k may be several axes. Of a batch of products, axes that go from one
+    matrix to the next come before these in both."""
 
     sources: tuple[Ref, ...]
     target: Buffer
@@ -55,4 +56,9 @@ class Pack(Job):
     @property
     def pieces(self) -> Dimension:
         """How many panels there are."""
-        return types.maximum(-(-self.sources[0].shape[-1] // self.width), 1)
+        return types.maximum(types.product(self.matrices) * -(-self.sources[0].shape[-1] // self.width), 1)
+
+    @property
+    def matrices(self) -> tuple[Dimension, ...]:
+        """The sizes of the axes that go from one matrix to the next."""
+        return self.sources[0].shape[: len(self.target.shape) - 4]

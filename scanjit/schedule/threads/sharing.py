@@ -1,23 +1,21 @@
 """How the threads share a program, for the sizes of a call: whether there are several at all, and what each does.
 
-All threads run the same main function over the same statements, and wait for each other after each statement. Each
-computes a part of every nest. Loops that stand side by side may have threads of their own, and a thread may compute its
-own rows of a batch through all steps of a loop. No sum is divided among threads, so results do not depend on their
-number.
+All threads run the same main function over the same statements, and wait for each other after each statement. (Of
+several nests of a step that need nothing of each other, they wait after the last.) Each computes a part of every nest.
+Loops that stand side by side may have threads of their own, and a thread may compute its own rows of a batch through
+all steps of a loop. No sum is divided among threads, so results do not depend on their number.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
-from typing import NamedTuple
 
 from scanjit import types
 from scanjit.records import record
 from scanjit.schedule.cost import rates
-from scanjit.schedule.cost.statements import Cost, Price, costs, prices
+from scanjit.schedule.cost.statements import Price, costs, prices
 from scanjit.schedule.nests import Beside, Blocks, OwnRows, Program
-from scanjit.schedule.threads.teams import MOST_TEAMS, Assignment, Team, assignment
+from scanjit.schedule.threads.teams import MOST_TEAMS, Assignment, Team, Way, assignment
 from scanjit.schedule.threads.times import Work
 from scanjit.schedule.threads.waves import WaveCosts, wave
 from scanjit.types import Atom, Dimension, Numbers
@@ -64,6 +62,11 @@ class Sharing:
     operations: float
     numbers: Mapping[Atom, int]
 
+    @property
+    def other(self) -> bool | None:
+        """Another value of `Way.beside` that calls may use; None if no loops can stand side by side."""
+        return not any(assigned.teams for assigned in self.teams.values()) if self.teams else None
+
 
 def statement_costs(program: Program) -> tuple[StatementCosts, ...]:
     """The costs of the statements of a program, in order."""
@@ -90,37 +93,38 @@ def _rows(priced: StatementCosts) -> list[OwnRows]:
     return list(dict.fromkeys(price.rows for some in priced.branches for price in some if price.rows is not None))
 
 
-def sharing(suite: Sequence[StatementCosts], number: Numbers, threads: int, near_bytes: int) -> Sharing:
-    """How `threads` threads share a program, on cores whose second-level cache has `near_bytes` bytes."""
+def sharing(suite: Sequence[StatementCosts], number: Numbers, way: Way, near_bytes: int) -> Sharing:
+    """How threads share a program in this way, on cores whose second-level cache has `near_bytes` bytes."""
+    threads = way.threads
     works = [_works(priced, number, near_bytes) for priced in suite]
     teams: dict[Dimension, Assignment] = {}
     places: dict[Team, int] = {}
     for priced, own in zip(suite, works, strict=True):
         if priced.wave is not None:
             cut = partial(_works, priced, number, near_bytes)
-            teams[priced.apart] = _with_places(wave(priced.wave, number, own, cut, threads), places)
+            teams[priced.apart] = _with_places(wave(priced.wave, number, own, cut, way), places)
         elif priced.first:
-            teams[priced.apart] = _with_places(assignment(own, threads), places)
+            teams[priced.apart] = _with_places(assignment(own, way), places)
     found: dict[Atom, int] = {}
-    shared: list[Shared] = []
+    branches: list[tuple[Work, Team | None]] = []
+    time, several = 0.0, max(threads, 2)  # a program of which nothing is decided is asked once for any number
     for priced, own in zip(suite, works, strict=True):
-        running, meetings = team_of_each(priced, teams), 1
+        running = team_of_each(priced, teams)
+        branches += zip(own, running, strict=True)
+        time += sum(work.time(several) for work in own) if None in running else teams[priced.apart].apart
         if priced.wave is not None:
-            turns = teams[priced.apart].turns
-            meetings = turns.many + max(priced.wave.delays)
-            found |= _numbers([priced.wave.many, priced.wave.size], turns)
-        shared.append(Shared(list(zip(own, running, strict=True)), meetings))
+            found |= _numbers([priced.wave.many, priced.wave.size], teams[priced.apart].turns)
         if priced.first:
             found |= _numbers([priced.apart], [int(None not in running)])
             found |= _numbers(priced.first, [0 if team is None else team.first for team in running])
             found |= _numbers(priced.many, [0 if team is None else team.many for team in running])
             found |= _numbers(priced.place, [0 if team is None else places.get(team, 0) for team in running])
-    rows = rows_apart(shared, threads)
+    rows = rows_apart(branches, threads)
     for kept, apart in rows.items():
         copies = min(threads, number(kept.size)) if apart else 1
         found |= _numbers([kept.apart, kept.copies], [int(apart), copies])
-    operations = float(sum(work.operations for own in works for work in own))
-    return Sharing(threads, teams, rows, worth(shared, rows), max(operations, 1.0), found)
+    operations = float(sum(work.operations for work, _ in branches))
+    return Sharing(threads, teams, rows, worth([work for work, _ in branches], time), max(operations, 1.0), found)
 
 
 def _works(priced: StatementCosts, number: Numbers, near_bytes: int, size: int | None = None) -> list[Work]:
@@ -143,23 +147,16 @@ def _with_places(assigned: Assignment, places: dict[Team, int]) -> Assignment:
     return assigned
 
 
-class Shared(NamedTuple):
-    """The branches of a statement, each with the team that runs it, or None if all threads run it; and how often the
-    teams meet."""
-
-    branches: Sequence[tuple[Work, Team | None]]
-    meetings: int = 1
-
-
 def team_of_each(priced: StatementCosts, teams: Mapping[Dimension, Assignment]) -> Sequence[Team | None]:
     """The team that runs each branch of a statement, or None if all threads run it."""
     return (teams[priced.apart].teams if priced.first else None) or [None] * len(priced.branches)
 
 
-def rows_apart(shared: Iterable[Shared], threads: int) -> dict[OwnRows, bool]:
-    """For each loop whose rows never meet, whether it is faster if each thread computes its own rows."""
+def rows_apart(branches: Iterable[tuple[Work, Team | None]], threads: int) -> dict[OwnRows, bool]:
+    """For each loop whose rows never meet, whether it is faster if each thread computes its own rows. Each branch has a
+    team that runs it, or None if all threads run it."""
     found: dict[OwnRows, bool] = {}
-    for work, team in chain.from_iterable(each.branches for each in shared):
+    for work, team in branches:
         for rows in work.rows:
             if rows is not None:
                 together, apart = work.times(rows, threads if team is None else team.many)
@@ -167,20 +164,10 @@ def rows_apart(shared: Iterable[Shared], threads: int) -> dict[OwnRows, bool]:
     return found
 
 
-def worth(shared: Iterable[Shared], own: Mapping[OwnRows, bool]) -> bool:
-    """Whether a program is large enough for several threads: there is enough work in all, and enough between two
-    meetings."""
-    total = meetings = 0.0
-    for branches, teams_meet in shared:
-        total += sum(work.operations for work, _ in branches)
-        met = [_meetings(work.costs, own) for work, team in branches if team is None or team.many > 1]
-        meetings += sum(met) if all(team is None for _, team in branches) else max(met, default=0) + teams_meet
-    return total >= rates.SMALLEST_PROGRAM and total >= rates.SMALLEST_STRETCH * meetings
-
-
-def _meetings(found: Sequence[Cost], own: Mapping[OwnRows, bool]) -> int:
-    """How often threads meet in statements. In a loop of which each thread computes its own rows, they never do."""
-    return sum(cost.runs for cost in found if cost.rows is None or not own[cost.rows])
+def worth(works: Sequence[Work], time: float) -> bool:
+    """Whether a program is large enough for several threads, which should take this `time`."""
+    enough = sum(work.operations for work in works) >= rates.SMALLEST_PROGRAM
+    return enough and sum(work.time(1) for work in works) >= rates.LEAST_GAIN * time
 
 
 def _numbers(dims: Sequence[Dimension], values: Sequence[int]) -> dict[Atom, int]:

@@ -1,5 +1,7 @@
 """Loops that stand side by side: which threads run which of them."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -8,6 +10,26 @@ from scanjit.schedule.threads.times import Work
 
 MOST_TEAMS = 8
 """A program has at most this many different teams of several threads. Each needs memory for its meeting place."""
+
+
+class Way(NamedTuple):
+    """How many threads a call uses, and whether loops that can stand side by side have threads of their own: all of
+    them, none, or (None) those for which that should be faster."""
+
+    threads: int
+    beside: bool | None = None
+
+    def chooses(self, faster: bool) -> bool:
+        """Whether loops have threads of their own, if that is thought to be `faster` or not."""
+        return self.threads > 1 and (faster if self.beside is None else self.beside)
+
+    def on(self, threads: int) -> Way:
+        """The way in which a call ran that got only so many threads."""
+        return self._replace(threads=threads) if threads > 1 else ALONE
+
+
+ALONE = Way(1)
+"""One thread, which does everything."""
 
 
 class Team(NamedTuple):
@@ -38,12 +60,12 @@ class Assignment(NamedTuple):
     turns: Turns = Turns(0, 0)
 
 
-def assignment(works: Sequence[Work], threads: int) -> Assignment:
-    """Who runs branches with these works, on `threads` threads: teams, or all threads together, whichever should be
+def assignment(works: Sequence[Work], way: Way) -> Assignment:
+    """Who runs branches with these works: teams, or all threads together, as the way says, or whichever should be
     faster."""
-    teams, apart = teams_for(works, threads)
-    together = sum(work.time(threads) for work in works)
-    return Assignment(teams if apart < together else None, apart, together)
+    teams, apart = teams_for(works, way.threads)
+    together = sum(work.time(way.threads) for work in works)
+    return Assignment(teams if way.chooses(apart < together) else None, apart, together)
 
 
 def teams_for(works: Sequence[Work], threads: int) -> tuple[list[Team], float]:

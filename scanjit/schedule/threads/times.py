@@ -32,6 +32,10 @@ class Work:
         """How long this many threads take for all statements, each loop run in the faster way."""
         return sum(min(self.times(rows, threads)) for rows in self.rows)
 
+    def shared(self, threads: int) -> float:
+        """How long this many threads take for all statements if they share each nest."""
+        return sum(self.times(rows, threads)[0] for rows in self.rows)
+
     def times(self, rows: OwnRows | None, threads: int) -> tuple[float, float]:
         """How long the loop with these rows takes in two ways. In the first, threads share each nest and meet after it.
         In the second, each thread computes its own rows through all steps.
@@ -43,7 +47,7 @@ class Work:
         meeting = rates.MEETING if threads > 1 else 0.0
         together = 0.0
         for cost in found:
-            share = -(-cost.pieces // threads) / cost.pieces
+            share = -(-cost.pieces // threads) / max(cost.pieces, 1)
             together += cost.runs * (self._time(cost.operations * share, cost.nbytes * share) + meeting)
         if rows is None or threads == 1:
             return together, float("inf")

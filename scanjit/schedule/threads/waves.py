@@ -12,7 +12,7 @@ from typing import NamedTuple
 from scanjit.records import record
 from scanjit.schedule.cost import rates
 from scanjit.schedule.cost.statements import Price, costs
-from scanjit.schedule.threads.teams import Assignment, Team, Turns, teams_for
+from scanjit.schedule.threads.teams import Assignment, Team, Turns, Way, teams_for
 from scanjit.schedule.threads.times import Work
 from scanjit.types import Dimension, Numbers, as_atom
 
@@ -49,17 +49,18 @@ class WaveCosts:
 
 
 class BlockTime(NamedTuple):
-    """How long a block of a loop takes on the threads of its team, and on all threads."""
+    """How long a block of a loop takes on the threads of its team, and on all threads, who share its steps."""
 
     apart: float
     together: float
 
 
 def wave(
-    priced: WaveCosts, number: Numbers, works: Sequence[Work], cut: Callable[[int], Sequence[Work]], threads: int
+    priced: WaveCosts, number: Numbers, works: Sequence[Work], cut: Callable[[int], Sequence[Work]], way: Way
 ) -> Assignment:
     """Who runs the loops of a wave, and in which blocks. `works` are those of the loops, one after the other, each in
     the blocks that it has alone; `cut` gives those in blocks of a size."""
+    threads = way.threads
     together = sum(work.time(threads) for work in works)
     total, longest = number(priced.total), min(map(number, priced.alone))
     if threads == 1 or total == 0:
@@ -68,7 +69,7 @@ def wave(
     most = max(min(fewest * FINER[-1], total // SHORTEST), fewest)
     teams, _ = teams_for(works, threads)
     ends = [
-        [(work.time(team.many), work.time(threads)) for work, team in zip(some, teams, strict=True)]
+        [(work.time(team.many), work.shared(threads)) for work, team in zip(some, teams, strict=True)]
         for some in (works, cut(-(-total // most)))
     ]
 
@@ -84,9 +85,8 @@ def wave(
     numbers = sorted({min(int(fewest * factor), most) for factor in FINER})
     best = min(numbers, key=time)
     size = -(-total // best)
-    return Assignment(
-        teams if time(best) < GAIN * together else None, time(best), together, Turns(-(-total // size), size)
-    )
+    chosen = teams if way.chooses(time(best) < GAIN * together) else None
+    return Assignment(chosen, time(best), together, Turns(-(-total // size), size))
 
 
 def turns_time(blocks: Sequence[BlockTime], delays: Sequence[int], teams: Sequence[Team], many: int) -> float:

@@ -8,6 +8,7 @@ from scanjit.schedule.nests import Apply, Blocks, Nest, Pack, Program, Statement
 from scanjit.schedule.threads.split import leaves_rest, split_of
 from scanjit.schedule.tiles import lanes, strips
 from scanjit.schedule.tiles.choose import choose_tile
+from scanjit.schedule.tiles.extrema import extrema
 from scanjit.schedule.tiles.linear import lanewise
 from scanjit.schedule.tiles.merge import merge_loops
 from scanjit.schedule.tiles.products import reductions_of
@@ -61,7 +62,8 @@ def with_tile(nest: Nest, target: Target, once: bool) -> Nest:
     split, unit = split_of(nest, tile)
     tile = changed(tile, split=split, unit=unit)
     tile = changed(tile, own=tile.rows, rest=True) if leaves_rest(tile) else tile
-    return changed(nest, tile=tile, lanewise=lanewise(nest, tile.lanes))
+    solved = lanewise(nest, tile.lanes)
+    return changed(nest, tile=tile, lanewise=solved, extrema=extrema(nest, target) if solved is None else None)
 
 
 def _described(nest: Nest) -> str:

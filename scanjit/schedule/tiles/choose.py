@@ -7,8 +7,6 @@ from scanjit import types
 from scanjit.ops.reduce import ArgReduction
 from scanjit.schedule.nests import (
     Apply,
-    Fetch,
-    Load,
     Nest,
     NestLoop,
     Reduce,
@@ -19,6 +17,7 @@ from scanjit.schedule.nests import (
     walk_values,
 )
 from scanjit.schedule.tiles import shapes, strips
+from scanjit.schedule.tiles.along import horizontal, row_loop, thin
 from scanjit.schedule.tiles.columns import strip_of_columns
 from scanjit.schedule.tiles.estimates import (
     lanes_of,
@@ -27,7 +26,7 @@ from scanjit.schedule.tiles.estimates import (
     waits_less_step_by_step,
 )
 from scanjit.schedule.tiles.linear import linear
-from scanjit.schedule.tiles.products import factors, is_packed, near_steps, packable, reductions_of
+from scanjit.schedule.tiles.products import factors, is_packed, packable, reductions_of
 from scanjit.target import Target
 from scanjit.types import Dimension
 
@@ -45,14 +44,14 @@ def choose_tile(nest: Nest, target: Target, once: bool = False) -> Tile:
     free = bool(nest.space) and _lanes_free(nest)
     if nest.sequential or (not free and any(store.indices for store in nest.stores)):
         return Tile(lanes=_fit(lanes, nest.space[-1].size) if free else 1)
-    if reductions and _horizontal(nest, reductions):
+    if reductions and horizontal(nest, reductions):
         return _along_sums(nest, reductions, target)
     if not nest.space:
         steps = linear(nest)
         return Tile(lanes=1 if steps is None or waits_less_step_by_step(nest, steps, lanes) else lanes)
     if reductions and rereads(nest.stores):
         return Tile(_fit(lanes, nest.space[-1].size))
-    if reductions and nest.time is None and _thin(nest, reductions, lanes):
+    if reductions and thin(nest, reductions, lanes):
         return _along_thin_sums(nest, reductions, target)
     lanes = _fit(lanes, nest.space[-1].size)
     if nest.time is not None:
@@ -60,7 +59,7 @@ def choose_tile(nest: Nest, target: Target, once: bool = False) -> Tile:
     if not reductions:
         narrow = not once and not target.has_masks and takes_less_in_narrow_vectors(nest)
         return Tile(lanes, side_by_side(nest, lanes), narrow=narrow)
-    rows = (_joined(nest, reductions) if once else None) or _row_loop(nest, reductions)
+    rows = (_joined(nest, reductions) if once else None) or row_loop(nest, reductions)
     tile = _of_sums(nest, reductions, rows, lanes, target)
     strip, many = (0, 0) if rows is not None or not once else strip_of_columns(nest, reductions, tile, target)
     return tile if many == 0 else changed(tile, strips=(*(1 for _ in nest.space[1:]), strip), many=many)
@@ -78,8 +77,8 @@ def _along_sums(nest: Nest, reductions: Sequence[Reduce], target: Target) -> Til
 
 
 def _along_thin_sums(nest: Nest, reductions: Sequence[Reduce], target: Target) -> Tile:
-    """The tile with lanes along the reductions, and some rows and columns in a register tile (see `_thin`)."""
-    lanes, rows = lanes_of(nest, target), _row_loop(nest, reductions)
+    """The tile with lanes along the reductions, and some rows and columns in a register tile (see `thin`)."""
+    lanes, rows = lanes_of(nest, target), row_loop(nest, reductions)
     block, columns = _thin_blocks(nest, len(reductions), rows, target)
     lanes = min(_fit(lanes, reduction.loops[-1].size) for reduction in reductions)
     return Tile(lanes, columns, rows, block, horizontal=True)
@@ -88,8 +87,8 @@ def _along_thin_sums(nest: Nest, reductions: Sequence[Reduce], target: Target) -
 def _of_sums(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop | None, lanes: int, target: Target) -> Tile:
     """The tile with lanes along the last loop of the space. Its sums stay in registers."""
     lane = nest.space[-1]
-    block, vectors = shapes.shape(len(reductions), rows, target, lane, lanes)
-    if rows is None and not any(packable(r, lane) or is_packed(r, lane) for r in reductions):
+    block, vectors = shapes.shape(len(reductions), rows, target, lane, lanes, _lefts(reductions, lane))
+    if rows is None and not any(_is_matrix(r, lane) for r in reductions):
         vectors = shapes.sums_side_by_side(len(reductions), target)
     vectors = vectors if lanes > 1 else 1  # the last vector of a row is masked, and scalars have no masks
     while vectors > 1 and isinstance(size := lane.size, int) and size <= lanes * vectors // 2:
@@ -99,6 +98,14 @@ def _of_sums(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop | None, la
     if singles and isinstance(lane.size, int) and lane.size < lanes * vectors:  # there is no whole tile
         vectors, singles = 1, shapes.left_single(lane.size, lanes, 1, target)
     return Tile(lanes, vectors, rows, block, singles=singles, group=group)
+
+
+def _lefts(reductions: Sequence[Reduce], lane: NestLoop) -> int:
+    """How many left operands sums of products have, if all share one right operand; else 1."""
+    found = [factors(reduction) for reduction in reductions]
+    loads = {load.access for each in found for load in each or ()}
+    rights = {access for access in loads if lane in access.strides}
+    return len(loads) - 1 if None not in found and len(rights) == 1 else 1
 
 
 def _group(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop, width: int, near_bytes: int) -> Dimension:
@@ -132,65 +139,20 @@ def _lanes_free(nest: Nest) -> bool:
     return all(lane not in loops_of(value) for value in inside) and all(lane in s.access.strides for s in nest.stores)
 
 
-def _horizontal(nest: Nest, reductions: Sequence[Reduce]) -> bool:
-    """Whether lanes run along the reductions, because more loads are contiguous there than along the space. An operand
-    that can be packed counts as contiguous."""
-    if not nest.space:
-        return True
-    lane = nest.space[-1]
-    along_space = along_reduction = 0
-    for reduction in reductions:
-        shared = _row_loop(nest, [reduction]) is not None
-        for load in walk_values([reduction.term]):
-            if isinstance(load, Load | Fetch):
-                packed = factors(reduction) is not None and (shared or load.access.buffer.fixed)
-                along_space += not _is_contiguous(load, lane) and not packed
-                along_reduction += not _is_contiguous(load, reduction.loops[-1], near_steps(reduction))
-    return along_space > along_reduction or (along_space > 0 and along_space == along_reduction and lane.size == 1)
-
-
-def _is_contiguous(load: Load | Fetch, loop: NestLoop, near: tuple[int, ...] = (0, 1)) -> bool:
-    """Whether a load reads, from turn to turn of a loop, elements that lie `near` apart. By default: the same element,
-    or neighbours."""
-    return load.access.strides.get(loop, 0) in near and not any(loop in loops_of(v) for v in load.operands)
-
-
-def _thin(nest: Nest, reductions: Sequence[Reduce], lanes: int) -> bool:
-    """Whether lanes run along sums of products because the last loop of the space does not fill a vector. An example is
-    the gradient of small filters of a few channels. The sums must be longer than that loop, and read every element or
-    every second element."""
-    size = nest.space[-1].size
-    if not isinstance(size, int) or not 1 < size < lanes:
-        return False
-    for reduction in reductions:
-        loads, along = factors(reduction), reduction.loops[-1]
-        if loads is None or (isinstance(along.size, int) and along.size <= size):
-            return False
-        if any(load.access.strides.get(along, 0) not in (0, 1, 2) for load in loads):
-            return False
-    return True
+def _is_matrix(reduction: Reduce, lane: NestLoop) -> bool:
+    """Whether the right operand of a product is one matrix, which is packed or can be packed."""
+    rights = [load for load in factors(reduction) or () if lane in load.access.strides]
+    one = all(load.access.strides.keys() == {lane, *reduction.loops} for load in rights)
+    return one and (is_packed(reduction, lane) or packable(reduction, lane) is not None)
 
 
 def _joined(nest: Nest, reductions: Sequence[Reduce]) -> NestLoop | None:
     """One loop for all loops but the last. None if the last of these has enough rows for full register tiles."""
     loops, lane = nest.space[:-1], nest.space[-1]
-    if len(loops) < 2 or not reductions or not all(packable(r, lane) or is_packed(r, lane) for r in reductions):
+    if len(loops) < 2 or not reductions or not all(_is_matrix(r, lane) for r in reductions):
         return None
     size = loops[-1].size
     return None if isinstance(size, int) and size >= MANY_ROWS else joined(loops)
-
-
-def _row_loop(nest: Nest, reductions: Sequence[Reduce]) -> NestLoop | None:
-    """The innermost loop whose iterations share loads: an operand along the lanes does not depend on it. None if there
-    is none."""
-    for loop in reversed(nest.space[:-1]):
-        for reduction in reductions:
-            loads = factors(reduction)
-            if loads and any(
-                nest.space[-1] in load.access.strides and loop not in load.access.strides for load in loads
-            ):
-                return loop
-    return None
 
 
 def _thin_blocks(nest: Nest, reductions: int, rows: NestLoop | None, target: Target) -> tuple[int, int]:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from scanjit import types
 from scanjit.schedule.cost import rates
 from scanjit.schedule.nests import Access, Apply, Fetch, Linear, Load, Nest, NestLoop, Reduce, Value, in_one_lane
-from scanjit.schedule.tiles.products import factors, near_steps, packable, reductions_of
+from scanjit.schedule.tiles.along import horizontal, thin
+from scanjit.schedule.tiles.products import factors, packable, reductions_of
 from scanjit.schedule.tiles.shapes import USUAL, shape
 from scanjit.target import Target
 from scanjit.types import Dimension
@@ -55,18 +56,19 @@ def lane_cost(nest: Nest, lane: NestLoop, target: Target, filled: float | None =
         across += count * _shared_loads(rates.LOAD) / lanes + rates.ADD_LANES
     if lane is not nest.space[-1]:
         return CLEARLY * upright
-    last = {reduction.loops[-1]: near_steps(reduction) for reduction in reductions}  # lanes may run along these
-    beside = all(load.access.strides.get(loop, 0) in near for load in operands for loop, near in last.items())
-    return min(upright, across + rates.LOAD_ELEMENT * len(around)) if beside else upright
+    if horizontal(nest, reductions) or thin(nest, reductions, lanes):
+        return across + rates.LOAD_ELEMENT * len(around)
+    return upright
 
 
 def lanes_of(nest: Nest, target: Target) -> int:
     """How many elements a vector of a nest has: as many as fit of the widest type in it. An index that one lane
-    computes for all does not count."""
+    computes for all does not count, nor does how far an access has moved along an axis that begins again."""
     shared = [*nest.space[:-1], *([nest.time] if nest.time is not None else [])]
     fetched = [value.indices for value in nest.values if isinstance(value, Fetch)]
-    indices = [index.value for part in (*fetched, *(store.indices for store in nest.stores)) for index in part]
-    alone = {value for value in indices if in_one_lane(value, shared)}
+    indices = [index for part in (*fetched, *(store.indices for store in nest.stores)) for index in part]
+    alone = {index.value for index in indices if in_one_lane(index.value, shared)}
+    alone |= {index.turn for index in indices if index.turn is not None}
     values: Iterable[Value] = nest.values
     if alone:
         roots = [root for root in nest.roots if root not in alone]
@@ -96,7 +98,7 @@ def _term(reduction: Reduce, lane: NestLoop, lanes: int) -> float:
 def _packing(reduction: Reduce, lane: NestLoop) -> float:
     """The cost of packing one element of the right operand, if it is packed in every call."""
     found = packable(reduction, lane)
-    return 0.0 if found is None or found[1].access.buffer.fixed else rates.LOAD_ELEMENT
+    return 0.0 if found is None or found.right.access.buffer.fixed else rates.LOAD_ELEMENT
 
 
 def _filled(size: Dimension, lanes: int, vectors: int) -> float:

@@ -77,4 +77,4 @@ def _best(nest: Nest, loops: list[NestLoop], target: Target) -> NestLoop | None:
 
 def _all_fixed(reductions: list[Reduce], lane: NestLoop) -> bool:
     """Whether all right operands for lanes along a loop are the same in all calls."""
-    return all(found[1].access.buffer.fixed for r in reductions if (found := packable(r, lane)) is not None)
+    return all(found.right.access.buffer.fixed for r in reductions if (found := packable(r, lane)) is not None)

@@ -7,10 +7,11 @@ sums are long, no line is still in the first cache when the next rows need it.
 
 from collections.abc import Sequence
 
+from scanjit import types
 from scanjit.schedule.nests import Access, Blocks, Buffer, Load, Nest, NestLoop, Program, Reduce, Statement, Store
 from scanjit.schedule.tiles.apply import with_tile
 from scanjit.schedule.tiles.pack import with_room
-from scanjit.schedule.tiles.products import depth_of, packable, reductions_of
+from scanjit.schedule.tiles.products import depth_of, may_overlap, packable, reductions_of
 from scanjit.target import Target
 from scanjit.types import Dimension
 
@@ -55,14 +56,17 @@ def _copied(nest: Nest, target: Target, around: Sequence[Blocks]) -> tuple[list[
             continue
         rows, depth = _rows(nest), depth_of(left.access, reduction.loops)
         assert rows is not None
-        shape = with_room((rows.size, depth.size), around)
-        buffer = Buffer(left.access.buffer.dtype, shape, "temporary", "rows")
-        row, term = NestLoop(rows.size), NestLoop(depth.size)
+        matrices = [loop for loop in left.access.strides if loop is not rows and loop not in reduction.loops]
+        sizes = (*(loop.size for loop in matrices), rows.size, depth.size)
+        buffer = Buffer(left.access.buffer.dtype, with_room(sizes, around), "temporary", "rows")
+        loops, steps = tuple(map(NestLoop, sizes)), [types.product(sizes[i + 1 :]) for i in range(len(sizes))]
         first = left.access.offset - depth.start(depth.steps[-1])
-        source = Access(left.access.buffer, first, {row: 1, term: depth.steps[-1]})
-        store = Store(Access(buffer, 0, {row: depth.size, term: 1}), Load(buffer.dtype, source))
-        copies.append(with_tile(Nest((row, term), (store,), "transpose"), target, once=True))
-        new[left.access] = Access(buffer, depth.start(1), {rows: depth.size, **depth.strides(1)})
+        apart = (*(left.access.strides[loop] for loop in matrices), 1, depth.steps[-1])
+        source = Access(left.access.buffer, first, dict(zip(loops, apart, strict=True)))
+        store = Store(Access(buffer, 0, dict(zip(loops, steps, strict=True))), Load(buffer.dtype, source))
+        copies.append(with_tile(Nest(loops, (store,), "transpose"), target, once=True))
+        between = dict(zip((*matrices, rows), steps, strict=False))
+        new[left.access] = Access(buffer, depth.start(1), {**between, **depth.strides(1)})
     return copies, nest.rebuilt(lambda access: new.get(access, access)) if new else nest
 
 
@@ -71,10 +75,12 @@ def _far_apart(nest: Nest, reduction: Reduce) -> Load | None:
     rows = _rows(nest)
     if rows is None or (found := packable(reduction, nest.space[-1])) is None:
         return None
-    left, _, right_depth = found
+    left, right_depth = found.left, found.depth
     depth = depth_of(left.access, reduction.loops)
     steps = left.access.strides
-    if left.access.panel is not None or left.widens or left.when != 1 or steps.keys() != {rows, *reduction.loops}:
+    if left.access.panel is not None or left.widens or left.when != 1 or not {rows, *reduction.loops} <= steps.keys():
+        return None
+    if len(steps) > 1 + len(reduction.loops) and may_overlap(left.access):
         return None
     if len(depth.sizes) > 1 or steps[rows] != 1 or depth.steps[-1] in (1, -1) or depth.loops != right_depth.loops:
         return None

@@ -6,8 +6,8 @@ from functools import partial
 
 from scanjit import types
 from scanjit.records import record
-from scanjit.schedule.nests import Access, Blocks, Buffer, Load, Nest, Pack, Program, Ref, Statement, Tile
-from scanjit.schedule.tiles.products import Depth, packable, reductions_of
+from scanjit.schedule.nests import Access, Blocks, Buffer, Nest, Pack, Program, Ref, Statement, Tile
+from scanjit.schedule.tiles.products import Product, packable, reductions_of
 from scanjit.types import Atom, Dimension
 
 
@@ -68,7 +68,7 @@ class _Writer:
             self.open[-1].statements.append(made)
         return self.open.pop().statements
 
-    def place(self, nest: Nest, pack: Pack, right: Load) -> Pack | None:
+    def place(self, nest: Nest, pack: Pack, product: Product) -> Pack | None:
         """Put a pack where it is made once for as many turns as possible. Returns the pack, or an earlier one that
         holds the same; None if it does not pay."""
         level = len(self.open) - 1
@@ -76,7 +76,7 @@ class _Writer:
             level -= 1
         steps = [i for i, suite in enumerate(self.open) if suite.step]
         inner = max(steps, default=0)
-        if level >= inner and not pays(nest, right, not steps):
+        if level >= inner and not pays(nest, product, not steps):
             return None
         home = self.open[level].statements
         same = next((other for other in home if isinstance(other, Pack) and _equal(pack, other)), None)
@@ -108,38 +108,45 @@ def with_room(shape: Sequence[Dimension], around: Sequence[Statement | None]) ->
     return tuple(types.substitute(dim, most) for dim in shape)
 
 
-def pack_operands(nest: Nest, place: Callable[[Pack, Load], Pack | None]) -> Nest:
+def pack_operands(nest: Nest, place: Callable[[Pack, Product], Pack | None]) -> Nest:
     """The nest that reads its right operands in panels. Right operands of products with the same left operand lie in
-    one panel, with a vector of each in turn. `place` puts a pack into the program (its `right` is one of the operands),
+    one panel, with a vector of each in turn. `place` puts a pack into the program (it is given one of the products),
     and returns the pack to read; None for a product that is to read its operand where it is."""
     if nest.tile is None or nest.tile.horizontal or not nest.space:
         return nest
-    groups: dict[object, list[tuple[Load, Depth]]] = {}
+    groups: dict[object, list[Product]] = {}
+    written = {store.access.buffer for store in (*nest.stores, *nest.finals)}
     for reduction in reductions_of(nest):
-        if (found := packable(reduction, nest.space[-1])) is not None:
-            left, right, depth = found
-            at = left.access.buffer, left.access.offset, frozenset(left.access.strides.items())
-            groups.setdefault((depth.loops, depth.against, len(depth.sizes), at), []).append((right, depth))
+        found = packable(reduction, nest.space[-1])
+        if found is not None and found.right.access.buffer not in written:
+            left, depth = found.left.access, found.depth
+            at = left.buffer, left.offset, frozenset(left.strides.items())
+            groups.setdefault((depth.loops, depth.against, len(depth.sizes), found.matrices, at), []).append(found)
     new: dict[Access, Access] = {}
     for members in groups.values():
         pack, accesses = _pack(nest, nest.tile, members)
-        if (placed := place(pack, members[0][0])) is not None:
+        if (placed := place(pack, members[0])) is not None:
             new |= {old: changed(access, buffer=placed.target) for old, access in accesses.items()}
     return nest.rebuilt(lambda access: new.get(access, access)) if new else nest
 
 
-def _pack(nest: Nest, tile: Tile, members: Sequence[tuple[Load, Depth]]) -> tuple[Pack, Mapping[Access, Access]]:
-    lane, size, width, group = nest.space[-1], members[0][1].size, tile.lanes, len(members)
-    blocks = (lane.size + (width - 1)) // width
-    fixed = all(load.access.buffer.fixed for load, _ in members)
-    target = Buffer(members[0][0].dtype, (blocks, size, group, width), "temporary", "panels", fixed=fixed)
+def _pack(nest: Nest, tile: Tile, members: Sequence[Product]) -> tuple[Pack, Mapping[Access, Access]]:
+    lane, size, width, group = nest.space[-1], members[0].depth.size, tile.lanes, len(members)
+    matrices = members[0].matrices
+    panels = (lane.size + (width - 1)) // width, size, group, width
+    shape = (*(loop.size for loop in matrices), *panels)
+    fixed = all(product.right.access.buffer.fixed for product in members)
+    target = Buffer(members[0].right.dtype, shape, "temporary", "panels", fixed=fixed)
+    between = {loop: types.product(shape[i + 1 :]) for i, loop in enumerate(matrices)}
     sources = []
     accesses = {}
-    for g, (load, depth) in enumerate(members):
-        old, first = load.access, load.access.offset - depth.start(depth.steps[-1])
-        sources.append(Ref(old.buffer, first, (*depth.sizes, lane.size), (*depth.steps, old.strides[lane])))
+    for g, (_, right, depth, _) in enumerate(members):
+        old, first = right.access, right.access.offset - depth.start(depth.steps[-1])
+        sizes = (*(loop.size for loop in matrices), *depth.sizes, lane.size)
+        steps = (*(old.strides[loop] for loop in matrices), *depth.steps, old.strides[lane])
+        sources.append(Ref(old.buffer, first, sizes, steps))
         apart = group * width
-        strides = {lane: size * group, **depth.strides(apart)}
+        strides = {**between, lane: size * group, **depth.strides(apart)}
         accesses[old] = Access(target, g * width + depth.start(apart), strides, panel=lane)
     return Pack(tuple(sources), target, width), accesses
 
@@ -152,10 +159,24 @@ def _equal(a: Pack, b: Pack) -> bool:
     )
 
 
-def pays(nest: Nest, right: Load, once: bool) -> bool:
+ROWS_OF_GATHERED = 16
+"""A product with at least this many rows saves time if its right operand is packed in each step, also if the operand is
+one of a batch whose vectors would be gathered."""
+ROWS_OF_CONTIGUOUS = 64
+"""The same for one of a batch whose vectors are contiguous: packing saves less there, and writes all matrices again."""
+
+
+def pays(nest: Nest, product: Product, once: bool) -> bool:
     """Whether it pays to pack an operand in every step or call: enough rows read it. For one row, it pays only if the
-    operand is packed once for many calls."""
-    if nest.tile is None or nest.tile.rows is None:
-        return right.access.buffer.fixed
-    size, lane = nest.tile.rows.size, nest.space[-1]
-    return once or (isinstance(size, int) and size >= 16) or right.access.strides[lane] != 1
+    operand is packed once for many calls. `once` says that this is done in each call, and not in each step.
+
+    An example: matrices of a batch with 32 rows each are packed if they lie transposed, but not if their rows are
+    contiguous.
+    """
+    right = product.right.access
+    if right.buffer.fixed or nest.tile is None or nest.tile.rows is None:
+        return right.buffer.fixed
+    size, gathered = nest.tile.rows.size, right.strides[nest.space[-1]] != 1
+    if product.matrices:
+        return size >= (ROWS_OF_GATHERED if gathered else ROWS_OF_CONTIGUOUS) if isinstance(size, int) else gathered
+    return once or gathered or (isinstance(size, int) and size >= ROWS_OF_GATHERED)

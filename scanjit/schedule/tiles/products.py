@@ -1,6 +1,8 @@
 """Sums of products, as in convolutions and products of matrices: their operands, and the order of their terms."""
 
+import itertools
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from scanjit import types
 from scanjit.ops.elementwise import MUL
@@ -86,16 +88,58 @@ def is_packed(reduction: Reduce, lane: NestLoop) -> bool:
     return any(load.access.panel is lane for load in factors(reduction) or ())
 
 
-def packable(reduction: Reduce, lane: NestLoop) -> tuple[Load, Load, Depth] | None:
-    """The left load, the right load and the depth of a product of matrices whose right operand can be packed, else
-    None. Lanes run along the right operand, which depends on no other loop of the space."""
+class Product(NamedTuple):
+    """A product of matrices whose right operand can be packed: its operands, the order of its terms, and the loops of
+    the space that go from one right matrix to the next, the outermost first (those of a batch of products)."""
+
+    left: Load
+    right: Load
+    depth: Depth
+    matrices: tuple[NestLoop, ...]
+
+
+def packable(reduction: Reduce, lane: NestLoop) -> Product | None:
+    """The product of matrices that a reduction is, if lanes run along the right operand and this can be packed, else
+    None.
+
+    Of matrices that overlap, as the windows of a convolution do, panels would be larger than they are. Where terms lie
+    along two axes, each number is packed by itself. That pays for one matrix that all rows read, such as filters. A
+    batch of such matrices is left where it is: neither way is faster for all sizes.
+    """
     found = factors(reduction)
     if found is None:
         return None
     *lefts, right = sorted(found, key=lambda load: lane in load.access.strides)
     if right.access.panel is not None:
         return None
-    if any(lane in load.access.strides for load in lefts) or {lane, *reduction.loops} != right.access.strides.keys():
+    loops = right.access.strides.keys()
+    if any(lane in load.access.strides for load in lefts) or not {lane, *reduction.loops} <= loops:
         return None  # an operand with one row for all terms is no matrix
     depth = depth_of(right.access, reduction.loops)
-    return None if len(depth.sizes) > 1 and not right.access.buffer.fixed else (lefts[0], right, depth)
+    matrices = tuple(loop for loop in loops if loop is not lane and loop not in reduction.loops)
+    apart = len(depth.sizes) > 1 and not right.access.buffer.fixed
+    if (matrices and apart) or ((matrices or apart) and may_overlap(right.access)):
+        return None
+    return Product(lefts[0], right, depth, matrices)
+
+
+FEW_STEPS = 16
+"""If the steps of two loops differ by a smaller factor than this, a loop of unknown size is taken for one over the taps
+of a filter; otherwise for one over the rows of a matrix. A wrong guess costs time or memory; results are the same."""
+
+
+def may_overlap(access: Access) -> bool:
+    """Whether an access is likely to read elements more than once, as the windows of a convolution do: all turns of one
+    loop together go as far as one turn of another loop, or farther."""
+    return any(
+        _goes_beyond(loop.size, step, apart)
+        for (loop, step), (_, apart) in itertools.permutations(access.strides.items(), 2)
+    )
+
+
+def _goes_beyond(size: Dimension, step: Dimension, apart: Dimension) -> bool:
+    """Whether `size` turns, each `step` behind the one before, are likely to go as far as `apart`."""
+    if isinstance(step, int) and isinstance(apart, int) and isinstance(size, int):
+        return abs(step) <= abs(apart) <= (size - 1) * abs(step)
+    times = apart // step if types.remainder(apart, step) == 0 else None
+    return isinstance(times, int) and 0 < abs(times) < (size if isinstance(size, int) else FEW_STEPS)

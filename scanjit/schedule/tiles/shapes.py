@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from scanjit import types
 from scanjit.schedule.nests import NestLoop
@@ -18,16 +18,25 @@ IN_FLIGHT = 6
 
 
 def shape(
-    products: int, rows: NestLoop | None, target: Target, columns: NestLoop | None = None, lanes: int = 1
+    products: int,
+    rows: NestLoop | None,
+    target: Target,
+    columns: NestLoop | None = None,
+    lanes: int = 1,
+    lefts: int = 1,
 ) -> Shape:
     """The rows and vectors of the fastest register tile for `products` products over some rows.
+
+    If all of them have one right operand, and each has a left operand of its own, there are several `lefts`. Their rows
+    share the vectors of the right operand, as the rows of one product do: a tile of 2 rows for two products takes as
+    long as one of 4 rows for one product.
 
     A tile of 4 rows is slower than one of 5 if there are 5 rows, as its second tile is almost empty. If the number of
     columns is not known, a tile of 8 rows and 2 vectors is faster than one of 4 and 4, as rows may be short.
     """
     if rows is None:
         return 1, max(1, 4 // products)
-    speeds = target.tiles.get(products, {(1, 1): 1.0})
+    speeds = _speeds(products, lefts, target)
     sizes = (max(rows.size, 1),) if isinstance(rows.size, int) else USUAL
     widths = (max(columns.size, 1),) if columns is not None and isinstance(columns.size, int) else USUAL_COLUMNS
 
@@ -43,6 +52,16 @@ def shape(
 
     block, vectors = min(speeds, key=slots)
     return min(block, max(sizes)), vectors
+
+
+def _speeds(products: int, lefts: int, target: Target) -> Mapping[Shape, float]:
+    """The speeds of the tiles of products, by the rows and vectors of each."""
+    if lefts == products:
+        one = target.tiles.get(1, {})
+        shared = {(rows // lefts, vectors): speed for (rows, vectors), speed in one.items() if rows % lefts == 0}
+        if shared:
+            return shared
+    return target.tiles.get(products, {(1, 1): 1.0})
 
 
 def sums_side_by_side(sums: int, target: Target) -> int:

@@ -9,7 +9,7 @@ from functools import cached_property
 from scanjit.records import record
 from scanjit.schedule.nests import Access, Buffer, Nest, Statement
 from scanjit.schedule.nests.plan import CarryMemory, Plan
-from scanjit.schedule.time.flow import Flow, can_be_cut, plan_of, scans_of
+from scanjit.schedule.time.flow import Flow, can_be_cut, plan_of
 from scanjit.schedule.time.rows import is_rowwise, scan_is_rowwise
 from scanjit.schedule.time.summed import SumLoops
 from scanjit.schedule.time.sums import only_sums, summed, sums_over_time
@@ -54,7 +54,7 @@ def find_chains(flow: Flow, target: Target) -> tuple[dict[Statement, Chain], dic
     """The chains of a suite, each under every statement in it; and new forms of nests that begin rings."""
     found: dict[Statement, Chain] = {}
     new: dict[Statement, Nest] = {}
-    for scan in scans_of(flow.statements):
+    for scan in flow.scans:
         if can_be_cut(scan) and plan_of(scan).node.params["unroll"] is not True:
             chain = _Search(flow, scan, found.keys(), target).chain()
             if chain.short or chain.sums or chain.rings:
@@ -157,10 +157,9 @@ class _Search:
         need this scan too: the gradient, for example. It keeps its memory and goes along, so that the two loops may be
         a wave."""
         flow, own, users = self.flow, self.flow.writes[statement], self.flow.users[statement]
-        scans = scans_of(flow.statements)
-        if not own or users & members <= later or flow.below[statement].isdisjoint(scans):
+        if not own or users & members <= later or flow.below[statement].isdisjoint(flow.scans):
             return False
-        if any(plan_of(scan).node.params["checkpoint"] is not None for scan in scans):
+        if flow.checkpointed:
             return False  # what is recomputed belongs to one loop
         after = all(user in members or self.scan in flow.below[user] for user in users)
         alone = all(s is statement or b not in flow.writes[s] for b in own for s in flow.using[b])

@@ -8,13 +8,13 @@ from dataclasses import replace as changed
 from functools import partial
 
 from scanjit import types
-from scanjit.schedule.nests import Load, Nest, Pack, Program, Reduce, Statement
+from scanjit.schedule.nests import Nest, Pack, Program, Reduce, Statement
 from scanjit.schedule.tiles.apply import in_forms
 from scanjit.schedule.tiles.choose import choose_tile
 from scanjit.schedule.tiles.lanes import lanes_last
 from scanjit.schedule.tiles.merge import merge_loops
 from scanjit.schedule.tiles.pack import pack_operands, pays
-from scanjit.schedule.tiles.products import factors, is_packed, reductions_of
+from scanjit.schedule.tiles.products import Product, factors, is_packed, reductions_of
 from scanjit.schedule.time import sums
 from scanjit.schedule.time.parts import StretchStatements, loop
 from scanjit.schedule.time.stretch import Stretch
@@ -88,8 +88,8 @@ def _packed(nest: Nest, target: Target) -> tuple[list[Pack], Nest]:
         return [], nest
     packs: list[Pack] = []
 
-    def place(pack: Pack, right: Load) -> Pack | None:
-        if not pays(shaped, right, True):
+    def place(pack: Pack, product: Product) -> Pack | None:
+        if not pays(shaped, product, True):
             return None
         packs.append(pack)
         return pack

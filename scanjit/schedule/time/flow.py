@@ -68,6 +68,16 @@ class Flow:
         return LoopOrder.of(self.needs, lambda statement: isinstance(statement, TimeLoop))
 
     @cached_property
+    def scans(self) -> Mapping[Statement, None]:
+        """The scans among the statements, in order."""
+        return dict.fromkeys(scans_of(self.statements))
+
+    @cached_property
+    def checkpointed(self) -> bool:
+        """Whether a scan has checkpoints."""
+        return any(plan_of(scan).node.params["checkpoint"] is not None for scan in self.scans)
+
+    @cached_property
     def at(self) -> Mapping[Statement, int]:
         """The position of each statement."""
         return {statement: i for i, statement in enumerate(self.statements)}

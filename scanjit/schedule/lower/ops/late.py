@@ -4,7 +4,8 @@ In `min(min(up, left), diagonal)`, where `left` is the result of the last step, 
 `min(min(up, diagonal), left)`, one does. The value is the same in any order.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 
 from scanjit.ops.elementwise import MAXIMUM, MINIMUM
 from scanjit.schedule.nests import Apply, Register, Value, substitute, walk_values
@@ -19,17 +20,24 @@ def late_last(roots: Sequence[Value]) -> list[Value]:
         below = max((rank[operand] for operand in value.operands), default=0)
         rank[value] = 2 if isinstance(value, Register) else min(below, 1)
     new: dict[Value, Value] = {}
-    inner = {arg for value in values if _is_extremum(value) for arg in value.operands if _is_same(value, arg)}
+    uses = Counter([*roots, *(operand for value in values for operand in value.operands)])
+    inner = {
+        arg
+        for value in values
+        if _is_extremum(value)
+        for arg in value.operands
+        if _is_same(value, arg) and uses[arg] == 1  # others would have to compute it again
+    }
     for value in values:
         if isinstance(value, Apply) and _is_extremum(value) and value not in inner:
-            new |= _reordered(value, rank)
+            new |= _reordered(value, rank, inner)
     get = substitute(roots, new)
     return [get(root) for root in roots]
 
 
-def _reordered(value: Apply, rank: Mapping[Value, int]) -> dict[Value, Value]:
+def _reordered(value: Apply, rank: Mapping[Value, int], inner: Collection[Value]) -> dict[Value, Value]:
     """Maps an extremum to the same extremum with its operands in order. Empty if they are in order already."""
-    operands = _operands(value)
+    operands = _operands(value, inner)
     wanted = sorted(operands, key=rank.__getitem__)
     if wanted == operands:
         return {}
@@ -39,13 +47,14 @@ def _reordered(value: Apply, rank: Mapping[Value, int]) -> dict[Value, Value]:
     return {value: found}
 
 
-def _operands(value: Value) -> list[Value]:
-    """The operands of an extremum of several values, from the first to the last."""
+def _operands(value: Value, inner: Collection[Value]) -> list[Value]:
+    """The operands of an extremum of several values, from the first to the last. Some of them are written as `inner`
+    extrema."""
     found: list[Value] = []
     left = [*reversed(value.operands)]
     while left:  # no recursion: there may be hundreds
         part = left.pop()
-        if _is_same(value, part):
+        if part in inner:
             left += reversed(part.operands)
         else:
             found.append(part)

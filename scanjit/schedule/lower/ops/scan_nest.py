@@ -22,6 +22,8 @@ from scanjit.types import Dimension
 
 LONGEST_STRAIGHT = 64
 """`unroll=True` of an elementwise step makes at most this many copies. A longer scan repeats them."""
+SHORT, COPIES = 24, 4
+"""A step of one number with at most this many operations is written as many times, one after the other."""
 MOST_OPERATIONS = 4096
 """All copies of an elementwise step together have at most this many operations, but there is always one copy. LLVM
 takes more than twice as long for twice as many."""
@@ -96,7 +98,7 @@ def as_nest(
             if not plan.carries[register.index].trajectory
         ),
         tuple(_before(plan, register.index, maps.identity((time, *space))) for register in registers),
-        unroll=_unrolled(plan),
+        unroll=_unrolled(plan, bool(space)),
         reach=functools.reduce(types.minimum, lags) if lags else None,
         plan=plan,
     )
@@ -127,9 +129,12 @@ def _builder(
     return builder
 
 
-def _unrolled(plan: Plan) -> int:
-    """How many copies of a step are written one after the other."""
+def _unrolled(plan: Plan, wide: bool) -> int:
+    """How many copies of a step are written one after the other. If the user does not say, a short step that is not
+    `wide` is written several times: to count the steps takes about as long as to compute them."""
     unroll, operations = plan.node.params["unroll"], len(plan.node.params["body"].nodes())
+    if not unroll and not wide and operations <= SHORT:
+        return COPIES
     most = min(types.as_int(plan.length), LONGEST_STRAIGHT) if unroll is True else int(unroll or 1)
     return max(min(most, MOST_OPERATIONS // operations), 1)
 

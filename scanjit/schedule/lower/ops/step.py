@@ -66,6 +66,6 @@ def _refuse_ragged_steps(inputs: Iterable[Node], outputs: Sequence[Node]) -> Non
                 "a size inside a step of a scan depends on a value computed in that step",
                 got=", ".join(map(str, node.types)),
                 where=node.where,
-                fix="use a mask over the full size, or mode='reference'; for the gradient of a while_loop, give it "
-                "max_steps; a slice may move if its size is known: x[t : t + 3]",
+                fix="give the size a limit: n_steps=sj.minimum(n, 100), or max_steps of a while_loop; or use a mask "
+                "over the full size, or mode='reference'; a slice may move if its size is known: x[t : t + 3]",
             )

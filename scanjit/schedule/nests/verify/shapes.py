@@ -49,9 +49,11 @@ def _broken(statement: Statement, checks: dict[str, bool]) -> Iterator[Problem]:
 
 
 def _pack_checks(pack: Pack) -> dict[str, bool]:
-    blocks, depth, groups, width = pack.target.shape
-    terms = [types.product(ref.shape[:-1]) for ref in pack.sources]
+    *matrices, blocks, depth, groups, width = pack.target.shape
+    terms = [types.product(ref.shape[len(matrices) : -1]) for ref in pack.sources]
+    few = [n - room - 1 for ref in pack.sources for n, room in zip(ref.shape, matrices, strict=False)]
     return {
+        "its panels have no room for all matrices": not any(map(types.not_negative, few)),
         "its panels have another width": width == pack.width,
         "its panels are of another number of operands": groups == len(pack.sources),
         "its panels have no room for all terms": not any(types.not_negative(n - depth - 1) for n in terms),

@@ -16,7 +16,7 @@ from scanjit.schedule.time.checkpoint.recompute import with_recomputation, witho
 from scanjit.schedule.time.checkpoint.related import is_linear, reached, related
 from scanjit.schedule.time.checkpoint.saved import Saved, redirected, saved_carries
 from scanjit.schedule.time.checkpoint.short import with_short_buffers
-from scanjit.schedule.time.flow import Flow, can_be_cut, plan_of, scans_of
+from scanjit.schedule.time.flow import Flow, can_be_cut, plan_of
 from scanjit.types import Dimension
 
 Wanted = int | str
@@ -66,9 +66,7 @@ def find_families(
 ) -> tuple[dict[Statement, Family], dict[Statement, Nest], list[str]]:
     """The families of a suite, each under every statement in it; new forms of nests that begin or end a saved carry;
     and notes for `explain`."""
-    wanted: dict[Statement, Wanted] = {
-        scan: size for scan in scans_of(flow.statements) if (size := _wanted(scan)) is not None
-    }
+    wanted: dict[Statement, Wanted] = {scan: size for scan in flow.scans if (size := _wanted(scan)) is not None}
     found: dict[Statement, Family] = {}
     nests: dict[Statement, Nest] = {}
     reasons: dict[Statement, str] = {}

@@ -1,0 +1,134 @@
+"""Batches of products of matrices: each right matrix is packed, each left one copied, where that is worth a pass over
+memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from scanjit import types
+from scanjit.runtime import host
+from scanjit.schedule.nests import Access, Buffer, NestLoop
+from scanjit.schedule.tiles import lefts
+from scanjit.schedule.tiles.products import may_overlap
+from scanjit.target import target_for
+from tests.fuzz.check import Config
+
+AVX2 = target_for("x86_64-linux-gnu", features="+avx2,+fma")
+PACKED, HOISTED = "right operands are packed", "right operands are packed once, before the loop"
+
+
+def _turned(x: object) -> object:
+    return sj.swapaxes(x, -1, -2)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("sizes", [(3, 17, 7, 9), (2, 20, 40, 33), (1, 5, 3, 4), (4, 16, 5, 1), (2, 64, 0, 5)])
+def test_values_and_gradients(sizes: tuple[int, ...], known: bool, dtype: str, threads: int) -> None:
+    """Right operands that lie transposed, backwards, and in batches of two axes."""
+    n, rows, terms, columns = sizes
+    a = sj.tensor((2, n, rows, terms) if known else (None, "n", "rows", "terms"), dtype)
+    b = sj.tensor((2, n, columns, terms) if known else (None, "n", "columns", "terms"), dtype)
+    y = a[0] @ _turned(b[0])
+    outputs = [a @ _turned(b), a[::-1, :, ::-1] @ _turned(b[::-1, ::-1, ::-1]), y, *sj.grad((y**2).sum(), [a, b])]
+    rng = np.random.default_rng(0)
+    given = [rng.normal(size=(2, n, size, terms)).astype(dtype) for size in (rows, columns)]
+    with Config(threads=threads).active(), host.using(AVX2):
+        found = sj.function([a, b], outputs, mode="emulate")(*given)
+    near = 1e-4 if dtype == "float32" else 1e-12
+    for got, wanted in zip(found, sj.function([a, b], outputs, mode="reference")(*given), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=near, atol=near * 10)
+
+
+@pytest.mark.parametrize("batch", [16, 1000])
+@pytest.mark.parametrize(
+    ("shape", "turned", "packed"),
+    [
+        ((16, 32, 32), True, True),
+        ((8, 32, 32), True, False),  # few rows read what is packed
+        ((16, 32, 32), False, False),  # vectors are read where they are
+        ((64, 32, 32), False, True),
+        (("rows", 32, 32), True, True),
+        (("rows", 32, 32), False, False),
+    ],
+)
+def test_what_is_packed(shape: tuple[int | str, ...], turned: bool, packed: bool, batch: int) -> None:
+    rows, terms, columns = shape
+    a = sj.tensor((batch, rows, terms), "float32")
+    b = sj.tensor((batch, columns, terms) if turned else (batch, terms, columns), "float32")
+    with host.using(AVX2):
+        f = sj.function([a, b], a @ (_turned(b) if turned else b), mode="emulate")
+    assert (PACKED in f.explain()) == packed
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("axes", [((1, 2), (0, 2)), ((2, 1), (2, 1)), ((1, 2), (1, 0))])
+def test_terms_along_two_axes_of_an_operand(axes: tuple[tuple[int, int], ...], known: bool) -> None:
+    """Panels hold them one after the other, also where no step in memory leads through all of them."""
+    sizes = {axes[0][0]: 5, axes[0][1]: 7, 3 - sum(axes[0]): 20}
+    left = [sizes[i] for i in range(3)]
+    right = [0, 0, 0]
+    right[axes[1][0]], right[axes[1][1]], right[3 - sum(axes[1])] = 5, 7, 18
+    a, b = sj.tensor(left if known else (None, None, None)), sj.tensor(right if known else (None, None, None))
+    with Config(threads=2).active(), host.using(AVX2):
+        f = sj.function([a, b], sj.tensordot(a, b, axes=axes), mode="emulate")
+    assert PACKED in f.explain()
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=left), rng.normal(size=right)
+    np.testing.assert_allclose(f(x, y), np.tensordot(x, y, axes=axes), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_heads_of_a_recurrence_are_packed_before_the_loop(dtype: str) -> None:
+    """Forward and in the gradient, where each head's matrix is read transposed."""
+    x, w = sj.tensor(("T", 3, "B", 8), dtype), sj.tensor((3, 8, 8), dtype)
+    h = sj.scan(lambda row, h: sj.tanh(row + h @ w), x, sj.zeros((3, x.shape[2], 8), dtype))
+    outputs = [h, *sj.grad((h**2).sum(), [x, w])]
+    rng = np.random.default_rng(1)
+    with host.using(AVX2):
+        f = sj.function([x, w], outputs, mode="emulate")
+        assert f.explain().count(HOISTED) == 2
+        for steps, batch in ((0, 2), (1, 1), (7, 5)):
+            given = rng.normal(size=(steps, 3, batch, 8)).astype(dtype), rng.normal(size=(3, 8, 8)).astype(dtype)
+            for got, wanted in zip(f(*given), sj.function([x, w], outputs, mode="reference")(*given), strict=True):
+                np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("sizes", [(3, 12, 20, 9), (1, 9, 0, 5)])
+def test_left_matrices_are_copied(sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"LONG": 8, "WIDE": 4, "FEW_ROWS": 2}.items():
+        monkeypatch.setattr(lefts, name, value)
+    n, rows, terms, columns = sizes
+    a, b = sj.tensor((2, None, None, rows)), sj.tensor((2, None, None, columns))
+    y = _turned(a) @ b
+    with host.using(AVX2):
+        f = sj.function([a, b], y, mode="emulate")
+    assert "a left operand is copied" in f.explain()
+    rng = np.random.default_rng(2)
+    given = rng.normal(size=(2, n, terms, rows)), rng.normal(size=(2, n, terms, columns))
+    np.testing.assert_allclose(f(*given), given[0].swapaxes(-1, -2) @ given[1], rtol=1e-12, atol=1e-12)
+
+
+def test_matrices_that_may_overlap() -> None:
+    buffer, channels = Buffer(np.dtype("float32"), (4, 12, 8), "input", "x"), types.size("channels")
+    batch, places, window, lane = NestLoop(4), NestLoop(10), NestLoop(3), NestLoop(8)
+    block, some = NestLoop(types.counter("rows")), NestLoop(types.size("some"))
+    for strides, expected in (
+        ({batch: 96, window: 8, lane: 1}, False),
+        ({batch: 96, places: 8, window: 8, lane: 1}, True),
+        ({batch: 96, places: 16, window: 8, lane: 1}, True),
+        ({batch: 96, NestLoop(4): 24, window: 8, lane: 1}, False),
+        ({batch: 96, places: -8, window: 8, lane: 1}, True),
+        ({batch: 12 * channels, places: channels, window: channels}, True),
+        ({batch: 12 * channels, places: 2 * channels, window: channels}, True),
+        ({batch: 12 * channels, NestLoop(4): 3 * channels, window: channels}, False),
+        ({batch: 32 * channels, block: channels, lane: 1}, False),
+        ({batch: 512, block: 32, lane: 1}, False),
+        ({batch: 96, block: 8, window: 8, lane: 1}, True),
+        ({places: 2, some: 1}, True),
+        ({places: 100, some: 1}, False),
+    ):
+        assert may_overlap(Access(buffer, 0, strides)) == expected, strides

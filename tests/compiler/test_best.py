@@ -1,0 +1,44 @@
+"""`argmax` and `argmin` of long rows, which are divided into stretches."""
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+
+LENGTHS = (1, 31, 127, 128, 129, 255, 256, 257, 319, 320, 333, 2100)
+
+
+def rows(rng: np.random.Generator, dtype: str, size: int) -> np.ndarray:
+    """Random rows; rows with the best at one place, with ties, that go up and down, with NaN and infinities."""
+    x = rng.normal(size=(10, size)) * 50
+    x[1], x[2], x[3] = 7, np.arange(size), -np.arange(size)
+    x[4], x[5] = np.sort(rng.integers(0, 3, size)), -np.sort(rng.integers(0, 3, size))
+    if np.dtype(dtype).kind == "f":
+        places = rng.integers(0, size, (4, 2))
+        x[6, places[0]], x[7, places[1]] = np.nan, np.inf
+        x[8], x[9] = -np.inf, np.nan
+        x[8, places[2, 0]] = -np.inf if size % 2 else 3.0
+    return x.astype(dtype)
+
+
+@pytest.mark.parametrize("mode", ["emulate", "numba"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int8"])
+def test_places_and_values(dtype: str, mode: str) -> None:
+    x = sj.tensor(("rows", "n"), dtype)
+    largest = sj.function([x], [sj.argmax(x, 1), x.max(1)], mode=mode)
+    smallest = sj.function([x], sj.argmin(x, 1), mode=mode)
+    assert all(f.source.count("stretch0 in range") == 1 for f in (largest, smallest))
+    rng = np.random.default_rng(0)
+    for size in LENGTHS if mode == "numba" else LENGTHS[3::4]:
+        given = rows(rng, dtype, size)
+        for got, wanted in zip(largest(given), (given.argmax(1), given.max(1)), strict=True):
+            np.testing.assert_array_equal(got, wanted)
+        np.testing.assert_array_equal(smallest(given), given.argmin(1))
+
+
+def test_only_long_rows_of_plain_elements_are_divided() -> None:
+    x, short = sj.matrix(), sj.tensor((5, 60))
+    f = sj.function(
+        [x, short], [sj.argmax(short, 1), sj.argmax(np.sin(x), 1), sj.argmax(x, 0), x.max(1)], mode="emulate"
+    )
+    assert "stretch" not in f.source
