@@ -77,8 +77,8 @@ def test_a_run_that_is_too_long_for_the_reference_says_what_it_knows(monkeypatch
 
 
 def test_a_machine_that_stops_the_process_for_a_while_hides_no_index(monkeypatch: pytest.MonkeyPatch) -> None:
-    hours = itertools.count(0, 3600.0)
-    monkeypatch.setattr(bounds, "time", types.SimpleNamespace(monotonic=lambda: next(hours)))
+    seconds = itertools.chain([0.0], itertools.repeat(3600.0))
+    monkeypatch.setattr(bounds, "time", types.SimpleNamespace(monotonic=lambda: next(seconds)))
     w, _, i, _ = arguments()
     with pytest.raises(sj.OutOfBoundsError, match="index 7 is out of bounds for axis 0 with size 3"):
         sj.function([w, i], w[i], mode="emulate")(ROW, 7)
