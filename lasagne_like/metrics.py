@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 import scanjit as sj
-from lasagne_like.utils import among_largest, is_expression
+from lasagne_like.utils import among_largest, check_top_k, is_expression
 
 __all__ = [
     "accuracy",
@@ -122,6 +122,7 @@ def top_k_accuracy(predictions: Any, targets: Any, k: int = 5, mask: Any = None)
     >>> float(top_k_accuracy([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]], [1, 0], k=2))
     0.5
     """
+    check_top_k(k, "k of top_k_accuracy")
     given = _read(predictions, targets, mask)
     return _mean(given.x, among_largest(given.x, given.p, given.t, k), given.mask)
 

@@ -11,7 +11,7 @@ import numpy as np
 import scanjit as sj
 from lasagne_like import stable
 from lasagne_like.ctc import ctc_loss
-from lasagne_like.utils import among_largest, not_from_the_end, number
+from lasagne_like.utils import among_largest, check_top_k, not_from_the_end, number
 
 __all__ = [
     "aggregate",
@@ -309,6 +309,7 @@ def categorical_accuracy(predictions: Any, targets: Any, top_k: int = 1) -> sj.N
     targets : expression
         Numbers of classes; or of the shape of the predictions, where the largest marks the class.
     top_k : int
+        From 1 to the number of classes.
 
     Returns
     -------
@@ -324,6 +325,7 @@ def categorical_accuracy(predictions: Any, targets: Any, top_k: int = 1) -> sj.N
     [array([False,  True]), array([ True,  True])]
     """
     p, t, numbered = _classes(predictions, targets)
+    check_top_k(top_k, "top_k of categorical_accuracy", p.shape[-1])
     if not numbered:
         t = sj.argmax(t, axis=-1)
     return sj.argmax(p, axis=-1) == t if top_k == 1 else among_largest(sj, p, t, top_k)

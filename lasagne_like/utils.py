@@ -265,7 +265,10 @@ def not_from_the_end(index: sj.Node, count: Any) -> sj.Node:
     scanjit.errors.OutOfBoundsError: index -3 is out of bounds for axis 0 with size 2
       ...
     """
-    return sj.where(index < 0, index - count, index) if index.type.kind.signed else index
+    if not index.type.kind.signed:
+        return index
+    index = sj.cast(index, "int64")  # a narrow dtype may not have the lowered number
+    return sj.where(index < 0, index - count, index)
 
 
 def collect_shared_vars(expressions: Any) -> list[sj.SharedVariable]:
@@ -401,13 +404,24 @@ def inspect_kwargs(func: Callable[..., Any]) -> list[str]:
     return [p.name for p in parameters if p.default is not inspect.Parameter.empty]
 
 
-def among_largest(x: Any, values: Any, places: Any, k: int) -> Any:
-    """Whether the entries at some places of the last axis are among its `k` largest. Of equal entries, the first one
-    counts as the largest. `x` is the module that computes it: `numpy` or `scanjit`."""
-    places = places[..., None]
+def check_top_k(k: Any, what: str, classes: Any = None) -> None:
+    """Raise an error if a number of most probable classes is no int of 1 or more, or above the number of `classes`."""
+    most = int(classes) if isinstance(classes, int) else np.inf
+    if not isinstance(k, int_types) or not 1 <= int(k) <= most:
+        most_of = "" if most == np.inf else f" and at most {most}, the number of classes"
+        raise ValueError(f"{what} must be an int that is at least 1{most_of}; got {k!r}")
+
+
+def among_largest(x: Any, values: Any, places: Any, k: Any) -> Any:
+    """Whether the entries at some places of the last axis are among its `k` largest; never for a place that there is
+    not. Of equal entries, the first one counts as the largest. `x` is the module that computes it: `numpy` or
+    `scanjit`."""
+    places, count = places[..., None], values.shape[-1]
+    there = (places >= 0) & (places < count)
+    places = x.where(there, places, 0)
     own = x.take_along_axis(values, places, axis=-1)
-    before = (values > own) | ((values == own) & (x.arange(values.shape[-1]) < places))
-    return x.sum(before, axis=-1) < k
+    before = (values > own) | ((values == own) & (x.arange(count) < places))
+    return (x.sum(before, axis=-1) < k) & there[..., 0]
 
 
 def norm_axes_of(ndim: int, norm_axes: Sequence[int] | None) -> tuple[int, ...]:

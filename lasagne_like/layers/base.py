@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Self, cast
+
+import numpy as np
 
 import scanjit as sj
 from lasagne_like import utils
@@ -195,6 +197,11 @@ class MergeLayer(Layer):
     def __init__(self, incomings: Sequence[Incoming], name: str | None = None) -> None:
         if isinstance(incomings, Layer):
             raise TypeError(f"{type(self).__name__} takes a list of layers, got {incomings}: write [layer]")
+        if not isinstance(incomings, Iterable):
+            raise TypeError(f"{type(self).__name__} takes a list of layers, got {incomings!r}")
+        incomings = list(incomings)
+        if not incomings:
+            raise ValueError(f"{type(self).__name__} takes a list of at least one layer, got none")
         self.input_shapes = [shape_of(incoming) for incoming in incomings]
         self.input_layers = [None if isinstance(incoming, tuple) else incoming for incoming in incomings]
         self._begin(name)
@@ -262,3 +269,35 @@ def check_axes(layer: Layer, count: int) -> None:
             f"{type(layer).__name__} takes an input of shape (batch, channels, {', '.join(names)}), got "
             f"{layer.input_shape}"
         )
+
+
+def axis_of(layer: Layer, given: Any, shape: Shape, what: str = "axis", words: str = "") -> int:
+    """An axis that a user gave, as a number from 0 on. `shape` is that of the input, and `what` names the argument.
+    `words` are other values that it may have, for the error."""
+    ndim = len(shape)
+    if not isinstance(given, utils.int_types) or not -ndim <= int(given) < ndim:
+        raise ValueError(
+            f"{what} of {layer} must be {words}from {-ndim} to {ndim - 1} for an input of shape {shape}, got {given!r}"
+        )
+    return int(given) % ndim
+
+
+def axes_of(layer: Layer, given: Any, what: str, words: str = "") -> tuple[int, ...]:
+    """Axes that a user gave, an int or several, as numbers from 0 on. See `axis_of`."""
+    several = isinstance(given, Iterable) and not isinstance(given, str)
+    return tuple(axis_of(layer, axis, layer.input_shape, what, words) for axis in (given if several else (given,)))
+
+
+def check_number(layer: Layer, value: Any, what: str, most: float = np.inf) -> None:
+    """Raise an error if an argument is a number below 0 or above `most`, or neither a number nor an expression."""
+    if utils.is_expression(value):
+        return
+    if not isinstance(value, int | float | np.number | np.ndarray) or np.ndim(value) or not 0 <= value <= most:
+        at_most = "" if most == np.inf else f" and at most {most}"
+        raise ValueError(f"{what} of {layer} must be a number that is at least 0{at_most}, got {value!r}")
+
+
+def check_function(layer: Layer, value: Any, what: str) -> None:
+    """Raise an error if an argument is no function."""
+    if not callable(value):
+        raise TypeError(f"{what} of {layer} must be a function, got {value!r}")

@@ -5,7 +5,7 @@ from typing import Any
 import scanjit as sj
 from lasagne_like import init
 from lasagne_like.layers.base import Incoming, Layer
-from lasagne_like.utils import Parameter, Shape
+from lasagne_like.utils import Parameter, Shape, not_from_the_end
 
 __all__ = ["EmbeddingLayer"]
 
@@ -60,4 +60,4 @@ class EmbeddingLayer(Layer):
                 f"{self} takes integers, got {input.dtype}: give its InputLayer a symbol of integers, such as "
                 "InputLayer(shape, sj.lmatrix())"
             )
-        return sj.take(self.W, input, axis=0)
+        return sj.take(self.W, not_from_the_end(input, self.input_size), axis=0)

@@ -5,7 +5,7 @@ from functools import reduce
 from typing import Any
 
 import scanjit as sj
-from lasagne_like.layers.base import Incoming, MergeLayer
+from lasagne_like.layers.base import Incoming, MergeLayer, axis_of, check_function
 from lasagne_like.layers.crop import autocrop, autocrop_array_shapes
 from lasagne_like.utils import Shape, number
 
@@ -52,19 +52,17 @@ class ConcatLayer(MergeLayer):
         name: str | None = None,
     ) -> None:
         super().__init__(incomings, name=name)
-        self.axis = axis
+        self.axis = axis_of(self, axis, self.input_shapes[0])
         self.cropping: list[str | None] | None = None
         if cropping is not None:
-            place = axis % len(self.input_shapes[0])
-            self.cropping = [None if i == place else mode for i, mode in enumerate(cropping)]
+            self.cropping = [None if i == self.axis else mode for i, mode in enumerate(cropping)]
 
     def get_output_shape_for(self, input_shapes: Sequence[Shape]) -> Shape:
         shapes = autocrop_array_shapes(input_shapes, self.cropping)
-        axis = self.axis % len(shapes[0])
-        result = _common(shapes, axis)
-        sizes = [shape[axis] for shape in shapes]
+        result = _common(shapes, self.axis)
+        sizes = [shape[self.axis] for shape in shapes]
         known = [size for size in sizes if size is not None]
-        result[axis] = sum(known) if len(known) == len(sizes) else None
+        result[self.axis] = sum(known) if len(known) == len(sizes) else None
         return tuple(result)
 
     def get_output_for(self, inputs: Sequence[Any], **kwargs: Any) -> sj.Node:
@@ -104,6 +102,7 @@ class ElemwiseMergeLayer(MergeLayer):
         name: str | None = None,
     ) -> None:
         super().__init__(incomings, name=name)
+        check_function(self, merge_function, "merge_function")
         self.merge_function, self.cropping = merge_function, cropping
 
     def get_output_shape_for(self, input_shapes: Sequence[Shape]) -> Shape:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import scanjit as sj
-from lasagne_like.layers.base import Incoming, Layer, shape_of
+from lasagne_like.layers.base import Incoming, Layer, axes_of, check_number, shape_of
 from lasagne_like.random import new_seed
 from lasagne_like.utils import is_expression, number
 
@@ -48,7 +48,7 @@ class DropoutLayer(RandomLayer):
         The probability with which a value becomes zero.
     rescale : bool
         Whether the other values are divided by `1 - p`.
-    shared_axes : tuple of ints
+    shared_axes : int or tuple of ints
         Axes along which all values become zero together or not at all. For an input (batch, time, features), (0,) drops
         the same steps and features in all sequences, and (1,) drops the same features at all steps of a sequence.
     name : str, optional
@@ -71,22 +71,22 @@ class DropoutLayer(RandomLayer):
         incoming: Incoming,
         p: Any = 0.5,
         rescale: bool = True,
-        shared_axes: tuple[int, ...] = (),
+        shared_axes: int | tuple[int, ...] = (),
         *,
         name: str | None = None,
     ) -> None:
         super().__init__(incoming, name=name)
         if not is_expression(p) and not (isinstance(p, int | float | np.number) and 0 <= p <= 1):
             raise ValueError(f"p of {self} is the probability with which a value becomes zero: 0 <= p <= 1, got {p!r}")
-        self.p, self.rescale, self.shared_axes = p, rescale, tuple(shared_axes)
+        self.p, self.rescale = p, rescale
+        self.shared_axes = axes_of(self, shared_axes, "shared_axes")
 
     def get_output_for(self, input: Any, deterministic: bool = False, **kwargs: Any) -> Any:
         if deterministic or (isinstance(self.p, int | float) and self.p == 0):
             return input
         if isinstance(self.p, int | float) and self.p == 1:
             return sj.zeros_like(input)
-        shared = {axis % input.ndim for axis in self.shared_axes}
-        shape = tuple(1 if axis in shared else size for axis, size in enumerate(input.shape))
+        shape = tuple(1 if axis in self.shared_axes else size for axis, size in enumerate(input.shape))
         dtype = float_dtype(input)
         p = number(self.p, dtype)
         kept = self.stream.uniform(shape, dtype=dtype) >= p
@@ -165,6 +165,7 @@ class GaussianNoiseLayer(RandomLayer):
 
     def __init__(self, incoming: Incoming, sigma: Any = 0.1, *, name: str | None = None) -> None:
         super().__init__(incoming, name=name)
+        check_number(self, sigma, "sigma")
         self.sigma = sigma
 
     def get_output_for(self, input: Any, deterministic: bool = False, **kwargs: Any) -> Any:

@@ -4,7 +4,7 @@ from typing import Any
 
 import scanjit as sj
 from lasagne_like import init, nonlinearities
-from lasagne_like.layers.base import Incoming, Layer, check_axes
+from lasagne_like.layers.base import Incoming, Layer, axes_of, check_axes, check_number
 from lasagne_like.layers.special import BiasLayer, NonlinearityLayer, ScaleLayer, all_axes_but, sizes_besides, spread
 from lasagne_like.utils import Parameter, number
 
@@ -79,7 +79,9 @@ class BatchNormLayer(Layer):
         name: str | None = None,
     ) -> None:
         super().__init__(incoming, name=name)
-        self.axes = all_axes_but(len(self.input_shape), axes)
+        self.axes = all_axes_but(self, axes, "axes")
+        check_number(self, epsilon, "epsilon")
+        check_number(self, alpha, "alpha", most=1)
         self.epsilon, self.alpha = epsilon, alpha
         shape = sizes_besides(self, self.axes)
         self.beta = None if beta is None else self.add_param(beta, shape, "beta", regularizable=False)
@@ -141,11 +143,10 @@ class StandardizationLayer(Layer):
     ) -> None:
         super().__init__(incoming, name=name)
         ndim = len(self.input_shape)
-        if isinstance(axes, str):
-            if axes not in ("auto", "spatial", "features"):
-                raise ValueError(f"axes are 'auto', 'spatial', 'features', an int or a tuple of ints, got {axes!r}")
+        if isinstance(axes, str) and axes in ("auto", "spatial", "features"):
             axes = range(1 if axes == "features" or (axes == "auto" and ndim == 2) else 2, ndim)
-        self.axes = all_axes_but(ndim, axes)
+        self.axes = axes_of(self, axes, "axes", "'auto', 'spatial', 'features' or ")
+        check_number(self, epsilon, "epsilon")
         self.epsilon = epsilon
 
     def get_output_for(self, input: Any, **kwargs: Any) -> sj.Node:

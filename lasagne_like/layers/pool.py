@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import scanjit as sj
-from lasagne_like.layers.base import Incoming, Layer, check_axes
+from lasagne_like.layers.base import Incoming, Layer, axis_of, check_axes, check_function
 from lasagne_like.utils import NamedFunction, Shape, as_tuple, int_types
 
 __all__ = [
@@ -266,10 +266,7 @@ class _Groups(Layer, ABC):
 
     def __init__(self, incoming: Incoming, pool_size: Any, axis: int = 1, *, name: str | None = None) -> None:
         super().__init__(incoming, name=name)
-        ndim = len(self.input_shape)
-        if not -ndim <= axis < ndim:
-            raise ValueError(f"axis of {self} must be an axis of its input {self.input_shape}, got {axis}")
-        self.pool_size, self.axis = pool_size, axis % ndim
+        self.pool_size, self.axis = pool_size, axis_of(self, axis, self.input_shape)
         size = self.input_shape[self.axis]
         if not isinstance(pool_size, int_types) or pool_size < 1 or (size is not None and size % pool_size):
             raise ValueError(
@@ -314,6 +311,7 @@ class FeaturePoolLayer(_Groups):
         name: str | None = None,
     ) -> None:
         super().__init__(incoming, pool_size, axis, name=name)
+        check_function(self, pool_function, "pool_function")
         self.pool_function = pool_function
 
     def get_output_shape_for(self, input_shape: Shape) -> Shape:
@@ -380,6 +378,7 @@ class GlobalPoolLayer(Layer):
         super().__init__(incoming, name=name)
         if len(self.input_shape) < 3:
             raise ValueError(f"{self} takes an input of shape (batch, channels, ...), got {self.input_shape}")
+        check_function(self, pool_function, "pool_function")
         self.pool_function = pool_function
 
     def get_output_shape_for(self, input_shape: Shape) -> Shape:

@@ -151,8 +151,9 @@ def rrelu(layer: Any, **kwargs: Any) -> RandomizedRectifierLayer:
 
 def _shared(layer: Layer, axes: Any) -> tuple[int, ...]:
     """The axes along which all entries have the same slope."""
-    ndim = len(layer.input_shape)
-    return tuple(range(ndim)) if isinstance(axes, str) and axes == "all" else all_axes_but(ndim, axes)
+    if isinstance(axes, str) and axes == "all":
+        return tuple(range(len(layer.input_shape)))
+    return all_axes_but(layer, axes, "shared_axes")
 
 
 def _linear(layer: Any) -> Any:

@@ -1,11 +1,11 @@
 """Layers that change the shape of their input: flatten, reshape, reorder axes, pad and slice."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import scanjit as sj
-from lasagne_like.layers.base import Incoming, Layer
+from lasagne_like.layers.base import Incoming, Layer, axis_of
 from lasagne_like.utils import Shape, int_types
 
 __all__ = [
@@ -240,14 +240,19 @@ class PadLayer(Layer):
 
     def _widths(self, ndim: int) -> list[tuple[int, int]]:
         """For each axis, the numbers of new entries before and after it."""
+        first: Any = self.batch_ndim
+        if not isinstance(first, int_types) or not 0 <= int(first) <= ndim:
+            raise ValueError(f"batch_ndim of {self} must be from 0 to {ndim}, got {first!r}")
         count = ndim - self.batch_ndim
-        given = [self.width] * count if isinstance(self.width, int_types) else list(self.width)
+        given = list(self.width) if isinstance(self.width, Iterable) else [self.width] * count
         if len(given) > count:
             raise ValueError(
                 f"width of {self} has {len(given)} entries, but there are {count} axes behind the first "
                 f"{self.batch_ndim}: got {self.width} for an input of {ndim} dimensions"
             )
-        pairs = [(w, w) if isinstance(w, int_types) else tuple(w) for w in given]
+        pairs = [tuple(w) if isinstance(w, Iterable) else (w, w) for w in given]
+        if not all(len(pair) == 2 and all(isinstance(w, int_types) and int(w) >= 0 for w in pair) for pair in pairs):
+            raise ValueError(f"width of {self} must have ints of 0 or more, or pairs of them, got {self.width!r}")
         return [(0, 0)] * self.batch_ndim + pairs + [(0, 0)] * (count - len(pairs))
 
     def get_output_shape_for(self, input_shape: Shape) -> Shape:
@@ -281,17 +286,16 @@ class SliceLayer(Layer):
 
     def __init__(self, incoming: Incoming, indices: Any, axis: int = -1, *, name: str | None = None) -> None:
         super().__init__(incoming, name=name)
-        self.slice, self.axis = indices, axis
-        if not -len(self.input_shape) <= axis < len(self.input_shape):
-            raise ValueError(f"axis of {self} must be an axis of its input {self.input_shape}, got {axis}")
+        if not isinstance(indices, slice) and not _is_integer_scalar(indices):
+            raise ValueError(f"indices of {self} must be an int or a slice, got {indices!r}")
+        self.slice, self.axis = indices, axis_of(self, axis, self.input_shape)
 
     def get_output_shape_for(self, input_shape: Shape) -> Shape:
-        axis = self.axis % len(input_shape)
-        size = input_shape[axis]
+        size = input_shape[self.axis]
         kept: Shape = ()
         if isinstance(self.slice, slice):
             kept = (None if size is None else len(range(*self.slice.indices(size))),)
-        return (*input_shape[:axis], *kept, *input_shape[axis + 1 :])
+        return (*input_shape[: self.axis], *kept, *input_shape[self.axis + 1 :])
 
     def get_output_for(self, input: Any, **kwargs: Any) -> sj.Node:
-        return input[(slice(None),) * (self.axis % input.ndim) + (self.slice,)]
+        return input[(slice(None),) * self.axis + (self.slice,)]

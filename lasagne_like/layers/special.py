@@ -5,8 +5,8 @@ from typing import Any
 
 import scanjit as sj
 from lasagne_like import init, nonlinearities
-from lasagne_like.layers.base import Incoming, Layer, MergeLayer
-from lasagne_like.utils import Nonlinearity, Parameter, Shape, fits, floatX, int_types, is_expression, known_sizes
+from lasagne_like.layers.base import Incoming, Layer, MergeLayer, axes_of, check_function
+from lasagne_like.utils import Nonlinearity, Parameter, Shape, fits, floatX, is_expression, known_sizes
 
 __all__ = ["BiasLayer", "ExpressionLayer", "InverseLayer", "NonlinearityLayer", "ScaleLayer", "standardize"]
 
@@ -39,16 +39,11 @@ class NonlinearityLayer(Layer):
         return self.nonlinearity(input)
 
 
-def all_axes_but(ndim: int, axes: Any) -> tuple[int, ...]:
+def all_axes_but(layer: Layer, axes: Any, what: str) -> tuple[int, ...]:
     """The axes that a user gave, as numbers from 0 on. "auto" is all axes but the second."""
-    if isinstance(axes, str):
-        if axes != "auto":
-            raise ValueError(f"axes are 'auto', an int or a tuple of ints, got {axes!r}")
-        return (0, *range(2, ndim))
-    given = (axes,) if isinstance(axes, int_types) else tuple(axes)
-    if any(not -ndim <= axis < ndim for axis in given):
-        raise ValueError(f"axes must be from {-ndim} to {ndim - 1} for an input of {ndim} dimensions, got {given}")
-    return tuple(axis % ndim for axis in given)
+    if isinstance(axes, str) and axes == "auto":
+        return (0, *range(2, len(layer.input_shape)))
+    return axes_of(layer, axes, what, "'auto' or ")
 
 
 def sizes_besides(layer: Layer, axes: tuple[int, ...]) -> tuple[int | None, ...]:
@@ -95,7 +90,7 @@ class BiasLayer(Layer):
         name: str | None = None,
     ) -> None:
         super().__init__(incoming, name=name)
-        self.shared_axes = all_axes_but(len(self.input_shape), shared_axes)
+        self.shared_axes = all_axes_but(self, shared_axes, "shared_axes")
         self.b: Any = None
         if b is not None:
             self.b = self.add_param(b, sizes_besides(self, self.shared_axes), "b", regularizable=False)
@@ -132,7 +127,7 @@ class ScaleLayer(Layer):
         name: str | None = None,
     ) -> None:
         super().__init__(incoming, name=name)
-        self.shared_axes = all_axes_but(len(self.input_shape), shared_axes)
+        self.shared_axes = all_axes_but(self, shared_axes, "shared_axes")
         shape = sizes_besides(self, self.shared_axes)
         self.scales = self.add_param(scales, shape, "scales", regularizable=False)
 
@@ -209,6 +204,7 @@ class ExpressionLayer(Layer):
             raise ValueError(
                 f"output_shape of {self} must be None, a tuple, a callable or 'auto', got {output_shape!r}"
             )
+        check_function(self, function, "function")
         self.function, self._output_shape = function, output_shape
 
     def get_output_shape_for(self, input_shape: Shape) -> Shape:

@@ -9,11 +9,13 @@ from scanjit import errors
 from scanjit.autodiff import grad
 from scanjit.ir import Node, apply, as_node
 from scanjit.loops.scan import scan
+from scanjit.loops.step import check_takes
 from scanjit.loops.structure import describe, flatten, function_location
 from scanjit.ops.chain import carries_gradient
 from scanjit.ops.elementwise import AND, EQUAL, STOP_GRADIENT, where
 from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import SUM
+from scanjit.tensor.looping import check_callable
 
 Step = Callable[[Any, Any, Any], tuple[Any, Any]]
 
@@ -94,7 +96,7 @@ def tbptt(
     The states are 1, 2, 3, 4. Their derivatives by `w` are 0, 1 in the first chunk and, from a constant state of 2 on,
     2, 3 + 2 in the second one. Without truncation they would be 0, 1, 3, 6.
     """
-    _check(k1, k2)
+    _check(fn, k1, k2)
     k2 = k1 if k2 is None else k2
     phases = -(-k2 // k1)
     sequences = tuple(sequences) if isinstance(sequences, list) else sequences
@@ -107,7 +109,16 @@ def tbptt(
     return total, grad(cost, params), final
 
 
-def _check(k1: Any, k2: Any) -> None:
+def _check(fn: Any, k1: Any, k2: Any) -> None:
+    check_callable(fn, "the step of tbptt")
+    check_takes(
+        fn,
+        (None, None, None),
+        "the step of tbptt does not take what it is given",
+        got="3 arguments: a row of the sequences, the state, the params",
+        fix="write it as step(inputs, state, params)",
+        where=function_location(fn),
+    )
     for what, value, least in (("k1", k1, 1), ("k2", k1 if k2 is None else k2, k1)):
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             raise errors.ArgumentError(

@@ -26,7 +26,7 @@ from scanjit.ir import Graph, Node
 from scanjit.loops import entries, results, windows
 from scanjit.loops.carries import Carries
 from scanjit.loops.entries import Entry, moment
-from scanjit.loops.step import called, check_callable, read_result
+from scanjit.loops.step import called, read_result
 from scanjit.loops.stretches import in_stretches, with_last_rows
 from scanjit.loops.structure import Tree, flatten, function_location
 from scanjit.loops.updates import Update, entered
@@ -35,6 +35,7 @@ from scanjit.ops.scan import Roles, scan_node
 from scanjit.ops.shape import IOTA, row, window
 from scanjit.records import record
 from scanjit.symbol import Tensor
+from scanjit.tensor.looping import check_callable
 from scanjit.tensor.variables import check_name
 from scanjit.types import Dimension
 

@@ -49,12 +49,6 @@ class Returned:
     updates: Mapping[Any, Any]
 
 
-def check_callable(fn: Any, what: str = "the step") -> None:
-    """Raise an error if this is no function."""
-    if not callable(fn):
-        raise ScanError(f"{what} is not a function", got=repr(fn))
-
-
 def called(fn: Callable[..., Any], args: Sequence[Any], names: Sequence[str], where: str) -> Any:
     """Call the step with these arguments. If it takes another number of arguments, the error says so."""
     check_takes(

@@ -13,7 +13,7 @@ from scanjit.errors import ScanError
 from scanjit.ir import Graph, Node, apply, constant, with_params
 from scanjit.loops import entries
 from scanjit.loops.scan import build
-from scanjit.loops.step import check_callable, check_takes, until
+from scanjit.loops.step import check_takes, until
 from scanjit.loops.stretches import in_stretches
 from scanjit.loops.structure import Mismatch, describe, function_location
 from scanjit.ops.elementwise import INVERT, WHERE
@@ -21,6 +21,7 @@ from scanjit.ops.expect import VIA
 from scanjit.ops.probe import ASSERT
 from scanjit.ops.scan import scan_node
 from scanjit.symbol import Tensor
+from scanjit.tensor.looping import check_callable
 from scanjit.types import Dimension
 
 S = TypeVar("S")

@@ -15,7 +15,7 @@ from scanjit.ops.stretch import SUM, full
 from scanjit.ops.view import moved_axis
 from scanjit.symbol import TensorLike
 from scanjit.tensor.elementwise import logaddexp
-from scanjit.tensor.looping import scanned
+from scanjit.tensor.looping import check_callable, scanned
 from scanjit.tensor.variables import accumulated, along_axis, as_tensor, axis_of, inexact
 
 __all__ = [
@@ -175,6 +175,7 @@ def accumulate(function: Callable[[Node, Node], Node], x: TensorLike, axis: int 
     >>> sj.function([x], np.subtract.accumulate(x), mode="reference")([5.0, 1.0, 2.0])
     array([5., 4., 2.])
     """
+    check_callable(function, "the function of accumulate")
     x = as_tensor(x)
     if x.ndim == 0:
         raise errors.ShapeError("accumulate goes along an axis, and a scalar has none", got=x.type)
@@ -184,7 +185,8 @@ def accumulate(function: Callable[[Node, Node], Node], x: TensorLike, axis: int 
     some = types.minimum(size, 1)
     first, rest = window(rows, 0, 0, some), window(rows, 0, some, size - some)
     start = (ANY if x.type.kind.is_mask else SUM)(first, axes=(0,))  # there may be no first entry
-    return moved_axis(CONCATENATE(first, scanned(rest, start, function), axis=0), 0, axis)
+    others = scanned(rest, start, lambda last, entry: as_tensor(function(last, entry)))
+    return moved_axis(CONCATENATE(first, others, axis=0), 0, axis)
 
 
 def _without_nan(x: TensorLike, instead: int) -> Node:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from scanjit import errors, ir
 from scanjit.ir import COMPLEX, Graph, Node
@@ -12,6 +13,12 @@ from scanjit.ops.scan import scan_node
 Step = Callable[..., tuple[Sequence[Node], Sequence[Node]]]
 """A step of a loop. It takes a row of each sequence, the state, and the constants one by one. It returns the next state
 and the rows to stack."""
+
+
+def check_callable(fn: Any, what: str = "the step") -> None:
+    """Raise an error if this is no function."""
+    if not callable(fn):
+        raise errors.ScanError(f"{what} is not a function", got=repr(fn))
 
 
 def looped(

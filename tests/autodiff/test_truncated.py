@@ -114,6 +114,10 @@ def test_errors():
     for k1, k2 in ((0, None), (2.0, None), (True, None), (3, 2), (sj.iscalar("k"), None)):
         with pytest.raises(sj.ArgumentError, match="number of steps"):
             sj.tbptt(step, sequences, h0, params, k1, k2)
+    with pytest.raises(sj.ScanError, match="the step of tbptt is not a function"):
+        sj.tbptt(None, sequences, h0, params, 2)
+    with pytest.raises(sj.ScanError, match="the step of tbptt does not take what it is given"):
+        sj.tbptt(lambda i, h: (h, h.sum()), sequences, h0, params, 2)
     with pytest.raises(sj.ScanError, match="new state and the loss") as caught:
         sj.tbptt(lambda i, h, p: h, sequences, h0, params, 2)
     assert __file__ in str(caught.value)

@@ -413,7 +413,26 @@ def test_a_few_layers_compiled(name: str) -> None:
         (lambda: layers.DimshuffleLayer((2, 6), (0,)), r"axis 1.*\(2, 6\)"),
         (lambda: layers.DimshuffleLayer((2, 6), (0, 1, "y")), "'x'"),
         (lambda: layers.PadLayer((2, 3, 4), [1, 1]), "width of <PadLayer> has 2 entries, but there are 1 axes"),
+        (lambda: layers.PadLayer((2, 3, 4), -1), "width of <PadLayer> must have ints of 0 or more.* got -1"),
+        (lambda: layers.PadLayer((2, 3, 4), 1.5), "width of <PadLayer>.* got 1.5"),
+        (lambda: layers.PadLayer((2, 3, 4), [(0, -1)]), r"width of <PadLayer>.* got \[\(0, -1\)\]"),
+        (lambda: layers.PadLayer((2, 3, 4), [(0, 1, 2)]), r"width of <PadLayer>.* got \[\(0, 1, 2\)\]"),
+        (lambda: layers.PadLayer((2, 3), 1, batch_ndim=3), "batch_ndim of <PadLayer> must be from 0 to 2, got 3"),
+        (lambda: layers.PadLayer((2, 3), 1, batch_ndim=-1), "batch_ndim of <PadLayer> must be from 0 to 2, got -1"),
         (lambda: layers.SliceLayer((2, 3), 0, axis=2), r"axis of <SliceLayer>.* \(2, 3\), got 2"),
+        (lambda: layers.SliceLayer((2, 3), 0, axis="time"), "axis of <SliceLayer> must be from -2 to 1.* got 'time'"),
+        (lambda: layers.SliceLayer((2, 3), 0, axis=1.0), "axis of <SliceLayer>.* got 1.0"),
+        (lambda: layers.SliceLayer((2, 3), [0, 1]), r"indices of <SliceLayer>.* got \[0, 1\]"),
+        (lambda: layers.ConcatLayer([(2, 3), (2, 3)], axis=2), "axis of <ConcatLayer>.* got 2"),
+        (lambda: layers.ConcatLayer([(2, 3), (2, 3)], axis=None), "axis of <ConcatLayer>.* got None"),
+        (lambda: layers.ConcatLayer([]), "ConcatLayer takes a list of at least one layer"),
+        (lambda: layers.ElemwiseSumLayer([]), "ElemwiseSumLayer takes a list of at least one layer"),
+        (lambda: layers.FeaturePoolLayer((2, 4), 2, axis=-3), "axis of <FeaturePoolLayer>.* got -3"),
+        (lambda: layers.FeatureWTALayer((2, 4), 2, axis="a"), "axis of <FeatureWTALayer>.* got 'a'"),
+        (lambda: layers.DropoutLayer((2, 3), shared_axes=(0, 2)), "shared_axes of <DropoutLayer>.* got 2"),
+        (lambda: layers.DropoutLayer((2, 3), shared_axes="time"), "shared_axes of <DropoutLayer>.* got 'time'"),
+        (lambda: layers.GaussianNoiseLayer((2, 3), -0.5), "sigma of <GaussianNoiseLayer>.* at least 0, got -0.5"),
+        (lambda: layers.GaussianNoiseLayer((2, 3), "a"), "sigma of <GaussianNoiseLayer>.* got 'a'"),
         (lambda: layers.ConcatLayer([(None, 3), (2, 3, 4)]).output_shape, r"\(None, 3\), \(2, 3, 4\)"),
         (lambda: layers.ConcatLayer([(4, 3), (2, 3)]).output_shape, r"axis 1.*\(4, 3\), \(2, 3\)"),
         (lambda: layers.ElemwiseSumLayer([(4, 3), (4, 2)]).output_shape, r"\(4, 3\), \(4, 2\)"),
@@ -422,10 +441,23 @@ def test_a_few_layers_compiled(name: str) -> None:
         (lambda: layers.ConcatLayer([(4, 3), (4, 3)], axis=1, cropping=["top"]).output_shape, "'top'"),
         (lambda: layers.BiasLayer((None, 3), shared_axes=1), r"all axes but \(1,\).*\(None, 3\)"),
         (lambda: layers.ScaleLayer((None, None)), r"\(None, None\)"),
-        (lambda: layers.ScaleLayer((None, 3), shared_axes=(2,)), "2 dimensions"),
+        (
+            lambda: layers.ScaleLayer((None, 3), shared_axes=(2,)),
+            r"shared_axes of <ScaleLayer> must be 'auto' or from -2 to 1.*\(None, 3\), got 2",
+        ),
+        (lambda: layers.BiasLayer((None, 3), shared_axes=0.5), "shared_axes of <BiasLayer>.* got 0.5"),
+        (lambda: layers.ParametricRectifierLayer((None, 3), shared_axes=2), "shared_axes of .* got 2"),
         (lambda: layers.BatchNormLayer((None, None)), r"\(None, None\)"),
-        (lambda: layers.BatchNormLayer((None, 3), axes="all"), "'all'"),
-        (lambda: layers.StandardizationLayer((None, 3), axes="all"), "'all'"),
+        (
+            lambda: layers.BatchNormLayer((None, 3), axes="all"),
+            "<BatchNormLayer> must be 'auto' or .* got 'all'",
+        ),
+        (lambda: layers.BatchNormLayer((None, 3), axes=(0, 2)), "axes of <BatchNormLayer>.* got 2"),
+        (lambda: layers.BatchNormLayer((None, 3), epsilon=-1e-4), "epsilon of <BatchNormLayer>.* got -0.0001"),
+        (lambda: layers.BatchNormLayer((None, 3), alpha=1.5), "alpha of <BatchNormLayer>.* at most 1, got 1.5"),
+        (lambda: layers.BatchNormLayer((None, 3), alpha=None), "alpha of <BatchNormLayer>.* got None"),
+        (lambda: layers.StandardizationLayer((None, 3), axes="all"), "'auto', 'spatial', 'features' or .* got 'all'"),
+        (lambda: layers.StandardizationLayer((None, 3), epsilon=-1), "epsilon of <StandardizationLayer>.* got -1"),
         (lambda: layers.ExpressionLayer((None, 3), abs, output_shape="same"), "'same'"),
         (lambda: layers.Conv1DLayer((None, 3), 4, 3), r"\(None, 3\)"),
         (lambda: layers.Conv1DLayer((None, None, 3), 4, 3), r"\(None, None, 3\)"),
@@ -438,6 +470,27 @@ def test_a_few_layers_compiled(name: str) -> None:
 def test_errors(make: Callable[[], Any], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         make()
+
+
+@pytest.mark.parametrize(
+    "make, text",
+    [
+        (lambda: layers.ConcatLayer(None), "ConcatLayer takes a list of layers, got None"),
+        (lambda: layers.ExpressionLayer((2, 3), None), "^function of <ExpressionLayer> must be a function, got None"),
+        (lambda: layers.ElemwiseMergeLayer([(2, 3)], 3), "^merge_function of <ElemwiseMergeLayer>.* got 3"),
+        (lambda: layers.FeaturePoolLayer((2, 4), 2, pool_function="max"), "^pool_function of .* got 'max'"),
+        (lambda: layers.GlobalPoolLayer((2, 4, 5), pool_function="max"), "^pool_function of .* got 'max'"),
+    ],
+)
+def test_what_is_no_function_or_list(make: Callable[[], Any], text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        make()
+
+
+def test_numbers_of_layers_may_be_arrays_and_expressions() -> None:
+    for value in (np.float32(0.5), np.array(0.5), sj.shared(0.5), sj.scalar("a")):
+        layers.BatchNormLayer((None, 3), alpha=value, epsilon=value)
+        layers.GaussianNoiseLayer((None, 3), value)
 
 
 def test_same_padding_needs_an_odd_filter() -> None:
@@ -457,8 +510,9 @@ def test_reshape_to_sizes_of_an_expression(run: Callable[..., Any]) -> None:
 def test_an_index_that_an_embedding_does_not_have_is_an_error_at_run_time() -> None:
     x = sj.ivector()
     f = sj.function([x], get_output(layers.EmbeddingLayer(InputLayer((None,), x), 3, 2)), mode="reference")
-    with pytest.raises(IndexError):
-        f(np.array([3], "int32"))
+    for wrong in (3, -1):  # a negative one does not count from the end
+        with pytest.raises(IndexError):
+            f(np.array([0, wrong], "int32"))
     with pytest.raises(TypeError, match="<EmbeddingLayer> takes integers, got float64"):
         get_output(layers.EmbeddingLayer(InputLayer((None,)), 3, 2))
 

@@ -74,6 +74,13 @@ def test_auc_like_scikit_learn() -> None:
     assert metrics.auc(values, labels, WEIGHTS) == pytest.approx(weighted)
 
 
+def test_top_k_of_classes_that_do_not_exist() -> None:
+    probabilities = np.eye(3)
+    assert metrics.top_k_accuracy(probabilities, [-1, 1, 3], 1) == metrics.accuracy(probabilities, [-1, 1, 3]) == 1 / 3
+    with pytest.raises(ValueError, match="k of top_k_accuracy must be an int that is at least 1; got 0"):
+        metrics.top_k_accuracy(probabilities, [0, 1, 2], 0)
+
+
 @pytest.mark.parametrize("name", ["accuracy", "perplexity", "top_k_accuracy", "f1", "precision", "recall"])
 def test_masks_of_padded_batches(name: str) -> None:
     """What is masked does not matter, even if it is NaN."""

@@ -96,6 +96,34 @@ def test_a_class_that_does_not_exist_is_an_error(dtype: str, mode: Any) -> None:
                 f(given, [0, wrong])
 
 
+@pytest.mark.parametrize("count", [100, 128, 200, None])
+def test_classes_of_a_narrow_dtype(count: int | None) -> None:
+    """There may be more classes than it has numbers."""
+    p, t = sj.tensor((None, count), name="p"), sj.vector("t", dtype="int8")
+    given = probabilities(1, count or 150)
+    for function in (o.categorical_crossentropy, o.multiclass_hinge_loss):
+        f = sj.function([p, t], function(p, t), mode="reference")
+        np.testing.assert_array_equal(f(given, [99]), sj.function([p], function(p, [99]), mode="reference")(given))
+        for wrong in (-1, -100, -128):
+            with pytest.raises(sj.OutOfBoundsError):
+                f(given, [wrong])
+
+
+@pytest.mark.parametrize("k", [0, -1, 4, 1.5, "one"])
+def test_top_k_is_a_number_of_classes(k: Any) -> None:
+    with pytest.raises(ValueError, match=f"top_k of categorical_accuracy .* at least 1 and at most 3, .*; got {k!r}"):
+        o.categorical_accuracy(sj.tensor((None, 3)), sj.lvector(), k)
+    if k != 4:
+        with pytest.raises(ValueError, match=f"top_k of categorical_accuracy must be .* at least 1; got {k!r}"):
+            o.categorical_accuracy(sj.matrix(), sj.lvector(), k)
+
+
+@pytest.mark.parametrize("top_k", [1, 2, 3])
+def test_a_class_that_does_not_exist_is_never_right(top_k: int, run: Run) -> None:
+    found = run(o.categorical_accuracy(probabilities(4, 3), np.array([-1, -3, 3, 100]), top_k))
+    np.testing.assert_array_equal(found, np.zeros(4, bool))
+
+
 def test_squared_error_and_columns(run: Run) -> None:
     a, b = rng.normal(size=(4, 3)), rng.normal(size=(4, 3))
     np.testing.assert_allclose(run(o.squared_error(a, b)), (a - b) ** 2)

@@ -84,3 +84,15 @@ def test_errors() -> None:
     x = sj.vector("x")
     with pytest.raises(sj.NotSupportedError, match="does not take out"):
         np.add.accumulate(x, out=x)
+    for wrong, words in ((None, "function of accumulate is not a function"), (lambda a, b: a > b, "of one type")):
+        with pytest.raises(sj.ScanjitError, match=words):
+            sj.accumulate(wrong, x)  # type: ignore[arg-type]
+    for result in (3, None):
+        with pytest.raises(sj.ScanjitError):
+            sj.accumulate(lambda a, b, result=result: result, x)  # type: ignore[misc]
+
+
+def test_accumulate_of_a_function_that_returns_a_number() -> None:
+    x = sj.vector("x")
+    f = sj.function([x], sj.accumulate(lambda a, b: 3.0, x), mode="reference")  # type: ignore[arg-type, return-value]
+    np.testing.assert_array_equal(f([1.0, 2.0, 4.0]), [1, 3, 3])
