@@ -36,20 +36,19 @@ class LinearTime:
         finite = self._vector(time, steps, last)
         self.frame.registers = dict(carries)
         if finite is not None:
-            self._one_by_one(time, carries, last, finite, name)
+            self._one_by_one(carries, last, steps, finite, name)
         self.frame.pop(depth)
-        for index, variable in last.items():
-            self.frame.scope.add(f"{carries[index, 0]} = lane({variable}, 0)")
+        self._leave(carries, last, steps)
 
     def _vector(self, time: NestLoop, steps: Sequence[Linear], last: dict[int, str]) -> str | None:
         """Write a vector of steps, whose results are stored if all floats that are composed are finite. Returns this
-        condition. A carry that forgets the one before it is not composed."""
+        condition. A carry that forgets the one before it is not composed, nor is one that no step reads."""
         point = Point(width=self.frame.tile.lanes)
         self.frame.lane, outer = time, self.frame.lane
         updates = dict(zip(self.frame.nest.registers, self.frame.nest.updates, strict=True))
         ends: dict[int, str] = {}
         after = [self._solve(step, updates[step.register], last[step.register.index], point, ends) for step in steps]
-        composed = [pair for pair in zip(steps, after, strict=True) if not pair[0].forgets]
+        composed = [(step, name) for step, name in zip(steps, after, strict=True) if not (step.forgets or step.unread)]
         tests = [f"{name} - {name} == 0.0" for step, name in composed if kind_of(step.register.dtype).floating]
         tests = tests if len(tests) == 1 else [f"({test})" for test in tests]
         finite = self.frame.line("finite", f"all_of({' & '.join(tests)})") if tests else None
@@ -65,15 +64,27 @@ class LinearTime:
         self.frame.lane = outer
         return finite
 
+    def _leave(self, carries: dict[tuple[int, int], str], last: dict[int, str], steps: Sequence[Linear]) -> None:
+        """Write the carries after the last step of a vector."""
+        for step in steps:
+            index, text = step.register.index, f"lane({last[step.register.index]}, 0)"
+            if step.unread:
+                text = f"reduce_{'min' if step.low is None else 'max'}({last[index]})"
+            self.frame.scope.add(f"{carries[index, 0]} = {text}")
+
     def _one_by_one(
-        self, time: NestLoop, carries: dict[tuple[int, int], str], last: dict[int, str], finite: str, start: str
+        self,
+        carries: dict[tuple[int, int], str],
+        last: dict[int, str],
+        steps: Sequence[Linear],
+        finite: str,
+        start: str,
     ) -> None:
         """Write the same steps one by one, for vectors in which a factor overflows or a number is infinite already.
         Infinities and NaN are then the same as in any other order of steps."""
         depth, lanes = len(self.frame.scopes), self.frame.tile.lanes
         self.frame.push(f"if not {finite}:")
-        for index, variable in last.items():
-            self.frame.scope.add(f"{carries[index, 0]} = lane({variable}, 0)")
+        self._leave(carries, last, steps)
         self._steps(start, f"{start} + {lanes}")
         for index, variable in last.items():
             self.frame.scope.add(f"{variable} = spread_x{lanes}({carries[index, 0]})")
@@ -85,8 +96,14 @@ class LinearTime:
 
     def _solve(self, step: Linear, update: Value, last: str, point: Point, ends: dict[int, str]) -> str:
         """Write the values of a carry before and after each step of a vector. Returns those after, and adds to `ends`
-        the name of the last one in all lanes if it is known already."""
+        the name of the last one in all lanes if it is known already. Of a carry that no step reads, each lane has the
+        extremum of its own steps."""
         way = "down" if self.frame.nest.reverse else "up"
+        if step.unread:
+            op, bound = ("maximum", step.low) if step.high is None else ("minimum", step.high)
+            assert bound is not None
+            ends[step.register.index] = self.frame.line("s", f"{op}({last}, {self.values.value(bound, point)})")
+            return ends[step.register.index]
         term = None if step.term is None else self.values.value(step.term, point)
         after = term if step.forgets else self._composed(step, term, last, way, point, ends)
         if after is None:

@@ -120,6 +120,14 @@ class Lanes(ABC):
         """This value, but ``slow()`` in the lanes of `mask`; `slow` costs nothing when no lane needs it."""
 
     @abstractmethod
+    def either(self, usual: Callable[[], Self], other: Callable[[], Self]) -> Self:
+        """``usual()`` if this mask of one lane is set, else ``other()``; only one of the two is computed."""
+
+    @abstractmethod
+    def apart(self, name: str, function: Callable[[Self], Self]) -> Self:
+        """``function(self)``; machine code has the function once, and calls it."""
+
+    @abstractmethod
     def repeat(
         self, state: Sequence[Self], busy: Callable[..., Self], step: Callable[..., Sequence[Self]]
     ) -> list[Self]:

@@ -463,6 +463,22 @@ class LlvmLanes(Lanes):
         b.position_at_end(done)
         return self._new(phi(b, (self.value, before), (rescued.value, after)))
 
+    def either(self, usual: Callable[[], LlvmLanes], other: Callable[[], LlvmLanes]) -> LlvmLanes:
+        b = self.builder
+        usual_block, slow_block, done = map(b.append_basic_block, ("usual", SLOW, "done"))
+        b.cbranch(self.value, usual_block, slow_block).set_weights([1000, 1])
+        found: list[tuple[ir.Value, ir.Block]] = []
+        for block, function in ((usual_block, usual), (slow_block, other)):
+            b.position_at_end(block)
+            result = function()
+            found.append((result.value, b.block))
+            b.branch(done)
+        b.position_at_end(done)
+        return result._new(phi(b, *found))
+
+    def apart(self, name: str, function: Callable[..., Lanes]) -> LlvmLanes:
+        return outlined(self.builder, name, function, [self], inline=False)
+
     def repeat(
         self, state: Sequence[LlvmLanes], busy: Callable[..., LlvmLanes], step: Callable[..., Sequence[LlvmLanes]]
     ) -> list[LlvmLanes]:

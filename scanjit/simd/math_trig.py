@@ -39,6 +39,7 @@ DIGITS = (
     5636912, 4652155, 7056368, 13614112, 10155062, 1944035, 9527646, 15080200, 6658437, 6231200, 6832269, 16767104,
     5075751, 3212806, 1398474, 7579849,
 )
+SMALL = 0.785  # a little less than pi/4
 DIGITS_TAKEN = 9  # of these, 8 are less than a part in 2**52 of the angle that is next to a multiple of pi/2
 # fmt: on
 
@@ -53,48 +54,61 @@ def _quadrant(x: Lanes, turn: int) -> tuple[Lanes, Lanes]:
 def _by_quadrant(quadrant: Lanes, sine: Lanes, cosine: Lanes) -> Lanes:
     """Sine of the reduced angle plus `quadrant` right angles."""
     value = select((quadrant & 1) != 0, cosine, sine)
-    return select((quadrant & 2) != 0, -value, value)
+    return (bits(value) ^ ((quadrant & 2) << (value.kind.bits - 2))).bitcast(value.kind)
+
+
+class _Angle(NamedTuple):
+    """A reduced angle: an integer whose low bits count right angles; the rest of the angle, as a number and a small one
+    beside it; and where these are not exact enough."""
+
+    quadrant: Lanes
+    r: Lanes
+    low: Lanes
+    hard: Lanes
 
 
 class _Parts(NamedTuple):
-    """A reduced angle: an integer whose low bits count right angles; sine and cosine of the rest, each as a number and
-    a small one beside it; and where these are not exact enough."""
+    """An integer whose low bits count right angles; sine and cosine of the rest of an angle, each as a number and a
+    small one beside it."""
 
     quadrant: Lanes
     sine: Pair
     cosine: Pair
-    hard: Lanes
 
 
-def _narrow(x: Lanes, turn: int) -> _Parts:
-    """The parts of a float32 angle, as float64."""
+def _narrow(x: Lanes, turn: int) -> _Angle:
+    """A float32 angle, as float64."""
     hard, x = abs_(x) > NARROW_LIMIT, wide(x)
     quadrant, n = _quadrant(x, turn)
-    r = fma(n, -NARROW_LOW, fma(n, -NARROW_HIGH, x))
-    z, nothing = r * r, x.splat(-0.0)
+    return _Angle(quadrant, fma(n, -NARROW_LOW, fma(n, -NARROW_HIGH, x)), x.splat(0.0), hard)
+
+
+def _narrow_parts(quadrant: Lanes, r: Lanes, low: Lanes) -> _Parts:
+    """The parts of a float32 angle of so many right angles and r."""
+    z, nothing = r * r, r.splat(-0.0)
     sine = fma(z * r, polynomial(z, NARROW_SIN), r).copysign(r)  # the sum of -0 and 0 is 0
-    return _Parts(quadrant, (sine, nothing), (polynomial(z, (*NARROW_COS, 1.0)), nothing), hard)
+    return _Parts(quadrant, (sine, nothing), (polynomial(z, (*NARROW_COS, 1.0)), nothing))
 
 
-def _wide(x: Lanes, turn: int) -> _Parts:
-    """The parts of a float64 angle."""
+def _wide(x: Lanes, turn: int) -> _Angle:
+    """A float64 angle."""
     quadrant, n = _quadrant(x, turn)
-    # every product with the first two parts is exact for |n| < 2**20; the angle is r + r_low
+    # every product with the first two parts is exact for |n| < 2**20; the angle is r + low
     first = fma(n, -WIDE_HIGH, x)
     r = fma(n, -WIDE_MIDDLE, first)
-    r_low = ((first - r) - n * WIDE_MIDDLE) - n * WIDE_LOW
+    low = ((first - r) - n * WIDE_MIDDLE) - n * WIDE_LOW
     # next to a multiple of pi/2 the three parts run out of bits
-    return _rest(quadrant, r, r_low, (abs_(x) > WIDE_LIMIT) | ((abs_(r) < 2.0**-40) & (n != 0.0)))
+    return _Angle(quadrant, r, low, (abs_(x) > WIDE_LIMIT) | ((abs_(r) < 2.0**-40) & (n != 0.0)))
 
 
-def _rest(quadrant: Lanes, r: Lanes, r_low: Lanes, hard: Lanes) -> _Parts:
-    """The parts of a float64 angle of so many right angles and r + r_low."""
+def _wide_parts(quadrant: Lanes, r: Lanes, low: Lanes) -> _Parts:
+    """The parts of a float64 angle of so many right angles and r + low."""
     z = r * r
     half = z * 0.5
-    sine = r, -fma(-(z * r), polynomial(z, WIDE_SIN), fma(half, r_low, -r_low))  # in signs that keep -0
+    sine = r, -fma(-(z * r), polynomial(z, WIDE_SIN), fma(half, low, -low))  # in signs that keep -0
     head = 1.0 - half
-    cosine = head, fma(z * z, polynomial(z, WIDE_COS), ((1.0 - head) - half) - r * r_low)
-    return _Parts(quadrant, sine, cosine, hard)
+    cosine = head, fma(z * z, polynomial(z, WIDE_COS), ((1.0 - head) - half) - r * low)
+    return _Parts(quadrant, sine, cosine)
 
 
 def _far(x: Lanes, turn: int) -> _Parts:
@@ -122,7 +136,7 @@ def _far(x: Lanes, turn: int) -> _Parts:
     shifted = high + (magic + turn)
     high, middle = two_sum(high - (shifted - (magic + turn)), middle)
     angle = pair_product(quick_sum(high, middle + low), HALF_PI_PAIR)
-    return _rest(bits(shifted), angle[0] + (x - x), angle[1], x != x)  # infinity less itself is NaN
+    return _wide_parts(bits(shifted), angle[0] + (x - x), angle[1])  # infinity less itself is NaN
 
 
 def _added(term: Lanes, high: Lanes, middle: Lanes, low: Lanes) -> tuple[Lanes, Lanes, Lanes]:
@@ -132,7 +146,7 @@ def _added(term: Lanes, high: Lanes, middle: Lanes, low: Lanes) -> tuple[Lanes, 
     return high, middle, low + term
 
 
-_WAYS = {"f32": _narrow, "f64": _wide}
+_WAYS = {"f32": (_narrow, _narrow_parts), "f64": (_wide, _wide_parts)}
 
 
 def sin(x: Lanes) -> Lanes:
@@ -148,22 +162,37 @@ def cos(x: Lanes) -> Lanes:
 def _turned(x: Lanes, turn: int) -> Lanes:
     """The sine of an angle plus `turn` right angles."""
 
-    def of(parts: _Parts) -> Lanes:
+    def of(x: Lanes, parts: _Parts) -> Lanes:
         sine, cosine = (head + rest for head, rest in (parts.sine, parts.cosine))
         return _by_quadrant(parts.quadrant, sine, cosine).cast(x.kind)
 
-    return _by_difficulty(x, turn, of)
+    return _by_difficulty("sin" if turn == 0 else "cos", x, turn, of)
 
 
-def _by_difficulty(x: Lanes, turn: int, of: Callable[[_Parts], Lanes]) -> Lanes:
-    """What `of` makes of the parts of an angle."""
-    parts = _WAYS[x.kind.name](x, turn)
-    return of(parts).rescue(parts.hard, lambda: of(_far(x, turn)))
+def _by_difficulty(name: str, x: Lanes, turn: int, of: Callable[[Lanes, _Parts], Lanes]) -> Lanes:
+    """What `of` makes of an angle and its parts: the function with this name. The parts of a small angle are those of
+    no right angle and the angle itself, which one lane knows without reducing it."""
+    reduced, parts = _WAYS[x.kind.name]
+
+    def small() -> Lanes:
+        r = wide(x)
+        return of(x, parts(bits(r).splat(turn), r, r.splat(0.0)))
+
+    def far(x: Lanes) -> Lanes:
+        return of(x, _far(x, turn))
+
+    def general(x: Lanes) -> Lanes:
+        quadrant, r, low, hard = reduced(x, turn)
+        return of(x, parts(quadrant, r, low)).rescue(hard, lambda: x.apart(f"{name} of far angles", far))
+
+    if x.lanes > 1:
+        return general(x)
+    return (abs_(x) < SMALL).either(small, lambda: x.apart(f"{name} of large angles", general))
 
 
 def tan(x: Lanes) -> Lanes:
     """Tangent."""
-    return _by_difficulty(x, 0, lambda parts: select(x == 0.0, x, _tangent(parts).cast(x.kind)))
+    return _by_difficulty("tan", x, 0, lambda x, parts: select(x == 0.0, x, _tangent(parts).cast(x.kind)))
 
 
 def _tangent(parts: _Parts) -> Lanes:

@@ -121,6 +121,12 @@ class NumpyLanes(Lanes):
     def rescue(self, mask: NumpyLanes, slow: Callable[[], NumpyLanes]) -> NumpyLanes:
         return mask.choose(slow(), self) if mask.array.any() else self
 
+    def either(self, usual: Callable[[], NumpyLanes], other: Callable[[], NumpyLanes]) -> NumpyLanes:
+        return usual() if self.array.all() else other()
+
+    def apart(self, name: str, function: Callable[[NumpyLanes], NumpyLanes]) -> NumpyLanes:
+        return function(self)
+
     def repeat(
         self, state: Sequence[NumpyLanes], busy: Callable[..., NumpyLanes], step: Callable[..., Sequence[NumpyLanes]]
     ) -> list[NumpyLanes]:

@@ -204,6 +204,36 @@ def test_not_finite(dtype, large):
         check(functions, makers, dtype)
 
 
+def lowest_and_fall(x, level, lowest, fall):
+    """A sum, and two carries that no step reads."""
+    level = level + x
+    return level, sj.minimum(lowest, x), sj.maximum(fall, 2 * level)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_extrema_that_no_step_reads(dtype, backwards):
+    """Each lane keeps an extremum of its own. Nothing is composed for it, and NaN and infinities are in it."""
+    x, init = sj.vector("x", dtype), carried(dtype, 0, 5, -5)
+    found = sj.scan(lowest_and_fall, x, init, go_backwards=backwards)
+    f, wanted = (sj.function([x], [h[-1] for h in found], mode=mode) for mode in ("emulate", "reference"))
+    assert f.source.count("reduce_min(") == f.source.count("reduce_max(") > 0
+    assert "slide_" in f.source and "low0" not in f.source and "high0" not in f.source
+    for steps in LENGTHS[1:]:
+        whole = integers(steps).astype(dtype)
+        np.testing.assert_equal(f(whole), wanted(whole))
+        for value in (np.nan, np.inf, -np.inf) if dtype != "int64" else ():
+            for place in {0, steps // 2, steps - 1}:
+                given = np.where(np.arange(steps) == place, value, whole).astype(dtype)
+                np.testing.assert_equal(f(given), wanted(given))
+
+
+def test_an_extremum_that_is_stored_is_composed():
+    x = sj.vector("x", "float64")
+    f = sj.function([x], sj.scan(lambda x, h: sj.maximum(h, x), x, 0.0), mode="emulate")
+    assert "slide_" in f.source and "reduce_max" not in f.source
+
+
 @pytest.mark.parametrize("backwards", [False, True])
 def test_the_next_vector_waits_for_one_operation(backwards):
     """The last carry of a vector is computed in all lanes: it is not moved there after it is known."""

@@ -23,7 +23,8 @@ def points(kind: str) -> np.ndarray:
             rng.standard_normal(1024) * 10 ** rng.uniform(-6, 3, 1024),
             rng.uniform(-760, 760, 512),
             np.exp(rng.uniform(-740, 700, 512)),
-            rng.uniform(-1.2, 1.2, 512),
+            rng.uniform(-1.2, 1.2, 448),
+            np.linspace(0.78, 0.79, 64),
             special_values(kind).astype(float),
         ]
         x = np.concatenate(parts).astype(KINDS[kind].dtype)

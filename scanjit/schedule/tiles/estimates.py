@@ -185,6 +185,8 @@ def _composing(step: Linear, lanes: int) -> float:
     if step.forgets:
         return ends
     bounds = (step.low is not None) + (step.high is not None)
+    if step.unread:
+        return bounds * rates.BOUND
     moved = (step.factor is not None) + (step.term is not None)
     turn = moved * (rates.SLIDE + 1) + bounds * (rates.SLIDE + rates.BOUND + (moved > 0)) + max(bounds - 1, 0)
     return math.log2(lanes) * turn + moved + bounds * rates.BOUND + ends

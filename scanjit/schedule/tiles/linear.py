@@ -7,6 +7,8 @@ then only one multiply-add in 16 steps waits.
 The same holds of `h = max(low, min(high, a*h + b))` if `a` is positive. A running maximum is one, and the time that the
 next customer of a queue waits: `wait = max(0, wait + served - passed)`.
 
+A minimum or maximum that no step reads needs no composing: each lane keeps one of its own steps.
+
 Steps that read only what was returned many steps before do not wait for each other at all.
 """
 
@@ -55,7 +57,7 @@ def linear(nest: Nest) -> list[Linear] | None:
         solved = None
         for register, update in left.items():
             if not (_registers(update) & left.keys()) - {register}:
-                solved = _form(register, update)
+                solved = _form(register, update, _unread(register, nest))
                 if solved is not None:
                     break
         if solved is None:
@@ -71,8 +73,15 @@ def _counts(dtype: DType) -> bool:
     return kind.floating or (kind.integral and dtype.itemsize >= 4)
 
 
-def _registers(value: Value) -> set[Register]:
-    return {part for part in walk_values([value]) if isinstance(part, Register)}
+def _registers(*values: Value) -> set[Register]:
+    return {part for part in walk_values(values) if isinstance(part, Register)}
+
+
+def _unread(register: Register, nest: Nest) -> bool:
+    """Whether nothing but its own next step reads a carry."""
+    stored = [value for store in nest.stores for value in store.values]
+    others = [update for other, update in zip(nest.registers, nest.updates, strict=True) if other is not register]
+    return register not in _registers(*stored, *others)
 
 
 ONE = object()
@@ -93,14 +102,15 @@ class _Form(NamedTuple):
         return self.low is not None or self.high is not None
 
 
-def _form(register: Register, update: Value) -> Linear | None:
+def _form(register: Register, update: Value, unread: bool) -> Linear | None:
     reader = _Reader(register, update)
     try:
         form = reader.form(update)
     except _NotLinear:
         return None
     factor = form.factor if isinstance(form.factor, Value) else None
-    return Linear(register, factor, *form[1:], forgets=form.factor is None)
+    extremum = form.factor is ONE and form.term is None and (form.low is None) != (form.high is None)
+    return Linear(register, factor, *form[1:], forgets=form.factor is None, unread=unread and extremum)
 
 
 class _NotLinear(Exception):
