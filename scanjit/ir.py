@@ -847,8 +847,8 @@ def free_variables(outputs: Iterable[Node], inputs: Iterable[Node]) -> list[Node
     """The outermost nodes that `outputs` use and that do not depend on `inputs`: what a step function closes over.
 
     Nodes that depend on constants and dimensions alone are not listed: they belong to the graph. Except: a node whose
-    value is a size in the type of an input, or of a listed node, is always listed. A size must be one value outside and
-    inside, or the types would not agree."""
+    value is a size in the type of an input, an output or a listed node is always listed. A size must be one value
+    outside and inside, or the types would not agree."""
     given = sorted(inputs, key=lambda n: n.serial)
     inputs, outputs = set(given), list(outputs)
     outputs += [size for node in given for size in dim_nodes({"types": node.types})]
@@ -868,6 +868,6 @@ def free_variables(outputs: Iterable[Node], inputs: Iterable[Node]) -> list[Node
     for node in outputs:
         if node not in depends and node not in known:
             free[node] = None
-    for node in [*given, *free]:
+    for node in [*given, *outputs, *free]:
         free |= dict.fromkeys(size for size in dim_nodes({"types": node.types}) if size not in depends)
     return list(free)

@@ -153,9 +153,8 @@ def _inside(loop: OpenScan, operand: Node) -> Node | None:
     """A constant operand made in the body: small constants, sizes, views of other constants."""
     if operand.op in (DIMSHUFFLE, BROADCAST_TO, SLICE) and not operand.applied.sizes:
         return operand.op(loop.const(operand.operands[0]), **operand.params)
-    if is_free(operand):
-        if not any(node.op in ORIGINS for node in walk([operand])):
-            return operand
+    if is_free(operand) and not any(node.op in ORIGINS or node.applied.sizes for node in walk([operand])):
+        return operand
     return None
 
 

@@ -195,7 +195,9 @@ class _Level:
             for atoms, factor in types.terms(dim):
                 part = types.monomial(atoms)
                 limit = self._most_of_product(atoms) if self.moves(part) else part
-                if limit is None or (factor < 0 and self.moves(part)):
+                if factor < 0 and self.moves(part):
+                    limit = 0 if all(map(_is_not_negative, atoms)) else None
+                if limit is None:
                     return None
                 total = total + limit * factor
             return total
@@ -226,9 +228,8 @@ class _Level:
             return self.limits[node]
         if node.op in (SIZE, BOUND):
             return None if node in self.moving or node.ndim else self.most(ir.as_dim(node))
-        if node.op is PART and node.args[0].op is SCAN and node.args[0].params["until"]:
-            whole = node.args[0]
-            return self.most(whole.params["length"]) if node.params["index"] == len(whole.types) - 1 else None
+        if _counts(node):
+            return self.most(node.args[0].params["length"])
         if node.op in (WHERE, MAXIMUM, MINIMUM):
             found = [self._most_of(arg) for arg in node.operands[-2:]]
             known_ones = [limit for limit in found if limit is not None]
@@ -344,6 +345,18 @@ class _Level:
                 whole = None if any(map(self.moves, x.type.shape[1:])) else self.padded.of(x)
                 return None if whole is None else (whole, start, step)
         return x, start, step
+
+
+def _counts(node: Node) -> bool:
+    """Whether a node is the number of steps of a loop that a condition ends."""
+    if node.op is not PART or node.args[0].op is not SCAN:
+        return False
+    (scan,) = node.args
+    return bool(scan.params["until"]) and node.params["index"] == len(scan.types) - 1
+
+
+def _is_not_negative(atom: Atom) -> bool:
+    return atom.not_negative or (atom.kind == "value" and _counts(atom.node))
 
 
 def _ran(scan: Node) -> Dimension:

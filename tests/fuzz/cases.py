@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tests.fuzz.check import Config, Outcome, check, configs_of
 from tests.fuzz.checkpoints import CHOICES, check_checkpoints
 from tests.fuzz.curvature import second_order
+from tests.fuzz.exported import INSTALLED, check_exported
 from tests.fuzz.narrow import check_bounds, few_bits
 from tests.fuzz.programs import Program, program
 
@@ -39,6 +40,8 @@ def cases(seed: int, numba: bool = False) -> list[Case]:
         found.append(Case("sizes declared apart: as the reference", apart, lambda p: check(p, configs)))
     if seed % 8 == 5:
         found += _cases(seed, second_order, configs)
+    if seed % 8 == 1 and INSTALLED:
+        found.append(Case("read from a model: as the reference", _mixed, check_exported))
     if seed % 8 == 7:
         found.append(Case("few bits: within bounds", few_bits, lambda p: check_bounds(p, configs)))
     return found

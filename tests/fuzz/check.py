@@ -393,14 +393,19 @@ def check(p: Program, configs: Sequence[Config], runs: int = 2) -> Outcome:
             outcome.spent(f"{config.mode} run", start)
             outcome.runs += 1
             where = f"{config}; sizes {[int(n) for n in sizes.values()]}"
-            if isinstance(expected, Exception) or isinstance(got, Exception):
-                outcome.raised += 1
-                if not _unread(p, arguments, expected, got):
-                    _same_error(p, arguments, expected, got, where)
-            elif not all(agree(a, b) for a, b in zip(got, expected, strict=True)):
-                outcome.unstable += 1
-                _within_noise(p, arguments, expected, got, where)
+            compare(p, arguments, expected, got, where, outcome)
     return outcome
+
+
+def compare(p: Program, arguments: list[np.ndarray], expected: Any, got: Any, where: str, outcome: Outcome) -> None:
+    """Raise `Mismatch` if results, or the errors in their place, differ by more than rounding explains."""
+    if isinstance(expected, Exception) or isinstance(got, Exception):
+        outcome.raised += 1
+        if not _unread(p, arguments, expected, got):
+            _same_error(p, arguments, expected, got, where)
+    elif not all(agree(a, b) for a, b in zip(got, expected, strict=True)):
+        outcome.unstable += 1
+        _within_noise(p, arguments, expected, got, where)
 
 
 def built(p: Program, outputs: Sequence[Node], config: Config) -> Any:

@@ -9,10 +9,11 @@ from hypothesis import given, settings, strategies as st
 
 from scanjit import types
 from scanjit.ir import Node, constant, new_input
-from scanjit.loops import reduce, scan, until
+from scanjit.loops import ifelse, reduce, scan, until
 from scanjit.ops.scan import Roles
 from scanjit.ops.stretch import SUM
 from scanjit.runtime.reference import evaluate
+from scanjit.tensor import where, zeros
 from scanjit.types import Type
 from tests.loops import oracle
 
@@ -263,6 +264,30 @@ def test_constants_and_sizes_stay_inside() -> None:
     table = constant(np.arange(3.0))
     node = scan(lambda a, h: h + a * table * 2.0, x, np.zeros(3)).operands[0]
     assert Roles.of(node).split(node.operands)[2] == ()
+
+
+def test_a_step_computes_sizes_of_sizes() -> None:
+    """Values of known sizes alone are computed in the step. Except: sizes of results, which stacks have, too."""
+    x = symbol("x", "T")
+
+    def row(a: Node | float) -> Node:
+        n = x.shape[0]
+        return zeros(where(n > 3, 2, n)) + a
+
+    found = [
+        scan(row, x),
+        scan(lambda a, h: h + row(a), x, row(0.0)),
+        scan(lambda a: scan(lambda b: row(a * b), x), x),
+        scan(lambda a: ifelse(a > 1.0, row(a), row(-a)), x),
+        scan(lambda a: (row(a), until(a > 10.0)), x),
+    ]
+    for count, size in ((5, 2), (3, 3)):
+        a = X[:count]
+        many = np.repeat(a[:, None], size, 1)
+        signed = np.where(many > 1, many, -many)
+        wanted = [many, np.cumsum(many, 0), a[:, None, None] * many, signed, many]
+        for got, want in zip(run(found, {x: a}), wanted, strict=True):
+            np.testing.assert_array_equal(got, want)
 
 
 def test_nested_scans_close_over_the_outer_step() -> None:

@@ -89,6 +89,34 @@ def test_loops_of_all_kinds():
     check([n], [tripled, doubled], [np.int64(0)])
 
 
+@pytest.mark.parametrize("count", [3, 4])
+def test_sizes_that_steps_compute(count):
+    """Of the sizes around them: of what they return, of a lag, and of the rows of an inner loop."""
+    row = sj.vector("row")
+    n = sj.as_tensor(row.shape[0]) % 3 + 1
+    inner = lambda a: sj.scan(lambda b, h: (a * b + h, sj.until(h > 3.0)), row, sj.constant(0.0))
+    outputs = [
+        sj.scan(lambda a: a + sj.zeros(sj.where(n > 1, 2, n)), row),
+        sj.scan(lambda a, h, back: a + h + back, row, dict(initial=sj.ones(3), taps=[-1, -n])),
+        sj.scan(lambda a: sj.concatenate([inner(a), sj.ones(row.shape[0] - inner(a).shape[0])]), row),
+    ]
+    check([row], outputs, [np.arange(1.0, 1.0 + count)])
+
+
+@pytest.mark.parametrize("limit", [-1.0, 2.0, 5.0, 99.0])
+@pytest.mark.parametrize("checkpoint", [2, "sqrt"])
+def test_loops_that_stop_with_checkpoints(limit, checkpoint):
+    """A loop over stretches of steps: the last stretch may stop before its end."""
+    most, row = sj.scalar("most"), sj.vector("row")
+
+    def step(a, h):
+        h = sj.tanh(h) + a
+        return h, (h * row).sum() + row, sj.until(h > most)
+
+    h, more = sj.scan(step, row, [sj.constant(0.0), None], checkpoint=checkpoint)[:2]
+    check([row, most], [h, more, h[-1] + more.sum()], [np.arange(7.0), np.float64(limit)])
+
+
 def test_loops_without_steps():
     """Read again; ONNX Runtime refuses to run a Scan over no rows."""
     h = recurrence()

@@ -28,6 +28,7 @@ READS: dict[str, Callable[[Any], Any]] = {
     "product": lambda y: sj.dot(y.T, y).sum() + sj.dot(y, y.T).sum() + sj.dot(y, y[0]).max(),
     "positions": lambda y: sj.argmax(y[:, 0]) + sj.argmin(y, 0).sum() + y[:, 1].sum(),
     "joined": lambda y: (sj.concatenate([y[:1], y * 2.0, y[1:]]) ** 2).sum(),
+    "filled": lambda y: (sj.concatenate([y, sj.ones((9 - y.shape[0], 3))]) * np.arange(27.0).reshape(9, 3)).sum(),
     "counted": lambda y: (y[:, 0] * sj.arange(y.shape[0])).sum() / y.shape[0],
     "replaced": lambda y: (y[-1:].set(y[:1] * 3.0) ** 2).sum() + (y[::2].inc(1.0) ** 2).sum(),
     "gathered": lambda y: y[sj.constant(np.array([0, 0]))].sum() + y.shape[0],

@@ -5,11 +5,13 @@ import pytest
 
 from scanjit import types
 from scanjit.autodiff import grad
-from scanjit.ir import PART, Node, constant
+from scanjit.ir import PART, Graph, Node, as_dim, constant, dim_node, new_input
 from scanjit.loops import scan, until
-from scanjit.ops.scan import SCAN
+from scanjit.ops.scan import SCAN, scan_node
+from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, full
 from scanjit.rewrite import Note, pipeline
+from scanjit.types import Type
 from tests.rewrite.support import body, count, cut, fn, mm, passed, same, scans, shape, symbol, total, values, view
 
 B, T = types.size("B"), types.size("T")
@@ -63,6 +65,17 @@ def test_operands_given_twice_are_given_once() -> None:
     out = scan(lambda p, q, h, v, u: fn("tanh", p * v + q * u + h), [s, s], [h()], [w, w])
     (out,), _ = passed("prune", [out])
     assert shape(scans([out])[0]) == (1, 1, 1, 1)
+
+
+def test_constants_of_computed_sizes_keep_the_size_that_the_step_knows() -> None:
+    """An `iota` costs nothing in a step, but its size there is the value of a constant of the loop."""
+    size = fn("mod", dim_node(T), 4)
+    inner = new_input(size.type)
+    row, places = (new_input(Type(np.dtype("int64"), shape)) for shape in ((), (as_dim(inner),)))
+    body = Graph.of([row, inner, places], [fn("mul", row, places)])
+    loop = scan_node(body, [], [symbol("x", "T", dtype="int64")], [size, IOTA(length=as_dim(size))], T)
+    (out,), _ = passed("prune", [PART(loop, index=0)])
+    same([PART(loop, index=0)], [out], values([loop]))
 
 
 def test_equal_carries_are_one() -> None:

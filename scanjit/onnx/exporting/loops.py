@@ -4,10 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from scanjit import ir
 from scanjit.ir import Graph, Node
 from scanjit.onnx.exporting import cells
 from scanjit.onnx.exporting.writer import Writer
 from scanjit.ops.scan import Roles, without_lags
+from scanjit.ops.shape import SLICE
+from scanjit.rewrite.match import is_whole, window_of
 from scanjit.show.identifiers import writable
 from scanjit.types import Type
 
@@ -106,7 +109,30 @@ def _loop(w: Writer, node: Node, roles: Roles, operands: Sequence[str]) -> list[
     )
     rows_of = found[roles.carries + len(count) :]
     each = _each(body, roles, stacked, [_flipped(w, y) if turned else y for y in rows_of])
+    if roles.until:
+        w.define(ir.parts(node)[-1], found[roles.carries])
+        each = [_filled(w, node, i, y) if y else y for i, y in zip(roles.stacks, each, strict=True)]
     return [*found[: roles.carries], *each, *found[roles.carries : roles.carries + len(count)]]
+
+
+def _filled(w: Writer, node: Node, i: int, y: str) -> str:
+    """A stack of a loop that a condition ends. A Loop stacks the rows of the steps that ran. What reads only these
+    reads the result of the Loop; if something reads more, zeros stand for the rest."""
+    users, type_ = w.used(node).get(i, ()), node.types[i]
+    cuts = [user for user in users if user.op is SLICE and _cuts_to_what_ran(user)]
+    for user in cuts:
+        w.define(user, y)
+    if len(cuts) == len(users):
+        return y
+    rest = node.params["length"] - ir.as_dim(ir.parts(node)[-1])
+    return w.op("Concat", y, w.full(np.zeros((), type_.dtype), (rest, *type_.shape[1:])), axis=0)
+
+
+def _cuts_to_what_ran(user: Node) -> bool:
+    """Whether a slice of a stack is the rows of the steps that ran, whole."""
+    (stack,) = user.operands
+    ran = ir.as_dim(ir.parts(stack.args[0])[-1])
+    return is_whole(window_of(user), (ran, *stack.type.shape[1:]))
 
 
 def _flipped(w: Writer, y: str) -> str:

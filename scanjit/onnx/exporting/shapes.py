@@ -8,6 +8,7 @@ import numpy as np
 
 from scanjit.ir import Node
 from scanjit.onnx.exporting.writer import Rule, Writer
+from scanjit.ops.stretch import constant_value
 from scanjit.types import Dimension, maximum, not_negative
 
 _FAR = -(2**62)
@@ -83,9 +84,15 @@ def _placed(w: Writer, x: str, v: str, node: Node, place: tuple[int, Dimension, 
     size = node.type.shape[axis]
     if step == 1:
         end = start + length
-        before = window(w, x, [(axis, 0, start, 1)])
-        after = window(w, x, [(axis, end, size - end, 1)])
-        return w.op("Concat", before, v, after, axis=axis)
+        known = constant_value(node.operands[0])
+
+        def rest(first: Dimension, count: Dimension) -> str:
+            if known is None or known.ndim:
+                return window(w, x, [(axis, first, count, 1)])
+            # Of a slice with computed ends, readers know no more than bounds of its size.
+            return w.full(known, (*node.operands[1].type.shape[:axis], count, *node.type.shape[axis + 1 :]))
+
+        return w.op("Concat", rest(0, start), v, rest(end, size - end), axis=axis)
     places = counted(w, size)
     ahead, stride = w.op("Sub", places, w.dim(start)), w.dim(step)
     number = w.op("Div", ahead, stride)  # exact where it matters

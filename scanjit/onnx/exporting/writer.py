@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,7 @@ class Writer:
         """Whether a scan that is an RNN, LSTM or GRU is written as that op. The root decides, for all graphs inside."""
         self.protos: list[Any] = []
         self._values: dict[Node, str | tuple[str, ...]] = {}
-        self._used: dict[Node, set[int]] = {}
+        self._used: dict[Node, dict[int, list[Node]]] = {}
         self._dims: dict[Dimension, str] = {}
         self._constants: dict[Any, str] = {}
 
@@ -85,11 +85,12 @@ class Writer:
         key = (str(array.dtype), array.shape, array.tobytes())
         found = self._known("_constants", key)
         if found is None:
-            array = np.array(array, order="C")
-            number = tensors.number_of(array.dtype)
-            tensor = package().helper.make_tensor("", number, array.shape, array.tobytes(), raw=True)
-            found = self._constants[key] = self.op("Constant", value=tensor)
+            found = self._constants[key] = self.op("Constant", value=_tensor(array))
         return found
+
+    def full(self, value: np.ndarray | np.generic, shape: Sequence[Dimension]) -> str:
+        """The name of a tensor of one value."""
+        return self.op("ConstantOfShape", self.vector(shape), value=_tensor(np.reshape(value, 1)))
 
     def initializer(self, value: Weight, name: str) -> str:
         """Add a weight to the model; returns its name."""
@@ -141,20 +142,22 @@ class Writer:
             raise errors.InternalError("a node was not written before it is used", got=repr(node))
         return found
 
-    def used(self, node: Node) -> set[int]:
-        """The numbers of the results of a node with several that are used in this graph."""
-        return self._used.get(node, set())
+    def used(self, node: Node) -> Mapping[int, Sequence[Node]]:
+        """The numbers of the results of a node with several that are used in this graph, and the nodes that use each. A
+        result that is an output of this graph uses itself."""
+        return self._used.get(node, {})
 
     def stands_for(self, new: Node, old: Node) -> None:
         """Note that node `new` is written in place of `old`, so that the same results of it are used."""
-        self._used[new] = self.used(old)
+        self._used[new] = self._used.get(old, {})
 
     def write(self, roots: Sequence[Node]) -> list[str]:
         """Write some nodes and all nodes that they depend on. Returns the names of the values of `roots`."""
         order = ir.walk(roots, _Seen(self))
-        for node in order:
-            if node.op is ir.PART:
-                self._used.setdefault(node.args[0], set()).add(node.params["index"])
+        uses = [*((node, arg) for node in order for arg in node.args), *zip(roots, roots, strict=True)]
+        for user, part in uses:
+            if part.op is ir.PART:
+                self._used.setdefault(part.args[0], {}).setdefault(part.params["index"], []).append(user)
         for node in order:
             if self._known("_values", node) is None:
                 self._write(node)
@@ -272,6 +275,12 @@ class Writer:
         if shape is None:
             shape = [dim if isinstance(dim, int) else None for dim in type_.shape]
         return package().helper.make_tensor_value_info(name, tensors.number_of(type_.dtype), shape)
+
+
+def _tensor(array: np.ndarray) -> Any:
+    """A TensorProto."""
+    number = tensors.number_of(array.dtype)
+    return package().helper.make_tensor("", number, array.shape, array.tobytes(), raw=True)
 
 
 class _Seen:

@@ -103,14 +103,15 @@ def loop(call: Call) -> list[Node]:
     if isinstance(most, int):
         most = max(min(most, _NO_LIMIT), 0)
     length = most if condition is None else _allowed(truth(scalar(condition)), most)
-    made = _built(call, body, initial, outputs, length, stack=outputs > 0)
+    counters: set[int] = set()
+    made = _built(call, body, initial, outputs, length, counters, stack=outputs > 0)
     if made.count is None or not outputs or not (isinstance(most, int) and most > _MOST_ROWS):
-        return _results(made, states, outputs)
-    counted = _built(call, body, initial, outputs, length, stack=False)
+        return _results(made, states, outputs, counters)
+    counted = _built(call, body, initial, outputs, length, counters, stack=False)
     if counted.count is None:
         raise errors.InternalError("a loop with a condition counts its steps")
-    again = _built(call, body, initial, outputs, known.size(counted.count), stack=True)
-    return _results(again, states, outputs)
+    again = _built(call, body, initial, outputs, known.size(counted.count), counters, stack=True)
+    return _results(again, states, outputs, counters)
 
 
 def _allowed(condition: Node, most: Dimension) -> Dimension:
@@ -121,14 +122,18 @@ def _allowed(condition: Node, most: Dimension) -> Dimension:
     return known.size(where(condition, ir.dim_node(most), 0))
 
 
-def _built(call: Call, body: Any, initial: Sequence[Node], outputs: int, length: Dimension, stack: bool) -> BuiltScan:
+def _built(
+    call: Call, body: Any, initial: Sequence[Node], outputs: int, length: Dimension, counters: set[int], stack: bool
+) -> BuiltScan:
     """The scan. The number of a step is an element of a sequence; or if there may be too many steps, the first
-    state."""
+    state. The places of states that count the steps are put into `counters`."""
     counting = not isinstance(length, int) or length > _MOST_ROWS
 
     def step(number: Node, *before: Node) -> Any:
         going, *after = call.run(body, [number, ir.constant(True), *before])
         going = truth(scalar(going))
+        zero = ir.constant(np.int64(0))
+        counters.update(i for i, start in enumerate(initial) if start is zero and after[i] is number + 1)
         results = [*([number + 1] if counting else []), *after]
         value = known.array(going)
         if value is not None and value:
@@ -141,8 +146,11 @@ def _built(call: Call, body: Any, initial: Sequence[Node], outputs: int, length:
     return build(step, entries.sequences(sequences), infos, [], ir.dim_node(length), name=_name(body), stack=stack)
 
 
-def _results(made: BuiltScan, states: int, outputs: int) -> list[Node]:
+def _results(made: BuiltScan, states: int, outputs: int, counters: set[int]) -> list[Node]:
+    """The last states, and the stacked results. A state that counts the steps is the size of the stacks."""
     skipped = len(made.trees) - states - outputs
     last = last_states(made, skipped, states)
+    if made.count is not None:
+        last = [made.count if i in counters else state for i, state in enumerate(last)]
     stacked = made.stacked()[skipped + states :] if outputs else []
     return [*last, *stacked]
