@@ -372,9 +372,9 @@ def _read_own(path: Path) -> bytes | None:
         # The descriptor is what is checked and read: nobody can swap the file in between.
         # (Without O_NONBLOCK, to open a FIFO would wait for somebody who writes to it.)
         flags = (getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
-        descriptor = os.open(path, functools.reduce(operator.or_, flags, os.O_RDONLY))
-        with open(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
+        how = functools.reduce(operator.or_, flags, os.O_RDONLY)
+        with open(path, "rb", opener=lambda name, _: os.open(name, how)) as file:  # a directory is closed again
+            status = os.fstat(file.fileno())
             ours = not hasattr(os, "geteuid") or (status.st_uid == os.geteuid() and not status.st_mode & 0o022)
             data = file.read() if ours and stat.S_ISREG(status.st_mode) else None
     return data

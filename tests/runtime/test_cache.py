@@ -117,7 +117,12 @@ def test_an_entry_that_is_a_directory_does_not_count(tmp_path: Path) -> None:
     (tmp_path / f"{stem(1)}.o").mkdir()
     with pytest.warns(RuntimeWarning, match="in memory only"):
         Cache(tmp_path).store(stem(1), ENTRY)
-    assert Cache(tmp_path).load(stem(1)) is None
+    free = []
+    for _ in range(2):
+        assert Cache(tmp_path).load(stem(1)) is None
+        with open(os.devnull) as other:
+            free.append(other.fileno())
+    assert free[0] == free[1], "the directory is closed again"
 
 
 def test_what_was_used_least_recently_goes_first(tmp_path: Path) -> None:
