@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,9 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from scanjit.ops.index import GATHER
+from scanjit.runtime import host
+from scanjit.target import target_for
 from tests.export.support import both
 from tests.ops.support import agrees
 
@@ -162,6 +166,68 @@ def test_lanes_along_an_axis_that_begins_again(dtype: str, read: Callable[[Any],
         given = np.arange(size).astype(dtype)
         for shift in (0, 1, 7, 8, 9, size - 1, size, -3, -17):
             np.testing.assert_array_equal(rolled(given, shift), read(np.roll(given, shift)))
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda i, t, n: (i[:n] - 3 - t) % n,  # begins before the axis
+        lambda i, t, n: (i[:n] + 3 + t) % n,  # goes beyond it
+        lambda i, t, n: (i[:n:2] + t) % (n - 8),  # begins again earlier
+        lambda i, t, n: (i[:n] + t) % i[n:],  # begins again elsewhere for each place
+        lambda i, t, n: i[:n] % n,  # does not move
+    ],
+)
+def test_remainders_that_are_not_those_of_a_roll(place: Callable[[Any, Any, Any], Any], known: bool) -> None:
+    size = 40
+    x, t = sj.tensor((size if known else None,), "float32", "x"), sj.lscalar("t")
+    n = x.shape[0]
+    f, given = sj.function([x, t], GATHER(x, place(sj.arange(2 * n), t, n), axis=0)), np.arange(size, dtype="float32")
+    for shift in (0, 1, 37, 40, -2, -41):
+        wanted = place(np.arange(2 * size), shift, size)
+        if wanted.max() < size:
+            np.testing.assert_array_equal(f(given, shift), given[wanted])
+        else:
+            with pytest.raises(sj.OutOfBoundsError):
+                f(given, shift)
+
+
+def test_lanes_that_are_far_apart() -> None:
+    """The distances of lanes are int32. Where that is too narrow, each lane has an index of its own."""
+    x, t = sj.tensor((2**31,), "int8", "x"), sj.lscalar("t")
+    for step, counted in ((2**24, True), (2**24 + 1, False)):
+        with host.using(target_for("x86_64-linux-gnu", features="+avx512f,+avx512bw")):
+            source = sj.function([x, t], sj.roll(x, t)[::step], mode="emulate").source
+        assert ("iota_i32" in source) == counted
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows gives memory before it is used")
+@pytest.mark.parametrize("shift", [0, 1, -1, 2**31 - 1, -(2**31) - 1])
+def test_an_axis_longer_than_int32(shift: int) -> None:
+    """Of the 2 GB, few pages are read."""
+    size, step = 2**31 + 100, 2**24
+    x, t = sj.tensor((None,), "int8", "x"), sj.lscalar("t")
+    given, places = np.zeros(size, "int8"), (np.arange(0, size, step) - shift) % size
+    given[places] = np.arange(len(places)) % 127
+    np.testing.assert_array_equal(sj.function([x, t], sj.roll(x, t)[::step])(given, shift), given[places])
+
+
+@pytest.mark.parametrize("mode", ["emulate", "numba"])
+def test_places_of_slices_are_checked_in_both_directions(mode: Any) -> None:
+    """Where the first or the last entry lies outside, also if the slice goes backwards."""
+    x, at = sj.vector("x"), sj.lvector("at")
+    for read in (lambda x, t: x[t : t + 3], lambda x, t: x[t + 2 : t : -1], lambda x, t: x[t + 4 : t : -2]):
+        y = sj.scan(lambda t, read=read: read(x, t), sequences=at)
+        f, reference = sj.function([x, at], y, mode=mode), sj.function([x, at], y, mode="reference")
+        for t in range(-9, 9):
+            try:
+                wanted = reference(X[:, 0], [t])
+            except sj.ScanjitError as error:
+                with pytest.raises(type(error)):
+                    f(X[:, 0], [t])
+            else:
+                np.testing.assert_array_equal(f(X[:, 0], [t]), wanted)
 
 
 def test_a_slice_whose_size_is_computed_in_a_step() -> None:
