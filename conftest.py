@@ -3,6 +3,7 @@
 import runpy
 import signal
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,6 +53,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import WorkStealingScheduling
 
     return WorkStealingScheduling(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is slow
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the cases of a test with the mark `quick(n)` as slow, except n of them. The names of cases decide which
+    ones, so neighbours are often not alike."""
+    cases = defaultdict[str, list[pytest.Item]](list)
+    for item in items:
+        if item.get_closest_marker("quick"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for found in cases.values():
+        (count,) = found[0].get_closest_marker("quick").args
+        for item in sorted(found, key=lambda item: zlib.crc32(item.nodeid.encode()))[count:]:
+            item.add_marker("slow")
 
 
 @pytest.fixture(autouse=True)

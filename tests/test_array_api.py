@@ -213,6 +213,7 @@ CASES |= {name: (function, (A,)) for name, function in EXTENSIONS.items()}
 WITHOUT_SYMBOLS = {"can_cast", "finfo", "iinfo", "isdtype", "result_type"}
 
 
+@pytest.mark.quick(46)
 @pytest.mark.parametrize("name", [name for name in CASES if "." in name or hasattr(XP, name)])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_beside_numpy(name: str, dtype: str) -> None:
@@ -227,6 +228,7 @@ def test_beside_numpy(name: str, dtype: str) -> None:
             assert ours.shape == theirs.shape
 
 
+@pytest.mark.quick(23)
 @pytest.mark.parametrize("name", [name for name in CASES if "." in name or hasattr(XP, name)])
 def test_compiled(name: str) -> None:
     """In both floating types at once."""
@@ -242,6 +244,7 @@ def test_compiled(name: str) -> None:
             assert ours.shape == theirs.shape
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("dtype", ["bool", "int32", "int64", "uint8", "float32", "float64"])
 def test_elementwise_compiled(dtype: str) -> None:
     """All functions at once, of rows of a size that is not known before."""

@@ -46,6 +46,7 @@ def reference_mode(task: Task) -> Task:
 # ---- the cases -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick(42)
 @pytest.mark.parametrize("task", TASKS, ids=NAMES)
 def test_scanjit_computes_what_the_reference_does(task: Task) -> None:
     own = {name for name in ("scanjit", "lasagne_like") if name in task.case.make}
@@ -413,6 +414,7 @@ def test_fits_take_turns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     assert "25.0000     1.0   0, 20" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("cc") is None or shutil.which("c++") is None, reason="needs C and C++ compilers")
 def test_libraries(capsys):
     assert libraries.main(["--blocks", "3", "--rounds", "1"]) == 0  # raises if somebody computes something else

@@ -106,6 +106,7 @@ def test_numbers_of_characters_and_a_loss_in_windows(example):
     assert loss == np.arange(20).mean()
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("name", ["adding_problem", "sequence_labelling", "timeseries", "custom_cell"])
 def test_an_example_learns_something(name, example):
     example(name)(["--steps", "small"])  # asserts itself that it does
@@ -117,6 +118,7 @@ def test_grid_search(example, capsys):
     assert "best: {'units': 8}" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_digit_lines(example, capsys):
     pytest.importorskip("sklearn")
     program = example("digit_lines").__globals__
@@ -133,6 +135,7 @@ def test_a_plot_says_what_it_needs(example, tmp_path, monkeypatch):
         plot(tmp_path / "forecast.png", [1, 2], [0.0, 1.0], [1.0])
 
 
+@pytest.mark.slow
 def test_many_series_dask(example, capsys):
     pytest.importorskip("distributed")
     theta, same = example("many_series_dask")(["--series", "small", "--parts", "3"])

@@ -32,6 +32,7 @@ def imports(path: Path) -> Iterator[tuple[str, ...]]:
             yield from (base + (alias.name,) for alias in node.names)
 
 
+@pytest.mark.quick(136)
 @pytest.mark.parametrize("path", modules("scanjit"), ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_layer_imports_only_those_above(path: Path) -> None:
     layer = path.relative_to(ROOT / "scanjit").with_suffix("").parts[0]

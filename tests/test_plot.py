@@ -132,6 +132,7 @@ def test_histories_of_no_numbers(wrong: Any) -> None:
         sj.plot.history(wrong)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int8", "bool"])
 def test_states(dtype: str) -> None:
     states = np.arange(12).reshape(4, 3).astype(dtype)
@@ -261,6 +262,7 @@ DRAWN: dict[str, Any] = {
 }
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", [*DRAWN, "profile", "memory"])
 def test_axes_of_your_own(name: str, f: sj.CompiledFunction) -> None:
     draw = getattr(sj.plot, name)
@@ -275,6 +277,7 @@ def test_axes_of_your_own(name: str, f: sj.CompiledFunction) -> None:
     assert draw(given) is not right and len(pyplot.get_fignums()) == 2
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("text", TEXTS)
 def test_any_text_can_be_drawn(text: str, f: sj.CompiledFunction, tmp_path: Path) -> None:
     found, memory = f.profile(), f.memory(T=1000)

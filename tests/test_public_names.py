@@ -38,6 +38,7 @@ INTERNAL = {"SharedVariable.converted", "SharedVariable.check_shape", "SharedVar
 """Methods that users do not call, but other layers do."""
 
 
+@pytest.mark.quick(120)
 @pytest.mark.parametrize("name, value", [pair for pair in documented() if pair[0] not in INTERNAL])
 def test_what_users_call_has_an_example(name, value):
     """They run, as doctests of the modules: those that are made for a table of functions too."""

@@ -64,6 +64,7 @@ def users(text: str) -> list[str]:
     return [name for file, name in frames(text) if "program.py" in file]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "end",
     [

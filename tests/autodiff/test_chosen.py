@@ -136,6 +136,7 @@ def one_by_one(f: Function, rows: np.ndarray) -> list[np.ndarray]:
     ]
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
 def test_the_derivatives_of_a_batch_are_those_of_its_examples(f: Function) -> None:
     v, w = sj.tensor(("B", 3)), sj.tensor((2,))

@@ -197,6 +197,7 @@ def test_any_composition(program: str, changes: list[str]) -> None:
     compare(program, changes, ("reference",))
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("program", "changes"),
     [

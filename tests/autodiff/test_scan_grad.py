@@ -141,6 +141,7 @@ CASES: dict[str, tuple[Callable[..., Any], list[Any]]] = {
 }
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("name", CASES)
 def test_derivatives_are_the_limits_of_differences(name: str) -> None:
     fn, point = CASES[name]

@@ -44,6 +44,7 @@ def values(steps):
     return RNG.normal(size=(steps, 2)), RNG.normal(size=(steps, 2)), RNG.normal(size=2), 0.9, 1.1
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     "k1, k2, mode",
     [(1, 1, "reference"), (3, 3, "reference"), (1, 4, "emulate"), (2, 6, "emulate"), (3, 5, "reference")]

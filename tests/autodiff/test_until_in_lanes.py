@@ -76,6 +76,7 @@ def both_ways(f: Callable[[Any], Any], over: Callable[..., Any]) -> list[Any]:
     return [values, *sj.grad((values * sj.arange(1.0, 10.0)).sum(), inputs), sj.jvp(values, X, sj.cos(X))]
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("over", [sj.map, lambda f, x: sj.vmap(f)(x)], ids=["map", "vmap"])
 @pytest.mark.parametrize("name", LOOPS)
 def test_values_and_derivatives(name: str, over: Any) -> None:

@@ -32,6 +32,7 @@ def filtered(y: Any, F: Any, P: Any, early: bool = False, unroll: int = 1) -> An
     return sj.scan(step, y, [sj.zeros(N), P, None], unroll=unroll)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("threads", "early", "unroll"),
     [(1, False, 1), (2, False, 1), (3, False, 1), (2, True, 1), (1, False, 3), (2, False, 2)],

@@ -105,6 +105,7 @@ def arguments(n: int, t: int, k: int, s: int, m: int) -> list[Any]:
     ]  # fmt: skip
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     "sizes", [(1, 3, 1, 2, 1), (130, 9, 1100, 5, 3), (64, 1, 512, 1, 8), (3, 2, 9, 7, 17), (3, 0, 65, 0, 9)]
 )
@@ -124,6 +125,7 @@ def emulated() -> list[list[Any]]:
     return [f(*arguments(*sizes)) for sizes in SIZES_OF_CHECKPOINTS]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("checkpoint", ["sqrt", 3])
 def test_checkpoints_change_no_bit(emulated: list[list[Any]], checkpoint: Any) -> None:
     g = function(gradients(checkpoint), "emulate")
@@ -162,6 +164,7 @@ def without_threads() -> Callable[..., list[Any]]:
     return function(KEPT, "emulate")
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("meeting", [-1e9, 1e9], ids=["shared", "kept"])
 def test_threads_keep_bands(shared: bool, meeting: float, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,6 +190,7 @@ def test_threads_keep_bands(shared: bool, meeting: float, monkeypatch: pytest.Mo
     assert f.explain().count("points of different bands never meet") == len(found)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("mode", ["emulate", "numba"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_few_linear_series_fill_vectors_with_steps(dtype: str, mode: Any) -> None:

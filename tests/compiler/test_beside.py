@@ -119,6 +119,7 @@ def test_a_loop_that_may_end_early_stays_alone():
 # ---- what they compute ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("threads", [1, 2, 3, 5])
 @pytest.mark.parametrize("small", [False, True])
 def test_in_turns_with_planned_memory(always_apart, threads, small):

@@ -40,6 +40,7 @@ def same(got: list[np.ndarray], x: np.ndarray) -> None:
         np.testing.assert_allclose(one, other, rtol=2e-5 if x.dtype == "float32" else 1e-12, atol=1e-5)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_strips_of_columns(dtype: str, threads: int) -> None:

@@ -27,6 +27,7 @@ def values(rows: int, batch: int, dtype: str = "float32") -> list[np.ndarray]:
     return [rng.standard_normal((rows, batch, n)).astype(dtype) for n in (6, 9)]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_blocks_of_terms(dtype: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:

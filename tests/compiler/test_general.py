@@ -39,6 +39,7 @@ def test_copies_of_all_shapes_are_one_function(dtype):
     assert len(functions(f)) <= 2  # copies, and the sum
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("size", [512, "n"])
 @pytest.mark.parametrize("length", [0, 1, 15, 16, 300, 512, 70_001])
 def test_updates_of_vectors_and_of_windows_of_matrices(size, length):
@@ -54,6 +55,7 @@ def test_updates_of_vectors_and_of_windows_of_matrices(size, length):
     assert len(functions(f)) == 1
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("length", [1, 17, 513, 100_003])
 def test_an_element_for_all_points_stays_where_it_is(length):
     """Threads share the points, and the first element is read beside the points that begin with it."""

@@ -56,6 +56,7 @@ def layers() -> Callable[..., Any]:
     return find
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("batch", [1, 3, 17, 40])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_emulated(layers: Callable[..., Any], dtype: str, batch: int) -> None:

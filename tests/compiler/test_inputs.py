@@ -48,6 +48,7 @@ def compiled(request: pytest.FixtureRequest) -> Any:
         yield function, sj.function([xs, w], outputs, mode="reference")
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts(compiled: Any, layout: str) -> None:
     function, reference = compiled

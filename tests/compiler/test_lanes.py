@@ -44,6 +44,7 @@ def compare(shape: tuple[int, ...], filters: tuple[int, ...], config: Config, **
             np.testing.assert_array_equal(f(x), expected, err_msg=f"{declared} of {shape}")
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("length", [5, 7, 20, 37, 300])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_values_whatever_is_known_of_the_length(length: int, threads: int) -> None:

@@ -15,6 +15,7 @@ AVX2 = target_for("x86_64-linux-gnu", features="+avx2,+fma")
 COPIED = "a left operand is copied"
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("sizes", [("T", "B", 12, "N"), (9, 4, 12, 20), ("T", 4, "M", "N")])

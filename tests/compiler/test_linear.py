@@ -74,6 +74,7 @@ LINEAR = {
 }
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize("case", LINEAR)
@@ -116,6 +117,7 @@ COUNTED = {
 }
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize("case", BOUNDED)
 def test_bounds(case, backwards):

@@ -26,6 +26,7 @@ OPS = {
 }
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("name", OPS)
 def test_a_chain_is_computed_in_pieces(name):
     x = sj.vector("x")
@@ -64,6 +65,7 @@ STEPS = {
 }
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("name", STEPS)
 def test_a_long_step_of_a_loop(name):
     x = sj.vector("x")

@@ -41,6 +41,7 @@ def calls(source: str) -> list[int]:
     return [calls.count("\n") for _, calls in pieces]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("step", "most"), [(lstm, 3), (one_after_the_other, 1)])
 def test_products_that_need_nothing_of_each_other_have_one_meeting(step: Any, most: int) -> None:
     """The emulator finds what two threads touch without a meeting in between."""

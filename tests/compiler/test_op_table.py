@@ -56,6 +56,7 @@ WIDTHS = {
 """Of vectors, for sizes that are known or not."""
 
 
+@pytest.mark.quick(65)
 @pytest.mark.parametrize(
     ("symbolic", "widths"),
     [
@@ -94,6 +95,7 @@ def elementwise(dtype: str, size: int) -> tuple[list[Node], list[Node], list[np.
     return nodes, made, arrays
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_elementwise_compiled(dtype: str) -> None:
     """One function of all elementwise ops: few kernels. Sizes that are less than a vector, several, and none."""
@@ -120,6 +122,7 @@ def test_reductions_compiled(op: str) -> None:
     same(nodes, made, arrays, Config("numba"))
 
 
+@pytest.mark.slow
 def test_others_compiled() -> None:
     """Views, gathers, scatters, products: float32, one sample after the other in one function."""
     nodes, made, arrays = [], [], []

@@ -152,6 +152,7 @@ def values(steps: int, size: int) -> list[np.ndarray[Any, Any]]:
     return [*indices, *(rng.standard_normal(n) for n in (steps, size, size))]
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.__name__)
 def test_changed_where_they_lie(step: Any) -> None:
     made = results(step)

@@ -15,6 +15,7 @@ QUICK, ALL, CHUNK = 60, 600, 10
 CHUNKS = [pytest.param(first, marks=() if first < QUICK else pytest.mark.slow) for first in range(0, ALL, CHUNK)]
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("first", CHUNKS)
 def test_emulated(first: int) -> None:
     """To look at a failure: `python -m tests.fuzz --only SEED --most 0`."""
@@ -37,6 +38,7 @@ def test_with_hypothesis(count: int) -> None:
     holds()
 
 
+@pytest.mark.quick(7)
 @pytest.mark.parametrize("seed", range(50_000, 50_025))
 def test_compiled(seed: int) -> None:
     """Small ones: each kernel takes a good part of a second to compile."""

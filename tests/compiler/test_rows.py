@@ -106,6 +106,7 @@ def test_loops_that_end_early_are_left() -> None:
 # ---- the same numbers ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     "step, gradient, batch", [(network, True, "B"), (network, False, 28), (deep, True, "B"), (deep, False, "B")]
 )

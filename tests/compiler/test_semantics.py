@@ -216,6 +216,7 @@ def test_last_row_after_no_step(mode: str) -> None:
 # ---- taps ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize("taps", [[-1, 0, 2], [1], [-2], [0, -1, 1]])
 def test_gradients_with_mixed_taps(mode: str, taps: list[int], backwards: bool) -> None:
@@ -308,6 +309,7 @@ def test_unrolled_steps_over_sizes_that_are_not_known(unroll: Any) -> None:
     close(compiled(values), plain(values))
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("unroll", [True, 2, 3])
 @pytest.mark.parametrize("steps", [0, 1, 4, 5])
 def test_unrolled_loops_compute_the_same(mode: str, unroll: Any, steps: int) -> None:

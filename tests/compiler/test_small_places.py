@@ -42,6 +42,7 @@ PLACES: dict[str, Callable[[Callable[[Any], Any], Node, Node], Any]] = {
 }
 
 
+@pytest.mark.quick(15)
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("name", OPS)
 def test_the_same_as_the_reference(name: str, place: str) -> None:

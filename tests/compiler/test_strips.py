@@ -96,6 +96,7 @@ def same(inputs: list[sj.Node], outputs: list[sj.Node], f: Any, **sizes: int) ->
         np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("dtype", "threads"),
     [
@@ -143,6 +144,7 @@ def test_short_rows_are_read_in_one_direction(columns: int | str, expected: str)
     assert expected in printed(([x, h], [last]))
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("columns", [0, 1, 4, 9, 16, 30])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_known_columns(program: Callable[..., Graph], columns: int) -> None:
@@ -154,6 +156,7 @@ def test_known_columns(program: Callable[..., Graph], columns: int) -> None:
                 same(inputs, outputs, f, T=steps, B=3)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_compiled(program: Callable[..., Graph]) -> None:
     inputs, outputs = with_gradient(program("T", "N"))
@@ -231,6 +234,7 @@ def decisions(graph: Graph) -> list[str]:
     return [f"{where}: {costs}" for where, costs in found]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_known_sizes_change_no_choice(program: Callable[..., Graph]) -> None:
     unknown = decisions(with_gradient(program("T", "N")))
@@ -359,6 +363,7 @@ def test_no_points_in_a_step(masks: bool, monkeypatch: pytest.MonkeyPatch) -> No
     assert sj.function([x, w], h, mode="emulate")(np.zeros((4, 3, 0)), np.zeros((0, 0))).shape == (4, 3, 0)
 
 
+@pytest.mark.quick(10)
 @pytest.mark.parametrize("masks", [False, True])
 @pytest.mark.parametrize("columns", ["N", 3, 9, 14, 30])
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -89,6 +89,7 @@ def compiled(request: pytest.FixtureRequest) -> Callable[..., list[Any]]:
         return sj.function(INPUTS, list(CASES.values()), mode=request.param)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("steps", [0, 1, 2, 29])
 def test_values(compiled: Callable[..., list[Any]], steps: int) -> None:
     rng, n = np.random.default_rng(steps), 11

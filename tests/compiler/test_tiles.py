@@ -41,6 +41,7 @@ def run(config: Config, i: int, j: int, t: int, length: object) -> None:
         np.testing.assert_allclose(u, v, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("width", [64, 16])
 @pytest.mark.parametrize("j", [2, 3, 5, 7, 11])
 def test_short_last_axis(j: int, width: int) -> None:
@@ -77,6 +78,7 @@ def test_a_product_waits_for_what_its_epilogue_needs() -> None:
 # ---- columns that are left after whole tiles -------------------------------------------------------------------------
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("columns", [1, 16, 40, 64, 72, 80, 100, 200])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_columns_after_whole_tiles(columns: int, threads: int) -> None:
@@ -120,6 +122,7 @@ def test_sums_of_columns(columns: int | str) -> None:
 # ---- groups of tiles, and sums that begin with zeros -----------------------------------------------------------------
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("group_bytes", [1, 1200, 10**6])
 def test_groups_of_columns(group_bytes: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,6 +144,7 @@ def test_groups_of_columns(group_bytes: int, threads: int, monkeypatch: pytest.M
                 np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("features", ["+avx2,+fma", "neon"])
 @pytest.mark.parametrize("columns", ["N", 100])
 def test_whole_tiles_have_no_masks(columns: int | str, features: str) -> None:
@@ -269,6 +273,7 @@ def test_columns_that_fill_half_a_tile_are_single_vectors(columns: int | str) ->
 # ---- columns that threads cannot share evenly ------------------------------------------------------------------------
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 def test_threads_share_the_rows_of_the_last_columns(threads: int) -> None:
     """Five tiles of columns for two threads: two for each, and rows of the fifth."""

@@ -48,6 +48,7 @@ def test_blocks_stay_inside(dtype, nbytes, monkeypatch):
         np.testing.assert_allclose(emulated(a, xs), reference(a, xs), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("known", [None, 3, 4, 13])
 def test_short_rows(known):
     """Rows below and above the length of a vector."""

@@ -166,6 +166,7 @@ def edited(program: Program, kind: type[Statement], change: Change, number: int 
 # ---- what is right ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("name", MADE)
 def test_what_the_scheduler_makes_is_right(name: str) -> None:
     program = scheduled(name)
@@ -413,6 +414,7 @@ def test_what_a_program_says_of_its_statements_is_looked_at(text: str) -> None:
         verify(broken, "a test", program)
 
 
+@pytest.mark.quick(16)
 @pytest.mark.parametrize("text", WRONG)
 def test_each_rule_refuses_a_program_that_breaks_it(text: str) -> None:
     name, kind, number, change = WRONG[text]

@@ -175,6 +175,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 # ---- which loops -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("made", MADE)
 def test_each_layer_is_one_block_behind_the_one_below(made: Made) -> None:
     found = [
@@ -218,6 +219,7 @@ def test_a_loop_that_may_end_early_is_in_no_wave() -> None:
 # ---- what they compute -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick(10)
 @pytest.mark.parametrize("threads", [2, 3, 5])
 @pytest.mark.parametrize("made", MADE)
 def test_no_thread_reads_what_is_not_written_yet(always: None, made: Made, threads: int) -> None:

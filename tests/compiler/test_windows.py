@@ -80,6 +80,7 @@ def test_windows_are_vectors(name: str) -> None:
     assert all(nest.tile is not None and nest.tile.lanes > 1 for nest in moving)
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_values(name: str) -> None:
     inputs, output = PROGRAMS[name]()
@@ -110,6 +111,7 @@ def test_a_gradient_adds_where_the_slice_was() -> None:
         assert wide and not set(wide) & set(inside)
 
 
+@pytest.mark.quick(9)
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 8, 9, 16, 17, 300])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "bool"])
 def test_rolls_of_all_lengths(n: int, dtype: str) -> None:

@@ -79,6 +79,7 @@ def test_values(mode: str, dtype: str, close: float) -> None:
         np.testing.assert_allclose(r, wanted.R, 1e-11, 1e-11)
 
 
+@pytest.mark.slow
 def test_compiled_large_equal_and_missing_values() -> None:
     rng = np.random.default_rng(1)
     x = sj.tensor(("b", "m", "n"), "complex128")

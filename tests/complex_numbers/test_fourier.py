@@ -25,6 +25,7 @@ def test_lengths_with_all_kinds_of_factors(n: int) -> None:
         np.testing.assert_allclose(found, wanted, 1e-10, 1e-10)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("dtype, close", [("complex128", 1e-10), ("complex64", 1e-4)])
 @pytest.mark.parametrize("n", [9, 60, 68, 512, 551, 600])
 def test_compiled(n: int, dtype: str, close: float) -> None:
@@ -67,6 +68,7 @@ def test_arguments() -> None:
     assert sj.fft(np.arange(4)).dtype == np.complex128 and sj.fft(np.zeros(4, np.float32)).dtype == np.complex64
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("n", [6, 7, 11, 67])
 def test_derivatives(n: int) -> None:
     rng = np.random.default_rng(n)

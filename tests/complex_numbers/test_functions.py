@@ -72,6 +72,7 @@ def everything(a: Any, b: Any) -> dict[str, Any]:
     return found | {name: function(a, b) for name, function in SHAPED.items()}
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("dtype, close", [("complex128", 1e-12), ("complex64", 2e-5)])
 @pytest.mark.parametrize("mode", ["reference", "numba"])
 def test_functions_are_those_of_numpy(dtype: str, close: float, mode: Any) -> None:
@@ -195,6 +196,7 @@ def test_products_with_what_is_known_to_be_real_cost_two_multiplications() -> No
     assert len([n for n in sj.ir.walk((z * z).args) if n.op.name == "mul"]) <= 4
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("mode", ["reference", "numba"])
 @pytest.mark.parametrize("n", [3, 12])
 def test_systems_of_equations(mode: Any, n: int) -> None:
@@ -235,6 +237,7 @@ def test_derivatives_of_products(mode: Any) -> None:
         np.testing.assert_allclose(got, wanted.detach().numpy(), 1e-12, 1e-14)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 @pytest.mark.parametrize("mode", ["reference", "emulate"])
 def test_products_of_rows_of_any_length(dtype: str, mode: str) -> None:

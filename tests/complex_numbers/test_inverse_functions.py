@@ -18,6 +18,7 @@ SPREAD = (RNG.normal(size=300) + 1j * RNG.normal(size=300)) * 10.0 ** RNG.unifor
 MODES: list[Any] = ["reference", "emulate"]
 
 
+@pytest.mark.quick(7)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])

@@ -50,6 +50,7 @@ def test_the_particle_filter_beside_the_exact_one(orders):
     assert abs(total - exact) < 0.2 and abs(means[-1] - mean) < 0.1
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("mode", ["reference", "numba"])
 @pytest.mark.parametrize("width", [2, 30])
 def test_beam_search(orders, mode, width):

@@ -12,6 +12,7 @@ from tests.fuzz.narrow import Near, check_bounds, contracted, few_bits
 SEEDS = range(6)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_programs_of_few_bits(seed: int) -> None:
     check_bounds(few_bits(seed), [Config(width=32), Config("numba")], runs=1)

@@ -101,6 +101,7 @@ def test_in_branches_where_only_the_chosen_one_runs() -> None:
         np.testing.assert_array_equal(f([1.0, 2.0]), [[2, 4], [2, 2]])
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("dtype", ["float32", "int32", "int8", "uint8", "bool"])
 def test_dtypes(dtype: str) -> None:
     x, n = sj.tensor((None,), dtype), sj.tensor((None,), "int64")
@@ -129,6 +130,7 @@ def test_an_exception_is_an_error_that_says_what_was_raised(mode: str) -> None:
     assert f(NUMBERS[:40])[-1] == pytest.approx(2 * NUMBERS[:40].sum())
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("size", [1, 3, 7, 9, 300])
 def test_lanes_behind_the_end_are_not_computed(size: int) -> None:
     @numba.njit

@@ -232,6 +232,7 @@ def test_output_of_masked_steps_is_zero_on_demand(problem: Problem) -> None:
         close(got, expected)
 
 
+@pytest.mark.quick(12)
 @pytest.mark.parametrize("name", CASES)
 def test_generated_code_in_float32(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sj.config, "floatX", "float32")
@@ -437,6 +438,7 @@ CLIPPED: dict[str, tuple[Callable[..., cells.Cell], str]] = {
 }
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", CLIPPED)
 def test_gradients_are_cut_at_the_gates(name: str) -> None:
     """A bias gets at most the bound from each step and sequence; with a large bound, what it got without one."""

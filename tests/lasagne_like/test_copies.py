@@ -77,6 +77,7 @@ def test_a_deep_copy_reads_the_same_inputs() -> None:
     assert [value.tolist() for value in f([1.0])] == [[2.0], [5.0]]
 
 
+@pytest.mark.quick(28)
 @pytest.mark.parametrize("name", [name for name in KINDS if name not in OWN])
 def test_what_the_examples_make_is_copied(name: str) -> None:
     for test in doctest.DocTestFinder(recurse=False).find(KINDS[name], name, globs={}):

@@ -129,6 +129,7 @@ def test_bad_arguments():
         train([], 1.0)
 
 
+@pytest.mark.slow
 def test_on_workers_that_come_and_go(tmp_path):
     """Two workers, of which one is killed inside of a step and replaced, then one leaves: the same losses."""
     pytest.importorskip("distributed")

@@ -46,6 +46,7 @@ def given(space: dict[str, Any]) -> dict[Any, np.ndarray]:
     return {**values, space["lengths"]: np.array([3, 1]), space["words"]: np.array([[1, 2, 0], [3, 0, 0]])}
 
 
+@pytest.mark.quick(44)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.split("`")[1] if "`" in row else row)
 def test_rows_run(row: str) -> None:
     value, space = ran(code_of(row))

@@ -388,6 +388,7 @@ def test_value_and_gradients(name: str, dtype: str, monkeypatch: pytest.MonkeyPa
         np.testing.assert_allclose(own, theirs.grad.numpy(), **close)
 
 
+@pytest.mark.quick(14)
 @pytest.mark.parametrize("name", CASES)
 def test_layers_are_shown_and_saved(name: str) -> None:
     case = CASES[name]
@@ -476,6 +477,7 @@ OPS_OF_ONNX = {
 }
 
 
+@pytest.mark.quick(14)
 @needs_onnxruntime
 @pytest.mark.parametrize("name", CASES)
 def test_layers_are_exported(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ if not find_spec("sklearn"):
     MODULES = [name for name in MODULES if not name.startswith("lasagne_like.estimators")]
 
 
+@pytest.mark.quick(28)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_only_public_names_of_the_engine_are_used(path: Path) -> None:
     """`sj.name` must be in `scanjit.__all__`; imports are looked at by tests/test_layering.py."""

@@ -19,6 +19,7 @@ def network() -> lasagne.layers.Layer:
     return lasagne.layers.DenseLayer(hidden, 5, num_leading_axes=2, nonlinearity=lasagne.nonlinearities.softmax)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("weights", "error"), [("int8", 0.03), ("bfloat16", 0.01)])
 def test_predictions_are_near_those_of_the_network(weights: str, error: float, monkeypatch: Any) -> None:
     monkeypatch.setattr(sj.config, "floatX", "float32")

@@ -92,6 +92,7 @@ class Setting:
         return output
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("mask", [False, True])
 @pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize("final", [False, True])

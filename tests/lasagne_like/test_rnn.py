@@ -349,6 +349,7 @@ def test_kept_state_of_any_batch() -> None:
         f(X[:1])
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize("masked", [None, "held", "zero"])
 @pytest.mark.parametrize("cell", [cells.LSTM, cells.GRU, cells.SimpleRNN, lambda n: [cells.LSTM(3), cells.GRU(n)]])
@@ -379,6 +380,7 @@ def test_no_steps_leave_the_initial_state(cell: Any, masked: str | None, backwar
     close(found[0], np.repeat(expected[-1], BATCH, axis=0))
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("make", [LSTMLayer, GRULayer, RecurrentLayer])
 @pytest.mark.parametrize("mode", ["reference", "numba"])
 @pytest.mark.parametrize("zero", [False, True])

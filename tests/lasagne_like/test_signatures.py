@@ -24,6 +24,7 @@ def signatures(thing: Any) -> list[str]:
     return found
 
 
+@pytest.mark.quick(98)
 @pytest.mark.parametrize("name", THINGS)
 def test_a_signature_shows_no_address(name: str) -> None:
     assert not [text for text in signatures(THINGS[name]) if " at 0x" in text]

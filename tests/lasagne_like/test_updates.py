@@ -142,6 +142,7 @@ def kinds_of_numbers() -> list[tuple[str, Callable[[float], Any]]]:
     ]
 
 
+@pytest.mark.quick(30)
 @pytest.mark.parametrize("name", LOOPS)
 @pytest.mark.parametrize("kind", [kind for kind, _ in kinds_of_numbers()])
 @pytest.mark.parametrize("floatX", ["float64", "float32"])

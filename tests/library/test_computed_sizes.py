@@ -46,6 +46,7 @@ def functions() -> Any:
 FUNCTIONS = list(functions())
 
 
+@pytest.mark.quick(3)
 @compiled
 @pytest.mark.parametrize("which", range(len(FUNCTIONS)))
 def test_the_bits_of_python(which: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from scanjit.errors import ArgumentError
 from scanjit.library.stack import worst_stack
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     "target", ["host", "x86_64-windows", "aarch64-linux", "armv7-linux", "riscv64-linux", "cortex-m4"]
 )

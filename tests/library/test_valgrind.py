@@ -20,6 +20,7 @@ VALGRIND = ["valgrind", "--quiet", "--error-exitcode=99", "--leak-check=full", "
 VALGRIND += ["--errors-for-leak-kinds=all"]
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", CASES)
 def test_nothing_reads_what_nobody_wrote(name: str, tmp_path: Path) -> None:
     """The driver leaves the workspace as malloc gives it. Valgrind knows no AVX-512, so the code is for AVX2."""

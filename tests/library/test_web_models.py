@@ -23,6 +23,7 @@ tell([found, model.state].map((some) => Object.values(some).map((array) => Array
 """
 
 
+@pytest.mark.quick(3)
 @linked
 @pytest.mark.parametrize("name", CASES)
 def test_node_computes_what_python_does(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

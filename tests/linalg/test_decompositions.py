@@ -31,6 +31,7 @@ def in_numpy(a: np.ndarray) -> list[np.ndarray]:
     return [a, one, abs(np.linalg.qr(a).R), a, values, one]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_values(mode: str, dtype: str) -> None:
@@ -106,6 +107,7 @@ DERIVATIVES: dict[str, tuple[Callable[[Any], Any], np.ndarray]] = {
 }
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", DERIVATIVES)
 def test_derivatives(name: str) -> None:
     fn, value = DERIVATIVES[name]

@@ -22,6 +22,7 @@ def of_rank(rank: int, m: int, n: int) -> np.ndarray:
     return RNG.normal(size=(m, rank)) @ RNG.normal(size=(rank, n))
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("dtype, close", [("float32", 2e-4), ("float64", 1e-11)])
 def test_values(mode: str, dtype: str, close: float) -> None:
@@ -62,6 +63,7 @@ def test_arguments_and_batches() -> None:
     assert sj.function([empty], sj.pinv(empty), mode="reference")(np.zeros((0, 3))).shape == (3, 0)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("mode", [*MODES, "numba"])
 @pytest.mark.parametrize("sizes", [("m", "n"), (3, 3)])
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -75,6 +77,7 @@ def test_a_matrix_that_is_not_finite_gives_nan(mode: Any, sizes: Any, bad: float
         assert np.isnan(found).all() or found.shape == ()
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("shape, rank", [((4, 3), 3), ((3, 4), 3), ((3, 3), 3), ((4, 3), 2), ((4, 4), 2)])
 def test_gradients_among_matrices_of_one_rank(shape: tuple[int, int], rank: int) -> None:
     """Changes along factors of the matrix keep its rank. Equal singular values make no difference."""

@@ -62,6 +62,7 @@ def values(n: int, m: int, batch: tuple[int, ...]) -> list[np.ndarray]:
     ]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "mode, n, m, batch, known",
     [

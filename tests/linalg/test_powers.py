@@ -25,6 +25,7 @@ def by_series(a: np.ndarray) -> np.ndarray:
     return np.asarray(result, "float64")
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("n", [0, 1, 3, 9])
 def test_exponentials(mode: str, n: int) -> None:

@@ -31,6 +31,7 @@ def of_all(a: Any, symmetric: bool) -> list[Any]:
     return [*outputs, *sj.eigh(a)] if symmetric else outputs
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", [(3, 3), (2, 5), (6, 4), (8, 8), (1, 3)])

@@ -54,6 +54,7 @@ SILERO = [
 ]
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name, rate", SILERO)
 def test_silero_vad(name, rate):
     """As it is, with sizes and branches that are not known; and with all that never changes."""
@@ -85,6 +86,7 @@ def test_silero_vad_compiled():
 # ---- characters in images --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     "package, name, shape, tolerance",
     [

@@ -89,6 +89,7 @@ def loaded(case):
 ALL = cases()
 
 
+@pytest.mark.quick(86)
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
 def test_a_case_of_the_onnx_project(case):
     if case.name in REFUSED:

@@ -29,6 +29,7 @@ def sampled(op, dtype):
     return inputs, outputs, arrays
 
 
+@pytest.mark.quick(73)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", sorted(TABLE.keys() - WITHOUT_SAMPLES))
 def test_an_op_on_its_samples(name, dtype):

@@ -85,6 +85,7 @@ def test_the_bounds_of_a_tensor_of_equal_numbers():
 # ---- products --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("left", BYTES)
 @pytest.mark.parametrize("right", BYTES)
 @pytest.mark.parametrize("terms", [5, 1000])

@@ -74,6 +74,7 @@ def random_case(rng):
     return model_of(op, inputs, outputs, feeds, weights, attributes), list(feeds.values())
 
 
+@pytest.mark.quick(15)
 @pytest.mark.parametrize("seed", range(60))
 def test_what_onnx_runtime_computes(seed):
     model, arrays = random_case(np.random.default_rng(seed))

@@ -46,6 +46,7 @@ def stacked(arrays: tuple[Any, ...]) -> list[np.ndarray]:
     return [np.stack([a, a * 0.5 if a.dtype.kind == "f" else a, a]) for a in given]
 
 
+@pytest.mark.quick(82)
 @pytest.mark.parametrize("name", CASES)
 def test_vmap(name: str) -> None:
     """The same as one by one; also where only the first argument differs among the examples."""
@@ -93,6 +94,7 @@ SMOOTH = [
 ]
 
 
+@pytest.mark.quick(67)
 @pytest.mark.parametrize("name", SMOOTH)
 def test_derivatives(name: str) -> None:
     function, arrays = CASES[name]

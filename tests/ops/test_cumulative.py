@@ -22,6 +22,7 @@ IN_NUMPY = {
 }
 
 
+@pytest.mark.quick(21)
 @pytest.mark.parametrize("with_nan", [False, True])
 @pytest.mark.parametrize("name", IN_NUMPY)
 @pytest.mark.parametrize("shape", [(5,), (2, 3), (2, 300), (2, 3, 2), (0, 2), (2, 0)])

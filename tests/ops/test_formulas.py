@@ -129,6 +129,7 @@ def unproved(op: Elementwise, vjp: Callable[..., Any]) -> list[str]:
     return found
 
 
+@pytest.mark.quick(11)
 @pytest.mark.parametrize("op", [op for op in WITH_FORMULA if op.name not in UNPROVED], ids=str)
 def test_gradient_rule_is_proved(op: Elementwise) -> None:
     assert op.vjp is not None
@@ -188,6 +189,7 @@ def points(op: Elementwise, count: int = 5) -> list[list[sympy.Rational]]:
     ]
 
 
+@pytest.mark.quick(11)
 @pytest.mark.parametrize("op", WITH_FORMULA, ids=str)
 def test_gradient_rule_is_the_derivative(op: Elementwise) -> None:
     scalar = Type(np.dtype("float64"))

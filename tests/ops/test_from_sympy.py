@@ -64,6 +64,7 @@ def test_values(expr):
     np.testing.assert_allclose(got, [truth(expr, point) for point in POINTS], rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize("expr", SMOOTH, ids=str)
 def test_derivatives(expr):
     f = sj.elementwise_from_sympy(expr, [x, y, p])

@@ -44,6 +44,7 @@ def test_each_operation_rounds(half: np.dtype, mode: str) -> None:
         _equal(found, np.asarray(wanted))
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("mode", MODES)
 def test_sums_and_products_are_float32_inside(half: np.dtype, mode: str) -> None:
     x, w = sj.matrix("x", half), sj.matrix("w", half)

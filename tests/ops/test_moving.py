@@ -152,6 +152,7 @@ def test_roll_by_a_computed_shift() -> None:
     agrees(sj.roll, np.roll, np.zeros(0), 2)
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8"])
 @pytest.mark.parametrize(
     "read",

@@ -301,6 +301,7 @@ KNOWN_SIZES = ("polyval", "unstack", "array_split", "delete several", "delete sl
 """Of these, sizes must be known."""
 
 
+@pytest.mark.quick(65)
 @pytest.mark.parametrize("name", CASES)
 def test_numpys_function(name: str) -> None:
     function, arrays = CASES[name]
@@ -324,6 +325,7 @@ def test_compiled() -> None:
         np.testing.assert_allclose(got, CASES[name][0](X, Y), rtol=1e-12, err_msg=name)
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     "function",
     [

@@ -42,6 +42,7 @@ def places(x: np.ndarray, axis: int | None = -1) -> np.ndarray:
 # ---- argsort ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_order_of_rows_in_compiled_functions(dtype: str) -> None:
     x, few = sj.tensor(("b", "n"), dtype, "x"), sj.tensor(("b", 7), dtype, "few")
@@ -54,6 +55,7 @@ def test_order_of_rows_in_compiled_functions(dtype: str) -> None:
             np.testing.assert_array_equal(got, right, strict=True)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("dtype", FEWER)
 def test_the_largest_elements_of_long_rows_are_found_part_by_part(dtype: str) -> None:
     known, few, found = (sj.tensor(shape, dtype) for shape in ((2, 1000), (300,), ("b", "n")))
@@ -81,6 +83,7 @@ def test_the_largest_elements_of_long_rows_are_found_part_by_part(dtype: str) ->
                 np.testing.assert_array_equal(values, np.take_along_axis(x, wanted, axis))
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("mode", ["numba", "emulate"])
 @pytest.mark.parametrize("dtype", SOME)
 def test_rows_side_by_side_and_alone_are_sorted_alike(dtype: str, mode: Any) -> None:
@@ -99,6 +102,7 @@ def test_rows_side_by_side_and_alone_are_sorted_alike(dtype: str, mode: Any) -> 
             np.testing.assert_array_equal(found[2 * k + 1], places(values, axis), strict=True)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("dtype", "mode"),
     [pytest.param(dtype, "numba", marks=() if dtype in QUICK else pytest.mark.slow) for dtype in DTYPES]
@@ -130,6 +134,7 @@ def test_some_entries_of_sorted_rows(dtype: str, mode: Any) -> None:
                         np.testing.assert_array_equal(results[2 * i + 1], places(rows)[..., at], strict=True)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("mode", ["numba", "emulate"])
 def test_longer_rows_than_places_fit_beside_keys(mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As with 2**32 elements and more."""
@@ -146,6 +151,7 @@ def test_longer_rows_than_places_fit_beside_keys(mode: Any, monkeypatch: pytest.
         np.testing.assert_equal(f(*given), wanted)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("turns", [0, 2])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int64"])
 def test_rows_without_good_medians_are_split_in_the_middle(
@@ -229,6 +235,7 @@ def test_falling_order_is_stable_too() -> None:
     assert run(lambda x: sj.argsort(x, descending=True), np.array([-128, 127, 0], "int8")).tolist() == [1, 2, 0]
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("n, known", [(2100, True), (2100, False), (1500, False)])
 @pytest.mark.parametrize("dtype", SOME)
 def test_partitions_of_long_rows(dtype: str, n: int, known: bool) -> None:
@@ -266,6 +273,7 @@ def _rows(n: int) -> dict[str, np.ndarray]:
     }
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("dtype, mode", [("float32", "numba"), ("float64", "numba"), ("float64", "emulate")])
 def test_entries_of_rows_that_are_sampled(dtype: str, mode: Any) -> None:
     """Whatever the sample says of the rest."""
@@ -365,6 +373,7 @@ def test_methods_of_quantiles(method: str) -> None:
         )
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("mode", ["reference", "emulate"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_quantiles_beside_infinities(dtype: str, mode: Any) -> None:
@@ -400,6 +409,7 @@ def test_dtypes_of_quantiles() -> None:
 # ---- places, counts --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 8, 300])
 def test_places_in_sorted_vectors(n: int, side: Any) -> None:
@@ -500,6 +510,7 @@ def test_medians_of_long_rows_in_steps_branches_and_batches() -> None:
     assert (right[2] != 0).any()
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("n, mode", [(5, "emulate"), (40, "numba"), (700, "numba")])
 def test_batches_of_rows_and_shares_that_differ_together(dtype: str, n: int, mode: Any) -> None:

@@ -65,6 +65,7 @@ def test_positions(name: str) -> None:
     agrees(lambda x: fn(x), lambda x: numpy_fn(x), np.array([3, 255, 0, 255], "uint8"))
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int8", "bool"])
 def test_first_of_the_best(dtype: str) -> None:
     """Positions along rows, which fill some vectors, with several best elements, NaN and infinities in any lane."""

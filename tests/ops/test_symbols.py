@@ -68,6 +68,7 @@ SIZED: list[Callable[[Any], Any]] = [
 ]
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("f", SIZED)
 def test_sizes_are_weak_among_floats(f: Callable[[Any], Any], dtype: str) -> None:

@@ -53,6 +53,7 @@ def test_every_op_has_samples_or_tests_elsewhere() -> None:
     assert {op.name for op in OPS.values() if op.samples is None} <= STRUCTURAL
 
 
+@pytest.mark.quick(65)
 @pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
 @pytest.mark.parametrize("op", SAMPLED, ids=str)
 def test_types(op: Op, symbolic: bool) -> None:
@@ -75,6 +76,7 @@ def test_types(op: Op, symbolic: bool) -> None:
     assert count
 
 
+@pytest.mark.quick(22)
 @pytest.mark.parametrize("op", SMOOTH, ids=str)
 def test_gradient(op: Op) -> None:
     """Reverse mode against central differences; forward mode against reverse mode."""
@@ -99,6 +101,7 @@ def test_gradient(op: Op) -> None:
         np.testing.assert_allclose(change, expected, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.quick(22)
 @pytest.mark.parametrize("op", SMOOTH, ids=str)
 def test_gradient_of_the_gradient(op: Op) -> None:
     for arrays, params in cases(op, "float64")[:4]:
@@ -116,6 +119,7 @@ def test_gradient_of_the_gradient(op: Op) -> None:
             np.testing.assert_allclose(second, differences(value, arrays, i), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.quick(32)
 @pytest.mark.parametrize("op", [op for op in SAMPLED if op.batch or op.batch_params], ids=str)
 def test_batching(op: Op) -> None:
     """Over a batch, an op does for each example what it does for one."""

@@ -81,6 +81,7 @@ def series():
     return levels * decays ** np.arange(1, 31) * kept + 0.01 * random.normal(size=(40, 30)), kept
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("method", METHODS)
 def test_problems_do_not_see_their_neighbours(method, series, monkeypatch):
     start = np.full((40, 2), 0.7)

@@ -28,6 +28,7 @@ def by_hand(kind, lags):
     return {"hessian": bread, "opg": np.linalg.inv(middle)}.get(kind, bread @ middle @ bread)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(("kind", "given", "lags"), [
     ("hessian", None, 0), ("opg", None, 0), ("sandwich", None, 0), ("hac", None, 4), ("hac", 7, 7), ("hac", 0, 0),
 ])  # fmt: skip
@@ -38,6 +39,7 @@ def test_covariance(kind, given, lags):
     np.testing.assert_allclose(errors, np.sqrt(np.diag(found)))
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("kind", ["hessian", "opg", "sandwich", "hac"])
 def test_batches(kind):
     data = np.stack([DATA, DATA[::-1] * 2, DATA + 1])

@@ -252,6 +252,7 @@ def test_in_processes_of_joblib(tmp_path):
 # ---- Dask ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_is_no_loss(tmp_path):
     """Each kernel is compiled once on a machine, and there are no more threads than processors."""
     pytest.importorskip("distributed")

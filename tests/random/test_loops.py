@@ -183,6 +183,7 @@ def test_strict_takes_draws() -> None:
     identical(drawn(lambda s: noisy(s, strict=True))[1], NOISE)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("options", [{}, {"unroll": True}, {"checkpoint": "sqrt"}, {"checkpoint": 2}], ids=str)
 def test_gradient_through_a_noisy_loop(options: dict[str, Any]) -> None:
     """The reverse loop sees the noise that the loop saw: against differences, with the state as it is."""

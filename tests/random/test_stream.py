@@ -41,6 +41,7 @@ def test_modes_agree(mode: str) -> None:
         identical(drawn(several, mode, calls), drawn(several, "reference", calls))
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("size", [4, 16, 32, 64])
 def test_widths_of_vectors_agree(size: int) -> None:
     with host.using(with_vectors(size)):

@@ -66,6 +66,7 @@ def counted(x, p):
 MODELS = [kalman, shifted, extremes, matrix, until, counted]
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("steps", [None, 5])
 @pytest.mark.parametrize("model", MODELS)
 def test_as_the_reference(model, steps):

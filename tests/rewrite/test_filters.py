@@ -41,6 +41,7 @@ CASES = [
 ]
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("named", [False, True], ids=["known sizes", "named sizes"])
 @pytest.mark.parametrize(("shape", "filters", "step", "groups", "dtype"), CASES)
 def test_gradients_are_those_by_hand(
@@ -80,6 +81,7 @@ def test_filters_that_are_flipped(named: bool) -> None:
     np.testing.assert_allclose(got, np.stack(wanted, -1), rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_in_steps_examples_and_second_derivatives() -> None:
     rng = np.random.default_rng(1)
     x, w = rng.normal(size=(4, 2, 3, 9, 7)), 0.1 * rng.normal(size=(8, 3, 3, 3))

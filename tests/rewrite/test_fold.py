@@ -47,6 +47,7 @@ def function(mode: str, names: list[str]) -> Any:
     return sj.function([N, V], [sj.map(REDUCTIONS[name], N) + V[0] * 0 for name in names], mode=mode)
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_emulated(name: str) -> None:
     (got,), (expected,) = (function(mode, [name])(COUNTS, VALUES) for mode in ("emulate", "reference"))

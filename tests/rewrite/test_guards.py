@@ -56,6 +56,7 @@ def test_every_product_of_a_masked_layer() -> None:
     assert any("leaves out rows where a mask is false" in note.text for note in notes if note.pass_name == "guards")
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("way", ["lengths", "float", "column", "negated", "arithmetic", "zero", "backwards"])
 def test_ways_to_write_a_mask(way: str) -> None:
     x, h, w, r = weights(3)

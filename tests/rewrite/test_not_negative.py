@@ -32,6 +32,7 @@ def looked_up(place, mode, dtype="float64"):
     return sj.function([i, table], [ys, sj.grad((ys * ys).sum(), table)], mode=mode)
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("places, name", [(NEVER, name) for name in NEVER] + [(PERHAPS, name) for name in PERHAPS])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_what_is_looked_up(places, name, dtype):

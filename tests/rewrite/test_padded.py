@@ -51,6 +51,7 @@ def agree(outputs: Callable[..., list[Any]], *values: np.ndarray, mode: str = "e
     return found
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("name", READS)
 def test_rows_in_a_step_and_their_gradient(name: str) -> None:
     """Each in the step of a loop whose state decides how many rows there are."""

@@ -43,6 +43,7 @@ def test_series_in_columns_need_no_copy() -> None:
     assert not count(result.outputs)["copy"] and not turned(result.outputs)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", [(1, 1), (3, 50), (20, 300), (70, 2), (0, 4), (9, 1)])
 def test_the_same_numbers(dtype: str, shape: tuple[int, int]) -> None:

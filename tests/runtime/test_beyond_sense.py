@@ -83,6 +83,7 @@ def test_sizes_that_only_a_program_knows():
         sj.scan(lambda h: h * 0.5, outputs_info=1.0, n_steps=2**64)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("text", ["abc", "-1", "65", "1.5", "2 3", "9" * 5000, "٣"])
 def test_a_number_of_threads_that_is_none(text):
     run = subprocess.run(

@@ -117,6 +117,7 @@ class Looks:
 RESOLVE = emulate.resolve
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("made", PROGRAMS, ids=lambda made: made.__name__)
 def test_who_is_interrupted_stays_inside_of_the_arrays(

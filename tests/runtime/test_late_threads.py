@@ -108,6 +108,7 @@ def late(number: int, others: tuple[int, ...]) -> Callable[..., int]:
     return run
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize(
     "made, first",
     [

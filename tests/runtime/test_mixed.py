@@ -48,6 +48,7 @@ def multiplied(f: sj.CompiledFunction[Any], packs: str = "pairs of bfloat16") ->
 # ---- products --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("terms", [15, 16, 17, 40, 257, pytest.param(1000, marks=pytest.mark.slow)])
 def test_products(terms: int) -> None:
     a, b = normal(7, terms), normal(terms, 33)
@@ -62,6 +63,7 @@ def test_products(terms: int) -> None:
         np.testing.assert_array_equal(f(a, b), sj.mixed(sj.function([x, y], x @ y, mode="emulate"))(a, b))
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("terms", [15, 16, 18, 40, 257, pytest.param(1000, marks=pytest.mark.slow)])
 def test_products_of_integers(terms: int) -> None:
     a, b = normal(7, terms), normal(terms, 33)

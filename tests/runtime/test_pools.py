@@ -168,6 +168,7 @@ def test_processes_that_are_spawned(tmp_path):
     assert script(tmp_path, PROGRAM, code) == ["fine"]
 
 
+@pytest.mark.slow
 def test_a_grid_search_of_scikit_learn(tmp_path):
     pytest.importorskip("sklearn")
     code = """
@@ -233,6 +234,7 @@ def test_tokens_do_not_depend_on_what_was_built_before():
     assert made(kept) == made(kept) != made(abs)  # with functions of the user's own
 
 
+@pytest.mark.slow
 def test_workers_of_dask(tmp_path):
     pytest.importorskip("distributed")
     code = """

@@ -58,6 +58,7 @@ def test_every_op_of_the_table_comes_back(again):
             equal(got, expected)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("case", list(programs.loops()), ids=lambda case: case[0])
 def test_the_same_bits(again, case):
     name, symbols, outputs, updates, given = case

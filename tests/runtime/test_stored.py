@@ -51,6 +51,7 @@ def exact_slopes() -> Any:
     return f(*(x.astype(np.float64) for x in weights()))
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("stored", BOUNDS)
 def test_gradients_beside_those_of_float64(stored: Any, mode: Any) -> None:
@@ -164,6 +165,7 @@ def backwards(x: Any, w: Any) -> Any:
     return (states**2).sum()
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     "program", [until, lagged, nested, branched, with_checkpoints, truncated, in_a_batch, backwards]
 )

@@ -174,6 +174,7 @@ def wasm(code: bytes) -> Iterator[tuple[str, bool]]:
 # ---- tests -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", TARGETS)
 def test_an_lstm_becomes_object_files(name: str) -> None:
     """Each is of the target's format and machine, exports its kernel, and needs only kernels and the system."""

@@ -285,6 +285,7 @@ def long_loops():
     }
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("name", long_loops())
 @pytest.mark.parametrize("threads", [1, 2])
 def test_every_kind_of_loop_ends(name, threads):

@@ -155,6 +155,7 @@ def statements(source: random.Random, names: list[str], depth: int) -> list[str]
     return lines
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_what_is_written_once_has_the_values_of_each_place(seed: int) -> None:
     source = random.Random(seed)

@@ -99,6 +99,7 @@ def cost(results: Any) -> Any:
     return total
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("kind", KINDS)
@@ -115,6 +116,7 @@ def test_forward(kind: str, layers: int, direction: str) -> None:
         close(found, expected, 1e-12)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("kind", "layers", "direction"),
     [

@@ -12,6 +12,7 @@ from .support import NATIVE, compiled, run_emulated, source_of
 RNG = np.random.default_rng(0)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("features", ["", "+avx2,+fma", "+sse4.2"], ids=["here", "avx2", "sse"])
 @pytest.mark.parametrize("kind", ["f32", "i64", "i32", "f64"])
 def test_chosen_lanes_come_first(kind: str, features: str) -> None:

@@ -48,6 +48,7 @@ def test_every_half_is_widened_exactly(run, name: str, lanes: int) -> None:
     np.testing.assert_array_equal(found, x.astype(np.float32))
 
 
+@pytest.mark.quick(8)
 @pytest.mark.filterwarnings("ignore:.*encountered in cast")
 @pytest.mark.parametrize("given", ["float32", "float64"])
 @pytest.mark.parametrize("lanes", [1, 8, 16, 32])

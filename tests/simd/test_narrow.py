@@ -42,6 +42,7 @@ def test_numbers_are_rounded_to_the_nearest() -> None:
     assert rounded(x[:6].reshape(2, 3)).shape == (2, 3)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("lanes", [1, 2, 8, 16, 32])
 def test_generated_code_rounds_as_numpy_does(lanes: int) -> None:
     x = points()
@@ -90,6 +91,7 @@ def test_products_of_pairs_are_rounded_alike_everywhere() -> None:
             np.testing.assert_array_equal(sums("dot_bf16", 8, values[4], a, b)[0], wanted)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("lanes", [1, 2, 8, 16, 32])
 def test_generated_code_packs_integers_as_numpy_does(lanes: int) -> None:
     x = np.concatenate([points(), np.linspace(-140, 140, 1024, dtype=np.float32)])

@@ -52,6 +52,7 @@ def test_one_lane_and_vectors_agree(kind: str) -> None:
             assert agree.all(), (name, lanes, x[~agree][:3], got[~agree][:3], want[~agree][:3])
 
 
+@pytest.mark.quick(2)
 @pytest.mark.skipif(not (host.target().is_x86 and host.target().has("avx2", "fma")), reason="for CPUs with AVX2")
 @pytest.mark.parametrize("features", ["+avx2,+fma", "+avx,+fma"])
 @pytest.mark.parametrize("kind", FLOATS)

@@ -71,6 +71,7 @@ class Maker:
         return (self.choose.choice(ends)(), False) if self.choose.random() < 0.3 else (last * 1.0, True)
 
 
+@pytest.mark.quick(15)
 @pytest.mark.parametrize("seed", range(60))
 def test_random_functions(seed: int) -> None:
     maker = Maker(seed)

@@ -57,6 +57,7 @@ def numbers(*shape, dtype="float64"):
 TIME = sum(LENGTHS)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("mode", ["reference", "numba"])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_loops_in_a_row(mode, dtype):

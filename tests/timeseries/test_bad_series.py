@@ -45,6 +45,7 @@ NOT_FINITE = {
 }
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", LIKELIHOODS)
 def test_likelihoods_of_bad_series(name):
     f = sj.jit(lambda rows: sj.vmap(LIKELIHOODS[name])(rows))
@@ -69,6 +70,7 @@ def loss_of_smoothing(x, y):
     return -sj.timeseries.ets(y, x[0], x[1]).log_likelihood
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("method", ["newton", "lbfgs"])
 def test_fits_of_bad_series(method):
     def fit(names):

@@ -98,6 +98,7 @@ def test_padding_and_neighbours_do_not_matter() -> None:
     np.testing.assert_allclose(model.predict_proba(X), alone, rtol=1e-5)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "options",
     [

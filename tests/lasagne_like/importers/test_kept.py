@@ -47,6 +47,7 @@ LOADED: dict[str, tuple[Any, Load]] = {
 }
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize("floatX", ["float32", "float64"])
 @pytest.mark.parametrize("options", [{}, {"learn_init": True}, {"stateful": True}], ids=str)
 @pytest.mark.parametrize("library", LOADED)
