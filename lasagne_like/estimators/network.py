@@ -27,8 +27,8 @@ class NetworkPlan:
 
     Examples
     --------
-    >>> from lasagne_like.estimators.network import Network, Plan
-    >>> plan = Plan(features=3, outputs=2, classes=True, each_step=False, cell="gru", units=4)
+    >>> from lasagne_like.estimators.network import Network, NetworkPlan
+    >>> plan = NetworkPlan(features=3, outputs=2, classes=True, each_step=False, cell="gru", units=4)
     >>> Network(plan, 0.01).output.output_shape
     (None, 2)
     """
@@ -58,7 +58,7 @@ class Network:
 
     Parameters
     ----------
-    plan : Plan
+    plan : NetworkPlan
     learning_rate : float, or function without arguments that returns a Schedule
     rng : numpy.random.RandomState, optional
         For initial weights, dropout, and the order of samples.
@@ -66,8 +66,8 @@ class Network:
     Examples
     --------
     >>> import numpy as np
-    >>> from lasagne_like.estimators.network import Network, Plan
-    >>> network = Network(Plan(features=1, outputs=1, classes=False, each_step=False, units=2), 0.01)
+    >>> from lasagne_like.estimators.network import Network, NetworkPlan
+    >>> network = Network(NetworkPlan(features=1, outputs=1, classes=False, each_step=False, units=2), 0.01)
     >>> x, mask = np.ones((5, 3, 1), "float32"), np.ones((5, 3), "float32")
     >>> [part.shape for part in network.evaluate(x, mask, np.zeros((5, 1), "float32"), np.ones(5, "float32"))]
     [(5, 1), ()]
