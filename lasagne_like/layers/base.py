@@ -297,6 +297,12 @@ def check_number(layer: Layer, value: Any, what: str, most: float = np.inf) -> N
         raise ValueError(f"{what} of {layer} must be a number that is at least 0{at_most}, got {value!r}")
 
 
+def check_int(layer: Layer, value: Any, what: str, least: int, most: int) -> None:
+    """Raise an error if an argument is no int from `least` to `most`."""
+    if not isinstance(value, utils.int_types) or not least <= int(value) <= most:
+        raise ValueError(f"{what} of {layer} must be an int from {least} to {most} for this input, got {value!r}")
+
+
 def check_function(layer: Layer, value: Any, what: str) -> None:
     """Raise an error if an argument is no function."""
     if not callable(value):

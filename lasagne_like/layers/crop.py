@@ -16,6 +16,8 @@ def _modes(cropping: Sequence[str | None], ndims: Sequence[int]) -> list[str | N
     """The mode of each axis. Axes behind the given modes have None."""
     if len(set(ndims)) > 1:
         raise ValueError(f"cropping needs inputs with equal numbers of dimensions, got {list(ndims)}")
+    if len(cropping) > ndims[0]:
+        raise ValueError(f"cropping has a mode for each axis, got {len(cropping)} for inputs of {ndims[0]} dimensions")
     for mode in cropping:
         if mode not in _MODES:
             raise ValueError(f"a mode of cropping is one of {_MODES}, got {mode!r}")

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import scanjit as sj
-from lasagne_like.layers.base import Incoming, Layer, axis_of
+from lasagne_like.layers.base import Incoming, Layer, axis_of, check_int
 from lasagne_like.utils import Shape, int_types
 
 __all__ = [
@@ -55,11 +55,7 @@ class FlattenLayer(Layer):
 
     def __init__(self, incoming: Incoming, outdim: int = 2, *, name: str | None = None) -> None:
         super().__init__(incoming, name=name)
-        if not 1 <= outdim <= len(self.input_shape):
-            raise ValueError(
-                f"outdim of {self} must be from 1 to {len(self.input_shape)}, the dimensions of its input "
-                f"{self.input_shape}, got {outdim}"
-            )
+        check_int(self, outdim, "outdim", 1, len(self.input_shape))
         self.outdim = outdim
 
     def get_output_shape_for(self, input_shape: Shape) -> Shape:
@@ -92,6 +88,8 @@ class ReshapeLayer(Layer):
 
     def __init__(self, incoming: Incoming, shape: Sequence[Any], *, name: str | None = None) -> None:
         super().__init__(incoming, name=name)
+        if not isinstance(shape, Iterable):
+            raise ValueError(f"the shape of {self} must be a tuple with an entry for each axis, got {shape!r}")
         self.shape = tuple(shape)
         for size in self.shape:
             if isinstance(size, list):
@@ -174,6 +172,8 @@ class DimshuffleLayer(Layer):
 
     def __init__(self, incoming: Incoming, pattern: Sequence[Any], *, name: str | None = None) -> None:
         super().__init__(incoming, name=name)
+        if not isinstance(pattern, Iterable):
+            raise ValueError(f"the pattern of {self} must be a tuple with an entry for each axis, got {pattern!r}")
         used = [entry for entry in pattern if not (isinstance(entry, str) and entry == "x")]
         if not all(isinstance(entry, int_types) for entry in used):
             raise ValueError(f"the pattern of {self} must have numbers of axes and 'x', got {pattern}")
@@ -240,9 +240,7 @@ class PadLayer(Layer):
 
     def _widths(self, ndim: int) -> list[tuple[int, int]]:
         """For each axis, the numbers of new entries before and after it."""
-        first: Any = self.batch_ndim
-        if not isinstance(first, int_types) or not 0 <= int(first) <= ndim:
-            raise ValueError(f"batch_ndim of {self} must be from 0 to {ndim}, got {first!r}")
+        check_int(self, self.batch_ndim, "batch_ndim", 0, ndim)
         count = ndim - self.batch_ndim
         given = list(self.width) if isinstance(self.width, Iterable) else [self.width] * count
         if len(given) > count:
