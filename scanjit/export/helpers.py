@@ -89,7 +89,7 @@ def set_window(x: np.ndarray, value: np.ndarray, start: Any, step: Any) -> np.nd
 def indices(x: np.ndarray, index: Any, axis: int) -> Any:
     """The index of `x` for integer arrays that index its axes from `axis` on; an error if one is out of bounds."""
     arrays = [np.asarray(one) for one in index]
-    for k, one in enumerate(arrays if all(one.size for one in arrays) else ()):  # NumPy reads none otherwise
+    for k, one in enumerate(arrays):
         size = x.shape[axis + k]
         if one.min() < 0 or one.max() >= size:
             bad = one[(one < 0) | (one >= size)].flat[0]
@@ -98,14 +98,17 @@ def indices(x: np.ndarray, index: Any, axis: int) -> Any:
 
 
 def gather(x: np.ndarray, index: Any, axis: int) -> np.ndarray:
-    """The entries of `x` at integer arrays that index its axes from `axis` on."""
-    return x[indices(x, index, axis)]
+    """The entries of `x` at integer arrays that index its axes from `axis` on. No error if there are none."""
+    shape = (*x.shape[:axis], *np.broadcast_shapes(*map(np.shape, index)), *x.shape[axis + len(index) :])
+    return x[indices(x, index, axis)] if 0 not in shape else np.empty(shape, x.dtype)
 
 
 def scatter(x: np.ndarray, value: np.ndarray, index: Any, axis: int, add: bool) -> np.ndarray:
     """A copy of `x` with a value added to (or put in place of) entries: see `gather`."""
-    place = indices(x, index, axis)
     x = np.array(x)
+    if not np.size(value):
+        return x
+    place = indices(x, index, axis)
     if add:
         np.add.at(x, place, value)
     else:

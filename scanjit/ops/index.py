@@ -28,8 +28,8 @@ def _gathered(x: Type, indices: Sequence[Type], axis: int) -> tuple[Dimension, .
 
 
 def _checked(x: Array, indices: Sequence[Array], axis: int) -> None:
-    """Raise an error if one of the indices that are read is out of bounds: none is beside an index without entries."""
-    for k, index in enumerate(indices if all(np.size(index) for index in indices) else ()):
+    """Raise an error if one of the indices is out of bounds."""
+    for k, index in enumerate(indices):
         size = x.shape[axis + k]
         if index.min() < 0 or index.max() >= size:
             bad = index[(index < 0) | (index >= size)].flat[0]
@@ -38,6 +38,9 @@ def _checked(x: Array, indices: Sequence[Array], axis: int) -> None:
 
 
 def _gather_reference(x: Array, *indices: Array, axis: int) -> Array:
+    shape = (*x.shape[:axis], *np.broadcast_shapes(*map(np.shape, indices)), *x.shape[axis + len(indices) :])
+    if 0 in shape:  # an index that reads no entry may be out of bounds
+        return np.empty(shape, x.dtype)
     _checked(x, indices, axis)
     return x[(slice(None),) * axis + tuple(indices)]
 
@@ -112,8 +115,10 @@ def _scatter_infer(x: Type, v: Type, *indices: Type, axis: int, add: bool) -> Ty
 
 
 def _scatter_reference(x: Array, v: Array, *indices: Array, axis: int, add: bool) -> Array:
-    _checked(x, indices, axis)
     x = x.copy()
+    if not np.size(v):
+        return x
+    _checked(x, indices, axis)
     place: Parameter = (slice(None),) * axis + tuple(indices)
     if add:
         np.add.at(x, place, v)

@@ -207,6 +207,16 @@ def test_arguments_that_do_not_fit(args: Any, error: Any, message: str, tmp_path
         model(*args)
 
 
+def test_an_index_that_reads_nothing_may_be_out_of_bounds(tmp_path: Path) -> None:
+    x, at = sj.matrix("x"), sj.lvector("at")
+    f = sj.function([x, at], [x[at], x[at].set(1.0), x[:, at[:0]]], mode="reference")
+    model = exported(f, tmp_path).model
+    for values in ((np.ones((3, 0)), np.array([7])), (np.ones((3, 2)), np.array([2]))):
+        same(list(model(*values)), f(*values))
+    with pytest.raises(IndexError):
+        model(np.ones((3, 2)), np.array([7]))
+
+
 def test_conditions_on_sizes(tmp_path: Path) -> None:
     x, y = sj.matrix("x"), sj.matrix("y")
     model = exported(sj.function([x, y], x + y, mode="reference"), tmp_path).model

@@ -105,9 +105,30 @@ def check(x: np.ndarray, key: tuple[Any, ...], make: Any, expected: Any, mode: s
 @example((np.ones((0, 2)), (Ellipsis, np.array([0]), np.array([], "int64"))), "constants")  # nothing is read
 @example((np.ones((0, 2)), (np.array([0]), np.array([], "int64"))), "symbols")
 @example((np.ones((3, 2)), (np.array([[]], "int64"), np.array([-7]))), "arrays")
+@example((np.ones((3, 0)), (3,)), "symbols")
+@example((np.ones((0, 2)), (slice(None), 2)), "symbols")
 def test_getitem(case: tuple[np.ndarray, tuple[Any, ...]], mode: str) -> None:
     x, key = case
-    check(x, key, lambda x, key: x[key], outcome(lambda: np.asarray(x[key])), mode)
+    check(x, key, lambda x, key: x[key], read(x, key, mode), mode)
+
+
+def read(x: np.ndarray, key: tuple[Any, ...], mode: str) -> Any:
+    """`x[key]`, or the kind of error. No error for an index that is computed, and reads nothing: NumPy raises one."""
+    found = outcome(lambda: np.asarray(x[key]))
+    if found is not IndexError or mode == "constants":
+        return found
+    computed = (np.ndarray, int) if mode == "symbols" else np.ndarray
+    shape, inside = list(x.shape), list(key)
+    axis = 0
+    for i, item in enumerate(key):
+        if isinstance(item, computed):
+            shape[axis], inside[i] = max(shape[axis], 1), np.zeros_like(item)
+        if item is Ellipsis:
+            axis = x.ndim - sum(other is not None for other in key[i + 1 :])
+        elif item is not None:
+            axis += 1
+    nothing = outcome(lambda: np.empty(shape)[tuple(inside)])
+    return nothing if isinstance(nothing, np.ndarray) and not nothing.size else IndexError
 
 
 @settings(max_examples=250)

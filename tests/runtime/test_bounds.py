@@ -104,6 +104,49 @@ def test_an_assertion_about_the_index_comes_first(case: str) -> None:
         assert "is false" in str(caught.value), (mode, caught.value)
 
 
+EMPTY = {
+    "row": lambda e, z, i, at, none: e[i],
+    "rows": lambda e, z, i, at, none: e[at],
+    "rows of rows": lambda e, z, i, at, none: e[at[:, None]],
+    "column": lambda e, z, i, at, none: z[:, i],
+    "columns": lambda e, z, i, at, none: e.T[:, at],
+    "two axes": lambda e, z, i, at, none: sj.stack([e, e], 1)[i, at],
+    "an empty index beside a number": lambda e, z, i, at, none: sj.ones((3, 4))[none, i],
+    "an empty index beside others": lambda e, z, i, at, none: sj.ones((3, 4))[none[:, None], at],
+    "nothing of rows": lambda e, z, i, at, none: sj.ones((3, 4))[at, :0],
+    "set": lambda e, z, i, at, none: e[at].set(2.0),
+    "set a column": lambda e, z, i, at, none: z[:, i].set(2.0),
+    "inc": lambda e, z, i, at, none: e[at].inc(2.0),
+    "inc with an empty index": lambda e, z, i, at, none: sj.ones((3, 4))[none, i].inc(2.0),
+    "take": lambda e, z, i, at, none: sj.take(e, at, axis=0),
+    "along": lambda e, z, i, at, none: sj.take_along_axis(e, at[:, None], 0),
+    "sums": lambda e, z, i, at, none: e[at].sum(1),
+    "product": lambda e, z, i, at, none: e[at] @ sj.ones((e.shape[1], 2)),
+    "gradient": lambda e, z, i, at, none: sj.grad((e[at] ** 2).sum(), e),
+    "steps": lambda e, z, i, at, none: sj.scan(lambda k, h: sj.tanh(e[k] + h), at, sj.zeros(e.shape[1])),
+    "steps that set": lambda e, z, i, at, none: sj.scan(lambda k, h: h[k].set(1.0), at, e),
+    "examples": lambda e, z, i, at, none: sj.vmap(lambda k: e[k])(at),
+}
+
+
+@pytest.mark.parametrize("case", EMPTY)
+def test_an_index_that_reads_nothing_may_be_out_of_bounds(case: str) -> None:
+    """And it is an error as soon as there is an entry to read."""
+    values = [np.zeros((3, 0)), np.zeros((0, 3)), np.int64(7), np.array([1, 9]), np.zeros(0, "int64")]
+    more = [np.ones((3, 2)), np.ones((2, 3)), values[2], values[3], np.zeros(1, "int64")]
+    found = []
+    for unknown in (False, True):
+        for mode in ("reference", "emulate", *(["numba"] if unknown and case in ("rows", "column", "inc") else [])):
+            inputs = [sj.tensor((None,) * a.ndim if unknown else a.shape, str(a.dtype)) for a in values]
+            f = sj.function(inputs, EMPTY[case](*inputs), mode=mode)
+            found.append(f(*values))
+            if unknown and case != "nothing of rows":
+                with pytest.raises(sj.OutOfBoundsError):
+                    f(*more)
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0], strict=True)
+
+
 def test_prints_are_not_repeated(capsys: pytest.CaptureFixture[str]) -> None:
     w, _, i, _ = arguments()
     f = sj.function([w, i], sj.print_(w, "w")[i], mode="emulate")

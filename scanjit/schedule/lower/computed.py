@@ -100,20 +100,20 @@ class Indices(NamedTuple):
         return tuple(index for index in self.computed if not (_is_zero(index.value) and _is_inside(index)))
 
 
-def indices_of(values: Sequence[Value], ref: Ref, axis: int, over: IndexMap) -> Indices:
-    """How values index the axes of a place from `axis` on, at each point of the loops in `over`."""
+def indices_of(values: Sequence[Value], ref: Ref, axis: int, at: IndexMap) -> Indices:
+    """How values index the axes of a place from `axis` on, for the elements of a tensor at `at`."""
     counted, computed = list[Axis](), list[Index]()
-    some = _some(loop for _, terms in over for loop, _ in terms)
+    some = _some(loop for _, terms in at for loop, _ in terms)
     for k, value in enumerate(values, axis):
         if (around := _wrapped(value, ref.shape[k])) is not None:
-            at, first = around
-            turn = Position(value.dtype, at[0], dict(at[1]))
+            part, first = around
+            turn = Position(value.dtype, part[0], dict(part[1]))
             index = Index(first, ref.strides[k], ref.shape[k], some=some, turn=turn)
         else:
-            at, rest = as_sum(value)
+            part, rest = as_sum(value)
             first = Literal(value.dtype, 0) if rest is None else rest
-            index = Index(first, ref.strides[k], ref.shape[k], *_reach(at), some)
-        counted.append(at)
+            index = Index(first, ref.strides[k], ref.shape[k], *_reach(part), some)
+        counted.append(part)
         computed.append(index)
     return Indices(tuple(counted), tuple(computed))
 

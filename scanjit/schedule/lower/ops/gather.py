@@ -28,7 +28,7 @@ class GatherRule(PointRule):
         """A load at the indices, which are checked."""
         x, axis, middle = node.operands[0], node.params["axis"], _middle(node, at)
         ref = builder.reference(x)
-        found = indices_of(values, ref, axis, middle)
+        found = indices_of(values, ref, axis, at)
         access = maps.place(ref, (*at[:axis], *found.counted, *at[axis + len(middle) :]))
         builder.origins[access] = x, False
         indices = found.checked

@@ -30,7 +30,7 @@ def _values(lowering: Lowering, node: Node, target: Ref, first: Sequence[Item]) 
     builder, at = lowering.builder(space), maps.identity(space)
     ndim = v.ndim - (x.ndim - count)
     middle = at[axis : axis + ndim]
-    found = indices_of([builder.value(index, maps.index_map(index, middle)) for index in indices], target, axis, middle)
+    found = indices_of([builder.value(index, maps.index_map(index, middle)) for index in indices], target, axis, at)
     before, after = at[:axis], at[axis + ndim :]
     value, code = builder.value(v, at), lowering.context.code(node)
     access = maps.place(target, (*before, *found.counted, *after))
