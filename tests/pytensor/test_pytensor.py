@@ -114,7 +114,7 @@ def test_complex_arguments_and_results(compiled: bool) -> None:
 
 @needs_pytensor
 def test_errors() -> None:
-    with pytest.raises(sj.ArgumentError, match="made of a function"):
+    with pytest.raises(sj.ArgumentError, match="only a function can become a function for"):
         sj.pytensor.as_op(3)  # type: ignore[arg-type]
     state = sj.shared(np.zeros(2))
     with pytest.raises(sj.ArgumentError, match="updates shared variables, which a function for PyTensor cannot"):

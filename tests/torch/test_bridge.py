@@ -271,7 +271,7 @@ def test_functions_that_cannot_be_bridged() -> None:
         made(sj.function([x], x, updates={w: w + 1}, mode=MODE))
     with pytest.raises(sj.ArgumentError, match="has no outputs"):
         made(sj.function([x], None, mode=MODE))
-    with pytest.raises(sj.ArgumentError, match="made of a function"):
+    with pytest.raises(sj.ArgumentError, match="only a function can become a function for"):
         made(3)
     with pytest.raises(sj.ArgumentError, match="by position"):
         made(lambda x: x)(x=some(3))
