@@ -88,6 +88,7 @@ def test_compiled_functions_names_and_pickles() -> None:
     assert isinstance(f, PytensorFunction) and "scanjit.pytensor" in repr(f)
 
 
+@pytest.mark.filterwarnings("ignore:Numba will use object mode")  # PyTensor says it of complex numbers
 @needs_pytensor
 @pytest.mark.parametrize("compiled", [False, True])
 def test_complex_arguments_and_results(compiled: bool) -> None:
