@@ -8,6 +8,7 @@ import pytest
 
 import scanjit as sj
 from scanjit import types
+from scanjit.ir import Node
 from scanjit.runtime import host
 from scanjit.schedule.nests import Access, Buffer, NestLoop
 from scanjit.schedule.tiles import lefts
@@ -133,3 +134,24 @@ def test_matrices_that_may_overlap() -> None:
         ({places: 100, some: 1}, False),
     ):
         assert may_overlap(Access(buffer, 0, strides)) == expected, strides
+
+
+def test_a_matrix_that_steps_change_is_packed_each_time_it_is_read() -> None:
+    """A row of it is set where it lies: a pack before the loop, and one from before the change, would hold the old
+    row."""
+    x, w, h = sj.tensor(("T", 20, 12)), sj.tensor((12, 12)), sj.tensor((20, 12))
+
+    def step(t: Node, row: Node, h: Node, w: Node) -> tuple[Node, Node]:
+        h = sj.tanh(row + h @ w.T)
+        w = w[t].set(h[0])
+        return sj.tanh(row + h @ w.T), w
+
+    rows, matrices = sj.scan(step, [sj.arange(x.shape[0]), x], [h, w])
+    outputs = [rows, matrices[-1]]
+    rng = np.random.default_rng(2)
+    with host.using(AVX2):
+        f = sj.function([x, w, h], outputs, mode="emulate")
+        assert f.explain().count(PACKED) == 2
+        given = [rng.normal(size=size) for size in ((5, 20, 12), (12, 12), (20, 12))]
+        for got, wanted in zip(f(*given), sj.function([x, w, h], outputs, mode="reference")(*given), strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-12)
