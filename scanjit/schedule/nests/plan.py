@@ -22,12 +22,16 @@ class CarryMemory:
 
     With a `lag`, a step reads what was returned this many steps before: `h[t - 3]` has the lag 3. None stands for the
     usual carry, which the next step reads.
+
+    A carry that is `behind` lies in the slots of another carry: it is what the other was so many steps before, as in
+    `lambda x, h, before: (f(x, h, before), h)`.
     """
 
     store: Ref
     trajectory: bool
     lag: Dimension | None = None
     slots: Dimension = 2
+    behind: int = 0
 
     @property
     def reach(self) -> Dimension:
@@ -37,6 +41,10 @@ class CarryMemory:
     def rows(self, start: Dimension) -> Ref:
         """The part of the memory that begins at row `start`: one value, or with a lag as many as the lag."""
         return self.store.row(start) if self.lag is None else self.store.window(0, start, self.lag)
+
+    def slot(self, step: Dimension) -> Ref:
+        """The slot that this step reads."""
+        return self.store.row((step + (self.slots - self.behind if self.behind else 0)) % self.slots)
 
 
 @record
@@ -59,37 +67,43 @@ class Plan:
         carry = self.carries[i]
         if carry.trajectory:
             return carry.store.row(self.row + carry.reach if self.reverse else self.row)
-        return carry.store.row(self._slot(carry, 0))
+        return self._slot(carry, 0)
 
     def after(self, i: int) -> Ref:
         """The place of the value of carry i that a step returns."""
         carry = self.carries[i]
         if carry.trajectory:
             return carry.store.row(self.row if self.reverse else self.row + carry.reach)
-        return carry.store.row(self._slot(carry, 1))
+        return self._slot(carry, 1)
 
-    def _slot(self, carry: CarryMemory, returned: int) -> Dimension:
+    def _slot(self, carry: CarryMemory, returned: int) -> Ref:
         """The slot that a step reads (`returned` is 0), or the slot for the value that it returns (1). Initial values
         lie from slot 0 on, in the order of time. A reverse loop reads the last of them first, so its slots go down."""
         if self.reverse and carry.lag is not None:
-            return (carry.lag * (self.step + 1) + returned - 1) % carry.slots  # the lag is -1, counted in slots
-        return (self.step + carry.reach * returned) % carry.slots
+            # the lag is -1, counted in slots
+            return carry.store.row((carry.lag * (self.step + 1) + returned - 1) % carry.slots)
+        return carry.slot(self.step + carry.reach * returned)
 
     def first(self, i: int) -> Ref:
         """The place for the initial value of carry i."""
         carry = self.carries[i]
+        if carry.behind:
+            return carry.slot(0)
         return carry.rows(self.length if carry.trajectory and self.reverse else 0)
 
     def final(self, i: int, steps: Dimension) -> Ref:
         """Where carry i lies after this number of steps."""
         carry = self.carries[i]
         if not carry.trajectory:
-            return carry.store.row(steps % carry.slots)
+            return carry.slot(steps)
         return carry.rows(self.length - steps if self.reverse else steps)
 
     def is_shared(self, i: int) -> bool:
-        """Whether an earlier carry uses the same memory as carry i. The earlier one then writes both."""
-        return any(other.store.buffer is self.carries[i].store.buffer for other in self.carries[:i])
+        """Whether another carry, which has the same memory, writes both: the one that carry i is `behind`, or an
+        earlier one."""
+        carry = self.carries[i]
+        others = (other for other in self.carries[:i] if not other.behind)
+        return carry.behind > 0 or any(other.store.buffer is carry.store.buffer for other in others)
 
     def looks_back(self, buffer: Buffer) -> bool:
         """Whether a buffer belongs to a carry with a lag: a step then reads values that an earlier step than the last

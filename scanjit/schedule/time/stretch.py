@@ -110,4 +110,4 @@ class Stretch:
 def _carry(plan: Plan, i: int, step: Dimension, row: Dimension) -> Ref:
     """Where carry `i` lies before a step. If all steps are stored, its values from `row` on."""
     carry = plan.carries[i]
-    return carry.rows(row) if carry.trajectory else carry.store.row(step % carry.slots)
+    return carry.rows(row) if carry.trajectory else carry.slot(step)

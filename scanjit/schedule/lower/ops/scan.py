@@ -37,7 +37,7 @@ class ScanRule(ArrayRule):
         inits, xs, consts = plan.roles.split(node.operands)
         cleared = _cleared(lowering, plan) if plan.roles.until else {}
         for i, init in enumerate(inits):
-            if not plan.is_shared(i):
+            if plan.carries[i].behind or not plan.is_shared(i):
                 buffer = plan.carries[i].store.buffer
                 lowering.copy(init, plan.first(i), after=[cleared[buffer]] if buffer in cleared else ())
         known = {bound: lowering.place_of(outer) for bound, outer in zip(step.consts, consts, strict=True)}

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from scanjit import ir, types
 from scanjit.ir import Node
@@ -16,6 +17,9 @@ from scanjit.schedule.nests import Ref, with_room
 from scanjit.schedule.nests.plan import CarryMemory, Plan
 from scanjit.types import Dimension
 
+LITTLE = 256
+"""A carry that is known to have at most this many bytes is copied: it may lie in registers."""
+
 
 def make_plan(lowering: Lowering, node: Node, step: LoweredStep, pointwise: bool) -> Plan:
     """Give every carry and every output its memory.
@@ -24,7 +28,7 @@ def make_plan(lowering: Lowering, node: Node, step: LoweredStep, pointwise: bool
     one in three other cases: if the scan may be one nest (`pointwise`), if its last values are read after the loop, or
     if there are checkpoints. If a nest holds a carry in a register, an output of its values can be stored right in a
     larger tensor. A carry that is changed in place may become a result of the graph as it is, so it has no room for
-    full vectors.
+    full vectors. A carry that is another one of a step before is not copied: it is `behind` the other, in its slots.
     """
     roles, length, reverse = Roles.of(node), node.params["length"], node.params["reverse"]
     carries: list[CarryMemory] = []
@@ -44,12 +48,40 @@ def make_plan(lowering: Lowering, node: Node, step: LoweredStep, pointwise: bool
             store = with_room(before.dtype, (rows, *before.type.shape), "carry")
         store = store or lowering.new_memory(node, before, (rows, *before.type.shape), "carry")
         carries.append(CarryMemory(store, trajectory, lag, slots))
+    if not pointwise and node.params["checkpoint"] is None:
+        carries = _behind(carries, step)
     known: dict[Node, Ref] = {}
     for y in step.ys:
         if y not in known:
             place = given.get(y) or _carried(carries, step, y, length, reverse)
             known[y] = place or lowering.new_memory(node, y, (length, *y.type.shape), "ys")
     return Plan(node, roles, types.counter("step"), types.counter("row"), carries, [known[y] for y in step.ys])
+
+
+def _behind(carries: Sequence[CarryMemory], step: LoweredStep) -> list[CarryMemory]:
+    """The same carries, some of them behind others, whose memory has a slot for each of these."""
+    found, after = list(carries), {before: i for i, before in enumerate(step.carries)}
+    next_to = {after[new]: i for i, new in enumerate(step.new) if new in after and _may_share(carries[i])}
+    for i, carry in enumerate(carries):
+        if step.new[i] in after or not _may_share(carry):
+            continue
+        line = [i]
+        while line[-1] in next_to:
+            line.append(next_to[line[-1]])
+        if len(line) > 1:
+            slots, old = len(line) + 1, carry.store
+            buffer = replace(old.buffer, shape=(slots, *old.buffer.shape[1:]))
+            store = replace(old, buffer=buffer, shape=(slots, *old.shape[1:]))
+            for behind, k in enumerate(line):
+                found[k] = replace(carry, store=store, slots=slots, behind=behind)
+    return found
+
+
+def _may_share(carry: CarryMemory) -> bool:
+    """Whether a carry without lag lies in slots that other carries may lie in, too."""
+    nbytes = carry.store.buffer.nbytes
+    little = isinstance(nbytes, int) and nbytes <= 2 * LITTLE
+    return carry.lag is None and not carry.trajectory and carry.slots == 2 and not little
 
 
 def _stored_in_place(lowering: Lowering, node: Node, step: LoweredStep) -> dict[Node, Ref]:
