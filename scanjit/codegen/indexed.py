@@ -136,7 +136,7 @@ class _Places(NamedTuple):
             number, within = self._one(index)
             shifts = [(number, ())] if index.turn is None else self._around(index, number)
             found = [
-                _Place(f"{at} + {shift}*{stride}", offsets, (*inside, *lanes), (*alike, within))
+                _Place(f"{at} + {shift}*{stride}", offsets, (*inside, *lanes), (*alike, *within))
                 for shift, lanes in shifts
                 for at, offsets, inside, alike in found
             ]
@@ -165,9 +165,10 @@ class _Places(NamedTuple):
         scope.add(f"{same} = ({before} & {first}) | (~{before} & ~{first})")
         return [(shift, (same,)), (f"({number} + {number} - {size} - {shift})", (f"~{same}",))]
 
-    def _one(self, index: Index) -> tuple[str, str]:
-        """An index that is the same for all lanes, and a mask that says whether it is inside. It is checked as soon as
-        it is known: the index of a slice once, before the loop over the elements of the slice."""
+    def _one(self, index: Index) -> tuple[str, tuple[str, ...]]:
+        """An index that is the same for all lanes, and a mask that says whether it is inside; no mask if that is sure.
+        It is checked as soon as it is known: the index of a slice once, before the loop over the elements of the
+        slice."""
         frame, point = self.frame, self.point
         loops = frame.depends(index.value)
         level = frame.level_of(loops)
@@ -179,25 +180,31 @@ class _Places(NamedTuple):
             alone = point if in_lanes(frame, index.value) else Point(point.row, point.vector, 1)
             text = self.value_of(index.value, alone)
             place = frame.remember(level, (*key, "place"), "k", f"lane_i64({text}, 0)")
+        if index.sure:
+            return place, ()
         if within is None:
             low, end = frame.size(-1 * index.least), frame.size(index.size - index.most)
             text = f"splat_boolx{self.width}({low} <= {place} < {end})"
             within = frame.remember(level, (*key, self.width), "ok", text)
             some = "" if index.some == 1 else f" & splat_boolx{self.width}(0 < {frame.size(index.some)})"
             self._report(level, f"~{within}{some}")
-        return place, within
+        return place, (within,)
 
     def _each(self, index: Index, stride: str, place: _Place) -> _Place:
         """A place moved by an index that differs from lane to lane."""
         frame, long = self.frame, suffix(INT64, self.point.width)
-        vector, ok = self.value_of(index.value, self.point), frame.fresh("ok")
+        vector = self.value_of(index.value, self.point)
+        term = f"{vector} * splat_{long}({stride})"
+        offsets = term if place.offsets is None else f"{place.offsets} + {term}"
+        if index.sure:
+            return place._replace(offsets=offsets)
+        ok = frame.fresh("ok")
         low, end = frame.size(-1 * index.least), frame.size(index.size - index.most)
         within = f"({vector} >= splat_{long}({low})) & ({vector} < splat_{long}({end}))"
         inside = place.mask(frame, self.point.width)
         frame.scopes[self.level].add(f"{ok} = {inside} & {within}")
         self._report(self.level, f"{inside} & ~{ok}")
-        term = f"{vector} * splat_{long}({stride})"
-        return _Place(place.address, term if place.offsets is None else f"{place.offsets} + {term}", (ok,))
+        return _Place(place.address, offsets, (ok,))
 
     def _report(self, level: int, outside: str) -> None:
         """Report the code if a lane is outside."""

@@ -100,11 +100,12 @@ class Indices(NamedTuple):
         return tuple(index for index in self.computed if not (_is_zero(index.value) and _is_inside(index)))
 
 
-def indices_of(values: Sequence[Value], ref: Ref, axis: int, at: IndexMap) -> Indices:
-    """How values index the axes of a place from `axis` on, for the elements of a tensor at `at`."""
+def indices_of(values: Sequence[Value], ref: Ref, axis: int, at: IndexMap, sure: Sequence[bool]) -> Indices:
+    """How values index the axes of a place from `axis` on, for the elements of a tensor at `at`. `sure` says which of
+    them are certainly inside."""
     counted, computed = list[Axis](), list[Index]()
     some = _some(loop for _, terms in at for loop, _ in terms)
-    for k, value in enumerate(values, axis):
+    for k, (value, inside) in enumerate(zip(values, sure, strict=True), axis):
         if (around := _wrapped(value, ref.shape[k])) is not None:
             part, first = around
             turn = Position(value.dtype, part[0], dict(part[1]))
@@ -112,7 +113,7 @@ def indices_of(values: Sequence[Value], ref: Ref, axis: int, at: IndexMap) -> In
         else:
             part, rest = as_sum(value)
             first = Literal(value.dtype, 0) if rest is None else rest
-            index = Index(first, ref.strides[k], ref.shape[k], *_reach(part), some)
+            index = Index(first, ref.strides[k], ref.shape[k], *_reach(part), some, sure=inside)
         counted.append(part)
         computed.append(index)
     return Indices(tuple(counted), tuple(computed))

@@ -325,7 +325,9 @@ class Lowering:
     def builder(self, space: tuple[NestLoop, ...]) -> ValueBuilder:
         """The builder of values over a space; it remembers what it built."""
         if space not in self._builders:
-            self._builders[space] = ValueBuilder(space, self.locate, self.context.code, self.rules.point)
+            self._builders[space] = ValueBuilder(
+                space, self.locate, self.context.code, self.context.ranges, self.rules.point
+            )
         return self._builders[space]
 
     def _output_place(self, node: Node, target: Ref | None) -> Ref:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence, Set as AbstractSet
 from scanjit import ir
 from scanjit.ir import Node
 from scanjit.records import record
+from scanjit.schedule.lower.ranges import Ranges
 from scanjit.schedule.nests import Buffer, NestLoop, Ref, Statement, Store, Value, places_read, walk_values
 
 
@@ -73,6 +74,7 @@ class Context:
 
     def __init__(self, changing: Collection[Node] = ()) -> None:
         self.notes: list[str] = []
+        self.ranges = Ranges()
         self._codes: dict[Node, int] = {}
         self._constants: dict[Node, Ref] = {}
         self._fixed: dict[Node, bool | None] = dict.fromkeys(changing, False)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from scanjit.ir import Node, Op
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.maps import IndexMap
+from scanjit.schedule.lower.ranges import Ranges
 from scanjit.schedule.nests import Access, Load, NestLoop, Ref, Register, Value
 from scanjit.signatures import DType
 from scanjit.types import Dimension
@@ -71,6 +72,7 @@ class ValueBuilder:
     space : the loops over which values are computed.
     locate : the `Ref` of a node that lies in memory, None for one that does not.
     code : the number by which a node reports an index out of bounds.
+    ranges : the ranges of integers.
     rule_of : the rule of an op, if it can be computed at a point.
 
     Attributes
@@ -86,9 +88,10 @@ class ValueBuilder:
         space: Sequence[NestLoop],
         locate: Callable[[Node], Ref | None],
         code: Callable[[Node], int],
+        ranges: Ranges,
         rule_of: Callable[[Op], PointRule | None],
     ) -> None:
-        self.space, self.locate, self.code, self.rule_of = space, locate, code, rule_of
+        self.space, self.locate, self.code, self.ranges, self.rule_of = space, locate, code, ranges, rule_of
         self.registers: dict[Node, Register] = {}
         self.stacked: dict[Node, tuple[Ref, NestLoop]] = {}
         self.origins: dict[Access, tuple[Node, bool]] = {}

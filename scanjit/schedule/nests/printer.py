@@ -296,7 +296,8 @@ class _NestWriter:
     def index(self, index: Index) -> str:
         """A computed index, and what is checked of it."""
         around = "" if index.turn is None else ", around"
-        return f"index({self.text(index.value)} < {self.writer.dim(index.size - index.most)}{around})"
+        limit = "" if index.sure else f" < {self.writer.dim(index.size - index.most)}"
+        return f"index({self.text(index.value)}{limit}{around})"
 
     def terms(self, strides: Mapping[NestLoop, Dimension]) -> list[tuple[str, Dimension]]:
         """The names and strides of loops. A loop of size 1 may belong to no nest, and is left out: its counter is 0."""

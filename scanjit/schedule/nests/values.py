@@ -178,6 +178,8 @@ class Index:
 
     With `turn`, the axis begins again after its last entry, as for `roll`. `turn` is how far the access has moved along
     the axis. `value + turn` is always less than `2 * size`: if it is `size` or more, `size` is subtracted.
+
+    An index that is `sure` is certainly inside, and is not checked.
     """
 
     value: Value
@@ -187,6 +189,7 @@ class Index:
     most: Dimension = 0
     some: Dimension = 1
     turn: Value | None = None
+    sure: bool = False
 
     @property
     def values(self) -> tuple[Value, ...]:

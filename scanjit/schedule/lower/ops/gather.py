@@ -22,13 +22,15 @@ class GatherRule(PointRule):
 
     def reads(self, builder: ValueBuilder, node: Node, at: IndexMap) -> Sequence[NodeAt]:
         """The indices, each at the axes of the result that come from them."""
-        return [(index, maps.index_map(index, _middle(node, at))) for index in node.operands[1:]]
+        settled = [builder.ranges.settled(index) for index in node.operands[1:]]
+        return [(index, maps.index_map(index, _middle(node, at))) for index in settled]
 
     def value(self, builder: ValueBuilder, node: Node, at: IndexMap, values: Sequence[Value]) -> Value:
         """A load at the indices, which are checked."""
         x, axis, middle = node.operands[0], node.params["axis"], _middle(node, at)
         ref = builder.reference(x)
-        found = indices_of(values, ref, axis, at)
+        sure = [builder.ranges.is_inside(*each) for each in zip(node.operands[1:], x.type.shape[axis:], strict=False)]
+        found = indices_of(values, ref, axis, at, sure)
         access = maps.place(ref, (*at[:axis], *found.counted, *at[axis + len(middle) :]))
         builder.origins[access] = x, False
         indices = found.checked

@@ -15,6 +15,7 @@ from scanjit.schedule.lower.ops.scan_loop import as_loop
 from scanjit.schedule.lower.ops.scan_nest import as_nest, points
 from scanjit.schedule.lower.ops.scan_plan import make_plan
 from scanjit.schedule.lower.ops.step import LoweredStep
+from scanjit.schedule.lower.ranges import Carry
 from scanjit.schedule.lower.region import Item, name_of
 from scanjit.schedule.nests import Access, Buffer, Load, Nest, NestLoop, Ref, Store, Value
 from scanjit.schedule.nests.plan import Plan
@@ -35,6 +36,8 @@ class ScanRule(ArrayRule):
         shape = points(step)
         plan = make_plan(lowering, node, step, shape is not None)
         inits, xs, consts = plan.roles.split(node.operands)
+        given = zip((*step.rows, *step.consts), (*xs, *consts), strict=True)
+        lowering.context.ranges.enter(list(map(Carry, step.carries, inits, step.new)), given)
         cleared = _cleared(lowering, plan) if plan.roles.until else {}
         for i, init in enumerate(inits):
             if plan.carries[i].behind or not plan.is_shared(i):

@@ -118,7 +118,11 @@ def _builder(
     registers."""
     at = maps.identity(space)
     builder = ValueBuilder(
-        space, lambda n: consts.get(n) or lowering.context.constant(n), lowering.context.code, lowering.rules.point
+        space,
+        lambda n: consts.get(n) or lowering.context.constant(n),
+        lowering.context.code,
+        lowering.context.ranges,
+        lowering.rules.point,
     )
     builder.stacked |= {bound: (x, time) for bound, x in zip(step.rows, xs, strict=True)}
     for i, (bound, carry) in enumerate(zip(step.carries, plan.carries, strict=True)):

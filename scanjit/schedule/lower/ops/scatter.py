@@ -30,7 +30,10 @@ def _values(lowering: Lowering, node: Node, target: Ref, first: Sequence[Item]) 
     builder, at = lowering.builder(space), maps.identity(space)
     ndim = v.ndim - (x.ndim - count)
     middle = at[axis : axis + ndim]
-    found = indices_of([builder.value(index, maps.index_map(index, middle)) for index in indices], target, axis, at)
+    settled = map(builder.ranges.settled, indices)
+    values = [builder.value(index, maps.index_map(index, middle)) for index in settled]
+    sure = [builder.ranges.is_inside(*each) for each in zip(indices, x.type.shape[axis:], strict=False)]
+    found = indices_of(values, target, axis, at, sure)
     before, after = at[:axis], at[axis + ndim :]
     value, code = builder.value(v, at), lowering.context.code(node)
     access = maps.place(target, (*before, *found.counted, *after))

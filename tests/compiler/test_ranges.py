@@ -1,0 +1,146 @@
+"""Ranges of integers: indices that are certainly inside an array are not checked, and all others are."""
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from scanjit.schedule.lower.ranges import Ranges
+
+
+def checked(f):
+    """Whether a function checks an index."""
+    return "ok0" in f.source
+
+
+def ring(start, last, step=1, size=25, dtype="int64"):
+    """A scan with an echo after `size` samples: it reads and writes place k of a line, then moves on."""
+
+    def move(x, line, k):
+        y = x + 0.5 * line[k]
+        first = 0 if step > 0 else size - 1
+        return line[k].set(y), sj.where(sj.equal(k, last), first, k + step).astype(dtype), y
+
+    x = sj.vector("x", "float64")
+    init = [sj.zeros(size, "float64"), sj.as_tensor(np.array(start, dtype)), None]
+    y = sj.scan(move, x, init)[2]
+    return [sj.function([x], y, mode=mode) for mode in ("reference", "emulate", "numba")]
+
+
+@pytest.mark.parametrize(("start", "last", "step"), [(0, 24, 1), (24, 0, -1), (7, 24, 1), (7, 23, 1)])
+@pytest.mark.parametrize("dtype", ["int64", "int32", "int8"])
+def test_a_ring_needs_no_checks(start, last, step, dtype):
+    wanted, *others = ring(start, last, step, dtype=dtype)
+    x = np.random.default_rng(0).standard_normal(60)
+    for f in others:
+        assert not checked(f) and "less_0" not in f.source
+        np.testing.assert_allclose(f(x), wanted(x), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("start", "last", "step"), [(0, 25, 1), (24, 10, 1), (0, 1, -1), (3, 2, 1), (3, 24, 2)])
+def test_what_may_leave_the_array_is_checked(start, last, step):
+    _, emulated, compiled = ring(start, last, step)
+    for f in (emulated, compiled):
+        assert checked(f)
+    if step == 1:
+        with pytest.raises(sj.errors.OutOfBoundsError):
+            compiled(np.zeros(60))
+
+
+def test_a_stack():
+    """What a condition says counts in the sum that it selects a term of."""
+
+    def step(x, stack, size):
+        pushes, pops = (x > 0) & (size < 16), (x <= 0) & (size > 0)
+        at = sj.where(pushes, size, 0)
+        stack = stack[at].set(sj.where(pushes, x, stack[at]))
+        size = size + sj.where(pushes, 1, sj.where(pops, -1, 0))
+        return stack, size, stack[sj.maximum(size - 1, 0)]
+
+    x = sj.vector("x", "float64")
+    y = sj.scan(step, x, [sj.zeros(16, "float64"), 0, None])[2]
+    f, wanted = (sj.function([x], y, mode=mode) for mode in ("emulate", "reference"))
+    assert not checked(f)
+    given = np.random.default_rng(0).standard_normal(200) + 0.2
+    np.testing.assert_equal(f(given), wanted(given))
+
+
+INSIDE = {
+    "a rest": lambda i, x: i % 5,
+    "some bits": lambda i, x: i & 3,
+    "the place of the largest": lambda i, x: sj.argmax(x[:5]),
+    "between bounds": lambda i, x: sj.clip(i, 0, 4),
+    "from the end": lambda i, x: -1 - (i & 3),
+    "shifted": lambda i, x: ((i & 15) >> 2) + 1,
+}
+OUTSIDE = {
+    "anything": lambda i, x: i,
+    "a rest of an unknown number": lambda i, x: i % (i & 7),
+    "one too many": lambda i, x: i % 6,
+    "one too far from the end": lambda i, x: -3 - (i & 3),
+    "an int8 that may wrap around": lambda i, x: (
+        ((i & 127).astype("int8") + sj.constant(np.int8(1))).astype("int64") % 6
+    ),
+    "an element of a table": lambda i, x: sj.as_tensor(np.array([7, 7, 7]))[i] - 5,  # 0 if i is outside
+}
+
+
+@pytest.mark.parametrize("case", [*INSIDE, *OUTSIDE])
+def test_known_indices(case):
+    i, x = sj.scalar("i", "int64"), sj.tensor((6,), "float64", "x")
+    table = sj.as_tensor(np.arange(5.0))
+    f, wanted = (
+        sj.function([i, x], table[(INSIDE | OUTSIDE)[case](i, x)] + x.sum(), mode=mode)
+        for mode in ("emulate", "reference")
+    )
+    assert ("STATUS" in f.source or checked(f)) == (case in OUTSIDE)
+    if case in INSIDE:
+        for number in (-7, 0, 3, 11):
+            np.testing.assert_allclose(f(number, np.arange(6.0)), wanted(number, np.arange(6.0)))
+
+
+def expressions(rng, x, y, depth):
+    """A random integer expression of two numbers."""
+    if depth == 0:
+        return (x, y, sj.constant(np.int64(rng.integers(-4, 5))))[rng.integers(0, 3)]
+    a, b, c = (expressions(rng, x, y, depth - 1) for _ in range(3))
+    kind = rng.integers(0, 14)
+    compared = (a < b, a <= b, a > b, sj.equal(a, b), sj.not_equal(a, b))[rng.integers(0, 5)]
+    other = (b < c, sj.equal(a, c), c >= 2)[rng.integers(0, 3)]
+    condition = (compared, compared & other, compared | other, ~compared)[rng.integers(0, 4)]
+    return (
+        *(a + b, a - b, a * b, -a, sj.maximum(a, b), sj.minimum(a, b), sj.clip(a, -3, 4), a % 5, a // 3, a & 6, a >> 1),
+        *(sj.where(condition, a, c), a + sj.where(condition, 1, c), sj.where(condition, sj.where(other, a, 1), b)),
+    )[kind]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_ranges_hold(seed):
+    """Every value that an expression has is in its range."""
+    rng = np.random.default_rng(seed)
+    i, j = sj.vector("i", "int64"), sj.vector("j", "int64")
+    x, y = i % 7, sj.clip(j, -3, 3)
+    nodes = [expressions(rng, x, y, 3) + 0 * x for _ in range(6)]
+    f = sj.function([i, j], nodes, mode="reference")
+    grid = np.array([(a, b) for a in range(7) for b in range(-3, 4)])
+    ranges, known = Ranges(), 0
+    for node, found in zip(nodes, f(grid[:, 0], grid[:, 1]), strict=True):
+        if (between := ranges.of(node)) is not None:
+            known += 1
+            assert between[0] <= found.min() and found.max() <= between[1]
+    assert known or seed
+
+
+def test_truth_values_that_are_carried():
+    """What is not known of a truth value is that it is 0 or 1."""
+
+    def step(x, on, k, total):
+        on = sj.maximum(on, x > 0)
+        at = sj.where(sj.equal(on, x > 1), k, 3)
+        return on, sj.where(on, sj.minimum(k + 1, 3), 0), 0.5 * total + sj.as_tensor(np.arange(4.0))[at]
+
+    x = sj.vector("x", "float64")
+    y = sj.scan(step, x, [x[0] > 0, 0, 0.0])[2]
+    f, wanted = (sj.function([x], y, mode=mode) for mode in ("emulate", "reference"))
+    assert not checked(f)
+    given = np.random.default_rng(1).standard_normal(9)
+    np.testing.assert_allclose(f(given), wanted(given), rtol=1e-12)
