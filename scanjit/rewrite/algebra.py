@@ -5,6 +5,7 @@ floats are never reassociated. The sign of a zero may change (`x + 0 -> x`).
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -261,6 +262,38 @@ def where(node: Node) -> Node | None:
 def _asks(node: Node, condition: Node) -> bool:
     """Whether a node is a choice by the same condition."""
     return node.op is ops.WHERE and node.operands[0] is condition
+
+
+NEAR = 3
+"""At most so many ops stand between a condition and a choice by it that the condition decides."""
+
+
+@rules.counting(ops.AND, ops.OR)
+def decided(node: Node, used: Callable[[Node], int]) -> Node | None:
+    """c & f(where(c, x, _)) -> c & f(x);  c | f(where(c, _, y)) -> c | f(y): the result does not wait for a choice that
+    does not matter"""
+    if node.dtype != np.bool_:
+        return None
+    a, b = node.operands
+    for condition, other in ((a, b), (b, a)):
+        inverted = condition.op is ops.INVERT
+        of = condition.operands[0] if inverted else condition
+        found = _decided(other, of, (node.op is ops.AND) != inverted, used, NEAR)
+        if found is not other:
+            new = node.op(condition, found)
+            return new if new.type.shape == node.type.shape else None
+    return None
+
+
+def _decided(node: Node, condition: Node, holds: bool, used: Callable[[Node], int], depth: int) -> Node:
+    """A node where a condition holds, or does not: without choices by it. Only ops that nothing else uses change."""
+    if _asks(node, condition):
+        return node.operands[1 if holds else 2]
+    if depth == 0 or not is_elementwise(node) or used(node) != 1:
+        return node
+    operands = [_decided(operand, condition, holds, used, depth - 1) for operand in node.operands]
+    same = all(a is b for a, b in zip(operands, node.operands, strict=True))
+    return node if same else node.op(*operands, **node.params)
 
 
 @rules.rule(ops.STOP_GRADIENT, ops.CLIP_GRADIENT, ROUND_GRADIENT, REMARK)

@@ -41,6 +41,8 @@ SLOW_MASKS = ("znver1", "znver2", "znver3")
 """The processors with AVX that take several times as long to store some lanes of a vector as to store all of it."""
 FAST_PAIRS = ("znver4", "znver5")
 """The processors that multiply pairs of bfloat16 as fast as they multiply float32, by LLVM's names."""
+HALVED = ("znver4",)
+"""The processors that compute a vector of 64 bytes in two halves."""
 LIKE = {32: "znver4 64", 16: "znver4 32"}
 """By the number of registers: the processor whose speeds stand for those that nobody has measured."""
 

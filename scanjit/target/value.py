@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from scanjit import errors
-from scanjit.target.measured import FAST_PAIRS, SLOW_MASKS, Speeds, speeds
+from scanjit.target.measured import FAST_PAIRS, HALVED, SLOW_MASKS, Speeds, speeds
 
 AVX512 = ("avx512f", "avx512vl", "avx512dq", "avx512bw")
 """The parts of AVX-512 that make vectors of 64 bytes pay."""
@@ -106,6 +106,11 @@ class Target:
         """Whether loads and stores of some lanes of a vector take about as long as those of all lanes. Without
         instructions for them, LLVM branches at each lane."""
         return self.has_avx512 or (self.is_x86 and self.has("avx") and self.name not in SLOW_MASKS)
+
+    @property
+    def halves_vectors(self) -> bool:
+        """Whether two vectors of half the width take as long as a full one."""
+        return self.vector_bytes == 64 and self.name in HALVED
 
     @property
     def most_sums(self) -> int:

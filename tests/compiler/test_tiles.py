@@ -16,7 +16,7 @@ from scanjit.runtime import host
 from scanjit.schedule.nests import NestLoop
 from scanjit.schedule.tiles import shapes
 from scanjit.schedule.time import sums
-from scanjit.target import target_for, target_named
+from scanjit.target import Target, target_for, target_named
 from scanjit.target.measured import MEASURED
 from tests.fuzz.check import Config
 from tests.targets import with_vectors
@@ -308,3 +308,25 @@ def test_a_row_that_fills_one_tile_is_one_loop() -> None:
     np.testing.assert_allclose(sums, given[0].sum(axis=0), rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(product, np.tanh(given[1].T @ given[0]), rtol=1e-5, atol=1e-5)
     assert "left" not in f.source
+
+
+@pytest.mark.parametrize(("size", "step", "halved"), [
+    ("N", lambda h: sj.concatenate([h[:1], 0.5 * (h[1:] - h[:-1])]), True),
+    ("N", lambda h: 0.5 * h - h * h, False),
+    ("N", lambda h: sj.concatenate([h[:8], h[8:] - h[:-8]]), False),
+    (6, lambda h: sj.concatenate([h[:1], 0.5 * (h[1:] - h[:-1])]), False),
+])  # fmt: skip
+def test_neighbours_in_vectors_of_half_the_width(size, step, halved, monkeypatch):
+    """A step that reads neighbours takes narrower vectors, if two of them take as long as a full one."""
+    h = sj.tensor((size,), "float64", "h")
+    y = sj.scan(step, outputs_info=h, n_steps=5)[-1]
+    given = np.random.default_rng(0).standard_normal(6 if size == 6 else 37)
+    results = []
+    for halves in (False, True):
+        monkeypatch.setattr(Target, "halves_vectors", halves)
+        with Config(width=64).active():
+            f = sj.function([h], y, mode="emulate")
+        results.append(f(given))
+        assert ("4 lanes" in sj.dprint(f, file="str", stage="blocks")) == (halves and halved)
+    np.testing.assert_array_equal(*results)
+    np.testing.assert_allclose(results[0], sj.function([h], y, mode="reference")(given))

@@ -57,6 +57,18 @@ CASES: dict[str, Case] = {
     "where(c, x, x)": (lambda x, y: fn("where", x > y, x, x), lambda x, y: x),
     "where(true, x, y)": (lambda x, y: fn("where", constant(True), x, y), lambda x, y: x),
     "where(false, x, y)": (lambda x, y: fn("where", constant(False), x, y), lambda x, y: y),
+    "c & f(where(c, x, y))": (
+        lambda x, y: (x > y) & (fn("where", x > y, x, y) * 2.0 < y),
+        lambda x, y: (x > y) & (x * 2.0 < y),
+    ),
+    "f(where(c, x, y)) & ~c": (
+        lambda x, y: (fn("where", x > y, x, y) * 2.0 < x) & ~(x > y),
+        lambda x, y: ~(x > y) & (y * 2.0 < x),
+    ),
+    "c | f(where(c, x, y))": (
+        lambda x, y: (x > y) | (fn("where", x > y, x, y) * 2.0 < x),
+        lambda x, y: (x > y) | (y * 2.0 < x),
+    ),
     "where(~c, x, y)": (lambda x, y: fn("where", ~(x > y), x, y), lambda x, y: fn("where", x > y, y, x)),
     "x + (2 * 3)": (lambda x, y: x + fn("mul", constant(2.0, x.dtype), constant(3.0, x.dtype)), lambda x, y: x + 6.0),
     "x + broadcast(0)": (lambda x, y: x + full(0.0, x.type.shape, x.dtype), lambda x, y: x),

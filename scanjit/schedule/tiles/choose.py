@@ -21,6 +21,7 @@ from scanjit.schedule.tiles.along import horizontal, row_loop, thin
 from scanjit.schedule.tiles.columns import strip_of_columns
 from scanjit.schedule.tiles.estimates import (
     lanes_of,
+    reads_neighbours,
     side_by_side,
     takes_less_in_narrow_vectors,
     waits_less_step_by_step,
@@ -57,6 +58,8 @@ def choose_tile(nest: Nest, target: Target, once: bool = False) -> Tile:
     if nest.time is not None:
         return strips.with_time(nest, lanes, target)
     if not reductions:
+        if not once and target.halves_vectors and reads_neighbours(nest, lanes):
+            lanes //= 2
         narrow = not once and not target.has_masks and takes_less_in_narrow_vectors(nest)
         return Tile(lanes, side_by_side(nest, lanes), narrow=narrow)
     rows = (_joined(nest, reductions) if once else None) or row_loop(nest, reductions)

@@ -160,6 +160,24 @@ def takes_less_in_narrow_vectors(nest: Nest) -> bool:
     return _work(nest) < rates.MASKED * len(masked)
 
 
+def reads_neighbours(nest: Nest, lanes: int) -> bool:
+    """Whether a point reads several neighbours in a row that steps store, as in `h[1:] - h[:-1]`, and the row may be
+    longer than a vector. All but one of these vectors reach over the end of a line of the cache if they are as wide as
+    a line. A step that has just stored the row waits for both vectors of which such a vector is made."""
+    lane, first = nest.space[-1], dict[object, Dimension]()
+    stored = {store.access.buffer for store in nest.stores}
+    if isinstance(lane.size, int) and lane.size <= lanes:
+        return False
+    for access, written in nest.accesses():
+        others = {loop: step for loop, step in access.strides.items() if loop is not lane}
+        if written or access.buffer not in stored or access.strides.get(lane) != 1:
+            continue
+        apart = first.setdefault((access.buffer, *others.items()), access.offset) - access.offset
+        if isinstance(apart, int) and apart % lanes != 0:
+            return True
+    return False
+
+
 def _has_room(access: Access, lane: NestLoop) -> bool:
     """Whether a row has room behind its elements for all lanes of its last vector."""
     row = access.buffer.row
