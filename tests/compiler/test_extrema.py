@@ -101,3 +101,19 @@ def test_few_values_are_tested(name, tested, registers):
 
 def test_processors_with_numpys_maximum_use_it():
     assert nest_for("drawdown", target_for("aarch64-linux-gnu")).extrema is None
+
+
+def test_extrema_of_two_dtypes_in_a_step():
+    """None of them is one instruction: what is tested for NaN has one dtype."""
+    x, y = sj.vector("x"), sj.vector("y", dtype="float32")
+
+    def step(x, y, a, b):
+        return sj.maximum(a * 0.5 + x, x - a), sj.maximum(b * 0.5 + y, y - b)
+
+    outputs = sj.scan(step, [x, y], [0.0, sj.constant(0.0, dtype="float32")])
+    f, reference = (sj.function([x, y], outputs, mode=mode) for mode in ("emulate", "reference"))
+    rng = np.random.default_rng(3)
+    for length in (0, 1, 57):
+        given = series(length, "float64", rng), series(length, "float32", rng)
+        for got, wanted in zip(f(*given), reference(*given), strict=True):
+            np.testing.assert_array_equal(got, wanted)
