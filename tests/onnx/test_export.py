@@ -117,6 +117,14 @@ def test_loops_that_stop_with_checkpoints(limit, checkpoint):
     check([row, most], [h, more, h[-1] + more.sum()], [np.arange(7.0), np.float64(limit)])
 
 
+@pytest.mark.parametrize("count", [0, 1, 2, 4])
+def test_gradients_of_slices_of_axes_that_may_be_short(normal, count):
+    """Slices without entries may begin before the first entry, or behind the last one."""
+    y = sj.vector("y")
+    cuts = [y[1:], y[:-1], y[2:], y[-3:-1], y[y.shape[0] // 2 :], y[1:][1:]]
+    check([y], [sj.grad((cut**2).sum(), y) for cut in cuts], [normal(count).astype("float64")])
+
+
 def test_loops_without_steps():
     """Read again; ONNX Runtime refuses to run a Scan over no rows."""
     h = recurrence()

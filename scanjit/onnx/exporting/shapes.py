@@ -9,7 +9,7 @@ import numpy as np
 from scanjit.ir import Node
 from scanjit.onnx.exporting.writer import Rule, Writer
 from scanjit.ops.stretch import constant_value
-from scanjit.types import Dimension, maximum, not_negative
+from scanjit.types import Dimension, maximum, minimum, not_negative
 
 _FAR = -(2**62)
 """The end of a slice that runs backwards up to the first entry."""
@@ -82,17 +82,18 @@ def _placed(w: Writer, x: str, v: str, node: Node, place: tuple[int, Dimension, 
     """A tensor with a window of one axis replaced."""
     axis, start, length, step = place
     size = node.type.shape[axis]
+    known = constant_value(node.operands[0])
+    if step == 1 and known is not None and not known.ndim:
+        # Of a slice with computed ends, readers know no more than bounds of its size.
+        begin = minimum(maximum(start, 0), size)  # a window without entries may be anywhere
+        outer, inner = node.operands[1].type.shape[:axis], node.type.shape[axis + 1 :]
+        first, last = (w.full(known, (*outer, count, *inner)) for count in (begin, size - begin - length))
+        return w.op("Concat", first, v, last, axis=axis)
     if step == 1:
         end = start + length
-        known = constant_value(node.operands[0])
-
-        def rest(first: Dimension, count: Dimension) -> str:
-            if known is None or known.ndim:
-                return window(w, x, [(axis, first, count, 1)])
-            # Of a slice with computed ends, readers know no more than bounds of its size.
-            return w.full(known, (*node.operands[1].type.shape[:axis], count, *node.type.shape[axis + 1 :]))
-
-        return w.op("Concat", rest(0, start), v, rest(end, size - end), axis=axis)
+        before = window(w, x, [(axis, 0, start, 1)])
+        after = window(w, x, [(axis, end, size - end, 1)])
+        return w.op("Concat", before, v, after, axis=axis)
     places = counted(w, size)
     ahead, stride = w.op("Sub", places, w.dim(start)), w.dim(step)
     number = w.op("Div", ahead, stride)  # exact where it matters
