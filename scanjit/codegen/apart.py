@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from scanjit.codegen.neighbours import in_pairs, loaded_in_pairs
 from scanjit.ops.elementwise import ADD, MUL, SUB
 from scanjit.schedule.nests import (
+    Access,
     Apply,
     Buffer,
     Literal,
+    Load,
     Nest,
     Position,
     Store,
@@ -29,22 +32,28 @@ _QUICK = (ADD, SUB, MUL)
 
 def parts(nest: Nest) -> list[Nest]:
     """Nests that together do what a nest does, one after the other. Stores that use a common value stay in one nest,
-    unless the value is the same at all points or says where a point is. The result is the nest itself if its parts
-    depend on each other, or would compute much twice."""
+    unless the value is the same at all points or says where a point is. So do those that store or load neighbours,
+    which fill vectors together. The result is the nest itself if its parts depend on each other, or would compute much
+    twice."""
     if len(nest.stores) < 2 or not _separable(nest):
         return [nest]
     groups: dict[int, list[Store]] = {}
-    group_of: dict[Value, int] = {}
+    group_of: dict[Value | Access, int] = {}
+    pairs = loaded_in_pairs(nest)
     moves: dict[Value, bool] = {}
     places: dict[Value, bool] = {}
-    for number, store in enumerate(nest.stores):
-        for judge, found in ((_moves, moves), (_says_where, places)):
-            fold(store.value, lambda value: value.operands, judge, found)
-        values = [value for value in walk_values([store.value]) if moves[value] and not places[value]]
-        others = {group_of[value] for value in values if value in group_of}
-        groups[number] = [*(store for other in sorted(others) for store in groups.pop(other)), store]
-        group_of |= {value: number for value, group in group_of.items() if group in others} if others else {}
-        group_of |= dict.fromkeys(values, number)
+    for number, stores in enumerate(in_pairs(nest.stores)):
+        stored = [store.value for store in stores]
+        for value in stored:
+            for judge, found in ((_moves, moves), (_says_where, places)):
+                fold(value, lambda value: value.operands, judge, found)
+        values = [value for value in walk_values(stored) if moves[value] and not places[value]]
+        loads = (pairs.get(value.access.where()) for value in values if isinstance(value, Load))
+        used: list[Value | Access] = [*values, *(pair.first for pair in loads if pair is not None)]
+        others = {group_of[each] for each in used if each in group_of}
+        groups[number] = [*(store for other in sorted(others) for store in groups.pop(other)), *stores]
+        group_of |= {each: number for each, group in group_of.items() if group in others} if others else {}
+        group_of |= dict.fromkeys(used, number)
     if len(groups) == 1 or not _independent(list(groups.values())) or _repeats(nest, groups.values(), places):
         return [nest]
     return [_part(nest, stores) for stores in groups.values()]

@@ -4,13 +4,14 @@ A value is written in the outermost scope in which everything that it depends on
 loaded in a loop that it does not depend on.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 
 from scanjit import types
 from scanjit.codegen.multiply_add import NONE, MultiplyAdds, multiply_adds
+from scanjit.codegen.neighbours import Part, in_pairs, loaded_in_pairs
 from scanjit.codegen.scope import Scope
 from scanjit.codegen.source import Parameters
 from scanjit.records import record
@@ -22,6 +23,7 @@ from scanjit.schedule.nests import (
     Position,
     Reduce,
     Register,
+    Store,
     Tile,
     Value,
     reductions_in,
@@ -96,6 +98,16 @@ class Frame:
         if self.nest.time is None or self.nest.lanewise is not None or self.tile.strips:
             return NONE
         return multiply_adds(self.nest, self.tile.row_block * self.tile.vectors)
+
+    @cached_property
+    def pairs(self) -> Mapping[object, Part]:
+        """The places that are loaded together with a neighbour, by `Access.where`."""
+        return loaded_in_pairs(self.nest)
+
+    @cached_property
+    def stores(self) -> list[tuple[Store, ...]]:
+        """The stores of the nest. Two that store neighbours are one pair."""
+        return in_pairs(self.nest.stores)
 
     @cached_property
     def single(self) -> frozenset[Value]:

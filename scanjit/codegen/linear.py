@@ -55,8 +55,7 @@ class LinearTime:
         depth = len(self.frame.scopes)
         if finite is not None:
             self.frame.push(f"if {finite}:")
-        for store in self.frame.nest.stores:
-            self.values.store(store, point)
+        self.values.store(point)
         for step, name in zip(steps, after, strict=True):
             index = step.register.index
             self.frame.scope.add(f"{last[index]} = {ends.get(index) or self._end(name, point)}")

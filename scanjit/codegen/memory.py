@@ -1,5 +1,7 @@
 """Loads and stores of a nest as source, at positions that follow from the counters of loops."""
 
+from collections.abc import Sequence
+
 from scanjit import types
 from scanjit.codegen.frame import Frame, Point
 from scanjit.codegen.names import number, suffix
@@ -59,8 +61,39 @@ def _has_room(frame: Frame, access: Access, point: Point) -> bool:
     return point.vector == 0 and point.width * buffer.dtype.itemsize <= LINE
 
 
-def write(frame: Frame, store: Store, text: str, point: Point) -> None:
-    """Store a variable."""
+def is_paired(frame: Frame, access: Access, point: Point) -> bool:
+    """Whether the lanes of a vector are every second element from an access on."""
+    return point.width > 1 and frame.lane is not None and access.strides.get(frame.lane, 0) == 2
+
+
+def halves(frame: Frame, first: Access, point: Point) -> list[tuple[str, str]]:
+    """The addresses and masks ("": none) of the two vectors that hold the pairs of all lanes."""
+    address, _ = frame.vector(first, point)
+    mask = frame.mask(point)
+    masks = ("", "") if mask is None else (f"paired_low({mask}, {mask})", f"paired_high({mask}, {mask})")
+    return list(zip((address, f"{address} + {point.width * first.buffer.dtype.itemsize}"), masks, strict=True))
+
+
+def load_half(frame: Frame, first: Access, point: Point, half: int) -> str:
+    """The expression for one of these vectors."""
+    address, mask = halves(frame, first, point)[half]
+    name = suffix(first.buffer.dtype, point.width)
+    return f"load_masked_{name}({address}, {mask})" if mask else f"load_{name}({address})"
+
+
+def write(frame: Frame, stores: Sequence[Store], texts: Sequence[str], point: Point) -> None:
+    """Store a variable; or two, at neighbouring places."""
+    first = stores[0].access
+    if len(stores) == 2 and is_paired(frame, first, point):
+        for (address, mask), function in zip(halves(frame, first, point), ("paired_low", "paired_high"), strict=True):
+            text = f"{function}({', '.join(texts)})"
+            frame.scope.add(f"store_masked({address}, {text}, {mask})" if mask else f"store({address}, {text})")
+        return
+    for store, text in zip(stores, texts, strict=True):
+        _write(frame, store, text, point)
+
+
+def _write(frame: Frame, store: Store, text: str, point: Point) -> None:
     address, step = frame.vector(store.access, point)
     mask = frame.mask(point)
     if step not in (0, store.access.buffer.dtype.itemsize):

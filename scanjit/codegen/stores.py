@@ -20,8 +20,7 @@ def store_tile(frame: Frame, values: Values) -> None:
     if frame.tile.rows is not None and frame.tile.row_block > 1 and _has_epilogue(frame):
         points = _spill(frame, values, frame.tile.rows, points)
     for point in points:
-        for store in frame.nest.stores:
-            values.store(store, point)
+        values.store(point)
 
 
 def _has_epilogue(frame: Frame) -> bool:

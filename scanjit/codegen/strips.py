@@ -1,7 +1,10 @@
 """Time around strips of points: each step is done for all points of a strip, and carries are in memory."""
 
+from dataclasses import replace
+
 from scanjit.codegen.frame import Frame
 from scanjit.codegen.memory import write
+from scanjit.codegen.neighbours import in_pairs
 from scanjit.codegen.space import Space, group
 from scanjit.codegen.time import TimeInside, count
 from scanjit.codegen.values import Values
@@ -59,9 +62,15 @@ def _step(frame: Frame, values: Values) -> None:
         for point in points:
             frame.registers[register.index, point.vector] = values.value(Load(register.dtype, access), point)
     kept = {store.value.index: store for store in nest.finals if isinstance(store.value, Register)}
-    stored = [(store, store.value) for store in nest.stores]
-    pairs = zip(nest.registers, nest.updates, strict=True)
-    stored += [(kept[register.index], update) for register, update in pairs if register.index in kept]
-    made = [(store, values.value(value, point), point) for store, value in stored for point in points]
-    for store, text, point in made:
-        write(frame, store, text, point)
+    updates = [
+        replace(kept[register.index], value=update)
+        for register, update in zip(nest.registers, nest.updates, strict=True)
+        if register.index in kept
+    ]
+    made = [
+        (stores, [values.value(store.value, point) for store in stores], point)
+        for stores in in_pairs([*nest.stores, *updates])
+        for point in points
+    ]
+    for stores, texts, point in made:
+        write(frame, stores, texts, point)

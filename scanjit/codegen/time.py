@@ -4,6 +4,7 @@ from scanjit.codegen.frame import Frame, Point
 from scanjit.codegen.linear import LinearTime
 from scanjit.codegen.memory import write
 from scanjit.codegen.names import suffix
+from scanjit.codegen.neighbours import in_pairs
 from scanjit.codegen.values import Values
 from scanjit.schedule.nests import Extrema, NestLoop, Register, Value
 
@@ -30,9 +31,9 @@ class TimeInside:
         if size != full:
             self._steps(frame.size(full), frame.size(size), 1, max(unroll, frame.tile.lanes))
         for point in frame.points():
-            for store in nest.finals:
-                assert isinstance(store.value, Register)
-                write(frame, store, frame.registers[store.value.index, point.vector], point)
+            for stores in in_pairs(nest.finals):
+                kept = [store.value.index for store in stores if isinstance(store.value, Register)]
+                write(frame, stores, [frame.registers[index, point.vector] for index in kept], point)
 
     def _steps(self, start: str, stop: str, copies: int = 1, most: int | None = None) -> None:
         """Write a loop over steps, `copies` of them in each turn, with at most `most` turns."""
@@ -81,8 +82,7 @@ class TimeInside:
 
     def _step(self, point: Point) -> None:
         frame, nest = self.frame, self.frame.nest
-        for store in nest.stores:
-            self.values.store(store, point)
+        self.values.store(point)
         new = [self.values.value(value, point) for value in nest.updates]
         if frame.tested is not None and nest.extrema is not None:
             frame.tested += [self._kept(value, point) for value in nest.extrema.tested]

@@ -93,7 +93,7 @@ def _write_rows(frame: Frame, values: Values, down: NestLoop, lanes: int, rows: 
     frame.masks[-1] = [frame.line("mask", f"head_x{lanes}({columns})")]
     frame.loop(down, "k", rows, most=lanes)
     for store in frame.nest.stores:
-        write(frame, store, values.value(store.value, point), point)
+        write(frame, (store,), (values.value(store.value, point),), point)
 
 
 def _copied(nest: Nest) -> Iterator[tuple[Access, Load]]:

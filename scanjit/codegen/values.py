@@ -6,7 +6,7 @@ import numpy as np
 
 from scanjit.codegen.frame import Frame, Point, ValueOf
 from scanjit.codegen.indexed import fetch, in_lanes, scatter
-from scanjit.codegen.memory import load, write
+from scanjit.codegen.memory import is_paired, load, load_half, write
 from scanjit.codegen.multiply_add import parts_of
 from scanjit.codegen.names import number, suffix
 from scanjit.codegen.places import STATUS
@@ -21,7 +21,6 @@ from scanjit.schedule.nests import (
     Position,
     Reduce,
     Register,
-    Store,
     Value,
     fits_any_width,
 )
@@ -100,7 +99,7 @@ class Values:
         if isinstance(value, Literal):
             return f"splat_{name}({number(value.number)})"
         if isinstance(value, Load):
-            return load(self.frame, value, point)
+            return self._load(value, point)
         if self._is_for_all(value, point):
             return f"spread_x{point.width}({self.value(value, Point(point.row, point.vector, 1))})"
         if isinstance(value, Apply):
@@ -110,6 +109,17 @@ class Values:
         if isinstance(value, Fetch):
             return fetch(self.frame, self.value, value, point)
         raise TypeError(value)
+
+    def _load(self, value: Load, point: Point) -> str:
+        frame, part = self.frame, self.frame.pairs.get(value.access.where())
+        if part is None or value.when != 1 or value.widens or not is_paired(frame, value.access, point):
+            return load(frame, value, point)
+        level, (_, *copy) = self._key(value, point)
+        both = [
+            frame.remember(level, (part.first, half, *copy), "x", load_half(frame, part.first, point, half))
+            for half in (0, 1)
+        ]
+        return f"{('evens', 'odds')[part.which]}({', '.join(both)})"
 
     def _is_for_all(self, value: Value, point: Point) -> bool:
         """Whether an expensive op has the same result in all lanes, so that one lane computes it. A division of eight
@@ -166,13 +176,14 @@ class Values:
             return f"splat_{name}({start})"
         return f"splat_{name}({start}) + iota_{name}(0) * splat_{name}({self.frame.size(step)})"
 
-    def store(self, store: Store, point: Point) -> None:
-        """Store a value at a point."""
-        text = self.value(store.value, point)
-        if store.indices:
-            scatter(self.frame, self.value, store, text, point)
-        else:
-            write(self.frame, store, text, point)
+    def store(self, point: Point) -> None:
+        """Write the stores of the nest at a point."""
+        for stores in self.frame.stores:
+            texts = [self.value(store.value, point) for store in stores]
+            if stores[0].indices:
+                scatter(self.frame, self.value, stores[0], texts[0], point)
+            else:
+                write(self.frame, stores, texts, point)
 
 
 def _op_text(value: Apply) -> str:

@@ -94,6 +94,13 @@ class _Group:
         nest is more often alike another one."""
         return not self.loaded and not self.reductions
 
+    def stores_beside(self, task: Task) -> bool:
+        """Whether a member stores a neighbour of each element that a task stores, and the task every second element."""
+        to = task.store.access
+        if 2 not in to.strides.values():
+            return False
+        return any(isinstance(member, Task) and member.store.access.is_beside(to) for member in self.members)
+
     def add(self, task: Task, work: _Work, dependent: bool) -> None:
         """Let a task join, whose work is `work`. `dependent` says whether it needs another task of the group."""
         self.unrelated += not dependent and self.loaded.isdisjoint(work.loaded)
@@ -167,7 +174,7 @@ class _Groups:
         def fits(group: _Group) -> bool:
             if not needed.get(group, True) or not self._compatible(task.space, work, group, group in needed):
                 return False
-            if group not in needed and loaded.isdisjoint(group.loaded):
+            if group not in needed and loaded.isdisjoint(group.loaded) and not group.stores_beside(task):
                 if group.unrelated >= MOST_UNRELATED or group.fills != (not loaded and not work.reductions):
                     return False
             return not self._stays_apart(task, work.reductions, group, around)
@@ -178,7 +185,7 @@ class _Groups:
             near = [group for group in near if group in needed and task.store.apart]
         ready = [group for group in near if group.number >= last and fits(group)]
         if ready:
-            return max(ready, key=lambda group: len(loaded & group.loaded))
+            return max(ready, key=lambda group: (group.stores_beside(task), len(loaded & group.loaded)))
         for group in near:
             if group in needed and group.number < last and not group.readers and fits(group):
                 self._count += 1

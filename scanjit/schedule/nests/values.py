@@ -46,6 +46,13 @@ class Access:
         moved = tuple((index.value, index.turn, *index.dims) for index in indices)
         return self.buffer, self.offset, frozenset(self.strides.items()), self.panel, moved
 
+    def is_beside(self, other: Access) -> bool:
+        """Whether an access reaches, at each point, the element before or behind that of another one."""
+        if self.buffer is not other.buffer or self.panel is not None or other.panel is not None:
+            return False
+        apart = self.offset - other.offset
+        return isinstance(apart, int) and abs(apart) == 1 and dict(self.strides) == dict(other.strides)
+
 
 @record(eq=True)
 class Substitution:
