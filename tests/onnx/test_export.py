@@ -125,6 +125,15 @@ def test_gradients_of_slices_of_axes_that_may_be_short(normal, count):
     check([y], [sj.grad((cut**2).sum(), y) for cut in cuts], [normal(count).astype("float64")])
 
 
+def test_loops_in_loops_that_compute_the_same():
+    """The same expression, of an input of the step and of the same input of the inner step."""
+    y, k = sj.vector("y"), sj.scalar("k", "int64")
+    inner = lambda a, h: sj.scan(lambda b, g: sj.sin(2.0 * g) + b, y, sj.sin(2.0 * h) + a)[-1]
+    counted = lambda: sj.while_loop(lambda s: s[1] < k + 1, lambda s: (s[0] * 0.5 + 1.0, s[1] + 1), (y[0], k * 0))[0]
+    outputs = [sj.scan(inner, y, sj.constant(0.5)), sj.ifelse(k > 0, counted(), y[1])]
+    check([y, k], outputs, [np.array([0.3, 1.0, -2.0]), np.int64(2)])
+
+
 def test_loops_without_steps():
     """Read again; ONNX Runtime refuses to run a Scan over no rows."""
     h = recurrence()

@@ -127,13 +127,10 @@ class Writer:
         self._values[node] = name if isinstance(name, str) else tuple(name)
 
     def _known(self, attribute: str, key: Any) -> Any:
-        writer: Writer | None = self
-        while writer is not None:
-            found = getattr(writer, attribute).get(key)
-            if found is not None:
-                return found
-            writer = writer.outer
-        return None
+        found = getattr(self, attribute).get(key)
+        if found is None and self.outer is not None and _means_the_same(key):
+            return self.outer._known(attribute, key)
+        return found
 
     def value(self, node: Node) -> str:
         """The name of the value of a node that was written."""
@@ -275,6 +272,13 @@ class Writer:
         if shape is None:
             shape = [dim if isinstance(dim, int) else None for dim in type_.shape]
         return package().helper.make_tensor_value_info(name, tensors.number_of(type_.dtype), shape)
+
+
+def _means_the_same(key: Any) -> bool:
+    """Whether a node, a size or a constant is the same in all graphs. The inputs of two graphs may be one node."""
+    if isinstance(key, Node):
+        return key.is_closed
+    return not isinstance(key, Dim) or all(atom.kind == "size" or atom.node.is_closed for atom in types.atoms(key))
 
 
 def _tensor(array: np.ndarray) -> Any:
