@@ -106,9 +106,10 @@ class Ranges:
         found = self.of(index)
         return found is not None and found[0] >= 0 and found[1] < size
 
-    def settled(self, node: Node) -> Node:
-        """What a node is, if its conditions are known: `where(k < 0, k + n, k)` is k, if k is not negative."""
-        while node.op is WHERE and (known := self.of(node.args[0])) in ((0, 0), (1, 1)):
+    def settled(self, node: Node, locate: Callable[[Node], object]) -> Node:
+        """What a node is, if its conditions are known: `where(k < 0, k + n, k)` is k, if k is not negative. A node that
+        lies in memory stays as it is: what it was computed from may be out of reach."""
+        while node.op is WHERE and locate(node) is None and (known := self.of(node.args[0])) in ((0, 0), (1, 1)):
             chosen = node.args[1 if known == (1, 1) else 2]
             if chosen.type != node.type:
                 break

@@ -30,7 +30,7 @@ def _values(lowering: Lowering, node: Node, target: Ref, first: Sequence[Item]) 
     builder, at = lowering.builder(space), maps.identity(space)
     ndim = v.ndim - (x.ndim - count)
     middle = at[axis : axis + ndim]
-    settled = map(builder.ranges.settled, indices)
+    settled = [builder.ranges.settled(index, builder.locate) for index in indices]
     values = [builder.value(index, maps.index_map(index, middle)) for index in settled]
     sure = [builder.ranges.is_inside(*each) for each in zip(indices, x.type.shape[axis:], strict=False)]
     found = indices_of(values, target, axis, at, sure)
