@@ -10,8 +10,9 @@ import scanjit as sj
 from scanjit import types
 from scanjit.ir import Node
 from scanjit.runtime import host
-from scanjit.schedule.nests import Access, Buffer, NestLoop
+from scanjit.schedule.nests import Access, Blocks, Buffer, NestLoop
 from scanjit.schedule.tiles import lefts
+from scanjit.schedule.tiles.pack import with_room
 from scanjit.schedule.tiles.products import may_overlap
 from scanjit.target import target_for
 from tests.fuzz.check import Config
@@ -155,3 +156,9 @@ def test_a_matrix_that_steps_change_is_packed_each_time_it_is_read() -> None:
         given = [rng.normal(size=size) for size in ((5, 20, 12), (12, 12), (20, 12))]
         for got, wanted in zip(f(*given), sj.function([x, w, h], outputs, mode="reference")(*given), strict=True):
             np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-12)
+
+
+def test_there_is_room_for_the_longest_block_if_the_last_one_has_no_steps():
+    first, count = types.counter("first"), types.counter("count")
+    matrices = count * types.minimum(6 - first, 1)
+    assert with_room((matrices, first + count, 3), [Blocks(7, 2, first, count, ())]) == (2, 9, 3)

@@ -99,13 +99,16 @@ def _written_since(pack: Pack, suite: Sequence[Statement]) -> bool:
 
 
 def with_room(shape: Sequence[Dimension], around: Sequence[Statement | None]) -> tuple[Dimension, ...]:
-    """A shape for the longest block of the blocks around."""
-    most: dict[Atom, Dimension] = {}
-    for blocks in around:
+    """A shape for the longest block of the blocks around, the outermost first. A size may grow or fall with the place
+    where a block begins: the last block of a loop may have no steps."""
+    for blocks in reversed(around):
         if isinstance(blocks, Blocks):
-            largest = (blocks.first, blocks.total), (blocks.count, types.minimum(blocks.size, blocks.total))
-            most |= {atom: size for dim, size in largest for atom in types.atoms(dim)}
-    return tuple(types.substitute(dim, most) for dim in shape)
+            longest = types.minimum(blocks.size, blocks.total)
+            for dim, most in ((blocks.count, longest), (blocks.first, blocks.total)):
+                for atom in types.atoms(dim):
+                    least, largest = ([types.substitute(size, {atom: end}) for size in shape] for end in (0, most))
+                    shape = [*map(types.maximum, least, largest)]
+    return tuple(shape)
 
 
 def pack_operands(nest: Nest, place: Callable[[Pack, Product], Pack | None]) -> Nest:

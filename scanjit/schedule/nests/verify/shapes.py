@@ -53,6 +53,7 @@ def _pack_checks(pack: Pack) -> dict[str, bool]:
     terms = [types.product(ref.shape[len(matrices) : -1]) for ref in pack.sources]
     few = [n - room - 1 for ref in pack.sources for n, room in zip(ref.shape, matrices, strict=False)]
     return {
+        "a size of its panels is negative": not any(types.not_negative(-1 - size) for size in pack.target.shape),
         "its panels have no room for all matrices": not any(map(types.not_negative, few)),
         "its panels have another width": width == pack.width,
         "its panels are of another number of operands": groups == len(pack.sources),
