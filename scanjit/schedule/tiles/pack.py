@@ -8,7 +8,7 @@ from scanjit import types
 from scanjit.records import record
 from scanjit.schedule.nests import Access, Blocks, Buffer, Nest, Pack, Program, Ref, Statement, Tile
 from scanjit.schedule.tiles.products import Product, packable, reductions_of
-from scanjit.types import Atom, Dimension
+from scanjit.types import Dimension
 
 
 def with_packs(program: Program) -> Program:
