@@ -144,3 +144,48 @@ def test_truth_values_that_are_carried():
     assert not checked(f)
     given = np.random.default_rng(1).standard_normal(9)
     np.testing.assert_allclose(f(given), wanted(given), rtol=1e-12)
+
+
+BODIES = {
+    "after a loop": lambda w, k, g: g[-1] + w[k],
+    "in a branch": lambda w, k, g: sj.ifelse(g[-1] > 0, lambda: w[k] * g[-1], lambda: g[-1]),
+    "of a value": lambda w, k, g: g[-1] * w[k + sj.cast(0 * g[-1], "int64")],
+    "before it": lambda w, k, g: w[k] + g[-1],
+}
+
+
+@pytest.mark.parametrize("case", BODIES)
+def test_what_is_known_in_one_body_is_not_known_in_another(case):
+    """The states of both loops are one node. That of the inner loop lies inside of `w`, that of the outer may not."""
+    w, z, ks = sj.tensor((8,), "float64"), sj.scalar("z", "float64"), sj.tensor(("T",), "int64")
+
+    def step(j, g, s, w):
+        return (j + 1) % 8, sj.tanh(g + w[j] + s)
+
+    def outer(x, k, s, w):
+        init = [sj.as_tensor(np.int64(0)), s]
+        g = sj.scan(step, outputs_info=init, non_sequences=[s, w], n_steps=3)[1]
+        return k + x, BODIES[case](w, k, g)
+
+    y = sj.scan(outer, ks, [sj.as_tensor(np.int64(0)), z], non_sequences=[w])[1]
+    for mode in ("reference", "emulate", "numba"):
+        f = sj.function([w, z, ks], y, mode=mode)
+        f(np.arange(8.0), 0.1, np.array([3, 4, 0]))
+        for bad in ([1, 9, 0], [1, -30, 0], [1, 10**12, 0]):
+            with pytest.raises(sj.OutOfBoundsError, match=rf"index {sum(bad)} is out of bounds"):
+                f(np.arange(8.0), 0.1, np.array(bad))
+
+
+def test_what_is_known_of_a_step_is_not_known_in_its_branch():
+    """The first input of the branch and the state of the loop are one node."""
+    w, given = sj.tensor((8,), "float64"), sj.tensor(("T",), "int64")
+
+    def step(x, j, w):
+        return (j + 1) % 8, w[j] + sj.ifelse(w[j] > 1, lambda: w[x] * 2, lambda: w[0])
+
+    y = sj.scan(step, given, [sj.as_tensor(np.int64(0)), None], non_sequences=[w])[1]
+    for mode in ("reference", "emulate", "numba"):
+        f = sj.function([w, given], y, mode=mode)
+        f(np.arange(8.0), np.arange(8))
+        with pytest.raises(sj.OutOfBoundsError, match="index 99 is out of bounds"):
+            f(np.arange(8.0), np.array([0, 1, 2, 99]))

@@ -8,6 +8,7 @@ and 24. Once a step takes no carry out of its range, the ranges hold for all ste
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -74,7 +75,7 @@ class _TooLong(Exception):
 class Ranges:
     """The ranges of the integers of a program, as far as they are known.
 
-    The ranges of carries are those of the steps that are being lowered (see `enter`).
+    They are those of the body that is being lowered (see `inside`).
     """
 
     def __init__(self) -> None:
@@ -116,16 +117,25 @@ class Ranges:
             node = chosen
         return node
 
-    def enter(self, carries: Sequence[Carry], given: Iterable[tuple[Node, Node]]) -> None:
-        """Find the ranges of what a step of a scan is given: its carries, its rows and its constants. The last two are
-        `given`, each with the node that it comes from. The ranges are those of this scan until another one with the
-        same step is lowered."""
+    @contextmanager
+    def inside(self, given: Iterable[tuple[Node, Node]], carries: Sequence[Carry] = ()) -> Iterator[None]:
+        """While the body of a scan or an ifelse is lowered: the ranges in this body. It is `given` rows and constants,
+        each with the node outside that it comes from. The inputs of two bodies may be one node, so nothing that is
+        known outside holds inside, and nothing that is known inside holds outside."""
         known = {bound: self.of(value) for bound, value in given}
         tried = {carry.before: found for carry in carries if (found := self.of(carry.init)) is not None}
+        outside = self._given, self._found, self._left
+        self._given, self._found, self._left = known, {}, MOST_WORK
+        self._find_carries(carries, tried)
+        try:
+            yield
+        finally:
+            self._given, self._found, self._left = outside
+
+    def _find_carries(self, carries: Sequence[Carry], tried: dict[Node, Range]) -> None:
+        """Find the ranges of carries, which begin with those of their initial values."""
         unknown = dict.fromkeys(carry.before for carry in carries)
-        self._given |= known
         stops = _numbers_in([carry.new for carry in carries if carry.before in tried])
-        self._left = MOST_WORK
         for turn in range(MOST_TRIES):
             self._given |= unknown | tried
             self._found.clear()

@@ -22,7 +22,8 @@ class IfElseRule(ArrayRule):
         known = {inner: lowering.place_of(outer) for inner, outer in zip(inputs, operands, strict=True)}
         needs = lowering.inputs_of(operands, first)
         half, label = len(targets), f"ifelse at {node.where}"
-        regions = [lowering.inside(known, outputs, targets) for outputs in (results[:half], results[half:])]
+        with lowering.context.ranges.inside(zip(inputs, operands, strict=True)):
+            regions = [lowering.inside(known, outputs, targets) for outputs in (results[:half], results[half:])]
         lowering.context.notes.append(f"{label}: only the branch that is chosen runs")
         block = lowering.add_statement(If(flag, (), (), label), needs, regions)
         for i, target in enumerate(targets):

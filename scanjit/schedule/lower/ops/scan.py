@@ -37,7 +37,6 @@ class ScanRule(ArrayRule):
         plan = make_plan(lowering, node, step, shape is not None)
         inits, xs, consts = plan.roles.split(node.operands)
         given = zip((*step.rows, *step.consts), (*xs, *consts), strict=True)
-        lowering.context.ranges.enter(list(map(Carry, step.carries, inits, step.new)), given)
         cleared = _cleared(lowering, plan) if plan.roles.until else {}
         for i, init in enumerate(inits):
             if plan.carries[i].behind or not plan.is_shared(i):
@@ -49,7 +48,9 @@ class ScanRule(ArrayRule):
             _by_rows(lowering, x, shape if bound in paired else None) for bound, x in zip(step.rows, xs, strict=True)
         ]
         label = name_of(node)
-        found = None if shape is None else as_nest(lowering, plan, step, shape, known, sequences)
+        with lowering.context.ranges.inside(given, list(map(Carry, step.carries, inits, step.new))):
+            found = None if shape is None else as_nest(lowering, plan, step, shape, known, sequences)
+            looped = as_loop(lowering, plan, step, known, sequences) if found is None else None
         if found is not None:
             nest, plan = found
             nest = _with_copies(lowering, nest, lowering.inputs_of(consts, len(lowering.items)))
@@ -57,7 +58,8 @@ class ScanRule(ArrayRule):
             block = lowering.add_statement(nest, lowering.inputs_of((*xs, *consts), first))
             steps, count = plan.length, None
         else:
-            loop, region = as_loop(lowering, plan, step, known, sequences)
+            assert looped is not None
+            loop, region = looped
             block = lowering.add_statement(loop, lowering.inputs_of((*xs, *consts), first), [region])
             steps, count = plan.length if loop.count is None else loop.ran, loop.count
         places = [*(plan.final(i, steps) for i in range(plan.roles.carries)), *plan.ys, *([count] if count else [])]
