@@ -270,6 +270,7 @@ def test_kernels_of_another_machine_are_not_loaded() -> None:
 
 
 def test_what_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NUMBA_CPU_FEATURES", raising=False)
     monkeypatch.setenv("SCANJIT_VECTOR_BYTES", "16")
     assert host.target().vector_bytes == 16
     monkeypatch.setenv("NUMBA_CPU_NAME", "generic")
