@@ -223,6 +223,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert all(row["limit"] > 0 for row in rows)
 
 
+@pytest.mark.slow
 def test_starts_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of what is there; why something is not there is said."""
     path = tmp_path / "results.json"

@@ -143,6 +143,7 @@ def test_many_series_dask(example, capsys):
     assert "20 fits in 3 parts, 2 worker threads" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_many_series(library, example, capsys, monkeypatch, tmp_path):
     """From a frame of either kind to a plot; simulated where arch is not installed."""

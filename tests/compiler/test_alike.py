@@ -70,7 +70,7 @@ CASES = {
 }
 
 
-@pytest.mark.quick(12)
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("name", CASES)
 def test_the_source_is_the_same_as_that_of_each_nest_by_itself(name, monkeypatch):
     leaves, outputs = CASES[name]()

@@ -125,7 +125,7 @@ def emulated() -> list[list[Any]]:
     return [f(*arguments(*sizes)) for sizes in SIZES_OF_CHECKPOINTS]
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("checkpoint", ["sqrt", 3])
 def test_checkpoints_change_no_bit(emulated: list[list[Any]], checkpoint: Any) -> None:
     g = function(gradients(checkpoint), "emulate")

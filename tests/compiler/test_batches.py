@@ -25,7 +25,7 @@ def _turned(x: object) -> object:
     return sj.swapaxes(x, -1, -2)  # type: ignore[arg-type]
 
 
-@pytest.mark.quick(10)
+@pytest.mark.quick(5)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("known", [True, False])

@@ -66,7 +66,7 @@ def series(length, dtype, rng):
         return np.where(odd, rng.choice(ODD, length).astype(dtype), x)
 
 
-@pytest.mark.quick(10)
+@pytest.mark.quick(5)
 @pytest.mark.parametrize("mode", ["emulate", "numba"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("backwards", [False, True])

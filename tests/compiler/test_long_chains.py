@@ -35,6 +35,7 @@ def test_a_chain_is_computed_in_pieces(name):
     np.testing.assert_allclose(f(given), sj.function([x], chain(OPS[name], x, 900), mode="reference")(given))
 
 
+@pytest.mark.slow
 def test_ten_thousand_ops_are_calls_of_one_kernel():
     x = sj.vector("x")
     f = sj.function([x], chain(OPS["tanh"], x))

@@ -56,7 +56,7 @@ def made(name, mode, dtype="float64", shape=("T",), gradient=False):
     return sj.function([x], outputs, mode=mode)
 
 
-@pytest.mark.quick(24)
+@pytest.mark.quick(12)
 @pytest.mark.parametrize("name", STEPS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", [("T",), ("T", "N"), ("T", 3), (300,)])

@@ -50,6 +50,7 @@ def check(a: np.ndarray, found: list[np.ndarray], close: float) -> None:
         assert (sums.real > -close).all()
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "dtype, close, mode",
     [
@@ -119,6 +120,7 @@ def costs(a: Any, w: np.ndarray) -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(3, 3), (2, 4), pytest.param((4, 2), marks=pytest.mark.slow)], ids=str)
 def test_derivatives(shape: tuple[int, int]) -> None:
     rng = np.random.default_rng(2)
@@ -130,6 +132,7 @@ def test_derivatives(shape: tuple[int, int]) -> None:
         np.testing.assert_allclose(slopes, slope(lambda z, i=i: f(z)[i], a), 2e-5, 1e-6, err_msg=str(i))
 
 
+@pytest.mark.slow
 def test_second_derivatives_and_batches() -> None:
     rng = np.random.default_rng(3)
     a, w = sampled(rng, (2, 2)), sampled(rng, (5, 5))

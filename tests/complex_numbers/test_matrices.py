@@ -19,6 +19,7 @@ def everything(a: Any, library: Any = sj) -> list[Any]:
     return [library.det(a), *library.slogdet(a), library.cholesky(square), library.cholesky(square, upper=True)]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "dtype, close, mode",
     [
@@ -39,6 +40,7 @@ def test_values(mode: str, dtype: str, close: float) -> None:
                 np.testing.assert_allclose(value, wanted, close, close)
 
 
+@pytest.mark.slow
 def test_compiled_with_large_and_singular_matrices() -> None:
     rng = np.random.default_rng(1)
     x = sj.tensor(("b", "n", "n"), "complex128")
@@ -96,6 +98,7 @@ def test_beside_torch() -> None:
     np.testing.assert_allclose(found, z.grad.numpy(), 1e-9, 1e-9)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("mode", ["reference", "numba"])
 def test_powers_and_exponentials(mode: str) -> None:
     linalg = pytest.importorskip("scipy.linalg")

@@ -94,6 +94,7 @@ def check(seed: int, mode: Any) -> None:
         np.testing.assert_allclose(by, wanted, 1e-4, 1e-4 * (1 + abs(wanted).max()), err_msg=f"seed {seed}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["reference", "emulate"])
 def test_random_programs(mode: str) -> None:
     for seed in range(25 if mode == "reference" else 10):

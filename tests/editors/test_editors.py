@@ -54,6 +54,7 @@ def errors(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return found
 
 
+@pytest.mark.quick(1)
 def test_a_right_script_has_the_types_that_it_says(errors: Errors) -> None:
     assert errors["right.py"] == {}
 
@@ -105,6 +106,7 @@ COMPLETED = (
 )
 
 
+@pytest.mark.slow
 def test_tensor_methods_are_completed() -> None:
     jedi = pytest.importorskip("jedi")
     before = (

@@ -162,6 +162,7 @@ def test_parameters_are_shown_while_a_call_is_written(server: Server, line: str,
     assert all(text in signature["label"] for text in wanted), signature["label"]
 
 
+@pytest.mark.slow
 def test_the_definition_is_that_of_the_checkout(server: Server) -> None:
     (place,) = server.at("definition", "hs = ", "sj.sc")
     assert place["uri"].startswith(ROOT.as_uri())

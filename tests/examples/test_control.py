@@ -18,6 +18,7 @@ def system(rng: np.random.Generator, n: int = 4, inputs: int = 2) -> tuple[np.nd
     return rng.normal(size=(n, n)), rng.normal(size=(n, inputs)), root @ root.T
 
 
+@pytest.mark.slow
 def test_discretisation_beside_scipy(example) -> None:
     linalg, signal, integrate = (pytest.importorskip(f"scipy.{name}") for name in ("linalg", "signal", "integrate"))
     A, B, Q = system(np.random.default_rng(0))

@@ -17,7 +17,7 @@ from tests.export.support import exported
 SAMPLED = [op for op in OPS.values() if op.samples is not None]
 
 
-@pytest.mark.quick(65)
+@pytest.mark.quick(32)
 @pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
 @pytest.mark.parametrize("op", SAMPLED, ids=str)
 def test_op(op: Op, symbolic: bool, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ FOUND = {
 }
 
 
-@pytest.mark.quick(5)
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("seed", FOUND)
 def test_passes_now(seed: int) -> None:
     run_one(seed)

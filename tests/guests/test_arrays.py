@@ -62,6 +62,7 @@ def agree(build: Any, inputs: list[Any], values: list[Any]) -> None:
             np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("size", [3, None])
 def test_values_and_derivatives_are_those_of_the_formula(size: int | None) -> None:
     a, x = sj.tensor((size, size), name="a"), sj.tensor((size,), name="x")

@@ -204,6 +204,7 @@ print(f([2.0])[0], compile_count())
 """
 
 
+@pytest.mark.slow
 def test_kernels_are_kept_by_the_content_of_the_function(tmp_path: Any) -> None:
     def run(scale: str) -> list[str]:
         environment = {**os.environ, "SCANJIT_CACHE_DIR": str(tmp_path)}

@@ -181,6 +181,7 @@ def problem(request: pytest.FixtureRequest) -> Problem:
     return Problem(CASES[request.param])
 
 
+@pytest.mark.quick(16)
 def test_values_and_gradients(problem: Problem) -> None:
     """Forward, with a mask that has holes, backwards with it, and the gradients of that."""
     plain = problem.expressions()
@@ -232,7 +233,7 @@ def test_output_of_masked_steps_is_zero_on_demand(problem: Problem) -> None:
         close(got, expected)
 
 
-@pytest.mark.quick(12)
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("name", CASES)
 def test_generated_code_in_float32(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sj.config, "floatX", "float32")

@@ -40,6 +40,7 @@ def errors(found: Any, exact: Any) -> list[float]:
     return [float(np.abs(a - b).max() / np.abs(b).max()) for a, b in zip(found, exact, strict=True)]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("cell", [lasagne.layers.LSTMLayer, lasagne.layers.GRULayer])
 def test_a_network_and_its_gradient(cell: Any) -> None:
     rows, _, last = network(cell)

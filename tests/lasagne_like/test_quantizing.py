@@ -65,6 +65,7 @@ def batches(count: int = 3) -> list[tuple[np.ndarray, np.ndarray]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["reference", pytest.param("emulate", marks=pytest.mark.slow)])
 def test_scales_from_data(mode: Any, monkeypatch: Any, tmp_path: Any) -> None:
     monkeypatch.setattr(sj.config, "floatX", "float32")

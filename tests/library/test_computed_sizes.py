@@ -101,6 +101,7 @@ def test_a_wheel(tmp_path: Path) -> None:
         assert all(np.array_equal(found[key], wanted[key]) for key in wanted)
 
 
+@pytest.mark.slow
 @linked
 def test_a_module_for_pages(tmp_path: Path) -> None:
     x = sj.tensor(("T", 2), name="x")

@@ -14,7 +14,7 @@ from tests.library.support import GUARDED, SANITIZED, STRICT, Built
 from tests.library.undefined import needed
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(2)
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 @pytest.mark.parametrize("flags", [GUARDED, SANITIZED], ids=["guarded", "sanitized"])
 @pytest.mark.parametrize("name", CASES)

@@ -123,7 +123,7 @@ def test_the_best_level_is_chosen(tmp_path: Path) -> None:
     assert np.allclose(found, f(x, w), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_other_machines_need_nothing(tmp_path: Path, name: str) -> None:
     x, w = sj.tensor(("T", "B", 5), "float32", "x"), sj.shared(np.eye(5, dtype="float32"), "w")

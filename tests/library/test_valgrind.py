@@ -20,7 +20,7 @@ VALGRIND = ["valgrind", "--quiet", "--error-exitcode=99", "--leak-check=full", "
 VALGRIND += ["--errors-for-leak-kinds=all"]
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("name", CASES)
 def test_nothing_reads_what_nobody_wrote(name: str, tmp_path: Path) -> None:
     """The driver leaves the workspace as malloc gives it. Valgrind knows no AVX-512, so the code is for AVX2."""
@@ -30,6 +30,7 @@ def test_nothing_reads_what_nobody_wrote(name: str, tmp_path: Path) -> None:
     assert built.status == 0 and not built.said, built.said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["garch", "characters"])
 def test_the_example(name: str, tmp_path: Path) -> None:
     Built(CASES[name]().f, tmp_path, target="x86-64-v3")

@@ -52,6 +52,7 @@ def low_passed(x: np.ndarray, cutoff: float, resonance: float) -> np.ndarray:
     return np.asarray(lfilter(b / a[0], a / a[0], x))
 
 
+@pytest.mark.slow
 @linked
 def test_the_page_in_node(page: Any) -> None:
     folder, network = page

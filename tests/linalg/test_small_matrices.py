@@ -72,6 +72,7 @@ def test_factors(shape: tuple[int, int], dtype: str, mode: Any) -> None:
         assert (np.diff(w) >= 0).all()
 
 
+@pytest.mark.slow
 def test_signs_do_not_depend_on_who_computes() -> None:
     """LAPACK where the size is not known, lanes where it is, and the reference interpreter."""
     for n in (2, 3, 5, 8):

@@ -208,6 +208,7 @@ def values(inputs: list[Any], length: int) -> list[np.ndarray]:
 QUICK = (lstm, last_state, garch, taps, dropout, nested)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "program",
     [pytest.param(program, marks=() if program in QUICK else pytest.mark.slow) for program in PROGRAMS],
@@ -235,6 +236,7 @@ def test_no_step() -> None:
         assert not np.any(value)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("program", [dropout, two_lags, both_ways], ids=lambda p: p.__name__)
 def test_any_vectors_blocks_and_threads(program: Callable[[Any], Outputs]) -> None:
     for width, threads in ((16, 1), (64, 2)):

@@ -154,6 +154,7 @@ PARTLY = (nested_map, nested_deep)
 QUICK = (truncated, hessian_vector, nested, nested_map)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "made",
     [pytest.param(made, marks=() if made in QUICK else pytest.mark.slow) for made in PROGRAMS],
@@ -195,6 +196,7 @@ def test_no_step(checkpoint: Any) -> None:
     np.testing.assert_array_equal(second, 2 * arrays[1])
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("made", "share"),
     [

@@ -297,6 +297,7 @@ def _product(x: sj.Node, size: Any) -> sj.Node:
     return (sj.broadcast_to(sj.sin(x[0]), (size,)) * sj.cos(x)[np.array([0, 1, 0])]).sum()
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize(
     "case",
     ["argument", "entry", "negative", "filter", "index", "inner", "loop", "branch", "outer", "alone", "gradient"]
@@ -399,6 +400,7 @@ def test_sizes_of_sizes_in_a_branch_are_computed_only_if_it_is_taken() -> None:
             assert compiled([1.0, 1.0], first, taken) == expected
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize(
     "case",
     [
@@ -460,6 +462,7 @@ def test_what_a_branch_reads_by_computed_sizes_is_there(case: str, derived: bool
     assert failed or derived
 
 
+@pytest.mark.quick(24)
 @pytest.mark.parametrize("derived", [False, True])
 @pytest.mark.parametrize("place", ["graph", "step", "inner step", "last step", "branch"])
 @pytest.mark.parametrize("case", ["last", "inside", "part", "shape", "known", "deeper", "deepest"])

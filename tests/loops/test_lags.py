@@ -58,6 +58,7 @@ def same(functions: Any, *args: Any, tolerance: float = 1e-9) -> list[np.ndarray
 # ---- values ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("step", [product, matrix, linear])
 @pytest.mark.parametrize("lags", [[1, 12], [9, 25], [1, 3], [3, 25]])
@@ -75,6 +76,7 @@ def test_values_and_gradients(step: Any, lags: list[int], dtype: str) -> None:
         same(functions, given[0][:steps], given[1][: max(lags) + 1], tolerance=1e-4) if steps else None
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 16, 23, 24, 25, 48, 60])
 def test_a_lag_that_is_known_when_it_runs(n: int) -> None:
     functions, x = FUNCTIONS.get("runtime", _runtime), RNG.normal(size=(90, 3))
@@ -147,6 +149,7 @@ def test_structures_and_integers() -> None:
 # ---- derivatives and options -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     "options",
     [{}, {"go_backwards": True}, {"truncate_gradient": 5}, {"checkpoint": "sqrt"}, {"checkpoint": 3}, {"unroll": 3}],
@@ -441,6 +444,7 @@ def test_memory_of_elementwise_steps_is_that_of_a_block() -> None:
     assert f.memory(T=10**7).workspace - 8 * 10**7 < 10**6  # the result, and no other number a step
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("shape", [(), (3,)])
 @pytest.mark.parametrize("step", [product, linear, lambda row, h1, h12: row - 0.2 * h12])
 def test_blocks_of_time(step: Any, shape: tuple[int, ...]) -> None:

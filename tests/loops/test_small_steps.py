@@ -88,6 +88,7 @@ def test_vectors_of_no_elements():
     assert rows.shape == (3, 0) and sums.tolist() == [0.0] * 3
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_any_size(model, dtype):
@@ -97,6 +98,7 @@ def test_any_size(model, dtype):
     check(f, reference, arrays(5, dtype, steps=1))
 
 
+@pytest.mark.quick(17)
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7, 8, 9, 16, 17])
 def test_known_sizes_emulated(model, size):
@@ -104,6 +106,7 @@ def test_known_sizes_emulated(model, size):
     check(f, reference, arrays(size, "float64"))
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("size", [3, 5, 8])
 def test_known_sizes(model, size):
@@ -420,6 +423,7 @@ def turns(shape, steps, dtype):
     return [np.array([0.8, 0.3], dtype), (0.3 * rng.standard_normal((steps, *shape))).astype(dtype)]
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize("model", PARTS)
 @pytest.mark.parametrize(("shape", "dtype"), [((1,), "float64"), ((3,), "float32"), ((300,), "float64")])
 @pytest.mark.parametrize("known", [True, False])

@@ -91,6 +91,7 @@ def plainly(name: str) -> list[list[Any]]:
     return [plain(GIVEN, limit) for limit in LIMITS]
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("name", "mode"),
     [
@@ -109,6 +110,7 @@ def test_the_same_as_without(name: str, mode: str) -> None:
                 np.testing.assert_allclose(found, right, 1e-11, 1e-12, err_msg=f"{checkpoint} {limit}")
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("over", [sj.map, lambda f, x: sj.vmap(f)(x)], ids=["map", "vmap"])
 @pytest.mark.parametrize("mode", ["reference", "emulate", "numba"])
 def test_in_a_batch(over: Callable[..., Any], mode: str) -> None:

@@ -208,6 +208,7 @@ def test_angles_of_points():
     check([y, x], [angles, 1.0 / angles], [values[:, None], values], exact=False, tolerance=1e-6)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 5])
 def test_slices_of_axes_that_may_be_short(normal, count):
     y, i = sj.tensor(("n", "m"), "float32", "y"), sj.lvector("i")

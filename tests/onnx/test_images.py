@@ -42,7 +42,7 @@ def resized(x=X, free=False, opset=19, scales=None, sizes=None, roi=None, **attr
     return one_node("Resize", {"x": x}, constants, order=order, shapes=shapes, opset=opset, **attributes)
 
 
-@pytest.mark.quick(5)
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize("free", [False, True])
 def test_resizing(kind, free):

@@ -94,7 +94,7 @@ SMOOTH = [
 ]
 
 
-@pytest.mark.quick(67)
+@pytest.mark.quick(33)
 @pytest.mark.parametrize("name", SMOOTH)
 def test_derivatives(name: str) -> None:
     function, arrays = CASES[name]

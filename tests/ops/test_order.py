@@ -42,7 +42,7 @@ def places(x: np.ndarray, axis: int | None = -1) -> np.ndarray:
 # ---- argsort ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_order_of_rows_in_compiled_functions(dtype: str) -> None:
     x, few = sj.tensor(("b", "n"), dtype, "x"), sj.tensor(("b", 7), dtype, "few")

@@ -281,6 +281,7 @@ def test_a_worker_that_is_killed_is_no_loss(tmp_path):
     assert printed == ["killed", "True", "True", "0"]
 
 
+@pytest.mark.slow
 def test_on_workers_of_dask(tmp_path):
     """Errors, sums, arrays and delayed calls; kernels come with the function."""
     pytest.importorskip("distributed")

@@ -48,6 +48,7 @@ def text(request):
     return request.param
 
 
+@pytest.mark.quick(18)
 def test_in_generated_code_pictures_files_and_packages(text, tmp_path):
     f = program(text)
     values(f(GIVEN), text)
@@ -71,6 +72,7 @@ def test_in_generated_code_pictures_files_and_packages(text, tmp_path):
     values(module.package(GIVEN), text)
 
 
+@pytest.mark.quick(18)
 def test_in_onnx_files(text):
     onnx = pytest.importorskip("onnx")
     x, w = sj.tensor((text, 3), "float32", text), sj.shared(np.eye(3, dtype="float32"), text)

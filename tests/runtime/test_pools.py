@@ -144,6 +144,7 @@ def check(results, f, share=None):
 """
 
 
+@pytest.mark.slow
 def test_processes_of_joblib(tmp_path):
     pytest.importorskip("joblib")
     code = """

@@ -214,7 +214,7 @@ POOLS = {
 }
 
 
-@pytest.mark.quick(2)
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="there is no /proc")
 @pytest.mark.parametrize("name", POOLS)
 def test_workers_of_a_pool_share_the_processors(tmp_path, name):

@@ -61,6 +61,7 @@ def run(folder: Path, seeds: list[int], **environment: str) -> tuple[dict[str, l
     return found, count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [3, pytest.param(40, marks=pytest.mark.slow)])
 def test_random_programs_in_two_processes(first: int, tmp_path: Path) -> None:
     seeds = list(range(first, first + (6 if first == 3 else 60)))
@@ -71,6 +72,7 @@ def test_random_programs_in_two_processes(first: int, tmp_path: Path) -> None:
     assert [rest for _, *rest in after.values()] == [rest for _, *rest in before.values()]
 
 
+@pytest.mark.slow
 def test_vectors_of_another_width_are_another_program(tmp_path: Path) -> None:
     run(tmp_path, [3], SCANJIT_VECTOR_BYTES="8")
     other, _ = run(tmp_path, [3], SCANJIT_VECTOR_BYTES="16")

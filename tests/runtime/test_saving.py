@@ -119,6 +119,7 @@ def test_what_symbols_have_in_common_is_pickled_once():
         equal(found, wanted)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("pickler", [pickle.Pickler, pickle._Pickler])
 def test_a_deep_symbol_is_pickled_without_recursion(pickler):
     x = sj.scalar("x")

@@ -148,7 +148,7 @@ def errors(kind: str, got: np.ndarray, exact: list[Any], unit_floor: float = 0.0
     return result
 
 
-@pytest.mark.quick(16)
+@pytest.mark.quick(8)
 @pytest.mark.parametrize("name", UNARY)
 def test_error_bounds(name: str, kernels: Any) -> None:
     kind, functions = kernels

@@ -133,7 +133,7 @@ def operands(kind: str, rows: int, lanes: int) -> list[np.ndarray]:
     return [rng.choice(pool.astype(dtype), rows * lanes) for _ in range(3)]
 
 
-@pytest.mark.quick(6)
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("width", ["1", "4", "native"])
 @pytest.mark.parametrize("kind", [*FLOATS, *INTEGERS])
 def test_operations(kind: str, width: str) -> None:

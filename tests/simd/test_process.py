@@ -94,7 +94,7 @@ import os; os._exit(0)  # unmapping guarded pages that ctypes still exports woul
 """
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(1)
 @pytest.mark.skipif(sys.platform == "win32", reason="mprotect")
 @pytest.mark.parametrize(
     ("width", "cpu", "lanes"),

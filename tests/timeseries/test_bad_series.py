@@ -70,7 +70,7 @@ def loss_of_smoothing(x, y):
     return -sj.timeseries.ets(y, x[0], x[1]).log_likelihood
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["newton", "lbfgs"])
 def test_fits_of_bad_series(method):
     def fit(names):

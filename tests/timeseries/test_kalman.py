@@ -64,6 +64,7 @@ def filtered(request):
     return filtering(Y, model())
 
 
+@pytest.mark.quick(2)
 def test_filter(filtered):
     for t in range(STEPS):
         mean, covariance, likelihood = given(t + 1)
@@ -99,6 +100,7 @@ def test_forms_agree_where_noise_is_singular():
     np.testing.assert_allclose(found, found[0], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_padded_series_of_a_batch():
     """Steps of NaN after the end of a series add nothing; the gradient is that of the series alone."""
     y = np.cumsum(RANDOM.normal(size=(3, 30)), axis=1)

@@ -71,6 +71,7 @@ def test_ets_by_a_plain_loop():
     np.testing.assert_allclose(found.season, season[4:], rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [pytest.param("add", marks=pytest.mark.slow), "mul"])
 def test_derivatives_of_ets(how):
     sj.check_grad(lambda y: smoothing(y, how, how, True, how).log_likelihood, [SERIES])

@@ -58,7 +58,7 @@ class OneStep(SequenceTagger):
         return None if y is None else np.asarray(y).reshape(-1, 1)
 
 
-@pytest.mark.quick(16)
+@pytest.mark.quick(8)
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(
     [RecurrentClassifier(**SMALL, epochs=30)], expected_failed_checks=lambda estimator: OF_FEATURES
