@@ -130,6 +130,26 @@ def test_ranges_hold(seed):
     assert known or seed
 
 
+AT_OTHER_PLACES = {
+    "backwards": lambda k: sj.where(k < 5, k[::-1], 0),
+    "gathered": lambda k: sj.where(k < 5, k[9 - sj.arange(10)], 0),
+    "along another axis": lambda k: sj.where(k < 5, k[:, None], 0),
+    "a selection and itself backwards": lambda k: (lambda found: found - found[::-1])(sj.where(k < 5, 0, 10)),
+    "changed": lambda k: sj.where(k < 5, k[:3].set(k[7:]), 0),
+    "written": lambda k: sj.where(k < 5, k[9 - sj.arange(10)].set(k), 0),
+}
+
+
+@pytest.mark.parametrize("case", AT_OTHER_PLACES)
+def test_a_condition_says_nothing_about_other_places(case):
+    """An element at whose place `k < 5` holds may stand where it does not."""
+    i, table = sj.tensor((10,), "int64"), sj.as_tensor(np.arange(5.0))
+    for mode in ("reference", "emulate", "numba"):
+        f = sj.function([i], table[AT_OTHER_PLACES[case](i % 10)], mode=mode)
+        with pytest.raises(sj.OutOfBoundsError):
+            f(np.arange(10))
+
+
 def test_truth_values_that_are_carried():
     """What is not known of a truth value is that it is 0 or 1."""
 

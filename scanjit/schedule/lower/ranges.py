@@ -39,6 +39,7 @@ from scanjit.ops.elementwise import (
     RIGHT_SHIFT,
     SUB,
     WHERE,
+    Elementwise,
 )
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.reduce import ArgReduction
@@ -153,10 +154,12 @@ class Ranges:
         self._left = MOST_WORK
 
     def _of(self, node: Node, said: Mapping[Node, Range], deep: int) -> Range | None:
-        """The range of a node whose operands are known, where conditions say something about some nodes."""
+        """The range of a node whose operands are known, where conditions say something about some nodes. They speak
+        of the elements at the place where the condition stands, so they say nothing about what a view or a gather
+        reads elsewhere."""
         if node in said:
             return said[node]
-        if deep <= 0 or not _is_whole(node):
+        if deep <= 0 or not isinstance(node.op, Elementwise):
             return self._asked(node)
         return self._result(node, lambda part: self._of(part, said, deep - 1), deep, said)
 
