@@ -465,13 +465,13 @@ def remainder(dim: Dimension, divisor: Dimension) -> Dimension:
 
 
 def substitute(dim: Dimension, mapping: Mapping[Atom, Dimension]) -> Dimension:
-    """The dimension with atoms replaced."""
+    """The dimension with atoms replaced. These may be functions."""
     if isinstance(dim, int) or not mapping:
         return dim
     single = as_atom(dim)
     if single is not None and not single.args:
         return mapping.get(single, dim)
-    if not any(atom in mapping for atom in atoms(dim)):
+    if not any(atom in mapping for atom in atoms(dim)) and not any(atom.args for atom in mapping):
         return dim
     known: dict[Atom, Dimension] = dict(mapping)
 

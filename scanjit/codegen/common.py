@@ -78,7 +78,7 @@ class Common:
     turned : whether each buffer has entries of its own for where addresses start and how far they move in a turn of a
         loop, even if these are known. Then loops that go through time in both directions have the same text.
     private : for each buffer of which every thread has a copy, the counter that is the number of the copy.
-    local : for each buffer on the stack, the variable that holds its address, and the step of its loop.
+    local : for each buffer on the stack, the variable that holds its address, and what is known of its places.
     """
 
     program: Program
@@ -94,7 +94,7 @@ class Common:
     named: bool = True
     turned: bool = False
     private: dict[Buffer, Dimension] = field(default_factory=dict)
-    local: dict[Buffer, tuple[str, Dimension]] = field(default_factory=dict)
+    local: dict[Buffer, tuple[str, Mapping[Atom, int]]] = field(default_factory=dict)
 
     @cached_property
     def uses(self) -> Counter[Buffer]:
@@ -131,10 +131,8 @@ class Common:
     def address(self, buffer: Buffer, offset: Dimension, at: StatementPlace) -> str:
         """The address of a position in a buffer, as text."""
         if buffer in self.local:
-            base, step = self.local[buffer]
-            atom = types.as_atom(step)
-            assert atom is not None
-            first = types.substitute(offset, {atom: 0}) * buffer.dtype.itemsize
+            base, known = self.local[buffer]
+            first = types.substitute(offset, known) * buffer.dtype.itemsize
             return base if first == 0 else f"{base} + {first}"
         base = self.entry("buffer", buffer)
         if buffer is SCRATCH:

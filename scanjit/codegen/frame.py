@@ -185,6 +185,8 @@ class Frame:
         goes from its last point to its first; `bounds` are then a whole number of steps apart."""
         if most is None and over is not None and isinstance(over.size, int):
             most = -(-over.size // step)
+        if most is None and over is not None and over.size in self.tile.brief:
+            most = -(-self.tile.lanes // step)
         name, (start, stop) = self.fresh(hint), bounds
         text = stop if start == "0" and step == 1 else f"{start}, {stop}" + (f", {step}" if step > 1 else "")
         self.push(f"for {name} in range({text}):", over, name, most)

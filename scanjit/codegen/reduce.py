@@ -18,6 +18,9 @@ from scanjit.types import Dimension
 CHUNK = 256
 """How many elements (or vectors) are summed before their sum is added to the total."""
 
+CHEAP = 4
+"""The terms of a short loop are written one after the other if each takes at most this many operations."""
+
 Totals = dict[tuple[Reduce, Point], list[str]]
 """The variables that hold the results of reductions so far, at each point."""
 
@@ -107,6 +110,9 @@ class Together:
         """The innermost loop: one element at a time, or a vector at a time and a masked tail."""
         lanes = self.frame.tile.lanes if self.frame.tile.horizontal else 1
         size = self.loop.size
+        if size in self.frame.tile.brief:
+            self._brief(totals, lanes)
+            return
         full = size // lanes * lanes
         start, (reduction, point) = self.frame.size(full), next(iter(totals))
         if lanes > 1 and len(totals) == 1 and divides(reduction, lanes):
@@ -117,6 +123,26 @@ class Together:
             self._chunks(totals, full, lanes)
         if lanes > 1 and not (isinstance(size, int) and size == full):
             self.terms(totals, start, self.frame.size(size), lanes, masked=True)
+
+    def _brief(self, totals: Totals, lanes: int) -> None:
+        """The terms of a loop that has at least one, and at most as many as a vector has lanes: one vector, or one term
+        after the other without a loop, so that LLVM knows which lanes of a vector in a register they need."""
+        frame, size, depth = self.frame, self.frame.size(self.loop.size), len(self.frame.scopes)
+        if lanes > 1:
+            self.terms(totals, None, size, lanes, masked=True)
+        elif self.reductions[0].guard is not None or self._cost() > CHEAP:
+            self.terms(totals, "0", size)
+        else:
+            for k in range(frame.tile.lanes):
+                frame.push(f"if {size} > {k}:" if k else None, self.loop, str(k))
+                self._add(totals)
+                frame.memos[-1] = {}  # the next term stands in this scope
+            frame.pop(depth)
+
+    def _cost(self) -> int:
+        """How many operations the terms take."""
+        inside = walk_values([reduction.term for reduction in self.reductions])
+        return sum(value.cost for value in inside if isinstance(value, Apply))
 
     def _chunks(self, totals: Totals, stop: Dimension, step: int) -> None:
         """The loop over whole vectors. A long sum of floats is the sum of chunks, so that its rounding error grows with
@@ -136,21 +162,30 @@ class Together:
             frame.scope.add(f"{total} = {total} + {part}")
         frame.pop(depth)
 
-    def terms(self, totals: Totals, start: str, stop: str, step: int = 1, masked: bool = False) -> None:
-        """One loop over elements or vectors, which are added to the totals."""
-        frame, depth = self.frame, len(self.frame.scopes)
-        name = frame.loop(self.loop, "k", (start, stop), step, 1 if masked else None)
+    def terms(self, totals: Totals, start: str | None, stop: str, step: int = 1, masked: bool = False) -> None:
+        """One loop over elements or vectors, which are added to the totals. If `start` is None, one vector is all,
+        without a loop."""
+        frame, depth, name = self.frame, len(self.frame.scopes), "0"
+        if start is None:
+            frame.push(None, self.loop, name)
+        else:
+            name = frame.loop(self.loop, "k", (start, stop), step, 1 if masked else None)
         if masked:
-            frame.masks[-1] = [frame.line("mask", f"head_x{step}({frame.size(self.loop.size)} - {name})")]
+            left = frame.size(self.loop.size) + ("" if start is None else f" - {name}")
+            frame.masks[-1] = [frame.line("mask", f"head_x{step}({left})")]
         elif frame.tile.horizontal:
             frame.masks[-1] = None
         self._guard(2)
+        self._add(totals)
+        frame.pop(depth)
+
+    def _add(self, totals: Totals) -> None:
+        """Combine the accumulators with the terms at the present point of the loop."""
         for (reduction, point), names in totals.items():
-            mask = frame.mask(point) if frame.tile.horizontal else None
+            mask = self.frame.mask(point) if self.frame.tile.horizontal else None
             for total, text in zip(names, self._combined(reduction, point, names), strict=True):
                 text = text if mask is None else f"select({mask}, {text}, {total})"
-                frame.scope.add(f"{total} = {text}")
-        frame.pop(depth)
+                self.frame.scope.add(f"{total} = {text}")
 
     # ---- one reduction -----------------------------------------------------------------------------------------------
 
@@ -214,6 +249,8 @@ class Together:
         """One result of all lanes. Each lane of argmax or argmin knows its best element, and where the vector began of
         which this is an element."""
         if isinstance(reduction.op, Reduction):
+            if self.loop.size in self.frame.tile.brief and not kind_of(reduction.dtype).is_mask:
+                return self._halved(reduction.op, names[-1], point.width)
             return f"{reduction.op.horizontal}({names[-1]})"
         assert isinstance(reduction.op, ArgReduction)
         best, place = names
@@ -222,6 +259,17 @@ class Together:
         index = suffix(INT64, point.width)
         nowhere = f"splat_{index}({number(kind_of(INT64).limits[1])})"
         return f"reduce_min(select(({best} == {most}){nan}, {place} + iota_{index}(0), {nowhere}))"
+
+    def _halved(self, op: Reduction, total: str, lanes: int) -> str:
+        """One result of the lanes of a loop that may have fewer terms. Halves without terms are not added: to choose
+        between both results, a processor would wait for the longer way, but it guesses which branch comes next."""
+        while (lanes := lanes // 2) > 0:
+            depth = len(self.frame.scopes)
+            self.frame.push(f"if {self.frame.size(self.loop.size)} > {lanes}:")
+            both = op.combine.replace("{0}", total).replace("{1}", f"partners{lanes}({total}, {total})")
+            self.frame.scope.add(f"{total} = opaque({both})")
+            self.frame.pop(depth)
+        return f"lane0({total})"
 
 
 def _compared(reduction: Reduce) -> DType:

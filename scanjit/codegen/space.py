@@ -49,7 +49,9 @@ class Space:
         code, it is masked throughout."""
         frame, tile, size = self.frame, self.frame.tile, lane.size
         width = tile.lanes * tile.vectors
-        if tile.singles and self._reduces:
+        if size in tile.brief:
+            self.lane_range(lane, None, "", True)
+        elif tile.singles and self._reduces:
             self._tiles_and_singles(lane)
         elif isinstance(size, int) and 0 < size < width and lane not in (tile.split, tile.own) and not tile.narrow:
             self.lane_range(lane, None, "", True)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from scanjit import types
+from scanjit.codegen.brief import Brief, brief
 from scanjit.codegen.common import Common, Draft, StatementPlace, unused
 from scanjit.codegen.jobs import Jobs
 from scanjit.codegen.meetings import without_meetings
@@ -212,7 +213,10 @@ class StatementWriter:
         alone, inside = is_alone(loop), at
         if whole and not alone and self.common.timed is None:
             # To share nests of a few operations takes longer than to compute them. A call with few has one thread.
-            self.draft.add(at, "if threads == 1:")
+            short = brief(loop) if isinstance(loop, TimeLoop) and at.rows is None else None
+            if short is not None:
+                self._call_brief(loop, short, at)
+            self.draft.add(at, f"{'if' if short is None else 'elif'} threads == 1:")
             self.draft.add(at.inside, self._loop_function(loop, at, whole, True)("thread"))
             self.draft.add(at, "else:")
             inside = at.inside
@@ -233,11 +237,21 @@ class StatementWriter:
             if at.repeated:
                 self.jobs.meet(at)  # nobody may run the loop again before all have looked
 
+    def _call_brief(self, loop: TimeLoop | Blocks, short: Brief, at: StatementPlace) -> None:
+        """Call the form of a loop for short rows, if rows are short in this call."""
+        if loop in self.common.done:
+            self.common.done[short.loop] = self.common.done[loop]
+        few = [f"0 < {self.common.number(size)} <= {short.lanes}" for size in short.sizes]
+        self.draft.add(at, f"if {' and '.join(few)}:")
+        call = self._loop_function(short.loop, at.inside, True, True, short)
+        with self.jobs.first_thread(at.inside) as first:
+            self.draft.add(first, call("thread"))
+
     def _loop_function(
-        self, loop: TimeLoop | Blocks, at: StatementPlace, whole: bool, alone: bool
+        self, loop: TimeLoop | Blocks, at: StatementPlace, whole: bool, alone: bool, short: Brief | None = None
     ) -> Callable[[str], str]:
-        """Write the function of a loop, which one thread runs if it is `alone`. Returns what makes a call of it for the
-        share of a thread."""
+        """Write the function of a loop, which one thread runs if it is `alone`; it may be the form of another one for
+        `short` rows. Returns what makes a call of it for the share of a thread."""
         place = replace(at, depth=0, rows=loop.own_rows or at.rows)
 
         def write(inner: StatementWriter) -> None:
@@ -245,7 +259,7 @@ class StatementWriter:
             if isinstance(loop, Blocks):
                 inner._blocks(loop, place)
             elif alone and whole:
-                inner._on_stack(loop, place)
+                inner._on_stack(loop, place, short)
             else:
                 inner._loop(loop, place)
 
@@ -258,7 +272,7 @@ class StatementWriter:
         assert loop.count is not None
         return self.common.address(loop.count.buffer, 0, at)
 
-    def _on_stack(self, loop: TimeLoop, at: StatementPlace) -> None:
+    def _on_stack(self, loop: TimeLoop, at: StatementPlace, short: Brief | None) -> None:
         """A loop over time, with the buffers that only it uses on the stack."""
         common = self.common
         after_step: list[str] = []
@@ -266,20 +280,20 @@ class StatementWriter:
         length = loop.length if loop.count is None else loop.ran
         if loop.count is not None:
             common.counter(loop.ran, "ran")
-        for some in locals_of(loop, common.program, common.uses):
+        for some in locals_of(loop, common.program, common.uses, short):
             name, buffer = self.draft.fresh("kept"), some.buffer
             lanes = common.program.target.lanes(buffer.dtype.itemsize)
             self.draft.add(at, f"{name} = stack({some.stack_bytes})", *some.cleared(name, lanes))
             if some.carried:
+                slot = types.product(buffer.shape[1:])
                 first, last = (
-                    common.address(buffer, step % some.slots * (some.nbytes // buffer.dtype.itemsize), at)
-                    for step in (loop.start, loop.start + length)
+                    common.address(buffer, step % some.slots * slot, at) for step in (loop.start, loop.start + length)
                 )
                 self.draft.add(at, *some.copied(name, first, lanes))
                 if some.slots > 1:
                     after_step += some.copied(name, f"{name} + {some.nbytes}", lanes)
                 after_loop += some.copied(last, name, lanes)
-            common.local[buffer] = name, loop.step
+            common.local[buffer] = name, some.known
         self._loop(loop, at, after_step)
         self.draft.add(at, *after_loop)
 

@@ -8,9 +8,10 @@ carries from step to step, then lie on the stack (`Local`), and LLVM puts them i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from scanjit import types
+from scanjit.codegen.brief import Brief
 from scanjit.codegen.looks import STRETCH
 from scanjit.codegen.names import number, suffix
 from scanjit.codegen.nest import NestSources
@@ -28,7 +29,7 @@ from scanjit.schedule.nests import (
     Statement,
     TimeLoop,
 )
-from scanjit.types import Dimension
+from scanjit.types import Atom
 
 SHORT = 160
 """The nests of a step stand in the function of the loop only if all of them together have at most this many lines."""
@@ -48,19 +49,15 @@ class Local:
 
     A buffer that is `carried` from step to step may have two `slots`. In memory, steps use them in turn. On the stack,
     each step reads the first slot and writes the second, which is copied into the first at the end of the step. A carry
-    that steps change in place has one slot, and so has a buffer that is not carried.
+    that steps change in place has one slot, and so has a buffer that is not carried. A slot has `nbytes` bytes. What is
+    `known` in the loop are numbers in the sizes of the buffer and in the places of its elements.
     """
 
     buffer: Buffer
     slots: int
+    nbytes: int
+    known: Mapping[Atom, int]
     carried: bool = False
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of one slot."""
-        nbytes = self.buffer.nbytes
-        assert isinstance(nbytes, int)
-        return nbytes // self.slots
 
     @property
     def stack_bytes(self) -> int:
@@ -138,37 +135,37 @@ def _is_shared(statement: Statement) -> bool:
             return not isinstance(statement, TimeLoop | If | LapackCall | GuestCall)
 
 
-def locals_of(loop: TimeLoop, program: Program, uses: Counter[Buffer]) -> list[Local]:
-    """The buffers that lie on the stack while one thread runs a loop. `uses` counts how often the whole program refers
-    to each buffer. (The number of steps that ran stays in memory, as others read it.)"""
+def locals_of(loop: TimeLoop, program: Program, uses: Counter[Buffer], short: Brief | None = None) -> list[Local]:
+    """The buffers that lie on the stack while one thread runs a loop, which may be the form of another one for `short`
+    rows. `uses` counts how often the whole program refers to each buffer. (The number of steps that ran stays in
+    memory, as others read it.)"""
     found, refs = [], list(loop.all_refs())
     count = None if loop.count is None else loop.count.buffer
     own = Counter(buffer for buffer, _, _ in refs)
+    (step,) = types.atoms(loop.step)
     for buffer, mine in own.items():
         usual = buffer.kind == "temporary" and not buffer.fixed and buffer not in program.lasting
-        small = isinstance(buffer.nbytes, int) and 0 < buffer.nbytes <= SMALL
-        if not usual or not small or buffer is count or kind_of(buffer.dtype).is_mask:
+        rows = {} if short is None else short.known(buffer)
+        nbytes = types.substitute(buffer.nbytes, rows)
+        if not usual or not isinstance(nbytes, int) or not 0 < nbytes <= SMALL:
             continue
-        offsets = [offset for other, offset, _ in refs if other is buffer]
+        if buffer is count or kind_of(buffer.dtype).is_mask:
+            continue
+        offsets = [types.substitute(offset, rows) for other, offset, _ in refs if other is buffer]
         if uses[buffer] == mine and all(isinstance(offset, int) for offset in offsets):
-            found.append(Local(buffer, 1))
+            found.append(Local(buffer, 1, nbytes, {**rows, step: 0}))
         elif (
             buffer in loop.persistent
-            and buffer.shape[0] in (1, 2)
+            and isinstance(slots := buffer.shape[0], int)
+            and slots in (1, 2)
             and all(
-                isinstance(first := in_turn(offset, loop.step), int) and first == in_turn(offset, loop.step, 2)
+                isinstance(first := types.substitute(offset, {step: 0}), int)
+                and first == types.substitute(offset, {step: 2})
                 for offset in offsets
             )
         ):
-            found.append(Local(buffer, buffer.shape[0], carried=True))
+            found.append(Local(buffer, slots, nbytes // slots, {**rows, step: 0}, carried=True))
     return found
-
-
-def in_turn(offset: Dimension, step: Dimension, number: int = 0) -> Dimension:
-    """The offset in the step with this number."""
-    atom = types.as_atom(step)
-    assert atom is not None
-    return types.substitute(offset, {atom: number})
 
 
 def _copies(statement: Statement) -> bool:

@@ -28,6 +28,8 @@ class Tile:
     many : 1 in calls that use `strips`; 0 in calls with time, or the terms of sums, inside all other loops.
     narrow : whether the points that are left after whole vectors are computed in vectors of fewer lanes, not in one
         whose other lanes are masked.
+    brief : sizes that are at least 1 and at most `lanes`: the loop along which lanes run is one vector, without a loop,
+        if it has one of these sizes.
     down : 1 in calls in which a step goes through the points of a strip from the last to the first; 0 in others.
     """
 
@@ -46,6 +48,7 @@ class Tile:
     strips: tuple[Dimension, ...] = ()
     many: Dimension = 1
     narrow: bool = False
+    brief: tuple[Dimension, ...] = ()
     down: Dimension = 0
 
     @property

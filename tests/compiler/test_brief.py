@@ -1,0 +1,129 @@
+"""Short loops of unknown sizes have a form for rows of one vector, which calls with short rows run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from tests.fuzz.check import Config
+
+Model = Callable[[Any, Any, Any], Any]
+
+
+def learned(x: Any, A: Any, start: Any) -> Any:
+    """A sum over a row, and what it changes in all of the row."""
+    return sj.scan(lambda x, w: w + 0.1 * (1.0 - x @ w) * x, x, start)[-1].sum() + A[0, 0]
+
+
+def hidden(x: Any, A: Any, start: Any) -> Any:
+    """A product with a matrix, a sum of its entries, and a division by that."""
+
+    def step(x: Any, a: Any) -> Any:
+        a = (a @ A) * x
+        return a / a.sum(), sj.log(a.sum())
+
+    return sj.scan(step, abs(x) + 0.1, [abs(start) + 0.1, None])[1].sum()
+
+
+def likely(x: Any, A: Any, start: Any) -> Any:
+    """Maxima down columns, and where they are."""
+
+    def step(x: Any, d: Any) -> Any:
+        v = d[:, None] + A
+        return v.max(0) + x, sj.cast(sj.argmax(v, 0), x.dtype)
+
+    d, back = sj.scan(step, x, [start, None])
+    return d[-1].sum() + back.sum() + d.max() + sj.argmin(d[-1])
+
+
+def weighted(x: Any, A: Any, start: Any) -> Any:
+    """A softmax: sums and maxima of terms that take long."""
+
+    def step(x: Any, h: Any) -> Any:
+        e = sj.exp(x - x.max() + 0.1 * h)
+        h = (sj.tanh(h[:, None] + A) * e[:, None]).sum(0) / e.sum()
+        return h, (h * h).min()
+
+    h, least = sj.scan(step, x, [start, None])
+    return h[-1].sum() + least.sum()
+
+
+def chained(x: Any, A: Any, start: Any) -> Any:
+    """Each element flows into the next one: rows that begin and end elsewhere."""
+
+    def step(x: Any, s: Any) -> Any:
+        out = 0.3 * s
+        return s - out + sj.concatenate([x[:1], out[:-1]])
+
+    s = sj.scan(step, x, start)
+    return s[:, -1].sum() + (s[-1] * A[0]).sum()
+
+
+MODELS: list[Model] = [learned, hidden, likely, weighted, chained]
+
+
+def program(model: Model, dtype: str, **options: Any) -> Any:
+    x, A = sj.tensor(("T", "N"), dtype, "x"), sj.tensor(("N", "N"), dtype, "A")
+    start = sj.tensor(("N",), dtype, "start")
+    value = model(x, A, start)
+    outputs = [value] if model is likely else [value, *sj.grad(value, [x, A, start])]
+    return sj.function([x, A, start], outputs, **options)
+
+
+def arguments(size: int, dtype: str) -> list[Any]:
+    rng = np.random.default_rng(size)
+    given = rng.normal(size=(5, size)), 0.3 * rng.normal(size=(size, size)), 0.3 * rng.normal(size=size)
+    return [value.astype(dtype) for value in given]
+
+
+@pytest.mark.quick(4)
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_values_and_gradients_of_all_sizes(model: Model, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    f, wanted = program(model, dtype), program(model, dtype, mode="reference")
+    tolerance = 1e-10 if dtype == "float64" else 2e-4
+    for size in (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33):
+        given, results = arguments(size, dtype), []
+        for threads in (1, 2, 3):
+            monkeypatch.setattr(sj.config, "threads", threads)
+            results.append(f(*given))
+        for got, *others, right in zip(*results, wanted(*given), strict=True):
+            np.testing.assert_allclose(got, right, rtol=tolerance, atol=tolerance)
+            assert all(np.array_equal(got, other, equal_nan=True) for other in others)
+
+
+@pytest.mark.quick(2)
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_memory(model: Model, threads: int) -> None:
+    wanted = program(model, "float64", mode="reference")
+    with Config(threads=threads, small=True).active():
+        f = program(model, "float64", mode="emulate")
+        for size in (1, 3, 4, 5):
+            given = arguments(size, "float64")
+            for got, right in zip(f(*given), wanted(*given), strict=True):
+                np.testing.assert_allclose(got, right, rtol=1e-10)
+
+
+def test_rows_lie_on_the_stack() -> None:
+    x, A, start = sj.tensor(("T", "N"), name="x"), sj.tensor(("N", "N"), name="A"), sj.tensor(("N",), name="start")
+    f = sj.function([x, A, start], hidden(x, A, start), mode="emulate")
+    called = re.search(r"if 0 < \w+ <= \d+:\n +if thread == 0:\n +(\w+)\(", f.source)
+    assert called is not None
+    body = f.source.split(f"def {called[1]}(")[1].split("\n\n")[0]
+    assert "stack(" in body
+    assert "first_piece" not in body
+
+
+def test_rows_without_elements() -> None:
+    x, start = sj.tensor(("T", "N"), "float64", "x"), sj.tensor(("N",), "float64", "start")
+    rows = sj.scan(lambda x, w: w + 0.1 * (1.0 - x @ w) * x, x, start)
+    f = sj.function([x, start], [rows, rows.sum()])
+    rows, total = f(np.zeros((5, 0)), np.zeros(0))
+    assert rows.shape == (5, 0)
+    assert total == 0
