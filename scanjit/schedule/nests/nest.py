@@ -137,6 +137,8 @@ class Nest(Job):
     tile : how the nest is vectorised and shared.
     reach : if steps read what earlier steps stored: at least how many steps later.
     lane : the loop that lanes are to run along, if that is decided before the tile.
+    few_rows : whether rows of products are computed one by one, and right operands are read where they are. This is
+        decided before the tile, for calls with few rows.
     plan : where the carries and outputs of a scan lie, if these are all of its steps.
     lanewise : the steps that are computed several at a time.
     extrema : those that are computed as if nothing were NaN.
@@ -156,6 +158,7 @@ class Nest(Job):
     tile: Tile | None = None
     reach: Dimension | None = None
     lane: NestLoop | None = None
+    few_rows: bool = False
     plan: Plan | None = None
     lanewise: Lanewise | None = None
     extrema: Extrema | None = None

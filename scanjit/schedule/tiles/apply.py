@@ -6,7 +6,7 @@ from dataclasses import replace as changed
 from scanjit import types
 from scanjit.schedule.nests import Apply, Blocks, Nest, Pack, Program, Statement, Tile
 from scanjit.schedule.threads.split import leaves_rest, split_of
-from scanjit.schedule.tiles import lanes, strips
+from scanjit.schedule.tiles import lanes, rows, strips
 from scanjit.schedule.tiles.choose import choose_tile
 from scanjit.schedule.tiles.extrema import extrema
 from scanjit.schedule.tiles.linear import lanewise
@@ -18,17 +18,15 @@ from scanjit.target import Target
 def in_forms(
     nest: Nest, target: Target, notes: list[str], shaped: Callable[[Nest], list[Statement]]
 ) -> list[Statement]:
-    """The statements that `shaped` makes of a nest. If the best loop for lanes depends on a size, the nest gets one
-    form for each loop, in a `Blocks` that runs once or not at all."""
+    """The statements that `shaped` makes of a nest. If the best form depends on a size, the nest gets each of its
+    forms, in a `Blocks` that runs once or not at all."""
     merged = merge_loops(nest) if reductions_of(nest) else nest
-    forms = lanes.forms(merged, target)
-    if not forms:
-        return shaped(nest)
-    text = " or ".join(str(form.lane.size) for form in forms)
-    notes.append(f"nest {nest.label}: lanes along {text}, whichever fills vectors")
+    forms = lanes.forms(merged, target, notes) or rows.forms(merged, notes)
+    if len(forms) < 2:
+        return shaped(forms[0].nest if forms else nest)
     result: list[Statement] = []
     for form in forms:
-        made = shaped(changed(merged, lane=form.lane))
+        made = shaped(form.nest)
         packs = [statement for statement in made if isinstance(statement, Pack) and statement.target.fixed]
         inside = tuple(statement for statement in made if statement not in packs)
         result += [*packs, Blocks(form.when, 1, types.counter("first"), types.counter("rows"), inside)]

@@ -8,24 +8,16 @@ vector; but results are then stored one number at a time.
 
 import math
 from dataclasses import replace as changed
-from typing import NamedTuple
 
 from scanjit import types
 from scanjit.schedule.nests import Nest, NestLoop, Reduce
 from scanjit.schedule.tiles.estimates import lane_cost, lanes_of, vectors_of
+from scanjit.schedule.tiles.form import NestForm
 from scanjit.schedule.tiles.products import factors, is_packed, packable, reductions_of
 from scanjit.target import Target
-from scanjit.types import Dimension
 
 PARTS = 256
 """The filled part of vectors is counted in this many parts."""
-
-
-class LaneLoop(NamedTuple):
-    """A loop that lanes may run along. `when` is 1 in calls in which they do, 0 in others."""
-
-    lane: NestLoop
-    when: Dimension
 
 
 def lanes_last(nest: Nest, target: Target) -> Nest:
@@ -36,9 +28,9 @@ def lanes_last(nest: Nest, target: Target) -> Nest:
     return changed(nest, space=(*(loop for loop in nest.space if loop is not lane), lane))
 
 
-def forms(nest: Nest, target: Target) -> list[LaneLoop]:
-    """The loops that lanes may run along: two if the best one depends on a size that is not known now. The list is
-    empty if there is nothing to decide in a call."""
+def forms(nest: Nest, target: Target, notes: list[str]) -> list[NestForm]:
+    """The nest with lanes along one loop or another, if the best one depends on a size that is not known now. The list
+    is empty if there is nothing to decide in a call."""
     candidates = _candidates(nest)
     if len(candidates) < 2:
         return []
@@ -52,7 +44,8 @@ def forms(nest: Nest, target: Target) -> list[LaneLoop]:
     least, width = math.ceil(full / other * PARTS), lanes * vectors_of(nest, target)
     whole = (last.size + (width - 1)) // width * width
     filled = types.minimum(types.maximum(last.size * PARTS - whole * least + 1, 0), 1)
-    return [LaneLoop(last, filled), LaneLoop(rest, 1 - filled)]
+    notes.append(f"nest {nest.label}: lanes along {last.size} or {rest.size}, whichever fills vectors")
+    return [NestForm(changed(nest, lane=last), filled), NestForm(changed(nest, lane=rest), 1 - filled)]
 
 
 def _candidates(nest: Nest) -> list[NestLoop]:

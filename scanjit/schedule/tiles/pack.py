@@ -8,13 +8,14 @@ from scanjit import types
 from scanjit.records import record
 from scanjit.schedule.nests import Access, Blocks, Buffer, Nest, Pack, Program, Ref, Statement, Tile
 from scanjit.schedule.tiles.products import Product, packable, reductions_of
+from scanjit.target import Target
 from scanjit.types import Dimension
 
 
 def with_packs(program: Program) -> Program:
     """The program with its packs, which copy right operands of products into panels. A pack that is the same in all
     turns of a loop stands before the loop. Nests that need the same pack share it."""
-    writer = _Writer()
+    writer = _Writer(program.target)
     return program.with_suite(writer.suite(program.suite, None), writer.notes)
 
 
@@ -51,7 +52,8 @@ class _Open:
 class _Writer:
     """Puts packs among statements. `open` has the suites that are being written, the outermost first."""
 
-    def __init__(self) -> None:
+    def __init__(self, target: Target) -> None:
+        self.target = target
         self.open: list[_Open] = []
         self.notes: list[str] = []
 
@@ -76,7 +78,7 @@ class _Writer:
             level -= 1
         steps = [i for i, suite in enumerate(self.open) if suite.step]
         inner = max(steps, default=0)
-        if level >= inner and not pays(nest, product, not steps):
+        if level >= inner and not pays(nest, product, not steps, self.target):
             return None
         home = self.open[level].statements
         same = next((other for other in home if isinstance(other, Pack) and _equal(pack, other)), None)
@@ -167,9 +169,11 @@ ROWS_OF_GATHERED = 16
 one of a batch whose vectors would be gathered."""
 ROWS_OF_CONTIGUOUS = 64
 """The same for one of a batch whose vectors are contiguous: packing saves less there, and writes all matrices again."""
+ROWS_OF_A_CALL = {True: 24, False: 6}
+"""The same for an operand whose vectors are contiguous and that is packed in each call, with and without AVX-512."""
 
 
-def pays(nest: Nest, product: Product, once: bool) -> bool:
+def pays(nest: Nest, product: Product, once: bool, target: Target) -> bool:
     """Whether it pays to pack an operand in every step or call: enough rows read it. For one row, it pays only if the
     operand is packed once for many calls. `once` says that this is done in each call, and not in each step.
 
@@ -182,4 +186,5 @@ def pays(nest: Nest, product: Product, once: bool) -> bool:
     size, gathered = nest.tile.rows.size, right.strides[nest.space[-1]] != 1
     if product.matrices:
         return size >= (ROWS_OF_GATHERED if gathered else ROWS_OF_CONTIGUOUS) if isinstance(size, int) else gathered
-    return once or gathered or (isinstance(size, int) and size >= ROWS_OF_GATHERED)
+    least = ROWS_OF_A_CALL[target.has_avx512] if once else ROWS_OF_GATHERED
+    return gathered or (size >= least if isinstance(size, int) else once)

@@ -58,8 +58,8 @@ def _cut(nest: Nest, target: Target, notes: list[str]) -> list[Statement]:
 
 def _long_sums(nest: Nest, target: Target) -> SumLoops | None:
     """The products that a nest consists of, each with the loop to be cut. None if the nest does anything else, or if a
-    product certainly has few terms."""
-    if nest.time is not None or nest.sequential:
+    product certainly has few terms. The terms of few rows are read once, in any order."""
+    if nest.time is not None or nest.sequential or nest.few_rows:
         return None
     found: SumLoops = {}
     for value in nest.values:
@@ -89,7 +89,7 @@ def _packed(nest: Nest, target: Target) -> tuple[list[Pack], Nest]:
     packs: list[Pack] = []
 
     def place(pack: Pack, product: Product) -> Pack | None:
-        if not pays(shaped, product, True):
+        if not pays(shaped, product, True, target):
             return None
         packs.append(pack)
         return pack

@@ -1,0 +1,77 @@
+"""Products of few rows read their right operands where they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from scanjit.runtime import host
+from scanjit.schedule.tiles.pack import ROWS_OF_A_CALL
+from scanjit.schedule.tiles.rows import FEW
+from scanjit.target import target_named
+from tests.fuzz.check import Config
+
+ROW_BY_ROW = "are computed one by one"
+PACKED = "right operands are packed"
+
+
+def products(rows: int | str, dtype: str) -> tuple[list[sj.Node], list[sj.Node]]:
+    """Products with a matrix, its transpose, several in one nest, and their gradients."""
+    x, w, v = sj.tensor((rows, "K"), dtype, "x"), sj.tensor(("K", "N"), dtype, "w"), sj.tensor(("N", "K"), dtype, "v")
+    y = sj.tanh(x @ w + x @ v.T)
+    return [x, w, v], [x @ w, x @ v.T, x[::-1] @ w[:, ::-1], y, *sj.grad((y * y).sum(), [x, w, v])]
+
+
+def expected(x: np.ndarray, w: np.ndarray, v: np.ndarray) -> list[np.ndarray]:
+    y = np.tanh(x @ w + x @ v.T)
+    dz = 2 * y * (1 - y * y)
+    return [x @ w, x @ v.T, x[::-1] @ w[:, ::-1], y, dz @ (w.T + v), x.T @ dz, dz.T @ x]
+
+
+@pytest.mark.quick(4)
+@pytest.mark.parametrize("mode", ["numba", "emulate"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("rows", ["B", 2, FEW, FEW + 1, 24, 40])
+def test_values_and_gradients(rows: int | str, dtype: str, mode: str) -> None:
+    inputs, outputs = products(rows, dtype)
+    functions = {}
+    for threads in (1, 2, 3):
+        with Config(threads=threads).active():
+            functions[threads] = sj.function(inputs, outputs, mode=mode)
+    rng = np.random.default_rng(0)
+    numbers = (0, 1, 2, FEW, FEW + 1, 9, 70) if isinstance(rows, str) else (rows,)
+    sizes = [(5, 3), (0, 4), (4, 0), (1, 1), (33, 17)] + [(300, 130)] * (mode == "numba")
+    for count in numbers:
+        for terms, columns in sizes:
+            shapes = ((count, terms), (terms, columns), (columns, terms))
+            x, w, v = (rng.standard_normal(shape).astype(dtype) for shape in shapes)
+            results = {}
+            for threads, f in functions.items():
+                with Config(threads=threads).active():
+                    results[threads] = f(x, w, v)
+            np.testing.assert_equal(results[2], results[1])
+            np.testing.assert_equal(results[3], results[1])
+            tolerance = {"float32": 1e-4, "float64": 1e-11}[dtype]
+            for got, wanted in zip(results[1], expected(x, w, v), strict=True):
+                np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance * max(terms, columns))
+
+
+def test_the_number_of_rows_decides_in_each_call() -> None:
+    x, w = sj.tensor(("B", "K"), "float32", "x"), sj.tensor(("K", "N"), "float32", "w")
+    assert f"at most {FEW} rows of B {ROW_BY_ROW}" in sj.function([x, w], x @ w, mode="emulate").explain()
+    weights = sj.shared(np.ones((4, 5), np.float32), "weights")
+    f = sj.function([x], x @ weights, mode="emulate")
+    assert ROW_BY_ROW not in f.explain(), "what is packed once for many calls has no other form"
+
+
+@pytest.mark.parametrize(
+    ("target", "least"), [("x86-64-v3", ROWS_OF_A_CALL[False]), ("x86-64-v4", ROWS_OF_A_CALL[True])]
+)
+def test_few_known_rows_pack_no_rows_of_vectors(target: str, least: int) -> None:
+    for rows in (1, least - 1, least):
+        x, w = sj.tensor((rows, "K"), "float32", "x"), sj.tensor(("K", "N"), "float32", "w")
+        v = sj.tensor(("N", "K"), "float32", "v")
+        with host.using(target_named(target)):
+            assert (PACKED in sj.function([x, w], x @ w, mode="emulate").explain()) == (rows == least)
+            assert (PACKED in sj.function([x, v], x @ v.T, mode="emulate").explain()) == (rows > FEW)
