@@ -3,11 +3,17 @@
 Before a pass, a row is an array of the shape (radix, left, done), with the frequencies of finished transforms along
 `done`. The pass makes it (left, radix, done), which is (left, done) for the next pass, with `done` larger by the factor
 `radix` (Stockham's order: nothing has to be sorted in the end). Each element is multiplied by a power of a root of
-unity. Then short transforms follow, in full vectors along `done`; in the first pass, along `left`.
+unity. Then short transforms follow.
+
+Short rows are transformed side by side, as many as a vector has lanes (`scanjit.codegen.fourier_across`). The rest of
+this file is about single rows: here, vectors lie along `done`; in the first pass, along `left`.
 
 Between passes, a row is two planes: all real parts, then all imaginary parts. The first pass separates the pairs that
 lie in memory, and the last one makes pairs again. Rows alternate between `spare` and the memory of the result. All rows
 of a thread's piece use the same part of `spare`, which stays in the cache.
+
+The spectrum of an even number of real numbers is made of that of pairs of neighbours, `_halves_joined`. An odd number
+of real numbers is transformed as complex numbers are.
 
 For a known length, each pass has its own code. For any other length, factors are found when the function runs. If one
 of them is a large prime, the transform is a convolution with a chirp, `exp(pi i j j / n)` (L. Bluestein, "A linear
@@ -23,309 +29,288 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from scanjit import types
-from scanjit.codegen.lines import LOOK, indented
+from scanjit.codegen.fourier_across import Across, found_passes
+from scanjit.codegen.lines import LOOK
 from scanjit.codegen.names import suffix
-from scanjit.codegen.pairs import Pair, Pairs, Span
+from scanjit.codegen.pairs import Form, Pair, Pairs, Span
+from scanjit.codegen.roots import find_length
 from scanjit.codegen.source import Parameters, Source
-from scanjit.ops.passes import FOUND, LARGEST_FACTOR, Number, factors, is_written_out, table_of
-from scanjit.schedule.nests import Fourier, NestLoop, RootsOfUnity, Tile
+from scanjit.ops.passes import Number, factors, is_written_out, length_of_pairs, table_of, work_size
+from scanjit.schedule.nests import Fourier, NestLoop, Tile
 from scanjit.target import Target
-
-Given = Callable[[Number], Pair]
-Put = Callable[[Number, Pair], None]
 
 
 def fourier_source(job: Fourier, target: Target) -> Source:
-    """The source of a function that transforms rows. Threads share the rows."""
-    return _Writer(job, target.lanes(job.result.buffer.dtype.itemsize)).source(job)
-
-
-def roots_source(job: RootsOfUnity, target: Target) -> Source:
-    """The source of a function that fills a table for rows of a length that is known only when it runs."""
-    parameters = Parameters()
-    table, n = parameters.address(job.table.buffer, job.table.offset), parameters.number(job.length)
-    dtype = job.table.buffer.dtype
-    size, wide = dtype.itemsize, min(target.lanes(dtype.itemsize), 8)
-    places, value = f"iota_i64x{wide}(first)", f"cast_{suffix(dtype, wide)}({{}}(angle))"
-
-    def row(count: str, turns: str, whole: str) -> list[str]:
-        """The roots for `turns`, of which each is one part of `whole`."""
-        return [
-            f"for first in range(0, {count}, {wide}):",
-            f"    angle = cast_f64x{wide}({turns}) / cast_f64x{wide}(splat_i64x{wide}({whole})) * 6.283185307179586",
-            f"    mask = head_x{wide}({count} - first)",
-            f"    store_masked(place + first*{size}, {value.format('cos')}, mask)",
-            f"    store_masked(place + {count}*{size} + first*{size}, {value.format('sin')}, mask)",
-            f"place += 2*{count}*{size}",
-        ]
-
-    lines = [
-        *_find_length(n),
-        f"place = {table}",
-        f"if m != {n}:",
-        *indented(row(n, f"mod({places}*{places}, splat_i64x{wide}(2*{n}))", f"2*{n}")),
-        "left = m",
-        "done = 1",
-        "while left > 1:",
-        *indented(LOOK),
-        *indented(_choose_radix()),
-        "    whole = radix*done",
-        "    if done > 1:",
-        "        for j in range(1, radix):",
-        *indented(row("done", f"{places}*j", "whole"), 3),
-        f"    if radix > {max(FOUND)}:",
-        *indented(row("radix", f"{places}*done", "whole"), 2),
-        "    left = left // radix",
-        "    done = whole",
-    ]
-    return parameters.source(job.title, indented(lines), ["line"])
-
-
-def _find_length(n: str) -> list[str]:
-    """Find `m`: the length n; or, if a factor of n is a large prime, the length of a convolution.
-
-    This is the first multiple of 4 from 2 n - 1 on whose factors are all small.
-    """
-    return [
-        f"m = {n}",
-        f"left = {n}",
-        "while left > 1:",
-        *indented(_choose_radix()),
-        f"    if radix > {LARGEST_FACTOR}:",
-        "        m = 0",
-        "    left = left // radix",
-        f"if m < {n}:",
-        f"    m = (2*{n} + 2)//4*4 - 4",
-        "    left = 0",
-        "    while left != 1:",
-        "        m = m + 4",
-        "        left = m",
-        *(
-            line
-            for radix in FOUND
-            for line in (f"        while left % {radix} == 0:", f"            left = left // {radix}")
-        ),
-    ]
-
-
-def _choose_radix() -> list[str]:
-    """Find the next factor of `left`."""
-    lines, word = [], "if"
-    for radix in FOUND:
-        lines += [f"{word} left % {radix} == 0:", f"    radix = {radix}"]
-        word = "elif"
-    return [
-        *lines,
-        "else:",
-        "    radix = 7",
-        "    while radix*radix <= left and left % radix != 0:",
-        "        radix += 2",
-        "    if radix*radix > left:",
-        "        radix = left",
-    ]
+    """The source of a function that transforms rows. Threads share the parts of the rows."""
+    return _Writer(job, target.lanes(job.result.buffer.dtype.itemsize)).source()
 
 
 class _Writer:
-    """Writes the lines of a transform."""
+    """Writes the lines of a transform. `h` is the length of the transform of pairs, which for real numbers may be half
+    of their number."""
 
     def __init__(self, job: Fourier, lanes: int) -> None:
         dtype = job.result.buffer.dtype
-        self.dtype, self.lanes, self.sign, self.size = dtype, lanes, job.sign, dtype.itemsize
+        self.job, self.dtype, self.lanes, self.sign, self.size = job, dtype, lanes, job.sign, dtype.itemsize
         self.parameters = Parameters()
-        self.places = [self.parameters.address(ref.buffer, ref.offset) for ref, _ in job.arrays]
-        self.n, self.known = self.parameters.number(job.length), isinstance(job.length, int)
-        self.pairs = Pairs(dtype, lanes, job.sign, self.n if self.known else "plane")
+        self.given, self.result, self.spare, self.table = (
+            self.parameters.address(ref.buffer, ref.offset) for ref, _ in job.arrays
+        )
+        self.n, self.known, self.real = self.parameters.number(job.length), isinstance(job.length, int), job.real
+        self.forth, self.back = self.real and job.sign < 0, self.real and job.sign > 0
+        self.h: Number = "h"
+        if isinstance(job.length, int):
+            self.h = length_of_pairs(job.length) if job.real else job.length
+        self.pairs = Pairs(dtype, lanes, job.sign, str(self.h) if self.known else "plane")
         self.add, self.new, self.block = self.pairs.add, self.pairs.new, self.pairs.block
 
-    def source(self, job: Fourier) -> Source:
-        """The loop over rows."""
-        length = job.length
-        self.add(f"square = stack({2 * 8 * 8 * self.size})")
-        if isinstance(length, int):
-            self.block("for row in range(begin, end):", partial(self._known_row, job, length))
-        else:
-            self.add(*_find_length(self.n))
-            self.block("for band in range(begin, end):", partial(self._band, job))
-        tile = Tile(split=NestLoop(types.minimum(job.rows, job.pieces)))
-        return self.parameters.source(job.title, self.pairs.lines, ["begin", "end", "line"], tile=tile)
+    def source(self) -> Source:
+        """The loop over parts of the rows: blocks, or bands of blocks."""
+        across = Across(self.pairs, self.job.length, self.real, self.n)
+        self.add(f"square = stack({2 * 8 * 8 * self.size})", *across.homes())
+        if not self.known:
+            self.add(*find_length(self.n, self.real))
+        blocks, block, rows, parts = map(
+            self.parameters.number, (self.job.blocks, self.job.block, self.job.rows, self.job.pieces)
+        )
 
-    # ---- passes -----------------------------------------------------------------------------------------------------
+        def part() -> None:
+            self.add(f"row = {blocks}*part//{parts}*{block}")
+            self.add(f"stop = min({blocks}*(part + 1)//{parts}*{block}, {rows})")
+            self._tables()
+            across.write(self._row)
+            if isinstance(self.job.length, int):
+                self.block("while row < stop:", partial(self._known_row, self.job.length))
+            else:
+                self._single_rows()
 
-    def _row(self, job: Fourier, row: str) -> None:
-        """The addresses of a row."""
-        for name, place, longer in zip(
-            ("given", "result"), self.places, (job.half and job.sign > 0, job.half and job.sign < 0), strict=False
-        ):
-            self.add(f"{name} = {place} + ({row})*{f'({self.n} + 1)' if longer else self.n}*{2 * self.size}")
+        self.block("for part in range(begin, end):", part)
+        tile = Tile(split=NestLoop(self.job.pieces))
+        return self.parameters.source(self.job.title, self.pairs.lines, ["begin", "end", "line"], tile=tile)
 
-    def _known_row(self, job: Fourier, length: int) -> None:
-        """The lines for one row of a known length."""
+    def _row(self) -> None:
+        """The addresses of the row `row`."""
+        pairs, floats = f"{self.n}*{2 * self.size}", f"{self.n}*{self.size}"
+        half = f"({self.n}//2 + 1)*{2 * self.size}"
+        given, result = (floats, half) if self.forth else (half, floats) if self.back else (pairs, pairs)
+        self.add(f"given = {self.given} + row*{given}", f"result = {self.result} + row*{result}")
+
+    def _tables(self) -> None:
+        """The addresses in the table: of the roots for half spectra, of the chirp, and of the powers for passes."""
+        if isinstance(self.h, int):
+            self.add(f"powers = {self.table}", f"roots = powers + {table_of(self.h, self.dtype).size * self.size}")
+            return
+        self.add(f"roots = {self.table}", "chirp = roots")
+        if self.real:
+            self.block(f"if h != {self.n}:", lambda: self.add(f"chirp = roots + 2*(h + 1)*{self.size}"))
+        self.add("powers = chirp")
+        self.block("if m != h:", lambda: self.add(f"powers = chirp + 2*h*{self.size}"))
+
+    # ---- passes of a known length ------------------------------------------------------------------------------------
+
+    def _known_row(self, n: int) -> None:
+        """The lines for one row."""
         self.add(*LOOK)
-        self._row(job, "row")
-        *_, spare, table = self.places
-        self.add(f"spare = {spare} + begin*{self.n}*{2 * self.size}", f"table = {table}")
-        self._known(length, job.half)
+        self._row()
+        home = f"{self.spare} + begin*{work_size(n, self.real)}*{2 * self.size}"
+        self.add(f"spare = {home}", f"more = spare + {n}*{2 * self.size}", "table = powers")
+        self._known(self.real and n % 2 == 1)
+        self.add("row += 1")
 
-    def _known(self, n: int, half: bool) -> None:
-        """The passes for a known length, one after the other; and before or after them, the lines that half spectra
-        need."""
-        plan, done, here, offset = factors(n), 1, "given", 0
-        forth, back = half and self.sign < 0, half and self.sign > 0
-        end = "spare" if forth else "result"
-        other = "result" if forth else "spare"
-        whole = table_of(n, self.dtype).size
-        if back:
-            here = end if len(plan) % 2 == 0 else other
-            self._from_half(n, whole, here)
+    def _known(self, odd: bool) -> None:
+        """The passes, one after the other; and before or after them, the lines that half spectra need."""
+        h = int(self.h)
+        plan, done, here, offset = factors(h), 1, "given", 0
+        homes = ("more", "spare") if odd else ("result", "spare") if self.forth else ("spare", "result")
+        if self.back:
+            here = homes[(len(plan) + 1) % 2]
+            (self._spread if odd else self._from_half)(here)
         for i, radix in enumerate(plan):
             last = i == len(plan) - 1
-            there = end if (len(plan) - i) % 2 else other
+            there = "result" if last and not self.forth else homes[(len(plan) - i) % 2]
+            forms: tuple[Form, Form] = (
+                "planes" if i or self.back else "reals" if odd else "pairs",
+                "planes" if not last or self.forth else "reals" if odd else "pairs",
+            )
             self.add(*LOOK)
-            self._pass(radix, n // radix // done, done, offset, here, there, (i == 0 and not back, last and not forth))
+            self._pass(radix, h // radix // done, done, offset, here, there, forms)
             offset += (0 if done == 1 else 2 * (radix - 1) * done) + (0 if is_written_out(radix) else 2 * radix)
             done, here = done * radix, there
-        if forth:
-            self._to_half(n, whole)
+        if self.forth:
+            (self._cut if odd else self._to_half)(here)
 
-    def _halves_joined(self, here: str, n: int, whole: int, span: Span, paired: bool) -> tuple[Pair, Pair]:
-        """For the elements x from k on, and the elements y from n - k down: `x + conj(y)`; and `x - conj(y)` times the
-        powers of the root of order 2n from k on."""
+    # ---- half spectra ------------------------------------------------------------------------------------------------
+
+    def _halves_joined(self, here: str, span: Span, form: Form) -> tuple[Pair, Pair]:
+        """For the elements x from k on, and the elements y from h - k down: `x + conj(y)`; and `x - conj(y)` times the
+        powers of the root of order 2h from k on."""
         around = self.new(f"reversed_lanes({span.mask}, {span.mask})") if span.mask else ""
-        x = self.pairs.element(here, span, paired)
-        y = self.pairs.element(here, Span(f"{n - span.wide + 1} - k", span.wide, around), paired)
+        x = self.pairs.element(here, span, form)
+        y = self.pairs.element(here, Span(f"{self.h} - {span.wide - 1} - k", span.wide, around), form)
         y = self.new(f"reversed_lanes({y[0]}, {y[0]})"), self.new(f"reversed_lanes({y[1]}, {y[1]})")
-        power = self.pairs.two_planes(f"table + ({whole} + k)*{self.size}", str(n + 1), span)
+        power = self.pairs.two_planes(f"roots + k*{self.size}", f"({self.h} + 1)", span)
         total = self.new(f"{x[0]} + {y[0]}"), self.new(f"{x[1]} - {y[1]}")
         return total, self.pairs.times((self.new(f"{x[0]} - {y[0]}"), self.new(f"{x[1]} + {y[1]}")), power)
 
-    def _to_half(self, n: int, whole: int) -> None:
+    def _inner(self, change: Callable[[Span], None]) -> None:
+        """A loop over the elements from 1 to h - 1."""
+        inner: Number = self.h - 1 if isinstance(self.h, int) else f"{self.h} - 1"
+        self.pairs.vectors("k", inner, self.pairs.wide_until(inner), change, 1)
+
+    def _to_half(self, here: str) -> None:
         """The half spectrum of real numbers, of which those with even and odd index were transformed as real and
         imaginary parts."""
-        first = self.pairs.element("spare", Span("0", 1))
+        first = self.pairs.element(here, Span("0", 1))
         zero = self.new(f"splat_{suffix(self.dtype, 1)}(0.0)")
-        for k, sign in ((0, "+"), (n, "-")):
-            self.pairs.paired_store("result", Span(str(k), 1), (self.new(f"{first[0]} {sign} {first[1]}"), zero))
+        for k, sign in (("0", "+"), (str(self.h), "-")):
+            self.pairs.paired_store("result", Span(k, 1), (self.new(f"{first[0]} {sign} {first[1]}"), zero))
 
         def vectors(span: Span) -> None:
-            (a, b), (c, d) = self._halves_joined("spare", n, whole, span, False)
-            pair = self.new(f"({a} + {d})*0.5"), self.new(f"({b} - {c})*0.5")
-            self.pairs.paired_store("result", span, pair)
+            (a, b), (c, d) = self._halves_joined(here, span, "planes")
+            self.pairs.paired_store("result", span, (self.new(f"({a} + {d})*0.5"), self.new(f"({b} - {c})*0.5")))
 
-        self.pairs.vectors("k", n - 1, self.pairs.wide_until(n - 1), vectors, 1)
+        self._inner(vectors)
 
-    def _from_half(self, n: int, whole: int, there: str) -> None:
+    def _from_half(self, there: str) -> None:
         """The inverse of `_to_half`, before the passes."""
-        first, last = (self.pairs.element("given", Span(k, 1), True) for k in ("0", str(n)))
+        first, last = (self.pairs.element("given", Span(str(k), 1), "pairs") for k in (0, self.h))
         pair = self.new(f"{first[0]} + {last[0]}"), self.new(f"{first[0]} - {last[0]}")
         self.pairs.result(there, Span("0", 1), pair)
 
         def vectors(span: Span) -> None:
-            (a, b), (c, d) = self._halves_joined("given", n, whole, span, True)
+            (a, b), (c, d) = self._halves_joined("given", span, "pairs")
             self.pairs.result(there, span, (self.new(f"{a} - {d}"), self.new(f"{b} + {c}")))
 
-        self.pairs.vectors("k", n - 1, self.pairs.wide_until(n - 1), vectors, 1)
+        self._inner(vectors)
 
-    def _band(self, job: Fourier) -> None:
-        """Rows of a length that is known only at run time, in turns. A row takes one turn. As a convolution it takes
-        two, and a turn before all rows transforms the chirp."""
-        rows, bands, n, size = self.parameters.number(job.rows), self.parameters.number(job.pieces), self.n, self.size
-        *_, spare, table = self.places
+    def _cut(self, here: str) -> None:
+        """The half spectrum of an odd number of real numbers: a part of the spectrum."""
+        self._each(self._half(), lambda span: self.pairs.paired_store("result", span, self.pairs.element(here, span)))
+        self.add(f"store(result + {self.size}, splat_{suffix(self.dtype, 1)}(0.0))")
+
+    def _spread(self, there: str) -> None:
+        """The inverse of `_cut`, before the passes: frequencies beyond the half are conjugates."""
+
+        def vectors(span: Span) -> None:
+            a, b = self.pairs.element("given", span, "pairs")
+            self.pairs.result(there, span, (a, b))
+            around = self.new(f"reversed_lanes({span.mask}, {span.mask})") if span.mask else ""
+            mirrored = Span(f"{self.n} - {span.wide - 1} - i", span.wide, around)
+            pair = self.new(f"reversed_lanes({a}, {a})"), self.new(f"-reversed_lanes({b}, {b})")
+            self.pairs.result(there, mirrored, pair)
+
+        first = self.pairs.element("given", Span("0", 1), "pairs")
+        self.pairs.result(there, Span("0", 1), (first[0], self.new(f"splat_{suffix(self.dtype, 1)}(0.0)")))
+        inner: Number = int(self.n) // 2 if self.known else f"{self.n}//2"
+        self.pairs.vectors("i", inner, self.pairs.wide_until(inner), vectors, 1)
+
+    def _half(self) -> Number:
+        """How many frequencies a half spectrum has."""
+        return int(self.n) // 2 + 1 if self.known else f"{self.n}//2 + 1"
+
+    # ---- rows of a length that is found ------------------------------------------------------------------------------
+
+    def _single_rows(self) -> None:
+        """The rows that are left, in turns. A row takes one turn. As a convolution it takes two, and a turn before all
+        rows transforms the chirp."""
+        size = self.size
         self.add(
-            f"low = {rows}*band//{bands}",
-            f"turns = {rows}*(band + 1)//{bands} - low",
-            f"here = {spare} + band*{18 * size}*{n}",
+            f"here = {self.spare} + part*(9*{self.n} + 1)*{2 * size}",
             "plane = m + 16*min(m//64, 1)",  # planes of 2048 numbers would share places of the cache
             f"there = here + plane*{2 * size}",
             f"kept = there + plane*{2 * size}",
-            f"powers = {table}",
+            "low = row",
+            "turns = stop - low",
         )
-        self.block(f"if m != {n}:", lambda: self.add("turns = 2*turns + 1", f"powers = powers + {n}*{2 * size}"))
+        self.block("if m != h:", lambda: self.add("turns = 2*turns + 1"))
 
         def turn() -> None:
             self.add(*LOOK, "row = low + turn")
-            self.block(f"if m != {n}:", lambda: self.add("row = low + (max(turn, 1) - 1)//2"))
-            self._row(job, "row")
-            self.block(f"if m == {n}:", self._parted)
-            self.block("elif turn == 0:", partial(self._chirp, table))
-            self.block("elif turn % 2 == 1:", partial(self._with_chirp, table))
+            self.block("if m != h:", lambda: self.add("row = low + (max(turn, 1) - 1)//2"))
+            self._row()
+            self.block("if m == h:", self._brought)
+            self.block("elif turn == 0:", self._chirp)
+            self.block("elif turn % 2 == 1:", self._with_chirp)
             self.block("else:", self._multiplied)
-            self._found()
-            self.block(f"if m == {n}:", self._paired)
+            found_passes(self.pairs, self._either)
+            self.block("if m == h:", self._taken)
             self.block("elif turn == 0:", self._kept)
-            self.block("elif turn % 2 == 0:", partial(self._without_chirp, table))
+            self.block("elif turn % 2 == 0:", self._without_chirp)
 
         self.block("for turn in range(turns):", turn)
 
-    def _found(self) -> None:
-        """The passes from `here`, by way of `there`, back to `here`."""
-        size = self.size
-        self.add("table = powers", "done = 1", "left = m")
-
-        def one() -> None:
-            self.add(*LOOK, *_choose_radix(), "left = left // radix")
-            word = "if"
-            for radix in FOUND:
-                self.block(f"{word} radix == {radix}:", partial(self._either, radix))
-                word = "elif"
-            self.block("else:", lambda: self._either(0))
-            self.block("if done > 1:", lambda: self.add(f"table += 2*(radix - 1)*done*{size}"))
-            self.block(f"if radix > {max(FOUND)}:", lambda: self.add(f"table += 2*radix*{size}"))
-            self.add("done = done*radix", "other = here", "here = there", "there = other")
-
-        self.block("while left > 1:", one)
-
-    # ---- before and after the passes of a length that is found -----------------------------------------------------
-
-    def _each(self, count: str, change: Callable[[Span], None]) -> None:
+    def _each(self, count: Number, change: Callable[[Span], None]) -> None:
         """A loop over `count` elements of a row."""
-        self.pairs.vectors("i", count, self.lanes, change)
+        self.pairs.vectors("i", count, self.pairs.wide_until(count), change)
 
-    def _parted(self) -> None:
-        """Separate the pairs of a row into planes."""
-        self._each(self.n, lambda span: self.pairs.result("here", span, self.pairs.paired_load("given", span)))
+    def _by_parity(self, even: Callable[[], None], odd: Callable[[], None]) -> None:
+        """Lines for an even number of real numbers, and for an odd one."""
+        self.block(f"if h != {self.n}:", even)
+        self.block("else:", odd)
 
-    def _paired(self) -> None:
-        """Make pairs of the planes of a row."""
-        self._each(self.n, lambda span: self.pairs.paired_store("result", span, self.pairs.element("here", span)))
+    def _copied(self, source: str, form: Form, there: str, as_form: Form) -> None:
+        """Copy the numbers of a row, which lie in another form there."""
+        self._each(self.h, lambda span: self.pairs.result(there, span, self.pairs.element(source, span, form), as_form))
 
-    def _power(self, table: str, span: Span) -> Pair:
+    def _brought(self) -> None:
+        """Make planes of a row."""
+        pairs, reals = (partial(self._copied, "given", form, "here", "planes") for form in ("pairs", "reals"))
+        if self.back:
+            self._by_parity(partial(self._from_half, "here"), partial(self._spread, "here"))
+        elif self.forth:
+            self._by_parity(pairs, reals)
+        else:
+            pairs()
+
+    def _taken(self) -> None:
+        """Make the result of planes."""
+        pairs, reals = (partial(self._copied, "here", "planes", "result", form) for form in ("pairs", "reals"))
+        if self.back:
+            self._by_parity(pairs, reals)
+        elif self.forth:
+            self._by_parity(partial(self._to_half, "here"), partial(self._cut, "here"))
+        else:
+            pairs()
+
+    def _power(self, span: Span) -> Pair:
         """The chirp from i on, with a positive sign."""
-        return self.pairs.two_planes(f"{table} + i*{self.size}", self.n, span)
+        return self.pairs.two_planes(f"chirp + i*{self.size}", "h", span)
 
-    def _chirp(self, table: str) -> None:
+    def _chirp(self) -> None:
         """The chirp with the other sign, which is symmetric around 0."""
 
         def vectors(span: Span) -> None:
-            real, imaginary = self._power(table, span)
+            real, imaginary = self._power(span)
             self.pairs.result("here", span, (real, self.new(f"-{imaginary}") if self.sign > 0 else imaginary))
 
-        self._each(self.n, vectors)
-        self._zeros(self.n, f"m - 2*{self.n} + 1")
+        self._each("h", vectors)
+        self._zeros("m - 2*h + 1")
 
         def mirrored() -> None:
             self.pairs.result("here", Span("m - i", 1), self.pairs.element("here", Span("i", 1)))
 
-        self.block(f"for i in range(1, {self.n}):", mirrored)
+        self.block("for i in range(1, h):", mirrored)
 
-    def _zeros(self, start: str, count: str) -> None:
-        """Store `count` zeros from `start` on."""
+    def _zeros(self, count: str) -> None:
+        """Store `count` zeros behind h elements."""
         self.add(f"more = {count}", f"zero = splat_{suffix(self.dtype, self.lanes)}(0.0)")
 
         def vectors(span: Span) -> None:
-            self.pairs.result("here", span._replace(start=f"{start} + i"), ("zero", "zero"))
+            self.pairs.result("here", span._replace(start="h + i"), ("zero", "zero"))
 
         self._each("more", vectors)
 
-    def _with_chirp(self, table: str) -> None:
+    def _with_chirp(self) -> None:
         """A row times the chirp, with zeros behind it."""
+        if self.real:
+            self._brought()
 
         def vectors(span: Span) -> None:
-            x = self.pairs.paired_load("given", span)
-            self.pairs.result("here", span, self.pairs.times(x, self._power(table, span)))
+            x = self.pairs.element("here", span) if self.real else self.pairs.paired_load("given", span)
+            self.pairs.result("here", span, self.pairs.times(x, self._power(span)))
 
-        self._each(self.n, vectors)
-        self._zeros(self.n, f"m - {self.n}")
+        self._each("h", vectors)
+        self._zeros("m - h")
 
     def _kept(self) -> None:
         """Keep the transform of the chirp."""
@@ -340,36 +325,52 @@ class _Writer:
 
         self._each("m", vectors)
 
-    def _without_chirp(self, table: str) -> None:
-        """Pairs from the exchanged planes, times the chirp."""
+    def _without_chirp(self) -> None:
+        """The result from the exchanged planes, times the chirp."""
         kind = suffix(self.dtype, self.lanes)
         self.add(f"share = splat_{kind}(1.0) / cast_{kind}(splat_i64x{self.lanes}(m))")
 
         def vectors(span: Span) -> None:
             imaginary, real = self.pairs.element("here", span)
             x = self.new(f"{real}*share"), self.new(f"{imaginary}*share")
-            self.pairs.paired_store("result", span, self.pairs.times(x, self._power(table, span)))
+            y = self.pairs.times(x, self._power(span))
+            if self.real:
+                self.pairs.result("here", span, y)
+            else:
+                self.pairs.paired_store("result", span, y)
 
-        self._each(self.n, vectors)
+        self._each("h", vectors)
+        if self.real:
+            self._taken()
 
     def _either(self, radix: int) -> None:
         """A pass of a row of unknown length: the first pass, or a later one."""
         name: Number = radix or "radix"
-        self.block("if done == 1:", lambda: self._pass(name, "left", 1, 0, "here", "there", (False, False)))
-        self.block("else:", lambda: self._pass(name, "left", "done", 0, "here", "there", (False, False)))
+        forms: tuple[Form, Form] = ("planes", "planes")
+        self.block("if done == 1:", lambda: self._pass(name, "left", 1, 0, "here", "there", forms))
+        self.block("else:", lambda: self._pass(name, "left", "done", 0, "here", "there", forms))
+
+    # ---- passes of a single row --------------------------------------------------------------------------------------
 
     def _pass(
-        self, radix: Number, left: Number, done: Number, offset: int, here: str, there: str, paired: tuple[bool, bool]
+        self,
+        radix: Number,
+        left: Number,
+        done: Number,
+        offset: int,
+        here: str,
+        there: str,
+        forms: tuple[Form, Form],
     ) -> None:
-        """One pass from `here` to `there`. `paired` says of both whether they hold pairs. The powers of the pass begin
-        at `offset` in the table."""
+        """One pass from `here` to `there`. `forms` says how numbers lie at both. The powers of the pass begin at
+        `offset` in the table."""
         if done == 1:
-            self._first_pass(radix, left, offset, here, there, paired)
+            self._first_pass(radix, left, offset, here, there, forms)
         else:
-            self._later_pass(radix, left, done, offset, here, there, paired[1])
+            self._later_pass(radix, left, done, offset, here, there, forms[1])
 
     def _first_pass(
-        self, radix: Number, left: Number, offset: int, here: str, there: str, paired: tuple[bool, bool]
+        self, radix: Number, left: Number, offset: int, here: str, there: str, forms: tuple[Form, Form]
     ) -> None:
         """The first pass, with vectors along `left`. Squares of elements are transposed, so that whole vectors are
         stored."""
@@ -379,16 +380,16 @@ class _Writer:
 
         def transforms(span: Span) -> None:
             def given(r: Number) -> Pair:
-                return self.pairs.element(here, span._replace(start=f"{r}*{left} + l"), paired[0])
+                return self.pairs.element(here, span._replace(start=f"{r}*{left} + l"), forms[0])
 
             def put(k: Number, y: Pair) -> None:
-                self.pairs.column(there, radix, k, span, y, paired[1])
+                self.pairs.column(there, radix, k, span, y, forms[1])
 
             if not is_written_out(radix):
-                self._sums(radix, offset, wide, given, put)
+                self.pairs.sums(radix, offset, wide, given, put)
                 return
             ys = self.pairs.short([given(r) for r in range(int(radix))])
-            if wide == radix and not span.mask and not paired[1]:
+            if wide == radix and not span.mask and forms[1] == "planes":
                 self.pairs.transposed(ys, there, radix)
             else:
                 for k, y in enumerate(ys):
@@ -397,7 +398,7 @@ class _Writer:
         self.pairs.vectors("l", left, wide, transforms)
 
     def _later_pass(
-        self, radix: Number, left: Number, done: Number, offset: int, here: str, there: str, paired: bool
+        self, radix: Number, left: Number, done: Number, offset: int, here: str, there: str, form: Form
     ) -> None:
         """A later pass, with vectors along `done`. The powers stay in registers for all of `left`."""
         wide = self.lanes
@@ -416,7 +417,7 @@ class _Writer:
                 return self.pairs.times(given(r), power(r)) if r else given(r)
 
             def put(k: Number, y: Pair) -> None:
-                self.pairs.result(there, span._replace(start=f"(l*{radix} + {k})*{done} + s"), y, paired)
+                self.pairs.result(there, span._replace(start=f"(l*{radix} + {k})*{done} + s"), y, form)
 
             def written_out() -> None:
                 first, *rest = [given(r) for r in range(int(radix))]
@@ -429,30 +430,6 @@ class _Writer:
                 self.block(every, written_out)
             else:
                 start = f"{offset} + 2*({radix} - 1)*{done}"
-                self.block(every, lambda: self._sums(radix, start, wide, turned, put))
+                self.block(every, lambda: self.pairs.sums(radix, start, wide, turned, put))
 
         self.pairs.vectors("s", done, wide, columns)
-
-    def _sums(self, radix: int | str, start: int | str, wide: int, given: Given, put: Put) -> None:
-        """The transform of `radix` elements, in which each frequency is a sum. The powers of the root begin at
-        `start`."""
-        real, imaginary = f"real{wide}", f"imaginary{wide}"
-        kind, signs = suffix(self.dtype, wide), "-+" if self.sign > 0 else "+-"
-
-        def term() -> None:
-            self.add("turn += k")
-            self.block(f"if turn >= {radix}:", lambda: self.add(f"turn -= {radix}"))
-            a, b = given("r")
-            place = f"table + ({start} + turn)*{self.size}"
-            c = self.new(f"broadcast_{kind}({place})")
-            d = self.new(f"broadcast_{kind}({place} + {radix}*{self.size})")
-            self.add(f"{real} = {real} + ({a}*{c} {signs[0]} {b}*{d})")
-            self.add(f"{imaginary} = {imaginary} + ({b}*{c} {signs[1]} {a}*{d})")
-
-        def frequency() -> None:
-            first = given(0)
-            self.add(f"{real} = {first[0]}", f"{imaginary} = {first[1]}", "turn = 0")
-            self.block(f"for r in range(1, {radix}):", term)
-            put("k", (real, imaginary))
-
-        self.block(f"for k in range({radix}):", frequency)

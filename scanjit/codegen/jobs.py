@@ -11,12 +11,13 @@ from scanjit import types
 from scanjit.codegen.call import call_source
 from scanjit.codegen.common import Common, Draft, StatementPlace
 from scanjit.codegen.decomposition import decomposition_source
-from scanjit.codegen.fourier import fourier_source, roots_source
+from scanjit.codegen.fourier import fourier_source
 from scanjit.codegen.guest import guest_source
 from scanjit.codegen.order import order_source
 from scanjit.codegen.pack import pack_source
 from scanjit.codegen.parting import parting_source
 from scanjit.codegen.places import PREPARED, PROFILE, SYNC
+from scanjit.codegen.roots import roots_source
 from scanjit.codegen.sharing import Variables
 from scanjit.codegen.source import Source
 from scanjit.schedule.nests import (

@@ -1,12 +1,12 @@
 """Lines on pairs of vectors, the real and the imaginary parts of complex numbers: where they lie, products, and Fourier
 transforms of a few numbers.
 
-In memory lie pairs, or two planes: all real parts, then all imaginary parts.
+In memory lie pairs; or two planes, all real parts, then all imaginary parts; or real parts alone.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from scanjit.codegen.names import suffix
 from scanjit.ops.passes import Number
@@ -14,6 +14,13 @@ from scanjit.signatures import DType
 
 Pair = tuple[str, str]
 """The names of a real and an imaginary part."""
+Form = Literal["pairs", "planes", "reals"]
+"""How numbers lie in memory. Those that are read as `reals` have imaginary parts of 0."""
+
+Given = Callable[[Number], Pair]
+"""Loads an element of a short transform."""
+Put = Callable[[Number, Pair], None]
+"""Stores an element of a short transform."""
 
 
 class Span(NamedTuple):
@@ -59,8 +66,7 @@ class Pairs:
         self.depth -= 1
 
     def vectors(self, name: str, count: Number, wide: int, body: Callable[[Span], None], first: int = 0) -> None:
-        """A loop over `count` elements in vectors. The last vector has a mask if it is not full. If the number is
-        known, the loop may begin at `first`."""
+        """A loop over `count` elements in vectors, from `first` on. The last vector has a mask if it is not full."""
         full, part = Span(name, wide), Span(name, wide, f"mask{wide}")
         if isinstance(count, int):
             whole = count // wide * wide
@@ -70,18 +76,21 @@ class Pairs:
                 self.add(f"{name} = {first + whole}", f"{part.mask} = head_x{wide}({count - whole})")
                 body(part)
             return
-        self.add(f"whole = {count} // {wide} * {wide}")
-        self.block(f"for {name} in range(0, whole, {wide}):", lambda: body(full))
+        self.add(f"whole = ({count}) // {wide} * {wide}")
+        start, stop = ("0", "whole") if not first else (str(first), f"{first} + whole")
+        self.block(f"for {name} in range({start}, {stop}, {wide}):", lambda: body(full))
         if wide > 1:
 
             def rest() -> None:
-                self.add(f"{name} = whole", f"{part.mask} = head_x{wide}({count} - whole)")
+                self.add(f"{name} = {stop}", f"{part.mask} = head_x{wide}({count} - whole)")
                 body(part)
 
             self.block(f"if whole < {count}:", rest)
 
-    def wide_until(self, count: int) -> int:
+    def wide_until(self, count: Number) -> int:
         """As many lanes as `count` elements fill."""
+        if not isinstance(count, int):
+            return self.lanes
         return min(self.lanes, 1 << max(count - 1, 0).bit_length())
 
     # ---- memory -----------------------------------------------------------------------------------------------------
@@ -118,27 +127,34 @@ class Pairs:
         real, imaginary = (self.load(place + more, span.wide, span.mask) for more in ("", f" + {apart}*{self.size}"))
         return real, imaginary
 
-    def element(self, base: str, span: Span, paired: bool = False) -> Pair:
-        """Load pairs as they lie in memory, or the same places of two planes."""
-        if paired:
+    def element(self, base: str, span: Span, form: Form = "planes") -> Pair:
+        """Load numbers as they lie in memory."""
+        if form == "pairs":
             return self.paired_load(base, span)
-        return self.two_planes(f"{base} + ({span.start})*{self.size}", self.plane, span)
+        place = f"{base} + ({span.start})*{self.size}"
+        if form == "reals":
+            return self.load(place, span.wide, span.mask), self.new(f"splat_{suffix(self.dtype, span.wide)}(0.0)")
+        return self.two_planes(place, self.plane, span)
 
-    def result(self, base: str, span: Span, pair: Pair, paired: bool = False) -> None:
-        """Store pairs as they lie in memory, or at the same places of two planes."""
-        if paired:
+    def result(self, base: str, span: Span, pair: Pair, form: Form = "planes") -> None:
+        """Store numbers as they are to lie in memory."""
+        if form == "pairs":
             self.paired_store(base, span, pair)
             return
         place = f"{base} + ({span.start})*{self.size}"
-        for value, more in zip(pair, ("", f" + {self.plane}*{self.size}"), strict=True):
+        for value, more in self._stored(pair, f" + {self.plane}*{self.size}", form):
             self._store(place + more, value, span.mask)
 
-    def column(self, base: str, radix: int | str, k: int | str, span: Span, pair: Pair, paired: bool) -> None:
+    def _stored(self, pair: Pair, apart: str, form: Form) -> list[tuple[str, str]]:
+        """The parts that are stored, and how far behind the first one."""
+        return [(pair[0], "")] if form == "reals" else [(pair[0], ""), (pair[1], apart)]
+
+    def column(self, base: str, radix: int | str, k: int | str, span: Span, pair: Pair, form: Form) -> None:
         """Store one frequency `k` of the first pass, in which each lane has another place along `left`."""
-        each, apart = (2 * self.size, str(self.size)) if paired else (self.size, f"{self.plane}*{self.size}")
+        each, apart = (2 * self.size, str(self.size)) if form == "pairs" else (self.size, f"{self.plane}*{self.size}")
         mask = span.mask or f"head_x{span.wide}({span.wide})"
         place = f"{base} + (l*{radix} + {k})*{each}"
-        for value, more in zip(pair, ("", f" + {apart}"), strict=True):
+        for value, more in self._stored(pair, f" + {apart}", form):
             self.add(f"store_strided({place}{more}, {radix}*{each}, {value}, {mask})")
 
     def transposed(self, ys: Sequence[Pair], there: str, radix: int) -> None:
@@ -161,6 +177,30 @@ class Pairs:
     def plus(self, x: Pair, y: Pair, sign: str = "+") -> Pair:
         """A sum, or a difference."""
         return self.new(f"{x[0]} {sign} {y[0]}"), self.new(f"{x[1]} {sign} {y[1]}")
+
+    def sums(self, radix: Number, start: Number, wide: int, given: Given, put: Put) -> None:
+        """The transform of `radix` elements, in which each frequency is a sum. The powers of the root begin at `start`
+        of the table."""
+        real, imaginary = f"real{wide}", f"imaginary{wide}"
+        kind, signs = suffix(self.dtype, wide), "-+" if self.sign > 0 else "+-"
+
+        def term() -> None:
+            self.add("turn += k")
+            self.block(f"if turn >= {radix}:", lambda: self.add(f"turn -= {radix}"))
+            a, b = given("r")
+            place = f"table + ({start} + turn)*{self.size}"
+            c = self.new(f"broadcast_{kind}({place})")
+            d = self.new(f"broadcast_{kind}({place} + {radix}*{self.size})")
+            self.add(f"{real} = {real} + ({a}*{c} {signs[0]} {b}*{d})")
+            self.add(f"{imaginary} = {imaginary} + ({b}*{c} {signs[1]} {a}*{d})")
+
+        def frequency() -> None:
+            first = given(0)
+            self.add(f"{real} = {first[0]}", f"{imaginary} = {first[1]}", "turn = 0")
+            self.block(f"for r in range(1, {radix}):", term)
+            put("k", (real, imaginary))
+
+        self.block(f"for k in range({radix}):", frequency)
 
     def _turned(self, x: Pair, power: int, n: int) -> Pair:
         """`x` times a power of the n-th root of unity, where n is 4 or 8. A quarter of a turn exchanges the parts."""

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from scanjit import errors, types
-from scanjit.ir import Node, Op
+from scanjit.ir import Node, Op, dim_node
+from scanjit.ops.elementwise import where
 from scanjit.ops.samples import FLOATS, sample
-from scanjit.ops.shape import window
+from scanjit.ops.shape import IOTA, window
 from scanjit.ops.stretch import or_zeros
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.signatures import Array, DType, Parameter, Samples
-from scanjit.types import Type
+from scanjit.types import Dimension, Type
 
 
 def _both(real: Type, imaginary: Type) -> Type:
@@ -55,48 +56,48 @@ def _vjp(g: Node, y: Node, real: Node, imaginary: Node, *, sign: int) -> tuple[N
     return tuple(_parts(FOURIER(*_parts(g), sign=-sign)))
 
 
-def _half_infer(x: Type, *, half: int) -> Type:
+def _half_infer(x: Type) -> Type:
     if not x.ndim or not x.kind.floating:
         raise errors.InternalError("a half spectrum is one of floats", got=x)
-    types.equate(x.shape[-1], 2 * half, "the numbers of a half spectrum", shapes=(x.shape, (*x.shape[:-1], 2 * half)))
-    return x.with_shape((*x.shape[:-1], half + 1, 2))
+    return x.with_shape((*x.shape[:-1], x.shape[-1] // 2 + 1, 2))
 
 
-def _half_reference(x: Array, *, half: int) -> Array:
+def _half_reference(x: Array) -> Array:
     """NumPy's."""
     if not x.size:
-        return np.zeros((*x.shape[:-1], half + 1, 2), x.dtype)
+        return np.zeros((*x.shape[:-1], x.shape[-1] // 2 + 1, 2), x.dtype)
     return _pairs(np.fft.rfft(x), x.dtype)
 
 
-def _from_half_infer(real: Type, imaginary: Type, *, half: int) -> Type:
+def _from_half_infer(real: Type, imaginary: Type, *, length: Dimension) -> Type:
     both = _both(real, imaginary)
-    wanted = (*both.shape[:-1], half + 1)
-    types.equate(both.shape[-1], half + 1, "the frequencies of a half spectrum", shapes=(both.shape, wanted))
-    return both.with_shape((*both.shape[:-1], 2 * half))
+    wanted = (*both.shape[:-1], length // 2 + 1)
+    types.equate(both.shape[-1], length // 2 + 1, "the frequencies of a half spectrum", shapes=(both.shape, wanted))
+    return both.with_shape((*both.shape[:-1], length))
 
 
-def _from_half_reference(real: Array, imaginary: Array, *, half: int) -> Array:
+def _from_half_reference(real: Array, imaginary: Array, *, length: int) -> Array:
     """NumPy's."""
-    if not real.size:
-        return np.zeros((*real.shape[:-1], 2 * half), real.dtype)
-    return np.fft.irfft(real + 1j * imaginary, 2 * half, norm="forward").astype(real.dtype)
+    if not real.size or not length:
+        return np.zeros((*real.shape[:-1], length), real.dtype)
+    return np.fft.irfft(real + 1j * imaginary, length, norm="forward").astype(real.dtype)
 
 
-def _half_vjp(g: Node, y: Node, x: Node, *, half: int) -> tuple[Node, ...]:
-    return (FROM_HALF_SPECTRUM(*(_inner(part, half, 0.5) for part in _parts(g)), half=half),)
+def _half_vjp(g: Node, y: Node, x: Node) -> tuple[Node, ...]:
+    n = x.type.shape[-1]
+    return (FROM_HALF_SPECTRUM(*(_inner(part, n, 0.5) for part in _parts(g)), length=n),)
 
 
-def _from_half_vjp(g: Node, y: Node, real: Node, imaginary: Node, *, half: int) -> tuple[Node, ...]:
-    return tuple(_inner(part, half, 2) for part in _parts(HALF_SPECTRUM(g, half=half)))
+def _from_half_vjp(g: Node, y: Node, real: Node, imaginary: Node, *, length: Dimension) -> tuple[Node, ...]:
+    return tuple(_inner(part, length, 2) for part in _parts(HALF_SPECTRUM(g)))
 
 
-def _inner(part: Node, half: int, factor: float) -> Node:
-    """A part of a half spectrum whose inner frequencies, which stand for their conjugates too, are multiplied by a
-    factor."""
-    factors = np.full(half + 1, factor, part.dtype)
-    factors[[0, -1]] = 1
-    return part * factors
+def _inner(part: Node, n: Dimension, factor: float) -> Node:
+    """A part of the half spectrum of n numbers, of which the frequencies that stand for their conjugates too are
+    multiplied by a factor. Frequency 0 and that of n / 2 are their own conjugates."""
+    place = IOTA(length=n // 2 + 1)
+    alone = (place == 0) | (2 * place == dim_node(n))
+    return where(alone, part, part * np.asarray(factor, part.dtype))
 
 
 def _jvp(tangents: Sequence[Node | None], y: Node, *operands: Node, **params: Parameter) -> Node:
@@ -105,13 +106,13 @@ def _jvp(tangents: Sequence[Node | None], y: Node, *operands: Node, **params: Pa
 
 
 def _half_samples(rng: np.random.Generator, dtype: str) -> Samples:
-    for shape in ((16,), (2, 3, 24), (1, 2), (0, 16), (2, 70), (2, 44)):
-        yield (sample(rng, shape, dtype),), {"half": shape[-1] // 2}
+    for shape in ((16,), (2, 3, 24), (1, 2), (0, 16), (2, 70), (2, 45), (3, 1)):
+        yield (sample(rng, shape, dtype),), {}
 
 
 def _from_half_samples(rng: np.random.Generator, dtype: str) -> Samples:
-    for shape in ((9,), (2, 3, 13), (1, 2), (0, 9), (2, 36), (2, 23)):
-        yield (sample(rng, shape, dtype), sample(rng, shape, dtype)), {"half": shape[-1] - 1}
+    for shape, length in (((9,), 16), ((2, 3, 13), 24), ((1, 2), 2), ((0, 9), 16), ((2, 36), 70), ((2, 23), 45)):
+        yield (sample(rng, shape, dtype), sample(rng, shape, dtype)), {"length": length}
 
 
 def _samples(rng: np.random.Generator, dtype: str) -> Samples:
@@ -145,8 +146,8 @@ HALF_SPECTRUM: Op = Op(
     never_fails=True,
     zero_with=(0,),
     reads_memory="all",
-    doc="the discrete Fourier transform of an even number of floats along the last axis: pairs of floats for the "
-    "frequencies from 0 to the half",
+    doc="the discrete Fourier transform of floats along the last axis: pairs of floats for the frequencies from 0 to "
+    "the half",
 )
 FROM_HALF_SPECTRUM: Op = Op(
     "from_half_spectrum",
@@ -159,6 +160,6 @@ FROM_HALF_SPECTRUM: Op = Op(
     dtypes=FLOATS,
     never_fails=True,
     reads_memory="all",
-    doc="the inverse of `half_spectrum`, times the number of floats; the imaginary parts of the first and the last "
-    "frequency do not count",
+    doc="the inverse of `half_spectrum` of `length` floats, times their number; frequencies that are their own "
+    "conjugates have no imaginary part",
 )

@@ -51,6 +51,12 @@ def factors(n: int) -> list[int]:
     return found or [1]
 
 
+def length_of_pairs(n: int) -> int:
+    """The length of the complex transform that n real numbers take. Neighbours are the real and the imaginary parts if
+    their number is even."""
+    return n if n % 2 else n // 2
+
+
 def table_of(n: int, dtype: DType, half: bool = False) -> Array:
     """The table for rows of n numbers. With `half`, the powers of the root of order 2n, from 0 to n, lie behind it: all
     real parts, then all imaginary parts."""
@@ -71,10 +77,16 @@ def table_of(n: int, dtype: DType, half: bool = False) -> Array:
 
 def table_size(n: Dimension) -> Dimension:
     """The most numbers that the table has for a length that is known only when the function runs: four for each number
-    of a row, of a convolution whose length is below 3 n, and 2 n for the chirp."""
-    return 14 * n
+    of a row, of a convolution whose length is below 3 n, and 2 n for the chirp. A table for n real numbers has the
+    powers of the root of order n in front of the table for half as many pairs, if n is even."""
+    return 14 * n + 2
 
 
-def work_size(n: Dimension) -> Dimension:
-    """The most pairs that such a transform works with: three rows of a convolution."""
-    return 9 * n
+def work_size(n: Dimension, real: bool) -> Dimension:
+    """How many pairs the transform of one row works with: at most three rows of a convolution, if its length is known
+    only when the function runs."""
+    if not isinstance(n, int):
+        return 9 * n + 1
+    if real:
+        return 2 * n if n % 2 else n // 2
+    return n

@@ -19,7 +19,7 @@ from scanjit.ops.elementwise import cast, where
 from scanjit.ops.expect import expect
 from scanjit.ops.fourier import FOURIER, FROM_HALF_SPECTRUM, HALF_SPECTRUM
 from scanjit.ops.parts import is_complex, joined, minus, of_stored, parts, plus, times
-from scanjit.ops.passes import LARGEST_FACTOR, WRITTEN_OUT, factors, is_written_out
+from scanjit.ops.passes import LARGEST_FACTOR, WRITTEN_OUT, factors, is_written_out, length_of_pairs
 from scanjit.ops.shape import CONCATENATE, IOTA, flip, window
 from scanjit.ops.stretch import full
 from scanjit.ops.view import DIMSHUFFLE
@@ -94,18 +94,18 @@ def rfft(x: TensorLike, n: int | Node | None = None, axis: int = -1, norm: Norm 
     x, length = _checked(x, n, _length(x, axis))
     x = _scaled(_of_length(x, length, axis), length, norm, -1)
     if _has_half(length):
-        return _placed(of_stored(HALF_SPECTRUM(x, half=length // 2)), axis)
+        return _placed(of_stored(HALF_SPECTRUM(x)), axis)
     found = _windowed(_dft(joined(x, None), -1), 0, length // 2 + 1)
     place, (first, second) = IOTA(length=length // 2 + 1), parts(found)
-    alone = (place == 0) | (2 * place == ir.dim_node(length))  # what is its own conjugate has no imaginary part
+    alone = (place == 0) | (2 * place == length)  # what is its own conjugate has no imaginary part
     return _placed(joined(first, where(alone, 0, second), found), axis)
 
 
 def _has_half(n: Dimension) -> bool:
-    """Whether a statement exists for half spectra of n numbers."""
-    if not isinstance(n, int) or n % 2:
-        return False
-    return not is_written_out(n // 2) and max(factors(n // 2)) <= LARGEST_FACTOR
+    """Whether half spectra of n numbers have a statement of their own."""
+    if not isinstance(n, int):
+        return True
+    return not is_written_out(n) and max(factors(length_of_pairs(n))) <= LARGEST_FACTOR
 
 
 def irfft(x: TensorLike, n: int | Node | None = None, axis: int = -1, norm: Norm = None) -> Node:
@@ -122,7 +122,7 @@ def irfft(x: TensorLike, n: int | Node | None = None, axis: int = -1, norm: Norm
     x = _of_length(x if is_complex(x) else joined(x, None), length // 2 + 1, axis)
     x = _scaled(x, length, norm, 1)
     if _has_half(length):
-        return _placed(FROM_HALF_SPECTRUM(*x.args, half=length // 2), axis)
+        return _placed(FROM_HALF_SPECTRUM(*x.args, length=length), axis)
     whole = CONCATENATE(x, conj(_flipped(_windowed(x, 1, (length - 1) // 2))), axis=x.ndim - 1)
     return _placed(real(_dft(whole, 1)), axis)
 

@@ -131,6 +131,34 @@ def test_lengths_that_are_found_when_a_function_runs(mode: str) -> None:
             np.testing.assert_allclose(found, wanted, 1e-10, 1e-10)
 
 
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("dtype, close", [("complex64", 2e-6), ("complex128", 1e-14)])
+def test_rows_side_by_side(dtype: str, close: float, known: bool) -> None:
+    """A vector of rows and one more, of lengths with factors of all kinds."""
+    for n in (9, 10, 15, 16, 22, 23, 33, 60) if known else (1, 2, 3, 4, 5, 9, 10, 16, 21, 22, 23, 30, 33, 64, 67):
+        rng = np.random.default_rng(n)
+        a, b = sampled(rng, (17, n), dtype), sampled(rng, (17, n // 2 + 1), dtype)
+        z, y = (sj.tensor(("b", size), dtype) for size in ((n, n // 2 + 1) if known else ("n", "m")))
+        x = sj.tensor(("b", n if known else "n"), a.real.dtype)
+        results = [sj.fft(z), sj.ifft(z), sj.irfft(y, z.shape[1]), sj.rfft(x)]
+        found = sj.function([z, y, x], results, mode="emulate")(a, b, a.real)
+        for one, wanted in zip(
+            found, (np.fft.fft(a), np.fft.ifft(a), np.fft.irfft(b, n), np.fft.rfft(a.real)), strict=True
+        ):
+            np.testing.assert_allclose(one, wanted, 0, close * abs(wanted).max())
+
+
+@pytest.mark.parametrize("n", [6, 7])
+def test_derivatives_of_half_spectra_of_any_length(n: int) -> None:
+    x, y = sj.tensor(("n",), "float64"), np.random.default_rng(n).normal(size=n)
+    spectrum = sj.rfft(x)
+    cost = (abs(spectrum) ** 3).sum() + (sj.irfft(spectrum * (1 + 2j), x.shape[0]) ** 3).sum()
+    slopes = sj.function([x], sj.grad(cost, x), mode="emulate")(y)
+    f = sj.function([x], cost, mode="reference")
+    steps = 1e-6 * np.eye(n)
+    np.testing.assert_allclose(slopes, [(f(y + step) - f(y - step)) / 2e-6 for step in steps], 1e-6)
+
+
 @pytest.mark.parametrize("mode", ["reference", "emulate"])
 def test_both_parts_may_lie_anywhere_in_one_array(mode: str) -> None:
     """Pairs without gaps are read where they are; others are copied."""

@@ -25,14 +25,13 @@ def half_spectrum(w: Writer, node: Node, x: str) -> str:
 
 def from_half_spectrum(w: Writer, node: Node, real: str, imaginary: str) -> str:
     """The inverse transform: of the whole spectrum, made of the half."""
-    axis, half = node.ndim - 1, int(node.params["half"])
-    mirrored = [(axis, half - 1, half - 1, -1)]
-    real = w.op("Concat", real, window(w, real, mirrored), axis=axis) if half > 1 else real
-    if half > 1:
-        imaginary = w.op("Concat", imaginary, w.op("Neg", window(w, imaginary, mirrored)), axis=axis)
+    axis, length = node.ndim - 1, node.params["length"]
+    mirrored = [(axis, (length - 1) // 2, (length - 1) // 2, -1)]
+    real = w.op("Concat", real, window(w, real, mirrored), axis=axis)
+    imaginary = w.op("Concat", imaginary, w.op("Neg", window(w, imaginary, mirrored)), axis=axis)
     found = _dft(w, node, _pairs(w, node, real, imaginary), True)
     first = w.op("Squeeze", window(w, found, [(axis + 1, 0, 1, 1)]), w.ints(axis + 1))
-    return w.op("Mul", first, w.constant(2 * half, node.dtype))
+    return w.op("Mul", first, w.cast(w.dim(length), node.dtype))
 
 
 def _pairs(w: Writer, node: Node, real: str, imaginary: str) -> str:

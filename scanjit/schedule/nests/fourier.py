@@ -5,20 +5,26 @@ from __future__ import annotations
 from typing import ClassVar
 
 from scanjit import types
+from scanjit.ops.passes import length_of_pairs
 from scanjit.records import record
 from scanjit.schedule.nests.array_job import BANDS, ArrayJob
 from scanjit.schedule.nests.buffers import Ref
 from scanjit.types import Dimension
+
+MOST_LANES = 16
+"""The most rows that are transformed side by side."""
+MOST_ACROSS = 1000
+"""The most numbers of rows that are transformed side by side: a vector of such rows stays in a near cache."""
 
 
 @record
 class Fourier(ArrayJob):
     """Write the Fourier transform of each row of `given` to `result`.
 
-    A row has `length` pairs: the real and the imaginary part of each number. With `half`, a row of twice as many real
-    numbers becomes the first half of its spectrum, or such a half becomes the row again. `sign` is that of the
-    exponent: -1 for the transform, 1 for its inverse. `spare` is memory to work in, for each row if `length` is known,
-    else for each band of rows. `table` has powers of roots of unity (see `scanjit.ops.passes`). All arrays lie without
+    A row has `length` numbers. Each is a pair, its real and its imaginary part. If they are `real`, a row of floats
+    becomes the first half of its spectrum, or such a half becomes the row again. `sign` is that of the exponent: -1 for
+    the transform, 1 for its inverse. `spare` is memory to work in, for each block of rows if `length` is known, else
+    for each band of blocks. `table` has powers of roots of unity (see `scanjit.ops.passes`). All arrays lie without
     gaps.
     """
 
@@ -28,17 +34,27 @@ class Fourier(ArrayJob):
     table: Ref
     sign: int
     length: Dimension
-    half: bool = False
+    real: bool = False
 
     @property
     def title(self) -> str:
         """The name of NumPy's function."""
-        return ("ifft", "irfft", "fft", "rfft")[2 * (self.sign < 0) + self.half]
+        return ("ifft", "irfft", "fft", "rfft")[2 * (self.sign < 0) + self.real]
 
     @property
     def rows(self) -> Dimension:
         """How many rows there are."""
-        return types.product(self.result.shape[: -1 if self.half and self.sign > 0 else -2])
+        return types.product(self.result.shape[: -1 if self.real and self.sign > 0 else -2])
+
+    @property
+    def block(self) -> Dimension:
+        """How many rows stay together."""
+        return block_of(self.length, self.real)
+
+    @property
+    def blocks(self) -> Dimension:
+        """How many blocks of rows there are."""
+        return blocks_of(self.rows, self.length, self.real)
 
     @property
     def operations(self) -> Dimension:
@@ -47,9 +63,36 @@ class Fourier(ArrayJob):
 
     @property
     def pieces(self) -> Dimension:
-        """How many rows there are if `length` is known, else how many bands of rows."""
-        rows = self.rows if isinstance(self.length, int) else types.minimum(self.rows, BANDS)
-        return types.maximum(rows, 1)
+        """How many parts threads share."""
+        return parts_of(self.rows, self.length, self.real)
+
+
+def most_across(length: Dimension, real: bool) -> int:
+    """The most numbers of a row that is transformed beside others. Single rows of a known length take about as long if
+    they begin with a pass of radix 4 or 8, which stores whole vectors."""
+    if not isinstance(length, int) or (length_of_pairs(length) if real else length) % 4:
+        return MOST_ACROSS
+    return 256 if real else 32
+
+
+def block_of(length: Dimension, real: bool) -> Dimension:
+    """How many rows of this length stay together: at most a vector of them, fewer if rows are long."""
+    most = most_across(length, real)
+    if isinstance(length, int):
+        return MOST_LANES if length <= most else 1
+    return types.maximum(types.minimum(MOST_LANES * most // types.maximum(length, 1), MOST_LANES), 1)
+
+
+def blocks_of(rows: Dimension, length: Dimension, real: bool) -> Dimension:
+    """How many blocks there are of rows of a length."""
+    block = block_of(length, real)
+    return (rows + (block - 1)) // block
+
+
+def parts_of(rows: Dimension, length: Dimension, real: bool) -> Dimension:
+    """How many parts of the rows have memory of their own to work in: the blocks if the length is known, else bands."""
+    blocks = blocks_of(rows, length, real)
+    return types.maximum(blocks if isinstance(length, int) else types.minimum(blocks, BANDS), 1)
 
 
 @record
@@ -58,6 +101,7 @@ class RootsOfUnity(ArrayJob):
 
     table: Ref
     length: Dimension
+    real: bool
     writes: ClassVar[tuple[str, ...]] = ("table",)
 
     @property

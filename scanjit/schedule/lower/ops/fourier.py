@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from scanjit import ir, types
 from scanjit.ir import Node
 from scanjit.ops.fourier import FOURIER, HALF_SPECTRUM
-from scanjit.ops.passes import table_of, table_size, work_size
+from scanjit.ops.passes import length_of_pairs, table_of, table_size, work_size
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering
 from scanjit.schedule.lower.region import Item
-from scanjit.schedule.nests import BANDS, Buffer, Fourier, Ref, RootsOfUnity
+from scanjit.schedule.nests import Buffer, Fourier, Ref, RootsOfUnity, parts_of
 from scanjit.types import Dimension
 
 
@@ -30,16 +30,15 @@ class FourierRule(ArrayRule):
         """Add the statement, with memory that is as large as its result."""
         x = node.operands[0]
         given, needs = self._operand_place(lowering, node.operands)
-        half, forth = node.op is not FOURIER, node.op is HALF_SPECTRUM
+        real, forth = node.op is not FOURIER, node.op is HALF_SPECTRUM
         *rows, n = x.type.shape
-        n = node.params["half"] if half else n
+        n = node.params["length"] if real and not forth else n
         result = lowering.new_memory(node, node, node.type.shape, node.op.name)
-        bands = types.maximum(types.minimum(types.product(rows), BANDS), 1)
-        shape = (*rows, n, 2) if isinstance(n, int) else (bands, work_size(n), 2)
-        spare = lowering.new_memory(node, node, shape, "spare")
-        table, filled = self._table(lowering, node, n, half)
-        sign = int(node.params["sign"]) if not half else -1 if forth else 1
-        statement = Fourier(given, result, spare, table, sign, n, half)
+        parts = parts_of(types.product(rows), n, real)
+        spare = lowering.new_memory(node, node, (parts, work_size(n, real), 2), "spare")
+        table, filled = self._table(lowering, node, n, real)
+        sign = int(node.params["sign"]) if not real else -1 if forth else 1
+        statement = Fourier(given, result, spare, table, sign, n, real)
         lowering.put(node, result, [lowering.add_statement(statement, [*needs, *filled])])
 
     def _operand_place(self, lowering: Lowering, operands: Sequence[Node]) -> tuple[Ref, list[Item]]:
@@ -56,12 +55,12 @@ class FourierRule(ArrayRule):
         parts = [Ref(place.buffer, i, x.type.shape, place.strides[:-1]) for i in (0, 1)]
         return place, [lowering.copy(operand, part) for operand, part in zip(operands, parts, strict=True)]
 
-    def _table(self, lowering: Lowering, node: Node, n: Dimension, half: bool) -> tuple[Ref, list[Item]]:
+    def _table(self, lowering: Lowering, node: Node, n: Dimension, real: bool) -> tuple[Ref, list[Item]]:
         """Where the powers of roots of unity lie, and what computes them."""
         if isinstance(n, int):
-            powers = table_of(n, node.dtype, half)
+            powers = table_of(length_of_pairs(n) if real else n, node.dtype, real and n % 2 == 0)
             place = lowering.locate(ir.constant(powers if powers.size else powers.dtype.type([0])))
             assert place is not None
             return place, []
         place = Ref.whole(Buffer(node.dtype, (table_size(n),), "temporary", "roots"))
-        return place, [lowering.add_statement(RootsOfUnity(place, n), [])]
+        return place, [lowering.add_statement(RootsOfUnity(place, n, real), [])]

@@ -1,0 +1,344 @@
+"""Fourier transforms of short rows side by side, as Python source: as many rows as a vector has lanes.
+
+An element is two vectors: real parts of one number of each row, then imaginary parts. Rows are brought into this
+order by transposing square blocks of what lies in memory, and their spectra are taken back in the same way. So passes
+need no shuffles, and each one is a loop over elements, whose powers of a root of unity are the same for all rows.
+
+The transform of an odd number n of real numbers needs half of the work of complex ones: after each pass, the
+frequencies `done - s` are the conjugates of the frequencies s. Each pass computes s up to the half. It stores the
+conjugates of those of its results that are frequencies beyond the half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from scanjit.codegen.lines import LOOK, indented
+from scanjit.codegen.names import suffix
+from scanjit.codegen.pairs import Pair, Pairs
+from scanjit.codegen.roots import choose_radix
+from scanjit.ops.passes import FOUND, Number, factors, is_written_out, length_of_pairs
+from scanjit.schedule.nests import most_across
+from scanjit.types import Dimension
+
+LEAST_LANES = 4
+"""The fewest rows of a square block."""
+
+
+def found_passes(pairs: Pairs, one: Callable[[int], None]) -> None:
+    """The passes of a length `m` that is found when a function runs, from `here`, by way of `there`, back to `here`.
+    `one` writes a pass for a factor, or with 0 for any factor `radix`."""
+    pairs.add("table = powers", "done = 1", "left = m")
+
+    def turn() -> None:
+        pairs.add(*LOOK, *choose_radix(), "left = left // radix")
+        word = "if"
+        for radix in FOUND:
+            pairs.block(f"{word} radix == {radix}:", partial(one, radix))
+            word = "elif"
+        pairs.block("else:", lambda: one(0))
+        pairs.block("if done > 1:", lambda: pairs.add(f"table += 2*(radix - 1)*done*{pairs.size}"))
+        pairs.block(f"if radix > {max(FOUND)}:", lambda: pairs.add(f"table += 2*radix*{pairs.size}"))
+        pairs.add("done = done*radix", "other = here", "here = there", "there = other")
+
+    pairs.block("while left > 1:", turn)
+
+
+class Across:
+    """Writes the transform of rows side by side. The variables are those of `scanjit.codegen.fourier`."""
+
+    def __init__(self, pairs: Pairs, length: Dimension, real: bool, n: str) -> None:
+        self.pairs, self.length, self.n = pairs, length, n
+        self.lanes, self.size = pairs.lanes, pairs.size
+        self.vector = self.lanes * self.size
+        self.kind = suffix(pairs.dtype, self.lanes)
+        self.forth, self.back = real and pairs.sign < 0, real and pairs.sign > 0
+        self.most = most_across(length, real)
+        if isinstance(length, int):
+            self.most = length if length <= self.most else 0
+        self.h: Number = "h"
+        if isinstance(length, int):
+            self.h = length_of_pairs(length) if real else length
+        self.folded = self.forth and (not isinstance(length, int) or length % 2 == 1)
+        """Whether passes compute half of the frequencies: always, or if the variable `odd` is 1."""
+        self.add, self.new, self.block = pairs.add, pairs.new, pairs.block
+
+    def homes(self) -> list[str]:
+        """Memory for the numbers of the rows, before and after a pass."""
+        if not self._any:
+            return []
+        return [f"{name} = stack({2 * max(self.most, 1) * self.vector})" for name in ("first", "second")]
+
+    @property
+    def _any(self) -> bool:
+        return self.most > 0 and self.lanes >= LEAST_LANES
+
+    def write(self, row: Callable[[], None]) -> None:
+        """Transform the rows from `row` on, as long as there are enough of them for a vector. `row` writes the
+        addresses of a row."""
+        if not self._any:
+            return
+        short = "" if isinstance(self.length, int) else f" and {self.n} <= {self.most} and m == h"
+
+        def rows() -> None:
+            self.add(*LOOK)
+            row()
+            self.add("table = powers", "here = first", "there = second")
+            if not isinstance(self.length, int) and self.forth:
+                self.add(f"odd = h // max({self.n}, 1)")
+            self._bring()
+            if isinstance(self.length, int):
+                self._known(int(self.h))
+            else:
+                found_passes(self.pairs, self._found)
+            self._take()
+            self.add(f"row += {self.lanes}")
+
+        self.block(f"while row + {self.lanes} <= stop{short}:", rows)
+
+    # ---- before and after the passes ---------------------------------------------------------------------------------
+
+    def _bring(self) -> None:
+        """Make vectors of the rows, and begin with half spectra."""
+        half = self._number(f"2*({self.n}//2 + 1)")
+        if self.back:
+            self._turned(half, self.vector, into=True)
+            self._by_parity(self._from_half, self._spread)
+        elif self.forth:
+            reals = self._number(self.n)
+
+            def odd() -> None:
+                self._turned(reals, 2 * self.vector, into=True)
+                zero = f"store(here + i*{2 * self.vector} + {self.vector}, splat_{self.kind}(0.0))"
+                self.block(f"for i in range({self.n}):", lambda: self.add(zero))
+
+            self._by_parity(lambda: self._turned(reals, self.vector, into=True), odd)
+        else:
+            self._turned(self._number(f"2*{self.n}"), self.vector, into=True)
+
+    def _take(self) -> None:
+        """Make the result of vectors, and end with half spectra."""
+        half = self._number(f"2*({self.n}//2 + 1)")
+        if self.back:
+            reals = self._number(self.n)
+            self._by_parity(
+                lambda: self._turned(reals, self.vector, into=False),
+                lambda: self._turned(reals, 2 * self.vector, into=False),
+            )
+        elif self.forth:
+            zero = f"store(here + {self.vector}, splat_{self.kind}(0.0))"
+            self._by_parity(self._to_half, lambda: self.add(zero))
+            self._turned(half, self.vector, into=False)
+        else:
+            self._turned(self._number(f"2*{self.n}"), self.vector, into=False)
+
+    def _number(self, text: str) -> Number:
+        """A number of elements, computed if it is known."""
+        if not isinstance(self.length, int):
+            return text
+        n = self.length
+        return {f"2*({n}//2 + 1)": 2 * (n // 2 + 1), str(n): n, f"2*{n}": 2 * n}[text]
+
+    def _by_parity(self, even: Callable[[], None], odd: Callable[[], None]) -> None:
+        """Lines for an even number of real numbers, and for an odd one."""
+        if isinstance(self.length, int):
+            (odd if self.length % 2 else even)()
+            return
+        self.block(f"if h != {self.n}:", even)
+        self.block("else:", odd)
+
+    def _turned(self, count: Number, apart: int, into: bool) -> None:
+        """Make vectors `here`, which lie `apart`, of rows of `count` floats, or the result of such vectors.
+
+        All rows of the vectors lie beside each other in memory. They are copied to a near place in one run, as
+        processors would not foresee the order in which blocks are read or written.
+        """
+        if into:
+            self._run(count, "given", "there")
+        self._blocks("there", count, "here", apart, into)
+        if not into:
+            self._run(count, "there", "result")
+
+    def _run(self, count: Number, source: str, target: str) -> None:
+        """Copy rows of `count` floats."""
+        copied = f"store({target} + i*{self.vector}, load_{self.kind}({source} + i*{self.vector}))"
+        self.add(f"for i in range({count}):", f"    {copied}")
+
+    def _blocks(self, rows: str, count: Number, vectors: str, apart: int, into: bool) -> None:
+        """Copy rows of `count` floats into vectors that lie `apart`, or back, in square blocks. The last block may
+        begin before the end of the one before it. Rows that are shorter than any block are copied float by float."""
+        row = f"({count})*{self.size}"
+        kind = self.pairs.dtype.kind + str(8 * self.size)
+
+        def single() -> None:
+            mask = f"head_x{self.lanes}({self.lanes})"
+            there, here = f"{vectors} + i*{apart}", f"{rows} + i*{self.size}"
+            loaded, kept = f"load_strided_{self.kind}({here}, {row}, {mask})", f"load_{self.kind}({there})"
+            line = f"store({there}, {loaded})" if into else f"store_strided({here}, {row}, {kept}, {mask})"
+            self.block(f"for i in range({count}):", lambda: self.add(line))
+
+        def blocks(side: int) -> None:
+            at_row, at_vector = f"{rows} + g*{row} + i*{self.size}", f"{vectors} + i*{apart} + g*{self.size}"
+            ends = (at_vector, str(apart), at_row, row) if into else (at_row, row, at_vector, str(apart))
+            copied = [f"for g in range(0, {self.lanes}, {side}):", f"    transpose_{kind}x{side}({', '.join(ends)})"]
+            self.add(f"for i in range(0, {count} - {side - 1}, {side}):", *indented(copied))
+            if not isinstance(count, int) or count % side:
+                rest = [f"i = {count} - {side}", *copied]
+                self.add(*(rest if isinstance(count, int) else [f"if ({count}) % {side} > 0:", *indented(rest)]))
+
+        sides = [side for side in (16, 8, 4) if side <= self.lanes]
+        if isinstance(count, int):
+            side = next((side for side in sides if side <= count), 0)
+            blocks(side) if side else single()
+            return
+        word = "if"
+        for side in sides:
+            self.block(f"{word} {count} >= {side}:", partial(blocks, side))
+            word = "elif"
+        self.block("else:", single)
+
+    def _swap(self) -> None:
+        """What was computed there is here."""
+        self.add("other = here", "here = there", "there = other")
+
+    # ---- half spectra ------------------------------------------------------------------------------------------------
+
+    def _element(self, base: str, i: str) -> Pair:
+        """Load element i of all rows."""
+        place = f"{base} + ({i})*{2 * self.vector}"
+        return self.pairs.load(place, self.lanes, ""), self.pairs.load(f"{place} + {self.vector}", self.lanes, "")
+
+    def _put(self, base: str, i: str, pair: Pair) -> None:
+        """Store element i of all rows."""
+        place = f"{base} + ({i})*{2 * self.vector}"
+        self.add(f"store({place}, {pair[0]})", f"store({place} + {self.vector}, {pair[1]})")
+
+    def _broadcast(self, place: str, apart: str) -> Pair:
+        """A power from a table, in all lanes."""
+        real, imaginary = (
+            self.new(f"broadcast_{self.kind}({place}{more})") for more in ("", f" + {apart}*{self.size}")
+        )
+        return real, imaginary
+
+    def _halves_joined(self) -> tuple[Pair, Pair]:
+        """Of the elements x = k and y = h - k: `x + conj(y)`; and `x - conj(y)` times the power k of the root of order
+        2h."""
+        x, y = self._element("here", "k"), self._element("here", f"{self.h} - k")
+        power = self._broadcast(f"roots + k*{self.size}", f"({self.h} + 1)")
+        total = self.new(f"{x[0]} + {y[0]}"), self.new(f"{x[1]} - {y[1]}")
+        return total, self.pairs.times((self.new(f"{x[0]} - {y[0]}"), self.new(f"{x[1]} + {y[1]}")), power)
+
+    def _to_half(self) -> None:
+        """The half spectrum of real numbers, of which neighbours were transformed as real and imaginary parts."""
+        first, zero = self._element("here", "0"), self.new(f"splat_{self.kind}(0.0)")
+        self._put("there", "0", (self.new(f"{first[0]} + {first[1]}"), zero))
+        self._put("there", str(self.h), (self.new(f"{first[0]} - {first[1]}"), zero))
+
+        def both() -> None:
+            (a, b), (c, d) = self._halves_joined()
+            self._put("there", "k", (self.new(f"({a} + {d})*0.5"), self.new(f"({b} - {c})*0.5")))
+            self._put("there", f"{self.h} - k", (self.new(f"({a} - {d})*0.5"), self.new(f"({b} + {c})*-0.5")))
+
+        self.block(f"for k in range(1, {self.h}//2 + 1):", both)
+        self._swap()
+
+    def _from_half(self) -> None:
+        """The inverse of `_to_half`, before the passes."""
+        first, last = self._element("here", "0"), self._element("here", str(self.h))
+        self._put("there", "0", (self.new(f"{first[0]} + {last[0]}"), self.new(f"{first[0]} - {last[0]}")))
+
+        def both() -> None:
+            (a, b), (c, d) = self._halves_joined()
+            self._put("there", "k", (self.new(f"{a} - {d}"), self.new(f"{b} + {c}")))
+            self._put("there", f"{self.h} - k", (self.new(f"{a} + {d}"), self.new(f"{c} - {b}")))
+
+        self.block(f"for k in range(1, {self.h}//2 + 1):", both)
+        self._swap()
+
+    def _spread(self) -> None:
+        """The whole spectrum of a half one: frequencies beyond the half are conjugates."""
+        self.add(f"store(here + {self.vector}, splat_{self.kind}(0.0))")
+
+        def mirrored() -> None:
+            a, b = self._element("here", "k")
+            self._put("here", f"{self.n} - k", (a, self.new(f"-{b}")))
+
+        self.block(f"for k in range(1, {self.n}//2 + 1):", mirrored)
+
+    # ---- passes ------------------------------------------------------------------------------------------------------
+
+    def _known(self, h: int) -> None:
+        """The passes for a known length."""
+        done, offset = 1, 0
+        for radix in factors(h):
+            if radix > 1:
+                self._pass(radix, h // radix // done, done, offset)
+                self._swap()
+            offset += (0 if done == 1 else 2 * (radix - 1) * done) + (0 if is_written_out(radix) else 2 * radix)
+            done *= radix
+
+    def _found(self, radix: int) -> None:
+        """A pass of an unknown length: the first pass, or a later one."""
+        name: Number = radix or "radix"
+        self.block("if done == 1:", lambda: self._pass(name, "left", 1, 0))
+        self.block("else:", lambda: self._pass(name, "left", "done", 0))
+
+    def _pass(self, radix: Number, left: Number, done: Number, offset: int) -> None:
+        """One pass from `here` to `there`. The powers of the pass begin at `offset` in the table."""
+        later = done != 1
+
+        def column() -> None:
+            powers: list[Pair] = []
+
+            def power(r: Number) -> Pair:
+                return self._broadcast(f"table + ({offset} + 2*({r} - 1)*{done} + s)*{self.size}", str(done))
+
+            def given(r: Number) -> Pair:
+                return self._element("here", f"({r}*{left} + l)*{done} + s" if later else f"{r}*{left} + l")
+
+            def turned(r: Number) -> Pair:
+                return self.pairs.times(given(r), power(r)) if r and later else given(r)
+
+            def put(k: Number, y: Pair) -> None:
+                self._put_frequency(radix, done, k, y)
+
+            def written_out() -> None:
+                first, *rest = [given(r) for r in range(int(radix))]
+                rest = list(map(self.pairs.times, rest, powers)) if later else rest
+                for k, y in enumerate(self.pairs.short([first, *rest])):
+                    put(k, y)
+
+            every = f"for l in range({left}):"
+            if is_written_out(radix):
+                powers = [power(r) for r in range(1, int(radix))] if later else []
+                self.block(every, written_out)
+            else:
+                start = f"{offset} + 2*({radix} - 1)*{done}" if later else str(offset)
+                self.block(every, lambda: self.pairs.sums(radix, start, self.lanes, turned, put))
+
+        if not later:
+            self.add("s = 0")
+            column()
+            return
+        columns = str(done)
+        if self.folded:
+            columns = str(done // 2 + 1) if isinstance(done, int) else "done - odd*(done//2)"
+        self.block(f"for s in range({columns}):", column)
+
+    def _put_frequency(self, radix: Number, done: Number, k: Number, y: Pair) -> None:
+        """Store frequency k of a short transform. If real numbers are transformed, its conjugate is stored instead if
+        it is beyond the half."""
+        plain = f"(l*{radix} + {k})*{done} + s"
+        if not self.folded or (isinstance(k, int) and isinstance(radix, int) and 2 * k < radix):
+            self._put("there", plain, y)
+            return
+        whole = f"{radix}*{done}"
+        if isinstance(self.length, int) and isinstance(k, int):
+            self._put("there", f"l*{whole} + {whole} - {k}*{done} - s", (y[0], self.new(f"-{y[1]}")))
+            return
+        beyond = "odd" if not isinstance(self.length, int) else "1"
+        self.add(f"beyond = {beyond}*min(2*{k}//{radix}, 1)")
+        self.add(f"at = {plain} + beyond*((2*l + 1)*{whole} - 2*({plain}))")
+        sign = self.new(f"cast_{self.kind}(splat_i64x{self.lanes}(1 - 2*beyond))")
+        self._put("there", "at", (y[0], self.new(f"{y[1]}*{sign}")))
