@@ -278,8 +278,21 @@ class Frame:
             return text, 0
         apart = access.strides[lane] * itemsize
         if point.vector and self.columns is None:
-            text += f" + {self.size(point.vector * point.width * apart)}"
+            text += f" + {self._beside(access, point, lane, apart)}"
         return text, itemsize if point.width == 1 or access.panel is lane else apart
+
+    def _beside(self, access: Access, point: Point, lane: NestLoop, apart: Dimension) -> str:
+        """How many bytes a vector of a register tile lies behind the first one, as text.
+
+        There may be no panel behind the last one. A load of no lanes is no error there, but where memory is not mapped
+        it takes hundreds of cycles, in every term of a sum. So the first vector is loaded again.
+        """
+        columns = point.vector * point.width
+        text = self.size(columns * apart)
+        if access.panel is None or self.mask(point) is None:
+            return text
+        there = f"{text}*min(max({self.size(lane.size)} - {self.counter(lane, point)} - {columns}, 0), 1)"
+        return self.remember(self.level[lane], there, "beside", there)
 
     def position(self, value: Position, point: Point) -> tuple[str, Dimension]:
         """A position at a vector's first lane, as text, and how far the next lane is from it."""

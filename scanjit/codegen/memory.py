@@ -27,7 +27,7 @@ def _load(frame: Frame, value: Load, point: Point) -> str:
         return f"{how}_{name}({address}, {frame.every(point)})"
     if step != kept.itemsize:
         return f"load_strided_{name}({address}, {frame.size(step)}, {frame.every(point)})"
-    if mask is None or (value.access.panel is not None and point.vector == 0) or _has_room(frame, value.access, point):
+    if mask is None or value.access.panel is not None or _has_room(frame, value.access, point):
         return f"load_{name}({address})"
     return f"load_masked_{name}({address}, {mask})"
 

@@ -168,6 +168,19 @@ def test_whole_tiles_have_no_masks(columns: int | str, features: str) -> None:
                         np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-5)
 
 
+def test_nothing_is_loaded_behind_the_last_panel() -> None:
+    """A load of no lanes takes hundreds of cycles where memory is not mapped."""
+    x, w = sj.tensor((40, "K"), "float32"), sj.tensor(("K", "N"), "float32")
+    with host.using(target_named("x86-64-v4")):
+        f = sj.function([x, w], x @ w, mode="emulate")
+    products = re.findall(r"for k\d+ in range\(.*?\n {0,16}\S", f.source[f.source.index("def contract") :], re.DOTALL)
+    assert products and all("fma" in text and "beside" in text and "load_masked" not in text for text in products)
+    rng = np.random.default_rng(0)
+    for columns in (1, 16, 17, 32, 33, 47, 49):
+        a, b = rng.standard_normal((40, 5), np.float32), rng.standard_normal((5, columns), np.float32)
+        np.testing.assert_allclose(f(a, b), a @ b, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize(("target", "most"), [("x86-64-v3", 1), ("x86-64-v4", 4)])
 def test_gates_share_a_tile_where_there_are_many_registers(target: str, most: int) -> None:
     x, w, v = (sj.tensor(shape, "float32") for shape in ((None, None, 5), (5, 160), (40, 160)))
