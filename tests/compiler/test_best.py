@@ -36,9 +36,17 @@ def test_places_and_values(dtype: str, mode: str) -> None:
         np.testing.assert_array_equal(smallest(given), given.argmin(1))
 
 
-def test_only_long_rows_of_plain_elements_are_divided() -> None:
-    x, short = sj.matrix(), sj.tensor((5, 60))
-    f = sj.function(
-        [x, short], [sj.argmax(short, 1), sj.argmax(np.sin(x), 1), sj.argmax(x, 0), x.max(1)], mode="emulate"
-    )
-    assert "stretch" not in f.source
+UNDIVIDED = {
+    "short rows": lambda x, short: sj.argmax(short, 1),
+    "a function": lambda x, short: sj.argmax(np.sin(x), 1),
+    "a sign": lambda x, short: sj.argmin(-x, 1),
+    "columns": lambda x, short: sj.argmax(x, 0),
+    "no place": lambda x, short: x.max(1),
+}
+
+
+@pytest.mark.parametrize("case", UNDIVIDED)
+def test_only_long_rows_of_plain_elements_are_divided(case: str) -> None:
+    x, short = sj.matrix("x"), sj.tensor((5, 60), "float64", "short")
+    inputs = [short] if case == "short rows" else [x]
+    assert "stretch" not in sj.function(inputs, UNDIVIDED[case](x, short), mode="emulate").source

@@ -117,3 +117,18 @@ def test_extrema_of_two_dtypes_in_a_step():
         given = series(length, "float64", rng), series(length, "float32", rng)
         for got, wanted in zip(f(*given), reference(*given), strict=True):
             np.testing.assert_array_equal(got, wanted)
+
+
+def test_steps_that_check_an_index_are_not_computed_as_if_nothing_were_nan():
+    """The maximum of NaN and 7 is NaN, for which the index is 0. The instruction of x86 gives 7: an index that would be
+    reported as out of bounds before the step is computed again."""
+    x, table = sj.vector("x"), sj.tensor((3,), "float64", "table")
+
+    def step(x, h):
+        m = sj.maximum(x - 1, h * 0.1)
+        known = ~sj.isnan(m)
+        return sj.where(known, m, 5.0) - table[sj.where(known, m, 0.0).astype("int64")]
+
+    f, reference = (sj.function([x, table], sj.scan(step, x, 70.0), mode=mode) for mode in ("emulate", "reference"))
+    given = np.array([np.nan] + [1.0] * 8), np.arange(3.0)
+    np.testing.assert_allclose(f(*given), reference(*given), rtol=1e-12)
