@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 import scanjit as sj
-from lasagne_like.utils import among_largest, check_top_k, is_expression
+from lasagne_like.utils import among_largest, check_top_k, is_expression, not_from_the_end
 
 __all__ = [
     "accuracy",
@@ -113,6 +113,7 @@ def top_k_accuracy(predictions: Any, targets: Any, k: int = 5, mask: Any = None)
     targets : array or expression
         Numbers of classes.
     k : int
+        From 1 to the number of classes.
     mask : array or expression, optional
         Of the shape of the targets: how much each item counts.
 
@@ -122,8 +123,8 @@ def top_k_accuracy(predictions: Any, targets: Any, k: int = 5, mask: Any = None)
     >>> float(top_k_accuracy([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]], [1, 0], k=2))
     0.5
     """
-    check_top_k(k, "k of top_k_accuracy")
     given = _read(predictions, targets, mask)
+    check_top_k(k, "k of top_k_accuracy", given.p.shape[-1] if given.p.ndim else None)
     return _mean(given.x, among_largest(given.x, given.p, given.t, k), given.mask)
 
 
@@ -274,9 +275,14 @@ def perplexity(predictions: Any, targets: Any, mask: Any = None) -> Any:
     predictions : array or expression
         Probabilities, classes along the last axis.
     targets : array or expression
-        Numbers of classes.
+        Numbers of classes. Of an item that does not count, it may be any integer.
     mask : array or expression, optional
         Of the shape of the targets: how much each item counts.
+
+    Raises
+    ------
+    IndexError
+        If there is no such class. If the targets are an expression, the function that computes it raises the error.
 
     Examples
     --------
@@ -285,7 +291,14 @@ def perplexity(predictions: Any, targets: Any, mask: Any = None) -> Any:
     2.0
     """
     given = _read(predictions, targets, mask)
-    own = given.x.take_along_axis(given.p, given.t[..., None], axis=-1)[..., 0]
+    t, count = given.t, given.p.shape[-1]
+    if given.mask is not None:
+        t = given.x.where(given.mask != 0, t, 0)
+    if given.x is sj:
+        t = not_from_the_end(t, count)
+    elif (wrong := t[(t < 0) | (t >= count)]).size:
+        raise IndexError(f"targets of perplexity are classes from 0 to {count - 1}, got {wrong[0]}")
+    own = given.x.take_along_axis(given.p, t[..., None], axis=-1)[..., 0]
     with np.errstate(divide="ignore"):  # an item of probability 0 may be masked
         losses = -given.x.log(_float(given.x, own))
     return given.x.exp(_mean(given.x, losses, given.mask))

@@ -288,13 +288,15 @@ def axes_of(layer: Layer, given: Any, what: str, words: str = "") -> tuple[int, 
     return tuple(axis_of(layer, axis, layer.input_shape, what, words) for axis in (given if several else (given,)))
 
 
-def check_number(layer: Layer, value: Any, what: str, most: float = np.inf) -> None:
-    """Raise an error if an argument is a number below 0 or above `most`, or neither a number nor an expression."""
+def check_number(layer: Layer, value: Any, what: str, least: float = 0, most: float = np.inf) -> None:
+    """Raise an error if an argument is a number below `least` or above `most`, or neither a number nor an
+    expression."""
     if utils.is_expression(value):
         return
-    if not isinstance(value, int | float | np.number | np.ndarray) or np.ndim(value) or not 0 <= value <= most:
-        at_most = "" if most == np.inf else f" and at most {most}"
-        raise ValueError(f"{what} of {layer} must be a number that is at least 0{at_most}, got {value!r}")
+    if not isinstance(value, int | float | np.number | np.ndarray) or np.ndim(value) or not least <= value <= most:
+        bounds = [f"{word} {end}" for word, end in (("least", least), ("most", most)) if abs(end) != np.inf]
+        that_is = f" that is at {' and at '.join(bounds)}" if bounds else ""
+        raise ValueError(f"{what} of {layer} must be a number{that_is}, got {value!r}")
 
 
 def check_int(layer: Layer, value: Any, what: str, least: int, most: int) -> None:

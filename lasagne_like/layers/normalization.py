@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import numpy as np
+
 import scanjit as sj
 from lasagne_like import init, nonlinearities
 from lasagne_like.layers.base import Incoming, Layer, axes_of, check_axes, check_number
 from lasagne_like.layers.special import BiasLayer, NonlinearityLayer, ScaleLayer, all_axes_but, sizes_besides, spread
-from lasagne_like.utils import Parameter, number
+from lasagne_like.utils import Parameter, int_types, number
 
 __all__ = [
     "BatchNormLayer",
@@ -190,8 +192,10 @@ class LocalResponseNormalization2DLayer(Layer):
     ) -> None:
         super().__init__(incoming, name=name)
         check_axes(self, 2)
-        if n % 2 == 0 or n < 1:
-            raise NotImplementedError(f"n of {self} must be a positive odd number of channels, got {n}")
+        if not isinstance(n, int_types) or n % 2 == 0 or n < 1:
+            raise NotImplementedError(f"n of {self} must be a positive odd number of channels, got {n!r}")
+        for value, what in ((alpha, "alpha"), (k, "k"), (beta, "beta")):
+            check_number(self, value, what, least=-np.inf)
         self.alpha, self.k, self.beta, self.n = alpha, k, beta, n
 
     def get_output_for(self, input: Any, **kwargs: Any) -> sj.Node:

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import numpy as np
+
 import scanjit as sj
 from lasagne_like import init, nonlinearities
-from lasagne_like.layers.base import Incoming, Layer
+from lasagne_like.layers.base import Incoming, Layer, check_number
 from lasagne_like.layers.noise import RandomLayer, float_dtype
 from lasagne_like.layers.special import all_axes_but, sizes_besides, spread
 from lasagne_like.utils import Parameter, number
@@ -113,6 +115,8 @@ class RandomizedRectifierLayer(RandomLayer):
         name: str | None = None,
     ) -> None:
         super().__init__(incoming, name=name)
+        for value, what in ((lower, "lower"), (upper, "upper")):
+            check_number(self, value, what, least=-np.inf)
         if isinstance(lower, int | float) and isinstance(upper, int | float) and lower > upper:
             raise ValueError(f"upper of {self} must be at least lower, got lower={lower} and upper={upper}")
         self.lower, self.upper = lower, upper

@@ -356,7 +356,8 @@ def roll(x: TensorLike, shift: Any, axis: Axis = None) -> Node:
         a = axis_of(a, x.ndim)
         n = x.type.shape[a]
         if isinstance(s, Node) and any(atom.kind == "value" for atom in types.atoms(as_dim(s))):
-            x = GATHER(x, (IOTA(length=n) - cast(s, "int64")) % dim_node(types.maximum(n, 1)), axis=a)
+            size = dim_node(types.maximum(n, 1))
+            x = GATHER(x, (IOTA(length=n) - cast(s, "int64") % size) % size, axis=a)
             continue
         moved = as_dim(s) % types.maximum(n, 1)
         if not (isinstance(moved, int) and moved == 0):

@@ -84,6 +84,25 @@ def test_terms_along_two_axes_of_an_operand(axes: tuple[tuple[int, int], ...], k
     np.testing.assert_allclose(f(x, y), np.tensordot(x, y, axes=axes), rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.parametrize("other", ["one matrix", "terms along two axes"])
+def test_products_of_one_left_operand_that_need_panels_of_their_own(other: str) -> None:
+    """Both are computed in one nest: one reads a batch of matrices or terms that lie along one axis, the other does
+    not."""
+    shapes: list[tuple[int, ...]] = [(3, 40, 7), (3, 20, 7), (20, 7)]
+    if other != "one matrix":
+        shapes = [(40, 3, 4), (3, 4, 20), (3, 8, 20)]
+    a, b, c = (sj.tensor(shape) for shape in shapes)
+    if other == "one matrix":
+        y = (a @ _turned(b)) * (a @ _turned(c))
+    else:
+        y = sj.tensordot(a, b, 2) * sj.tensordot(a, c[:, :4], 2)
+    f, reference = (sj.function([a, b, c], y, mode=mode) for mode in ("emulate", "reference"))
+    assert f.explain().count(PACKED) == 2
+    rng = np.random.default_rng(0)
+    given = [rng.normal(size=shape) for shape in shapes]
+    np.testing.assert_allclose(f(*given), reference(*given), rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_heads_of_a_recurrence_are_packed_before_the_loop(dtype: str) -> None:
     """Forward and in the gradient, where each head's matrix is read transposed."""

@@ -1,5 +1,6 @@
 """Metrics: beside scikit-learn's, the same for arrays and symbols, and with masks."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -77,8 +78,23 @@ def test_auc_like_scikit_learn() -> None:
 def test_top_k_of_classes_that_do_not_exist() -> None:
     probabilities = np.eye(3)
     assert metrics.top_k_accuracy(probabilities, [-1, 1, 3], 1) == metrics.accuracy(probabilities, [-1, 1, 3]) == 1 / 3
-    with pytest.raises(ValueError, match="k of top_k_accuracy must be an int that is at least 1; got 0"):
+    with pytest.raises(ValueError, match=r"k of top_k_accuracy must be .* at least 1 and at most 3, .*; got 0"):
         metrics.top_k_accuracy(probabilities, [0, 1, 2], 0)
+    with pytest.raises(ValueError, match=r"k of top_k_accuracy must be .* at most 3, the number of classes; got 4"):
+        metrics.top_k_accuracy(probabilities, [0, 1, 2], 4)
+
+
+@pytest.mark.parametrize("wrong", [-1, 3])
+def test_perplexity_of_a_class_that_does_not_exist(wrong: int) -> None:
+    p, t, mask = np.full((2, 3), 1 / 3), np.array([0, wrong], "int8"), np.array([1.0, 0.0])
+    x, y, weights = sj.matrix("x"), sj.vector("y", dtype="int8"), sj.vector("weights")
+    f = sj.function([x, y], metrics.perplexity(x, y), mode="reference")
+    masked = sj.function([x, y, weights], metrics.perplexity(x, y, weights), mode="reference")
+    assert metrics.perplexity(p, t, mask) == pytest.approx(3) and masked(p, t, mask) == pytest.approx(3)
+    with pytest.raises(IndexError, match=f"classes from 0 to 2, got {wrong}"):
+        metrics.perplexity(p, t)
+    with pytest.raises(IndexError, match="out of bounds for axis 1 with size 3"):
+        f(p, t)
 
 
 @pytest.mark.parametrize("name", ["accuracy", "perplexity", "top_k_accuracy", "f1", "precision", "recall"])
@@ -87,7 +103,7 @@ def test_masks_of_padded_batches(name: str) -> None:
     p, t = PROBABILITIES.reshape(30, 10, 4) + 0.01, CLASSES.reshape(30, 10)
     mask = np.arange(10) < RNG.integers(1, 11, 30)[:, None]
     there = mask.astype(bool)
-    function = getattr(metrics, name)
+    function = partial(metrics.top_k_accuracy, k=2) if name == "top_k_accuracy" else getattr(metrics, name)
     wanted = function(p[there], t[there])
     p[~there] = RNG.choice([np.nan, 0.0], (~there).sum())[:, None]
     np.testing.assert_allclose(function(p, t, mask=mask.astype("float32")), wanted)

@@ -608,6 +608,12 @@ def test_the_size_of_a_transposed_convolution_may_be_computed() -> None:
             "num_filters must be .* 3; got 4",
         ),
         (lambda: layers.LocalResponseNormalization2DLayer((2, 3, 5, 5), n=4), "odd number of channels, got 4"),
+        (lambda: layers.LocalResponseNormalization2DLayer((2, 3, 5, 5), n="5"), "n of <Local.*odd number.*got '5'"),
+        (lambda: layers.LocalResponseNormalization2DLayer((2, 3, 5, 5), n=3.0), "n of <Local.*got 3.0"),
+        (
+            lambda: layers.LocalResponseNormalization2DLayer((2, 3, 5, 5), beta=None),
+            "beta of <Local.* a number, got None",
+        ),
         (lambda: layers.LocalResponseNormalization2DLayer((2, 3, 5)), "LocalResponseNormalization2DLayer takes"),
         (lambda: layers.InverseLayer((2, 3), (2, 3)), r"a layer with one input, got \(2, 3\)"),
         (lambda: layers.InverseLayer((2, 3), layers.ConcatLayer([(2, 3), (2, 3)])), "a layer with one input"),
@@ -629,6 +635,8 @@ def test_the_size_of_a_transposed_convolution_may_be_computed() -> None:
             lambda: layers.RandomizedRectifierLayer((2, 3), 0.8, 0.3),
             "RandomizedRectifierLayer.*lower=0.8 and upper=0.3",
         ),
+        (lambda: layers.RandomizedRectifierLayer((2, 3), "0.3"), "lower of <Rand.* must be a number, got '0.3'"),
+        (lambda: layers.RandomizedRectifierLayer((2, 3), upper=[1, 2]), r"upper of <Rand.* a number, got \[1, 2\]"),
     ],
 )
 def test_wrong_arguments(make: Callable[[], Any], text: str) -> None:
