@@ -186,7 +186,7 @@ class LocalResponseNormalization2DLayer(Layer):
         alpha: Any = 1e-4,
         k: Any = 2,
         beta: Any = 0.75,
-        n: int = 5,
+        n: Any = 5,
         *,
         name: str | None = None,
     ) -> None:
