@@ -10,6 +10,7 @@ from scanjit.codegen.memory import is_paired, load, load_half, write
 from scanjit.codegen.multiply_add import parts_of
 from scanjit.codegen.names import number, suffix
 from scanjit.codegen.places import STATUS
+from scanjit.codegen.scope import Scope
 from scanjit.ir import Op
 from scanjit.kinds import kind_of
 from scanjit.ops.elementwise import ADD, AND, DIV, FLOORDIV, MAXIMUM, MOD, MUL, NEG, OR, SUB, Elementwise
@@ -92,7 +93,20 @@ class Values:
         if isinstance(value, Reduce):
             return self._reduction(self.frame, self.value, value, point)
         level, key = self._key(value, point)
+        if value in self.frame.nest.guessed and isinstance(value, Apply):
+            return self._guessed(value, point, level, key)
         return self.frame.remember(level, key, _hint(value), self._text(value, point))
+
+    def _guessed(self, value: Apply, point: Point, level: int, key: object) -> str:
+        """A choice that is a branch."""
+        condition, *chosen = (self.value(arg, point) for arg in value.args)
+        kind = suffix(value.dtype, point.width)
+        yes, no = chosen or (f"splat_{kind}(1.0)", f"splat_{kind}(0.0)")
+        name = self.frame.remember(level, key, _hint(value), no)
+        branch = Scope(f"if any_of({condition}):")
+        branch.add(f"{name} = opaque({yes})")  # LLVM would compute both, and choose
+        self.frame.scopes[level].add(branch)
+        return name
 
     def _text(self, value: Value, point: Point) -> str:
         name = suffix(value.dtype, point.width)

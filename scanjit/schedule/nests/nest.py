@@ -142,6 +142,7 @@ class Nest(Job):
     plan : where the carries and outputs of a scan lie, if these are all of its steps.
     lanewise : the steps that are computed several at a time.
     extrema : those that are computed as if nothing were NaN.
+    guessed : choices that are branches (see `schedule.tiles.guesses`).
     """
 
     space: tuple[NestLoop, ...]
@@ -162,6 +163,7 @@ class Nest(Job):
     plan: Plan | None = None
     lanewise: Lanewise | None = None
     extrema: Extrema | None = None
+    guessed: tuple[Value, ...] = ()
 
     @property
     def title(self) -> str:
@@ -223,6 +225,7 @@ class Nest(Job):
             carried=tuple(map(access, self.carried)),
             lanewise=None,
             extrema=None,
+            guessed=tuple(map(get, self.guessed)),
         )
 
     def rebased(self, place: Rebase) -> Self:

@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace as changed
 
 from scanjit import types
-from scanjit.schedule.nests import Apply, Blocks, Nest, Pack, Program, Statement, Tile
+from scanjit.schedule.nests import Apply, Blocks, Nest, Pack, Program, Statement, Tile, TimeLoop
 from scanjit.schedule.threads.split import leaves_rest, split_of
 from scanjit.schedule.tiles import lanes, rows, strips
 from scanjit.schedule.tiles.choose import choose_tile
 from scanjit.schedule.tiles.extrema import extrema
+from scanjit.schedule.tiles.guesses import guesses, with_guesses
 from scanjit.schedule.tiles.linear import lanewise
 from scanjit.schedule.tiles.merge import merge_loops
 from scanjit.schedule.tiles.products import reductions_of
@@ -45,7 +46,8 @@ def _tiled(suite: Sequence[Statement], target: Target, once: bool, notes: list[s
     for statement in suite:
         if not isinstance(statement, Nest):
             inner = once and isinstance(statement, Blocks)
-            result.append(statement.with_suites(*(_tiled(b, target, inner, notes) for b in statement.suites)))
+            made = statement.with_suites(*(_tiled(b, target, inner, notes) for b in statement.suites))
+            result.append(with_guesses(made) if isinstance(made, TimeLoop) else made)
         elif statement.stores or statement.finals:
             nest = with_tile(statement, target, once)
             notes.append(f"nest {nest.label}: {_described(nest)}")
@@ -60,8 +62,9 @@ def with_tile(nest: Nest, target: Target, once: bool) -> Nest:
     split, unit = split_of(nest, tile)
     tile = changed(tile, split=split, unit=unit)
     tile = changed(tile, own=tile.rows, rest=True) if leaves_rest(tile) else tile
-    solved = lanewise(nest, tile.lanes)
-    return changed(nest, tile=tile, lanewise=solved, extrema=extrema(nest, target) if solved is None else None)
+    if (solved := lanewise(nest, tile.lanes)) is not None:
+        return changed(nest, tile=tile, lanewise=solved)
+    return changed(nest, tile=tile, extrema=extrema(nest, target), guessed=guesses(nest))
 
 
 def _described(nest: Nest) -> str:

@@ -1,0 +1,152 @@
+"""Choices that are branches, because a loop over time would wait long for their conditions.
+
+In `w + where(y * (x @ w) <= 0, y, 0) * x`, each step waits for the sum of the step before. If the choice is a branch, a
+processor guesses which way it goes and begins with the next step. Only if the guess is wrong, it waits, and begins
+anew. A wrong guess takes about as long as a chain of `LONG` cycles.
+
+Guesses are often right if one of the choices is nothing: a step that changes nothing, or a term that is 0. Of two
+other choices, such as 1 and -1, each comes about as often as the other. And if there are several conditions in a step,
+one of the guesses is wrong in most steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from scanjit.kinds import kind_of
+from scanjit.ops.elementwise import CAST, WHERE
+from scanjit.schedule.nests import (
+    Apply,
+    Buffer,
+    Literal,
+    Load,
+    Nest,
+    Reduce,
+    Register,
+    TimeLoop,
+    Value,
+    loops_of,
+    walk_values,
+)
+
+LONG = 15
+"""A condition is waited for if it is at least this many cycles later than the values to choose from."""
+EACH = 3
+"""The cycles of an op that costs one operation."""
+
+
+Item = TypeVar("Item", bound=Hashable)
+
+
+def condition_of(value: Value) -> Value | None:
+    """The condition of a choice between floats: of `where`, or a truth value that becomes 0.0 or 1.0. None for other
+    values."""
+    if not isinstance(value, Apply) or not kind_of(value.dtype).floating:
+        return None
+    if value.op is WHERE or (value.op is CAST and kind_of(value.args[0].dtype).is_mask):
+        return value.args[0]
+    return None
+
+
+def guesses(nest: Nest) -> tuple[Value, ...]:
+    """The choices of a nest with time that are branches: a register waits for each, and its condition for the
+    register."""
+    if nest.time is None or nest.space or nest.lanewise is not None:
+        return ()
+    late: dict[Value, int] = {}
+    for value in nest.values:  # operands come first
+        begun = max([late[arg] for arg in value.operands if arg in late], default=None)
+        if isinstance(value, Register):
+            late[value] = 0
+        elif begun is not None:
+            late[value] = begun + EACH * (value.cost if isinstance(value, Apply) else 1)
+    updates = dict(zip(nest.registers, nest.updates, strict=True))
+    reads = {register: _registers(update) for register, update in updates.items()}
+    found = []
+    for value in nest.values:
+        condition = condition_of(value)
+        if condition is None or condition not in late:
+            continue
+        others = [arg for arg in value.operands if arg is not condition]
+        if late[condition] < max([late.get(arg, 0) for arg in others], default=0) + LONG:
+            continue
+        waiting = [register for register, update in updates.items() if value in walk_values([update])]
+        same = any(isinstance(arg, Register) for arg in others)
+        if (same or _may_be_0(value)) and not _all_needed(_registers(condition), reads).isdisjoint(waiting):
+            found.append(value)
+    return _of_one_condition(found)
+
+
+def _of_one_condition(choices: Sequence[Value]) -> tuple[Value, ...]:
+    """The choices, if all have the same condition; else none."""
+    return tuple(choices) if len({condition_of(choice) for choice in choices}) == 1 else ()
+
+
+def _may_be_0(choice: Value) -> bool:
+    """Whether one of the values to choose from is 0."""
+    return len(choice.operands) == 1 or any(isinstance(arg, Literal) and arg.number == 0 for arg in choice.operands)
+
+
+def _registers(value: Value) -> set[Register]:
+    return {part for part in walk_values([value]) if isinstance(part, Register)}
+
+
+def _all_needed(first: Iterable[Item], needs: Mapping[Item, Iterable[Item]]) -> set[Item]:
+    """These items, and those that they need, however far."""
+    found, left = set[Item](), list(first)
+    while left:
+        item = left.pop()
+        if item not in found:
+            found.add(item)
+            left += needs.get(item, ())
+    return found
+
+
+def with_guesses(loop: TimeLoop) -> TimeLoop:
+    """A loop in whose nests choices are branches that wait for a sum (or another reduction) of what earlier steps
+    stored: in all points of a nest the same choice."""
+    nests = [statement for statement in loop.suite if isinstance(statement, Nest)]
+    reducing = [nest for nest in nests if any(isinstance(value, Reduce) for value in nest.values)]
+    if not reducing:
+        return loop
+    reads: dict[Buffer, set[Buffer]] = {}
+    for nest in nests:
+        loaded = _loaded(nest.roots)
+        for store in nest.stores:
+            reads.setdefault(store.access.buffer, set()).update(loaded)
+    sums = {store.access.buffer for nest in reducing for store in nest.stores}
+    suite = [
+        replace(each, guessed=_waiting(each, sums, reads)) if isinstance(each, Nest) else each for each in loop.suite
+    ]
+    return replace(loop, suite=tuple(suite))
+
+
+def _loaded(values: Iterable[Value]) -> set[Buffer]:
+    return {access.buffer for value in walk_values(list(values)) for access in value.accesses}
+
+
+def _waiting(nest: Nest, sums: set[Buffer], reads: Mapping[Buffer, set[Buffer]]) -> tuple[Value, ...]:
+    """The choices of a nest that wait for a reduction."""
+    if nest.time is not None:
+        return nest.guessed
+    found = []
+    for value in nest.values:
+        condition = condition_of(value)
+        if condition is None or loops_of(condition):
+            continue
+        others = [arg for arg in value.operands if arg is not condition]
+        if not _is_late([condition], sums) or _is_late(others, sums):
+            continue
+        waiting = {store.access.buffer for store in nest.stores if value in walk_values([store.value])}
+        same = any(isinstance(arg, Load) and arg.access.buffer in waiting for arg in others)
+        if (same or _may_be_0(value)) and not _all_needed(_loaded([condition]), reads).isdisjoint(waiting):
+            found.append(value)
+    return _of_one_condition(found)
+
+
+def _is_late(values: Iterable[Value], sums: set[Buffer]) -> bool:
+    """Whether values are computed from a reduction."""
+    parts = walk_values(list(values))
+    return any(isinstance(part, Reduce) for part in parts) or not _loaded(parts).isdisjoint(sums)

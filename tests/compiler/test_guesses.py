@@ -1,0 +1,91 @@
+"""Choices of which a processor guesses the condition are branches: only where a loop would wait for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from tests.fuzz.check import Config
+
+Step = Callable[[Any, Any, Any], Any]
+
+
+def term(x: Any, y: Any, w: Any) -> Any:
+    return w + sj.where(y * (x @ w) <= 0, y, 0.0) * x
+
+
+def truth(x: Any, y: Any, w: Any) -> Any:
+    return w + y * (y * (x @ w) <= 0) * x
+
+
+def state(x: Any, y: Any, w: Any) -> Any:
+    return sj.where(y * (x @ w) <= 0, w + y * x, w)
+
+
+def signs(x: Any, y: Any, w: Any) -> Any:
+    return w + 0.5 * (y - sj.cast(sj.where(x @ w > 0, 1.0, -1.0), w.dtype)) * x
+
+
+def apart(x: Any, y: Any, w: Any) -> Any:
+    """Two conditions: one of the guesses is often wrong."""
+    s = x @ w
+    return w + sj.where(s < -1, x, 0.0) - sj.where(s > 1, x, 0.0)
+
+
+def early(x: Any, y: Any, w: Any) -> Any:
+    """The condition does not depend on the state."""
+    return w + sj.where(y * x[0] <= 0, y, 0.0) * x * (x @ w)
+
+
+def aside(x: Any, y: Any, w: Any) -> Any:
+    """No step waits for the choice."""
+    return w + 0.01 * (1.0 - x @ w) * x, sj.where(x @ w > 0, y, 0.0)
+
+
+GUESSED: list[Step] = [term, truth, state]
+CHOSEN: list[Step] = [signs, apart, early, aside]
+
+
+def program(step: Step, size: Any, dtype: str = "float64", **options: Any) -> Any:
+    x, y = sj.tensor(("T", size), dtype, "x"), sj.tensor(("T",), dtype, "y")
+    start = sj.tensor((size,), dtype, "start")
+    found = sj.scan(step, [x, y], [start, None] if step is aside else start)
+    rows = found[0].sum() + found[1].sum() if step is aside else found
+    return sj.function([x, y, start], [rows, *sj.grad(rows.sum(), [x, start])], **options)
+
+
+def arguments(size: int, dtype: str) -> list[Any]:
+    rng = np.random.default_rng(size)
+    given = [value.astype(dtype) for value in (rng.normal(size=(12, size)), rng.normal(size=12), rng.normal(size=size))]
+    given[1][7] = given[0][10, -1] = np.nan  # nothing is less than NaN
+    return given
+
+
+@pytest.mark.quick(5)
+@pytest.mark.parametrize("step", [*GUESSED, *CHOSEN])
+@pytest.mark.parametrize("size", ["N", 4, 8])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_values_and_gradients(step: Step, size: Any, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    f, wanted = program(step, size, dtype), program(step, size, dtype, mode="reference")
+    for length in (1, 3, 4, 8, 9, 17) if size == "N" else (size,):
+        given, results = arguments(length, dtype), []
+        for threads in (1, 2):
+            monkeypatch.setattr(sj.config, "threads", threads)
+            results.append(f(*given))
+        for got, other, right in zip(*results, wanted(*given), strict=True):
+            np.testing.assert_allclose(got, right, rtol=1e-9 if dtype == "float64" else 2e-3, atol=1e-4)
+            np.testing.assert_array_equal(got, other)
+
+
+@pytest.mark.parametrize("step", [*GUESSED, *CHOSEN])
+@pytest.mark.parametrize("size", ["N", 4])
+def test_branches(step: Step, size: Any) -> None:
+    x, y, start = sj.tensor(("T", size), name="x"), sj.tensor(("T",), name="y"), sj.tensor((size,), name="start")
+    found = sj.scan(step, [x, y], [start, None] if step is aside else start)
+    with Config(width=8).active():
+        f = sj.function([x, y, start], found, mode="emulate")
+    assert ("if any_of(" in f.source) == (step in GUESSED)
