@@ -84,6 +84,19 @@ def test_terms_along_two_axes_of_an_operand(axes: tuple[tuple[int, int], ...], k
     np.testing.assert_allclose(f(x, y), np.tensordot(x, y, axes=axes), rtol=1e-12, atol=1e-13)
 
 
+def test_parts_of_a_matrix_have_panels_of_their_own() -> None:
+    """They begin at one place, but one part has more columns. A product of the same part shares its panels."""
+    shapes = (40, 7), (40, 7), (7, 64)
+    a, b, w = (sj.tensor(shape) for shape in shapes)
+    y = [a @ w[:, :20], sj.sort(b, 0) @ w[:, :50], sj.sort(a, 0) @ w[:, :20]]
+    f, reference = (sj.function([a, b, w], y, mode=mode) for mode in ("emulate", "reference"))
+    assert str(sj.dprint(f, file="str", stage="blocks")).count("temporary panels") == 2
+    rng = np.random.default_rng(0)
+    given = [rng.normal(size=shape) for shape in shapes]
+    for found, wanted in zip(f(*given), reference(*given), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("other", ["one matrix", "terms along two axes"])
 def test_products_of_one_left_operand_that_need_panels_of_their_own(other: str) -> None:
     """Both are computed in one nest: one reads a batch of matrices or terms that lie along one axis, the other does
