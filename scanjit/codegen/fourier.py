@@ -57,7 +57,8 @@ class _Writer:
             self.parameters.address(ref.buffer, ref.offset) for ref, _ in job.arrays
         )
         self.n, self.known, self.real = self.parameters.number(job.length), isinstance(job.length, int), job.real
-        self.forth, self.back = self.real and job.sign < 0, self.real and job.sign > 0
+        self.forth, self.back = job.given_form == "reals", job.result_form == "reals"
+        self.whole = self.forth and job.result_form == "pairs"
         self.h: Number = "h"
         if isinstance(job.length, int):
             self.h = length_of_pairs(job.length) if job.real else job.length
@@ -66,7 +67,7 @@ class _Writer:
 
     def source(self) -> Source:
         """The loop over parts of the rows: blocks, or bands of blocks."""
-        across = Across(self.pairs, self.job.length, self.real, self.n)
+        across = Across(self.pairs, self.job, self.n)
         self.add(f"square = stack({2 * 8 * 8 * self.size})", *across.homes())
         if not self.known:
             self.add(*find_length(self.n, self.real))
@@ -90,10 +91,10 @@ class _Writer:
 
     def _row(self) -> None:
         """The addresses of the row `row`."""
-        pairs, floats = f"{self.n}*{2 * self.size}", f"{self.n}*{self.size}"
-        half = f"({self.n}//2 + 1)*{2 * self.size}"
-        given, result = (floats, half) if self.forth else (half, floats) if self.back else (pairs, pairs)
-        self.add(f"given = {self.given} + row*{given}", f"result = {self.result} + row*{result}")
+        sizes = {"pairs": f"{self.n}*2", "reals": self.n, "half": f"({self.n}//2 + 1)*2"}
+        places = ("given", self.given, self.job.given_form), ("result", self.result, self.job.result_form)
+        for name, place, form in places:
+            self.add(f"{name} = {place} + row*{sizes[form]}*{self.size}")
 
     def _tables(self) -> None:
         """The addresses in the table: of the roots for half spectra, of the chirp, and of the powers for passes."""
@@ -138,6 +139,8 @@ class _Writer:
             done, here = done * radix, there
         if self.forth:
             (self._cut if odd else self._to_half)(here)
+        if self.whole:
+            self._mirrored()
 
     # ---- half spectra ------------------------------------------------------------------------------------------------
 
@@ -192,17 +195,29 @@ class _Writer:
         """The inverse of `_cut`, before the passes: frequencies beyond the half are conjugates."""
 
         def vectors(span: Span) -> None:
-            a, b = self.pairs.element("given", span, "pairs")
-            self.pairs.result(there, span, (a, b))
-            around = self.new(f"reversed_lanes({span.mask}, {span.mask})") if span.mask else ""
-            mirrored = Span(f"{self.n} - {span.wide - 1} - i", span.wide, around)
-            pair = self.new(f"reversed_lanes({a}, {a})"), self.new(f"-reversed_lanes({b}, {b})")
-            self.pairs.result(there, mirrored, pair)
+            pair = self.pairs.element("given", span, "pairs")
+            self.pairs.result(there, span, pair)
+            self._put_conjugates(there, span, pair, "planes")
 
         first = self.pairs.element("given", Span("0", 1), "pairs")
         self.pairs.result(there, Span("0", 1), (first[0], self.new(f"splat_{suffix(self.dtype, 1)}(0.0)")))
         inner: Number = int(self.n) // 2 if self.known else f"{self.n}//2"
         self.pairs.vectors("i", inner, self.pairs.wide_until(inner), vectors, 1)
+
+    def _mirrored(self) -> None:
+        """The frequencies of a result beyond the half: they are conjugates."""
+
+        def vectors(span: Span) -> None:
+            self._put_conjugates("result", span, self.pairs.element("result", span, "pairs"), "pairs")
+
+        inner: Number = (int(self.n) - 1) // 2 if self.known else f"({self.n} - 1)//2"
+        self.pairs.vectors("i", inner, self.pairs.wide_until(inner), vectors, 1)
+
+    def _put_conjugates(self, there: str, span: Span, pair: Pair, form: Form) -> None:
+        """Store the conjugates of the elements from i on at the elements from n - i down."""
+        around = self.new(f"reversed_lanes({span.mask}, {span.mask})") if span.mask else ""
+        turned = self.new(f"reversed_lanes({pair[0]}, {pair[0]})"), self.new(f"-reversed_lanes({pair[1]}, {pair[1]})")
+        self.pairs.result(there, Span(f"{self.n} - {span.wide - 1} - i", span.wide, around), turned, form)
 
     def _half(self) -> Number:
         """How many frequencies a half spectrum has."""
@@ -271,6 +286,8 @@ class _Writer:
             self._by_parity(partial(self._to_half, "here"), partial(self._cut, "here"))
         else:
             pairs()
+        if self.whole:
+            self._mirrored()
 
     def _power(self, span: Span) -> Pair:
         """The chirp from i on, with a positive sign."""

@@ -19,8 +19,7 @@ from scanjit.codegen.names import suffix
 from scanjit.codegen.pairs import Pair, Pairs
 from scanjit.codegen.roots import choose_radix
 from scanjit.ops.passes import FOUND, Number, factors, is_written_out, length_of_pairs
-from scanjit.schedule.nests import most_across
-from scanjit.types import Dimension
+from scanjit.schedule.nests import Fourier, most_across
 
 LEAST_LANES = 4
 """The fewest rows of a square block."""
@@ -48,18 +47,20 @@ def found_passes(pairs: Pairs, one: Callable[[int], None]) -> None:
 class Across:
     """Writes the transform of rows side by side. The variables are those of `scanjit.codegen.fourier`."""
 
-    def __init__(self, pairs: Pairs, length: Dimension, real: bool, n: str) -> None:
+    def __init__(self, pairs: Pairs, job: Fourier, n: str) -> None:
+        length = job.length
         self.pairs, self.length, self.n = pairs, length, n
         self.lanes, self.size = pairs.lanes, pairs.size
         self.vector = self.lanes * self.size
         self.kind = suffix(pairs.dtype, self.lanes)
-        self.forth, self.back = real and pairs.sign < 0, real and pairs.sign > 0
-        self.most = most_across(length, real)
+        self.forth, self.back = job.given_form == "reals", job.result_form == "reals"
+        self.whole = self.forth and job.result_form == "pairs"
+        self.most = most_across(length, job.real)
         if isinstance(length, int):
             self.most = length if length <= self.most else 0
         self.h: Number = "h"
         if isinstance(length, int):
-            self.h = length_of_pairs(length) if real else length
+            self.h = length_of_pairs(length) if job.real else length
         self.folded = self.forth and (not isinstance(length, int) or length % 2 == 1)
         """Whether passes compute half of the frequencies: always, or if the variable `odd` is 1."""
         self.add, self.new, self.block = pairs.add, pairs.new, pairs.block
@@ -129,7 +130,9 @@ class Across:
         elif self.forth:
             zero = f"store(here + {self.vector}, splat_{self.kind}(0.0))"
             self._by_parity(self._to_half, lambda: self.add(zero))
-            self._turned(half, self.vector, into=False)
+            if self.whole:
+                self._mirrored(f"({self.n} - 1)//2")
+            self._turned(self._number(f"2*{self.n}") if self.whole else half, self.vector, into=False)
         else:
             self._turned(self._number(f"2*{self.n}"), self.vector, into=False)
 
@@ -259,12 +262,16 @@ class Across:
     def _spread(self) -> None:
         """The whole spectrum of a half one: frequencies beyond the half are conjugates."""
         self.add(f"store(here + {self.vector}, splat_{self.kind}(0.0))")
+        self._mirrored(f"{self.n}//2")
+
+    def _mirrored(self, last: str) -> None:
+        """Elements beyond the half: conjugates of those from 1 to `last`."""
 
         def mirrored() -> None:
             a, b = self._element("here", "k")
             self._put("here", f"{self.n} - k", (a, self.new(f"-{b}")))
 
-        self.block(f"for k in range(1, {self.n}//2 + 1):", mirrored)
+        self.block(f"for k in range(1, {last} + 1):", mirrored)
 
     # ---- passes ------------------------------------------------------------------------------------------------------
 

@@ -140,11 +140,11 @@ def test_rows_side_by_side(dtype: str, close: float, known: bool) -> None:
         a, b = sampled(rng, (17, n), dtype), sampled(rng, (17, n // 2 + 1), dtype)
         z, y = (sj.tensor(("b", size), dtype) for size in ((n, n // 2 + 1) if known else ("n", "m")))
         x = sj.tensor(("b", n if known else "n"), a.real.dtype)
-        results = [sj.fft(z), sj.ifft(z), sj.irfft(y, z.shape[1]), sj.rfft(x)]
+        results = [sj.fft(z), sj.ifft(z), sj.irfft(y, z.shape[1]), sj.rfft(x), sj.fft(x), sj.ifft(x)]
         found = sj.function([z, y, x], results, mode="emulate")(a, b, a.real)
-        for one, wanted in zip(
-            found, (np.fft.fft(a), np.fft.ifft(a), np.fft.irfft(b, n), np.fft.rfft(a.real)), strict=True
-        ):
+        expected = [np.fft.fft(a), np.fft.ifft(a), np.fft.irfft(b, n), np.fft.rfft(a.real)]
+        expected += [np.fft.fft(a.real), np.fft.ifft(a.real)]
+        for one, wanted in zip(found, expected, strict=True):
             np.testing.assert_allclose(one, wanted, 0, close * abs(wanted).max())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from scanjit import types
 from scanjit.ops.passes import length_of_pairs
@@ -11,6 +11,7 @@ from scanjit.schedule.nests.array_job import BANDS, ArrayJob
 from scanjit.schedule.nests.buffers import Ref
 from scanjit.types import Dimension
 
+Form = Literal["pairs", "reals", "half"]
 MOST_LANES = 16
 """The most rows that are transformed side by side."""
 MOST_ACROSS = 1000
@@ -21,11 +22,11 @@ MOST_ACROSS = 1000
 class Fourier(ArrayJob):
     """Write the Fourier transform of each row of `given` to `result`.
 
-    A row has `length` numbers. Each is a pair, its real and its imaginary part. If they are `real`, a row of floats
-    becomes the first half of its spectrum, or such a half becomes the row again. `sign` is that of the exponent: -1 for
-    the transform, 1 for its inverse. `spare` is memory to work in, for each block of rows if `length` is known, else
-    for each band of blocks. `table` has powers of roots of unity (see `scanjit.ops.passes`). All arrays lie without
-    gaps.
+    A row has `length` numbers. The rows of `given` and of `result` are pairs, the real and the imaginary part of each
+    number; or reals, numbers without an imaginary part; or half, the pairs of the first half of the spectrum of reals.
+    `sign` is that of the exponent: -1 for the transform, 1 for its inverse. `spare` is memory to work in, for each
+    block of rows if `length` is known, else for each band of blocks. `table` has powers of roots of unity (see
+    `scanjit.ops.passes`). All arrays lie without gaps.
     """
 
     given: Ref
@@ -34,17 +35,24 @@ class Fourier(ArrayJob):
     table: Ref
     sign: int
     length: Dimension
-    real: bool = False
+    given_form: Form = "pairs"
+    result_form: Form = "pairs"
 
     @property
     def title(self) -> str:
         """The name of NumPy's function."""
-        return ("ifft", "irfft", "fft", "rfft")[2 * (self.sign < 0) + self.real]
+        half = "half" in (self.given_form, self.result_form)
+        return ("ifft", "irfft", "fft", "rfft")[2 * (self.sign < 0) + half]
+
+    @property
+    def real(self) -> bool:
+        """Whether the numbers of the rows are real."""
+        return "reals" in (self.given_form, self.result_form)
 
     @property
     def rows(self) -> Dimension:
         """How many rows there are."""
-        return types.product(self.result.shape[: -1 if self.real and self.sign > 0 else -2])
+        return types.product(self.result.shape[: -1 if self.result_form == "reals" else -2])
 
     @property
     def block(self) -> Dimension:
@@ -72,7 +80,7 @@ def most_across(length: Dimension, real: bool) -> int:
     they begin with a pass of radix 4 or 8, which stores whole vectors."""
     if not isinstance(length, int) or (length_of_pairs(length) if real else length) % 4:
         return MOST_ACROSS
-    return 256 if real else 32
+    return 100 if real else 32
 
 
 def block_of(length: Dimension, real: bool) -> Dimension:

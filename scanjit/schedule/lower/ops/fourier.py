@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 from scanjit import ir, types
 from scanjit.ir import Node
-from scanjit.ops.fourier import FOURIER, HALF_SPECTRUM
+from scanjit.ops.fourier import FROM_HALF_SPECTRUM, HALF_SPECTRUM
 from scanjit.ops.passes import length_of_pairs, table_of, table_size, work_size
+from scanjit.rewrite.match import is_zero
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering
 from scanjit.schedule.lower.region import Item
-from scanjit.schedule.nests import Buffer, Fourier, Ref, RootsOfUnity, parts_of
+from scanjit.schedule.nests import Buffer, Form, Fourier, Ref, RootsOfUnity, parts_of
 from scanjit.types import Dimension
 
 
@@ -29,16 +30,23 @@ class FourierRule(ArrayRule):
     def lower(self, lowering: Lowering, node: Node) -> None:
         """Add the statement, with memory that is as large as its result."""
         x = node.operands[0]
-        given, needs = self._operand_place(lowering, node.operands)
-        real, forth = node.op is not FOURIER, node.op is HALF_SPECTRUM
+        forms: tuple[Form, Form] = ("pairs", "pairs")
+        if node.op is FROM_HALF_SPECTRUM:
+            forms = "half", "reals"
+        elif node.op is HALF_SPECTRUM:
+            forms = "reals", "half"
+        elif is_zero(node.operands[1]):
+            forms = "reals", "pairs"
+        real = "reals" in forms
+        given, needs = self._operand_place(lowering, node.operands[:1] if forms[0] == "reals" else node.operands)
         *rows, n = x.type.shape
-        n = node.params["length"] if real and not forth else n
+        n = node.params.get("length", n)
         result = lowering.new_memory(node, node, node.type.shape, node.op.name)
         parts = parts_of(types.product(rows), n, real)
         spare = lowering.new_memory(node, node, (parts, work_size(n, real), 2), "spare")
         table, filled = self._table(lowering, node, n, real)
-        sign = int(node.params["sign"]) if not real else -1 if forth else 1
-        statement = Fourier(given, result, spare, table, sign, n, real)
+        sign = int(node.params.get("sign", 1 if node.op is FROM_HALF_SPECTRUM else -1))
+        statement = Fourier(given, result, spare, table, sign, n, *forms)
         lowering.put(node, result, [lowering.add_statement(statement, [*needs, *filled])])
 
     def _operand_place(self, lowering: Lowering, operands: Sequence[Node]) -> tuple[Ref, list[Item]]:
