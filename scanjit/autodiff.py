@@ -9,7 +9,7 @@ from scanjit.ir import Node, as_node, constant, replace
 from scanjit.loops.structure import Mismatch, Tree, flatten
 from scanjit.ops.branch import cut
 from scanjit.ops.chain import connected, pullback, pushforward
-from scanjit.ops.elementwise import cast
+from scanjit.ops.promotion import cast
 from scanjit.ops.stretch import or_zeros
 from scanjit.symbol import Symbol, Tensor, TensorLike
 

@@ -15,8 +15,8 @@ from scanjit.config import config
 from scanjit.derivatives import CustomVjp
 from scanjit.ir import Node, as_node, constant, is_number, is_symbol, parts
 from scanjit.loops.structure import flatten
-from scanjit.ops.elementwise import cast
 from scanjit.ops.guest import CALL, GUEST, PASSING, PREFIX, UNCHECKED, Guest
+from scanjit.ops.promotion import cast
 from scanjit.ops.stretch import sum_to, zeros_like
 from scanjit.signatures import DType
 from scanjit.types import Type

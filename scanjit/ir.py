@@ -109,7 +109,7 @@ class Op:
     """
 
     cast: ClassVar[Op]
-    """The op that changes dtypes; `scanjit.ops.elementwise` installs it."""
+    """The op that changes dtypes; `scanjit.ops.promotion` installs it."""
     is_branch: bool = False
     moves_data: bool = False
     never_fails: bool = False

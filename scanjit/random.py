@@ -19,8 +19,9 @@ from scanjit.config import config
 from scanjit.ir import Node, is_number
 from scanjit.kinds import kind_of
 from scanjit.loops.scan import scan
-from scanjit.ops.elementwise import Elementwise, cast, where
+from scanjit.ops.elementwise import where
 from scanjit.ops.expect import expect
+from scanjit.ops.promotion import Elementwise, cast
 from scanjit.ops.random import RANDOM_BITS, RANDOM_NORMAL, RANDOM_SHUFFLE, RANDOM_UNIFORM
 from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import broadcast_to, constant_value

@@ -8,7 +8,8 @@ from scanjit.codegen.guard import open_guard
 from scanjit.codegen.names import INT64, number, suffix
 from scanjit.kinds import kind_of
 from scanjit.ops import Reduction
-from scanjit.ops.elementwise import MUL, Elementwise
+from scanjit.ops.elementwise import MUL
+from scanjit.ops.promotion import Elementwise
 from scanjit.ops.reduce import ArgReduction
 from scanjit.ops.stretch import SUM
 from scanjit.schedule.nests import Apply, Reduce, reductions_in, walk_values

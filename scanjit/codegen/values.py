@@ -13,7 +13,8 @@ from scanjit.codegen.places import STATUS
 from scanjit.codegen.scope import Scope
 from scanjit.ir import Op
 from scanjit.kinds import kind_of
-from scanjit.ops.elementwise import ADD, AND, DIV, FLOORDIV, MAXIMUM, MOD, MUL, NEG, OR, SUB, Elementwise
+from scanjit.ops.elementwise import ADD, AND, DIV, FLOORDIV, MAXIMUM, MOD, MUL, NEG, OR, SUB
+from scanjit.ops.promotion import Elementwise
 from scanjit.schedule.nests import (
     Apply,
     Fetch,

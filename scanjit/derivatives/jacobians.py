@@ -20,7 +20,8 @@ from scanjit.ir import Node, apply, dim_node, new_input
 from scanjit.loops.ifelse import ifelse
 from scanjit.loops.structure import flatten
 from scanjit.ops.batch import batch_graph
-from scanjit.ops.elementwise import EQUAL, cast
+from scanjit.ops.elementwise import EQUAL
+from scanjit.ops.promotion import cast
 from scanjit.ops.shape import IOTA, RESHAPE, window
 from scanjit.ops.stretch import broadcast_to
 from scanjit.ops.view import DIMSHUFFLE

@@ -149,7 +149,7 @@ def _number(x: Node, node: Node) -> np.ndarray | None:
 def _cast(draft: Enclosing, node: Node) -> Text:
     (x,), dtype = node.operands, node.params["dtype"]
     if x.type.kind.floating and kind_of(dtype).integral:
-        function = draft.copied("scanjit.ops.elementwise", "_cast_reference", "to_integers")
+        function = draft.copied("scanjit.ops.promotion", "_cast_reference", "to_integers")
         return call(function, draft.value(x).text, f"dtype={literal(dtype)}")
     return Text(f"{draft.value(x).within(ATOM)}.astype({dtype_text(dtype)})", ATOM)
 

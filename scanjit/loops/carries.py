@@ -17,8 +17,8 @@ from scanjit.kinds import Kind, kind_of
 from scanjit.loops import windows
 from scanjit.loops.entries import Entry, Leaf, moment
 from scanjit.loops.step import Returned
-from scanjit.ops.elementwise import CAST
 from scanjit.ops.expect import expect
+from scanjit.ops.promotion import CAST
 from scanjit.ops.shape import row, window
 from scanjit.records import record
 from scanjit.types import Dimension, Type

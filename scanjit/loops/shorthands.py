@@ -13,8 +13,9 @@ from scanjit.loops import entries, windows
 from scanjit.loops.results import loop
 from scanjit.loops.scan import build, scan
 from scanjit.loops.structure import describe, function_location
-from scanjit.ops.elementwise import WHERE, cast
+from scanjit.ops.elementwise import WHERE
 from scanjit.ops.index import GATHER, SCATTER
+from scanjit.ops.promotion import cast
 from scanjit.ops.shape import CONCATENATE, IOTA, row, window
 from scanjit.ops.stretch import full
 from scanjit.tensor.looping import check_callable

@@ -7,8 +7,8 @@ import numpy as np
 
 from scanjit.errors import ScanError
 from scanjit.ir import SHARED, Node, as_node, declared, is_symbol, new_input, replace
-from scanjit.ops.elementwise import cast
 from scanjit.ops.parts import as_stored, of_stored
+from scanjit.ops.promotion import cast
 from scanjit.records import record
 
 

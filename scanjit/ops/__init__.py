@@ -22,8 +22,8 @@ from scanjit.ops import (
     shape,
     windows,
 )
-from scanjit.ops.elementwise import Elementwise
 from scanjit.ops.linalg import Contraction
+from scanjit.ops.promotion import Elementwise
 from scanjit.ops.reduce import ArgReduction
 from scanjit.ops.reduction import Reduction
 from scanjit.ops.view import View

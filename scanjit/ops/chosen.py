@@ -19,8 +19,9 @@ from scanjit import ir
 from scanjit.ir import ORIGINS, PART, Node, Op, rebuilt, walk
 from scanjit.ops.batch import batch_graph
 from scanjit.ops.chain import carries_gradient
-from scanjit.ops.elementwise import DIV, EQUAL, MUL, STOP_GRADIENT, WHERE, Elementwise
+from scanjit.ops.elementwise import DIV, EQUAL, MUL, STOP_GRADIENT, WHERE
 from scanjit.ops.index import GATHER, SCATTER
+from scanjit.ops.promotion import Elementwise
 from scanjit.ops.reduce import ANY, MAX
 from scanjit.ops.reduction import Reduction
 from scanjit.ops.shape import CONCATENATE, IOTA

@@ -14,8 +14,9 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import COMPLEX, Node, Op
-from scanjit.ops.elementwise import cast, where
+from scanjit.ops.elementwise import where
 from scanjit.ops.linalg import contract
+from scanjit.ops.promotion import cast
 from scanjit.ops.samples import FLOATS
 from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, window
 from scanjit.ops.stretch import all_over_batch, broadcast_to

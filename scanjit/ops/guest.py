@@ -10,7 +10,7 @@ import numpy as np
 
 from scanjit import errors
 from scanjit.ir import Op
-from scanjit.ops.elementwise import Elementwise
+from scanjit.ops.promotion import Elementwise
 from scanjit.signatures import Array, DType
 
 PREFIX, UNCHECKED, PASSING = "guest_", "guest_c_", "_here"

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from scanjit.ir import Node, apply
-from scanjit.ops.elementwise import Elementwise
 from scanjit.ops.linalg import Contraction, Labels, contracted, einsum_text
+from scanjit.ops.promotion import Elementwise
 from scanjit.ops.samples import sample
 from scanjit.ops.shape import CONCATENATE, window
 from scanjit.ops.stretch import full

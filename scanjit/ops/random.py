@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from scanjit.ops.elementwise import Elementwise
+from scanjit.ops.promotion import Elementwise
 from scanjit.signatures import Array, DType, Parameter, Samples
 
 Arrays = tuple[Array, ...]

@@ -10,7 +10,8 @@ import numpy as np
 from scanjit import errors
 from scanjit.ir import Node, Op, apply
 from scanjit.kinds import kind_of
-from scanjit.ops.elementwise import MAXIMUM, MINIMUM, Elementwise, cast, where
+from scanjit.ops.elementwise import MAXIMUM, MINIMUM, where
+from scanjit.ops.promotion import Elementwise, cast
 from scanjit.ops.reduction import Reduction, need_some
 from scanjit.ops.samples import NUMBERS, sample
 from scanjit.ops.stretch import SUM, expand

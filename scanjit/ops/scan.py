@@ -19,9 +19,10 @@ from scanjit.ir import Graph, Node, Op
 from scanjit.ops.batch import Batched, batch_graph, loops_by
 from scanjit.ops.chain import carries_gradient, connected, differentiable, pullback, pushforward
 from scanjit.ops.chosen import batch_chosen, select
-from scanjit.ops.elementwise import MINIMUM, WHERE, cast, keep
+from scanjit.ops.elementwise import MINIMUM, WHERE
 from scanjit.ops.expect import NEGATIVE
 from scanjit.ops.probe import PRINT, without_probes
+from scanjit.ops.promotion import cast, keep
 from scanjit.ops.reduce import ALL
 from scanjit.ops.shape import CONCATENATE, SET_SLICE, row, window
 from scanjit.ops.stretch import full, or_zeros, over_batch, zeros_like

@@ -15,6 +15,7 @@ from scanjit.ops import elementwise as ops
 from scanjit.ops.custom import CUSTOM
 from scanjit.ops.expect import VIA
 from scanjit.ops.narrow import REMARK, ROUND_GRADIENT
+from scanjit.ops.promotion import CAST
 from scanjit.ops.reduce import ArgReduction
 from scanjit.ops.scan import SCAN
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, full
@@ -191,20 +192,20 @@ def invert(node: Node, x: Node) -> Node | None:
 # ---- casts, choices, markers -----------------------------------------------------------------------------------------
 
 
-@rules.rule(ops.CAST)
+@rules.rule(CAST)
 def cast(node: Node) -> Node | None:
     """cast(x, its own dtype) -> x;  cast(cast(x, a), b) -> cast(x, b), where a holds every value of x"""
     (x,) = node.operands
     dtype = node.params["dtype"]
     if x.dtype == dtype:
         return x
-    if x.op is not ops.CAST:
+    if x.op is not CAST:
         return None
     (base,) = x.operands
     rounds = base.type.kind.integral and x.type.kind.floating and base.dtype.itemsize >= x.dtype.itemsize
     exact = np.can_cast(base.dtype, x.dtype, "safe") and not rounds
     if exact and (base.dtype == dtype or not base.type.is_half):  # halves become float32 before anything else
-        return base if base.dtype == dtype else ops.CAST(base, dtype=dtype)
+        return base if base.dtype == dtype else CAST(base, dtype=dtype)
     return None
 
 

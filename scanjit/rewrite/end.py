@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from scanjit.ir import CONSTANT, ORIGINS, Node, walk
-from scanjit.ops.elementwise import Elementwise
+from scanjit.ops.promotion import Elementwise
 from scanjit.walks import bottom_up
 
 

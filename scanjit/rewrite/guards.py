@@ -19,8 +19,9 @@ from dataclasses import replace as changed
 
 from scanjit import errors, ir, types
 from scanjit.ir import PART, Node, apply, rebuild, walk
-from scanjit.ops.elementwise import CAST, INVERT, WHERE
+from scanjit.ops.elementwise import INVERT, WHERE
 from scanjit.ops.linalg import CONTRACT, CONTRACT_WHERE
+from scanjit.ops.promotion import CAST
 from scanjit.ops.scan import SCAN
 from scanjit.rewrite.engine import Note
 from scanjit.rewrite.loop import OpenScan, Y

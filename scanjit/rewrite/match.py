@@ -6,7 +6,7 @@ import numpy as np
 
 from scanjit import types
 from scanjit.ir import CONSTANT, Node, constant
-from scanjit.ops.elementwise import Elementwise
+from scanjit.ops.promotion import Elementwise
 from scanjit.ops.shape import SLICE
 from scanjit.ops.stretch import broadcast_to, constant_value, full
 from scanjit.ops.view import View

@@ -13,7 +13,7 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import PART, Node, apply, constant, rebuilt, walk, walk_inside, with_params
-from scanjit.ops.elementwise import ABS, CAST, LESS, Elementwise, cast, where
+from scanjit.ops.elementwise import ABS, LESS, where
 from scanjit.ops.linalg import CONTRACT, Labels
 from scanjit.ops.narrow import (
     CONTRACT_PAIRS,
@@ -30,6 +30,7 @@ from scanjit.ops.narrow import (
     fills_packs,
     packs,
 )
+from scanjit.ops.promotion import CAST, Elementwise, cast
 from scanjit.ops.reduce import SUPREMUM
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import CONCATENATE, COPY, RESHAPE, SLICE

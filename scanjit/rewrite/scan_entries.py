@@ -14,8 +14,9 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import CONSTANT, ORIGINS, Node, constant, new_input, walk
-from scanjit.ops.elementwise import ADD, MUL, Elementwise
+from scanjit.ops.elementwise import ADD, MUL
 from scanjit.ops.linalg import CONTRACT
+from scanjit.ops.promotion import Elementwise
 from scanjit.ops.reduction import Reduction
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import CONCATENATE, RESHAPE, SET_SLICE, SLICE

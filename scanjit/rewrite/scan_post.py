@@ -12,7 +12,8 @@ from functools import partial
 
 from scanjit import errors
 from scanjit.ir import PART, Node, dependents, walk
-from scanjit.ops.elementwise import ADD, Elementwise
+from scanjit.ops.elementwise import ADD
+from scanjit.ops.promotion import Elementwise
 from scanjit.ops.stretch import SUM
 from scanjit.rewrite.accumulate import Term, accumulated
 from scanjit.rewrite.alike import change_loops

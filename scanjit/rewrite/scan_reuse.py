@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from scanjit.ir import PART, Node, rebuild, rebuilt, walk
-from scanjit.ops.elementwise import Elementwise
+from scanjit.ops.promotion import Elementwise
 from scanjit.ops.scan import SCAN
 from scanjit.ops.view import View
 from scanjit.rewrite.algebra import rules as arithmetic

@@ -13,8 +13,8 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import ORIGINS, PART, Node, rebuilt, replace, walk, with_params
-from scanjit.ops.elementwise import CAST, KEEP, Elementwise, cast, keep
 from scanjit.ops.index import GATHER
+from scanjit.ops.promotion import CAST, KEEP, Elementwise, cast, keep
 from scanjit.ops.scan import SCAN, Roles
 from scanjit.ops.shape import SLICE, window
 from scanjit.ops.view import View

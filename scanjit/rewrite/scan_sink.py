@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from scanjit import errors
 from scanjit.ir import CONSTANT, ORIGINS, PART, Node, walk
-from scanjit.ops.elementwise import Elementwise
+from scanjit.ops.promotion import Elementwise
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.rewrite.engine import Note, in_bodies, map_scans, uses
 from scanjit.rewrite.loop import OpenScan

@@ -18,9 +18,10 @@ import numpy as np
 from scanjit import errors, ir, types
 from scanjit.ir import BOUND, CONSTANT, PART, SIZE, Graph, Node, apply, rebuilt, replace, walk
 from scanjit.ops.branch import IFELSE, captured
-from scanjit.ops.elementwise import CAST, MAXIMUM, MINIMUM, WHERE
+from scanjit.ops.elementwise import MAXIMUM, MINIMUM, WHERE
 from scanjit.ops.expect import EXPECT, SPECIFY_SHAPE
 from scanjit.ops.index import GATHER
+from scanjit.ops.promotion import CAST
 from scanjit.ops.scan import SCAN, Roles, without_lags
 from scanjit.ops.shape import IOTA, SET_SLICE, SLICE, window
 from scanjit.ops.stretch import constant_value, full

@@ -7,20 +7,9 @@ from scanjit import types
 from scanjit.ir import ORIGINS, PART, Node, new_input, replace, walk
 from scanjit.ops.batch import batch_graph
 from scanjit.ops.branch import IFELSE
-from scanjit.ops.elementwise import (
-    ADD,
-    CLIP,
-    DIV,
-    GREATER_EQUAL,
-    MAXIMUM,
-    MINIMUM,
-    MUL,
-    NEG,
-    SUB,
-    WHERE,
-    Elementwise,
-)
+from scanjit.ops.elementwise import ADD, CLIP, DIV, GREATER_EQUAL, MAXIMUM, MINIMUM, MUL, NEG, SUB, WHERE
 from scanjit.ops.linalg import CONTRACT
+from scanjit.ops.promotion import Elementwise
 from scanjit.ops.scan import SCAN
 from scanjit.ops.stretch import broadcast_to
 from scanjit.ops.view import View

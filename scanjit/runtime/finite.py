@@ -8,7 +8,7 @@ import numpy as np
 from scanjit import errors
 from scanjit.ir import CONSTANT, PART, SHARED, Node
 from scanjit.kinds import kind_of
-from scanjit.ops.elementwise import Elementwise
+from scanjit.ops.promotion import Elementwise
 from scanjit.runtime.probes import formula
 from scanjit.runtime.watch import At, Watch, described
 

@@ -9,8 +9,8 @@ import numpy as np
 from scanjit import errors, ir
 from scanjit.ir import INPUT, SHARED, Node, declared, is_symbol
 from scanjit.loops.structure import STORED, Tree, flatten
-from scanjit.ops.elementwise import cast
 from scanjit.ops.parts import as_stored, is_complex, origin_of
+from scanjit.ops.promotion import cast
 from scanjit.runtime.arguments import Slot
 from scanjit.runtime.function_graph import FunctionGraph
 from scanjit.runtime.shared import SharedVariable

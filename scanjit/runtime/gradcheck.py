@@ -9,7 +9,7 @@ from scanjit import errors
 from scanjit.autodiff import grad, jvp
 from scanjit.ir import Node, constant, new_input, walk
 from scanjit.loops.structure import flatten
-from scanjit.ops.elementwise import cast
+from scanjit.ops.promotion import cast
 from scanjit.ops.stretch import SUM
 from scanjit.records import record
 from scanjit.runtime.reference import Interpreter

@@ -5,7 +5,8 @@ from typing import Any
 
 from scanjit import errors
 from scanjit.ir import Node, dim_node, is_number
-from scanjit.ops.elementwise import cast, common_dtype, where
+from scanjit.ops.elementwise import where
+from scanjit.ops.promotion import cast, common_dtype
 from scanjit.symbol import TensorLike
 from scanjit.tensor.creation import zeros, zeros_like
 from scanjit.tensor.indexing import take, take_along_axis

@@ -26,9 +26,10 @@ from scanjit.ops.decompositions import (
     of_singular_vectors,
     vectors_and_values,
 )
-from scanjit.ops.elementwise import ABS, SQRT, cast, where
+from scanjit.ops.elementwise import ABS, SQRT, where
 from scanjit.ops.factor import adjoint, product, transposed
 from scanjit.ops.parts import is_complex, pieces, size_squared
+from scanjit.ops.promotion import cast
 from scanjit.ops.shape import IOTA, window
 from scanjit.ops.stretch import broadcast_to, or_zeros, zeros_like
 from scanjit.records import record

@@ -11,8 +11,9 @@ from scanjit import errors, types
 from scanjit.config import config
 from scanjit.ir import Node, as_dim, is_symbol
 from scanjit.kinds import kind_of
-from scanjit.ops.elementwise import FLOOR, cast, power, where
+from scanjit.ops.elementwise import FLOOR, power, where
 from scanjit.ops.parts import pieces
+from scanjit.ops.promotion import cast
 from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to
 from scanjit.ops.view import DIMSHUFFLE

@@ -7,8 +7,9 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import Node, dim_node, is_number
-from scanjit.ops.elementwise import DIV, FLOOR, cast, where
+from scanjit.ops.elementwise import DIV, FLOOR, where
 from scanjit.ops.expect import expect
+from scanjit.ops.promotion import cast
 from scanjit.ops.shape import window
 from scanjit.ops.stretch import constant_value
 from scanjit.symbol import Axis, TensorLike

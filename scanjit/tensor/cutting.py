@@ -6,7 +6,8 @@ import numpy as np
 
 from scanjit import errors
 from scanjit.ir import Node, dim_node
-from scanjit.ops.elementwise import cast, where
+from scanjit.ops.elementwise import where
+from scanjit.ops.promotion import cast
 from scanjit.symbol import TensorLike
 from scanjit.tensor import sizes
 from scanjit.tensor.creation import arange

@@ -12,9 +12,10 @@ from numpy.typing import DTypeLike
 from scanjit import errors
 from scanjit.ir import COMPLEX, Node, apply
 from scanjit.kinds import kind_of
-from scanjit.ops import elementwise as ops
+from scanjit.ops import elementwise as ops, promotion
 from scanjit.ops.elementwise import hypot as hypot, power as power
 from scanjit.ops.parts import is_complex
+from scanjit.ops.promotion import Elementwise, truth
 from scanjit.symbol import TensorLike
 from scanjit.tensor.names import defined
 from scanjit.tensor.variables import as_tensor, inexact, integer
@@ -32,7 +33,7 @@ class _Binary(Protocol):
     def __call__(self, x: TensorLike, y: TensorLike) -> Node: ...
 
 
-def _unary(op: ops.Elementwise, name: str | None = None) -> _Unary:
+def _unary(op: Elementwise, name: str | None = None) -> _Unary:
     """The public function of an op of one operand."""
 
     def function(x: Any) -> Node:
@@ -41,7 +42,7 @@ def _unary(op: ops.Elementwise, name: str | None = None) -> _Unary:
     return _described(function, op, name or op.name, "x")
 
 
-def _binary(op: ops.Elementwise, name: str | None = None) -> _Binary:
+def _binary(op: Elementwise, name: str | None = None) -> _Binary:
     """The public function of an op of two operands."""
 
     def function(x: Any, y: Any) -> Node:
@@ -50,7 +51,7 @@ def _binary(op: ops.Elementwise, name: str | None = None) -> _Binary:
     return _described(function, op, name or op.name, "x, y")
 
 
-def _described(function: Callable[..., Node], op: ops.Elementwise, name: str, operands: str) -> Callable[..., Node]:
+def _described(function: Callable[..., Node], op: Elementwise, name: str, operands: str) -> Callable[..., Node]:
     """The function with a name and a docstring made from the description of the op."""
     what = op.doc or (op.formula if op.formula != f"{name}({operands})" else "")
     taken = (
@@ -171,7 +172,7 @@ def cast(x: TensorLike, dtype: DTypeLike) -> Node:
     >>> sj.function([], sj.cast([-1.5, 0.0, 2.7], "int64"), mode="reference")()
     array([-1,  0,  2])
     """
-    return ops.cast(as_tensor(x), dtype)
+    return promotion.cast(as_tensor(x), dtype)
 
 
 def square(x: TensorLike) -> Node:
@@ -301,7 +302,7 @@ def logical_and(x: TensorLike, y: TensorLike) -> Node:
     >>> sj.function([], sj.logical_and([0, 1, 2], [True, True, False]), mode="reference")()
     array([False,  True, False])
     """
-    return apply(ops.AND, ops.truth(as_tensor(x)), ops.truth(as_tensor(y)))
+    return apply(ops.AND, truth(as_tensor(x)), truth(as_tensor(y)))
 
 
 def logical_or(x: TensorLike, y: TensorLike) -> Node:
@@ -313,7 +314,7 @@ def logical_or(x: TensorLike, y: TensorLike) -> Node:
     >>> sj.function([], sj.logical_or([0, 1, 0], [True, True, False]), mode="reference")()
     array([ True,  True, False])
     """
-    return apply(ops.OR, ops.truth(as_tensor(x)), ops.truth(as_tensor(y)))
+    return apply(ops.OR, truth(as_tensor(x)), truth(as_tensor(y)))
 
 
 def logical_xor(x: TensorLike, y: TensorLike) -> Node:
@@ -325,7 +326,7 @@ def logical_xor(x: TensorLike, y: TensorLike) -> Node:
     >>> sj.function([], sj.logical_xor([0, 1, 0], [True, True, False]), mode="reference")()
     array([ True, False, False])
     """
-    return apply(ops.XOR, ops.truth(as_tensor(x)), ops.truth(as_tensor(y)))
+    return apply(ops.XOR, truth(as_tensor(x)), truth(as_tensor(y)))
 
 
 def logical_not(x: TensorLike) -> Node:
@@ -337,7 +338,7 @@ def logical_not(x: TensorLike) -> Node:
     >>> sj.function([], sj.logical_not([0, 1, 2]), mode="reference")()
     array([ True, False, False])
     """
-    return apply(ops.INVERT, ops.truth(as_tensor(x)))
+    return apply(ops.INVERT, truth(as_tensor(x)))
 
 
 def logaddexp(x: TensorLike, y: TensorLike) -> Node:
@@ -534,7 +535,7 @@ def float_power(x: TensorLike, y: TensorLike) -> Node:
     >>> sj.function([], sj.float_power([1, 2, 4], -1), mode="reference")()
     array([1.  , 0.5 , 0.25])
     """
-    return power(*(ops.cast(node, "complex128" if is_complex(node) else "float64") for node in map(as_tensor, (x, y))))
+    return power(*(cast(node, "complex128" if is_complex(node) else "float64") for node in map(as_tensor, (x, y))))
 
 
 def ldexp(x: TensorLike, n: TensorLike) -> Node:
@@ -548,7 +549,7 @@ def ldexp(x: TensorLike, n: TensorLike) -> Node:
     """
     x, n = inexact(x), as_tensor(n)
     first = n >> 1  # in two factors: 2**n alone may be out of range
-    return x * exp2(ops.cast(first, x.dtype)) * exp2(ops.cast(n - first, x.dtype))
+    return x * exp2(cast(first, x.dtype)) * exp2(cast(n - first, x.dtype))
 
 
 def logaddexp2(x: TensorLike, y: TensorLike) -> Node:

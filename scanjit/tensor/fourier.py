@@ -15,11 +15,12 @@ import numpy as np
 
 from scanjit import errors, ir
 from scanjit.ir import COMPLEX, Node
-from scanjit.ops.elementwise import cast, where
+from scanjit.ops.elementwise import where
 from scanjit.ops.expect import expect
 from scanjit.ops.fourier import FOURIER, FROM_HALF_SPECTRUM, HALF_SPECTRUM
 from scanjit.ops.parts import is_complex, joined, minus, of_stored, parts, plus, times
 from scanjit.ops.passes import LARGEST_FACTOR, WRITTEN_OUT, factors, is_written_out, length_of_pairs
+from scanjit.ops.promotion import cast
 from scanjit.ops.shape import CONCATENATE, IOTA, flip, window
 from scanjit.ops.stretch import full
 from scanjit.ops.view import DIMSHUFFLE

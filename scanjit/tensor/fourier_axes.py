@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from scanjit import errors
 from scanjit.config import config
 from scanjit.ir import Node, as_dim, dim_node
-from scanjit.ops.elementwise import cast, where
+from scanjit.ops.elementwise import where
+from scanjit.ops.promotion import cast
 from scanjit.symbol import Axis, TensorLike
 from scanjit.tensor.complex_numbers import conj
 from scanjit.tensor.creation import arange

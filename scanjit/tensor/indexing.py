@@ -12,10 +12,11 @@ import numpy as np
 
 from scanjit import errors, ir, tracing, types
 from scanjit.ir import COMPLEX, Node
-from scanjit.ops.elementwise import cast, where
+from scanjit.ops.elementwise import where
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.order import PARTED
 from scanjit.ops.parts import is_complex
+from scanjit.ops.promotion import cast
 from scanjit.ops.shape import IOTA, RESHAPE, SET_SLICE, SLICE, window
 from scanjit.ops.stretch import BROADCAST_TO, SUM, constant_value, full
 from scanjit.ops.view import DIMSHUFFLE, along

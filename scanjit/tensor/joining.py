@@ -8,9 +8,9 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import Node, as_dim, dim_node
-from scanjit.ops.elementwise import cast
 from scanjit.ops.expect import expect
 from scanjit.ops.index import GATHER
+from scanjit.ops.promotion import cast
 from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, flip as flip_axis, window
 from scanjit.ops.stretch import BROADCAST_TO, full
 from scanjit.ops.view import reordered

@@ -13,9 +13,10 @@ import numpy as np
 from scanjit import errors, ir
 from scanjit.ir import COMPLEX, Node
 from scanjit.ops.custom import CUSTOM, DerivativeRule
-from scanjit.ops.elementwise import cast, where
+from scanjit.ops.elementwise import where
 from scanjit.ops.factor import adjoint, product, transposed
 from scanjit.ops.parts import pieces, size_squared
+from scanjit.ops.promotion import cast
 from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import or_zeros
 from scanjit.records import record

@@ -5,8 +5,9 @@ import math
 from numpy.typing import DTypeLike
 
 from scanjit.ir import Node
-from scanjit.ops.elementwise import cast, where
+from scanjit.ops.elementwise import where
 from scanjit.ops.parts import size_squared
+from scanjit.ops.promotion import cast
 from scanjit.symbol import Axis, TensorLike
 from scanjit.tensor import reductions
 from scanjit.tensor.elementwise import sqrt

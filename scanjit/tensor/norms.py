@@ -5,8 +5,9 @@ from typing import Any
 
 from scanjit import errors
 from scanjit.ir import Node, apply
-from scanjit.ops.elementwise import ABS, cast, where
+from scanjit.ops.elementwise import ABS, where
 from scanjit.ops.parts import size_squared
+from scanjit.ops.promotion import cast
 from scanjit.ops.stretch import expand
 from scanjit.symbol import Axis, TensorLike
 from scanjit.tensor.decompositions import svdvals

@@ -13,10 +13,11 @@ import numpy as np
 from scanjit import errors, types
 from scanjit.ir import Node, constant, dim_node
 from scanjit.ops.branch import captured
-from scanjit.ops.elementwise import MINIMUM, cast, where
+from scanjit.ops.elementwise import MINIMUM, where
 from scanjit.ops.expect import expect
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.order import ARGRANKED, ARGSORT, PARTED, RANKED, SORT, entries
+from scanjit.ops.promotion import cast
 from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, flip, window
 from scanjit.ops.stretch import broadcast_to, constant_value, full
 from scanjit.symbol import TensorLike

@@ -4,7 +4,7 @@ from typing import Any
 
 from scanjit import errors
 from scanjit.ir import Node
-from scanjit.ops.elementwise import cast
+from scanjit.ops.promotion import cast
 from scanjit.symbol import TensorLike
 from scanjit.tensor.creation import arange, ones_like
 from scanjit.tensor.curves import convolve

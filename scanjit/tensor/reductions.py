@@ -8,9 +8,10 @@ from numpy.typing import DTypeLike
 from scanjit import errors, types
 from scanjit.ir import Node, dim_node
 from scanjit.ops import reduce as ops
-from scanjit.ops.elementwise import cast, truth, where
+from scanjit.ops.elementwise import where
 from scanjit.ops.parts import size_squared
 from scanjit.ops.prod import PROD
+from scanjit.ops.promotion import cast, truth
 from scanjit.ops.reduction import Reduction
 from scanjit.ops.stretch import SUM, broadcast_to, expand
 from scanjit.ops.view import DIMSHUFFLE

@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike
 
 from scanjit import types
 from scanjit.ir import Node, constant, is_number
-from scanjit.ops.elementwise import common_dtype
+from scanjit.ops.promotion import common_dtype
 from scanjit.symbol import TensorLike
 from scanjit.tensor import creation, elementwise, joining, products, reductions
 

@@ -2,7 +2,8 @@
 
 from scanjit import errors
 from scanjit.ir import Node, dim_node
-from scanjit.ops.elementwise import cast, where
+from scanjit.ops.elementwise import where
+from scanjit.ops.promotion import cast
 from scanjit.symbol import Axis, TensorLike
 from scanjit.tensor.complex_numbers import conj, real
 from scanjit.tensor.elementwise import sqrt

@@ -11,8 +11,8 @@ from numpy.typing import DTypeLike
 from scanjit import errors, ir, types
 from scanjit.config import config
 from scanjit.ir import Node
-from scanjit.ops.elementwise import cast
 from scanjit.ops.parts import symbol
+from scanjit.ops.promotion import cast
 from scanjit.ops.shape import CONCATENATE, RESHAPE
 from scanjit.ops.view import as_row
 from scanjit.symbol import TensorLike

@@ -22,7 +22,7 @@ from scanjit import errors, ir
 from scanjit.codegen import guard as row_order, reduce
 from scanjit.ir import Node
 from scanjit.kinds import kind_of
-from scanjit.ops.elementwise import Elementwise
+from scanjit.ops.promotion import Elementwise
 from scanjit.rewrite import pipeline
 from scanjit.runtime import emulation, front as backend, host, processors, reference, workspace
 from scanjit.runtime.function import function

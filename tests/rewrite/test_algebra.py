@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from scanjit.ir import CONSTANT, OPS, PART, Graph, Node, constant, new_input
-from scanjit.ops.elementwise import cast
 from scanjit.ops.index import GATHER
+from scanjit.ops.promotion import cast
 from scanjit.ops.scan import scan_node
 from scanjit.ops.stretch import broadcast_to, full
 from tests.rewrite.support import count, fn, same, simplified, symbol

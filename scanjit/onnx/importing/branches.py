@@ -8,8 +8,9 @@ from scanjit.ir import Node
 from scanjit.loops.ifelse import ifelse
 from scanjit.onnx.importing import known
 from scanjit.onnx.importing.call import Call, scalar
-from scanjit.ops.elementwise import INVERT, truth
+from scanjit.ops.elementwise import INVERT
 from scanjit.ops.probe import ASSERT
+from scanjit.ops.promotion import truth
 
 _GRAPHS = {True: "then_branch", False: "else_branch"}
 

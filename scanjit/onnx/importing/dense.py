@@ -11,8 +11,9 @@ from scanjit.ir import BOUND, INPUT, Node
 from scanjit.onnx import functions as tensor
 from scanjit.onnx.importing.call import Call, like
 from scanjit.ops import Reduction, reduce as ops
-from scanjit.ops.elementwise import ADD, cast
+from scanjit.ops.elementwise import ADD
 from scanjit.ops.linalg import CONTRACT, contract
+from scanjit.ops.promotion import cast
 from scanjit.ops.shape import IOTA, RESHAPE
 from scanjit.ops.stretch import expand, full
 from scanjit.ops.view import along

@@ -12,7 +12,8 @@ from scanjit.onnx import functions as tensor, tensors
 from scanjit.onnx.importing import known
 from scanjit.onnx.importing.call import Call, like, scalar
 from scanjit.ops import elementwise as ops
-from scanjit.ops.elementwise import ABS, ISINF, MAXIMUM, MINIMUM, MOD, SIGN, SUB, cast, where
+from scanjit.ops.elementwise import ABS, ISINF, MAXIMUM, MINIMUM, MOD, SIGN, SUB, where
+from scanjit.ops.promotion import cast
 from scanjit.types import not_negative
 
 Function = Callable[[Call], Node]

@@ -9,7 +9,7 @@ from scanjit import errors, ir, types
 from scanjit.ir import Node
 from scanjit.kinds import holds_numbers, kind_of
 from scanjit.onnx import functions as tensor, tensors
-from scanjit.ops.elementwise import cast
+from scanjit.ops.promotion import cast
 from scanjit.types import Dimension, Type
 
 _UNKNOWN = -1

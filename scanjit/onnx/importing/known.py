@@ -17,9 +17,10 @@ import numpy as np
 from scanjit import errors, ir, types
 from scanjit.ir import Node, Op
 from scanjit.kinds import kind_of
-from scanjit.ops.elementwise import CAST, EQUAL, FLOORDIV, MOD, WHERE
+from scanjit.ops.elementwise import EQUAL, FLOORDIV, MOD, WHERE
 from scanjit.ops.index import GATHER
 from scanjit.ops.prod import PROD
+from scanjit.ops.promotion import CAST
 from scanjit.ops.shape import CONCATENATE, RESHAPE, SLICE
 from scanjit.ops.stretch import BROADCAST_TO, SUM, constant_value
 from scanjit.ops.view import DIMSHUFFLE

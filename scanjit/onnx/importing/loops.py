@@ -15,7 +15,8 @@ from scanjit.loops.step import until
 from scanjit.onnx import functions as tensor
 from scanjit.onnx.importing import known
 from scanjit.onnx.importing.call import Call, scalar
-from scanjit.ops.elementwise import INVERT, cast, truth, where
+from scanjit.ops.elementwise import INVERT, where
+from scanjit.ops.promotion import cast, truth
 from scanjit.ops.shape import IOTA
 from scanjit.tensor.variables import axis_of
 from scanjit.types import Dimension

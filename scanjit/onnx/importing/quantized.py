@@ -19,8 +19,9 @@ from scanjit.onnx import functions as tensor, tensors
 from scanjit.onnx.importing import dense, recurrent
 from scanjit.onnx.importing.call import Call
 from scanjit.ops import reduce as ops
-from scanjit.ops.elementwise import MAXIMUM, MINIMUM, ROUND, cast, where
+from scanjit.ops.elementwise import MAXIMUM, MINIMUM, ROUND, where
 from scanjit.ops.narrow import ROUND_INT8
+from scanjit.ops.promotion import cast
 from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import SUM, constant_value
 from scanjit.ops.view import DIMSHUFFLE, along

@@ -15,7 +15,8 @@ from scanjit.onnx.importing.activations import Activation
 from scanjit.onnx.importing.call import Call
 from scanjit.onnx.importing.loops import last_states
 from scanjit.onnx.importing.shapes import turned
-from scanjit.ops.elementwise import cast, where
+from scanjit.ops.elementwise import where
+from scanjit.ops.promotion import cast
 from scanjit.ops.shape import IOTA
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.records import record

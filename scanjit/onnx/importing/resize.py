@@ -14,8 +14,9 @@ from scanjit.ir import Node
 from scanjit.onnx import functions as tensor
 from scanjit.onnx.importing import known
 from scanjit.onnx.importing.call import Call
-from scanjit.ops.elementwise import MAXIMUM, MINIMUM, cast, where
+from scanjit.ops.elementwise import MAXIMUM, MINIMUM, where
 from scanjit.ops.index import GATHER
+from scanjit.ops.promotion import cast
 from scanjit.ops.shape import IOTA
 from scanjit.ops.view import along
 from scanjit.records import record

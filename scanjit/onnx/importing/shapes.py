@@ -11,9 +11,10 @@ from scanjit.onnx import functions as tensor
 from scanjit.onnx.importing import known
 from scanjit.onnx.importing.call import Call, scalar
 from scanjit.onnx.tensors import dtype_of
-from scanjit.ops.elementwise import CEIL, MAXIMUM, cast, where
+from scanjit.ops.elementwise import CEIL, MAXIMUM, where
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.probe import ASSERT
+from scanjit.ops.promotion import cast
 from scanjit.ops.shape import IOTA, window
 from scanjit.ops.stretch import full
 from scanjit.ops.view import DIMSHUFFLE, along

@@ -11,8 +11,8 @@ from scanjit.onnx import functions as tensor
 from scanjit.onnx.importing import branches, dense, elementwise as e, loops, quantized, recurrent, resize, shapes
 from scanjit.onnx.importing.call import Call
 from scanjit.ops import reduce as r
-from scanjit.ops.elementwise import truth
 from scanjit.ops.prod import PROD
+from scanjit.ops.promotion import truth
 from scanjit.ops.stretch import SUM
 from scanjit.types import product
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 
-from scanjit.ops.elementwise import CAST
+from scanjit.ops.promotion import CAST
 from scanjit.records import record
 from scanjit.schedule.fuse.order import Around, LoopOrder
 from scanjit.schedule.lower.places import LARGEST

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from scanjit import types
 from scanjit.kinds import kind_of
-from scanjit.ops.elementwise import ADD, CAST, MOD, MUL, NEG, SUB
+from scanjit.ops.elementwise import ADD, MOD, MUL, NEG, SUB
+from scanjit.ops.promotion import CAST
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.maps import Axis, IndexMap
 from scanjit.schedule.nests import Apply, Index, Literal, NestLoop, Position, Ref, Value, loops_of

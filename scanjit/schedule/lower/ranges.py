@@ -20,7 +20,6 @@ from scanjit.ops import View
 from scanjit.ops.elementwise import (
     ADD,
     AND,
-    CAST,
     CLIP,
     EQUAL,
     FLOORDIV,
@@ -39,9 +38,9 @@ from scanjit.ops.elementwise import (
     RIGHT_SHIFT,
     SUB,
     WHERE,
-    Elementwise,
 )
 from scanjit.ops.index import GATHER, SCATTER
+from scanjit.ops.promotion import CAST, Elementwise
 from scanjit.ops.reduce import ArgReduction
 from scanjit.ops.shape import IOTA, SET_SLICE
 from scanjit.signatures import OpFunction

@@ -12,7 +12,8 @@ from functools import singledispatchmethod
 
 from scanjit import types
 from scanjit.ir import Op
-from scanjit.ops.elementwise import ADD, CAST, DIV, MUL, SUB
+from scanjit.ops.elementwise import ADD, DIV, MUL, SUB
+from scanjit.ops.promotion import CAST
 from scanjit.schedule.nests.array_job import ArrayJob
 from scanjit.schedule.nests.branches import Beside, If
 from scanjit.schedule.nests.buffers import Buffer, Ref

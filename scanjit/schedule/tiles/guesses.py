@@ -16,7 +16,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from scanjit.kinds import kind_of
-from scanjit.ops.elementwise import CAST, WHERE
+from scanjit.ops.elementwise import WHERE
+from scanjit.ops.promotion import CAST
 from scanjit.schedule.nests import (
     Apply,
     Buffer,

@@ -2,7 +2,7 @@
 
 from scanjit import ir
 from scanjit.ir import Node
-from scanjit.ops.elementwise import cast
+from scanjit.ops.promotion import cast
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering
 from scanjit.schedule.lower.ops.step import open_body
 from scanjit.schedule.nests import Buffer, If, Ref

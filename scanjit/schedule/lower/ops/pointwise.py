@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from scanjit.ir import Node, Op
 from scanjit.ops import Elementwise
-from scanjit.ops.elementwise import is_widening
+from scanjit.ops.promotion import is_widening
 from scanjit.ops.shape import IOTA
 from scanjit.schedule.lower.maps import IndexMap, broadcast_map, view_map
 from scanjit.schedule.lower.values import NodeAt, PointRule, ValueBuilder

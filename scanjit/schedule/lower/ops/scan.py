@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from scanjit import ir, types
 from scanjit.ir import Node
-from scanjit.ops.elementwise import Elementwise
+from scanjit.ops.promotion import Elementwise
 from scanjit.ops.stretch import full
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering

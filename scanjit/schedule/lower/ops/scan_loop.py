@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from scanjit import ir, types
 from scanjit.ir import Node
-from scanjit.ops.elementwise import MUL, cast
+from scanjit.ops.elementwise import MUL
+from scanjit.ops.promotion import cast
 from scanjit.schedule.lower.lowering import Lowering
 from scanjit.schedule.lower.ops.overwrite import overwritten
 from scanjit.schedule.lower.ops.step import LoweredStep

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from scanjit import ir, types
 from scanjit.errors import NotSupportedError
 from scanjit.ir import Node
-from scanjit.ops.elementwise import cast
+from scanjit.ops.promotion import cast
 from scanjit.ops.scan import Roles
 from scanjit.records import record
 
