@@ -6,7 +6,7 @@ from llvmlite import ir
 
 from scanjit.kinds import KINDS, Kind
 
-from .llvm_calls import I8, I32, I64, call
+from .llvm_calls import F32, F64, I8, I32, I64, call
 from .llvm_lanes import (
     LlvmLanes,
     constant,
@@ -218,11 +218,19 @@ def _transpose_function(module: ir.Module, kind: Kind, lanes: int) -> ir.Functio
 
 
 def opaque(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
-    """The same value, hidden from LLVM. If LLVM knew that zeros are moved into a vector's lanes, it would choose an
-    instruction that takes several times as long."""
-    if not builder.module.target.is_x86:
+    """The same value, hidden from LLVM if a register holds just it. If LLVM knew that zeros are moved into a vector's
+    lanes, it would choose an instruction that takes several times as long."""
+    target, kind = builder.module.target, value.type
+    if not target.is_x86:
         return value
-    return builder.asm(ir.FunctionType(value.type, [value.type]), "", "=x,0", [value], False)
+    if isinstance(kind, ir.VectorType):
+        element = kind.element
+        bits = kind.count * (element.width if isinstance(element, ir.IntType) else {F32: 32, F64: 64}.get(element, 16))
+        if bits == 64:  # LLVM has no register for two floats
+            return builder.bitcast(opaque(builder, builder.bitcast(value, F64)), kind)
+        if not 128 <= bits <= 8 * target.vector_bytes:
+            return value
+    return builder.asm(ir.FunctionType(kind, [kind]), "", "=x,0", [value], False)
 
 
 def clock(builder: ir.IRBuilder) -> ir.Value:

@@ -64,3 +64,13 @@ def test_older_processors_agree_with_this_one(kind: str, features: str) -> None:
     for name, want, got in zip(FUNCTIONS, expected, found, strict=True):
         agree = same(got, want)
         assert agree.all(), (name, x[~agree][:3], got[~agree][:3], want[~agree][:3])
+
+
+@pytest.mark.parametrize("kind", [*FLOATS, "i32", "i64"])
+@pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16, 32])
+def test_a_hidden_value_of_any_width(kind: str, lanes: int) -> None:
+    names = [f"load_{kind}x{lanes}", "store", "opaque"]
+    kernel = compiled(source_of(names, ["x", "y"], [f"store(y, opaque(load_{kind}x{lanes}(x)))"]))
+    x = np.arange(1, lanes + 1).astype(KINDS[kind].dtype)
+    kernel(x.ctypes.data, (y := np.zeros_like(x)).ctypes.data)
+    np.testing.assert_array_equal(y, x)
