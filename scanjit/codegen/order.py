@@ -11,13 +11,14 @@ from scanjit.codegen.quicksort import quicksort
 from scanjit.codegen.selection import MANY, narrowed
 from scanjit.codegen.source import Parameters, Source
 from scanjit.codegen.stretches import vectors
-from scanjit.codegen.words import Words
+from scanjit.codegen.words import MOST_BRIEF, Words
 from scanjit.schedule.nests import ACROSS, ALONG, MOST_PACKED, NestLoop, Order, Tile
 from scanjit.target import Target
 from scanjit.types import Dimension, product
 
-SHORT = 4
-"""Rows of more vectors than this are sorted one by one, unless their elements lie far from each other."""
+SHORT = 3
+"""Rows of more vectors than this are sorted one by one, unless their elements lie far from each other. Rows that no
+network sorts may have one vector more."""
 FEW = 16
 """Ranks that are nearer to each other than this part of a row are found together."""
 
@@ -36,9 +37,13 @@ class _OrderWriter:
         self.dtype, self.with_places = statement.values.buffer.dtype, statement.finds_places
         self.words = Words(self.dtype, self.with_places, self.with_places and self.dtype.itemsize == 8)
         self.lanes = target.lanes(self.words.size)
-        self.most_across = SHORT * self.lanes if statement.rows_apart else ACROSS
-        """Rows of at most this many elements are sorted side by side."""
         self.length = statement.values.shape[-1]
+        self.brief = self.words.beside and self.words.kind.floating and self._may_be(2, MOST_BRIEF)
+        """Whether short rows are sorted by brief words first."""
+        self.most_across = ACROSS
+        """Rows of at most this many elements are sorted side by side."""
+        if statement.rows_apart:
+            self.most_across = (SHORT if self.brief or isinstance(self.length, int) else SHORT + 1) * self.lanes
         self.n = self.parameters.number(self.length)
         self.rows = self.parameters.number(product(statement.values.shape[:-1]))
         self.step = self.parameters.number(statement.step)
@@ -153,15 +158,22 @@ class _OrderWriter:
         many = self.many if self.ranks else self.n
         start, place = (f"row*{self.n}", f"row*{many}") if self.statement.rows_apart else ("row", "row")
         lines = [f"first = {self.values} + {start}*{size}", f"target = {self.result} + {place}*{result}"]
+        if self.brief:
+            return [*lines, *self._by_brief_words(), "if done == 0:", *indented(self._by_whole_words())]
+        return [*lines, *self._by_whole_words()]
+
+    def _by_whole_words(self) -> list[str]:
+        """Sort a row by words that are always in order."""
         ways: list[tuple[str, list[str]]] = []
         if isinstance(self.length, int) and self.length <= ALONG:
-            return [*lines, *self._by_network(self.length)]
+            return [*self._by_network(self.words, self.length), *self._taken_from(self.words)]
         if self._may_be(0, MOST_PACKED - 1):
             ways.append((f"{self.n} < {MOST_PACKED}", self._by_splits(self.words)))
         if self.with_places and not self.words.beside and self._may_be(MOST_PACKED, None):
             ways.append(("", self._by_splits(Words(self.dtype, True, True))))
         elif self._may_be(MOST_PACKED, None):
             ways = [*ways[:-1], ("", self._by_splits(self.words))]
+        lines: list[str] = []
         for i, (condition, way) in enumerate(ways):
             if i == len(ways) - 1:
                 lines += ["else:", *indented(way)] if i else way
@@ -169,16 +181,52 @@ class _OrderWriter:
                 lines += [f"{'elif' if i else 'if'} {condition}:", *indented(way)]
         return lines
 
-    def _by_network(self, most: int) -> list[str]:
-        """Sort a row of known length."""
-        lanes, words = self.lanes, self.words
+    def _by_brief_words(self) -> list[str]:
+        """Sort a short row by words that are brief. `done` is 1 if this gave the right order, as it nearly always
+        does."""
+        lanes, words = self.lanes, Words(self.dtype, True, False, brief=True)
+        sorting = [*self._by_network(words, MOST_BRIEF), "done = 1"]
+        sorting += vectors(f"({self.n} - 1)", self._compared, lanes)
+        sorting += ["if done > 0:", *indented(self._taken_from(words))]
+        if isinstance(self.length, int):
+            return sorting
+        return ["done = 0", f"if {self.n} > 1 and {self.n} <= {MOST_BRIEF}:", *indented(sorting)]
+
+    def _compared(self, inside: str) -> list[str]:
+        """Compare each element of a vector with the one behind it, where their brief words do not say which comes
+        first."""
+        lanes = self.lanes
+        inside = inside or f"head_x{lanes}({lanes})"
+        step = 8 if self.statement.rows_apart else f"{self.step}*8"
+
+        def element(word: str) -> list[str]:
+            offsets = f"({word} & {MOST_BRIEF - 1})*splat_i64x{lanes}({step})"
+            return [f"x = gather_f64x{lanes}(first, {offsets}, {inside})", *self.words.made(lanes, "place")]
+
+        return [
+            f"before = load_masked_i64x{lanes}(words + i*8, {inside})",
+            f"behind = load_masked_i64x{lanes}(words + i*8 + 8, {inside})",
+            f"place = (before ^ behind) & {-MOST_BRIEF}",
+            f"if any_of((place == 0) & {inside}):",
+            *indented(element("before")),
+            "    before = word",
+            *indented(element("behind")),
+            f"    if any_of((word < before) & {inside}):",
+            "        done = 0",
+        ]
+
+    def _by_network(self, words: Words, most: int) -> list[str]:
+        """Sort the words of a row of at most so many elements."""
+        lanes = self.lanes
         many = block(words, lanes, most)
         room = -(-most // (many * lanes)) * many * lanes
         lines = [f"words = stack({room * words.size})"]
         lines += [f"places = stack({room * 8})"] if words.beside else []
-        lines += self._made_row(words)
-        taken = self._taken_ranks(words, self._rank()) if self.ranks else self._taken_row(words)
-        return [*lines, *along(words, lanes, self.n, many), *taken]
+        return [*lines, *self._made_row(words), *along(words, lanes, self.n, many)]
+
+    def _taken_from(self, words: Words) -> list[str]:
+        """Put the wanted results of a sorted row into the result."""
+        return self._taken_ranks(words, self._rank()) if self.ranks else self._taken_row(words)
 
     def _by_splits(self, words: Words) -> list[str]:
         """Sort by quicksort, with the memory of this band."""
@@ -195,7 +243,7 @@ class _OrderWriter:
                 *lines,
                 *self._made_row(words, exact=True),
                 *quicksort(words, self.lanes, self.n),
-                *self._taken_row(words),
+                *self._taken_from(words),
             ]
         return self._by_selection(words, [*lines, f"asked = words + {homes}*{self.n}*{size}"])
 

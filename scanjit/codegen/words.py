@@ -3,20 +3,25 @@
 Each element becomes an integer, its *word*, so that all words have a total order. NaN has the largest word. If places
 are wanted, no two words are equal: -0.0 has the key of 0.0, and behind the key comes the place. Every way to sort such
 words gives the same stable order. A key of less than 64 bits is the upper half of a word, and its place the lower half.
-A key of 64 bits has its place in a second word beside it.
+A key of 64 bits has its place in a second word beside it. Rows of few such elements are first sorted by words in which
+the place takes the last bits of the key (`Words.brief`), which are in order unless two keys differ in these bits alone.
 """
 
 from scanjit.kinds import KINDS, Kind, kind_of
 from scanjit.signatures import DType
 
+MOST_BRIEF = 256
+"""The most elements of a row whose places fit into the last bits of words."""
+
 
 class Words:
-    """The words of elements of a dtype, sorted by value alone, or with their places."""
+    """The words of elements of a dtype, sorted by value alone, or with their places: `beside` them, or, if they are
+    `brief`, in their last bits."""
 
-    def __init__(self, dtype: DType, with_places: bool, beside: bool) -> None:
+    def __init__(self, dtype: DType, with_places: bool, beside: bool, brief: bool = False) -> None:
         self.kind = kind_of(dtype)
         self.stored: Kind = KINDS[self.kind.moved]
-        self.with_places, self.beside = with_places, beside
+        self.with_places, self.beside, self.brief = with_places, beside, brief
         wide = with_places or self.stored.size == 8
         self.kept = KINDS["i64" if wide else "i32"]
         """The kind that a word is kept as."""
@@ -47,14 +52,17 @@ class Words:
                 f"key = select(x != x, {most}, key)",
             ]
         lines.append("word = key" if key is self.kept else f"word = cast_{self.kept.name}x{lanes}(key)")
-        if self.with_places:
+        if self.brief:
+            lines.append(f"word = (word & {-MOST_BRIEF}) | {place}")
+        elif self.with_places:
             lines.append(f"place = {place}" if self.beside else f"word = (word << 32) | {place}")
         return lines
 
     def unmade(self, lanes: int) -> list[str]:
         """Compute `y` from the words of a vector: the elements, or their places."""
         if self.with_places:
-            return ["y = place" if self.beside else "y = word & 4294967295"]
+            last = MOST_BRIEF - 1 if self.brief else 4294967295
+            return ["y = place" if self.beside else f"y = word & {last}"]
         if self.kind.floating:
             most = 2 ** (self.kind.bits - 1) - 1
             return [f"y = bitcast_{self.kind.name}x{lanes}(select(word < 0, word ^ {most}, word))"]

@@ -170,16 +170,24 @@ def _largest(rows: Node, count: Dimension) -> Node:
     first = SORT(largest(best, chosen))  # in the order of the row, so that equal elements stay in order
     inside = RESHAPE(first[..., None] * part + IOTA(length=part), shape=(*batch, chosen * part))
     behind = window(rows, last, many * part, n - many * part)
-    found = largest(CONCATENATE(entries(rows, inside), behind, axis=last), count)
+    if isinstance(many, int):
+        found = _largest(CONCATENATE(entries(rows, inside), behind, axis=last), count)
+    else:  # the parts are flipped one by one, so that no copy of all is
+        found = _first_of_flipped(CONCATENATE(flip(behind, last), entries(rows, flip(inside, last)), axis=last), count)
     moved = (first - IOTA(length=chosen)) * part  # how far each part has come towards the start of the row
     moved = CONCATENATE(moved, broadcast_to(dim_node((many - chosen) * part), (*batch, 1)), axis=last)
     return found + entries(moved, MINIMUM(found // part, dim_node(chosen)))
 
 
 def _first(rows: Node, count: Dimension) -> Node:
-    """The same as `_largest`, without parts. The flipped order of the flipped rows has equal elements in order."""
+    """The same as `_largest`, without parts."""
+    return _first_of_flipped(flip(rows, rows.ndim - 1), count)
+
+
+def _first_of_flipped(rows: Node, count: Dimension) -> Node:
+    """The same for rows that are given flipped: the flipped order of flipped rows has equal elements in order."""
     end = dim_node(rows.type.shape[-1] - 1)
-    return end - ARGRANKED(flip(rows, rows.ndim - 1), end - IOTA(length=count))
+    return end - ARGRANKED(rows, end - IOTA(length=count))
 
 
 def _parts(n: Dimension, count: Dimension) -> tuple[int, Dimension]:

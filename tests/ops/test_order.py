@@ -135,6 +135,26 @@ def test_some_entries_of_sorted_rows(dtype: str, mode: Any) -> None:
 
 
 @pytest.mark.quick(1)
+@pytest.mark.parametrize("n, mode", [(40, "emulate"), (256, "numba"), (None, "numba"), (None, "emulate")])
+def test_the_order_of_elements_that_differ_in_their_last_bits(n: int | None, mode: Any) -> None:
+    """Equal ones, those that differ little, and NaN: the places of few float64 lie in their words' last bits."""
+    x = sj.tensor(("rows", n))
+    f = sj.function([x], [sj.argsort(x, 1), *sj.top_k(x, 3), sj.argsort(x, 0)], mode=mode)
+    rng = np.random.default_rng(0)
+    for size in (3, 24, 25, 33, 40, 255, 256, 257, 300) if n is None and mode == "numba" else (n or 40,):
+        shape = (9, size)
+        near = 1 + rng.integers(0, 300, shape) * 2.0**-52
+        few, tiny = rng.integers(-2, 3, shape) * 0.1, rng.integers(-300, 300, shape) * 5e-324
+        mixed = np.where(rng.random(shape) < 0.2, NAN, np.where(rng.random(shape) < 0.3, -0.0, few))
+        for values in (rng.normal(size=shape), near, -near, few, tiny, mixed):
+            places, largest, first, down = f(values)
+            np.testing.assert_array_equal(places, np.argsort(values, 1, kind="stable"))
+            np.testing.assert_array_equal(down, np.argsort(values, 0, kind="stable"))
+            expected = size - 1 - np.argsort(values[:, ::-1], 1, kind="stable")[:, :-4:-1]
+            np.testing.assert_array_equal(first, expected)
+            np.testing.assert_array_equal(largest, np.take_along_axis(values, expected, 1))
+
+
 @pytest.mark.parametrize("mode", ["numba", "emulate"])
 def test_longer_rows_than_places_fit_beside_keys(mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As with 2**32 elements and more."""
