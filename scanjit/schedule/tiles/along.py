@@ -1,23 +1,33 @@
 """Whether the lanes of a nest run along its sums: a vector then holds terms of one sum, which are added at the end."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from scanjit.schedule.nests import Fetch, Load, Nest, NestLoop, Reduce, loops_of, walk_values
-from scanjit.schedule.tiles.products import factors, near_steps
+from scanjit.schedule.nests import Access, Fetch, Load, Nest, NestLoop, Reduce, loops_of, walk_values
+from scanjit.schedule.tiles.products import factors, near_steps, packable
+
+Kept = Callable[[Access], bool]
+"""Tells whether an operand is the same in all steps of the loop around."""
 
 
-def horizontal(nest: Nest, reductions: Sequence[Reduce]) -> bool:
+def never(access: Access) -> bool:
+    """The answer outside of loops."""
+    return False
+
+
+def horizontal(nest: Nest, reductions: Sequence[Reduce], kept: Kept = never) -> bool:
     """Whether lanes run along the reductions, because more loads are contiguous there than along the space. An operand
-    that can be packed counts as contiguous."""
+    that can be packed for all rows, steps or calls counts as contiguous."""
     if not nest.space:
         return True
     lane = nest.space[-1]
     along_space = along_reduction = 0
     for reduction in reductions:
         shared = row_loop(nest, [reduction]) is not None
+        matrix = packable(reduction, lane)
         for load in walk_values([reduction.term]):
             if isinstance(load, Load | Fetch):
                 packed = factors(reduction) is not None and (shared or load.access.buffer.fixed)
+                packed = packed or (matrix is not None and load is matrix.right and kept(load.access))
                 along_space += not _is_contiguous(load, lane) and not packed
                 along_reduction += not _is_contiguous(load, reduction.loops[-1], near_steps(reduction))
     return along_space > along_reduction or (along_space > 0 and along_space == along_reduction and lane.size == 1)

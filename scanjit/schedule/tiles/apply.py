@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace as changed
 
 from scanjit import types
-from scanjit.schedule.nests import Apply, Blocks, Nest, Pack, Program, Statement, Tile, TimeLoop
+from scanjit.schedule.nests import Access, Apply, Blocks, Nest, Pack, Program, Statement, Tile, TimeLoop
 from scanjit.schedule.threads.split import leaves_rest, split_of
 from scanjit.schedule.tiles import lanes, rows, strips
+from scanjit.schedule.tiles.along import Kept, never
 from scanjit.schedule.tiles.choose import choose_tile
 from scanjit.schedule.tiles.extrema import extrema
 from scanjit.schedule.tiles.guesses import guesses, with_guesses
@@ -37,28 +38,47 @@ def in_forms(
 def with_tiles(program: Program) -> Program:
     """The program in which every nest has its tile. Nests that store nothing are left out."""
     notes: list[str] = []
-    return program.with_suite(_tiled(program.suite, program.target, True, notes), notes)
+    return program.with_suite(_tiled(program.suite, program.target, True, never, notes), notes)
 
 
-def _tiled(suite: Sequence[Statement], target: Target, once: bool, notes: list[str]) -> list[Statement]:
+def _tiled(suite: Sequence[Statement], target: Target, once: bool, kept: Kept, notes: list[str]) -> list[Statement]:
     """These statements, with tiles. `once` says that they are in no step of a loop and in no branch."""
     result: list[Statement] = []
     for statement in suite:
         if not isinstance(statement, Nest):
             inner = once and isinstance(statement, Blocks)
-            made = statement.with_suites(*(_tiled(b, target, inner, notes) for b in statement.suites))
+            inside = _kept_in(statement) if isinstance(statement, TimeLoop) else kept
+            made = statement.with_suites(*(_tiled(b, target, inner, inside, notes) for b in statement.suites))
             result.append(with_guesses(made) if isinstance(made, TimeLoop) else made)
         elif statement.stores or statement.finals:
-            nest = with_tile(statement, target, once)
+            nest = with_tile(statement, target, once, kept)
             notes.append(f"nest {nest.label}: {_described(nest)}")
             result.append(nest)
     return result
 
 
-def with_tile(nest: Nest, target: Target, once: bool) -> Nest:
-    """A nest with its tile. `once` says that it is in no step of a loop."""
+SHORT = 8
+"""A loop of at most this many steps packs no operand only to have its lanes along another loop."""
+
+
+def _kept_in(loop: TimeLoop) -> Kept:
+    """Tells of the operands of a step whether they are the same in all steps."""
+    if isinstance(loop.length, int) and loop.length <= SHORT:
+        return never
+    written = {buffer for buffer, _, writes in loop.all_refs() if writes}
+    counters = {atom for dim in loop.counters for atom in types.atoms(dim)}
+
+    def kept(access: Access) -> bool:
+        dims = (access.offset, *access.strides.values())
+        return access.buffer not in written and counters.isdisjoint(atom for dim in dims for atom in types.atoms(dim))
+
+    return kept
+
+
+def with_tile(nest: Nest, target: Target, once: bool, kept: Kept = never) -> Nest:
+    """A nest with its tile. `once` says that it is in no step of a loop; `kept`, which operands no step changes."""
     nest = lanes.lanes_last(merge_loops(nest), target)
-    tile = choose_tile(nest, target, once)
+    tile = choose_tile(nest, target, once, kept)
     split, unit = split_of(nest, tile)
     tile = changed(tile, split=split, unit=unit)
     tile = changed(tile, own=tile.rows, rest=True) if leaves_rest(tile) else tile

@@ -17,7 +17,7 @@ from scanjit.schedule.nests import (
     walk_values,
 )
 from scanjit.schedule.tiles import shapes, strips
-from scanjit.schedule.tiles.along import horizontal, row_loop, thin
+from scanjit.schedule.tiles.along import Kept, horizontal, never, row_loop, thin
 from scanjit.schedule.tiles.columns import strip_of_columns
 from scanjit.schedule.tiles.estimates import (
     lanes_of,
@@ -37,15 +37,16 @@ MANY_ROWS = 64
 """With this many rows, the last register tile may be partly empty: it is a small part of the work."""
 
 
-def choose_tile(nest: Nest, target: Target, once: bool = False) -> Tile:
+def choose_tile(nest: Nest, target: Target, once: bool = False, kept: Kept = never) -> Tile:
     """How a nest is computed (see `Tile`). If it is computed `once`, in no step of a loop, the rows of a register tile
-    may come from several loops, and long columns are summed in strips."""
+    may come from several loops, and long columns are summed in strips. In a step, operands that are `kept` can be
+    packed before the loop."""
     reductions = reductions_of(nest)
     lanes = lanes_of(nest, target)
     free = bool(nest.space) and _lanes_free(nest)
     if nest.sequential or (not free and any(store.indices for store in nest.stores)):
         return Tile(lanes=_fit(lanes, nest.space[-1].size) if free else 1)
-    if reductions and horizontal(nest, reductions):
+    if reductions and horizontal(nest, reductions, kept):
         return _along_sums(nest, reductions, target)
     if not nest.space:
         steps = linear(nest)
