@@ -60,7 +60,7 @@ class _OrderWriter:
 
     def source(self) -> Source:
         """The loop over bands, and for each band the vectors of rows, then the rows that are left."""
-        bands, blocks = (self.parameters.number(dim) for dim in (self.statement.bands, self.statement.blocks))
+        bands, blocks = (self.parameters.number(dim) for dim in (self.statement.pieces, self.statement.blocks))
         block = self.statement.block
         lines = [
             "for band in range(begin, end):",
@@ -70,7 +70,7 @@ class _OrderWriter:
         if self._may_be(1, self.most_across) and self.lanes > 1:
             lines += indented(self._rows_in_vectors())
         lines += ["    while row < stop:", *indented(LOOK, 2), *indented(self._row(), 2), "        row += 1"]
-        tile = Tile(split=NestLoop(self.statement.bands))
+        tile = Tile(split=NestLoop(self.statement.pieces))
         more = ["begin", "end", "line"]
         return self.parameters.source(self.statement.title, indented(lines), more, tile=tile)
 

@@ -48,5 +48,5 @@ def parting_source(statement: Parting, target: Target) -> Source:
         f"    for group in range({statement.count}):",
         *indented(vectors(n, part, lanes), 2),
     ]
-    tile = Tile(split=NestLoop(statement.rows))
+    tile = Tile(split=NestLoop(statement.pieces))
     return parameters.source(statement.title, indented(lines), ["begin", "end", "line"], tile=tile)

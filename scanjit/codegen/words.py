@@ -67,11 +67,3 @@ class Words:
             most = 2 ** (self.kind.bits - 1) - 1
             return [f"y = bitcast_{self.kind.name}x{lanes}(select(word < 0, word ^ {most}, word))"]
         return ["y = word" if self.stored is self.kept else f"y = cast_{self.stored.name}x{lanes}(word)"]
-
-    @property
-    def digits(self) -> tuple[int, int]:
-        """The range of bits in which keys differ, the sign included."""
-        low = 32 if self.with_places and not self.beside else 0
-        bits = 8 * self.stored.size
-        spare = int(self.kind.never_negative and low + bits < 8 * self.size)
-        return low, low + bits + spare

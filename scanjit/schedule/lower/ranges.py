@@ -16,29 +16,7 @@ import numpy as np
 from scanjit import ir
 from scanjit.ir import Node, Op
 from scanjit.kinds import kind_of
-from scanjit.ops import View
-from scanjit.ops.elementwise import (
-    ADD,
-    AND,
-    CLIP,
-    EQUAL,
-    FLOORDIV,
-    GREATER,
-    GREATER_EQUAL,
-    INVERT,
-    LESS,
-    LESS_EQUAL,
-    MAXIMUM,
-    MINIMUM,
-    MOD,
-    MUL,
-    NEG,
-    NOT_EQUAL,
-    OR,
-    RIGHT_SHIFT,
-    SUB,
-    WHERE,
-)
+from scanjit.ops import View, elementwise as ops
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.promotion import CAST, Elementwise
 from scanjit.ops.reduce import ArgReduction
@@ -110,7 +88,7 @@ class Ranges:
     def settled(self, node: Node, locate: Callable[[Node], object]) -> Node:
         """What a node is, if its conditions are known: `where(k < 0, k + n, k)` is k, if k is not negative. A node that
         lies in memory stays as it is: what it was computed from may be out of reach."""
-        while node.op is WHERE and locate(node) is None and (known := self.of(node.args[0])) in ((0, 0), (1, 1)):
+        while node.op is ops.WHERE and locate(node) is None and (known := self.of(node.args[0])) in ((0, 0), (1, 1)):
             chosen = node.args[1 if known == (1, 1) else 2]
             if chosen.type != node.type:
                 break
@@ -170,9 +148,9 @@ class Ranges:
         self._left -= 1
         if self._left < 0:
             raise _TooLong
-        if node.op is WHERE:
+        if node.op is ops.WHERE:
             return self._chosen(node, of, deep, said)
-        selected = [part for part in node.operands if part.op is WHERE] if node.op in (ADD, SUB) else []
+        selected = [part for part in node.operands if part.op is ops.WHERE] if node.op in (ops.ADD, ops.SUB) else []
         if len(selected) == 1 and deep > 0:
             found = self._of_each(node, selected[0], deep, said)
         else:
@@ -207,7 +185,7 @@ class Ranges:
         """The values that a selection, and the selections among its values, may choose; each with what is known
         then."""
         for value, told in self._cases(node, lambda part: self._of(part, said, deep)):
-            if value.op is WHERE and deep > 0:
+            if value.op is ops.WHERE and deep > 0:
                 yield from self._leaves(value, deep - 1, {**said, **told})
             else:
                 yield value, {**said, **told}
@@ -223,9 +201,9 @@ class Ranges:
 
     def _told(self, condition: Node, holds: bool, of: Callable[[Node], Range | None]) -> dict[Node, Range] | None:
         """What it says about nodes that a condition holds, or does not. None if this cannot be."""
-        if condition.op is INVERT:
+        if condition.op is ops.INVERT:
             return self._told(condition.args[0], not holds, of)
-        if condition.op is (AND if holds else OR):
+        if condition.op is (ops.AND if holds else ops.OR):
             found: dict[Node, Range] = {}
             for part in condition.args:
                 told = self._told(part, holds, of)
@@ -293,24 +271,25 @@ def _joined(found: Iterable[Range | None]) -> Range | None:
 
 # ---- what conditions say ---------------------------------------------------------------------------------------------
 
-_OPPOSITES: dict[Op, Op] = {LESS: GREATER_EQUAL, LESS_EQUAL: GREATER, EQUAL: NOT_EQUAL}
+_OPPOSITES: dict[Op, Op] = {ops.LESS: ops.GREATER_EQUAL, ops.LESS_EQUAL: ops.GREATER, ops.EQUAL: ops.NOT_EQUAL}
 _OPPOSITES |= {opposite: op for op, opposite in _OPPOSITES.items()}
-_TURNED: dict[Op, Op] = {LESS: GREATER, LESS_EQUAL: GREATER_EQUAL, GREATER: LESS, GREATER_EQUAL: LESS_EQUAL}
+_TURNED: dict[Op, Op] = {ops.LESS: ops.GREATER, ops.LESS_EQUAL: ops.GREATER_EQUAL}
+_TURNED |= {turned: op for op, turned in _TURNED.items()}
 """What `b` is to `a`, for what `a` is to `b`; the same for the two that are not here."""
 
 
 def _kept(op: Op, a: Range, b: Range) -> Range:
     """The range of what lies in `a` and compares to something in `b` like this."""
     (low, high), (least, most) = a, b
-    if op is LESS:
+    if op is ops.LESS:
         return low, min(high, most - 1)
-    if op is LESS_EQUAL:
+    if op is ops.LESS_EQUAL:
         return low, min(high, most)
-    if op is GREATER:
+    if op is ops.GREATER:
         return max(low, least + 1), high
-    if op is GREATER_EQUAL:
+    if op is ops.GREATER_EQUAL:
         return max(low, least), high
-    if op is EQUAL:
+    if op is ops.EQUAL:
         return max(low, least), min(high, most)
     if least == most:
         return low + (low == least), high - (high == least)
@@ -411,17 +390,17 @@ def _product(a: Range, b: Range) -> Range:
 
 
 _RULES: dict[Op, Rule] = {
-    ADD: _of_ranges(lambda a, b: (a[0] + b[0], a[1] + b[1])),
-    SUB: _of_ranges(lambda a, b: (a[0] - b[1], a[1] - b[0])),
-    MUL: _of_ranges(_product),
-    NEG: _of_ranges(lambda a: (-a[1], -a[0])),
-    MAXIMUM: _bounded(lambda a, b: (max(a[0], b[0]), max(a[1], b[1]))),
-    MINIMUM: _bounded(lambda a, b: (min(a[0], b[0]), min(a[1], b[1]))),
-    CLIP: _bounded(lambda x, low, high: (_clipped(x[0], low[0], high[0]), _clipped(x[1], low[1], high[1]))),
-    FLOORDIV: _of_ranges(lambda a, b: (a[0] // b[0], a[1] // b[0]) if b[0] == b[1] > 0 else None),
-    RIGHT_SHIFT: _shifted,
-    MOD: _mod,
-    AND: _and,
+    ops.ADD: _of_ranges(lambda a, b: (a[0] + b[0], a[1] + b[1])),
+    ops.SUB: _of_ranges(lambda a, b: (a[0] - b[1], a[1] - b[0])),
+    ops.MUL: _of_ranges(_product),
+    ops.NEG: _of_ranges(lambda a: (-a[1], -a[0])),
+    ops.MAXIMUM: _bounded(lambda a, b: (max(a[0], b[0]), max(a[1], b[1]))),
+    ops.MINIMUM: _bounded(lambda a, b: (min(a[0], b[0]), min(a[1], b[1]))),
+    ops.CLIP: _bounded(lambda x, low, high: (_clipped(x[0], low[0], high[0]), _clipped(x[1], low[1], high[1]))),
+    ops.FLOORDIV: _of_ranges(lambda a, b: (a[0] // b[0], a[1] // b[0]) if b[0] == b[1] > 0 else None),
+    ops.RIGHT_SHIFT: _shifted,
+    ops.MOD: _mod,
+    ops.AND: _and,
     CAST: _cast,
     GATHER: _gather,
     SCATTER: _scatter,

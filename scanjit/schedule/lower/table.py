@@ -15,13 +15,13 @@ from scanjit.ops.reduce import ArgReduction
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import CONCATENATE, COPY, IOTA, RESHAPE, SET_SLICE
 from scanjit.schedule.lower.lowering import LoweringRules
+from scanjit.schedule.lower.ops import lapack
 from scanjit.schedule.lower.ops.concatenate import ConcatenateRule
 from scanjit.schedule.lower.ops.contraction import ContractionRule
 from scanjit.schedule.lower.ops.fourier import FourierRule
 from scanjit.schedule.lower.ops.gather import GatherRule
 from scanjit.schedule.lower.ops.guest import GuestRule
 from scanjit.schedule.lower.ops.ifelse import IfElseRule
-from scanjit.schedule.lower.ops.lapack import CholeskyRule, EighRule, LuRule, QrRule, SvdRule, TriangularSolveRule
 from scanjit.schedule.lower.ops.order import OrderRule
 from scanjit.schedule.lower.ops.parting import PartingRule
 from scanjit.schedule.lower.ops.pointwise import ElementwiseRule, KnownRule, ViewRule
@@ -59,12 +59,12 @@ RULES = LoweringRules(
         FOURIER: FourierRule(),
         HALF_SPECTRUM: FourierRule(),
         FROM_HALF_SPECTRUM: FourierRule(),
-        CHOLESKY: CholeskyRule(),
-        LU: LuRule(),
-        EIGH: EighRule(),
-        QR: QrRule(),
-        SVD: SvdRule(),
-        TRIANGULAR_SOLVE: TriangularSolveRule(),
+        CHOLESKY: lapack.LapackRule(lapack.cholesky),
+        LU: lapack.LapackRule(lapack.lu),
+        EIGH: lapack.LapackRule(lapack.eigh, small=True),
+        QR: lapack.LapackRule(lapack.qr, small=True),
+        SVD: lapack.LapackRule(lapack.svd, small=True),
+        TRIANGULAR_SOLVE: lapack.LapackRule(lapack.triangular_solve),
         IFELSE: IfElseRule(),
         SCAN: ScanRule(),
     },

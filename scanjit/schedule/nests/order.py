@@ -60,11 +60,6 @@ class Order(ArrayJob):
         return blocks_of(self.values.shape)
 
     @property
-    def bands(self) -> Dimension:
-        """How many bands there are."""
-        return bands_of(self.values.shape)
-
-    @property
     def operations(self) -> Dimension:
         """About 30 for each element."""
         return 30 * types.product(self.values.shape)
@@ -72,7 +67,7 @@ class Order(ArrayJob):
     @property
     def pieces(self) -> Dimension:
         """How many bands there are."""
-        return self.bands
+        return bands_of(self.values.shape)
 
 
 def block_of(length: Dimension) -> int:

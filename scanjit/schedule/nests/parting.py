@@ -25,11 +25,6 @@ class Parting(ArrayJob):
         return "parted"
 
     @property
-    def rows(self) -> Dimension:
-        """How many rows there are."""
-        return types.product(self.values.shape[:-1])
-
-    @property
     def operations(self) -> Dimension:
         """Each group takes about one operation for each element."""
         return self.count * types.product(self.values.shape)
@@ -37,4 +32,4 @@ class Parting(ArrayJob):
     @property
     def pieces(self) -> Dimension:
         """Rows are independent."""
-        return self.rows
+        return types.product(self.values.shape[:-1])

@@ -31,9 +31,10 @@ class Traffic(NamedTuple):
 
 class Statement(ABC):
     """Something that a program runs. Statements are compared by identity. `suite_names` names the fields that hold
-    other statements."""
+    other statements, and `repeats` says whether these may run several times."""
 
     suite_names: ClassVar[tuple[str, ...]] = ()
+    repeats: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -78,11 +79,6 @@ class Statement(ABC):
     def ends_early(self) -> bool:
         """Whether some loop in it may end early: its number of steps is then known only when it has run."""
         return any(statement.ends_early for statement in self.inner)
-
-    @property
-    def repeats(self) -> bool:
-        """Whether its inner statements may run several times."""
-        return False
 
     @property
     def lasting(self) -> set[Buffer]:

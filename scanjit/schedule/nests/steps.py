@@ -62,6 +62,7 @@ class TimeLoop(Statement):
     persistent: tuple[Buffer, ...] = ()
     plan: Plan | None = None
     suite_names: ClassVar[tuple[str, ...]] = ("suite",)
+    repeats: ClassVar[bool] = True
 
     @property
     def title(self) -> str:
@@ -89,11 +90,6 @@ class TimeLoop(Statement):
     def ends_early(self) -> bool:
         """Whether it may stop early, or some loop in it may."""
         return self.count is not None or super().ends_early
-
-    @property
-    def repeats(self) -> bool:
-        """Yes: a step is run many times."""
-        return True
 
     @property
     def lasting(self) -> set[Buffer]:
@@ -147,6 +143,7 @@ class Blocks(Statement):
     turn: Turn | None = None
     fixed: bool = False
     suite_names: ClassVar[tuple[str, ...]] = ("suite",)
+    repeats: ClassVar[bool] = True
 
     @property
     def title(self) -> str:
@@ -163,11 +160,6 @@ class Blocks(Statement):
         """How many steps there are, how many a stretch has, and which stretches run."""
         some = () if self.turn is None else (self.turn.low, self.turn.high, self.turn.size)
         return self.total, self.size, *some
-
-    @property
-    def repeats(self) -> bool:
-        """Yes: the suite runs once for each stretch."""
-        return True
 
     @property
     def lasting(self) -> set[Buffer]:
