@@ -225,10 +225,10 @@ def opaque(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
         return value
     if isinstance(kind, ir.VectorType):
         element = kind.element
-        bits = kind.count * (element.width if isinstance(element, ir.IntType) else {F32: 32, F64: 64}.get(element, 16))
-        if bits == 64:  # LLVM has no register for two floats
+        width = kind.count * (element.width if isinstance(element, ir.IntType) else {F32: 32, F64: 64}.get(element, 16))
+        if width == 64:  # LLVM has no register for two floats
             return builder.bitcast(opaque(builder, builder.bitcast(value, F64)), kind)
-        if not 128 <= bits <= 8 * target.vector_bytes:
+        if not 128 <= width <= 8 * target.vector_bytes:
             return value
     return builder.asm(ir.FunctionType(kind, [kind]), "", "=x,0", [value], False)
 
