@@ -6,7 +6,7 @@ from dataclasses import replace as changed
 from scanjit import types
 from scanjit.schedule.nests import Access, Apply, Blocks, Nest, Pack, Program, Statement, Tile, TimeLoop
 from scanjit.schedule.threads.split import leaves_rest, split_of
-from scanjit.schedule.tiles import lanes, rows, strips
+from scanjit.schedule.tiles import few, lanes, strips
 from scanjit.schedule.tiles.along import Kept, never
 from scanjit.schedule.tiles.choose import choose_tile
 from scanjit.schedule.tiles.extrema import extrema
@@ -23,7 +23,7 @@ def in_forms(
     """The statements that `shaped` makes of a nest. If the best form depends on a size, the nest gets each of its
     forms, in a `Blocks` that runs once or not at all."""
     merged = merge_loops(nest) if reductions_of(nest) else nest
-    forms = lanes.forms(merged, target, notes) or rows.forms(merged, notes)
+    forms = lanes.forms(merged, target, notes) or few.forms(merged, notes)
     if len(forms) < 2:
         return shaped(forms[0].nest if forms else nest)
     result: list[Statement] = []

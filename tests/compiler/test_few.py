@@ -1,4 +1,4 @@
-"""Products of few rows read their right operands where they are."""
+"""Products of few rows read their right operands where they are, and those of one column have lanes along sums."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pytest
 
 import scanjit as sj
 from scanjit.runtime import host
+from scanjit.schedule.tiles.few import FEW
 from scanjit.schedule.tiles.pack import ROWS_OF_A_CALL
-from scanjit.schedule.tiles.rows import FEW
 from scanjit.target import target_named
 from tests.fuzz.check import Config
 
@@ -41,7 +41,7 @@ def test_values_and_gradients(rows: int | str, dtype: str, mode: str) -> None:
             functions[threads] = sj.function(inputs, outputs, mode=mode)
     rng = np.random.default_rng(0)
     numbers = (0, 1, 2, FEW, FEW + 1, 9, 70) if isinstance(rows, str) else (rows,)
-    sizes = [(5, 3), (0, 4), (4, 0), (1, 1), (33, 17)] + [(300, 130)] * (mode == "numba")
+    sizes = [(5, 3), (0, 4), (4, 0), (1, 1), (9, 1), (0, 1), (33, 17)] + [(300, 130)] * (mode == "numba")
     for count in numbers:
         for terms, columns in sizes:
             shapes = ((count, terms), (terms, columns), (columns, terms))
@@ -60,6 +60,7 @@ def test_values_and_gradients(rows: int | str, dtype: str, mode: str) -> None:
 def test_the_number_of_rows_decides_in_each_call() -> None:
     x, w = sj.tensor(("B", "K"), "float32", "x"), sj.tensor(("K", "N"), "float32", "w")
     assert f"at most {FEW} rows of B {ROW_BY_ROW}" in sj.function([x, w], x @ w, mode="emulate").explain()
+    assert "lanes along the sums if N is 1" in sj.function([x, w], x @ w, mode="emulate").explain()
     weights = sj.shared(np.ones((4, 5), np.float32), "weights")
     f = sj.function([x], x @ weights, mode="emulate")
     assert ROW_BY_ROW not in f.explain(), "what is packed once for many calls has no other form"
