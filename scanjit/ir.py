@@ -574,7 +574,16 @@ def as_dim(value: object) -> Dimension:
         return rule(*map(as_dim, value.operands))
     if (number := computed(value)) is not None:
         return int(number)
-    return types.value_dim(value, value.name or f"{value.op.name}{value.serial}")
+    counts_steps = most_steps(value) is not None
+    return types.value_dim(value, value.name or f"{value.op.name}{value.serial}", counts_steps)
+
+
+def most_steps(node: Node) -> Dimension | None:
+    """The length of a loop, if a node is the number of steps that it ran until a condition ended it; else None."""
+    if node.op is not PART or not node.args[0].params.get("until"):
+        return None
+    loop = node.args[0]
+    return loop.params["length"] if node.params["index"] == len(loop.types) - 1 else None
 
 
 _MOST_COMPUTED = 1 << 16

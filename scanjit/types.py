@@ -48,11 +48,18 @@ class Atom:
     not_negative: bool
     """Whether the atom is certainly >= 0."""
 
-    def __init__(self, kind: str, name: str | None, args: tuple[Dimension, ...] = (), node: NodeBelow = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        name: str | None,
+        args: tuple[Dimension, ...] = (),
+        node: NodeBelow = None,
+        not_negative: bool = False,
+    ) -> None:
         self.kind, self.args, self.node, self.serial = kind, args, node, next(_serial)
         self.name = f"n{self.serial}" if name is None else name
         self.bases = tuple(dict.fromkeys(atom for arg in args for atom in atoms(arg)))
-        self.not_negative = _atom_not_negative(self)
+        self.not_negative = not_negative or _atom_not_negative(self)
 
     def __repr__(self) -> str:
         return self.name
@@ -401,11 +408,12 @@ def label(atom: Atom) -> str | None:
     return None if is_named(atom) or atom.name == f"n{atom.serial}" else atom.name
 
 
-def value_dim(node: NodeBelow, name: str) -> Dim:
-    """The dimension that stands for the value of a scalar integer node. It holds a reference to the node."""
+def value_dim(node: NodeBelow, name: str, not_negative: bool = False) -> Dim:
+    """The dimension that stands for the value of a scalar integer node, which may be known not to be negative. It holds
+    a reference to the node."""
     atom = node.dim_atom
     if atom is None:
-        atom = Atom("value", name, node=node)
+        atom = Atom("value", name, node=node, not_negative=not_negative)
         node.dim_ref = weakref.ref(atom)
     return dim_of(atom)
 

@@ -117,6 +117,23 @@ def test_loops_that_stop_with_checkpoints(limit, checkpoint):
     check([row, most], [h, more, h[-1] + more.sum()], [np.arange(7.0), np.float64(limit)])
 
 
+def test_gradients_of_stacks_that_end_early_in_steps():
+    """Rows that a loop with checkpoints did not reach are zeros: sizes are sums of the number of steps and the rest."""
+    rows, start = sj.tensor(("steps", "n")), sj.tensor(("n",))
+
+    def step(row, h):
+        return np.tanh(row + sj.scan(lambda x: (x * x, sj.until(x > 1.5)), h[:-1], checkpoint=3).sum())
+
+    states = sj.scan(step, rows, start)
+    f = sj.function([rows, start], [states, sj.grad((states**2).sum(), start)], mode="reference")
+    read = sjo.load(sjo.export(f)).function(mode="reference")
+    for n in (2, 5, 8):
+        rng = np.random.default_rng(n)
+        given = rng.normal(size=(3, n)), 2 * rng.normal(size=n)
+        for found, expected in zip(read(*given), f(*given), strict=True):
+            np.testing.assert_allclose(found, expected, 1e-12)
+
+
 @pytest.mark.parametrize("count", [0, 1, 2, 4])
 def test_gradients_of_slices_of_axes_that_may_be_short(normal, count):
     """Slices without entries may begin before the first entry, or behind the last one."""

@@ -47,6 +47,12 @@ def holding() -> Iterator[None]:
 
 def size(node: Node) -> Dimension:
     """The dimension that an integer scalar stands for."""
+    (found,) = elements_of(node, {}) or [None]
+    return _value(node) if found is None else found
+
+
+def _value(node: Node) -> Dimension:
+    """The dimension that stands for the value of an integer scalar."""
     found = ir.as_dim(node)
     held = _held.get()
     if held is not None and isinstance(found, Dim):
@@ -126,7 +132,7 @@ def _read(node: Node, done: dict[Node, Elements | None]) -> Elements | None:
     operands = [elements_of(arg, done) for arg in node.operands] if rule is not None else [None]
     if rule is not None and not any(o is None for o in operands):
         return rule(count, *operands, **node.params)
-    return [size(node)] if not node.ndim and node.type.kind.integral else None
+    return [_value(node)] if not node.ndim and node.type.kind.integral else None
 
 
 def _each(function: Callable[..., Any]) -> Callable[..., Elements]:

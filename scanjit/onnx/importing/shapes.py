@@ -109,11 +109,19 @@ def slice_(call: Call) -> Node:
     axes_of(tuple(axes), x.ndim)
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         axis, count = axis_of(axis, x.ndim), end - start
-        if step == 1 and isinstance(count, int) and count > 0 and _is_computed(start):
+        inside = isinstance(count, int) and count > 0 and _is_computed(start)
+        if step == 1 and (inside or (start == 0 and _counts_up_to(x.type.shape[axis], end))):
             x = window(x, axis, start, count)
         else:
             key[axis] = slice(_bound(start), _bound(end, last=True, step=step), step)
     return x[tuple(key)] if any(k != slice(None) for k in key) else x
+
+
+def _counts_up_to(size: Dimension, dim: Dimension) -> bool:
+    """Whether a dimension is the number of steps of a loop that makes at most `size` steps."""
+    atom = types.as_atom(dim)
+    most = ir.most_steps(atom.node) if atom is not None and atom.kind == "value" else None
+    return most is not None and types.not_negative(size - most)
 
 
 def _is_computed(dim: Dimension) -> bool:
