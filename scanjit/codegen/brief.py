@@ -8,21 +8,48 @@ shares.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from scanjit import types
+from scanjit.kinds import kind_of
 from scanjit.records import record
-from scanjit.schedule.nests import LINE, Buffer, Nest, Reduce, Tile, TimeLoop
+from scanjit.schedule.nests import (
+    LINE,
+    Access,
+    Buffer,
+    Load,
+    Nest,
+    Reduce,
+    Ref,
+    Store,
+    Tile,
+    TimeLoop,
+    Value,
+    with_room,
+)
 from scanjit.types import Atom, Dimension
 
 
 @record(eq=True)
+class HeldRow:
+    """A carry of which every step is stored: the `buffer` that holds its last row on the stack, in two slots, and the
+    place in memory of the `first` one. It has `size` elements."""
+
+    buffer: Buffer
+    first: Ref
+    size: Dimension
+
+
+@record(eq=True)
 class Brief:
-    """A loop over time for calls in which certain `sizes` are at least 1, and at most `lanes`."""
+    """A loop over time for calls in which certain `sizes` are at least 1, and at most `lanes`; with `rows` for carries
+    of which every step is stored."""
 
     loop: TimeLoop
     sizes: tuple[Dimension, ...]
     lanes: int
+    rows: tuple[HeldRow, ...]
 
     def known(self, buffer: Buffer) -> dict[Atom, int]:
         """What is known of a buffer whose rows have at most as many elements as a vector: that each takes one line of
@@ -51,12 +78,23 @@ def brief(loop: TimeLoop) -> Brief | None:
             along = [r.loops[-1] for r in nest.values if isinstance(r, Reduce)] if tile.horizontal else nest.space[-1:]
             sizes |= dict.fromkeys(row.size for row in along if not isinstance(row.size, int))
             lanes = min(lanes, tile.lanes)
+    if not sizes:
+        return None
+    buffers = [access.buffer for nest in nests for access, _ in nest.accesses()]
+    sizes |= dict.fromkeys(b.row for b in buffers if b.row is not None and not isinstance(b.row, int))
     counters = {atom for dim in loop.counters for atom in types.atoms(dim)}
-    if not sizes or any(not counters.isdisjoint(types.atoms(size)) for size in sizes):
+    if any(not counters.isdisjoint(types.atoms(size)) for size in sizes):
         return None
     some = tuple(sizes)
     suite = [replace(nest, tile=_tile(nest.tile, some)) for nest in nests if nest.tile is not None]
-    return Brief(replace(loop, suite=tuple(suite)), some, lanes)
+    rows: list[HeldRow] = []
+    for buffer in dict.fromkeys(store.access.buffer for nest in nests for store in nest.stores):
+        if LINE // buffer.dtype.itemsize >= lanes and buffer.row is None and not kind_of(buffer.dtype).is_mask:
+            found = _Stacked(loop, suite, buffer).held(some)
+            if found is not None:
+                suite, row = found
+                rows.append(row)
+    return Brief(replace(loop, suite=tuple(suite)), some, lanes, tuple(rows))
 
 
 def _tile(tile: Tile, sizes: tuple[Dimension, ...]) -> Tile:
@@ -64,3 +102,61 @@ def _tile(tile: Tile, sizes: tuple[Dimension, ...]) -> Tile:
     if tile.lanes == 1:
         return alone
     return replace(alone, vectors=tile.vectors if tile.horizontal else 1, singles=False, narrow=False, brief=sizes)
+
+
+class _Stacked:
+    """A search for a carry of which every step is stored in a buffer."""
+
+    def __init__(self, loop: TimeLoop, suite: Sequence[Nest], buffer: Buffer) -> None:
+        self.suite, self.buffer = suite, buffer
+        (self.step,), (self.row,) = types.atoms(loop.step), types.atoms(loop.row)
+        self.counted = {self.row: loop.total - 1 - loop.step if loop.reverse else loop.step}
+        self.start = loop.start
+
+    def held(self, sizes: tuple[Dimension, ...]) -> tuple[list[Nest], HeldRow] | None:
+        """The nests with what the step before stored read from the stack; and the row that lies there. None if the
+        buffer is no such carry."""
+        stores = [(nest, store) for nest in self.suite for store in nest.stores if store.access.buffer is self.buffer]
+        nest, store = stores[0]
+        access, size = store.access, nest.space[-1].size if len(nest.space) == 1 else 0
+        usual = not store.indices and not store.add and access.panel is None
+        if len(stores) > 1 or not usual or size not in sizes or dict(access.strides) != {nest.space[-1]: 1}:
+            return None
+        before = self._moved(access.offset, -1)
+        apart = self._moved(access.offset, 0) - before
+        if not types.not_negative(apart - size) and not types.not_negative(-apart - size):
+            return None
+        kept = with_room(self.buffer.dtype, (2, size), "kept").buffer
+        room, step = kept.shape[-1], types.dim_of(self.step)
+        values: dict[Value, Value] = {}
+        for each in self.suite:
+            for load in each.values:
+                if isinstance(load, Load) and (first := self._first(load, before, size)) is not None:
+                    place = replace(load.access, buffer=kept, offset=room * (step % 2) + first)
+                    values[load] = replace(load, access=place)
+        if not values:
+            return None
+        suite = [each.rebuilt(values=values) for each in self.suite]
+        i = self.suite.index(nest)
+        (stored,) = [other for other in suite[i].stores if other.access.buffer is self.buffer]
+        also = Store(Access(kept, room * ((step + 1) % 2), access.strides), stored.value)
+        suite[i] = replace(suite[i], stores=(*suite[i].stores, also))
+        offset = types.substitute(before, {self.step: self.start})
+        return suite, HeldRow(kept, Ref(self.buffer, offset, (size,), (1,)), size)
+
+    def _first(self, load: Load, before: Dimension, size: Dimension) -> int | None:
+        """The first element that a load reads along a loop, of the row that the step before stored. None if it reads
+        anything else."""
+        access = load.access
+        if access.buffer is not self.buffer or load.when != 1 or load.widens or access.panel is not None:
+            return None
+        first = self._moved(access.offset, 0) - before
+        along = [(loop.size, stride) for loop, stride in access.strides.items()]
+        if not isinstance(first, int) or first < 0 or len(along) != 1 or along[0][1] != 1:
+            return None
+        return first if types.not_negative(size - first - along[0][0]) else None
+
+    def _moved(self, offset: Dimension, steps: int) -> Dimension:
+        """An offset as a function of the step, so many steps later."""
+        counted = types.substitute(offset, self.counted)
+        return types.substitute(counted, {self.step: types.dim_of(self.step) + steps})

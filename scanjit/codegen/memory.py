@@ -6,6 +6,7 @@ from scanjit import types
 from scanjit.codegen.frame import Frame, Point
 from scanjit.codegen.names import number, suffix
 from scanjit.schedule.nests import LINE, Access, Load, Store
+from scanjit.signatures import DType
 
 SHUFFLED = {2: "load_every_second", 4: "load_every_fourth", -1: "load_backwards"}
 """Vectors whose lanes are this many elements apart are loaded by shuffles."""
@@ -29,6 +30,8 @@ def _load(frame: Frame, value: Load, point: Point) -> str:
         return f"load_strided_{name}({address}, {frame.size(step)}, {frame.every(point)})"
     if mask is None or value.access.panel is not None or _has_room(frame, value.access, point):
         return f"load_{name}({address})"
+    if (first := _in_brief_row(frame, value.access, point)) is not None:
+        return _slid(f"load_{name}({_row(frame, value.access, first)})", "down", first, _zeros(kept, point))
     return f"load_masked_{name}({address}, {mask})"
 
 
@@ -59,6 +62,44 @@ def _has_room(frame: Frame, access: Access, point: Point) -> bool:
     if isinstance(room, int) and isinstance(row, int):
         return room % point.width == 0 and (point.vector == 0 or -(-row // width) * width <= room)
     return point.vector == 0 and point.width * buffer.dtype.itemsize <= LINE
+
+
+def _in_brief_row(frame: Frame, access: Access, point: Point) -> int | None:
+    """The first lane of an access that is a part of a row of one vector, which has room behind it. None for others."""
+    lane, buffer = frame.lane, access.buffer
+    if lane is None or buffer.row is None or buffer.row not in frame.tile.brief or dict(access.strides) != {lane: 1}:
+        return None
+    first = types.remainder(access.offset, buffer.shape[-1])
+    fits = isinstance(first, int) and 0 <= first < point.width and point.width * buffer.dtype.itemsize <= LINE
+    return first if fits and isinstance(first, int) and frame.index[lane, 0] == "0" and point.vector == 0 else None
+
+
+def _row(frame: Frame, access: Access, first: int) -> str:
+    """The address of the row that an access is a part of."""
+    return frame.address(access.buffer, access.offset - first)
+
+
+def _zeros(dtype: DType, point: Point) -> str:
+    return f"splat_{suffix(dtype, point.width)}({number(dtype.type(0))})"
+
+
+def _slid(text: str, way: str, count: int, other: str) -> str:
+    """A vector with its lanes moved by `count`. Lanes of the other vector move in."""
+    for some in (8, 4, 2, 1):
+        if count & some:
+            text = f"slide_{way}{some}({text}, {other})"
+    return text
+
+
+def _put_into_row(frame: Frame, access: Access, first: int, text: str, point: Point) -> None:
+    """Store a vector that is a part of a row as all of the row. If it is in a register, it stays there."""
+    name, row, lane = suffix(access.buffer.dtype, point.width), _row(frame, access, first), frame.lane
+    assert lane is not None
+    mask, size = frame.mask(point), frame.size(lane.size)
+    if first:
+        mask = f"head_x{point.width}({size} + {first}) & ~head_x{point.width}({first})"
+        text = _slid(text, "up", first, _zeros(access.buffer.dtype, point))
+    frame.scope.add(f"store({row}, select({mask}, {text}, load_{name}({row})))")
 
 
 def is_paired(frame: Frame, access: Access, point: Point) -> bool:
@@ -100,5 +141,7 @@ def _write(frame: Frame, store: Store, text: str, point: Point) -> None:
         frame.scope.add(f"store_strided({address}, {frame.size(step)}, {text}, {frame.every(point)})")
     elif mask is None or _has_room(frame, store.access, point):
         frame.scope.add(f"store({address}, {text})")
+    elif (first := _in_brief_row(frame, store.access, point)) is not None:
+        _put_into_row(frame, store.access, first, text, point)
     else:
         frame.scope.add(f"store_masked({address}, {text}, {mask})")

@@ -20,7 +20,7 @@ from scanjit.codegen.jobs import Jobs
 from scanjit.codegen.meetings import without_meetings
 from scanjit.codegen.places import SYNC, SYNC_WORDS
 from scanjit.codegen.source import Parameters, Source
-from scanjit.codegen.whole import is_alone, is_short, locals_of, steps_between_looks
+from scanjit.codegen.whole import is_alone, is_short, locals_of, row_on_stack, steps_between_looks
 from scanjit.ops.scan import MOST_UNROLLED
 from scanjit.schedule.nests import Beside, Blocks, If, Job, Nest, Statement, TimeLoop, Turn, Wave
 from scanjit.types import Atom, Dimension
@@ -294,6 +294,16 @@ class StatementWriter:
                     after_step += some.copied(name, f"{name} + {some.nbytes}", lanes)
                 after_loop += some.copied(last, name, lanes)
             common.local[buffer] = name, some.known
+        for row in () if short is None else short.rows:
+            assert short is not None
+            some, name = row_on_stack(row, short), self.draft.fresh("kept")
+            lanes = common.program.target.lanes(row.buffer.dtype.itemsize)
+            self.draft.add(at, f"{name} = stack({some.stack_bytes})", *some.cleared(name, lanes))
+            first, size = common.address(row.first.buffer, row.first.offset, at), common.number(row.size)
+            self.draft.add(at, f"if {common.number(loop.length)} > 0:")
+            self.draft.add(at.inside, *some.begun(name, first, size, lanes, short.lanes))
+            after_step += some.copied(name, f"{name} + {some.nbytes}", lanes)
+            common.local[row.buffer] = name, some.known
         self._loop(loop, at, after_step)
         self.draft.add(at, *after_loop)
 

@@ -11,13 +11,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from scanjit import types
-from scanjit.codegen.brief import Brief
+from scanjit.codegen.brief import Brief, HeldRow
 from scanjit.codegen.looks import STRETCH
 from scanjit.codegen.names import number, suffix
 from scanjit.codegen.nest import NestSources
 from scanjit.kinds import kind_of
 from scanjit.records import record
 from scanjit.schedule.nests import (
+    LINE,
     Blocks,
     Buffer,
     GuestCall,
@@ -39,8 +40,6 @@ FEW = 16
 """A step counts as at least this many operations."""
 SMALL = 512
 """A buffer on the stack has at most this many bytes."""
-LINE = 64
-"""Buffers on the stack begin and end at a line of the cache: a vector that is not full may reach to its end."""
 
 
 @record(eq=True)
@@ -62,12 +61,19 @@ class Local:
     @property
     def stack_bytes(self) -> int:
         """The bytes that all slots take on the stack."""
-        return -(-self.nbytes * self.slots // LINE) * LINE
+        return -(-self.nbytes * self.slots // LINE) * LINE  # a vector that is not full may reach to the end of a line
 
     def copied(self, target: str, source: str, lanes: int) -> Iterator[str]:
         """Lines that copy a slot from one address to another, in vectors of `lanes` lanes as far as possible."""
         for more, name in self._vectors(self.nbytes, lanes):
             yield f"store({target}{more}, load_{name}({source}{more}))"
+
+    def begun(self, target: str, source: str, size: str, lanes: int, most: int) -> Iterator[str]:
+        """Lines that copy a row of `size` elements, at most `most`, from memory that has no room behind it."""
+        name, itemsize = suffix(self.buffer.dtype, lanes), self.buffer.dtype.itemsize
+        for place in range(0, most, lanes):
+            more, left = (f" + {place * itemsize}", f" - {place}") if place else ("", "")
+            yield f"store({target}{more}, load_masked_{name}({source}{more}, head_x{lanes}({size}{left})))"
 
     def cleared(self, target: str, lanes: int) -> Iterator[str]:
         """Lines that write zeros, if rows have room behind their elements. Nobody reads what is computed in that room;
@@ -166,6 +172,12 @@ def locals_of(loop: TimeLoop, program: Program, uses: Counter[Buffer], short: Br
         ):
             found.append(Local(buffer, slots, nbytes // slots, {**rows, step: 0}, carried=True))
     return found
+
+
+def row_on_stack(row: HeldRow, short: Brief) -> Local:
+    """The last row of a carry of which every step is stored, on the stack."""
+    (step,) = types.atoms(short.loop.step)
+    return Local(row.buffer, 2, LINE, {**short.known(row.buffer), step: 0}, carried=True)
 
 
 def _copies(statement: Statement) -> bool:

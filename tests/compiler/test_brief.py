@@ -64,7 +64,37 @@ def chained(x: Any, A: Any, start: Any) -> Any:
     return s[:, -1].sum() + (s[-1] * A[0]).sum()
 
 
-MODELS: list[Model] = [learned, hidden, likely, weighted, chained]
+def stacked(x: Any, A: Any, start: Any) -> Any:
+    """Two carries of which all steps are read, and the last element of one of them in the step."""
+
+    def step(x: Any, s: Any, v: Any) -> Any:
+        v = 0.5 * v + x * s[-1]
+        return s + 0.1 * (x - (s * v).sum()), v
+
+    s, v = sj.scan(step, x, [start, start * 0.5])
+    return (s * s).sum() + (v @ A).sum()
+
+
+def backwards(x: Any, A: Any, start: Any) -> Any:
+    """From the last row to the first."""
+    s = sj.scan(lambda x, s: 0.5 * s + x * (A @ s), x, start, go_backwards=True)
+    return (s * s).sum()
+
+
+def windows(x: Any, A: Any, start: Any) -> Any:
+    """Parts of rows that begin or end elsewhere than the row."""
+
+    def step(x: Any, s: Any, delay: Any, far: Any) -> Any:
+        s = s[1:].inc(0.5 * x[:-1] * delay[1:])
+        s = s[:-1].inc(0.1 * s[1:]) + s[::-1] * 0.1
+        far = sj.concatenate([far[3:], x[:1] * s[:1], sj.zeros_like(far[:3])])[: x.shape[0]]
+        return 0.5 * s, sj.concatenate([x[:1], delay[:-1]]), sj.concatenate([far, 0 * x])[: x.shape[0]]
+
+    s, delay, far = sj.scan(step, x, [start, start, start])
+    return (s * delay).sum() + (far[-1] * A[0]).sum()
+
+
+MODELS: list[Model] = [windows, learned, hidden, likely, weighted, chained, stacked, backwards]
 
 
 def program(model: Model, dtype: str, **options: Any) -> Any:
@@ -118,6 +148,18 @@ def test_rows_lie_on_the_stack() -> None:
     body = f.source.split(f"def {called[1]}(")[1].split("\n\n")[0]
     assert "stack(" in body
     assert "first_piece" not in body
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "int8", "bool"])
+def test_all_rows(dtype: str) -> None:
+    x, start = sj.tensor(("T", "N"), dtype, "x"), sj.tensor(("N",), dtype, "start")
+    step = lambda x, s: (s ^ x) | s.any() if dtype == "bool" else s + x * (x - sj.cast(s.sum(), dtype))
+    rows = sj.scan(step, x, start)
+    f, wanted = (sj.function([x, start], rows, mode=mode) for mode in ("numba", "reference"))
+    rng = np.random.default_rng(0)
+    for length, size in ((0, 3), (1, 1), (3, 3), (3, 8), (3, 16), (3, 17), (3, 300)):
+        given = [rng.integers(-2, 3, shape).astype(dtype) for shape in ((length, size), size)]
+        np.testing.assert_array_equal(f(*given), wanted(*given))
 
 
 def test_rows_without_elements() -> None:

@@ -210,7 +210,7 @@ class Nest(Job):
     ) -> Self:
         """The nest with every access and every loop changed, over another space, and with some values replaced. It has
         neither `lanewise` nor `extrema`: they must be found again."""
-        get = substitute(self.roots, values or {}, access, loop)
+        get = substitute([*self.roots, *self.guessed], values or {}, access, loop)
 
         def store(old: Store) -> Store:
             return replace(old.rebuilt(get), access=access(old.access))
