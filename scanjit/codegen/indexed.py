@@ -207,7 +207,10 @@ class _Places(NamedTuple):
         return _Place(place.address, offsets, (ok,))
 
     def _report(self, level: int, outside: str) -> None:
-        """Report the code if a lane is outside."""
-        report = Scope(f"if any_of({outside}):")
-        report.add(f"store_i64({self.frame.address(STATUS, 0)}, {self.code})")
-        self.frame.scopes[level].add(report)
+        """Report the code if a lane is outside; in front of the loop over time, only if there is a step."""
+        frame, time, some = self.frame, self.frame.nest.time, ""
+        if time is not None and level < frame.level.get(time, 0) and not types.not_negative(time.size - 1):
+            some = f"{frame.size(time.size)} > 0 and "
+        report = Scope(f"if {some}any_of({outside}):")
+        report.add(f"store_i64({frame.address(STATUS, 0)}, {self.code})")
+        frame.scopes[level].add(report)

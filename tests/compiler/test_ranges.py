@@ -209,3 +209,18 @@ def test_what_is_known_of_a_step_is_not_known_in_its_branch():
         f(np.arange(8.0), np.arange(8))
         with pytest.raises(sj.OutOfBoundsError, match="index 99 is out of bounds"):
             f(np.arange(8.0), np.array([0, 1, 2, 99]))
+
+
+def test_an_index_that_is_known_to_be_outside_matters_only_if_there_is_a_step():
+    """The range of k says which index it is: the same in all steps, so the check stands in front of the loop."""
+    x, w = sj.vector("x", "float64"), sj.tensor((2,), "float64", "w")
+
+    def step(x, k, h):
+        k = (k + 1) % 7
+        return k, 0.5 * h + x * w[sj.where(k <= 6, 6, k)]
+
+    for mode in ("reference", "emulate", "numba"):
+        f = sj.function([x, w], sj.scan(step, x, [0, 0.0])[1], mode=mode)
+        assert f(np.zeros(0), np.ones(2)).shape == (0,)
+        with pytest.raises(sj.OutOfBoundsError, match="index 6 is out of bounds"):
+            f(np.zeros(1), np.ones(2))
