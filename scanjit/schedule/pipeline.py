@@ -61,6 +61,7 @@ def fused_program(
     """The program of fused tasks, before all `PASSES`: its nests have no tiles, and no loop is cut into blocks of time.
     It cannot be run."""
     made = lower(origins, outputs, target, changing)
-    suite = tuple(statement.rebased(made.place) for statement in fuse(made.region, target))
+    first = [statement for _, statement in made.context.first.values()]
+    suite = tuple(statement.rebased(made.place) for statement in [*first, *fuse(made.region, target)])
     codes, notes = tuple(made.context.codes), tuple(made.context.notes)
     return Program(tuple(made.inputs), tuple(made.outputs), suite, codes, target, notes)

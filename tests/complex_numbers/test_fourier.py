@@ -148,6 +148,19 @@ def test_rows_side_by_side(dtype: str, close: float, known: bool) -> None:
             np.testing.assert_allclose(one, wanted, 0, close * abs(wanted).max())
 
 
+def test_roots_of_unity_are_computed_once_in_front_of_loops() -> None:
+    x = sj.tensor(("steps", "n"))
+    states = sj.scan(lambda row, h: sj.irfft(sj.rfft(h) * sj.rfft(row), x.shape[1]), x, x[0])
+    f = sj.function([x], [states[-1], sj.rfft(x)], mode="emulate")
+    text = sj.dprint(f, "str", stage="blocks")
+    assert text.count("= roots()") == 1 and text.index("= roots()") < text.index("for step")
+    rows = np.random.default_rng(0).normal(size=(3, 10))
+    state = rows[0]
+    for row in rows:
+        state = np.fft.irfft(np.fft.rfft(state) * np.fft.rfft(row))
+    np.testing.assert_allclose(f(rows)[0], state, 1e-10)
+
+
 @pytest.mark.parametrize("n", [6, 7])
 def test_derivatives_of_half_spectra_of_any_length(n: int) -> None:
     x, y = sj.tensor(("n",), "float64"), np.random.default_rng(n).normal(size=n)

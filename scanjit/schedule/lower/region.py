@@ -7,7 +7,7 @@ space, and stores it. Later, `fuse` makes one nest of tasks that can be computed
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Collection, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Collection, Hashable, Mapping, Sequence, Set as AbstractSet
 
 from scanjit import ir
 from scanjit.ir import Node
@@ -69,11 +69,14 @@ def reads_only_changed(item: Item, space: tuple[NestLoop, ...], store: Store) ->
 
 
 class Context:
-    """What all lowerings of a program share: the notes for `explain`, the nodes that may report an error, and the
-    places of constants. The shared variables `changing` have another value in every call."""
+    """What all lowerings of a program share: the notes for `explain`, the nodes that may report an error, the places of
+    constants, and the statements that come before all others. The shared variables `changing` have another value in
+    every call."""
 
     def __init__(self, changing: Collection[Node] = ()) -> None:
         self.notes: list[str] = []
+        self.first: dict[Hashable, tuple[Ref, Statement]] = {}
+        """Statements that depend on sizes alone, and their results. Equal ones have equal keys."""
         self.ranges = Ranges()
         self._codes: dict[Node, int] = {}
         self._constants: dict[Node, Ref] = {}

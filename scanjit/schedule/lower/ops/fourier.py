@@ -70,5 +70,12 @@ class FourierRule(ArrayRule):
             place = lowering.locate(ir.constant(powers if powers.size else powers.dtype.type([0])))
             assert place is not None
             return place, []
+        first, key = lowering.context.first, (RootsOfUnity, node.dtype, n, real)
+        if key in first:
+            return first[key][0], []
         place = Ref.whole(Buffer(node.dtype, (table_size(n),), "temporary", "roots"))
-        return place, [lowering.add_statement(RootsOfUnity(place, n, real), [])]
+        statement = RootsOfUnity(place, n, real)
+        if any(atom.kind in ("value", "counter") for atom in types.atoms(n)):
+            return place, [lowering.add_statement(statement, [])]
+        first[key] = place, statement
+        return place, []
