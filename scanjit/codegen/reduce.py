@@ -250,8 +250,8 @@ class Together:
         """One result of all lanes. Each lane of argmax or argmin knows its best element, and where the vector began of
         which this is an element."""
         if isinstance(reduction.op, Reduction):
-            if self.loop.size in self.frame.tile.brief and not kind_of(reduction.dtype).is_mask:
-                return self._halved(reduction.op, names[-1], point.width)
+            if reduction.op is SUM and self.loop.size in self.frame.tile.brief and reduction.dtype.itemsize >= 4:
+                return self._few_added(names[-1], point.width)
             return f"{reduction.op.horizontal}({names[-1]})"
         assert isinstance(reduction.op, ArgReduction)
         best, place = names
@@ -261,16 +261,24 @@ class Together:
         nowhere = f"splat_{index}({number(kind_of(INT64).limits[1])})"
         return f"reduce_min(select(({best} == {most}){nan}, {place} + iota_{index}(0), {nowhere}))"
 
-    def _halved(self, op: Reduction, total: str, lanes: int) -> str:
-        """One result of the lanes of a loop that may have fewer terms. Halves without terms are not added: to choose
-        between both results, a processor would wait for the longer way, but it guesses which branch comes next."""
-        while (lanes := lanes // 2) > 0:
-            depth = len(self.frame.scopes)
-            self.frame.push(f"if {self.frame.size(self.loop.size)} > {lanes}:")
-            both = op.combine.replace("{0}", total).replace("{1}", f"partners{lanes}({total}, {total})")
-            self.frame.scope.add(f"{total} = opaque({both})")
-            self.frame.pop(depth)
-        return f"lane0({total})"
+    def _few_added(self, lanes: str, width: int) -> str:
+        """The sum of the lanes of a loop that may have fewer terms: for each half of a vector, another way. To choose
+        between their sums, a processor would wait for the longest way, but it guesses which branch comes next."""
+        frame, depth = self.frame, len(self.frame.scopes)
+        total, size = frame.line("total", f"lane0({lanes})"), frame.size(self.loop.size)
+        while width > 1:
+            some, count = lanes, width // 2
+            frame.push(f"if {size} > {count}:")
+            while count > 0:
+                some = frame.line("some", f"{some} + partners{count}({some}, {some})")
+                count //= 2
+            frame.scope.add(f"{total} = opaque(lane0({some}))")  # LLVM would compute all of them
+            frame.pop(len(frame.scopes) - 1)
+            width //= 2
+            if width > 1:
+                frame.push("else:")
+        frame.pop(depth)
+        return total
 
 
 def _compared(reduction: Reduce) -> DType:
