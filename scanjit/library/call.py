@@ -48,9 +48,9 @@ _LINES = """\
             line[0] = address(line + 1);
     }}
 """
-_NEXT = """\
-/* The next stage: look at what the last one reported, learn the sizes that it computed, and fill in the table. */
-static int next{end}_{stage}({given}, layout{end} *at)
+_AFTER = """\
+/* {task} */
+static int {function}({given}, layout{end} *at)
 {{
     unsigned char *const memory = (unsigned char *)workspace;
     int64_t *const table = (int64_t *)workspace;
@@ -58,16 +58,8 @@ static int next{end}_{stage}({given}, layout{end} *at)
     return 0;
 }}
 """
-_FINISH = """\
-/* Look at what the program reported, and hand out what it computed. */
-static int finish{end}({given}, layout{end} *at)
-{{
-    unsigned char *const memory = (unsigned char *)workspace;
-    int64_t *const table = (int64_t *)workspace;
-{lines}
-    return 0;
-}}
-"""
+_NEXT = "The next stage: look at what the last one reported, learn the sizes that it computed, and fill in the table."
+_FINISH = "Look at what the program reported, and hand out what it computed."
 _RUN = """\
 static int run{end}({given}, size_t bytes)
 {{
@@ -159,17 +151,17 @@ class _CallWriter:
         for stage in range(1, last):
             lines = [*self._between(stage), *stores[stage]]
             lines.append(f"    memset(table + {self.tables[stage].size}, 0, {8 * STATUS_WORDS});")
-            parts.append(self._with(_NEXT, lines, stage=stage, **given))
-        parts.append(self._with(_FINISH, [*self._between(last), *handed], **given))
+            parts.append(self._after(f"next{self.at.end}_{stage}", _NEXT, lines, given))
+        parts.append(self._after(f"finish{self.at.end}", _FINISH, [*self._between(last), *handed], given))
         parts += self._runs(given)
         return "\n".join([self.at.text(), *parts])
 
-    def _with(self, template: str, lines: list[str], **given: Any) -> str:
-        """A function with these lines. Parameters that no line uses are cast to void, so that C compilers do not
-        warn."""
+    def _after(self, function: str, task: str, lines: list[str], given: Mapping[str, Any]) -> str:
+        """A function that is called after a stage. Parameters that no line uses are cast to void, so that C compilers
+        do not warn."""
         text, words = "\n".join(lines), ("sizes", "inputs", "outputs", "state", "at", "memory", "table")
         unused = "".join(f"\n    (void){word};" for word in words if not re.search(rf"\b{word}\b", text))
-        return template.format(**given, lines=(text + unused).lstrip("\n"))
+        return _AFTER.format(**given, function=function, task=task, lines=(text + unused).lstrip("\n"))
 
     def _runs(self, given: Mapping[str, Any]) -> list[str]:
         """The functions that run all stages: `run` on one thread, and, if `threads` is above 1, `run_parallel`."""
