@@ -120,46 +120,44 @@ def _samples(rng: np.random.Generator, dtype: str) -> Samples:
         yield (sample(rng, shape, dtype), sample(rng, shape, dtype)), {"sign": 1 if i % 2 else -1}
 
 
-FOURIER: Op = Op(
+def _transform(name: str, **rest: Parameter) -> Op:
+    """A linear op of floats, along the last axis."""
+    return Op(
+        name,
+        jvp=_jvp,
+        batch_params=lambda size, **params: params,
+        dtypes=FLOATS,
+        never_fails=True,
+        reads_memory="all",
+        **rest,
+    )
+
+
+FOURIER: Op = _transform(
     "fourier",
     infer=_infer,
     reference=_reference,
     vjp=_vjp,
-    jvp=_jvp,
-    batch_params=lambda size, **params: params,
     samples=_samples,
-    dtypes=FLOATS,
-    never_fails=True,
-    reads_memory="all",
     doc="the discrete Fourier transform of two parts along the last axis, as pairs of floats; `sign` is that of the "
     "exponent; nothing is divided",
 )
-HALF_SPECTRUM: Op = Op(
+HALF_SPECTRUM: Op = _transform(
     "half_spectrum",
     infer=_half_infer,
     reference=_half_reference,
     vjp=_half_vjp,
-    jvp=_jvp,
-    batch_params=lambda size, **params: params,
     samples=_half_samples,
-    dtypes=FLOATS,
-    never_fails=True,
     zero_with=(0,),
-    reads_memory="all",
     doc="the discrete Fourier transform of floats along the last axis: pairs of floats for the frequencies from 0 to "
     "the half",
 )
-FROM_HALF_SPECTRUM: Op = Op(
+FROM_HALF_SPECTRUM: Op = _transform(
     "from_half_spectrum",
     infer=_from_half_infer,
     reference=_from_half_reference,
     vjp=_from_half_vjp,
-    jvp=_jvp,
-    batch_params=lambda size, **params: params,
     samples=_from_half_samples,
-    dtypes=FLOATS,
-    never_fails=True,
-    reads_memory="all",
     doc="the inverse of `half_spectrum` of `length` floats, times their number; frequencies that are their own "
     "conjugates have no imaginary part",
 )
