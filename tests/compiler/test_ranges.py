@@ -130,6 +130,15 @@ def test_ranges_hold(seed):
     assert known or seed
 
 
+def test_choices_by_floats_among_choices_by_integers():
+    x, i = sj.tensor((5,), "float64", "x"), sj.scalar("i", "int64")
+    y = x[sj.where(i < 3, sj.where(x[0] * 2 > 1, 1, sj.cast(x[1] + x[2], "int64") % 5), 0)]
+    for mode in ("reference", "emulate"):
+        f = sj.function([x, i], y, mode=mode)
+        assert [f(np.arange(5.0) + a, i) for a in (0, 1) for i in (1, 3)] == [3, 0, 2, 1]
+        assert mode == "reference" or not checked(f)
+
+
 AT_OTHER_PLACES = {
     "backwards": lambda k: sj.where(k < 5, k[::-1], 0),
     "gathered": lambda k: sj.where(k < 5, k[9 - sj.arange(10)], 0),

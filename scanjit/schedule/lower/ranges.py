@@ -136,7 +136,7 @@ class Ranges:
         reads elsewhere."""
         if node in said:
             return said[node]
-        if deep <= 0 or not isinstance(node.op, Elementwise):
+        if deep <= 0 or not isinstance(node.op, Elementwise) or not _is_whole(node):
             return self._asked(node)
         return self._result(node, lambda part: self._of(part, said, deep - 1), deep, said)
 
