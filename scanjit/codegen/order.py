@@ -93,7 +93,7 @@ class _OrderWriter:
         """Make the words of `lanes` rows. Vector i has element i of each row."""
         lanes, size, name = self.lanes, self.words.stored.size, self._name(self.words.stored.name)
         kept = [f"store({word}s + i*{lanes * self.words.size}, {word})" for word in self.words.names]
-        made = [*self.words.made(lanes, f"splat_i64x{lanes}(i)"), *kept]
+        made = [*self.words.made(lanes, self._place(f"splat_i64x{lanes}(i)")), *kept]
         if not self.statement.rows_apart:
             read = f"x = load_{name}({self.values} + (row + i*{self.step})*{size})"
             return [f"for i in range({self.n}):", *indented([read, *made])]
@@ -200,7 +200,7 @@ class _OrderWriter:
         step = 8 if self.statement.rows_apart else f"{self.step}*8"
 
         def element(word: str) -> list[str]:
-            offsets = f"({word} & {MOST_BRIEF - 1})*splat_i64x{lanes}({step})"
+            offsets = f"{self._place(f'({word} & {MOST_BRIEF - 1})')}*splat_i64x{lanes}({step})"
             return [f"x = gather_f64x{lanes}(first, {offsets}, {inside})", *self.words.made(lanes, "place")]
 
         return [
@@ -273,11 +273,11 @@ class _OrderWriter:
         step = "1" if self.statement.rows_apart else self.step
 
         def read(inside: str) -> list[str]:
-            return [self._read_part(words.stored.name, size, inside), *words.made(lanes, f"iota_i64x{lanes}(i)")]
+            return [self._read_part(words.stored.name, size, inside), *words.made(lanes, self._places())]
 
         apart = f"stride*{step}*{size}"
         drawn = [f"x = load_strided_{kind}(first + i*{apart}, {apart}, head_x{lanes}({lanes}))"]
-        drawn += words.made(lanes, f"(iota_i64x{lanes}(i)*stride)")
+        drawn += words.made(lanes, self._place(f"(iota_i64x{lanes}(i)*stride)"))
         return narrowed(words, lanes, self.n, drawn, read, row)
 
     def _made_row(self, words: Words, exact: bool = False) -> list[str]:
@@ -285,7 +285,7 @@ class _OrderWriter:
         lanes, size = self.lanes, words.stored.size
 
         def part(inside: str) -> list[str]:
-            lines = [self._read_part(words.stored.name, size, inside), *words.made(lanes, f"iota_i64x{lanes}(i)")]
+            lines = [self._read_part(words.stored.name, size, inside), *words.made(lanes, self._places())]
             for name in words.names:
                 at = f"{name}s + i*{words.size}"
                 filled = f"select({inside}, {name}, {words.most})" if inside else name
@@ -327,6 +327,15 @@ class _OrderWriter:
         """The given rank number j of a row, moved into the row."""
         at = f"({row}//{self.alike}*{self.many} + j)" if self.alike else "j"
         return f"min(max(load_i64({self.ranks} + {at}*8), 0), {self.n} - 1)"
+
+    def _places(self) -> str:
+        """The places of the elements of a vector."""
+        return self._place(f"iota_i64x{self.lanes}(i)")
+
+    def _place(self, index: str) -> str:
+        """The place of the element with an index, or the index of the element at a place: both are counted from the
+        other end if rows are flipped."""
+        return f"(splat_i64x{self.lanes}({self.n} - 1) - {index})" if self.statement.flipped else index
 
     def _read_part(self, kind: str, size: int, inside: str) -> str:
         """Read a vector of the row; the lanes of a mask, if it has a name."""

@@ -199,7 +199,7 @@ def _parts(n: Dimension, count: Dimension) -> tuple[int, Dimension]:
         many = n // PART * types.minimum(n // (2 * PART * types.maximum(count, 1)), 1)
         return (0, 0) if many == 0 else (PART, many)
     part = 1 << round(math.log2(max(n / count, 1)) / 2)
-    return (part, n // part) if part > 1 and 4 * (n // part + part * count) <= 3 * n else (0, 0)
+    return (part, n // part) if part > 1 and 3 * (n // part + part * count) <= 2 * n else (0, 0)
 
 
 def _order(rows: Node, descending: bool) -> Node:

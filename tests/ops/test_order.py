@@ -139,7 +139,7 @@ def test_some_entries_of_sorted_rows(dtype: str, mode: Any) -> None:
 def test_the_order_of_elements_that_differ_in_their_last_bits(n: int | None, mode: Any) -> None:
     """Equal ones, those that differ little, and NaN: the places of few float64 lie in their words' last bits."""
     x = sj.tensor(("rows", n))
-    f = sj.function([x], [sj.argsort(x, 1), *sj.top_k(x, 3), sj.argsort(x, 0)], mode=mode)
+    f = sj.function([x], [sj.argsort(x, 1), *sj.top_k(x, 3), sj.argsort(x, 0), sj.argsort(x[:, ::-1], 1)], mode=mode)
     rng = np.random.default_rng(0)
     for size in (3, 24, 25, 33, 40, 255, 256, 257, 300) if n is None and mode == "numba" else (n or 40,):
         shape = (9, size)
@@ -147,7 +147,8 @@ def test_the_order_of_elements_that_differ_in_their_last_bits(n: int | None, mod
         few, tiny = rng.integers(-2, 3, shape) * 0.1, rng.integers(-300, 300, shape) * 5e-324
         mixed = np.where(rng.random(shape) < 0.2, NAN, np.where(rng.random(shape) < 0.3, -0.0, few))
         for values in (rng.normal(size=shape), near, -near, few, tiny, mixed):
-            places, largest, first, down = f(values)
+            places, largest, first, down, flipped = f(values)
+            np.testing.assert_array_equal(flipped, np.argsort(values[:, ::-1], 1, kind="stable"))
             np.testing.assert_array_equal(places, np.argsort(values, 1, kind="stable"))
             np.testing.assert_array_equal(down, np.argsort(values, 0, kind="stable"))
             expected = size - 1 - np.argsort(values[:, ::-1], 1, kind="stable")[:, :-4:-1]

@@ -24,7 +24,8 @@ class Order(ArrayJob):
     Both arrays lie alike, without gaps. If `rows_apart`, each row lies in consecutive elements; else the first elements
     of all rows come first, then the second elements, and so on. With `ranks`, a vector of int64, only these entries of
     each sorted row are found; if `ranks` has more axes, the first ones are those of `values`, and rows have a vector
-    each. `spare` is memory for sorting long rows.
+    each. If they are `flipped`, the elements of each row are put in order as if the last one were the first. `spare` is
+    memory for sorting long rows.
     """
 
     values: Ref
@@ -33,6 +34,7 @@ class Order(ArrayJob):
     finds_places: bool
     rows_apart: bool
     ranks: Ref | None = None
+    flipped: bool = False
 
     @property
     def title(self) -> str:

@@ -4,9 +4,19 @@ import numpy as np
 
 from scanjit import types
 from scanjit.ir import Node
+from scanjit.ops.shape import SLICE
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering
 from scanjit.schedule.nests import ALONG, MOST_PACKED, Buffer, Order, Ref, bands_of, row_major
 from scanjit.types import Dimension
+
+
+def _flips_rows(node: Node) -> bool:
+    """Whether a node is its operand with the elements of the last axis in the opposite order."""
+    if node.op is not SLICE:
+        return False
+    *shape, n = node.operands[0].type.shape
+    last = (*(0 for _ in shape), n - 1)
+    return node.type.shape == (*shape, n) and node.params["start"] == last and node.params["step"][-1] == -1
 
 
 class OrderRule(ArrayRule):
@@ -21,6 +31,9 @@ class OrderRule(ArrayRule):
         x = node.operands[0]
         shape = x.type.shape
         *batch, n = shape
+        flipped = isinstance(n, int) and n <= ALONG and _flips_rows(x)  # quicksort keeps equal elements in order
+        if flipped:
+            (x,) = x.operands
         crossed = (*row_major(tuple(batch)), types.product(batch))
         values, needs = lowering.laid_out(x, "rows", lambda place: place.contiguous or place.strides == crossed)
         apart, ranks = values.contiguous, None
@@ -36,7 +49,7 @@ class OrderRule(ArrayRule):
         if ranks is not None and room != 0:
             room += found[-1]
         spare = Ref.whole(Buffer(np.dtype("int64"), (room * bands_of(shape),), "temporary", "spare"))
-        order = Order(values, result, spare, self.finds_places, apart, ranks)
+        order = Order(values, result, spare, self.finds_places, apart, ranks, flipped)
         lowering.put(node, result, [lowering.add_statement(order, needs)])
 
     def _spare(self, x: Node, n: Dimension) -> Dimension:
