@@ -16,7 +16,7 @@ from functools import partial
 
 from scanjit.codegen.lines import LOOK, indented
 from scanjit.codegen.names import suffix
-from scanjit.codegen.pairs import Pair, Pairs
+from scanjit.codegen.pairs import Given, Pair, Pairs, Put
 from scanjit.codegen.roots import choose_radix
 from scanjit.ops.passes import FOUND, Number, factors, is_written_out, length_of_pairs
 from scanjit.schedule.nests import Fourier, most_across
@@ -307,6 +307,9 @@ class Across:
             def turned(r: Number) -> Pair:
                 return self.pairs.times(given(r), power(r)) if r and later else given(r)
 
+            def kept(r: Number, x: Pair) -> None:
+                self._put("here", f"({r}*{left} + l)*{done} + s", x)
+
             def put(k: Number, y: Pair) -> None:
                 self._put_frequency(radix, done, k, y)
 
@@ -322,7 +325,7 @@ class Across:
                 self.block(every, written_out)
             else:
                 start = f"{offset} + 2*({radix} - 1)*{done}" if later else str(offset)
-                self.block(every, lambda: self.pairs.sums(radix, start, self.lanes, turned, put))
+                self.block(every, lambda: self._sums(radix, start, given, turned, kept, put))
 
         if not later:
             self.add("s = 0")
@@ -332,6 +335,39 @@ class Across:
         if self.folded:
             columns = str(done // 2 + 1) if isinstance(done, int) else "done - odd*(done//2)"
         self.block(f"for s in range({columns}):", column)
+
+    def _sums(self, radix: Number, start: str, plain: Given, given: Given, kept: Put, put: Put) -> None:
+        """The transform of an odd number of elements, in which each frequency is a sum. The powers of the root begin at
+        `start` of the table. Sums and differences of elements at opposite places are kept in place of these. `plain`
+        loads what was kept, `given` elements times their powers."""
+        other, half = f"({radix} - r)", f"range(1, {radix}//2 + 1)"
+
+        def folded() -> None:
+            x, y = given("r"), given(other)
+            total = self.pairs.plus(x, y)
+            kept("r", total)
+            kept(other, self.pairs.plus(x, y, "-"))
+            self.add(f"a = a + {total[0]}", f"b = b + {total[1]}")
+
+        def term() -> None:
+            self.add("turn += k")
+            self.block(f"if turn >= {radix}:", lambda: self.add(f"turn -= {radix}"))
+            x, y = plain("r"), plain(other)
+            cos, sin = self._broadcast(f"table + ({start} + turn)*{self.size}", str(radix))
+            self.add(f"a = a + {x[0]}*{cos}", f"b = b + {x[1]}*{cos}", f"c = c + {y[0]}*{sin}", f"d = d + {y[1]}*{sin}")
+
+        def frequency() -> None:
+            self.add(f"a = {first[0]}", f"b = {first[1]}", "c = zero", "d = zero", "turn = 0")
+            self.block(f"for r in {half}:", term)
+            low, high = (self.new("a - d"), self.new("b + c")), (self.new("a + d"), self.new("b - c"))
+            for k, y in zip(("k", f"({radix} - k)"), (low, high) if self.pairs.sign > 0 else (high, low), strict=True):
+                put(k, y)
+
+        first = given(0)
+        self.add(f"a = {first[0]}", f"b = {first[1]}", f"zero = splat_{self.kind}(0.0)")
+        self.block(f"for r in {half}:", folded)
+        put(0, ("a", "b"))
+        self.block(f"for k in {half}:", frequency)
 
     def _put_frequency(self, radix: Number, done: Number, k: Number, y: Pair) -> None:
         """Store frequency k of a short transform. If real numbers are transformed, its conjugate is stored instead if
