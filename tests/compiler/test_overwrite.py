@@ -117,6 +117,11 @@ def twice(i: Any, j: Any, x: Any, p: Any, q: Any) -> Any:
     return p[at].set(0.5 * p[at] + sj.arange(3.0)), q
 
 
+def smoothed(i: Any, j: Any, x: Any, p: Any, q: Any) -> Any:
+    """Every element is changed by its neighbours, and then the first one is another number."""
+    return p[1:-1].inc(0.1 * (p[2:] - 2.0 * p[1:-1] + p[:-2]))[0].set(x), q
+
+
 STEPS = {  # how many carries are changed where they lie
     ratings: 1,
     exchanged: 1,
@@ -135,6 +140,7 @@ STEPS = {  # how many carries are changed where they lie
     from_both: 1,
     flipped: 1,
     twice: 1,
+    smoothed: 1,
 }
 
 
@@ -177,6 +183,14 @@ def test_what_is_changed_by_itself_is_read_and_written_in_one_nest(step: Any, to
     changed = [nest for nest in nests if any(store.indices for store in nest.stores)]
     read = [value for nest in changed for value in nest.values if isinstance(value, Fetch)]
     assert len(changed) == 1 and bool(read) == together
+
+
+@pytest.mark.parametrize("step", [ratings, summed, smoothed])
+def test_values_that_nobody_reads_are_not_stored(step: Any) -> None:
+    program = schedule(INPUTS, rewrite(results(step)).outputs, host.target())
+    refs = [ref for statement in program.suite for each in statement.every() for ref in each.refs()]
+    written = {buffer for buffer, _, written in refs if written and buffer.kind == "temporary"}
+    assert written <= {buffer for buffer, _, written in refs if not written}
 
 
 def test_compiled_with_gradients() -> None:

@@ -297,7 +297,9 @@ def _stored(region: Region, where: Mapping[Item, _Group]) -> set[Item]:
     All other results stay in registers."""
     stored = set(region.escaping)
     for item in region.items:
-        stored |= {need for need, own_point in item.needs.items() if not own_point or where[need] is not where[item]}
+        waits = item.waits if isinstance(item, Task) else ()
+        read = [need for need in item.needs if need not in waits]
+        stored |= {need for need in read if not item.needs[need] or where[need] is not where[item]}
     return stored
 
 

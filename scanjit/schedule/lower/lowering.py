@@ -264,7 +264,7 @@ class Lowering:
         place = self.places.get(node)
         if place is None or place.buffer is not target.buffer or place.offset != target.offset:
             return [self.copy(node, target)]
-        return [item for each in (node, *self.early) for item in self.items_of(each)]
+        return [*self.read_by_others(node), *(item for each in self.early for item in self.items_of(each))]
 
     def copy(self, node: Node, target: Ref, after: Iterable[Item] = ()) -> Task:
         """Add a task that computes a node (again) into a place, after some items. Somebody outside the nests of this
@@ -307,8 +307,11 @@ class Lowering:
                     else:
                         needs[item] = False
                         self._escaping.add(item)
+        after = list(after)
+        early = {item for each in self.early for item in self.items_of(each)} if after else set()
+        waits = early.intersection(after) - needs.keys()
         needs |= {item: needs.get(item, True) and reads_only_changed(item, space, store) for item in after}
-        task = Task(needs, node, space, store, loads)
+        task = Task(needs, node, space, store, loads, waits)
         self.items.append(task)
         return task
 

@@ -30,12 +30,14 @@ class Item(ABC):
 @record
 class Task(Item):
     """A node that is computed at every point of a space and stored. `loads` are the values that read a result of
-    another task of the same space at the point that is computed, each with that task."""
+    another task of the same space at the point that is computed, each with that task. The task reads no results of
+    `waits`, which it needs: they read what it changes."""
 
     node: Node
     space: tuple[NestLoop, ...]
     store: Store
     loads: Sequence[tuple[Value, Task]]
+    waits: AbstractSet[Item] = frozenset()
 
 
 @record
