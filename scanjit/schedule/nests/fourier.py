@@ -14,8 +14,9 @@ from scanjit.types import Dimension
 Form = Literal["pairs", "reals", "half"]
 MOST_LANES = 16
 """The most rows that are transformed side by side."""
-MOST_ACROSS = 1000
-"""The most numbers of rows that are transformed side by side: a vector of such rows stays in a near cache."""
+MOST_ACROSS = 512
+"""The most numbers of rows that are transformed side by side: a vector of such rows stays in a near cache. It lies on
+the stack twice, which is 128 KB with vectors of 64 bytes."""
 
 
 @record
