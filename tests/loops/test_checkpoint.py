@@ -188,9 +188,16 @@ def stacked(checkpoint: Any) -> Outputs:
     return [x, w], [cost, *sj.grad(cost, [x, w])]
 
 
+def columns(checkpoint: Any) -> Outputs:
+    x, w = sj.tensor(("T", 3), name="x"), sj.tensor((3, 3), name="w")
+    h = sj.scan(lambda row, s: sj.tanh(row + w @ s), x @ w, sj.zeros(3), checkpoint=checkpoint)
+    cost = (h**2).sum()
+    return [x, w], [cost, *sj.grad(cost, [x, w])]
+
+
 PROGRAMS: tuple[Callable[[Any], Outputs], ...] = (
     lstm, last_state, backwards, truncated, unrolled, garch, one_column, elementwise, taps, noisy, dropout, two_lags,
-    both_ways, nested, second_order, tangent, stacked,
+    both_ways, nested, second_order, tangent, stacked, columns,
 )  # fmt: skip
 SAVES = {
     "lstm", "last_state", "backwards", "truncated", "unrolled", "elementwise", "noisy", "dropout", "two_lags",

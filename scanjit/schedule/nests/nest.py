@@ -137,8 +137,8 @@ class Nest(Job):
     tile : how the nest is vectorised and shared.
     reach : if steps read what earlier steps stored: at least how many steps later.
     lane : the loop that lanes are to run along, if that is decided before the tile.
-    few_rows : whether rows of products are computed one by one, and right operands are read where they are. This is
-        decided before the tile, for calls with few rows.
+    few_rows : whether register tiles have one row, and read right operands where they are. This is decided before the
+        tile, for calls with few rows.
     plan : where the carries and outputs of a scan lie, if these are all of its steps.
     lanewise : the steps that are computed several at a time.
     extrema : those that are computed as if nothing were NaN.

@@ -26,7 +26,7 @@ def split_of(nest: Nest, tile: Tile) -> tuple[NestLoop | None, int]:
         return None, 1
     if isinstance(nest.operations, int) and nest.operations < rates.SMALLEST_NEST:
         return None, 1
-    first, lane = nest.space[-1 if nest.few_rows else 0], nest.space[-1]
+    first, lane = nest.space[0], nest.space[-1]
     if tile.horizontal and tile.rows is not None:
         return tile.rows, tile.row_block
     if tile.horizontal:

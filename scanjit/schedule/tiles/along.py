@@ -51,8 +51,8 @@ def thin(nest: Nest, reductions: Sequence[Reduce], lanes: int) -> bool:
 
 def row_loop(nest: Nest, reductions: Sequence[Reduce]) -> NestLoop | None:
     """The innermost loop whose iterations share loads: an operand along the lanes does not depend on it. None if there
-    is none, or if rows are few."""
-    for loop in () if nest.few_rows else reversed(nest.space[:-1]):
+    is none."""
+    for loop in reversed(nest.space[:-1]):
         for reduction in reductions:
             loads = factors(reduction)
             if loads and any(

@@ -23,9 +23,9 @@ def in_forms(
     """The statements that `shaped` makes of a nest. If the best form depends on a size, the nest gets each of its
     forms, in a `Blocks` that runs once or not at all."""
     merged = merge_loops(nest) if reductions_of(nest) else nest
-    forms = lanes.forms(merged, target, notes) or few.forms(merged, notes)
-    if len(forms) < 2:
-        return shaped(forms[0].nest if forms else nest)
+    forms = lanes.forms(merged, target, notes) or few.forms(merged, target, notes)
+    if not forms:
+        return shaped(nest)
     result: list[Statement] = []
     for form in forms:
         made = shaped(form.nest)
@@ -57,14 +57,8 @@ def _tiled(suite: Sequence[Statement], target: Target, once: bool, kept: Kept, n
     return result
 
 
-SHORT = 8
-"""A loop of at most this many steps packs no operand only to have its lanes along another loop."""
-
-
 def _kept_in(loop: TimeLoop) -> Kept:
     """Tells of the operands of a step whether they are the same in all steps."""
-    if isinstance(loop.length, int) and loop.length <= SHORT:
-        return never
     written = {buffer for buffer, _, writes in loop.all_refs() if writes}
     counters = {atom for dim in loop.counters for atom in types.atoms(dim)}
 

@@ -97,6 +97,7 @@ def _of_sums(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop | None, la
     vectors = vectors if lanes > 1 else 1  # the last vector of a row is masked, and scalars have no masks
     while vectors > 1 and isinstance(size := lane.size, int) and size <= lanes * vectors // 2:
         vectors //= 2
+    block = 1 if nest.few_rows else block
     group = 1 if rows is None else _group(nest, reductions, rows, lanes * vectors, target.near_bytes)
     singles = rows is not None and shapes.left_single(lane.size, lanes, vectors, target)
     if singles and isinstance(lane.size, int) and lane.size < lanes * vectors:  # there is no whole tile

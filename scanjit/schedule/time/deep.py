@@ -58,8 +58,8 @@ def _cut(nest: Nest, target: Target, notes: list[str]) -> list[Statement]:
 
 def _long_sums(nest: Nest, target: Target) -> SumLoops | None:
     """The products that a nest consists of, each with the loop to be cut. None if the nest does anything else, or if a
-    product certainly has few terms. The terms of few rows are read once, in any order."""
-    if nest.time is not None or nest.sequential or nest.few_rows:
+    product certainly has few terms."""
+    if nest.time is not None or nest.sequential:
         return None
     found: SumLoops = {}
     for value in nest.values:
