@@ -77,7 +77,7 @@ def _results(program: Program, fixed: Mapping[Atom, int], values: Mapping[int, n
     code = generate(first, "once")
     layout = Layout.of(first, code)
     known = sized(layout, Numbers(fixed), ALONE)
-    made = [np.zeros(shape, b.dtype) for shape, b in zip(known.shapes, layout.table.out_buffers, strict=True)]
+    made = [np.zeros_like(make()) for make in known.buffers]
     none = np.zeros(1, np.int8)
     emulate(code, layout.table, known, [values.get(i, none) for i in range(len(program.inputs))], made)
     return dict(zip(layout.table.out_buffers, made, strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 from array import array
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +22,7 @@ from scanjit.runtime.sized import Sized, sized
 from scanjit.runtime.stages import Stage
 from scanjit.runtime.steps import Steps
 from scanjit.runtime.threads import meeting_place, running
-from scanjit.runtime.workspace import Workspaces
+from scanjit.runtime.workspace import Workspace
 from scanjit.schedule.memory.notes import notes as memory_notes
 from scanjit.schedule.nests import Program
 from scanjit.schedule.threads.notes import notes as thread_notes
@@ -34,8 +35,12 @@ if TYPE_CHECKING:
     from scanjit.codegen.generate import Generated
     from scanjit.runtime.front import MadeStage
 
+Run = Callable[[list[np.ndarray]], list[np.ndarray]]
+"""Makes new arrays, one for each output, from the values of the origins."""
 MOST_SIZED = 64
 """For this many combinations of sizes, a program remembers where everything lies."""
+MOST_KEPT = 4
+"""How many workspaces are kept for the next calls. There are more only while more calls run at the same time."""
 
 
 class Timer(Protocol):
@@ -61,14 +66,14 @@ class CompiledStage:
         self.layout, self.table = recipe.layout, recipe.layout.table
         self.steps = Steps(name)
         self.timer = None if timer is None else timer(self.code, self.layout)
-        self._dtypes = [buffer.dtype for buffer in self.table.out_buffers]
         self._decides = any(types.as_atom(dim) for dim in decided(self.layout.costs))
         self.known: dict[tuple[Way, tuple[int, ...]], Sized] = {}
         """For the way of using threads and the sizes, all that follows from them. The newest sizes come last."""
         self.choices: dict[tuple[int, ...], Choice] = {}
         """The chooser of the way of using threads, by the numbers of threads that are allowed and the magnitudes of
         the sizes."""
-        self.workspaces = Workspaces()
+        self.workspaces: list[Workspace] = []
+        """Those that earlier calls left for the next ones."""
         if mode == "numba":
             count = len(recipe.arguments)
             arrays = [*self.table.inputs, *((entry, count + i) for entry, i in self.table.outputs)]
@@ -143,19 +148,29 @@ class CompiledStage:
             found = self.choices[key] = Choice([most] if fixed else numbers(most), other)
         return found
 
-    def run(self, arrays: list[np.ndarray], sizes: Mapping[Atom, int]) -> list[np.ndarray]:
-        """New arrays, one for each output, from the arrays of the stage's origins."""
-        way = Way(processors.count()) if self._decides else ALONE
+    def for_sizes(self, sizes: Mapping[Atom, int]) -> Run:
+        """What makes new arrays, one for each output, from the arrays of the stage's origins."""
+        if not self._decides:
+            found = self.sized(sizes, ALONE)
+            if not found.sharing.several:
+                return functools.partial(self._run_in_way, found, ALONE, None)
+        return functools.partial(self._run_by_choice, dict(sizes))
+
+    def _run_by_choice(self, sizes: Mapping[Atom, int], arrays: list[np.ndarray]) -> list[np.ndarray]:
+        """Run the program in the way that is chosen for this call."""
+        way = Way(processors.count())
         sized, choice = self.sized(sizes, way), None
         if not sized.sharing.several:
             way = ALONE
         else:
-            way = way if self._decides else Way(processors.count())
             choice = self._choice(sizes, way.threads, sized.sharing.other)
             if choice is not None:
                 way = choice.way()
                 sized = self.sized(sizes, way)
-        made = list(map(np.empty, sized.shapes, self._dtypes))
+        return self._run_in_way(sized, way, choice, arrays)
+
+    def _run_in_way(self, sized: Sized, way: Way, choice: Choice | None, arrays: list[np.ndarray]) -> list[np.ndarray]:
+        made = [make() for make in sized.buffers]
         if self.mode == "emulate":
             from scanjit.runtime.emulation import emulate
 
@@ -175,14 +190,18 @@ class CompiledStage:
         if sized.results is None:
             return made
         return [
-            made[which] if whole else np.ndarray(shape, self._dtypes[which], made[which], offset)
+            made[which] if whole else np.ndarray(shape, made[which].dtype, made[which], offset)
             for which, offset, shape, whole in sized.results
         ]
 
     def _call(self, sized: Sized, way: Way, choice: Choice | None, arrays: list[np.ndarray]) -> int:
         """Run the program in this way, with its arguments and the arrays for its results. Returns the status. `choice`
         is told how long it takes."""
-        workspace, table, places, threads = self.workspaces.take(), self.table, self._places_at, way.threads
+        table, places, threads = self.table, self._places_at, way.threads
+        try:
+            workspace = self.workspaces.pop()
+        except IndexError:  # as many calls run at the same time
+            workspace = Workspace()
         if workspace.filled_for is not sized:
             workspace.fill(sized, table)
         values = None
@@ -197,7 +216,7 @@ class CompiledStage:
         at = workspace.table
         try:
             if self.timer is not None:
-                start = lambda: self._run(self._main, at, threads, self.steps, places, arrays)
+                start = functools.partial(self._run, self._main, at, threads, self.steps, places, arrays)
                 self.timer.run(start, at, sized, threads)
             elif choice is None:
                 self._run(self._main, at, threads, self.steps, places, arrays)
@@ -212,5 +231,6 @@ class CompiledStage:
         status = workspace.entries[workspace.status]
         if not status:  # after an error, only a part of the lasting buffers may be filled
             workspace.values = values
-            self.workspaces.leave(workspace)
+            if len(self.workspaces) < MOST_KEPT:
+                self.workspaces.append(workspace)
         return status

@@ -1,7 +1,9 @@
 """The part of a function that a call runs: compiled code, or the reference interpreter."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -17,6 +19,9 @@ from scanjit.runtime.watch import Watch
 from scanjit.show import Document
 from scanjit.types import Atom
 
+if TYPE_CHECKING:
+    from scanjit.runtime.compiled import Run  # imports the scheduler
+
 
 class Executable(Protocol):
     """The part of a function that a call runs."""
@@ -25,8 +30,9 @@ class Executable(Protocol):
     def source(self) -> str:
         """The generated code."""
 
-    def __call__(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
-        """New arrays, one for each output, from the values of the origins and of the sizes."""
+    def for_sizes(self, sizes: dict[Atom, int]) -> Run:
+        """What computes the outputs where the sizes have these values. What follows from sizes alone is done here,
+        once for many calls."""
 
     def explain(self) -> Document:
         """What was done to the program to make it fast, and what was not."""
@@ -44,7 +50,10 @@ class Interpreted:
         self.origins, self.watches, self.interpret = origins, watches, Interpreter(outputs, origins)
         self.probed = has_probes(outputs)
 
-    def __call__(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
+    def for_sizes(self, sizes: dict[Atom, int]) -> Run:
+        return self._run
+
+    def _run(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
         watches = [*self.watches, *([Printing()] if self.probed else [])]
         if config.check_finite:
             watches.insert(0, Finite(nan_only=config.check_finite == "nan"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -81,9 +80,9 @@ def footprint(stages: Sequence[CompiledStage], sizes: Mapping[str, int], name: s
     known = [stage.sized({atom: int(sizes[atom.name]) for atom in stage.table.atoms}, way) for stage in stages]
     workspace = sum(sized.workspace + ALIGNMENT for sized in known if sized.workspace)
     results = sum(
-        math.prod(shape) * buffer.dtype.itemsize
+        sized.number(buffer.nbytes)
         for stage, sized in zip(stages, known, strict=True)
-        for shape, buffer in zip(sized.shapes, stage.table.out_buffers, strict=True)
+        for buffer in stage.table.out_buffers
     )
     return Memory(workspace, results, name, tuple(_temporaries(stages, known)))
 

@@ -9,7 +9,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, NoReturn, ParamSpec, Protocol, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    NamedTuple,
+    NoReturn,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    overload,
+)
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +49,7 @@ from scanjit.types import Atom
 
 if TYPE_CHECKING:
     # These import the scheduler and llvmlite, which who only builds graphs need not wait for.
+    from scanjit.runtime.compiled import Run
     from scanjit.runtime.footprint import Memory
     from scanjit.runtime.profile import Profile
 
@@ -173,6 +185,13 @@ def _probed(computed: list[Node], mode: str) -> tuple[list[Node], Probes, list[N
     return plain, probes, probed
 
 
+class _Bound(NamedTuple):
+    """What follows from the shapes of arguments: the sizes, and what computes the results."""
+
+    sizes: dict[Atom, int]
+    run: Run
+
+
 class CompiledFunction(Generic[R]):
     """A function of arrays, made by `scanjit.function`. Call it by position or by the names of its inputs.
 
@@ -233,7 +252,7 @@ class CompiledFunction(Generic[R]):
         ]
         """The variables whose new values may not fit, each with the number of its result."""
         self._returned = _returning(graph, place)
-        self._known: dict[tuple[tuple[int, ...], ...], dict[Atom, int]] = {}
+        self._known: dict[tuple[tuple[int, ...], ...], _Bound] = {}
         sized = [isinstance(dim, int) for variable in self._shared for dim in variable.type.shape]
         self._varying = self._arity if all(sized) else len(self._leaves)
         """How many of the leaves, the first ones, may have other shapes in another call."""
@@ -317,10 +336,10 @@ class CompiledFunction(Generic[R]):
         if known is None:
             known = self._known[shapes] = self._bind([array.shape for array in arrays])
         if config.check_finite:
-            return self._watched()(arrays, known)
+            return self._watched().for_sizes(known.sizes)(arrays)
         timed = config.profile and self.mode == "numba"
         try:
-            results = (self._timed() if timed else self.executable)(arrays, known)
+            results = self._timed().for_sizes(known.sizes)(arrays) if timed else known.run(arrays)
         except bounds.UNEXPLAINED as error:
             if self.mode == "reference":
                 raise
@@ -345,15 +364,15 @@ class CompiledFunction(Generic[R]):
         self._profiled_calls += 1
         return self._profiled
 
-    def _bind(self, shapes: Sequence[tuple[int, ...]]) -> dict[Atom, int]:
-        """The sizes for these shapes, after all checks."""
+    def _bind(self, shapes: Sequence[tuple[int, ...]]) -> _Bound:
+        """What follows from these shapes, after all checks."""
         for slot, shape in zip(self._slots, shapes, strict=False):
             slot.check_shape(shape)
         found = sizes.bind(self._leaves, shapes)
         sizes.check(self._conditions, found)  # those on values, which it leaves undecided, are the program's to check
         if len(self._known) >= _KEPT_SHAPES:
             self._known.clear()
-        return found
+        return _Bound(found, self.executable.for_sizes(found))
 
     # ---- looking inside ------------------------------------------------------------------------------------------
 

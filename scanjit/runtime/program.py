@@ -12,7 +12,7 @@ from scanjit import types
 from scanjit.ir import Node
 from scanjit.runtime import recipes, sizes as runtime_sizes
 from scanjit.runtime.bounds import Unfit
-from scanjit.runtime.compiled import CompiledStage, Timer
+from scanjit.runtime.compiled import CompiledStage, Run, Timer
 from scanjit.runtime.kernels import Kernel, restored
 from scanjit.runtime.layout import Layout
 from scanjit.runtime.recipe import Recipe
@@ -100,16 +100,16 @@ class Staged:
         """The outputs of the rewritten graph."""
         return self.front.outputs
 
-    def __call__(self, arrays: list[np.ndarray], sizes: dict[Atom, int]) -> list[np.ndarray]:
-        """New arrays, one for each output."""
-        recipe = self._recipe
-        if self._simple:
-            return self.stages[0].run(arrays, sizes)
-        values, sizes = [*arrays], dict(sizes)
+    def for_sizes(self, sizes: dict[Atom, int]) -> Run:
+        return self.stages[0].for_sizes(sizes) if self._simple else functools.partial(self._run, sizes)
+
+    def _run(self, given: dict[Atom, int], arrays: list[np.ndarray]) -> list[np.ndarray]:
+        """New arrays, one for each output, where the sizes of the arguments are `given`."""
+        recipe, values, sizes = self._recipe, [*arrays], dict(given)
         self._learn(sizes, values, recipe.sizes)
         left = runtime_sizes.check(self._conditions, sizes)
         for stage, made in zip(recipe.stages, self.stages, strict=True):
-            values += made.run([values[number] for number in stage.arguments], sizes)
+            values += made.for_sizes(sizes)([values[number] for number in stage.arguments])
             self._learn(sizes, values, stage.sizes)
             left = runtime_sizes.check(left, sizes)
         if any(values[number] for number in recipe.unfit):

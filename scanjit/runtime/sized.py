@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
+
+import numpy as np
 
 from scanjit import errors, types
 from scanjit.records import record
@@ -38,7 +42,7 @@ class Sized:
     offsets, nbytes : where each temporary lies there, and how large it is.
     lasting : where the temporaries lie that keep their values between calls, and the sizes that these depend on. If
         this is equal for two calls, the second can use the values that the first left in a workspace.
-    shapes : the shapes of the buffers for results.
+    buffers : make the buffers for results.
     results : where the results lie in these buffers; None if each result is a whole buffer.
     sharing : how threads share the work.
     """
@@ -49,7 +53,7 @@ class Sized:
     offsets: list[int]
     nbytes: list[int]
     lasting: list[tuple[int, int]]
-    shapes: list[tuple[int, ...]]
+    buffers: Sequence[Callable[[], np.ndarray]]
     results: list[ResultSpan] | None
     sharing: Sharing
 
@@ -83,4 +87,5 @@ def sized(layout: Layout, number: Numbers, way: Way) -> Sized:
         start = number(offset) * table.out_buffers[which].dtype.itemsize if all(shape) else 0  # nothing lies anywhere
         results.append(ResultSpan(which, start, shape, start == 0 and shape == shapes[which]))
     same = all(result.whole for result in results) and [result.buffer for result in results] == [*range(len(shapes))]
-    return Sized(number, entries, total, offsets, nbytes, lasting, shapes, None if same else results, shared)
+    buffers = [partial(np.empty, *pair) for pair in zip(shapes, (b.dtype for b in table.out_buffers), strict=True)]
+    return Sized(number, entries, total, offsets, nbytes, lasting, buffers, None if same else results, shared)

@@ -10,9 +10,6 @@ from scanjit.runtime.sized import Sized
 from scanjit.runtime.table import STATUS_WORDS, EntryTable
 from scanjit.schedule.memory.addresses import ALIGNMENT
 
-MOST_KEPT = 4
-"""How many workspaces are kept for the next calls. There are more only while more calls run at the same time."""
-
 
 class Workspace:
     """The table of a call and the memory of its temporaries. After the call, the lasting temporaries keep their values.
@@ -56,22 +53,3 @@ class Workspace:
         cannot take the place of the old one in memory, since the workspace keeps that alive.
         """
         return self.values is not None and all(map(operator.is_, self.values, values))
-
-
-class Workspaces:
-    """The workspaces of a program: one for each call that runs at the same time."""
-
-    def __init__(self) -> None:
-        self.free: list[Workspace] = []
-
-    def take(self) -> Workspace:
-        """A workspace that an earlier call left, or a new one."""
-        try:
-            return self.free.pop()
-        except IndexError:
-            return Workspace()
-
-    def leave(self, workspace: Workspace) -> None:
-        """Keep a workspace for the next call."""
-        if len(self.free) < MOST_KEPT:
-            self.free.append(workspace)

@@ -103,7 +103,7 @@ def test_what_is_predicted_is_allocated(checkpoint: int | None) -> None:
     for length, batch in ((5, 2), (30, 3)):
         results = f(np.zeros((length, batch, 20), "float32"), np.zeros((20, 20), "float32"))
         predicted = f.memory(T=length, B=batch)
-        kept = sum(space.memory.nbytes for stage in f.executable.stages for space in stage.workspaces.free)  # type: ignore[attr-defined]
+        kept = sum(space.memory.nbytes for stage in f.executable.stages for space in stage.workspaces)  # type: ignore[attr-defined]
         assert predicted.workspace == kept
         assert sum(x.nbytes for x in results) <= predicted.results <= sum(x.nbytes for x in results) + 80 * batch
         assert str(predicted.workspace - ALIGNMENT) in f.explain()
