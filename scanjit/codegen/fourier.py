@@ -35,7 +35,7 @@ from scanjit.codegen.names import suffix
 from scanjit.codegen.pairs import Form, Pair, Pairs, Span
 from scanjit.codegen.roots import find_length
 from scanjit.codegen.source import Parameters, Source
-from scanjit.ops.passes import Number, factors, is_written_out, length_of_pairs, table_of, work_size
+from scanjit.ops.passes import LARGEST_FACTOR, Number, factors, is_written_out, length_of_pairs, table_of
 from scanjit.schedule.nests import Fourier, NestLoop, Tile
 from scanjit.target import Target
 
@@ -68,7 +68,9 @@ class _Writer:
     def source(self) -> Source:
         """The loop over parts of the rows: blocks, or bands of blocks."""
         across = Across(self.pairs, self.job, self.n)
-        self.add(f"square = stack({2 * 8 * 8 * self.size})", *across.homes())
+        self.add(f"square = stack({2 * 8 * 8 * self.size})")
+        self.add(f"kept = stack({2 * LARGEST_FACTOR * self.lanes * self.size})")
+        self.add(f"home = {self.spare} + begin*{self.parameters.number(self.job.spare.shape[-2])}*{2 * self.size}")
         if not self.known:
             self.add(*find_length(self.n, self.real))
         blocks, block, rows, parts = map(
@@ -113,8 +115,7 @@ class _Writer:
         """The lines for one row."""
         self.add(*LOOK)
         self._row()
-        home = f"{self.spare} + begin*{work_size(n, self.real)}*{2 * self.size}"
-        self.add(f"spare = {home}", f"more = spare + {n}*{2 * self.size}", "table = powers")
+        self.add("spare = home", f"more = spare + {n}*{2 * self.size}", "table = powers")
         self._known(self.real and n % 2 == 1)
         self.add("row += 1")
 
@@ -230,10 +231,10 @@ class _Writer:
         rows transforms the chirp."""
         size = self.size
         self.add(
-            f"here = {self.spare} + part*(9*{self.n} + 1)*{2 * size}",
+            "here = home",
             "plane = m + 16*min(m//64, 1)",  # planes of 2048 numbers would share places of the cache
             f"there = here + plane*{2 * size}",
-            f"kept = there + plane*{2 * size}",
+            f"chirped = there + plane*{2 * size}",
             "low = row",
             "turns = stop - low",
         )
@@ -331,13 +332,13 @@ class _Writer:
 
     def _kept(self) -> None:
         """Keep the transform of the chirp."""
-        self._each("m", lambda span: self.pairs.result("kept", span, self.pairs.element("here", span)))
+        self._each("m", lambda span: self.pairs.result("chirped", span, self.pairs.element("here", span)))
 
     def _multiplied(self) -> None:
         """The product with the transform of the chirp, with its planes exchanged."""
 
         def vectors(span: Span) -> None:
-            (a, b), (c, d) = (self.pairs.element(name, span) for name in ("here", "kept"))
+            (a, b), (c, d) = (self.pairs.element(name, span) for name in ("here", "chirped"))
             self.pairs.result("here", span, (self.new(f"{b}*{c} + {a}*{d}"), self.new(f"{a}*{c} - {b}*{d}")))
 
         self._each("m", vectors)

@@ -16,7 +16,7 @@ from functools import partial
 
 from scanjit.codegen.lines import LOOK, indented
 from scanjit.codegen.names import suffix
-from scanjit.codegen.pairs import Given, Pair, Pairs, Put
+from scanjit.codegen.pairs import Pair, Pairs
 from scanjit.codegen.roots import choose_radix
 from scanjit.ops.passes import FOUND, Number, factors, is_written_out, length_of_pairs
 from scanjit.schedule.nests import Fourier, most_across
@@ -65,12 +65,6 @@ class Across:
         """Whether passes compute half of the frequencies: always, or if the variable `odd` is 1."""
         self.add, self.new, self.block = pairs.add, pairs.new, pairs.block
 
-    def homes(self) -> list[str]:
-        """Memory for the numbers of the rows, before and after a pass."""
-        if not self._any:
-            return []
-        return [f"{name} = stack({2 * max(self.most, 1) * self.vector})" for name in ("first", "second")]
-
     @property
     def _any(self) -> bool:
         return self.most > 0 and self.lanes >= LEAST_LANES
@@ -85,7 +79,7 @@ class Across:
         def rows() -> None:
             self.add(*LOOK)
             row()
-            self.add("table = powers", "here = first", "there = second")
+            self.add("table = powers", "here = home", f"there = home + {self.n}*{2 * self.vector}")
             if not isinstance(self.length, int) and self.forth:
                 self.add(f"odd = h // max({self.n}, 1)")
             self._bring()
@@ -292,12 +286,11 @@ class Across:
         self.block("else:", lambda: self._pass(name, "left", "done", 0))
 
     def _pass(self, radix: Number, left: Number, done: Number, offset: int) -> None:
-        """One pass from `here` to `there`. The powers of the pass begin at `offset` in the table."""
+        """One pass from `here` to `there`, in the order of elements in memory. The powers of the pass begin at `offset`
+        in the table."""
         later = done != 1
 
-        def column() -> None:
-            powers: list[Pair] = []
-
+        def element() -> None:
             def power(r: Number) -> Pair:
                 return self._broadcast(f"table + ({offset} + 2*({r} - 1)*{done} + s)*{self.size}", str(done))
 
@@ -307,67 +300,20 @@ class Across:
             def turned(r: Number) -> Pair:
                 return self.pairs.times(given(r), power(r)) if r and later else given(r)
 
-            def kept(r: Number, x: Pair) -> None:
-                self._put("here", f"({r}*{left} + l)*{done} + s", x)
-
             def put(k: Number, y: Pair) -> None:
                 self._put_frequency(radix, done, k, y)
 
-            def written_out() -> None:
-                first, *rest = [given(r) for r in range(int(radix))]
-                rest = list(map(self.pairs.times, rest, powers)) if later else rest
-                for k, y in enumerate(self.pairs.short([first, *rest])):
-                    put(k, y)
-
-            every = f"for l in range({left}):"
             if is_written_out(radix):
-                powers = [power(r) for r in range(1, int(radix))] if later else []
-                self.block(every, written_out)
+                for k, y in enumerate(self.pairs.short([turned(r) for r in range(int(radix))])):
+                    put(k, y)
             else:
                 start = f"{offset} + 2*({radix} - 1)*{done}" if later else str(offset)
-                self.block(every, lambda: self._sums(radix, start, given, turned, kept, put))
+                self.pairs.sums(radix, start, self.lanes, turned, put)
 
-        if not later:
-            self.add("s = 0")
-            column()
-            return
         columns = str(done)
-        if self.folded:
+        if later and self.folded:
             columns = str(done // 2 + 1) if isinstance(done, int) else "done - odd*(done//2)"
-        self.block(f"for s in range({columns}):", column)
-
-    def _sums(self, radix: Number, start: str, plain: Given, given: Given, kept: Put, put: Put) -> None:
-        """The transform of an odd number of elements, in which each frequency is a sum. The powers of the root begin at
-        `start` of the table. Sums and differences of elements at opposite places are kept in place of these. `plain`
-        loads what was kept, `given` elements times their powers."""
-        other, half = f"({radix} - r)", f"range(1, {radix}//2 + 1)"
-
-        def folded() -> None:
-            x, y = given("r"), given(other)
-            total = self.pairs.plus(x, y)
-            kept("r", total)
-            kept(other, self.pairs.plus(x, y, "-"))
-            self.add(f"a = a + {total[0]}", f"b = b + {total[1]}")
-
-        def term() -> None:
-            self.add("turn += k")
-            self.block(f"if turn >= {radix}:", lambda: self.add(f"turn -= {radix}"))
-            x, y = plain("r"), plain(other)
-            cos, sin = self._broadcast(f"table + ({start} + turn)*{self.size}", str(radix))
-            self.add(f"a = a + {x[0]}*{cos}", f"b = b + {x[1]}*{cos}", f"c = c + {y[0]}*{sin}", f"d = d + {y[1]}*{sin}")
-
-        def frequency() -> None:
-            self.add(f"a = {first[0]}", f"b = {first[1]}", "c = zero", "d = zero", "turn = 0")
-            self.block(f"for r in {half}:", term)
-            low, high = (self.new("a - d"), self.new("b + c")), (self.new("a + d"), self.new("b - c"))
-            for k, y in zip(("k", f"({radix} - k)"), (low, high) if self.pairs.sign > 0 else (high, low), strict=True):
-                put(k, y)
-
-        first = given(0)
-        self.add(f"a = {first[0]}", f"b = {first[1]}", f"zero = splat_{self.kind}(0.0)")
-        self.block(f"for r in {half}:", folded)
-        put(0, ("a", "b"))
-        self.block(f"for k in {half}:", frequency)
+        self.block(f"for l in range({left}):", lambda: self.block(f"for s in range({columns}):", element))
 
     def _put_frequency(self, radix: Number, done: Number, k: Number, y: Pair) -> None:
         """Store frequency k of a short transform. If real numbers are transformed, its conjugate is stored instead if

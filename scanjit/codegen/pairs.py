@@ -179,28 +179,47 @@ class Pairs:
         return self.new(f"{x[0]} {sign} {y[0]}"), self.new(f"{x[1]} {sign} {y[1]}")
 
     def sums(self, radix: Number, start: Number, wide: int, given: Given, put: Put) -> None:
-        """The transform of `radix` elements, in which each frequency is a sum. The powers of the root begin at `start`
-        of the table."""
-        real, imaginary = f"real{wide}", f"imaginary{wide}"
-        kind, signs = suffix(self.dtype, wide), "-+" if self.sign > 0 else "+-"
+        """The transform of an odd number of elements, in which each frequency is a sum. The powers of the root begin at
+        `start` of the table. Sums and differences of elements at opposite places are kept on the stack."""
+        kind, half, vector = suffix(self.dtype, wide), f"range(1, {radix}//2 + 1)", wide * self.size
+        even, odd = (f"a{wide}", f"b{wide}"), (f"c{wide}", f"d{wide}")
+
+        def start_at(first: Pair) -> None:
+            self.add(f"{even[0]} = {first[0]}", f"{even[1]} = {first[1]}")
+
+        def folded() -> None:
+            x, y = given("r"), given(f"({radix} - r)")
+            total = self.plus(x, y)
+            for i, part in enumerate([*total, *self.plus(x, y, "-")]):
+                self.add(f"store(kept + r*{4 * vector} + {i * vector}, {part})")
+            start_at((f"{even[0]} + {total[0]}", f"{even[1]} + {total[1]}"))
 
         def term() -> None:
             self.add("turn += k")
             self.block(f"if turn >= {radix}:", lambda: self.add(f"turn -= {radix}"))
-            a, b = given("r")
             place = f"table + ({start} + turn)*{self.size}"
-            c = self.new(f"broadcast_{kind}({place})")
-            d = self.new(f"broadcast_{kind}({place} + {radix}*{self.size})")
-            self.add(f"{real} = {real} + ({a}*{c} {signs[0]} {b}*{d})")
-            self.add(f"{imaginary} = {imaginary} + ({b}*{c} {signs[1]} {a}*{d})")
+            cos, sin = (self.new(f"broadcast_{kind}({place}{more})") for more in ("", f" + {radix}*{self.size}"))
+            for i, (name, power) in enumerate(zip((*even, *odd), (cos, cos, sin, sin), strict=True)):
+                x = self.load(f"kept + r*{4 * vector} + {i * vector}", wide, "")
+                self.add(f"{name} = {name} + {x}*{power}")
 
         def frequency() -> None:
-            first = given(0)
-            self.add(f"{real} = {first[0]}", f"{imaginary} = {first[1]}", "turn = 0")
-            self.block(f"for r in range(1, {radix}):", term)
-            put("k", (real, imaginary))
+            start_at(first)
+            self.add(*(f"{name} = splat_{kind}(0.0)" for name in odd), "turn = 0")
+            self.block(f"for r in {half}:", term)
+            (a, b), (c, d) = even, odd
+            low, high = (
+                (self.new(f"{a} - {d}"), self.new(f"{b} + {c}")),
+                (self.new(f"{a} + {d}"), self.new(f"{b} - {c}")),
+            )
+            for k, y in zip(("k", f"({radix} - k)"), (low, high) if self.sign > 0 else (high, low), strict=True):
+                put(k, y)
 
-        self.block(f"for k in range({radix}):", frequency)
+        first = given(0)
+        start_at(first)
+        self.block(f"for r in {half}:", folded)
+        put(0, even)
+        self.block(f"for k in {half}:", frequency)
 
     def _turned(self, x: Pair, power: int, n: int) -> Pair:
         """`x` times a power of the n-th root of unity, where n is 4 or 8. A quarter of a turn exchanges the parts."""

@@ -19,25 +19,55 @@ def roots_source(job: RootsOfUnity, target: Target) -> Source:
     table, n = parameters.address(job.table.buffer, job.table.offset), parameters.number(job.length)
     dtype = job.table.buffer.dtype
     size, wide = dtype.itemsize, min(target.lanes(dtype.itemsize), 8)
-    places, value = f"iota_i64x{wide}(first)", f"cast_{suffix(dtype, wide)}({{}}(angle))"
+    vector, step = f"f64x{wide}", wide * wide
 
-    def row(count: str, turns: str, whole: str) -> list[str]:
-        """The roots for `turns`, of which each is one part of `whole`."""
+    def angles(turns: str, whole: str) -> str:
+        return f"angle = cast_{vector}({turns}) / cast_{vector}(splat_i64x{wide}({whole})) * 6.283185307179586"
+
+    def stored(count: str, first: str, values: tuple[str, str]) -> list[str]:
+        """Store a vector of powers from the place `first` on: the real parts, then the imaginary parts."""
+        real, imaginary = (f"cast_{suffix(dtype, wide)}({value})" for value in values)
         return [
-            f"for first in range(0, {count}, {wide}):",
-            f"    angle = cast_f64x{wide}({turns}) / cast_f64x{wide}(splat_i64x{wide}({whole})) * 6.283185307179586",
-            f"    mask = head_x{wide}({count} - first)",
-            f"    store_masked(place + first*{size}, {value.format('cos')}, mask)",
-            f"    store_masked(place + ({count})*{size} + first*{size}, {value.format('sin')}, mask)",
+            f"mask = head_x{wide}({count} - ({first}))",
+            f"store_masked(place + ({first})*{size}, {real}, mask)",
+            f"store_masked(place + ({count})*{size} + ({first})*{size}, {imaginary}, mask)",
+        ]
+
+    def row(count: str, factor: str, whole: str) -> list[str]:
+        """The powers of a root: `factor` times the place of each, of the root of order `whole`. Some vectors are
+        computed, and multiplied by powers for the places behind them."""
+        powers = (f"broadcast_{vector}(steps + k*8)", f"broadcast_{vector}(steps + k*8 + {8 * wide})")
+        return [
+            angles(f"iota_i64x{wide}(0)*({wide}*{factor})", whole),
+            "store(steps, cos(angle))",
+            f"store(steps + {8 * wide}, sin(angle))",
+            f"for first in range(0, {count}, {step}):",
+            f"    {angles(f'iota_i64x{wide}(first)*{factor}', whole)}",
+            "    a = cos(angle)",
+            "    b = sin(angle)",
+            f"    for k in range(min({wide}, ({count} - first + {wide - 1})//{wide})):",
+            f"        c = {powers[0]}",
+            f"        d = {powers[1]}",
+            *indented(stored(count, f"first + k*{wide}", ("a*c - b*d", "b*c + a*d")), 2),
             f"place += 2*({count})*{size}",
         ]
 
-    lines = [*find_length(n, job.real), f"place = {table}"]
+    def chirp() -> list[str]:
+        """The powers of the root of order 2h, of which each is the square of its place."""
+        places = f"iota_i64x{wide}(first)"
+        return [
+            f"for first in range(0, h, {wide}):",
+            f"    {angles(f'mod({places}*{places}, splat_i64x{wide}(2*h))', '2*h')}",
+            *indented(stored("h", "first", ("cos(angle)", "sin(angle)"))),
+            f"place += 2*h*{size}",
+        ]
+
+    lines = [*find_length(n, job.real), f"place = {table}", f"steps = stack({2 * 8 * wide})"]
     if job.real:
-        lines += [f"if h != {n}:", *indented(row("h + 1", places, n))]
+        lines += [f"if h != {n}:", *indented(row("h + 1", "1", n))]
     lines += [
         "if m != h:",
-        *indented(row("h", f"mod({places}*{places}, splat_i64x{wide}(2*h))", "2*h")),
+        *indented(chirp()),
         "left = m",
         "done = 1",
         "while left > 1:",
@@ -46,9 +76,9 @@ def roots_source(job: RootsOfUnity, target: Target) -> Source:
         "    whole = radix*done",
         "    if done > 1:",
         "        for j in range(1, radix):",
-        *indented(row("done", f"{places}*j", "whole"), 3),
+        *indented(row("done", "j", "whole"), 3),
         f"    if radix > {max(FOUND)}:",
-        *indented(row("radix", f"{places}*done", "whole"), 2),
+        *indented(row("radix", "done", "whole"), 2),
         "    left = left // radix",
         "    done = whole",
     ]

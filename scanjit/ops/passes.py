@@ -80,13 +80,3 @@ def table_size(n: Dimension) -> Dimension:
     of a row, of a convolution whose length is below 3 n, and 2 n for the chirp. A table for n real numbers has the
     powers of the root of order n in front of the table for half as many pairs, if n is even."""
     return 14 * n + 2
-
-
-def work_size(n: Dimension, real: bool) -> Dimension:
-    """How many pairs the transform of one row works with: at most three rows of a convolution, if its length is known
-    only when the function runs."""
-    if not isinstance(n, int):
-        return 9 * n + 1
-    if real:
-        return 2 * n if n % 2 else n // 2
-    return n

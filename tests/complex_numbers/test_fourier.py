@@ -39,6 +39,22 @@ def test_compiled(n: int, dtype: str, close: float) -> None:
         np.testing.assert_allclose(found, wanted, close, close)
 
 
+@pytest.mark.quick(2)
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("dtype, close", [("complex128", 2e-15), ("complex64", 1e-6)])
+def test_long_rows(dtype: str, close: float, known: bool) -> None:
+    """Single rows and rows side by side, of lengths whose factors are small, large, and powers of 2."""
+    rng = np.random.default_rng(0)
+    for n in (1001, 1024, 1364, 4199) if known else (572, 1001, 1024, 4096, 4199):
+        z = sj.tensor(("b", n if known else "n"), dtype, "z")
+        f = sj.function([z], [sj.fft(z), sj.ifft(z), sj.rfft(z.real)])
+        for rows in (1, 19):
+            a = sampled(rng, (rows, n), dtype)
+            wide = a.astype("complex128")
+            for one, wanted in zip(f(a), [np.fft.fft(wide), np.fft.ifft(wide), np.fft.rfft(wide.real)], strict=True):
+                np.testing.assert_allclose(one, wanted, 0, close * abs(wanted).max())
+
+
 @pytest.mark.parametrize("mode", ["reference", "emulate"])
 @pytest.mark.parametrize("n", [1, 2, 6, 9, 12, 32, 46])
 def test_ends_of_half_spectra_are_real(n: int, mode: Any) -> None:

@@ -13,7 +13,7 @@ from scanjit.schedule.nests.array_job import BANDS
 from scanjit.schedule.nests.branches import Beside, If, Wave
 from scanjit.schedule.nests.buffers import LINE, SCRATCH_BYTES, Buffer, Ref, row_major, with_room
 from scanjit.schedule.nests.decomposition import LARGEST, Decomposition
-from scanjit.schedule.nests.fourier import Form, Fourier, RootsOfUnity, most_across, parts_of
+from scanjit.schedule.nests.fourier import Form, Fourier, RootsOfUnity, most_across, parts_of, work_of
 from scanjit.schedule.nests.guest import GuestCall
 from scanjit.schedule.nests.lapack import LapackCall
 from scanjit.schedule.nests.lifetime import Lifetime

@@ -14,9 +14,9 @@ from scanjit.types import Dimension
 Form = Literal["pairs", "reals", "half"]
 MOST_LANES = 16
 """The most rows that are transformed side by side."""
-MOST_ACROSS = 512
-"""The most numbers of rows that are transformed side by side: a vector of such rows stays in a near cache. It lies on
-the stack twice, which is 128 KB with vectors of 64 bytes."""
+MOST_ACROSS = 4096
+"""The most numbers of rows that are transformed side by side: a vector of such rows stays in the second-level cache. It
+lies in `spare` twice, which is 1 MB with vectors of 64 bytes."""
 
 
 @record
@@ -102,6 +102,19 @@ def parts_of(rows: Dimension, length: Dimension, real: bool) -> Dimension:
     """How many parts of the rows have memory of their own to work in: the blocks if the length is known, else bands."""
     blocks = blocks_of(rows, length, real)
     return types.maximum(blocks if isinstance(length, int) else types.minimum(blocks, BANDS), 1)
+
+
+def work_of(length: Dimension, real: bool) -> Dimension:
+    """How many pairs a block of rows works with: two vectors for each number of rows side by side; for a single row of
+    an unknown length, at most three rows of a convolution."""
+    most = most_across(length, real)
+    if not isinstance(length, int):
+        return types.maximum(2 * MOST_LANES * types.minimum(length, most), 9 * length + 1)
+    if length <= most:
+        return 2 * MOST_LANES * length
+    if real:
+        return 2 * length if length % 2 else length // 2
+    return length
 
 
 @record

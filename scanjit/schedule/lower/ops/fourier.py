@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from scanjit import ir, types
 from scanjit.ir import Node
 from scanjit.ops.fourier import FROM_HALF_SPECTRUM, HALF_SPECTRUM
-from scanjit.ops.passes import length_of_pairs, table_of, table_size, work_size
+from scanjit.ops.passes import length_of_pairs, table_of, table_size
 from scanjit.rewrite.match import is_zero
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering
 from scanjit.schedule.lower.region import Item
-from scanjit.schedule.nests import Buffer, Form, Fourier, Ref, RootsOfUnity, parts_of
+from scanjit.schedule.nests import Buffer, Form, Fourier, Ref, RootsOfUnity, parts_of, work_of
 from scanjit.types import Dimension
 
 
@@ -43,7 +43,7 @@ class FourierRule(ArrayRule):
         n = node.params.get("length", n)
         result = lowering.new_memory(node, node, node.type.shape, node.op.name)
         parts = parts_of(types.product(rows), n, real)
-        spare = lowering.new_memory(node, node, (parts, work_size(n, real), 2), "spare")
+        spare = lowering.new_memory(node, node, (parts, work_of(n, real), 2), "spare")
         table, filled = self._table(lowering, node, n, real)
         sign = int(node.params.get("sign", 1 if node.op is FROM_HALF_SPECTRUM else -1))
         statement = Fourier(given, result, spare, table, sign, n, *forms)
