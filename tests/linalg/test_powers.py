@@ -124,6 +124,7 @@ def test_singular_matrices_have_an_infinite_condition(mode: Any) -> None:
     a = sj.matrix("a")
     f = sj.function([a], [sj.cond(a, p) for p in (None, 2, -2, 1, -1, np.inf, -np.inf, "fro")], mode=mode)
     for given in (np.zeros((2, 2)), np.array([[1.0, 2.0], [2.0, 4.0]]), np.eye(2), np.array([[1, np.nan], [2, 1]])):
-        wanted = [np.linalg.cond(given, p) for p in (None, 2, -2, 1, -1, np.inf, -np.inf, "fro")]
+        bad = np.isnan(given).any()  # NumPy 2.4 raises for these, if singular values are asked for
+        wanted = [np.nan if bad else np.linalg.cond(given, p) for p in (None, 2, -2, 1, -1, np.inf, -np.inf, "fro")]
         big = [np.where(np.abs(x) > 1e12, np.inf, x) for x in (f(given), wanted)]
         np.testing.assert_allclose(*big, rtol=1e-9, atol=1e-15)
