@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lasagne_like.random import get_rng
-from lasagne_like.utils import Shown, floatX
+from lasagne_like.utils import Shown, check_number, floatX, is_expression
 
 __all__ = [
     "Constant",
@@ -68,6 +68,7 @@ class Normal(Initializer):
     """
 
     def __init__(self, std: float = 0.01, mean: float = 0.0) -> None:
+        _check_moments(self, std, mean)
         self.std, self.mean = std, mean
 
     def sample(self, shape: tuple[int, ...]) -> np.ndarray:
@@ -97,24 +98,35 @@ class Uniform(Initializer):
 
     def __init__(self, range: Any = 0.01, std: float | None = None, mean: float = 0.0) -> None:
         if std is not None:
+            _check_moments(self, std, mean)
             half = float(np.sqrt(3) * std)
             self.range = (mean - half, mean + half)
-        elif isinstance(range, tuple | list):
-            low, high = range
-            self.range = (low, high)
         else:
-            self.range = (-range, range)
+            several = isinstance(range, tuple | list)
+            bounds = tuple(range) if several else (range,)
+            if several and len(bounds) != 2:
+                raise ValueError(f"range of {type(self).__name__} must be a number or two bounds, got {range!r}")
+            for bound in bounds:
+                check_number(type(self).__name__, bound, "range", least=-np.inf)
+            self.range = (bounds[0], bounds[1]) if several else (-range, range)
 
     def sample(self, shape: tuple[int, ...]) -> np.ndarray:
         return floatX(get_rng().uniform(low=self.range[0], high=self.range[1], size=shape))
 
 
-def _gain(gain: Any) -> float:
+def _check_moments(owner: Initializer, std: Any, mean: Any = 0) -> None:
+    """Raise an error if these are no standard deviation and mean."""
+    check_number(type(owner).__name__, std, "std")
+    check_number(type(owner).__name__, mean, "mean", least=-np.inf)
+
+
+def _gain(owner: Initializer, gain: Any) -> float:
     """A gain as a number: "relu" means sqrt(2)."""
     if isinstance(gain, str):
         if gain != "relu":
             raise ValueError(f"gain must be a number or 'relu', got {gain!r}")
         return float(np.sqrt(2))
+    check_number(type(owner).__name__, gain, "gain", least=-np.inf)
     return gain
 
 
@@ -122,7 +134,13 @@ class _Scaled(Initializer, ABC):
     """The base of `Glorot` and `He`: a distribution whose standard deviation depends on the shape."""
 
     def __init__(self, initializer: Callable[..., Initializer], gain: Any = 1.0, c01b: bool = False) -> None:
-        self.initializer, self.gain, self.c01b = initializer, _gain(gain), c01b
+        given: object = initializer
+        if isinstance(given, Initializer) or not callable(given):
+            raise TypeError(
+                f"initializer of {type(self).__name__} must be a class or function that makes an initializer from a "
+                f"standard deviation, such as Normal, got {given!r}"
+            )
+        self.initializer, self.gain, self.c01b = initializer, _gain(self, gain), c01b
 
     def variance(self, shape: tuple[int, ...]) -> float:
         """The variance for a gain of 1."""
@@ -275,6 +293,8 @@ class Constant(Initializer):
     """
 
     def __init__(self, val: Any = 0.0) -> None:
+        if not is_expression(val) and np.asarray(val).dtype.kind not in "biuf":
+            raise TypeError(f"val of {type(self).__name__} must be a number, got {val!r}")
         self.val = val
 
     def sample(self, shape: tuple[int, ...]) -> np.ndarray:
@@ -299,6 +319,8 @@ class Sparse(Initializer):
     """
 
     def __init__(self, sparsity: float = 0.1, std: float = 0.01) -> None:
+        check_number(type(self).__name__, sparsity, "sparsity", most=1)
+        _check_moments(self, std)
         self.sparsity, self.std = sparsity, std
 
     def sample(self, shape: tuple[int, ...]) -> np.ndarray:
@@ -337,7 +359,7 @@ class Orthogonal(Initializer):
     """
 
     def __init__(self, gain: Any = 1.0) -> None:
-        self.gain = _gain(gain)
+        self.gain = _gain(self, gain)
 
     def sample(self, shape: tuple[int, ...]) -> np.ndarray:
         if len(shape) < 2:

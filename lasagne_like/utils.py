@@ -262,7 +262,7 @@ def not_from_the_end(index: sj.Node, count: Any) -> sj.Node:
     >>> f([1.0, 2.0], -1)
     Traceback (most recent call last):
         ...
-    scanjit.errors.OutOfBoundsError: index -3 is out of bounds for axis 0 with size 2
+    scanjit.errors.OutOfBoundsError: index -1 is out of bounds for axis 0 with size 2
       ...
     """
     if not index.type.kind.signed:
@@ -330,6 +330,34 @@ def number(value: Any, dtype: Any) -> Any:
     if isinstance(value, int | float):
         return value
     return sj.cast(sj.as_tensor(value), dtype)
+
+
+def check_number(owner: Any, value: Any, what: str, least: float = 0, most: float = np.inf) -> None:
+    """Raise an error if an argument is a number below `least` or above `most`, or neither a number nor an expression.
+
+    Parameters
+    ----------
+    owner : object
+        What the argument is of, for the error.
+    value : object
+    what : str
+        The name of the argument.
+    least, most : float
+
+    Examples
+    --------
+    >>> from lasagne_like.utils import check_number
+    >>> check_number("Normal", "wide", "std")
+    Traceback (most recent call last):
+        ...
+    ValueError: std of Normal must be a number that is at least 0, got 'wide'
+    """
+    if is_expression(value):
+        return
+    if not isinstance(value, int | float | np.number | np.ndarray) or np.ndim(value) or not least <= value <= most:
+        bounds = [f"{word} {end}" for word, end in (("least", least), ("most", most)) if abs(end) != np.inf]
+        that_is = f" that is at {' and at '.join(bounds)}" if bounds else ""
+        raise ValueError(f"{what} of {owner} must be a number{that_is}, got {value!r}")
 
 
 def one_hot(x: Any, m: Any = None) -> sj.Node:

@@ -15,6 +15,7 @@ from lasagne_like.arguments import Captured, given, named, plain
 from lasagne_like.cells import config as configs
 from lasagne_like.cells.structure import flatten, is_shape, transform
 from lasagne_like.parameters import Parametrized
+from lasagne_like.utils import check_number
 
 __all__ = ["Cell"]
 
@@ -337,6 +338,6 @@ def features_of(cell: Cell, input_shape: Any) -> int:
 
 
 def check_bound(bound: Any, what: str, cell: Cell) -> None:
-    """Raise an error for a bound within which no number lies: one that is negative or NaN."""
-    if isinstance(bound, int | float | np.number) and not bound >= 0:
-        raise ValueError(f"{what} of {type(cell).__name__} must be a number that is not negative, got {bound!r}")
+    """Raise an error for a bound that is no number, or within which no number lies. None is no bound."""
+    if bound is not None:
+        check_number(type(cell).__name__, bound, what)

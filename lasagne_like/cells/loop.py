@@ -10,8 +10,15 @@ import scanjit as sj
 from lasagne_like.cells.base import Cell
 from lasagne_like.cells.structure import flatten, matched, transform, unflatten
 from lasagne_like.cells.wrappers import StackedCells
+from lasagne_like.utils import int_types
 
 __all__ = ["unfold"]
+
+
+def check_gradient_steps(steps: Any, owner: Any) -> None:
+    """Raise an error if `gradient_steps` is no number of steps."""
+    if isinstance(steps, bool) or not isinstance(steps, int_types) or int(steps) < -1:
+        raise ValueError(f"gradient_steps of {owner} must be -1 (all steps) or an int from 0 on, got {steps!r}")
 
 
 def unfold(
@@ -86,6 +93,7 @@ def unfold(
     """
     if cell.input_shape is None:
         raise ValueError(f"{cell!r} has no parameters yet: call cell.build(input_shape) first")
+    check_gradient_steps(gradient_steps, cell)
     length, batch = flatten(x)[0].shape[:2]
     if mask is not None:
         mask = sj.not_equal(sj.broadcast_to(mask, (length, batch)), 0)

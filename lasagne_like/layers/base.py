@@ -6,8 +6,6 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Self, cast
 
-import numpy as np
-
 import scanjit as sj
 from lasagne_like import utils
 from lasagne_like.foreign import METHODS, check_words, no_method
@@ -286,17 +284,6 @@ def axes_of(layer: Layer, given: Any, what: str, words: str = "") -> tuple[int, 
     """Axes that a user gave, an int or several, as numbers from 0 on. See `axis_of`."""
     several = isinstance(given, Iterable) and not isinstance(given, str)
     return tuple(axis_of(layer, axis, layer.input_shape, what, words) for axis in (given if several else (given,)))
-
-
-def check_number(layer: Layer, value: Any, what: str, least: float = 0, most: float = np.inf) -> None:
-    """Raise an error if an argument is a number below `least` or above `most`, or neither a number nor an
-    expression."""
-    if utils.is_expression(value):
-        return
-    if not isinstance(value, int | float | np.number | np.ndarray) or np.ndim(value) or not least <= value <= most:
-        bounds = [f"{word} {end}" for word, end in (("least", least), ("most", most)) if abs(end) != np.inf]
-        that_is = f" that is at {' and at '.join(bounds)}" if bounds else ""
-        raise ValueError(f"{what} of {layer} must be a number{that_is}, got {value!r}")
 
 
 def check_int(layer: Layer, value: Any, what: str, least: int, most: int) -> None:

@@ -6,9 +6,9 @@ import numpy as np
 
 import scanjit as sj
 from lasagne_like import init, nonlinearities
-from lasagne_like.layers.base import Incoming, Layer, axes_of, check_axes, check_number
+from lasagne_like.layers.base import Incoming, Layer, axes_of, check_axes
 from lasagne_like.layers.special import BiasLayer, NonlinearityLayer, ScaleLayer, all_axes_but, sizes_besides, spread
-from lasagne_like.utils import Parameter, int_types, number
+from lasagne_like.utils import Parameter, check_number, int_types, number
 
 __all__ = [
     "BatchNormLayer",

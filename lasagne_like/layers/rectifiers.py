@@ -6,10 +6,10 @@ import numpy as np
 
 import scanjit as sj
 from lasagne_like import init, nonlinearities
-from lasagne_like.layers.base import Incoming, Layer, check_number
+from lasagne_like.layers.base import Incoming, Layer
 from lasagne_like.layers.noise import RandomLayer, float_dtype
 from lasagne_like.layers.special import all_axes_but, sizes_besides, spread
-from lasagne_like.utils import Parameter, number
+from lasagne_like.utils import Parameter, check_number, number
 
 __all__ = ["ParametricRectifierLayer", "RandomizedRectifierLayer", "prelu", "rrelu"]
 

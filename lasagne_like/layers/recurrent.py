@@ -21,7 +21,7 @@ from lasagne_like.layers.base import Incoming, Layer, check_single, shape_of
 from lasagne_like.layers.dense import DenseLayer
 from lasagne_like.layers.input import InputLayer
 from lasagne_like.layers.rnn import RNNLayer
-from lasagne_like.utils import Nonlinearity, Parameter, fits
+from lasagne_like.utils import Nonlinearity, Parameter, check_number, fits
 
 __all__ = ["CustomRecurrentLayer", "GRULayer", "Gate", "LSTMLayer", "RecurrentLayer"]
 
@@ -204,6 +204,8 @@ class CustomRecurrentLayer(RNNLayer):
         options: Any = LoopOptions(),
         **kwargs: Unpack[LoopArguments],
     ) -> None:
+        if options.grad_clipping is not None:
+            check_number(type(self).__name__, options.grad_clipping, "grad_clipping")
         self.input_to_hidden, self.hidden_to_hidden = input_to_hidden, hidden_to_hidden
         self.grad_clipping = options.grad_clipping
         self.nonlinearity = nonlinearities.or_identity(nonlinearity)

@@ -11,6 +11,7 @@ from lasagne_like import utils
 from lasagne_like.arguments import Captured, named
 from lasagne_like.cells import Cell, StackedCells, unfold
 from lasagne_like.cells.base import cloned
+from lasagne_like.cells.loop import check_gradient_steps
 from lasagne_like.cells.structure import flatten, is_shape, matched, paths, transform, unflatten
 from lasagne_like.layers.base import Incoming, Layer, MergeLayer, check_single
 from lasagne_like.utils import fits, known_sizes
@@ -209,6 +210,7 @@ class RNNLayer(MergeLayer, Captured):
                     f"seq_lengths of {self} has shape {lengths}, but must hold one number for each sequence of the "
                     f"input {first}: ({self._batch},)"
                 )
+        check_gradient_steps(self.gradient_steps, self)
         if self.unroll_scan and self.gradient_steps != -1:
             raise ValueError(
                 f"unroll_scan of {self} needs gradients through all steps: gradient_steps must be -1, got "

@@ -6,11 +6,12 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import Node, Op
-from scanjit.ops.elementwise import where
+from scanjit.ops.elementwise import ADD, LESS, SUB, WHERE, where
+from scanjit.ops.promotion import CAST
 from scanjit.ops.samples import ANY_DTYPE, sample
 from scanjit.ops.shape import IOTA, RESHAPE
 from scanjit.ops.stretch import all_over_batch, full, or_zeros, zeros_like
-from scanjit.ops.view import DIMSHUFFLE, moved_axis
+from scanjit.ops.view import DIMSHUFFLE, View, moved_axis
 from scanjit.signatures import Array, Parameter, Samples
 from scanjit.types import Dimension, Type
 
@@ -27,21 +28,54 @@ def _gathered(x: Type, indices: Sequence[Type], axis: int) -> tuple[Dimension, .
     return (*x.shape[:axis], *shape, *x.shape[axis + len(indices) :])
 
 
-def _checked(x: Array, indices: Sequence[Array], axis: int) -> None:
-    """Raise an error if one of the indices is out of bounds."""
-    for k, index in enumerate(indices):
+def _outside(
+    x: Array, indices: Sequence[Array], axis: int, nodes: Sequence[Node | None]
+) -> errors.OutOfBoundsError | None:
+    """The error of the first index that is out of bounds; None if none is."""
+    for k, (index, node) in enumerate(zip(indices, nodes, strict=True)):
         size = x.shape[axis + k]
         if index.min() < 0 or index.max() >= size:
-            bad = index[(index < 0) | (index >= size)].flat[0]
-            given = bad if bad >= 0 else bad - size  # the front end has added the size to negative indices
-            raise errors.OutOfBoundsError(f"index {given} is out of bounds for axis {axis + k} with size {size}")
+            bad = _as_given(node, index[(index < 0) | (index >= size)].flat[0], size)
+            return errors.OutOfBoundsError(f"index {bad} is out of bounds for axis {axis + k} with size {size}")
+    return None
+
+
+def _as_given(index: Node | None, place: int, size: int) -> int:
+    """The number that became a place by `where(k < 0, k + size, k)`, which counts from the end; or by
+    `where(k < 0, k - size, k)`, by which a negative number is out of bounds."""
+    while index is not None:
+        if isinstance(index.op, View) or index.op is CAST:
+            index = index.args[0]
+            continue
+        if index.op is not WHERE or index.args[0].op is not LESS:
+            break
+        condition, moved, k = index.args
+        if condition.args[0] is not k or moved.op not in (ADD, SUB) or k not in moved.args:
+            break
+        if place < 0:
+            place += size if moved.op is SUB else -size
+        index = k
+    return place
+
+
+def outside(node: Node, operands: Sequence[Array]) -> errors.OutOfBoundsError | None:
+    """The error of a `gather` or `scatter` whose index is out of bounds. It says the number that the user gave, as far
+    as the nodes tell it."""
+    first = 1 if node.op is GATHER else 2
+    return _outside(operands[0], operands[first:], node.params["axis"], node.operands[first:])
+
+
+def _check(x: Array, indices: Sequence[Array], axis: int) -> None:
+    """Raise an error if one of the indices is out of bounds."""
+    if error := _outside(x, indices, axis, [None] * len(indices)):
+        raise error
 
 
 def _gather_reference(x: Array, *indices: Array, axis: int) -> Array:
     shape = (*x.shape[:axis], *np.broadcast_shapes(*map(np.shape, indices)), *x.shape[axis + len(indices) :])
     if 0 in shape:  # an index that reads no entry may be out of bounds
         return np.empty(shape, x.dtype)
-    _checked(x, indices, axis)
+    _check(x, indices, axis)
     return x[(slice(None),) * axis + tuple(indices)]
 
 
@@ -118,7 +152,7 @@ def _scatter_reference(x: Array, v: Array, *indices: Array, axis: int, add: bool
     x = x.copy()
     if not np.size(v):
         return x
-    _checked(x, indices, axis)
+    _check(x, indices, axis)
     place: Parameter = (slice(None),) * axis + tuple(indices)
     if add:
         np.add.at(x, place, v)

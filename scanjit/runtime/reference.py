@@ -16,6 +16,7 @@ import numpy as np
 from scanjit import errors, ir, types
 from scanjit.ir import BOUND, INPUT, SHARED, Graph, Node
 from scanjit.ops.branch import IFELSE
+from scanjit.ops.index import GATHER, SCATTER, outside
 from scanjit.ops.scan import SCAN, Roles
 from scanjit.runtime import probes, sizes
 from scanjit.runtime.watch import At, Moment, Watch, described, step_of
@@ -252,9 +253,11 @@ def _applied(node: Node, operands: Sequence[Any], params: dict[str, Any], at: At
     except errors.AssertError:
         raise probes.failed(node, at) from None
     except errors.ScanjitError as error:
+        if node.op in (GATHER, SCATTER):
+            error = outside(node, operands) or error
         error.where = node.where  # where it was raised is a line of this package
         error.what += f", in {place}" if (place := described(at)) else ""
-        raise
+        raise error
 
 
 def _check_leaf(node: Node, value: np.ndarray, atoms: Mapping[Atom, int]) -> None:

@@ -320,7 +320,7 @@ def test_numbers_of_units_may_be_integers_of_numpy(make: Callable[[int], cells.C
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: cells.LSTM(4, cell_clip=-1), "cell_clip of LSTM must be a number that is not negative, got -1"),
+        (lambda: cells.LSTM(4, cell_clip=-1), "cell_clip of LSTM must be a number that is at least 0, got -1"),
         (lambda: cells.LSTM(4, num_proj=2, proj_clip=np.nan), "proj_clip of LSTM must be"),
         (lambda: cells.GRU(4, grad_clipping=-0.5), "grad_clipping of GRU must be"),
         (lambda: cells.GridLSTM(4, 2, 1, cell_clip=-1), "cell_clip of GridLSTM must be"),

@@ -1,5 +1,7 @@
 """Initializers against the statistics and bounds that their formulas promise."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -72,6 +74,28 @@ def test_errors_name_the_shape() -> None:
         init.GlorotUniform(c01b=True)((3, 4))
     with pytest.raises(ValueError, match="'tanh'"):
         init.GlorotUniform("tanh")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: init.Normal("a"), "std of Normal must be a number that is at least 0, got 'a'"),
+        (lambda: init.Normal(0.1, None), "mean of Normal must be a number, got None"),
+        (lambda: init.Uniform("a"), "range of Uniform must be a number, got 'a'"),
+        (lambda: init.Uniform((1, 2, 3)), r"range of Uniform must be a number or two bounds, got \(1, 2, 3\)"),
+        (lambda: init.Uniform(std=-1), "std of Uniform must be a number that is at least 0, got -1"),
+        (lambda: init.Constant("a"), "val of Constant must be a number, got 'a'"),
+        (lambda: init.Sparse(2), "sparsity of Sparse must be a number that is at least 0 and at most 1, got 2"),
+        (lambda: init.Sparse(0.1, "a"), "std of Sparse must be a number that is at least 0, got 'a'"),
+        (lambda: init.GlorotUniform(None), "gain of GlorotUniform must be a number, got None"),
+        (lambda: init.Orthogonal([1]), r"gain of Orthogonal must be a number, got \[1\]"),
+        (lambda: init.Glorot(3), "initializer of Glorot must be a class or function"),
+        (lambda: init.He(init.Normal()), "initializer of He must be a class or function"),
+    ],
+)
+def test_errors_name_the_argument(make: Callable[[], object], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        make()
 
 
 @pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])

@@ -92,7 +92,7 @@ def test_a_class_that_does_not_exist_is_an_error(dtype: str, mode: Any) -> None:
         f = sj.function([p, t], function(p, t), mode=mode)
         assert f(given, [0, 2]).shape == (2,)
         for wrong in (-1, 3):
-            with pytest.raises(sj.OutOfBoundsError, match="is out of bounds for axis 1 with size 3"):
+            with pytest.raises(sj.OutOfBoundsError, match=f"index {wrong} is out of bounds for axis 1 with size 3"):
                 f(given, [0, wrong])
 
 

@@ -644,3 +644,14 @@ def test_a_training_step_through_two_layers() -> None:
         x, mask = rng.normal(size=(16, 6, 2)), rng.integers(0, 2, (16, 6)).astype(float)
         losses.append(float(train(x, mask, (x[:, :, 0] * mask).sum(1))))
     assert np.mean(losses[-10:]) < 0.5 * np.mean(losses[:10])
+
+
+@pytest.mark.parametrize("layer", [lasagne.layers.RecurrentLayer, lasagne.layers.LSTMLayer, lasagne.layers.GRULayer])
+def test_errors_name_the_argument(layer: Any) -> None:
+    rows = lasagne.layers.InputLayer((None, None, 3))
+    for steps in ("a", None, 1.5, -2, True):
+        with pytest.raises(ValueError, match=r"gradient_steps of .* must be -1 \(all steps\) or an int from 0 on"):
+            layer(rows, 4, gradient_steps=steps)
+    for bound in ("a", [1], -1):
+        with pytest.raises(ValueError, match=r"grad_clipping of (Recurrent|LSTM|GRU)\w* must be a number"):
+            layer(rows, 4, grad_clipping=bound)
