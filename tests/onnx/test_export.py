@@ -117,6 +117,15 @@ def test_loops_that_stop_with_checkpoints(limit, checkpoint):
     check([row, most], [h, more, h[-1] + more.sum()], [np.arange(7.0), np.float64(limit)])
 
 
+def test_one_row_of_a_stack_is_broadcast():
+    """A model of a loop of two steps does not say that the rows it reads are two, nor that its last row is one."""
+    rows, y = sj.tensor(("n", "k"), name="rows"), sj.tensor(("m", "k"), name="y")
+    last = sj.scan(lambda row, h: row + h, rows, sj.zeros(rows.shape[1]), n_steps=2)[1:]
+    outputs = [last * y, sj.where(last > 0, y, 1.0), sj.broadcast_to(last, y.shape), sj.where(y > 0, y, last)]
+    rng = np.random.default_rng(0)
+    check([rows, y], outputs, [rng.normal(size=(3, 4)), rng.normal(size=(5, 4))])
+
+
 def test_gradients_of_stacks_that_end_early_in_steps():
     """Rows that a loop with checkpoints did not reach are zeros: sizes are sums of the number of steps and the rest."""
     rows, start = sj.tensor(("steps", "n")), sj.tensor(("n",))

@@ -10,8 +10,10 @@ from scanjit.ir import Node
 from scanjit.onnx.importing import known
 from scanjit.onnx.importing.choices import Choices
 from scanjit.ops.shape import RESHAPE
+from scanjit.rewrite.match import at_most
+from scanjit.tensor.shapes import specify_shape
 from scanjit.tensor.variables import axis_of
-from scanjit.types import Dimension
+from scanjit.types import Dim, Dimension
 
 _REQUIRED: Any = object()
 
@@ -78,6 +80,11 @@ class Call:
                 f"the inputs of {self.op} must have one dtype", got=", ".join(str(node.dtype) for node in nodes)
             )
         return list(nodes)
+
+    def stretched(self, *nodes: Node) -> list[Node]:
+        """The given nodes, which are broadcast with each other; an error if their dtypes differ."""
+        shapes = [node.type.shape for node in self.alike(*nodes)]
+        return [stretched(node, shapes, self.op) for node in nodes]
 
     def pair(self) -> list[Node]:
         """The two inputs of a node that takes two of one dtype."""
@@ -207,6 +214,17 @@ def scalar(node: Node) -> Node:
     if node.ndim == 0:
         return node
     return RESHAPE(node, shape=())
+
+
+def stretched(x: Node, shapes: Sequence[tuple[Dimension, ...]], op: str) -> Node:
+    """A node that is broadcast with shapes. An axis with at most one element, such as `x[:1]` of an axis of any size,
+    has one if a shape has more there. That is checked when a function runs."""
+    sizes = list(x.type.shape)
+    for axis, size in enumerate(sizes, start=-len(sizes)):
+        others = [shape[axis] for shape in shapes if len(shape) >= -axis]
+        if isinstance(size, Dim) and at_most(size, 1) and not all(at_most(other, 1) for other in others):
+            sizes[axis] = 1
+    return specify_shape(x, sizes, f"an operand of {op}")
 
 
 def like(value: Any, node: Node) -> Node:

@@ -10,7 +10,7 @@ from scanjit import ir
 from scanjit.ir import Node
 from scanjit.onnx import functions as tensor, tensors
 from scanjit.onnx.importing import known
-from scanjit.onnx.importing.call import Call, like, scalar
+from scanjit.onnx.importing.call import Call, like, scalar, stretched
 from scanjit.ops import elementwise as ops
 from scanjit.ops.elementwise import ABS, ISINF, MAXIMUM, MINIMUM, MOD, SIGN, SUB, where
 from scanjit.ops.promotion import cast
@@ -26,23 +26,23 @@ def of(function: Callable[[Node], Any]) -> Function:
 
 def binary(function: Callable[[Node, Node], Node]) -> Function:
     """An op of two inputs of one dtype."""
-    return lambda call: function(*call.pair())
+    return lambda call: function(*call.stretched(*call.pair()))
 
 
 def joined(function: Callable[[Node, Node], Node]) -> Function:
     """An op of any number of inputs of one dtype: `f(f(a, b), c)`."""
-    return lambda call: functools.reduce(function, call.all())
+    return lambda call: functools.reduce(function, call.stretched(*call.all()))
 
 
 def mean(call: Call) -> Node:
     """The mean of any number of tensors."""
-    nodes = call.all()
+    nodes = call.stretched(*call.all())
     return functools.reduce(lambda a, b: a + b, nodes) / like(len(nodes), nodes[0])
 
 
 def divide(call: Call) -> Node:
     """A quotient; of integers, towards zero."""
-    a, b = call.pair()
+    a, b = call.stretched(*call.pair())
     if a.type.kind.floating:
         return a / b
     if a.type.kind.never_negative or _never_negative(a, b):
@@ -73,7 +73,7 @@ def _never_negative(*nodes: Node) -> bool:
 
 def modulo(call: Call) -> Node:
     """The remainder of a division. It has the sign of the divisor; with `fmod`, the sign of the dividend."""
-    a, b = call.pair()
+    a, b = call.stretched(*call.pair())
     return tensor.fmod(a, b) if call.flag("fmod") else ir.apply(MOD, a, b)
 
 
@@ -124,12 +124,14 @@ def infinite(call: Call) -> Node:
 
 def choose(call: Call) -> Node:
     """`where(condition, a, b)`."""
-    return where(call.input(0), *call.alike(call.input(1), call.input(2)))
+    options = call.alike(call.input(1), call.input(2))
+    shapes = [node.type.shape for node in (call.input(0), *options)]
+    return where(*(stretched(node, shapes, call.op) for node in (call.input(0), *options)))
 
 
 def shift(call: Call) -> Node:
     """Bits moved left or right."""
-    x, count = call.pair()
+    x, count = call.stretched(*call.pair())
     if not x.type.kind.never_negative:
         raise call.refuse("of numbers with a sign", got=x.dtype)
     factor = ops.power(like(2, x), count)
@@ -196,7 +198,7 @@ def gelu(call: Call) -> Node:
 
 def prelu(call: Call) -> Node:
     """x, or x times a slope where it is negative."""
-    x, slope = call.pair()
+    x, slope = call.stretched(*call.pair())
     return where(x < 0, x * slope, x)
 
 

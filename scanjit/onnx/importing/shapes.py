@@ -9,7 +9,7 @@ from scanjit import errors, ir, types
 from scanjit.ir import Node
 from scanjit.onnx import functions as tensor
 from scanjit.onnx.importing import known
-from scanjit.onnx.importing.call import Call, scalar
+from scanjit.onnx.importing.call import Call, scalar, stretched
 from scanjit.onnx.tensors import dtype_of
 from scanjit.ops.elementwise import CEIL, MAXIMUM, where
 from scanjit.ops.index import GATHER, SCATTER
@@ -204,7 +204,7 @@ def expand(call: Call) -> Node:
     own = (1,) * (len(asked) - x.ndim) + x.type.shape
     whole = (1,) * (x.ndim - len(asked)) + tuple(asked)
     shape = [n if isinstance(k, int) and k == 1 else k for n, k in zip(own, whole, strict=True)]
-    return tensor.broadcast_to(x, shape)
+    return tensor.broadcast_to(stretched(x, [tuple(shape)], call.op), shape)
 
 
 def tile(call: Call) -> Node:

@@ -19,7 +19,7 @@ from scanjit.types import product
 _UNARY = (
     "Abs Ceil Cos Cosh Det Erf Exp Floor IsNaN Log Relu Round Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Tan Tanh"
 ).split()
-_BINARY = "Add Equal Greater Less MatMul".split()
+_BINARY = "Add Equal Greater Less".split()
 """Functions of one and of two tensors that have NumPy's names, but for capital letters."""
 
 TABLE: dict[str, Callable[[Call], Node | Sequence[Node]]] = {
@@ -89,6 +89,7 @@ TABLE: dict[str, Callable[[Call], Node | Sequence[Node]]] = {
     "CumSum": dense.cumulative(tensor.cumsum, 0),
     "DFT": dense.dft,
     "Dropout": dense.dropout,
+    "MatMul": lambda call: tensor.matmul(*call.pair()),
     "Einsum": lambda call: tensor.einsum(call.text("equation").replace(" ", ""), *call.all()),
     "Gemm": dense.gemm,
     "GlobalAveragePool": dense.global_pool("mean"),
