@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from scanjit.schedule.tiles.apply import FEW_STEPS
 from tests.fuzz.check import Config
 
 ALONG_SUMS = "lanes along the reductions"
@@ -93,3 +94,16 @@ def test_a_loop_in_a_loop_and_a_branch() -> None:
         h = b @ h if h.sum() > 0 else h
         wanted.append(h)
     np.testing.assert_allclose(f(a, b), wanted, rtol=1e-11)
+
+
+@pytest.mark.parametrize("steps", [2, FEW_STEPS, FEW_STEPS + 1])
+def test_few_steps_pack_nothing(steps: int) -> None:
+    inputs, outputs = states(steps, "n", "float32")
+    assert (ALONG_SUMS in sj.function(inputs, outputs[0], mode="emulate").explain()) == (steps <= FEW_STEPS)
+
+
+def test_few_steps_in_many() -> None:
+    """What the outer steps leave as it is, is packed for the inner ones too."""
+    x, r = sj.tensor(("T", "n"), name="x"), sj.tensor(("n", "n"), name="r")
+    inner = lambda row, h: sj.scan(lambda h: sj.tanh(r @ h + row), None, h, n_steps=2)[-1]
+    assert ALONG_SUMS not in explained(inner, [x, r], x, sj.zeros((x.shape[1],)))

@@ -16,6 +16,9 @@ from scanjit.schedule.tiles.merge import merge_loops
 from scanjit.schedule.tiles.products import reductions_of
 from scanjit.target import Target
 
+FEW_STEPS = 3
+"""A matrix is not packed for at most this many steps that multiply it by one vector each."""
+
 
 def in_forms(
     nest: Nest, target: Target, notes: list[str], shaped: Callable[[Nest], list[Statement]]
@@ -47,7 +50,7 @@ def _tiled(suite: Sequence[Statement], target: Target, once: bool, kept: Kept, n
     for statement in suite:
         if not isinstance(statement, Nest):
             inner = once and isinstance(statement, Blocks)
-            inside = _kept_in(statement) if isinstance(statement, TimeLoop) else kept
+            inside = _kept_in(statement) if isinstance(statement, TimeLoop) and not _is_brief(statement) else kept
             made = statement.with_suites(*(_tiled(b, target, inner, inside, notes) for b in statement.suites))
             result.append(with_guesses(made) if isinstance(made, TimeLoop) else made)
         elif statement.stores or statement.finals:
@@ -55,6 +58,11 @@ def _tiled(suite: Sequence[Statement], target: Target, once: bool, kept: Kept, n
             notes.append(f"nest {nest.label}: {_described(nest)}")
             result.append(nest)
     return result
+
+
+def _is_brief(loop: TimeLoop) -> bool:
+    """Whether it takes longer to pack a matrix before the loop than the steps save."""
+    return isinstance(loop.total, int) and loop.total <= FEW_STEPS
 
 
 def _kept_in(loop: TimeLoop) -> Kept:
