@@ -7,6 +7,8 @@ quotient is left out (0). That is right if the result does not depend on which v
 The ops take real matrices. The gradients of complex ones, in PyTorch's convention, have the same formulas.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 import numpy as np

@@ -1,6 +1,8 @@
 """Facts about values: `expect` states bounds on sizes, `specify_shape` states sizes, and `via` states that two
 computations give the same value."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 import numpy as np

@@ -5,6 +5,8 @@ holds both parts, as they lie in memory. A transform is linear, and its matrix i
 transform with the other sign. For real numbers, half of the spectrum is enough: the rest are conjugates.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np

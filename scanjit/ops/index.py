@@ -1,5 +1,7 @@
 """Indexing by integer tensors: `gather` and `scatter`."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np

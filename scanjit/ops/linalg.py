@@ -2,6 +2,8 @@
 
 `contract_where` is a product with a mask: the rewrites make it where parts of a product may be left out."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 
 import numpy as np

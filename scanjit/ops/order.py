@@ -1,6 +1,8 @@
 """Sorting along the last axis: the elements in order, `sort`, and their places, `argsort`; and some of these, `ranked`
 and `argranked`, for which not all elements must be sorted. All functions that sort are made of these."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np

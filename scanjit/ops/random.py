@@ -10,6 +10,8 @@ roots alone, each rounded once and in this order, so that they too are the same 
 `scanjit.simd.math_random` is the same over vectors.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np

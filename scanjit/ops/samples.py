@@ -1,5 +1,7 @@
 """Random arrays for `Op.samples`, from which the tests of ops are generated."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 

@@ -8,7 +8,6 @@ import contextlib
 import ctypes
 import functools
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -193,6 +192,8 @@ def _check_names(triple: str, name: str, features: str) -> None:
     """
     if (triple, name, features) == host.names() or not (name or features) or not sys.executable:
         return
+    import subprocess
+
     command = [sys.executable, "-P", "-c", _ASK, triple, name, features]
     asked = subprocess.run(command, capture_output=True, text=True, check=False)
     unknown = [line.split("(")[0].strip() for line in asked.stderr.splitlines() if "is not a recognized" in line]

@@ -1,5 +1,7 @@
 """`check_grad` compares derivatives with finite differences."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any
 
