@@ -61,7 +61,7 @@ Array = NDArray[Any]
 Inputs = Sequence[Node]
 Updates = Mapping[SharedVariable, TensorLike] | Iterable[tuple[SharedVariable, TensorLike]] | None
 _ndarray = np.ndarray
-_KEPT_SHAPES = 256
+_KEPT_SHAPES = 64
 """How many combinations of argument shapes a function remembers as checked."""
 
 
