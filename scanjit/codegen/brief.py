@@ -1,9 +1,11 @@
-"""Loops over time whose rows are one vector each: the form of a short loop for calls in which rows have few elements.
+"""Loops over time whose rows are one vector each: the form of a short loop for calls in which rows have few elements,
+and matrices few rows.
 
 How long a row is, is often not known when a loop is compiled. A loop over vectors and its masks then take longer than
-the vector of a short row. In this form each row is one vector, without a loop. Rows that pass from nest to nest, and
-from step to step, lie on the stack, and LLVM puts them into registers. One thread runs it: rows of one vector have no
-shares.
+the vector of a short row, and a register tile of many rows computes rows that do not exist. In this form each row is
+one vector, without a loop, and rows are computed one by one. Rows that pass from nest to nest, and from step to step,
+lie on the stack, and LLVM puts them into registers. One thread runs it: to share so few rows takes longer than to
+compute them.
 """
 
 from __future__ import annotations
@@ -30,6 +32,12 @@ from scanjit.schedule.nests import (
 )
 from scanjit.types import Atom, Dimension
 
+LITTLE = 600
+"""The nests of a step in the form for short rows have on average at most about this many operations of vectors: with
+more, it may be worth to share them among threads, which meet after each nest."""
+FEW = 4
+"""Rows of known length are few if they are at most this many vectors: more of them are faster in a register tile."""
+
 
 @record(eq=True)
 class HeldRow:
@@ -43,11 +51,12 @@ class HeldRow:
 
 @record(eq=True)
 class Brief:
-    """A loop over time for calls in which certain `sizes` are at least 1, and at most `lanes`; with `rows` for carries
-    of which every step is stored."""
+    """A loop over time for calls in which certain `sizes` are at least 1, and at most `most`, which is at most the
+    number of `lanes` of a vector; with `rows` for carries of which every step is stored."""
 
     loop: TimeLoop
     sizes: tuple[Dimension, ...]
+    most: int
     lanes: int
     rows: tuple[HeldRow, ...]
 
@@ -63,22 +72,27 @@ class Brief:
 
 
 def brief(loop: TimeLoop) -> Brief | None:
-    """The form of a loop for short rows; None if the lengths of all rows are known, or depend on the step, or if a nest
-    has a form that is no loop over vectors."""
+    """The form of a loop for short rows; None if the lengths and numbers of all rows are known, or depend on the step,
+    or if a nest has a form that is no loop over vectors."""
     nests = [statement for statement in loop.suite if isinstance(statement, Nest)]
-    if len(nests) < len(loop.suite) or loop.own_rows is not None:
+    if len(nests) < len(loop.suite):
         return None
     sizes: dict[Dimension, None] = {}
-    lanes = LINE
+    lanes, few = 0, LINE
     for nest in nests:
         tile = nest.tile
-        if tile is None or nest.time is not None or nest.sequential or tile.strips or tile.rest:
+        if tile is None or nest.time is not None or nest.sequential or tile.strips:
             return None
+        for along in nest.space:
+            sizes |= dict.fromkeys(_bounded(along.size))
         if tile.lanes > 1:
-            along = [r.loops[-1] for r in nest.values if isinstance(r, Reduce)] if tile.horizontal else nest.space[-1:]
-            sizes |= dict.fromkeys(row.size for row in along if not isinstance(row.size, int))
-            lanes = min(lanes, tile.lanes)
-    if not sizes:
+            for reduction in nest.values if tile.horizontal else ():
+                if isinstance(reduction, Reduce):
+                    sizes |= dict.fromkeys(_bounded(reduction.loops[-1].size))
+            lanes = min(lanes or tile.lanes, tile.lanes)
+        if tile.rows is not None and isinstance(size := nest.space[-1].size, int):
+            few = min(few, FEW // max(-(-size // tile.lanes), 1))
+    if not sizes or lanes == 0:
         return None
     buffers = [access.buffer for nest in nests for access, _ in nest.accesses()]
     sizes |= dict.fromkeys(b.row for b in buffers if b.row is not None and not isinstance(b.row, int))
@@ -86,7 +100,7 @@ def brief(loop: TimeLoop) -> Brief | None:
     if any(not counters.isdisjoint(types.atoms(size)) for size in sizes):
         return None
     some = tuple(sizes)
-    suite = [replace(nest, tile=_tile(nest.tile, some)) for nest in nests if nest.tile is not None]
+    suite = [replace(nest, tile=_tile(nest, nest.tile, some)) for nest in nests if nest.tile is not None]
     rows: list[HeldRow] = []
     for buffer in dict.fromkeys(store.access.buffer for nest in nests for store in nest.stores):
         if LINE // buffer.dtype.itemsize >= lanes and buffer.row is None and not kind_of(buffer.dtype).is_mask:
@@ -94,14 +108,43 @@ def brief(loop: TimeLoop) -> Brief | None:
             if found is not None:
                 suite, row = found
                 rows.append(row)
-    return Brief(replace(loop, suite=tuple(suite)), some, lanes, tuple(rows))
+    most = next((most for most in range(min(lanes, few), 1, -1) if _work(suite, some, most) <= LITTLE * len(suite)), 0)
+    if most == 0:
+        return None
+    return Brief(replace(loop, suite=tuple(suite), own_rows=None), some, most, lanes, tuple(rows))
 
 
-def _tile(tile: Tile, sizes: tuple[Dimension, ...]) -> Tile:
-    alone = replace(tile, split=None, unit=1, own=None)
-    if tile.lanes == 1:
+def _bounded(size: Dimension) -> list[Dimension]:
+    """The sizes that are at most as long as a vector, if a loop of some `size` is short: itself, or those that it is a
+    product of, if it goes through several rows as if they were one. Nothing if it is known."""
+    if isinstance(size, int):
+        return []
+    if any(len(factors) > 1 for factors, _ in types.terms(size)):
+        return [types.dim_of(atom) for atom in types.atoms(size)]
+    return [size]
+
+
+def _work(suite: Sequence[Nest], sizes: tuple[Dimension, ...], most: int) -> int:
+    """About how many operations of vectors a step has if `sizes` are `most`, as far as their number is known."""
+    known, total = {atom: most for atom in map(types.as_atom, sizes) if atom is not None}, 0
+    for nest in suite:
+        operations, tile = types.substitute(nest.operations, known), nest.tile
+        along = nest.space[-1].size if nest.space else 1
+        lanes = 1 if tile is None else min(tile.lanes, along) if isinstance(along, int) else min(tile.lanes, most)
+        total += operations // lanes if isinstance(operations, int) else 0
+    return total
+
+
+def _tile(nest: Nest, tile: Tile, sizes: tuple[Dimension, ...]) -> Tile:
+    alone = replace(tile, split=None, unit=1, own=None, each=1, rest=False, brief=sizes if tile.lanes > 1 else ())
+    size = nest.space[-1].size if nest.space else 1
+    if tile.lanes == 1 or tile.horizontal:
         return alone
-    return replace(alone, vectors=tile.vectors if tile.horizontal else 1, singles=False, narrow=False, brief=sizes)
+    if size in sizes:
+        alone = replace(alone, vectors=1, singles=False, narrow=False)
+    elif not isinstance(size, int) or size > tile.lanes * tile.vectors:
+        return alone
+    return replace(alone, rows=None, row_block=1, group=1)
 
 
 class _Stacked:

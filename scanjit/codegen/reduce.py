@@ -131,7 +131,7 @@ class Together:
         frame, size, depth = self.frame, self.frame.size(self.loop.size), len(self.frame.scopes)
         if lanes > 1:
             self.terms(totals, None, size, lanes, masked=True)
-        elif self.reductions[0].guard is not None or self._cost() > CHEAP:
+        elif self.reductions[0].guard is not None or self._cost() > CHEAP or len(frame.nest.space) > 1:
             self.terms(totals, "0", size)
         else:
             for k in range(frame.tile.lanes):

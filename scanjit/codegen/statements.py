@@ -99,16 +99,32 @@ class StatementWriter:
                 self._blocks(statement, at)
             case If():
                 self._if(statement, at)
-            case TimeLoop() if not self.draft.whole and is_short(statement, self.common.program, self.common.nests):
-                self._call_loop(statement, at, whole=True)
-            case TimeLoop() if not self.draft.alone and is_alone(statement):
-                self._call_loop(statement, at, whole=False)
-            case TimeLoop() if statement.own_rows is not None and not self.draft.whole:
-                self._call_loop(statement, at, whole=False)
             case TimeLoop():
-                self._loop(statement, at)
+                self._time_loop(statement, at)
             case _:
                 raise TypeError(statement)
+
+    def _time_loop(self, loop: TimeLoop, at: StatementPlace) -> None:
+        """A loop over time, and before it the form for short rows, if there is one."""
+        short = self._brief(loop, at)
+        if short is not None:
+            self._call_brief(loop, short, at)
+            self.draft.add(at, "else:")
+            at = at.inside
+        if not self.draft.whole and is_short(loop, self.common.program, self.common.nests):
+            self._call_loop(loop, at, whole=True)
+        elif (not self.draft.alone and is_alone(loop)) or (loop.own_rows is not None and not self.draft.whole):
+            self._call_loop(loop, at, whole=False)
+        else:
+            self._loop(loop, at)
+
+    def _brief(self, loop: TimeLoop, at: StatementPlace) -> Brief | None:
+        """The form of a loop for short rows. None if there is none, or if its code would be long."""
+        common, shared = self.common, at.rows is None and not is_alone(loop)
+        if self.draft.whole or common.timed is not None or loop.ends_early or not shared:
+            return None
+        short = brief(loop)
+        return short if short is not None and is_short(short.loop, common.program, common.nests, short) else None
 
     # ---- functions of their own --------------------------------------------------------------------------------------
 
@@ -213,10 +229,7 @@ class StatementWriter:
         alone, inside = is_alone(loop), at
         if whole and not alone and self.common.timed is None:
             # To share nests of a few operations takes longer than to compute them. A call with few has one thread.
-            short = brief(loop) if isinstance(loop, TimeLoop) and at.rows is None else None
-            if short is not None:
-                self._call_brief(loop, short, at)
-            self.draft.add(at, f"{'if' if short is None else 'elif'} threads == 1:")
+            self.draft.add(at, "if threads == 1:")
             self.draft.add(at.inside, self._loop_function(loop, at, whole, True)("thread"))
             self.draft.add(at, "else:")
             inside = at.inside
@@ -237,11 +250,11 @@ class StatementWriter:
             if at.repeated:
                 self.jobs.meet(at)  # nobody may run the loop again before all have looked
 
-    def _call_brief(self, loop: TimeLoop | Blocks, short: Brief, at: StatementPlace) -> None:
+    def _call_brief(self, loop: TimeLoop, short: Brief, at: StatementPlace) -> None:
         """Call the form of a loop for short rows, if rows are short in this call."""
         if loop in self.common.done:
             self.common.done[short.loop] = self.common.done[loop]
-        few = [f"0 < {self.common.number(size)} <= {short.lanes}" for size in short.sizes]
+        few = [f"0 < {self.common.number(size)} <= {short.most}" for size in short.sizes]
         self.draft.add(at, f"if {' and '.join(few)}:")
         call = self._loop_function(short.loop, at.inside, True, True, short)
         with self.jobs.first_thread(at.inside) as first:

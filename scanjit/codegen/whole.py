@@ -36,6 +36,8 @@ SHORT = 160
 """The nests of a step stand in the function of the loop only if all of them together have at most this many lines."""
 LITTLE = 4096
 """And only if they have at most this many operations, as far as their number is known."""
+SHORT_IN_BRIEF = 600
+"""The form for short rows may have so many lines: it has fewer instructions, as rows are single vectors."""
 FEW = 16
 """A step counts as at least this many operations."""
 SMALL = 512
@@ -93,9 +95,10 @@ class Local:
             place += lanes * dtype.itemsize
 
 
-def is_short(loop: TimeLoop, program: Program, sources: NestSources) -> bool:
-    """Whether a step is a few short nests, none of which has many rows. If steps may end the loop, one thread must run
-    it: the others then read from memory how many steps ran."""
+def is_short(loop: TimeLoop, program: Program, sources: NestSources, short: Brief | None = None) -> bool:
+    """Whether a step is a few short nests, none of which has many rows; it may be that of the form of another loop for
+    `short` rows. If steps may end the loop, one thread must run it: the others then read from memory how many steps
+    ran."""
     lines = work = 0
     if loop.ends_early and not is_alone(loop):
         return False
@@ -108,7 +111,7 @@ def is_short(loop: TimeLoop, program: Program, sources: NestSources) -> bool:
             work += statement.operations if isinstance(statement.operations, int) else 0
         elif not isinstance(statement, Blocks | TimeLoop) or _copies(statement):
             return False
-    return lines <= SHORT and work <= LITTLE
+    return lines <= (SHORT if short is None else SHORT_IN_BRIEF) and work <= LITTLE
 
 
 def steps_between_looks(loop: TimeLoop) -> int:

@@ -104,8 +104,8 @@ def test_more_equal_layers_write_no_more_nests(function, monkeypatch):
 
 def test_loops_in_both_directions_are_one_function():
     """Steps through the sequence, and where it begins, are numbers in their tables."""
-    x = sj.tensor((20, "B", 16), "float32", "x")
-    keep, u = (sj.tensor((16, 16), "float32", name) for name in "ku")
+    x = sj.tensor((20, "B", 64), "float32", "x")
+    keep, u = (sj.tensor((64, 64), "float32", name) for name in "ku")
 
     def run(weights, backwards):
         step = lambda x_t, h: np.tanh(x_t + h @ weights)
@@ -115,8 +115,8 @@ def test_loops_in_both_directions_are_one_function():
     kinds = [function.name.rpartition("_")[0] for function in code.functions]
     assert (kinds.count("branch"), kinds.count("loop")) == (1, 1)
     f, g = (sj.function([x, keep, u], [run(keep, False), run(u, True)], mode=mode) for mode in ("emulate", "reference"))
-    shapes = (20, 3, 16), (16, 16), (16, 16)
-    values = [np.random.default_rng(0).uniform(-0.2, 0.2, shape).astype("float32") for shape in shapes]
+    shapes = (20, 3, 64), (64, 64), (64, 64)
+    values = [np.random.default_rng(0).uniform(-0.1, 0.1, shape).astype("float32") for shape in shapes]
     for found, wanted in zip(f(*values), g(*values), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 

@@ -94,7 +94,30 @@ def windows(x: Any, A: Any, start: Any) -> Any:
     return (s * delay).sum() + (far[-1] * A[0]).sum()
 
 
-MODELS: list[Model] = [windows, learned, hidden, likely, weighted, chained, stacked, backwards]
+def filtered(x: Any, A: Any, start: Any) -> Any:
+    """A filter whose state has a mean and a matrix."""
+
+    def step(x: Any, m: Any, P: Any) -> Any:
+        P = A @ P @ A.T + 0.1 * x[:, None] * x
+        total = (x * (P @ x)).sum() + 1.0
+        k = P @ x / total
+        missed = x.sum() - (start * (A @ m)).sum()
+        return A @ m + k * missed, P - k[:, None] * (x @ P), sj.log(total) + missed * missed / total
+
+    return sj.scan(step, x, [start, A @ A.T, None])[2].sum()
+
+
+def plastic(x: Any, A: Any, start: Any) -> Any:
+    """Weights that learn in each step, read in several ways; all of them are stored."""
+
+    def step(x: Any, S: Any) -> Any:
+        return S + 0.1 * sj.tanh(x - S @ x)[:, None] * x + 0.1 * S.T * S[0]
+
+    S = sj.scan(step, x, A)
+    return (S * S).sum() + (S[-1] @ start).sum() + S[:, :, -1].sum()
+
+
+MODELS: list[Model] = [windows, learned, hidden, likely, weighted, chained, stacked, backwards, filtered, plastic]
 
 
 def program(model: Model, dtype: str, **options: Any) -> Any:
@@ -140,9 +163,10 @@ def test_memory(model: Model, threads: int) -> None:
                 np.testing.assert_allclose(got, right, rtol=1e-10)
 
 
-def test_rows_lie_on_the_stack() -> None:
+@pytest.mark.parametrize("model", [hidden, filtered])
+def test_rows_lie_on_the_stack(model: Model) -> None:
     x, A, start = sj.tensor(("T", "N"), name="x"), sj.tensor(("N", "N"), name="A"), sj.tensor(("N",), name="start")
-    f = sj.function([x, A, start], hidden(x, A, start), mode="emulate")
+    f = sj.function([x, A, start], model(x, A, start), mode="emulate")
     called = re.search(r"if 0 < \w+ <= \d+:\n +if thread == 0:\n +(\w+)\(", f.source)
     assert called is not None
     body = f.source.split(f"def {called[1]}(")[1].split("\n\n")[0]
@@ -169,3 +193,17 @@ def test_rows_without_elements() -> None:
     rows, total = f(np.zeros((5, 0)), np.zeros(0))
     assert rows.shape == (5, 0)
     assert total == 0
+
+
+@pytest.mark.parametrize(("units", "brief"), [(3, True), (200, False)])
+def test_few_rows_of_known_length(units: int, brief: bool) -> None:
+    """One thread computes a few short rows one by one; threads share long ones."""
+    x, h, w = sj.tensor(("T", "B", units), name="x"), sj.tensor(("B", units), name="h"), sj.tensor((units, units))
+    outputs = sj.scan(lambda x, h: sj.tanh(x + h @ w), x, h)[-1]
+    f, wanted = (sj.function([x, h, w], outputs, mode=mode) for mode in ("numba", "reference"))
+    assert bool(re.search(r"if 0 < \w+ <= \d:", f.source)) == brief
+    for rows in (0, 1, 2, 4, 5, 9):
+        rng = np.random.default_rng(rows)
+        given = [rng.normal(size=size) for size in ((6, rows, units), (rows, units), (units, units))]
+        given[2] *= 0.1
+        np.testing.assert_allclose(f(*given), wanted(*given), rtol=1e-8, atol=1e-12)
