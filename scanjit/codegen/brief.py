@@ -1,8 +1,8 @@
-"""Loops over time whose rows are one vector each: the form of a short loop for calls in which rows have few elements,
+"""Loops over time whose rows are one vector each: the variant of a loop for calls in which rows have few elements,
 and matrices few rows.
 
 How long a row is, is often not known when a loop is compiled. A loop over vectors and its masks then take longer than
-the vector of a short row, and a register tile of many rows computes rows that do not exist. In this form each row is
+the vector of a short row, and a register tile of many rows computes rows that do not exist. In this variant each row is
 one vector, without a loop, and rows are computed one by one. Rows that pass from nest to nest, and from step to step,
 lie on the stack, and LLVM puts them into registers. One thread runs it: to share so few rows takes longer than to
 compute them.
@@ -72,8 +72,8 @@ class Brief:
 
 
 def brief(loop: TimeLoop) -> Brief | None:
-    """The form of a loop for short rows; None if the lengths and numbers of all rows are known, or depend on the step,
-    or if a nest has a form that is no loop over vectors."""
+    """The variant of a loop for short rows; None if the lengths and numbers of all rows are known, or depend on the step,
+    or if a nest is no loop over vectors."""
     nests = [statement for statement in loop.suite if isinstance(statement, Nest)]
     if len(nests) < len(loop.suite):
         return None

@@ -47,8 +47,8 @@ class NestSources:
         return self._once(NestSources._general, nest) if few else some
 
     def _general(self, nest: Nest) -> list[Source]:
-        form = general(nest)
-        return [self.of(nest) if form is None else form.called(self.of(form.nest), nest)]
+        found = general(nest)
+        return [self.of(nest) if found is None else found.called(self.of(found.nest), nest)]
 
     def _once(self, write: Write, nest: Nest) -> list[Source]:
         """The result of `write` for a nest. It is called once for nests that are alike."""

@@ -251,7 +251,7 @@ class StatementWriter:
                 self.jobs.meet(at)  # nobody may run the loop again before all have looked
 
     def _call_brief(self, loop: TimeLoop, short: Brief, at: StatementPlace) -> None:
-        """Call the form of a loop for short rows, if rows are short in this call."""
+        """Call the variant of a loop for short rows, if rows are short in this call."""
         if loop in self.common.done:
             self.common.done[short.loop] = self.common.done[loop]
         few = [f"0 < {self.common.number(size)} <= {short.most}" for size in short.sizes]
@@ -263,8 +263,8 @@ class StatementWriter:
     def _loop_function(
         self, loop: TimeLoop | Blocks, at: StatementPlace, whole: bool, alone: bool, short: Brief | None = None
     ) -> Callable[[str], str]:
-        """Write the function of a loop, which one thread runs if it is `alone`; it may be the form of another one for
-        `short` rows. Returns what makes a call of it for the share of a thread."""
+        """Write the function of a loop, which one thread runs if it is `alone`; it may be the variant of another one
+        for `short` rows. Returns what makes a call of it for the share of a thread."""
         place = replace(at, depth=0, rows=loop.own_rows or at.rows)
 
         def write(inner: StatementWriter) -> None:

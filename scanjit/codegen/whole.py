@@ -145,9 +145,9 @@ def _is_shared(statement: Statement) -> bool:
 
 
 def locals_of(loop: TimeLoop, program: Program, uses: Counter[Buffer], short: Brief | None = None) -> list[Local]:
-    """The buffers that lie on the stack while one thread runs a loop, which may be the form of another one for `short`
-    rows. `uses` counts how often the whole program refers to each buffer. (The number of steps that ran stays in
-    memory, as others read it.)"""
+    """The buffers that lie on the stack while one thread runs a loop, which may be the variant of another one for
+    `short` rows. `uses` counts how often the whole program refers to each buffer. (The number of steps that ran stays
+    in memory, as others read it.)"""
     found, refs = [], list(loop.all_refs())
     count = None if loop.count is None else loop.count.buffer
     own = Counter(buffer for buffer, _, _ in refs)

@@ -14,8 +14,8 @@ from scanjit.schedule.memory.lifetimes import find_lifetimes
 from scanjit.schedule.memory.once import find_once
 from scanjit.schedule.nests import Program, verify as verifier
 from scanjit.schedule.threads.beside import side_by_side
-from scanjit.schedule.threads.forms import find_forms
 from scanjit.schedule.threads.rows import own_rows
+from scanjit.schedule.threads.single import find_variants
 from scanjit.schedule.tiles.apply import with_tiles
 from scanjit.schedule.tiles.lefts import with_lefts
 from scanjit.schedule.tiles.pack import with_packs
@@ -34,7 +34,7 @@ PASSES: tuple[tuple[str, Callable[[Program], Program]], ...] = (
     ("once", find_once),  # before loops stand side by side: a statement that runs once is in no such group
     ("beside", side_by_side),  # before rows: a loop that has threads of its own need not share rows with others
     ("rows", own_rows),
-    ("forms", find_forms),  # after rows: the form for one row has the loops of its nest, its own rows included
+    ("variants", find_variants),  # after rows: the variant for one row has the loops of its nest, its own rows included
     ("lifetimes", find_lifetimes),  # last: they are positions among the statements, which no pass may move after this
 )
 """The passes that turn a program of fused tasks into a finished program, in order, each with its name."""

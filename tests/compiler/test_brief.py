@@ -1,4 +1,4 @@
-"""Short loops of unknown sizes have a form for rows of one vector, which calls with short rows run."""
+"""Short loops of unknown sizes have a variant for rows of one vector, which calls with short rows run."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def test_gradients_whose_filters_are_several_axes(config: Config) -> None:
 
 @pytest.mark.parametrize("length", [3, 16, 64])
 def test_nobody_relies_on_what_one_form_alone_packs(length: int) -> None:
-    """Two products with one right operand, of which the first has two forms, and one of these packs it."""
+    """Two products with one right operand, of which the first has two variants, and one of these packs it."""
     rng = np.random.default_rng(length)
     weights, arrays = rng.standard_normal((64, 40)), [rng.standard_normal(shape) for shape in ((40, length), (7, 40))]
     x, v = sj.tensor((40, "n")), sj.tensor((7, 40))

@@ -398,7 +398,7 @@ SAID: dict[str, tuple[str, Callable[[Program], Program]]] = {
     "and 'b' is not the same in all calls": ("product", lambda p: replace(p, once=p.suite)),
     "and 'tanh' is written in every call": ("product", lambda p: replace(p, once=p.suite)),
     "'panels' is filled once and read in every call": ("weights", lambda p: replace(p, lasting=[])),
-    "no form for one row": ("lstm", lambda p: replace(p, single={nest: nest for nest in p.single})),
+    "no variant for one row": ("lstm", lambda p: replace(p, single={nest: nest for nest in p.single})),
     "but no loop of it is shared": ("branch", lambda p: replace(p, pieces=[s for s in p.suite if isinstance(s, Nest)])),
 }  # fmt: skip
 """By what the verifier says: the program, and how what it says of its statements is broken."""

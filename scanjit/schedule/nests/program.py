@@ -29,7 +29,7 @@ class Program:
     once : statements of the suite that run only when a shared variable has a new value, not in every call.
     lasting : the buffers that `once` writes and other statements read. Their contents stay between calls.
     lifetimes : when each temporary is in use. Those of `lasting` come first, in the same order.
-    single : maps a nest that computes several rows at a time to the form that runs where there is one row.
+    single : maps a nest that computes several rows at a time to the variant that runs where there is one row.
     pieces : the nests that are computed a piece at a time, so that a thread can end between two pieces.
     """
 

@@ -20,21 +20,21 @@ FEW_STEPS = 3
 """A matrix is not packed for at most this many steps that multiply it by one vector each."""
 
 
-def in_forms(
+def in_variants(
     nest: Nest, target: Target, notes: list[str], shaped: Callable[[Nest], list[Statement]]
 ) -> list[Statement]:
-    """The statements that `shaped` makes of a nest. If the best form depends on a size, the nest gets each of its
-    forms, in a `Blocks` that runs once or not at all."""
+    """The statements that `shaped` makes of a nest. If the best variant depends on a size, the nest gets each of its
+    variants, in a `Blocks` that runs once or not at all."""
     merged = merge_loops(nest) if reductions_of(nest) else nest
-    forms = lanes.forms(merged, target, notes) or few.forms(merged, target, notes)
-    if not forms:
+    variants = lanes.variants(merged, target, notes) or few.variants(merged, target, notes)
+    if not variants:
         return shaped(nest)
     result: list[Statement] = []
-    for form in forms:
-        made = shaped(form.nest)
+    for variant in variants:
+        made = shaped(variant.nest)
         packs = [statement for statement in made if isinstance(statement, Pack) and statement.target.fixed]
         inside = tuple(statement for statement in made if statement not in packs)
-        result += [*packs, Blocks(form.when, 1, types.counter("first"), types.counter("rows"), inside)]
+        result += [*packs, Blocks(variant.when, 1, types.counter("first"), types.counter("rows"), inside)]
     return result
 
 

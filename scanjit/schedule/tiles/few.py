@@ -2,23 +2,23 @@
 few, the operand is read where it is, and a register tile has one row.
 
 Take `x @ w` for an `x` of any number of rows. A call may have one row, as a prediction has, or the thousand rows of a
-batch. There are two forms: more forms would be faster for some numbers of rows, and each takes time to compile. Both
-add the terms of a sum in the same order.
+batch. There are two variants: more of them would be faster for some numbers of rows, and each takes time to compile.
+Both add the terms of a sum in the same order.
 """
 
 from dataclasses import replace as changed
 
 from scanjit import types
 from scanjit.schedule.nests import Nest
-from scanjit.schedule.tiles.form import NestForm
 from scanjit.schedule.tiles.products import packable, reductions_of
+from scanjit.schedule.tiles.variant import Variant
 from scanjit.target import Target
 
 FEW = 3
 """At most this many rows are few."""
 
 
-def forms(nest: Nest, target: Target, notes: list[str]) -> list[NestForm]:
+def variants(nest: Nest, target: Target, notes: list[str]) -> list[Variant]:
     """The nest for few rows and for many, if that is not known now. The list is empty if there is nothing to decide in
     a call: there are no rows, a right operand is packed once for many calls, or its rows are no vectors. The rows of
     all steps of a batch count as many. What does not fit into the second-level cache is packed always: a tile reads a
@@ -36,4 +36,4 @@ def forms(nest: Nest, target: Target, notes: list[str]) -> list[NestForm]:
     far = types.minimum(nbytes // (target.level2_bytes + 1), 1)
     few = types.minimum(types.maximum(FEW + 1 - rows.size, 0), 1) * (1 - far)
     notes.append(f"nest {nest.label}: at most {FEW} rows of {rows.size} are computed one by one")
-    return [NestForm(changed(nest, few_rows=True), few), NestForm(nest, 1 - few)]
+    return [Variant(changed(nest, few_rows=True), few), Variant(nest, 1 - few)]

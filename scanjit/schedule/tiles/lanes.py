@@ -12,8 +12,8 @@ from dataclasses import replace as changed
 from scanjit import types
 from scanjit.schedule.nests import Nest, NestLoop, Reduce
 from scanjit.schedule.tiles.estimates import lane_cost, lanes_of, vectors_of
-from scanjit.schedule.tiles.form import NestForm
 from scanjit.schedule.tiles.products import factors, is_packed, packable, reductions_of
+from scanjit.schedule.tiles.variant import Variant
 from scanjit.target import Target
 
 PARTS = 256
@@ -28,7 +28,7 @@ def lanes_last(nest: Nest, target: Target) -> Nest:
     return changed(nest, space=(*(loop for loop in nest.space if loop is not lane), lane))
 
 
-def forms(nest: Nest, target: Target, notes: list[str]) -> list[NestForm]:
+def variants(nest: Nest, target: Target, notes: list[str]) -> list[Variant]:
     """The nest with lanes along one loop or another, if the best one depends on a size that is not known now. The list
     is empty if there is nothing to decide in a call."""
     candidates = _candidates(nest)
@@ -45,7 +45,7 @@ def forms(nest: Nest, target: Target, notes: list[str]) -> list[NestForm]:
     whole = (last.size + (width - 1)) // width * width
     filled = types.minimum(types.maximum(last.size * PARTS - whole * least + 1, 0), 1)
     notes.append(f"nest {nest.label}: lanes along {last.size} or {rest.size}, whichever fills vectors")
-    return [NestForm(changed(nest, lane=last), filled), NestForm(changed(nest, lane=rest), 1 - filled)]
+    return [Variant(changed(nest, lane=last), filled), Variant(changed(nest, lane=rest), 1 - filled)]
 
 
 def _candidates(nest: Nest) -> list[NestLoop]:

@@ -9,7 +9,7 @@ from functools import partial
 
 from scanjit import types
 from scanjit.schedule.nests import Nest, Pack, Program, Reduce, Statement
-from scanjit.schedule.tiles.apply import in_forms
+from scanjit.schedule.tiles.apply import in_variants
 from scanjit.schedule.tiles.choose import choose_tile
 from scanjit.schedule.tiles.lanes import lanes_last
 from scanjit.schedule.tiles.merge import merge_loops
@@ -31,11 +31,11 @@ one."""
 
 def cut_long_sums(program: Program) -> Program:
     """The program with long sums of products computed a stretch of terms at a time. If the best loop for lanes depends
-    on a size, a nest gets one form for each loop."""
+    on a size, a nest gets one variant for each loop."""
     notes, suite = list[str](), list[Statement]()
     cut = partial(_cut, target=program.target, notes=notes)
     for statement in program.suite:
-        suite += in_forms(statement, program.target, notes, cut) if isinstance(statement, Nest) else [statement]
+        suite += in_variants(statement, program.target, notes, cut) if isinstance(statement, Nest) else [statement]
     return program.with_suite(suite, notes)
 
 

@@ -1,4 +1,4 @@
-"""Rules about what a program says of its statements: which run once, when memory is in use, which have other forms."""
+"""Rules about what a program says of its statements: which run once, when memory is in use, which have variants."""
 
 from collections.abc import Generator, Iterator, Mapping, Sequence, Set as AbstractSet
 
@@ -37,11 +37,11 @@ def once_is_enough(program: Program) -> Iterator[Problem]:
 
 
 def forms_fit(program: Program) -> Iterator[Problem]:
-    """The form of a nest for one row stores the same. Threads share a loop of each nest that is computed in pieces."""
+    """The variant of a nest for one row stores the same. Threads share a loop of each nest in pieces."""
     known = set(nests(program))
-    for nest, form in program.single.items():
-        if nest not in known or form.tile is None or form.tile.row_block != 1 or form.stores is not nest.stores:
-            yield form, "it is no form for one row of a nest of the program"
+    for nest, one in program.single.items():
+        if nest not in known or one.tile is None or one.tile.row_block != 1 or one.stores is not nest.stores:
+            yield one, "it is no variant for one row of a nest of the program"
     for nest in program.pieces:
         if nest not in program.suite or nest.tile is None or nest.tile.split is None:
             yield nest, "it is computed in pieces, but no loop of it is shared by threads"

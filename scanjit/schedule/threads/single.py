@@ -1,4 +1,4 @@
-"""Nests that get a second form, for calls with one row, and nests that are computed a piece at a time."""
+"""Nests that get a second variant, for calls with one row, and nests that are computed a piece at a time."""
 
 from dataclasses import replace
 
@@ -6,9 +6,9 @@ from scanjit.schedule.nests import Nest, Program, TimeLoop
 from scanjit.schedule.threads.split import in_pieces
 
 
-def find_forms(program: Program) -> Program:
-    """The program with a form for one row of each nest that pays for it (`Program.single`), and with the nests that are
-    computed a piece at a time (`Program.pieces`)."""
+def find_variants(program: Program) -> Program:
+    """The program with a variant for one row of each nest that pays for it (`Program.single`), and with the nests that
+    are computed a piece at a time (`Program.pieces`)."""
     every = [statement for top in program.suite for statement in top.every()]
     steps = {inner for loop in every if isinstance(loop, TimeLoop) for inner in loop.every()}
     single = {
@@ -19,9 +19,9 @@ def find_forms(program: Program) -> Program:
 
 
 def _for_one_row(nest: Nest, in_step: bool) -> Nest | None:
-    """The form for one row of a nest whose register tile has several rows; None if it has none, or if the form is not
-    worth the time to compile it. Without it, a batch of one would compute the same row several times. It is worth it
-    for nests in a step, and for nests that read weights which are packed once for many calls."""
+    """The variant for one row of a nest whose register tile has several rows; None if it has none, or if the variant is
+    not worth the time to compile it. Without it, a batch of one would compute the same row several times. It is worth
+    it for nests in a step, and for nests that read weights which are packed once for many calls."""
     tile = nest.tile
     lasting = in_step or any(access.panel is not None and access.buffer.fixed for access, _ in nest.accesses())
     if tile is None or tile.rows is None or tile.row_block == 1 or not lasting or isinstance(tile.rows.size, int):
