@@ -10,13 +10,32 @@ import numpy as np
 from scanjit import errors
 from scanjit.ir import Node, Op, apply
 from scanjit.kinds import kind_of
-from scanjit.ops.elementwise import MAXIMUM, MINIMUM, where
+from scanjit.ops.elementwise import (
+    ABS,
+    ADD,
+    CLIP,
+    DIV,
+    EQUAL,
+    GREATER,
+    GREATER_EQUAL,
+    LESS,
+    LESS_EQUAL,
+    MAXIMUM,
+    MINIMUM,
+    MUL,
+    NEG,
+    SUB,
+    WHERE,
+    where,
+)
 from scanjit.ops.promotion import Elementwise, cast
 from scanjit.ops.reduction import Reduction, need_some
 from scanjit.ops.samples import NUMBERS, sample
 from scanjit.ops.stretch import SUM, expand
+from scanjit.ops.view import View
 from scanjit.signatures import Array, OpFunction, Parameter, Samples
 from scanjit.types import Type
+from scanjit.walks import bottom_up
 
 # ---- extremes --------------------------------------------------------------------------------------------------------
 
@@ -25,6 +44,30 @@ def _extreme_vjp(g: Node, y: Node, x: Node, *, axes: tuple[int, ...]) -> tuple[N
     met = x == expand(y, axes)
     count = expand(SUM(cast(met, x.dtype), axes=axes), axes)
     return (where(met, expand(g, axes) / count, 0),)
+
+
+def compared_with_extreme(node: Node) -> Node | None:
+    """The floats that a node compares with the largest or the smallest of them, as the gradient of `max` does, if they
+    must be the ones among which that was found. None for other nodes, and for floats that have the same bits wherever
+    they are computed. Of `a * b + c`, the product may be rounded or not, in one place so and in another otherwise: if
+    it is computed twice, none may equal the largest one."""
+    if node.op is not EQUAL or not kind_of(node.args[0].dtype).floating:
+        return None
+    x, y = map(_viewed, node.args)
+    if y.op not in (MAX, MIN):
+        x, y = y, x
+    if y.op not in (MAX, MIN) or not isinstance(x.op, Elementwise):
+        return None
+    parts = bottom_up([x], lambda part: part.args if isinstance(part.op, Elementwise | View) else ())
+    found = {part.op for part in parts if isinstance(part.op, Elementwise)}
+    return None if found <= _SAME_BITS or found <= _SAME_BITS - {ADD, SUB} | {MUL, DIV} else x
+
+
+def _viewed(x: Node) -> Node:
+    """What a chain of views looks at."""
+    while isinstance(x.op, View):
+        x = x.args[0]
+    return x
 
 
 def _extreme(name: str, pairwise: Elementwise, **rest: Parameter) -> Reduction:
@@ -56,6 +99,10 @@ MIN = _extreme(
     vjp=_extreme_vjp,
     doc="the smallest over axes; NaN if there is one",
 )
+
+
+_SAME_BITS = {ADD, SUB, NEG, ABS, MAXIMUM, MINIMUM, WHERE, CLIP, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, EQUAL}
+"""Ops of which no two become one operation."""
 
 
 def _supremum(x: Array, axis: tuple[int, ...]) -> Array:

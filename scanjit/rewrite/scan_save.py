@@ -15,6 +15,7 @@ from scanjit import errors, types
 from scanjit.ir import ORIGINS, PART, Node, rebuilt, replace, walk, with_params
 from scanjit.ops.index import GATHER
 from scanjit.ops.promotion import CAST, KEEP, Elementwise, cast, keep
+from scanjit.ops.reduce import compared_with_extreme
 from scanjit.ops.scan import SCAN, Roles
 from scanjit.ops.shape import SLICE, window
 from scanjit.ops.view import View
@@ -224,7 +225,7 @@ class _Choice:
             return base not in self.given and is_costly(base) and self.image[base] not in self.ys
         if isinstance(node.op, View):
             return False
-        if self.image[node] in self.ys:
+        if self.image[node] in self.ys or compared_with_extreme(self.image[node]) is not None:
             return True
         return self.all or (is_costly(node) and not self._grows(node))
 

@@ -10,6 +10,7 @@ from scanjit.ir import Node, Op
 from scanjit.ops import View
 from scanjit.ops.elementwise import ADD, MOD, SUB
 from scanjit.ops.linalg import Contraction
+from scanjit.ops.reduce import compared_with_extreme
 from scanjit.ops.shape import IOTA
 from scanjit.schedule.lower.maps import bases
 from scanjit.schedule.lower.values import PointRule, read_as_arrays
@@ -31,7 +32,8 @@ def choose_stored(
     """The nodes that get a place in memory. (Fusion may find later that nobody reads it.)
 
     These are outputs; operands that an op reads as arrays, such as those of a product; nodes that are expensive and
-    used twice, such as `exp(x)` in `exp(x) + 1 / exp(x)`; and nodes in the middle of a very long expression.
+    used twice, such as `exp(x)` in `exp(x) + 1 / exp(x)`; nodes in the middle of a very long expression; and floats
+    that are compared with the largest of them.
 
     Parameters
     ----------
@@ -93,6 +95,8 @@ class _Choice:
             shared = self._uses[node] > 1 and (cost >= EXPENSIVE or weight > LONG) and not _goes_around(node)
             if weight > LARGEST or shared:
                 self.stored.add(node)
+            if (compared := compared_with_extreme(node)) is not None:
+                self.stored.add(compared)
             for arg in node.operands:
                 if _repeats(arg, node):
                     self._store_repeated(bases(arg)[0])
