@@ -33,7 +33,7 @@ from scanjit.schedule.nests import (
 from scanjit.types import Atom, Dimension
 
 LITTLE = 600
-"""The nests of a step in the form for short rows have on average at most about this many operations of vectors: with
+"""The nests of a step in the variant for short rows have on average at most about this many operations of vectors: with
 more, it may be worth to share them among threads, which meet after each nest."""
 FEW = 4
 """Rows of known length are few if they are at most this many vectors: more of them are faster in a register tile."""
@@ -72,8 +72,8 @@ class Brief:
 
 
 def brief(loop: TimeLoop) -> Brief | None:
-    """The variant of a loop for short rows; None if the lengths and numbers of all rows are known, or depend on the step,
-    or if a nest is no loop over vectors."""
+    """The variant of a loop for short rows; None if the lengths and numbers of all rows are known, or depend on the
+    step, or if a nest is no loop over vectors."""
     nests = [statement for statement in loop.suite if isinstance(statement, Nest)]
     if len(nests) < len(loop.suite):
         return None

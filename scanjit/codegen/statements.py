@@ -105,7 +105,7 @@ class StatementWriter:
                 raise TypeError(statement)
 
     def _time_loop(self, loop: TimeLoop, at: StatementPlace) -> None:
-        """A loop over time, and before it the form for short rows, if there is one."""
+        """A loop over time, and before it the variant for short rows, if there is one."""
         short = self._brief(loop, at)
         if short is not None:
             self._call_brief(loop, short, at)
@@ -119,7 +119,7 @@ class StatementWriter:
             self._loop(loop, at)
 
     def _brief(self, loop: TimeLoop, at: StatementPlace) -> Brief | None:
-        """The form of a loop for short rows. None if there is none, or if its code would be long."""
+        """The variant of a loop for short rows. None if there is none, or if its code would be long."""
         common, shared = self.common, at.rows is None and not is_alone(loop)
         if self.draft.whole or common.timed is not None or loop.ends_early or not shared:
             return None

@@ -37,7 +37,7 @@ SHORT = 160
 LITTLE = 4096
 """And only if they have at most this many operations, as far as their number is known."""
 SHORT_IN_BRIEF = 600
-"""The form for short rows may have so many lines: it has fewer instructions, as rows are single vectors."""
+"""The variant for short rows may have so many lines: it has fewer instructions, as rows are single vectors."""
 FEW = 16
 """A step counts as at least this many operations."""
 SMALL = 512
@@ -96,9 +96,9 @@ class Local:
 
 
 def is_short(loop: TimeLoop, program: Program, sources: NestSources, short: Brief | None = None) -> bool:
-    """Whether a step is a few short nests, none of which has many rows; it may be that of the form of another loop for
-    `short` rows. If steps may end the loop, one thread must run it: the others then read from memory how many steps
-    ran."""
+    """Whether a step is a few short nests, none of which has many rows; it may be that of the variant of another loop
+    for `short` rows. If steps may end the loop, one thread must run it: the others then read from memory how many
+    steps ran."""
     lines = work = 0
     if loop.ends_early and not is_alone(loop):
         return False
