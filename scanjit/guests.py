@@ -158,7 +158,7 @@ class _Compiled(Guest):
 
     def results(self, arguments: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> Sequence[Any]:
         if self.form == "jitted":
-            found = self.f.py_func(*arguments)
+            found = self.f.py_func(*[value.copy() for value in arguments])
             if self.ranks:
                 return found if len(shapes) > 1 else (found,)
             return (found if self.which < 0 else found[self.which],)
@@ -180,6 +180,7 @@ class _Function:
     def __init__(self, f: Any, result: Any, which: int = -1) -> None:
         self.f, self.result, self.which, self.form = f, result, which, _form(f)
         self.__name__ = getattr(f, "__name__", "function")
+        self.__wrapped__ = f  # for its signature
         if not self.form:
             raise errors.ArgumentError(
                 "from_numba takes a compiled function",

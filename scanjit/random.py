@@ -250,12 +250,11 @@ class Stream:
         if high is None:
             low, high = 0, low
         first, end = (cast(_integers(bound), "int64") for bound in (low, high))
-        known = constant_value(first), constant_value(end)
-        if known[0] is not None and known[1] is not None and np.any(known[0] >= known[1]):
-            raise errors.ArgumentError("there is no integer to draw", got=f"from {low}, below {high}")
+        wanted = types.dtype_of(dtype)
+        _check_range(constant_value(first), constant_value(end), wanted)
         sizes = _shape(shape, low, high)
         x = self._draw(RANDOM_UNIFORM, sizes, dtype=np.dtype("float64"))
-        return cast(cast(x * cast(end - first, "float64"), "int64") + first, dtype)
+        return cast(cast(x * cast(end - first, "float64"), "int64") + first, wanted)
 
     def categorical(self, logits: Any = None, p: Any = None, shape: Any = None, dtype: Any = "int64") -> Node:
         """Numbers of categories: k with a probability proportional to `exp(logits[..., k])`, or to `p[..., k]`.
@@ -288,13 +287,15 @@ class Stream:
             _check_weights(weights)
         else:
             weights = exp(weights - largest(weights, -1, keepdims=True))
+        wanted, count = types.dtype_of(dtype), weights.type.shape[-1]
+        _check_range(0, count if isinstance(count, int) else None, wanted)
         sizes = weights.type.shape[:-1] if shape is None else dimensions(shape)
         below = cumsum(weights, -1)
         total = below[..., -1]
         x = self._draw(RANDOM_UNIFORM, sizes, dtype=np.dtype("float64")) * _fitting(total, sizes)
         x = where(x < total, x, 0.0)  # which rounding could break: the categories at the end may have probability 0
         passed = DIMSHUFFLE(x, order=(*range(x.ndim), None)) >= below[..., :-1]
-        return cast(total_of(passed, -1), dtype)
+        return cast(total_of(passed, -1), wanted)
 
     def permutation(self, x: Any) -> Node:
         """The numbers 0 ... x - 1 in random order, or the rows of a tensor in random order.
@@ -480,6 +481,21 @@ def _check_probability(p: Any) -> None:
     known = _known(p)
     if known is not None and not np.all((known >= 0) & (known <= 1)):
         raise errors.ArgumentError("p of bernoulli is a probability", got=p, expected="0 <= p <= 1")
+
+
+def _check_range(first: Any, end: Any, dtype: np.dtype) -> None:
+    """Raise an error if integers from `first` to `end` - 1, as far as these are known, are none or do not fit."""
+    if first is None or end is None:
+        return
+    if np.any(first >= end):
+        raise errors.ArgumentError("there is no integer to draw", got=f"from {first}, below {end}")
+    if np.any(end - first < 0):
+        raise errors.ArgumentError(
+            "the range of random integers is too wide", got=f"from {first}, below {end}", expected="high - low < 2**63"
+        )
+    least, most = kind_of(dtype).limits
+    if np.any(first < least) or np.any(end - 1 > most):
+        raise errors.ArgumentError(f"these random integers do not fit {dtype}", got=f"from {first}, below {end}")
 
 
 def _check_order(low: Any, high: Any, what: str, expected: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -143,8 +144,8 @@ class CustomVjp(FunctionWrapper):
         self.forward = forward
         return forward
 
-    def __call__(self, *args: Any) -> Any:
-        leaves, tree = flatten(args)
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        leaves, tree = flatten(self._in_order(args, named) if named else args)
         chosen = [i for i, leaf in enumerate(leaves) if _is_operand(leaf)]
         operands = [as_node(leaves[i]) for i in chosen]
         for i, node in zip(chosen, operands, strict=True):
@@ -154,6 +155,16 @@ class CustomVjp(FunctionWrapper):
         self._check_closed(nodes, operands)
         rule = _Rule(self, tree, tuple(leaves), tuple(chosen), out_tree)
         return out_tree.unflatten(ir.parts(CUSTOM(*nodes, *operands, results=len(nodes), rule=rule)))
+
+    def _in_order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        """All arguments by position, as the derivative gets them."""
+        try:
+            bound = inspect.signature(self.fn).bind(*args, **named)
+        except (TypeError, ValueError) as error:
+            raise errors.ArgumentError(f"{self.name} does not take these arguments", got=str(error)) from None
+        if bound.kwargs:
+            raise errors.ArgumentError(f"{self.name} takes arguments by position", got=", ".join(bound.kwargs))
+        return bound.args
 
     def _check_closed(self, results: Sequence[Node], operands: Sequence[Node]) -> None:
         """Raise an error if the function uses a float symbol that is not one of its arguments."""

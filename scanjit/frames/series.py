@@ -37,8 +37,8 @@ def batch(
     values : str or sequence of str
         The columns of numbers.
     pad : float
-        What stands after the end of a series. By default NaN: `sj.timeseries` reads it as missing. Columns of integers
-        become floats then, of `config.floatX`. With another number they stay integers.
+        What stands after the end of a series. By default NaN: `kalman_filter`, `arma` and `ets` read it as missing.
+        Columns of integers become floats then, of `config.floatX`. With a whole number they stay integers.
 
     Returns
     -------

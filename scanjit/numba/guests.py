@@ -12,9 +12,10 @@ import numpy as np
 from numba.core import types as _types
 from numba.core.ccallback import CFunc
 from numba.core.dispatcher import Dispatcher
-from numba.core.errors import NumbaError
+from numba.core.imputils import impl_ret_borrowed
+from numba.extending import intrinsic
 
-from scanjit.errors import ArgumentError
+from scanjit.errors import ArgumentError, DtypeError
 from scanjit.signatures import DType
 
 types: Any = _types  # Numba's stubs lack half of it
@@ -49,17 +50,55 @@ def compiled(
     else:
         source = _of_arrays(len(arguments), ranks)
         sig = types.void(*status, *map(types.CPointer, scalar), *[types.int64] * sum(ranks))
-    space: dict[str, Any] = {"f": function, "carray": numba.carray, "to": scalar[-1]}
-    exec(source, space)
     try:
-        return numba.cfunc(sig)(space["called"])
-    except NumbaError as error:
+        made = _callback(source, sig, function, scalar[-1], _read_only)
+    except Exception as error:  # Numba raises AttributeError for `x += 1`
+        if "Known signatures" in str(error) and any(ranks):  # a signature that somebody wrote takes no such array
+            return _callback(source, sig, function, scalar[-1], numba.njit(lambda array: array))
         given = ", ".join(
             f"{dtype}({', '.join(':' * rank)})" if rank else str(dtype) for dtype, rank in _typed(arguments, ranks)
         )
         raise ArgumentError(
-            f"Numba cannot compile {name} for these arguments", got=given, expected=str(error).strip()
+            f"Numba cannot compile {name} for these arguments",
+            got=given,
+            expected=str(error).strip(),
+            fix="if it writes into an argument, let it write into a copy: x = x.copy()" if any(ranks) else "",
         ) from error
+    taken = tuple(
+        types.Array(numba.from_dtype(dtype), rank, "C", readonly=True) if rank else numba.from_dtype(dtype)
+        for dtype, rank in _typed(arguments, ranks)
+    )
+    if taken in function.overloads:
+        _check_results(function.overloads[taken].signature.return_type, name, results, which)
+    return made
+
+
+def _check_results(given: Any, name: str, results: Sequence[DType], which: int) -> None:
+    """Raise an error if a function returns floats for what should be integers."""
+    given = given[which] if which >= 0 else given
+    for found, wanted in zip(given if len(results) > 1 else [given], results, strict=False):
+        element = types.unliteral(getattr(found, "dtype", found))
+        if np.issubdtype(wanted, np.integer) and isinstance(element, types.Float | types.Complex):
+            raise DtypeError(
+                f"{name} returns fractions, which its result cannot hold",
+                got=f"{element}",
+                expected=f"{wanted}",
+                fix="change the result that from_numba was given, or let the function round",
+            )
+
+
+def _callback(source: str, sig: Any, function: Any, to: Any, fixed: Any) -> Any:
+    space: dict[str, Any] = {"f": function, "carray": numba.carray, "to": to, "fixed": fixed}
+    exec(source, space)
+    return numba.cfunc(sig)(space["called"])
+
+
+@intrinsic
+def _read_only(context: Any, array: Any) -> Any:
+    """An array as one that Numba lets no function change: it may be a caller's own."""
+    return array.copy(readonly=True)(array), lambda context, builder, sig, args: impl_ret_borrowed(
+        context, builder, sig.return_type, args[0]
+    )
 
 
 def _typed(arguments: Sequence[DType], ranks: Sequence[int]) -> Iterator[tuple[DType, int]]:
@@ -84,7 +123,7 @@ def _of_arrays(count: int, ranks: Sequence[int]) -> str:
     places = [f"p{i}" for i in range(len(ranks))]
     shapes = [[f"n{i}_{axis}" for axis in range(rank)] for i, rank in enumerate(ranks)]
     views = [
-        f"carray({place}, ({''.join(f'{size}, ' for size in shape)}))" if shape else f"carray({place}, 1)[0]"
+        f"fixed(carray({place}, ({''.join(f'{size}, ' for size in shape)})))" if shape else f"carray({place}, 1)[0]"
         for place, shape in zip(places[:count], shapes, strict=False)
     ]
     lines = []

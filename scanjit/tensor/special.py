@@ -64,7 +64,13 @@ def betaln(a: TensorLike, b: TensorLike) -> Node:
     array(0.083333)
     """
     a, b = ops.DIV.prepare((a, b))
-    return apply(ops.GAMMALN, a) + apply(ops.GAMMALN, b) - apply(ops.GAMMALN, a + b)
+    large, small = where(a >= b, a, b), where(a >= b, b, a)
+    much = (large > 1000) & (large > 1000 * small)  # the difference of two logarithms would lose its digits
+    x, y = where(much, large, 1000), where(much, 1, large)
+    turned = small * (1 - small) / x
+    series = turned * (0.5 + (1 - 2 * small) / (12 * x)) - turned**2 / (12 * x)
+    difference = where(much, series - small * apply(ops.LOG, x), apply(ops.GAMMALN, y) - apply(ops.GAMMALN, y + small))
+    return difference + apply(ops.GAMMALN, small)
 
 
 def trigamma(x: TensorLike) -> Node:

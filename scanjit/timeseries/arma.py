@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from scanjit import errors
 from scanjit.ir import Node
 from scanjit.loops import scan
-from scanjit.tensor import as_tensor, concatenate, eye, outer, zeros
+from scanjit.tensor import concatenate, eye, outer, zeros
+from scanjit.tensor.variables import inexact, integer
 from scanjit.timeseries.kalman import StateSpace, kalman_filter
 from scanjit.timeseries.vectors import vector
 
@@ -50,7 +52,7 @@ def arma(series: Any, ar: Any, ma: Any, variance: Any) -> Innovations:
     >>> f(np.array([1.0, 1.0, 0.0])).errors.round(3)
     array([ 1. ,  0.5, -0.5])
     """
-    series, ar, ma = vector(series, "series"), vector(ar, "ar"), vector(ma, "ma")
+    series, ar, ma = inexact(vector(series, "series")), vector(ar, "ar"), vector(ma, "ma")
     size = max(len(ar), len(ma) + 1)
     dtype = series.dtype
     column = concatenate([ar, zeros((size - len(ar),), dtype)])
@@ -101,7 +103,10 @@ def expanded(coefficients: Any, seasonal: Any, period: int, sign: int = -1) -> N
     >>> sj.jit(lambda a, s: sj.timeseries.expanded(a, s, 4))(np.array([0.5]), np.array([0.2]))
     array([ 0.5,  0. ,  0. ,  0.2, -0.1])
     """
-    coefficients, seasonal = as_tensor(coefficients), as_tensor(seasonal)
+    period = integer(period, "period", 1)
+    if sign not in (-1, 1):
+        raise errors.ArgumentError("sign is -1 or 1", got=repr(sign))
+    coefficients, seasonal = vector(coefficients, "coefficients"), vector(seasonal, "seasonal")
     short, long = len(coefficients), len(seasonal)
     total = concatenate([coefficients, zeros((period * long,), coefficients.dtype)])
     for i in range(long):

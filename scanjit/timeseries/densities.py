@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from scanjit.ir import Node
-from scanjit.tensor import as_tensor, gammaln, log, log1p, sqrt, where
+from scanjit.tensor import as_tensor, betaln, log, log1p, sqrt, where
 
 LOG_TAU = float(np.log(2 * np.pi))
 
@@ -91,4 +91,4 @@ def skew_t(errors: Any, variances: Any, freedom: Any, skew: Any) -> Node:
 
 def _t_constant(freedom: Node) -> Node:
     """The logarithm of the factor that makes the integral of a t density 1."""
-    return gammaln((freedom + 1) / 2) - gammaln(freedom / 2) - log(np.pi * (freedom - 2)) / 2
+    return -betaln(freedom / 2, 0.5) - log(freedom - 2) / 2

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scanjit import errors
-from scanjit.ir import Node
+from scanjit.ir import Node, is_number
 from scanjit.loops import scan
-from scanjit.tensor import as_tensor, isnan, log, where, zeros
+from scanjit.tensor import isnan, log, where, zeros
+from scanjit.tensor.variables import inexact
 from scanjit.timeseries.vectors import vector
 
 FORMS = ("add", "mul", None)
@@ -58,6 +59,9 @@ def ets(
         Whether errors, trend and season are added or multiplied. None for no trend or no season, which is also what
         `trend=None` and `season=None` say; with a trend or a season the default is "add".
 
+    A season that is multiplied changes by the error divided by the level before the step, as Hyndman et al. write;
+    statsmodels divides by the level after it.
+
     Returns
     -------
     Smoothing
@@ -75,11 +79,18 @@ def ets(
     season_form = _form("season_form", season_form, season)
     if error not in ("add", "mul"):
         raise errors.ArgumentError("the form of the error is unknown", got=repr(error), expected="'add' or 'mul'")
-    series = vector(series, "series")
+    idle = {"smooth_trend": (smooth_trend, 0, trend_form), "damping": (damping, 1, trend_form)}
+    for name, (value, nothing, form) in (idle | {"smooth_season": (smooth_season, 0, season_form)}).items():
+        if form is None and not (is_number(value) and value == nothing):
+            of = "season" if name == "smooth_season" else "trend"
+            raise errors.ArgumentError(f"{name} has no effect without a {of}", fix=f"give the first state: {of}=...")
+    series = inexact(vector(series, "series"))
     added, zero = season_form != "mul", zeros((), series.dtype)
-    turning = as_tensor(season).astype(series.dtype) if season_form else zero
-    if turning.type.shape == (1,):
-        raise errors.ArgumentError("a season has a state for each step of a period", got="one", expected="at least two")
+    turning = vector(season, "season").astype(series.dtype) if season_form else zero
+    if turning.type.shape in ((0,), (1,)):
+        raise errors.ArgumentError(
+            "a season has a state for each step of a period", got=turning.type, expected="at least two"
+        )
 
     def step(value: Node, level: Node, trend: Node, season: Node) -> tuple[Node, ...]:
         base, pace = _expected(level, trend, damping, trend_form)

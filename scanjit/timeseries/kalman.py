@@ -21,11 +21,13 @@ from scanjit.tensor import (
     log,
     slogdet,
     solve,
+    specify_shape,
     stop_gradient,
     swapaxes,
     where,
     zeros_like,
 )
+from scanjit.tensor.variables import inexact
 from scanjit.timeseries.densities import LOG_TAU
 from scanjit.timeseries.roots import lower, root
 
@@ -36,7 +38,7 @@ class StateSpace(NamedTuple):
     `state[t+1] = transition @ state[t] + state_offset + error of covariance state_noise`
     `y[t] = observation @ state[t] + offset + error of covariance noise`
 
-    Each matrix, and each offset, may have a leading axis of steps. `mean` and `covariance` are what is known of the
+    Each matrix, and each offset, may have a leading axis of steps, as long as the observations. `mean` and `covariance` are what is known of the
     state of the first step before its observation. `covariance=None` says that nothing is known: only
     `form="information"` can begin with that.
 
@@ -122,12 +124,13 @@ def kalman_filter(observations: Any, model: StateSpace, form: str = "covariance"
     >>> walk(np.array([2.0, np.nan, 4.0])).round(3)
     array([1.   , 1.   , 3.143])
     """
-    if form not in _FORMS:
+    if form not in list(_FORMS):
         raise errors.ArgumentError(
             "the form of the filter is unknown", got=repr(form), expected=", ".join(map(repr, _FORMS))
         )
     begin, observe, move, shown = _FORMS[form]
-    sequences, per_step, fixed = _taken(as_tensor(observations), model)
+    observations = inexact(observations)
+    sequences, per_step, fixed = _taken(observations, model)
 
     def step(*given: Node) -> tuple[Node, ...]:
         *parts, one, other = given
@@ -136,7 +139,7 @@ def kalman_filter(observations: Any, model: StateSpace, form: str = "covariance"
         updated, likelihood = observe(known, now)
         return *move(updated, now), *shown(updated), *shown(known), likelihood
 
-    first = begin(model, as_tensor(observations).dtype)
+    first = begin(model, observations.dtype)
     found = scan(step, sequences=sequences, outputs_info=[*first, *[None] * 5])
     return Filtered(*found[2:])
 
@@ -185,6 +188,10 @@ def kalman_smoother(observations: Any, model: StateSpace, form: str = "covarianc
 
 def _taken(observations: Node, model: StateSpace) -> tuple[list[Node], list[str], dict[str, Node]]:
     """The tensors that a loop reads step by step, with their names; and those that are the same in all steps."""
+    if not isinstance(model, StateSpace):
+        raise errors.ArgumentError("the model of a filter is a StateSpace", got=type(model).__name__)
+    if observations.ndim not in (1, 2):
+        raise errors.ShapeError("observations are (steps,) or (steps, entries)", got=observations.type)
     values = observations if observations.ndim == 2 else expand_dims(observations, 1)
     dtype = values.dtype
     ranks = {"transition": 2, "observation": 2, "state_noise": 2, "noise": 2, "state_offset": 1, "offset": 1}
@@ -192,7 +199,7 @@ def _taken(observations: Node, model: StateSpace) -> tuple[list[Node], list[str]
     for name, rank in ranks.items():
         part = cast(as_tensor(getattr(model, name)), dtype)
         if part.ndim == rank + 1:
-            per_step[name] = part
+            per_step[name] = specify_shape(part, (values.shape[0], *[None] * rank), name)
         elif part.ndim == rank or (rank == 1 and part.ndim == 0):
             fixed[name] = part
         else:
@@ -202,6 +209,10 @@ def _taken(observations: Node, model: StateSpace) -> tuple[list[Node], list[str]
                 expected=f"{rank}, or {rank + 1} with one of steps",
                 fix="one entry is a matrix too: sj.as_tensor([[v]])" if rank == 2 and part.ndim < 2 else "",
             )
+    for name, rank in {"mean": 1, "covariance": 2}.items():
+        known = getattr(model, name)
+        if known is not None and as_tensor(known).ndim != rank:
+            raise errors.ShapeError(f"{name} has another number of axes", got=as_tensor(known).ndim, expected=rank)
     _check_sizes(per_step | fixed)
     return list(per_step.values()), list(per_step), fixed
 

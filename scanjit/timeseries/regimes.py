@@ -9,6 +9,7 @@ import numpy as np
 from scanjit.ir import Node
 from scanjit.loops import scan
 from scanjit.tensor import as_tensor, concatenate, log, where
+from scanjit.tensor.variables import inexact
 
 
 class Regimes(NamedTuple):
@@ -55,7 +56,7 @@ def regime_filter(log_densities: Any, transition: Any, first: Any) -> Regimes:
         filtered = weights / total
         return filtered @ transition, filtered, predicted, highest + log(total)
 
-    found = scan(step, sequences=log_densities, outputs_info=[as_tensor(first), None, None, None])
+    found = scan(step, sequences=log_densities, outputs_info=[inexact(first), None, None, None])
     return Regimes(*found[1:])
 
 

@@ -196,3 +196,55 @@ def test_an_interrupt_ends_a_loop_between_two_calls() -> None:
     threading.Thread(target=lambda: (time.sleep(1.0), signal.pthread_kill(main, signal.SIGINT))).start()
     with pytest.raises(KeyboardInterrupt):
         g(np.zeros((1_000_000, 1)), [1.0])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_arguments_cannot_be_changed(mode: str) -> None:
+    """The arrays of a call are the user's own."""
+    x = np.arange(3.0)
+
+    @numba.njit
+    def written(x):
+        x[0] = 9.0
+        return x
+
+    @numba.njit
+    def added(x):
+        x += 1.0
+        return x
+
+    for f in (written, added):
+        with pytest.raises(sj.ArgumentError, match="write into a copy"):
+            sj.jit(sj.from_numba(f, result=lambda x: x), mode=mode)(x)
+    copied = sj.from_numba(numba.njit(lambda x: added(x.copy())), result=lambda x: x)
+    np.testing.assert_array_equal(sj.jit(copied, mode=mode)(x), [1, 2, 3])
+    np.testing.assert_array_equal(x, [0, 1, 2])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_functions_whose_signatures_somebody_wrote(mode: str) -> None:
+    twice = numba.njit("float64[:](float64[:])")(lambda x: 2 * x)
+    for f in (twice, numba.njit(lambda x: twice(x))):
+        found = sj.jit(sj.from_numba(f, result=lambda x: x), mode=mode)(np.arange(3.0))
+        np.testing.assert_array_equal(found, [0, 2, 4])
+
+
+def test_fractions_are_no_integers() -> None:
+    half = numba.njit(lambda x: x / 2)
+    pair = numba.njit(lambda x: (x, x / 2))
+    for f, result in [
+        (half, "int64"),
+        (half, lambda x: x.astype("int64")),
+        (pair, lambda x: (x, x.astype("uint8"))),
+    ]:
+        with pytest.raises(sj.DtypeError, match="returns fractions"):
+            sj.from_numba(f, result)(sj.vector("x"))
+    x = np.arange(4.0)
+    np.testing.assert_array_equal(sj.jit(sj.from_numba(half, "float32"))(x), x / 2)
+
+
+def test_arguments_by_name() -> None:
+    f = sj.from_numba(numba.njit(lambda x, factor: x * factor), result="float64")
+    np.testing.assert_array_equal(sj.jit(lambda x: f(factor=2.0, x=x))(np.arange(3.0)), [0, 2, 4])
+    with pytest.raises(sj.ArgumentError, match="missing a required argument: 'x'"):
+        f(factor=2.0)

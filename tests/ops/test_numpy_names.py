@@ -585,3 +585,16 @@ def test_a_curve_has_a_value_for_each_point() -> None:
     f = sj.function([x, points], sj.interp(x, points, x))
     with pytest.raises(sj.ShapeError, match=r"fp of interp, which has a value for each of xp"):
         f(np.ones(2), np.ones(3))
+
+
+def test_betaln_of_large_numbers():
+    mpmath = pytest.importorskip("mpmath")
+    sizes = np.array([1e-8, 0.5, 1.0, 3.0, 999.0, 1001.0, 1e6, 1e16])
+    a, b = np.meshgrid(sizes, sizes)
+    with mpmath.workdps(40):
+        gamma = np.vectorize(lambda x: mpmath.loggamma(mpmath.mpf(x)), otypes=[object])
+        wanted = (gamma(a) + gamma(b) - np.vectorize(lambda x, y: mpmath.loggamma(mpmath.mpf(x) + y))(a, b)).astype(
+            float
+        )
+    np.testing.assert_allclose(sj.jit(sj.betaln)(a, b), wanted, rtol=3e-12, atol=3e-12)
+    sj.check_grad(lambda x, y: sj.betaln(x, y), [np.array([2.0, 3.0, 2e3]), np.array([2.0, 1.5, 0.5])], order=2)

@@ -248,6 +248,8 @@ def test_dtypes() -> None:
     assert stream.bernoulli((2,), 0.5).dtype == np.bool_
     assert stream.bernoulli(p=narrow, dtype="int8").dtype == np.int8
     assert stream.integers(5, dtype="int32").dtype == np.int32
+    assert stream.integers(-128, 128, dtype="int8").dtype == np.int8
+    assert stream.categorical(np.zeros(128), dtype="int8").dtype == np.int8
     assert stream.categorical(narrow, dtype="int32").dtype == np.int32
     sj.config.floatX = "float32"
     assert stream.normal((2,)).dtype == np.float32
@@ -333,6 +335,13 @@ def test_seeds_that_are_none(seed: Any) -> None:
         (lambda s: s.normal((3,), np.zeros(4)), sj.ShapeError, None),
         (lambda s: s.normal((-3,)), sj.ShapeError, "negative"),
         (lambda s: s.integers(3, 3), sj.ArgumentError, "no integer"),
+        (lambda s: s.integers(300, dtype="int8"), sj.ArgumentError, "do not fit int8"),
+        (lambda s: s.integers(-1, 5, dtype="uint8"), sj.ArgumentError, "do not fit uint8"),
+        (lambda s: s.integers(np.array([3, 0]), np.array([9, 129]), dtype="int8"), sj.ArgumentError, "fit int8"),
+        (lambda s: s.integers(3, dtype="bool"), sj.ArgumentError, "do not fit bool"),
+        (lambda s: s.integers(-(2**63), 2**63 - 1), sj.ArgumentError, "too wide"),
+        (lambda s: s.categorical(np.zeros(129), dtype="int8"), sj.ArgumentError, "do not fit int8"),
+        (lambda s: s.choice(0), sj.ArgumentError, "from 0, below 0"),
         (lambda s: s.integers(2.5), sj.DtypeError, "integers"),
         (lambda s: s.categorical(), sj.ArgumentError, "neither"),
         (lambda s: s.categorical([0.5], [0.5]), sj.ArgumentError, "both"),

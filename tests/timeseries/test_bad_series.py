@@ -108,8 +108,62 @@ def test_a_smoother_without_steps_is_an_error():
         (lambda: sj.timeseries.arma(np.ones((2, 3)), [0.5], [], 1.0), "series must be a vector(.|\n)*vmap"),
         (lambda: sj.timeseries.arma(np.ones(3), 0.5, [], 1.0), r"ar must be a vector(.|\n)*\[x\]"),
         (lambda: sj.timeseries.arma(np.ones(3), [0.5], 0.1, 1.0), r"ma must be a vector(.|\n)*\[x\]"),
+        (lambda: sj.timeseries.ets(np.ones(3), 1.0, 0.5, season=0.1), "season must be a vector"),
+        (lambda: sj.timeseries.expanded(0.5, [0.1], 4), "coefficients must be a vector"),
     ],
 )
 def test_what_is_no_vector(call, message):
     with pytest.raises(sj.ShapeError, match=message):
         call()
+
+
+def steps_of(count):
+    return sj.timeseries.StateSpace(np.full((count, 1, 1), 0.9), ONE, ONE, ONE, np.zeros(1), ONE)
+
+
+@pytest.mark.parametrize("run", [sj.timeseries.kalman_filter, sj.timeseries.kalman_smoother])
+@pytest.mark.parametrize("count", [4, 6])
+def test_matrices_of_fewer_or_more_steps_than_observations(run, count):
+    with pytest.raises(sj.ShapeError, match="transition has another shape"):
+        sj.jit(lambda y: run(y, steps_of(count)).mean)(np.ones(5))
+    assert sj.jit(lambda y: run(y, steps_of(5)).mean)(np.ones(5)).shape == (5, 1)
+
+
+MODEL = sj.timeseries.StateSpace(ONE, ONE, ONE, ONE, np.zeros(1), ONE)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: sj.timeseries.kalman_filter(np.ones((2, 3, 1)), MODEL), "observations are"),
+        (lambda: sj.timeseries.kalman_filter(np.ones(3), tuple(MODEL)), "is a StateSpace"),
+        (lambda: sj.timeseries.kalman_filter(np.ones(3), MODEL, ["covariance"]), "form of the filter is unknown"),
+        (lambda: sj.timeseries.kalman_filter(np.ones(3), MODEL._replace(mean=0.0)), "mean has another number of axes"),
+        (lambda: sj.timeseries.kalman_filter(np.ones(3), MODEL._replace(covariance=np.ones(1))), "covariance has"),
+        (lambda: sj.timeseries.ets(np.ones(3), 1.0, 0.5, smooth_trend=0.1), "smooth_trend has no effect"),
+        (lambda: sj.timeseries.ets(np.ones(3), 1.0, 0.5, damping=0.9), "damping has no effect"),
+        (lambda: sj.timeseries.ets(np.ones(3), 1.0, 0.5, smooth_season=0.1), "smooth_season has no effect"),
+        (lambda: sj.timeseries.ets(np.ones(3), 1.0, 0.5, season=[]), "at least two"),
+        (lambda: sj.timeseries.expanded([0.5], [0.1], 0), "period must be at least 1"),
+        (lambda: sj.timeseries.expanded([0.5], [0.1], 4, 2), "sign is -1 or 1"),
+    ],
+)
+def test_wrong_arguments(call, message):
+    with pytest.raises(sj.ScanjitError, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda y: sj.timeseries.kalman_filter(y, steps_of(4)._replace(transition=0.9 * ONE)).log_likelihood,
+        lambda y: sj.timeseries.kalman_smoother(y, MODEL).mean,
+        lambda y: sj.timeseries.arma(y, [0.5], [0.2], 1.0).log_likelihood,
+        lambda y: sj.timeseries.ets(y, 3, 0.5).fitted,
+        lambda y: sj.timeseries.garch(y, 1, 0.1, 0.8),
+        lambda y: sj.timeseries.regime_filter(y[:, None] * [0.0, 0.1], np.full((2, 2), 0.5), [1, 0]).filtered,
+    ],
+)
+def test_counts_are_taken_as_floats(run):
+    counts = np.array([3, 0, 5, 4])
+    np.testing.assert_array_equal(sj.jit(run)(counts), sj.jit(run)(counts.astype(float)))

@@ -190,3 +190,12 @@ def test_regimes_by_all_paths():
 def test_wrong_arguments(arguments, message):
     with pytest.raises(sj.ArgumentError, match=message):
         sj.timeseries.ets(sj.vector("y"), 1.0, 0.5, **arguments)
+
+
+@pytest.mark.parametrize("freedom", [5.0, 1e4, 1e8, 1e16])
+def test_many_degrees_of_freedom(freedom):
+    stats = pytest.importorskip("scipy.stats")
+    x = np.linspace(-3, 3, 7)
+    wanted = stats.t.logpdf(x, freedom, scale=np.sqrt(2 * (freedom - 2) / freedom))
+    found = sj.jit(lambda x: sj.timeseries.student_t(x, 2.0, freedom))(x)
+    np.testing.assert_allclose(found, wanted, rtol=1e-11)
