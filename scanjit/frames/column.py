@@ -11,6 +11,7 @@ import numpy as np
 from scanjit import errors
 from scanjit.batching import vmap
 from scanjit.config import config
+from scanjit.contents import captured
 from scanjit.frames.rows import SeriesRows, check_columns, named, numbers, opened, rows_of
 from scanjit.frames.series import series_ids, with_columns
 from scanjit.ir import Node
@@ -91,7 +92,9 @@ def scan(
     groups = series_ids(given, ids, rows)
     known: Mapping[Any, dict[str, Any]] = {} if states is None else states
     begin = {name: _states(name, first, groups, known, columns) for name, first in outputs.items() if first is not None}
-    found, ends = _run(_program(step, tuple(name in begin for name in outputs)), rows, columns, list(begin.values()))
+    found, ends = _run(
+        _program(step, captured(step), tuple(name in begin for name in outputs)), rows, columns, list(begin.values())
+    )
     shown = {name: array for name, array in zip(outputs, found, strict=True) if _is_column(name, array, begin)}
     result = with_columns(given, shown)
     if states is not None:
@@ -143,7 +146,7 @@ def _similar(lengths: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
 
 
 @functools.lru_cache(maxsize=64)
-def _program(step: Callable[..., Any], is_state: tuple[bool, ...]) -> Jitted[..., Any]:
+def _program(step: Callable[..., Any], content: str, is_state: tuple[bool, ...]) -> Jitted[..., Any]:
     """The compiled loop over the rows of groups side by side. Arrays of values are (steps, groups)."""
 
     def of_all(values: tuple[Node, ...], lengths: Node, begin: tuple[Node, ...]) -> Any:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import types as python
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.imputils import impl_ret_borrowed
 from numba.extending import intrinsic
 
+from scanjit import contents
 from scanjit.errors import ArgumentError, DtypeError
 from scanjit.signatures import DType
 
@@ -163,59 +163,18 @@ def content(function: Any) -> str | None:
     """A digest of a function: of its code, and of all values and functions that it uses. None if it uses an object
     whose content is unknown."""
     try:
-        facts = [numba.__version__, *_facts(function, set())]
+        return contents.digest(itertools.chain([numba.__version__], contents.Facts(_of_compiled).of(function)))
     except _Unknown:
         return None
-    return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
-def _facts(value: Any, seen: set[int]) -> Iterator[object]:
-    if id(value) in seen:
-        yield "seen"
-        return
-    seen = seen | {id(value)}
-    if value is None or isinstance(value, bool | int | float | complex | str | bytes):
-        yield repr(value)
-    elif isinstance(value, tuple | frozenset):
-        parts = [list(_facts(item, seen)) for item in value]
-        yield type(value).__name__, parts if isinstance(value, tuple) else sorted(map(repr, parts))
-    elif isinstance(value, np.ndarray | np.generic) and value.dtype != object:
-        yield str(value.dtype), value.shape, np.asarray(value).tobytes()
-    elif isinstance(value, Dispatcher):
+def _of_compiled(value: Any, facts: contents.Facts) -> Iterator[object]:
+    if isinstance(value, Dispatcher):
         lazy = getattr(value, "_can_compile", True)
         yield sorted(value.targetoptions.items(), key=str), [] if lazy else sorted(map(str, value.overloads))
-        yield from _facts(value.py_func, seen)
+        yield from facts.of(value.py_func)
     elif isinstance(value, CFunc):
         yield str(getattr(value, "_sig", ""))
-        yield from _facts(value.__wrapped__, seen)
-    elif isinstance(value, python.ModuleType):
-        yield value.__name__, getattr(value, "__version__", "")
-    elif isinstance(value, python.BuiltinFunctionType | np.ufunc | type) or getattr(value, "__module__", "").startswith(
-        ("numpy", "numba", "math")
-    ):
-        yield getattr(value, "__module__", ""), getattr(value, "__qualname__", repr(value))
-    elif isinstance(value, python.FunctionType):
-        yield from _code_facts(value.__code__, seen)
-        yield from _facts(value.__defaults__, seen)
-        for cell in value.__closure__ or ():
-            yield from _facts(cell.cell_contents, seen)
-        for name in _names(value.__code__):
-            if name in value.__globals__:
-                yield name
-                yield from _facts(value.__globals__[name], seen)
+        yield from facts.of(value.__wrapped__)
     else:
         raise _Unknown
-
-
-def _code_facts(code: python.CodeType, seen: set[int]) -> Iterator[object]:
-    yield code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
-    for constant in code.co_consts:
-        yield from _code_facts(constant, seen) if isinstance(constant, python.CodeType) else _facts(constant, seen)
-
-
-def _names(code: python.CodeType) -> Iterator[str]:
-    """The names that a function, and those defined in it, may look up in its module."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, python.CodeType):
-            yield from _names(constant)

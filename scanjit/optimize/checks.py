@@ -14,6 +14,8 @@ from scanjit.optimize.method import Box
 
 def variables(given: Any, batched: bool) -> np.ndarray:
     """The variables of a problem as a vector, or those of many problems as the rows of a matrix."""
+    if not isinstance(batched, bool | np.bool):
+        raise errors.ArgumentError("batched must be True or False", got=repr(batched))
     x = _array(given, "the start", "give as many variables for each problem")
     if not holds_numbers(x.dtype) or np.iscomplexobj(x):
         raise errors.ArgumentError("the start is no array of real numbers", got=f"{given!r} ({type(given).__name__})")
@@ -31,13 +33,22 @@ def variables(given: Any, batched: bool) -> np.ndarray:
     return x
 
 
+def listed(given: Any, name: str) -> tuple[Any, ...]:
+    """`args` or `common`, which are lists."""
+    if not isinstance(given, list | tuple):
+        raise errors.ArgumentError(f"{name} must be a list of arrays", got=type(given).__name__, fix="write [data]")
+    return tuple(given)
+
+
 def checked_args(args: Any, x: np.ndarray, batched: bool) -> tuple[np.ndarray, ...]:
     """The data as arrays, with one entry for each problem."""
-    if not isinstance(args, list | tuple):
-        raise errors.ArgumentError("args must be a list of arrays", got=type(args).__name__, fix="write [data]")
     pad = "pad them: with NaN, which kalman_filter reads as missing, or with a mask as another entry of args"
-    arrays = tuple(_array(arg, f"args[{i}]", pad) for i, arg in enumerate(args))
+    arrays = tuple(_array(arg, f"args[{i}]", pad) for i, arg in enumerate(listed(args, "args")))
     for i, array in enumerate(arrays):
+        if not holds_numbers(array.dtype):
+            raise errors.ArgumentError(
+                f"args[{i}] has no numbers", got=f"{type(args[i]).__name__}, whose entries are {array.dtype}"
+            )
         if batched and array.shape[:1] != x.shape[:1]:
             raise errors.ArgumentError(
                 f"args[{i}] needs one entry a problem in its first axis",
@@ -69,13 +80,13 @@ def box(bounds: Any, x: np.ndarray) -> Box:
     """The bounds as two arrays of the shape of the variables."""
     count = x.shape[-1]
     given = [(None, None)] * count if bounds is None else bounds
-    pairs = list(given) if np.iterable(given) else []
-    if len(pairs) != count or any(np.shape(pair) != (2,) for pair in pairs):
+    try:
+        pairs = [(-np.inf if low is None else low, np.inf if high is None else high) for low, high in given]
+        lower, upper = np.array(pairs, x.dtype).reshape(count, 2).T
+    except (TypeError, ValueError):
         raise errors.ArgumentError(
-            "bounds are one pair (lower, upper) a variable", got=repr(bounds), expected=f"{count} pairs"
-        )
-    lower = np.array([-np.inf if low is None else low for low, _ in pairs], x.dtype)
-    upper = np.array([np.inf if high is None else high for _, high in pairs], x.dtype)
+            "bounds are one pair (lower, upper) a variable", got=repr(bounds), expected=f"{count} pairs of numbers"
+        ) from None
     if not (lower <= upper).all():
         raise errors.ArgumentError("a lower bound is above its upper bound, or is NaN", got=repr(bounds))
     return Box(*(np.ascontiguousarray(np.broadcast_to(side, x.shape)) for side in (lower, upper)))

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors
-from scanjit.optimize.checks import box, checked_args, variables
+from scanjit.contents import captured
+from scanjit.optimize.checks import box, checked_args, listed, variables
 from scanjit.optimize.lbfgs import LBFGS
 from scanjit.optimize.method import Box, Method, State, mapped
 from scanjit.optimize.newton import GaussNewton, Newton
@@ -19,6 +20,7 @@ from scanjit.optimize.result import RUNNING, SINGULAR, TOO_MANY, Result
 from scanjit.optimize.trust import Trust
 from scanjit.runtime import bars
 from scanjit.runtime.jit import value_and_grad
+from scanjit.tensor.variables import integer
 
 METHODS: Mapping[str, Method] = {
     "newton": Newton(),
@@ -57,7 +59,8 @@ def minimize(
     ----------
     loss : callable
         `loss(x, *args, *common)` of symbols, for one problem: `x` is the vector of its variables, `args` are its data.
-        It returns a scalar; for "gauss-newton" the vector whose half sum of squares is to be least.
+        It returns a scalar; for "gauss-newton" the vector whose half sum of squares is to be least. It is compiled
+        once, and anew when numbers or arrays from outside that it uses have changed.
     start : array_like
         The first variables: a vector; with `batched=True` a matrix with one row a problem.
     args : sequence of array_like
@@ -110,7 +113,7 @@ def minimize(
     >>> found.x[:, 1].round(3).tolist(), found.success.tolist()
     ([0.5, 0.9, 1.0], [True, True, True])
     """
-    if method not in METHODS:
+    if method not in list(METHODS):
         raise errors.ArgumentError(
             "the method of minimize is unknown", got=repr(method), expected=", ".join(map(repr, METHODS))
         )
@@ -118,14 +121,14 @@ def minimize(
         raise errors.ArgumentError("minimize takes a loss: a function of symbols", got=repr(loss))
     chosen = METHODS[method]
     x = variables(start, batched)
-    arrays = checked_args(args, x, batched)
-    if max_steps is not None and max_steps < 1:
-        raise errors.ArgumentError("max_steps must be 1 or more", got=max_steps)
-    tolerance = float(np.finfo(x.dtype).eps) ** 0.375 if tolerance is None else float(tolerance)
-    if not tolerance >= 0:
-        raise errors.ArgumentError("tolerance must be 0 or more", got=tolerance)
-    limit = chosen.steps if max_steps is None else int(max_steps)
-    programs = _programs(loss, chosen, batched)
+    arrays, shared = checked_args(args, x, batched), listed(common, "common")
+    tolerance = float(np.finfo(x.dtype).eps) ** 0.375 if tolerance is None else tolerance
+    if not (isinstance(tolerance, float | int | np.number) and tolerance >= 0):
+        raise errors.ArgumentError("tolerance must be a number, 0 or more", got=repr(tolerance))
+    if not (progress is None or callable(progress)):
+        raise errors.ArgumentError("progress must be a function of two numbers", got=repr(progress))
+    limit = min(chosen.steps if max_steps is None else integer(max_steps, "max_steps", 1), 2**60)
+    programs = _programs(loss, captured(loss), chosen, batched)
     with bars.Count(f"minimize {getattr(loss, '__name__', '')}".strip(), len(x), "problems") as count:
         told = progress or ((lambda ended, all: count.tell(ended)) if batched and bars.seen() else None)
         starts, found = (x, box(bounds, x)), []
@@ -133,7 +136,7 @@ def minimize(
             own, sides = _rows_of(starts, slice(first, last)) if batched else starts
             data = tuple(_last_axis(array[first:last]) for array in arrays) if batched else arrays
             tell = (lambda ended, _, first=first: told(first + ended, len(x))) if told and batched else told
-            found.append(_run(programs, own, sides, data, tuple(common), tolerance, limit, tell))
+            found.append(_run(programs, own, sides, data, shared, float(tolerance), limit, tell))
     state, inverse = found[0] if len(found) == 1 else mapped(lambda *parts: np.concatenate(parts), *found)
     return _result(state, inverse)
 
@@ -146,8 +149,8 @@ def _groups(args: tuple[np.ndarray, ...], count: int) -> list[tuple[int, int]]:
 
 
 @functools.lru_cache(maxsize=64)
-def _programs(loss: Callable[..., Any], method: Method, batched: bool) -> Programs:
-    """The programs for a loss. They are made once."""
+def _programs(loss: Callable[..., Any], content: str, method: Method, batched: bool) -> Programs:
+    """The programs for a loss. They are made once, and anew when what the loss uses from outside has changed."""
     return Programs(loss, method, batched)
 
 

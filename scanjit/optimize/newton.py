@@ -37,7 +37,8 @@ class Damped(Method, ABC):
     def propose(self, loss: Loss, best: LossPoint, memory: Damping, box: Box) -> tuple[Node, Node]:
         matrix, slope = _free(best, box), box.slope(best)
         scale = abs(diagonal(matrix))
-        least = 1e-3 * scale.max() + np.finfo(slope.dtype).tiny
+        top = scale.max()
+        least = where(top > 0, 1e-3 * top, 1)
         damped = matrix + eye(slope.shape[0], dtype=slope.dtype) * (memory.amount * (scale + least))
         step = -cho_solve((cholesky(damped), True), slope)
         definite = isfinite(step).all()  # if not, the damping grows

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from scanjit import errors
 from scanjit.batching import vmap
-from scanjit.ir import Node
+from scanjit.ir import Node, is_symbol
 from scanjit.loops import while_loop
 from scanjit.optimize.method import Box, Method, State, advance, begin, select
 from scanjit.optimize.result import RUNNING
@@ -32,7 +33,7 @@ class Programs:
 
             def of_all(first: Any, box: Any, args: Any, common: Any, *rest: Any) -> Any:
                 def one(first: Any, box: Any, args: Any) -> Any:
-                    return of_one(lambda x: loss(x, *args, *common), first, Box(*box), *rest)
+                    return of_one(lambda x: _checked(loss(x, *args, *common), x), first, Box(*box), *rest)
 
                 return vmap(one, in_axes=(0, 0, -1))(first, box, args) if batched else one(first, box, args)
 
@@ -64,3 +65,15 @@ class Programs:
 
         self.start, self.go_on = jit(each(begun)), jit(go_on)
         self.end = jit(each(ended)) if method.has_inverse else lambda *problems: None
+
+
+def _checked(found: Any, x: Node) -> Any:
+    """A loss, unless it has another precision than the variables."""
+    if is_symbol(found) and found.type.kind.floating and found.dtype != x.dtype:
+        raise errors.DtypeError(
+            "the loss has another dtype than its first argument, the start",
+            got=f"{found.dtype}",
+            expected=f"{x.dtype}",
+            fix=f"give the start and the data the same dtype, as by astype({str(x.dtype)!r})",
+        )
+    return found

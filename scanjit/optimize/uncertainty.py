@@ -10,12 +10,15 @@ import numpy as np
 
 from scanjit import errors
 from scanjit.batching import vmap
+from scanjit.contents import captured
 from scanjit.derivatives import hessian, jacobian
 from scanjit.ir import Node
+from scanjit.kinds import holds_numbers
 from scanjit.loops import scan
-from scanjit.optimize.checks import checked_args, variables
+from scanjit.optimize.checks import checked_args, listed, variables
 from scanjit.runtime.jit import Jitted, jit
 from scanjit.tensor import arange, cast, floor, inv, ravel, sqrt, where
+from scanjit.tensor.variables import integer
 
 KINDS = ("hessian", "opg", "sandwich", "hac")
 
@@ -72,11 +75,10 @@ def covariance(
         raise errors.ArgumentError(
             "the kind of the covariance is unknown", got=repr(kind), expected=", ".join(map(repr, KINDS))
         )
-    if lags is not None and lags < 0:
-        raise errors.ArgumentError("lags must be a number of steps, 0 or more", got=lags)
+    over = -1 if lags is None else integer(lags, "lags", 0)
     x = variables(x, batched)
-    found: np.ndarray = _covariance(terms, kind, batched, lags is None)(
-        x, checked_args(args, x, batched), tuple(common), -1 if lags is None else int(lags)
+    found: np.ndarray = _covariance(terms, captured(terms), kind, batched, lags is None)(
+        x, checked_args(args, x, batched), listed(common, "common"), over
     )
     return found
 
@@ -158,17 +160,24 @@ def delta_method(
     (6.579, 0.694)
     """
     x = variables(x, batched)
-    matrix = np.asarray(covariance, x.dtype)
+    matrix = np.asarray(covariance)
+    if not holds_numbers(matrix.dtype):
+        raise errors.ArgumentError("the covariance is no array of numbers", got=repr(covariance))
+    matrix = matrix.astype(x.dtype)
     if matrix.shape != (*x.shape, x.shape[-1]):
         raise errors.ArgumentError(
             "a covariance has a row and a column for each parameter", got=matrix.shape, expected=(*x.shape, x.shape[-1])
         )
-    value, error = _delta(fn, batched)(x, matrix, checked_args(args, x, batched), tuple(common))
+    value, error = _delta(fn, captured(fn), batched)(
+        x, matrix, checked_args(args, x, batched), listed(common, "common")
+    )
     return value, error
 
 
 @functools.lru_cache(maxsize=64)
-def _covariance(terms: Callable[..., Any], kind: str, batched: bool, usual_lags: bool) -> Jitted[..., Any]:
+def _covariance(
+    terms: Callable[..., Any], content: str, kind: str, batched: bool, usual_lags: bool
+) -> Jitted[..., Any]:
     def of_all(x: Any, args: Any, common: Any, lags: Node) -> Any:
         def one(x: Node, args: Any) -> Any:
             len(x)  # makes it a known size: matrices of a few variables become straight-line code
@@ -204,7 +213,7 @@ def _products(scores: Node, lags: Any) -> Node:
 
 
 @functools.lru_cache(maxsize=64)
-def _delta(fn: Callable[..., Any], batched: bool) -> Jitted[..., Any]:
+def _delta(fn: Callable[..., Any], content: str, batched: bool) -> Jitted[..., Any]:
     def of_all(x: Any, matrix: Any, args: Any, common: Any) -> Any:
         def one(x: Node, matrix: Node, args: Any) -> Any:
             len(x)

@@ -38,9 +38,9 @@ class StateSpace(NamedTuple):
     `state[t+1] = transition @ state[t] + state_offset + error of covariance state_noise`
     `y[t] = observation @ state[t] + offset + error of covariance noise`
 
-    Each matrix, and each offset, may have a leading axis of steps, as long as the observations. `mean` and `covariance` are what is known of the
-    state of the first step before its observation. `covariance=None` says that nothing is known: only
-    `form="information"` can begin with that.
+    Each matrix, and each offset, may have a leading axis of steps, as long as the observations. `mean` and `covariance`
+    are what is known of the state of the first step before its observation. `covariance=None` says that nothing is
+    known: only `form="information"` can begin with that.
 
     A matrix of one entry that is a symbol is `sj.as_tensor([[v]])`; a diagonal one is `sj.diag(v)`.
     """

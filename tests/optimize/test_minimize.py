@@ -1,5 +1,7 @@
 """`minimize` beside SciPy, by all methods; batches, bounds, and problems that go wrong."""
 
+import functools
+import itertools
 import re
 import sys
 import time
@@ -237,10 +239,97 @@ def test_many_variables():
         ({"bounds": object()}, "one pair"),
         ({"bounds": [(1, 0), (0, 1)]}, "above its upper bound"),
         ({"bounds": [(np.nan, 0), (0, 1)]}, "above its upper bound, or is NaN"),
-        ({"tolerance": -1.0}, "tolerance must be 0 or more"),
-        ({"max_steps": 0}, "max_steps must be 1 or more"),
+        ({"tolerance": -1.0}, "tolerance must be a number, 0 or more"),
+        ({"tolerance": "small"}, "tolerance must be a number"),
+        ({"max_steps": 0}, "max_steps must be at least 1"),
+        ({"max_steps": 2.5}, "max_steps must be an integer"),
+        ({"max_steps": np.inf}, "max_steps must be an integer"),
+        ({"method": ["newton"]}, "the method of minimize is unknown"),
+        ({"bounds": [("a", 1), (0, 1)]}, "one pair"),
+        ({"bounds": [([1, 2], 1), (0, 1)]}, "one pair"),
+        ({"bounds": [(0, 1)] * 3}, "one pair"),
+        ({"common": np.ones(2)}, "common must be a list"),
+        ({"common": None}, "common must be a list"),
+        ({"args": [None]}, r"args\[0\] has no numbers"),
+        ({"args": [{"a": 1.0}]}, r"args\[0\] has no numbers"),
+        ({"progress": True}, "progress must be a function"),
+        ({"batched": "no"}, "batched must be"),
     ],
 )
 def test_wrong_arguments(arguments, message):
     with pytest.raises(sj.ArgumentError, match=message):
         sj.optimize.minimize(**{"loss": rosenbrock, "start": np.zeros(2)} | arguments)
+
+
+def test_a_loss_of_another_precision():
+    with pytest.raises(sj.DtypeError, match=r"the loss has another dtype(.|\n)*astype\('float32'\)"):
+        sj.optimize.minimize(lambda x, a: ((x - a) ** 2).sum(), np.zeros(2, "float32"), [np.ones(2)])
+
+
+def test_a_loss_without_second_derivatives():
+    found = sj.optimize.minimize(lambda x: abs(x - 1).sum(), np.zeros(2))
+    np.testing.assert_array_equal(found.x, 1.0)
+
+
+class Model:
+    def __init__(self, middle):
+        self.middle, self.other = middle, object()
+
+    def __call__(self, x):
+        return ((x - self.middle) ** 2).sum()
+
+    def loss(self, x):
+        return self(x)
+
+
+MIDDLE, SETTINGS = np.array([1.0]), {"middle": [1.0]}
+
+
+def from_module(x):
+    return ((x - MIDDLE) ** 2).sum()
+
+
+def from_settings(x):
+    return ((x - SETTINGS["middle"][0]) ** 2).sum()
+
+
+def test_what_a_loss_uses_from_outside_may_change():
+    """(SciPy computes the loss with the new values, too.)"""
+    global MIDDLE
+    model, held = Model(1.0), [1.0]
+    losses = [
+        model,
+        model.loss,
+        from_module,
+        from_settings,
+        sj.jit(from_module),
+        lambda x: from_module(x),
+        functools.partial(lambda middle, x: ((x - middle[0]) ** 2).sum(), held),
+    ]
+    for middle in (1.0, 3.0, 3.0):
+        model.middle = held[0] = SETTINGS["middle"][0] = middle
+        MIDDLE = np.array([middle])
+        for loss in losses:
+            np.testing.assert_allclose(sj.optimize.minimize(loss, [0.0]).x, middle)
+    MIDDLE[0] = 4.0
+    np.testing.assert_allclose(sj.optimize.minimize(from_module, [0.0]).x, 4.0)
+    terms = lambda x: (x[0] - 2.0) ** 2 * MIDDLE
+    first = sj.optimize.covariance(terms, [2.0])
+    value, _ = sj.optimize.delta_method(lambda x: x * MIDDLE, [2.0], [[1.0]])
+    MIDDLE = np.array([1.0])
+    np.testing.assert_allclose(sj.optimize.covariance(terms, [2.0]), 4 * first)
+    np.testing.assert_allclose(value, 8.0)
+
+
+def test_a_loss_is_compiled_once():
+    traced = itertools.count()
+
+    def loss(x):
+        next(traced)
+        return ((x - MIDDLE) ** 2).sum()
+
+    sj.optimize.minimize(loss, [0.0])
+    count = next(traced)
+    for _ in range(2):
+        sj.optimize.minimize(loss, [0.5])
+    assert 0 < count == next(traced) - 1

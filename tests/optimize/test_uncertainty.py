@@ -85,7 +85,7 @@ def test_as_statsmodels():
 
 @pytest.mark.parametrize(("arguments", "message"), [
     ({"kind": "hc0"}, "the kind of the covariance is unknown"),
-    ({"lags": -1}, "lags must be a number of steps"),
+    ({"lags": -1}, "lags must be at least 0"),
     ({"x": np.zeros((2, 2))}, "batched=True"),
 ])  # fmt: skip
 def test_wrong_arguments(arguments, message):

@@ -1,0 +1,120 @@
+"""What a function computes: its code, and the content of all that it uses from outside."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+LIBRARIES = ("numpy", "scipy", "numba", "math", "scanjit", "lasagne_like")
+"""What is in these packages is known by its name."""
+
+
+def digest(facts: Iterator[object]) -> str:
+    """A digest of facts, which are printed for it."""
+    return hashlib.sha256(repr(list(facts)).encode()).hexdigest()
+
+
+def captured(function: Any) -> str:
+    """A digest that changes when a function does, or what it uses from outside: numbers, arrays, functions, and the
+    attributes of objects that its code names. All other objects are known by their addresses."""
+    return digest(Facts(_of_object).of(function))
+
+
+class Facts:
+    """What values are, in pieces that can be printed. `other` is asked for what is neither data nor a Python function.
+
+    `names` has the names in the code that was met so far. `seen` has what was met, by addresses: its number, and the
+    object itself, so that no other object gets its address."""
+
+    def __init__(self, other: Callable[[Any, Facts], Iterator[object]]) -> None:
+        self.other = other
+        self.names: dict[str, None] = {}
+        self.seen: dict[int, tuple[int, Any]] = {}
+
+    def of(self, value: Any) -> Iterator[object]:
+        """The facts about a value."""
+        if value is None or isinstance(value, bool | int | float | complex | str | bytes):
+            yield repr(value)
+        elif id(value) in self.seen:
+            yield "seen", self.seen[id(value)][0]
+        else:
+            self.seen[id(value)] = len(self.seen), value
+            yield from self._of_new(value)
+
+    def _of_new(self, value: Any) -> Iterator[object]:
+        if isinstance(value, tuple | frozenset):
+            parts = [list(self.of(item)) for item in value]
+            yield type(value).__name__, parts if isinstance(value, tuple) else sorted(map(repr, parts))
+        elif isinstance(value, np.ndarray | np.generic) and value.dtype != object:
+            yield str(value.dtype), value.shape, hashlib.sha256(value.tobytes()).hexdigest()
+        elif isinstance(value, types.ModuleType):
+            yield value.__name__, getattr(value, "__version__", "")
+            if not value.__name__.startswith(LIBRARIES):
+                yield from self.of_attributes(vars(value), self.names)
+        elif isinstance(value, types.BuiltinFunctionType | np.ufunc | type) or _in_library(value):
+            yield getattr(value, "__module__", ""), getattr(value, "__qualname__", repr(value))
+        elif isinstance(value, types.FunctionType):
+            own = dict.fromkeys(_names(value.__code__))
+            self.names |= own
+            yield from self._of_code(value.__code__)
+            yield from self.of((value.__defaults__, *(value.__kwdefaults__ or {}).items()))
+            for cell in value.__closure__ or ():
+                yield from self.of(cell.cell_contents)
+            yield from self.of_attributes(value.__globals__, own)
+        else:
+            yield from self.other(value, self)
+
+    def of_attributes(self, values: Mapping[str, Any], names: Iterable[str]) -> Iterator[object]:
+        """The facts about those values that have one of the names."""
+        for name in list(names):
+            if name in values:
+                yield name, list(self.of(values[name]))
+
+    def _of_code(self, code: types.CodeType) -> Iterator[object]:
+        yield code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
+        for constant in code.co_consts:
+            yield from self._of_code(constant) if isinstance(constant, types.CodeType) else self.of(constant)
+
+
+def _in_library(value: Any) -> bool:
+    return str(getattr(value, "__module__", "")).startswith(LIBRARIES)
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """The names that a function, and those defined in it, may look up."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)
+
+
+def _of_object(value: Any, facts: Facts) -> Iterator[object]:
+    if isinstance(value, list | set):
+        yield from facts.of(tuple(value))
+    elif isinstance(value, dict):
+        yield from facts.of(tuple(value.items()))
+    elif isinstance(value, functools.partial):
+        yield from facts.of((value.func, value.args, value.keywords))
+    elif isinstance(value, types.MethodType):
+        yield from facts.of((value.__func__, value.__self__))
+    elif callable(value) and hasattr(value, "__wrapped__"):
+        yield from facts.of(value.__wrapped__)
+    elif type(value).__module__.startswith(LIBRARIES):
+        yield id(value)
+    elif hasattr(value, "__array__"):
+        try:
+            array = np.asarray(value)
+        except Exception:  # a tensor of another device, or one with gradients
+            array = np.empty((), object)
+        yield from [id(value)] if array.dtype == object else facts.of(array)
+    else:
+        attributes = getattr(value, "__dict__", None)
+        yield id(value) if attributes is None else id(type(value))
+        if callable(value):
+            yield from facts.of(type(value).__call__)
+        yield from facts.of_attributes(attributes or {}, facts.names)
