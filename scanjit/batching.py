@@ -11,6 +11,7 @@ from scanjit import errors, tracing, types
 from scanjit.ir import Node, as_node, new_input
 from scanjit.loops.structure import flatten
 from scanjit.ops.batch import batch_graph, batch_or_loop
+from scanjit.ops.expect import SPECIFY_SHAPE
 from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import over_batch
 from scanjit.ops.view import moved_axis
@@ -141,6 +142,8 @@ def _placed(node: Node, batched: bool, axis: int | None, size: Dimension) -> Nod
             )
         return node
     node = over_batch(node, batched, size)
+    if node.type.shape[0] != size:  # the size of another argument's axis
+        node = SPECIFY_SHAPE(node, shape=(size, *node.type.shape[1:]), what="a result of vmap")
     if not -node.ndim <= axis < node.ndim:
         raise errors.ArgumentError(f"a result of a batched function has no axis {axis}", got=repr(node))
     return moved_axis(node, 0, axis % node.ndim)

@@ -56,9 +56,12 @@ class Facts:
             yield value.__name__, getattr(value, "__version__", "")
             if not value.__name__.startswith(LIBRARIES):
                 yield from self.of_attributes(vars(value), self.names)
-        elif isinstance(value, types.BuiltinFunctionType | np.ufunc | type) or _in_library(value):
-            yield getattr(value, "__module__", ""), getattr(value, "__qualname__", repr(value))
+        elif isinstance(value, types.BuiltinFunctionType | np.ufunc | type):
+            yield name_of(value)
         elif isinstance(value, types.FunctionType):
+            if in_library(value):
+                yield name_of(value)
+                return
             own = dict.fromkeys(_names(value.__code__))
             self.names |= own
             yield from self._of_code(value.__code__)
@@ -81,7 +84,13 @@ class Facts:
             yield from self._of_code(constant) if isinstance(constant, types.CodeType) else self.of(constant)
 
 
-def _in_library(value: Any) -> bool:
+def name_of(value: Any) -> object:
+    """The name of what needs no other description."""
+    return getattr(value, "__module__", ""), getattr(value, "__qualname__", repr(value))
+
+
+def in_library(value: Any) -> bool:
+    """Whether something is of a package that is known by its names."""
     return str(getattr(value, "__module__", "")).startswith(LIBRARIES)
 
 

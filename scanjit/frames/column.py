@@ -15,9 +15,13 @@ from scanjit.contents import captured
 from scanjit.frames.rows import SeriesRows, check_columns, named, numbers, opened, rows_of
 from scanjit.frames.series import series_ids, with_columns
 from scanjit.ir import Node
+from scanjit.kinds import holds_numbers
 from scanjit.loops import scan as loop
+from scanjit.loops.step import check_takes
+from scanjit.loops.structure import function_location
 from scanjit.runtime.jit import Jitted, jit
 from scanjit.tensor import arange, as_tensor, where
+from scanjit.tensor.looping import check_callable
 
 
 def scan(
@@ -86,21 +90,31 @@ def scan(
     """
     given = opened(frame)
     ids, names = named(id, "id"), named(values, "values")
+    _check(step, outputs, states)
     check_columns(given, names)
     rows = rows_of(given, ids, time)
     columns = [numbers(given, name) for name in names]
     groups = series_ids(given, ids, rows)
     known: Mapping[Any, dict[str, Any]] = {} if states is None else states
     begin = {name: _states(name, first, groups, known, columns) for name, first in outputs.items() if first is not None}
-    found, ends = _run(
-        _program(step, captured(step), tuple(name in begin for name in outputs)), rows, columns, list(begin.values())
-    )
+    program = _program(step, captured(step), tuple((name, name in begin) for name in outputs))
+    found, ends = _run(program, rows, columns, list(begin.values()))
     shown = {name: array for name, array in zip(outputs, found, strict=True) if _is_column(name, array, begin)}
     result = with_columns(given, shown)
     if states is not None:
         for i, group in enumerate(groups):
             states[group] = {name: end[i] for name, end in zip(begin, ends, strict=True)}
     return result
+
+
+def _check(step: Any, outputs: Any, states: Any) -> None:
+    check_callable(step)
+    if not isinstance(outputs, Mapping) or not outputs:
+        raise errors.ArgumentError(
+            "outputs are the names of new columns, and their first states", got=repr(outputs), expected="{'name': 0.0}"
+        )
+    if not (states is None or isinstance(states, MutableMapping)):
+        raise errors.ArgumentError("states must be a dict, which is changed", got=type(states).__name__)
 
 
 def _states(
@@ -111,8 +125,31 @@ def _states(
         np.dtype(config.floatX)
     ]
     start = np.asarray(first, np.result_type(*floats) if isinstance(first, float) else None)
-    carried = [known[group][name] if group in known else start for group in groups]
+    _check_state(name, start, start.shape)
+    carried = [_state(name, known[group], group, start.shape) if group in known else start for group in groups]
     return np.stack(carried) if carried else np.empty((0, *start.shape), start.dtype)
+
+
+def _state(name: str, states: Any, group: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """The state of an output, as an earlier chunk left it."""
+    if not isinstance(states, Mapping) or name not in states:
+        raise errors.ArgumentError(
+            f"states has no {name!r} for the group {group!r}",
+            got=repr(states),
+            fix="begin with an empty dict, and give the same one for each chunk",
+        )
+    state = np.asarray(states[name])
+    _check_state(name, state, shape)
+    return state
+
+
+def _check_state(name: str, state: np.ndarray, shape: tuple[int, ...]) -> None:
+    if not holds_numbers(state.dtype) or state.shape != shape:
+        raise errors.ArgumentError(
+            f"a state of the output {name!r} is no number, or has another shape than its first one",
+            got=f"{state.dtype} of shape {state.shape}",
+            expected=f"numbers of shape {shape}",
+        )
 
 
 def _run(
@@ -146,37 +183,56 @@ def _similar(lengths: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
 
 
 @functools.lru_cache(maxsize=64)
-def _program(step: Callable[..., Any], content: str, is_state: tuple[bool, ...]) -> Jitted[..., Any]:
-    """The compiled loop over the rows of groups side by side. Arrays of values are (steps, groups)."""
+def _program(step: Callable[..., Any], content: str, outputs: tuple[tuple[str, bool], ...]) -> Jitted[..., Any]:
+    """The compiled loop over the rows of groups side by side. Arrays of values are (steps, groups). `outputs` has the
+    names of outputs, and whether they are states."""
 
     def of_all(values: tuple[Node, ...], lengths: Node, begin: tuple[Node, ...]) -> Any:
         states = iter(begin)
         found = loop(
-            lambda now, *given: vmap(functools.partial(_one, step, is_state, len(values), now))(lengths, *given),
+            lambda now, *given: vmap(functools.partial(_one, step, outputs, len(values), now))(lengths, *given),
             sequences=[arange(values[0].shape[0]), *values],
-            outputs_info=[next(states) if fed else None for fed in is_state],
+            outputs_info=[next(states) if fed else None for _, fed in outputs],
         )
         found = found if isinstance(found, tuple | list) else [found]
-        return list(found), [part[-1] for part, fed in zip(found, is_state, strict=True) if fed]
+        return list(found), [part[-1] for part, (_, fed) in zip(found, outputs, strict=True) if fed]
 
     return jit(of_all)
 
 
 def _one(
-    step: Callable[..., Any], is_state: Sequence[bool], count: int, now: Node, length: Node, *given: Node
+    step: Callable[..., Any], outputs: Sequence[tuple[str, bool]], count: int, now: Node, length: Node, *given: Node
 ) -> tuple[Node, ...]:
     """What a step gives for one group. After the last row of the group, its states stay."""
+    check_takes(
+        step,
+        given,
+        "the step does not take the values and the states",
+        got=f"{count} values and {len(given) - count} states",
+        fix="",
+        where=function_location(step),
+    )
     found = step(*given)
     parts = list(found) if isinstance(found, tuple | list) else [found]
-    if len(parts) != len(is_state):
+    if len(parts) != len(outputs):
         raise errors.ArgumentError(
-            "the step returns another number of results than there are outputs", got=len(parts), expected=len(is_state)
+            "the step returns another number of results than there are outputs", got=len(parts), expected=len(outputs)
         )
-    states = iter(given[count:])
-    return tuple(
-        where(now < length, part, next(states)) if fed else as_tensor(part)
-        for part, fed in zip(parts, is_state, strict=True)
-    )
+    states, kept = iter(given[count:]), []
+    for value, (name, fed) in zip(parts, outputs, strict=True):
+        part = as_tensor(value)
+        if fed:
+            state = next(states)
+            part = where(now < length, value, state)
+            if part.dtype != state.dtype:
+                raise errors.DtypeError(
+                    f"the state of the output {name!r} begins with another dtype than the step returns",
+                    got=f"{part.dtype} from the step",
+                    expected=f"{state.dtype}, as in the beginning",
+                    fix="begin with 0.0 for floats, or return sj.cast(value, ...)",
+                )
+        kept.append(part)
+    return tuple(kept)
 
 
 def _is_column(name: str, array: np.ndarray, states: Mapping[str, np.ndarray]) -> bool:

@@ -40,6 +40,8 @@ def opened(frame: Any) -> Any:
     """A frame, as narwhals' own."""
     try:
         return narwhals().from_native(frame, eager_only=True)
+    except narwhals().exceptions.DuplicateError as error:
+        raise errors.ArgumentError("two columns of the frame have the same name", got=str(error)) from None
     except TypeError:
         raise errors.ArgumentError(
             "this is no frame whose rows are in memory",
@@ -49,11 +51,12 @@ def opened(frame: Any) -> Any:
         ) from None
 
 
-def named(names: str | Sequence[str], what: str) -> list[str]:
+def named(names: Any, what: str) -> list[str]:
     """One name or several, as a list. `what` is the argument, for the error."""
-    if not np.iterable(names):
+    found = [names] if isinstance(names, str) else list(names) if np.iterable(names) else []
+    if not found:
         raise errors.ArgumentError(f"{what} must be the name of a column, or several", got=repr(names))
-    return [names] if isinstance(names, str) else list(names)
+    return found
 
 
 def check_columns(frame: Any, names: Sequence[str]) -> None:
@@ -70,7 +73,10 @@ def check_columns(frame: Any, names: Sequence[str]) -> None:
 
 def rows_of(frame: Any, ids: Sequence[str], time: str | None) -> SeriesRows:
     """The rows of each series. Without the name of a time, they are in order as they stand."""
-    check_columns(frame, [*ids, *([] if time is None else [time])])
+    keys = [*ids, *([] if time is None else [time])]
+    check_columns(frame, keys)
+    if len(set(keys)) < len(keys):
+        raise errors.ArgumentError("id and time name a column twice", got=", ".join(map(str, keys)))
     for name in ids:
         _check_present(frame, name, "an id")
     firsts, series = np.unique(_topmost(frame, ids), return_inverse=True)

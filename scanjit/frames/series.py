@@ -71,10 +71,12 @@ def batch(
     """
     given = opened(frame)
     ids, columns = named(id, "id"), named(values, "values")
+    if not isinstance(pad, int | float | np.number):
+        raise errors.ArgumentError("pad must be a number", got=repr(pad))
     check_columns(given, columns)
     rows = rows_of(given, ids, time)
     keys = given.select([*ids, *([] if time is None else [time])])
-    return Batch(keys, ids, rows, {name: _padded(numbers(given, name), rows, pad) for name in columns})
+    return Batch(keys, ids, rows, {name: _padded(name, numbers(given, name), rows, pad) for name in columns})
 
 
 class Batch:
@@ -207,31 +209,41 @@ def _longest(rows: SeriesRows) -> int:
     return int(rows.lengths.max(initial=0))
 
 
-def _padded(column: np.ndarray, rows: SeriesRows, pad: float) -> np.ndarray:
+def _padded(name: str, column: np.ndarray, rows: SeriesRows, pad: float) -> np.ndarray:
     floats = np.issubdtype(column.dtype, np.floating)
     dtype = column.dtype if floats or not np.isnan(pad) else np.dtype(config.floatX)
+    with np.errstate(all="ignore"):
+        end = np.array(pad).astype(dtype)
+    if dtype.kind in "iub" and end != pad:
+        raise errors.ArgumentError(
+            f"pad does not fit the column {name!r}", got=repr(pad), expected=f"a number of {dtype}"
+        )
     steps = _longest(rows)
     there = np.arange(steps) < rows.lengths[:, None]
-    return np.where(there, column[rows.places(np.arange(len(rows.lengths)), steps)].astype(dtype), dtype.type(pad))
+    return np.where(there, column[rows.places(np.arange(len(rows.lengths)), steps)].astype(dtype), end)
 
 
 def _columns(results: Any, names: Sequence[str] | None) -> dict[str, np.ndarray]:
     """Results, a column a name."""
     if isinstance(results, Result):
         count = results.x.shape[-1]
-        names = [f"x[{i}]" for i in range(count)] if names is None else list(names)
+        names = [f"x[{i}]" for i in range(count)] if names is None else named(names, "names")
         results = {tuple(names): results.x} | {name: getattr(results, name) for name in SHOWN}
+    elif names is not None:
+        raise errors.ArgumentError("names are those of a Result of minimize", got=f"{names!r} for other results")
     if not isinstance(results, Mapping):
         raise errors.ArgumentError("results have names", got=type(results).__name__, expected="{'name': array}")
     columns: dict[str, np.ndarray] = {}
     for name, given in results.items():
-        array = np.asarray(given)
-        if isinstance(name, str):
-            columns[name] = array
-        elif array.shape[-1:] == (len(name),):
-            columns |= {part: array[..., i] for i, part in enumerate(name)}
-        else:
+        array, several = np.asarray(given), isinstance(name, tuple)
+        if several and array.shape[-1:] != (len(name),):
             raise errors.ArgumentError(
-                f"{len(name)} names share an array with another last axis", got=array.shape, expected=", ".join(name)
+                f"{len(name)} names share an array with another last axis",
+                got=array.shape,
+                expected=", ".join(map(str, name)),
             )
+        for i, part in enumerate(name if several else [name]):
+            if part in columns:
+                raise errors.ArgumentError("two results have the same name", got=repr(part))
+            columns[part] = array[..., i] if several else array
     return columns

@@ -176,5 +176,7 @@ def _of_compiled(value: Any, facts: contents.Facts) -> Iterator[object]:
     elif isinstance(value, CFunc):
         yield str(getattr(value, "_sig", ""))
         yield from facts.of(value.__wrapped__)
+    elif contents.in_library(value):
+        yield contents.name_of(value)
     else:
         raise _Unknown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy as np
 from scanjit import errors
 from scanjit.config import config
 from scanjit.kinds import check_unmasked, holds_numbers
+from scanjit.loops.step import check_takes
+from scanjit.loops.structure import function_location
 from scanjit.optimize.method import Box
 
 
@@ -90,3 +93,17 @@ def box(bounds: Any, x: np.ndarray) -> Box:
     if not (lower <= upper).all():
         raise errors.ArgumentError("a lower bound is above its upper bound, or is NaN", got=repr(bounds))
     return Box(*(np.ascontiguousarray(np.broadcast_to(side, x.shape)) for side in (lower, upper)))
+
+
+def called(fn: Callable[..., Any], x: Any, args: Sequence[Any], common: Sequence[Any]) -> Any:
+    """What a loss, or another function of the variables and the data, gives."""
+    given = [f"{len(args)} of args" if args else "", f"{len(common)} of common" if common else ""]
+    check_takes(
+        fn,
+        [x, *args, *common],
+        f"{getattr(fn, '__name__', 'the loss')} does not take the arguments that it gets",
+        got=", ".join(["x", *filter(None, given)]),
+        fix="",
+        where=function_location(fn),
+    )
+    return fn(x, *args, *common)

@@ -9,6 +9,7 @@ from scanjit import errors
 from scanjit.batching import vmap
 from scanjit.ir import Node, is_symbol
 from scanjit.loops import while_loop
+from scanjit.optimize.checks import called
 from scanjit.optimize.method import Box, Method, State, advance, begin, select
 from scanjit.optimize.result import RUNNING
 from scanjit.runtime.jit import jit
@@ -33,7 +34,7 @@ class Programs:
 
             def of_all(first: Any, box: Any, args: Any, common: Any, *rest: Any) -> Any:
                 def one(first: Any, box: Any, args: Any) -> Any:
-                    return of_one(lambda x: _checked(loss(x, *args, *common), x), first, Box(*box), *rest)
+                    return of_one(lambda x: _checked(called(loss, x, args, common), x), first, Box(*box), *rest)
 
                 return vmap(one, in_axes=(0, 0, -1))(first, box, args) if batched else one(first, box, args)
 

@@ -15,7 +15,7 @@ from scanjit.derivatives import hessian, jacobian
 from scanjit.ir import Node
 from scanjit.kinds import holds_numbers
 from scanjit.loops import scan
-from scanjit.optimize.checks import checked_args, listed, variables
+from scanjit.optimize.checks import called, checked_args, listed, variables
 from scanjit.runtime.jit import Jitted, jit
 from scanjit.tensor import arange, cast, floor, inv, ravel, sqrt, where
 from scanjit.tensor.variables import integer
@@ -181,7 +181,7 @@ def _covariance(
     def of_all(x: Any, args: Any, common: Any, lags: Node) -> Any:
         def one(x: Node, args: Any) -> Any:
             len(x)  # makes it a known size: matrices of a few variables become straight-line code
-            each = terms(x, *args, *common)
+            each = called(terms, x, args, common)
             if kind == "opg":
                 scores = jacobian(each, x)
                 return inv(scores.T @ scores)
@@ -217,7 +217,7 @@ def _delta(fn: Callable[..., Any], content: str, batched: bool) -> Jitted[..., A
     def of_all(x: Any, matrix: Any, args: Any, common: Any) -> Any:
         def one(x: Node, matrix: Node, args: Any) -> Any:
             len(x)
-            value = fn(x, *args, *common)
+            value = called(fn, x, args, common)
             slopes = jacobian(ravel(value), x)
             return value, sqrt(((slopes @ matrix) * slopes).sum(axis=1)).reshape(value.shape)
 

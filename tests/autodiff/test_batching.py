@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+import scanjit as sj
 from scanjit import errors, ir, types
 from scanjit.autodiff import grad
 from scanjit.batching import batch_graph, vmap
@@ -290,3 +291,13 @@ def test_views_in_a_batch() -> None:
         return [window(x, 1, 1, 2), DIMSHUFFLE(x, order=(1, 0)), broadcast_to(x, (4, 2, 3))]
 
     compare(views, [np.ones((2, 3))], [True])
+
+
+def test_batches_whose_sizes_have_different_names() -> None:
+    """Complex numbers have two parts, of which one may depend on one argument alone."""
+    x = np.arange(3.0)
+    add = sj.jit(lambda x, y: vmap(lambda a, b: a + b)(x, y))
+    np.testing.assert_array_equal(add(x, 1j * x), x + 1j * x)
+    for fn in (lambda a, b: a + b, lambda a, b: (a * 2, b * 3), lambda a, b: b * 3):
+        with pytest.raises(errors.ShapeError):
+            sj.jit(lambda x, y, fn=fn: vmap(fn)(x, y))(x, np.ones(4))

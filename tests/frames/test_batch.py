@@ -229,6 +229,14 @@ def test_a_fit_from_a_frame_to_a_frame(kind):
         ({"unique_id": [1.0, 2.0, 3.0, 1.0, 2.0, float("nan")]}, {}, r"an id is missing(.|\n)*row 5 the first"),
         ({"ds": [3.0, 2.0, 1.0, float("nan"), None, 1.0]}, {}, r"a time is missing(.|\n)*2 of 6 rows, row 3"),
         ({"y": list("abcdef")}, {}, "the column 'y' has no numbers"),
+        ({}, {"id": []}, "id must be the name of a column"),
+        ({}, {"id": ["unique_id", "unique_id"]}, "name a column twice"),
+        ({}, {"id": "ds"}, "name a column twice"),
+        ({}, {"values": []}, "values must be the name of a column"),
+        ({}, {"pad": None}, "pad must be a number"),
+        ({}, {"pad": "0"}, "pad must be a number"),
+        ({}, {"values": "n", "pad": 0.5}, "pad does not fit the column 'n'"),
+        ({"n": np.arange(6, dtype="int8")}, {"values": "n", "pad": 300}, "pad does not fit the column 'n'"),
     ],
 )
 def test_frames_that_are_wrong(kind, changed, arguments, message):
@@ -245,6 +253,7 @@ def test_frames_that_are_wrong(kind, changed, arguments, message):
         ({"x": np.zeros(3), "z": np.zeros((3, 3))}, "some results are of series, others of steps"),
         ({"ds": np.zeros(3)}, "name of a column"),
         (np.zeros(3), "results have names"),
+        ({("x", "x"): np.zeros((3, 2))}, "two results have the same name"),
     ],
 )
 def test_results_that_are_wrong(results, message):
@@ -261,6 +270,17 @@ def test_what_is_no_frame():
         sj.frames.batch(np.zeros((3, 3)))
     with pytest.raises(sj.ArgumentError, match=r"no column of this name(.|\n)*expected: y"):
         sj.frames.batch(pl.DataFrame(ROWS))["z"]
+
+
+def test_names_of_columns():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(ROWS)
+    series = sj.frames.batch(frame)
+    assert series.frame({7: np.zeros(3)})[7].tolist() == [0.0] * 3
+    with pytest.raises(sj.ArgumentError, match="names are those of a Result"):
+        series.frame({"x": np.zeros(3)}, names=["level"])
+    with pytest.raises(sj.ArgumentError, match="two columns of the frame"):
+        sj.frames.batch(pd.concat([frame, frame[["y"]]], axis=1))
 
 
 def test_without_narwhals(monkeypatch):

@@ -108,7 +108,12 @@ def test_what_is_wrong_changes_no_state():
     for step, outputs, error, message in [
         (lambda y, h: (h, y), {"h": 0.0}, sj.ArgumentError, "another number of results"),
         (lambda y: np.ones(3) * y, {"h": None}, sj.ArgumentError, "the output 'h' cannot be a column"),
-        (lambda y, n: n + y, {"n": 0}, sj.ScanjitError, "int64"),
+        (lambda y, n: n + y, {"n": 0}, sj.ScanjitError, r"the output 'n' begins(.|\n)*int64"),
+        (lambda y: y, {"h": 0.0}, sj.ScanError, "1 values and 1 states"),
+        (None, {"h": 0.0}, sj.ScanError, "not a function"),
+        (lambda y, h: y, ["h"], sj.ArgumentError, "outputs are the names"),
+        (lambda y: (), {}, sj.ArgumentError, "outputs are the names"),
+        (lambda y, h: y, {"h": "a"}, sj.ArgumentError, "a state of the output 'h' is no number"),
     ]:
         with pytest.raises(error, match=message):
             sj.frames.scan(step, frame, "y", outputs, states=states)
@@ -116,6 +121,38 @@ def test_what_is_wrong_changes_no_state():
     for names in ({"id": None}, {"values": 0}):
         with pytest.raises(sj.ArgumentError, match=f"{next(iter(names))} must be the name of a column, or several"):
             sj.frames.scan(**{"step": np.add, "frame": frame, "values": "y", "outputs": {"h": 0.0}} | names)
+    for wrong, message in [
+        ([], "states must be a dict"),
+        ({1: {"k": 0.0}}, "no 'h' for the group 1"),
+        ({1: 0.0}, "no 'h' for the group 1"),
+        ({1: {"h": np.zeros(2)}}, "another shape"),
+    ]:
+        with pytest.raises(sj.ArgumentError, match=message):
+            sj.frames.scan(lambda y, h: h + y, frame, "y", {"h": 0.0}, states=wrong)
     twice = pl.concat([frame, frame])
     with pytest.raises(sj.ArgumentError, match="two rows for one time"):
         sj.frames.scan(lambda y, h: h + y, twice, "y", {"h": 0.0})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_complex_states(kind):
+    frame = pytest.importorskip(kind).DataFrame({"unique_id": [1, 1, 2], "ds": [1, 2, 1], "y": [1.0, 2.0, 3.0]})
+
+    def turned(y, z):
+        z = 1j * z + y
+        return z, sj.real(z)[0]
+
+    assert sj.frames.scan(turned, frame, "y", {"z": np.zeros(1) * 1j, "x": None})["x"].to_list() == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_numbers_from_outside_may_change(kind):
+    frame = pytest.importorskip(kind).DataFrame({"unique_id": [1, 1], "ds": [1, 2], "y": [1.0, 2.0]})
+    factor = 1.0
+
+    def step(y, h):
+        return h + factor * y
+
+    assert sj.frames.scan(step, frame, "y", {"h": 0.0})["h"].to_list() == [1.0, 3.0]
+    factor = 2.0
+    assert sj.frames.scan(step, frame, "y", {"h": 0.0})["h"].to_list() == [2.0, 6.0]

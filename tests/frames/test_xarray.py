@@ -31,4 +31,4 @@ def test_chunks_are_the_whole():
         assert found.dims == grid.dims and list(found["lat"]) == [10, 20, 30, 40]
         assert (found.chunks is None) == (array is grid)
         with dask.config.set(scheduler="threads"):
-            np.testing.assert_array_equal(found.to_numpy(), whole)
+            np.testing.assert_allclose(found.to_numpy(), whole, rtol=1e-12, atol=1e-14)

@@ -261,6 +261,11 @@ def test_wrong_arguments(arguments, message):
         sj.optimize.minimize(**{"loss": rosenbrock, "start": np.zeros(2)} | arguments)
 
 
+def test_a_loss_with_other_arguments():
+    with pytest.raises(sj.ScanError, match=r"rosenbrock does not take(.|\n)*x, 1 of args"):
+        sj.optimize.minimize(rosenbrock, np.zeros(2), [np.zeros(3)])
+
+
 def test_a_loss_of_another_precision():
     with pytest.raises(sj.DtypeError, match=r"the loss has another dtype(.|\n)*astype\('float32'\)"):
         sj.optimize.minimize(lambda x, a: ((x - a) ** 2).sum(), np.zeros(2, "float32"), [np.ones(2)])
