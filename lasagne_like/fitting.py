@@ -12,6 +12,7 @@ import scanjit as sj
 from lasagne_like.history import History
 from lasagne_like.schedules import Schedule
 from lasagne_like.stopping import EarlyStopping
+from lasagne_like.utils import is_count
 
 __all__ = ["fit"]
 
@@ -92,8 +93,11 @@ def fit(
     >>> history["loss"][0], round(float(w.get_value()), 4)
     (22.5, 3.0)
     """
-    if epochs < 0:
-        raise ValueError(f"epochs must not be negative, got {epochs}")
+    if epochs != 0 and not is_count(epochs):
+        raise ValueError(f"epochs must not be negative, and a whole number, got {epochs!r}")
+    for name, value in {"train": train, "validate": validate, "stopping": stopping, "after_epoch": after_epoch}.items():
+        if not (callable(value) or (value is None and name != "train")):
+            raise TypeError(f"{name} must be a function, got {value!r}")
     history = History() if history is None else history
     kept = _Best(restore) if stopping is not None else None
     try:
@@ -131,9 +135,18 @@ def _epoch(train: Callable[..., Any], batches: Iterable[Sequence[Any]], schedule
     """Train with each batch once. Returns the mean loss of the items."""
     total, items = 0.0, 0
     for batch in batches:
+        try:
+            count = len(batch[0])
+        except (TypeError, IndexError, KeyError):
+            raise TypeError(
+                f"a batch is a tuple of arrays, of which the first has a row for each item, got {batch!r:.80}"
+            ) from None
         found = train(*batch)
-        loss = float(np.asarray(found[0] if isinstance(found, list | tuple) else found))
-        total, items = total + loss * len(batch[0]), items + len(batch[0])
+        try:
+            loss = float(np.asarray(found[0] if isinstance(found, list | tuple) else found))
+        except (TypeError, ValueError, IndexError):
+            raise TypeError(f"train must return the loss, a number, alone or first, got {found!r:.80}") from None
+        total, items = total + loss * count, items + count
         if schedule is not None:
             schedule.step(loss)
     if not items:

@@ -4,6 +4,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from lasagne_like.utils import is_count
+
 __all__ = ["EarlyStopping"]
 
 
@@ -34,8 +38,10 @@ class EarlyStopping:
     """
 
     def __init__(self, patience: int, min_delta: float = 0.0, larger_is_better: bool = False) -> None:
-        if patience < 1 or min_delta < 0:
-            raise ValueError(f"patience must be at least 1 and min_delta not negative, got {patience} and {min_delta}")
+        if not (is_count(patience) and isinstance(min_delta, int | float | np.number) and min_delta >= 0):
+            raise ValueError(
+                f"patience must be at least 1 and min_delta not negative, got {patience!r} and {min_delta!r}"
+            )
         self.patience, self.min_delta, self.larger_is_better = patience, min_delta, larger_is_better
         self.best = -math.inf if larger_is_better else math.inf
         self.improved, self.waited = False, 0

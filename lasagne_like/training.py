@@ -41,6 +41,8 @@ import os
 import secrets
 import sys
 import time
+import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -114,6 +116,10 @@ def minibatches(
     """
     if not is_count(batch_size):
         raise ValueError(f"batch_size must be a whole number of at least 1, got {batch_size!r}")
+    if not np.iterable(sequences):
+        raise TypeError(f"sequences must be a list of arrays, got {sequences!r}")
+    if rng is not None and not hasattr(rng, "permutation"):
+        raise TypeError(f"rng must be a generator of NumPy, such as np.random.default_rng(0), got {rng!r}")
     given = [_unmasked(sequence, f"sequence {i}") for i, sequence in enumerate(sequences)]
     _check_features(given, "sequences")
     lengths = np.array([len(sequence) for sequence in given], "int64")
@@ -314,11 +320,14 @@ class Checkpoint:
         ValueError
             If its variables are not those of this checkpoint.
         """
-        with np.load(self.path, allow_pickle=False) as file:
-            if "about" not in file:
-                raise ValueError(f"{self.path} was not written by Checkpoint.save")
-            about = json.loads(str(file["about"]))
-            values = [file[str(i)] for i in range(len(about["variables"]))]
+        try:
+            with self.path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+                about = json.loads(str(file["about"])) if "about" in file else None
+                values = [file[str(i)] for i in range(len(about["variables"]))] if about else []
+        except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, AttributeError, TypeError, ValueError) as error:
+            raise ValueError(f"{self.path} is no whole checkpoint: it was cut or changed ({error})") from error
+        if about is None:
+            raise ValueError(f"{self.path} was not written by Checkpoint.save")
         self._check(about, values)
         sj.set_values(dict(zip(self.variables, values, strict=True)))
         if self.rng is not None:

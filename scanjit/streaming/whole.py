@@ -114,8 +114,12 @@ def _axes(inputs: Sequence[Node], time: Any, fed: Mapping[Node, int], name: str)
         return {}
     if isinstance(time, Mapping):
         wanted = {_input(FunctionGraph(tuple(inputs), (), None), key, name): axis for key, axis in time.items()}
-    else:
+    elif isinstance(time, int):
         wanted = {node: time for node in inputs if node not in fed and ir.declared(node).ndim > time}
+    else:
+        raise errors.ArgumentError(
+            f"time of {name} must be the number of an axis", got=repr(time), expected="an int, {input: int}, or None"
+        )
     found = {}
     for node, axis in wanted.items():
         shape = ir.declared(node).shape

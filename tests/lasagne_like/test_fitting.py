@@ -59,8 +59,21 @@ def test_what_fit_refuses() -> None:
     once: Iterator[Any] = iter(BATCHES)
     with pytest.raises(ValueError, match="there was no batch in this epoch: pass a function"):
         fit(mean, once, 2)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="epochs must not be negative, got -1"):
-        fit(mean, BATCHES, -1)
+    for epochs in (-1, 1.5, None, "a"):
+        with pytest.raises(ValueError, match=f"epochs must not be negative, and a whole number, got {epochs!r}"):
+            fit(mean, BATCHES, epochs)  # type: ignore[arg-type]
+    for wrong, message in [
+        ({"train": None}, "train must be a function"),
+        ({"validate": 3}, "validate must be a function"),
+        ({"stopping": 3}, "stopping must be a function"),
+        ({"batches": [3]}, "a batch is a tuple of arrays"),
+        ({"batches": [(3,)]}, "a batch is a tuple of arrays"),
+        ({"train": lambda x: None}, "train must return the loss"),
+        ({"train": lambda x: np.ones(2)}, "train must return the loss"),
+        ({"train": lambda x: "a"}, "train must return the loss"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            fit(**{"train": mean, "batches": BATCHES, "epochs": 1} | wrong)  # type: ignore[arg-type]
     with pytest.raises(FloatingPointError, match="the loss of epoch 1 is nan: try a smaller learning rate"):
         fit(lambda x: np.nan, BATCHES, 3)
 

@@ -116,8 +116,15 @@ def test_early_stopping() -> None:
     other = EarlyStopping(1, larger_is_better=True)
     other.set_state(rising.get_state())
     assert vars(other) == vars(rising)
-    with pytest.raises(ValueError, match="patience must be at least 1"):
-        EarlyStopping(0)
+    for wrong in ((0,), ("a",), (1.5,), (None,), (1, -1.0), (1, "a")):
+        with pytest.raises(ValueError, match="patience must be at least 1"):
+            EarlyStopping(*wrong)
+
+
+def test_what_minibatches_refuse() -> None:
+    for wrong, message in [({"sequences": 3}, "sequences must be a list"), ({"rng": 3}, "rng must be a generator")]:
+        with pytest.raises(TypeError, match=message):
+            minibatches(**{"sequences": [[1, 2], [3]]} | wrong)
 
 
 # ---- progress --------------------------------------------------------------------------------------------------------
@@ -362,6 +369,11 @@ def test_files_that_do_not_fit_change_nothing(tmp_path: Path) -> None:
     np.savez(path, np.zeros(2))
     with pytest.raises(ValueError, match="was not written by Checkpoint"):
         Checkpoint(path, first).load()
+    Checkpoint(path, first).save()
+    for content in (path.read_bytes()[:100], b"", b"text"):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="is no whole checkpoint"):
+            Checkpoint(path, first).load()
 
 
 def test_batches_of_one_length() -> None:

@@ -226,6 +226,14 @@ def test_functions_of_numbers(normal):
     assert "Where" in kinds(model)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_softplus_of_large_and_small_numbers(dtype):
+    y = sj.tensor(("n",), dtype, "y")
+    values = np.array([-1e3, -80, -30, -1, 0, 1, 30, 1e3, np.inf, -np.inf, np.nan], dtype)
+    tolerance = 1e-6 if dtype == "float32" else 1e-14
+    check([y], [sj.softplus(y), sj.log_sigmoid(y)], [values], exact=False, tolerance=tolerance)
+
+
 def test_angles_of_points():
     """On axes and diagonals, at the origin and infinitely far, and of either sign of zero."""
     y, x = sj.tensor(("n", 1), "float32", "y"), sj.tensor(("n",), "float32", "x")

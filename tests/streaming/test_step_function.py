@@ -286,6 +286,10 @@ def test_wrong_arguments():
         sj.step_function(([x], x), time={"z": 0})
     with pytest.raises(sj.ArgumentError, match="no output of this name"):
         sj.step_function(([x], x), feedback={"x": 3})
+    with pytest.raises(sj.ArgumentError, match="must be the number of an axis"):
+        sj.step_function(([x], x), time="T")
+    with pytest.raises(sj.ArgumentError, match="feedback maps inputs to outputs"):
+        sj.step_function(([x], x), feedback=["x"])
     total = sj.shared(0.0, "total")
     with pytest.raises(sj.NotSupportedError, match="updates nothing"):
         sj.step_function(sj.function([x], x, updates={total: total + 1}, mode="reference"))

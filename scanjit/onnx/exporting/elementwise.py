@@ -106,6 +106,17 @@ def log1p(w: Writer, k: Numbers, x: str) -> str:
     return w.op("Where", _near(w, k, x), _quotient(w, k, x, log, less), log)
 
 
+def softplus(w: Writer, node: Node, x: str) -> str:
+    """`log(1 + exp(x))`. ONNX Runtime's own operator for float64 is infinite above 709, and has fewer digits."""
+    if node.dtype != "float64":
+        return w.op("Softplus", x)
+
+    def k(value: float) -> str:
+        return number(w, node, value)
+
+    return w.op("Add", w.op("Max", x, k(0)), log1p(w, k, w.op("Exp", w.op("Neg", w.op("Abs", x)))))
+
+
 def arctan2(w: Writer, k: Numbers, y: str, x: str) -> str:
     """The angle of a point: that of the shorter side by the longer one, mirrored into its octant."""
     below, right = _negative(w, k, y), w.op("Not", _negative(w, k, x))

@@ -12,7 +12,7 @@ from scanjit.ops.narrow import LARGEST_INT8, LEAST_INT8
 
 INT8 = (LEAST_INT8, LARGEST_INT8)
 
-_SAME = "cos cosh det div equal erf exp log neg pow sigmoid sign sin sinh softplus sqrt sub tan tanh".split()
+_SAME = "cos cosh det div equal erf exp log neg pow sigmoid sign sin sinh sqrt sub tan tanh".split()
 """Ops that ONNX has by the same name, but for the capital letter."""
 _NOT_COMPUTED = "assert_ clip_gradient copy expect print_ remark round_gradient specify_shape stop_gradient via".split()
 """Ops that give their first operand."""
@@ -52,8 +52,9 @@ TABLE: dict[str, Rule] = {
     "log10": e.scaled_log(10),
     "log1p": e.formula(e.log1p),
     "log2": e.scaled_log(2),
-    "log_sigmoid": lambda w, node, x: w.op("Neg", w.op("Softplus", w.op("Neg", x))),
+    "log_sigmoid": lambda w, node, x: w.op("Neg", e.softplus(w, node, w.op("Neg", x))),
     "relu": e.relu,
+    "softplus": e.softplus,
     # comparisons and logic
     "and": e.bitwise("And"),
     "greater": e.compared("Greater"),

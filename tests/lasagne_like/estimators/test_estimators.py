@@ -321,6 +321,7 @@ def test_sparse_data() -> None:
         (RecurrentRegressor, [np.nan] * 48, "Input y contains NaN: target 0"),
         (RecurrentRegressor, [0.0] * 47 + [np.inf], "Input y contains infinity: target 47"),
         (RecurrentRegressor, Y, "y must hold numbers"),
+        (RecurrentRegressor, [1j] * 48, "y must hold numbers"),
         (RecurrentRegressor, np.ones((48, 2, 2)), r"y must have the axes .*, got \(48, 2, 2\)"),
         (SequenceTagger, Y, "a label for each step: sequence 0 has"),
         (SequenceTagger, [*TAGS[:-1], ["up"] * 99], "a label for each step: sequence 47 has"),
