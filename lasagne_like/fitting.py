@@ -95,7 +95,8 @@ def fit(
     """
     if epochs != 0 and not is_count(epochs):
         raise ValueError(f"epochs must not be negative, and a whole number, got {epochs!r}")
-    for name, value in {"train": train, "validate": validate, "stopping": stopping, "after_epoch": after_epoch}.items():
+    called: dict[str, Any] = {"train": train, "validate": validate, "stopping": stopping, "after_epoch": after_epoch}
+    for name, value in called.items():
         if not (callable(value) or (value is None and name != "train")):
             raise TypeError(f"{name} must be a function, got {value!r}")
     history = History() if history is None else history

@@ -38,7 +38,8 @@ class EarlyStopping:
     """
 
     def __init__(self, patience: int, min_delta: float = 0.0, larger_is_better: bool = False) -> None:
-        if not (is_count(patience) and isinstance(min_delta, int | float | np.number) and min_delta >= 0):
+        least: Any = min_delta
+        if not (is_count(patience) and isinstance(least, int | float | np.number) and least >= 0):
             raise ValueError(
                 f"patience must be at least 1 and min_delta not negative, got {patience!r} and {min_delta!r}"
             )

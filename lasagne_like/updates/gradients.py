@@ -49,6 +49,9 @@ def get_or_compute_grads(loss_or_grads: Any, params: Sequence[sj.SharedVariable]
         return list(sj.grad(loss_or_grads, list(params)))
     if len(loss_or_grads) != len(params):
         raise ValueError(f"got {len(loss_or_grads)} gradient expressions for {len(params)} parameters")
+    for i, (grad, param) in enumerate(zip(loss_or_grads, params, strict=True)):
+        if np.ndim(grad) != param.ndim:
+            raise ValueError(f"gradient {i} has {np.ndim(grad)} axes, but {param!r} has {param.ndim}")
     return loss_or_grads  # type: ignore[return-value]
 
 

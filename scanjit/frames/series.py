@@ -210,11 +210,11 @@ def _longest(rows: SeriesRows) -> int:
 
 
 def _padded(name: str, column: np.ndarray, rows: SeriesRows, pad: float) -> np.ndarray:
-    floats = np.issubdtype(column.dtype, np.floating)
-    dtype = column.dtype if floats or not np.isnan(pad) else np.dtype(config.floatX)
+    whole = not np.issubdtype(column.dtype, np.floating)
+    dtype = np.dtype(config.floatX) if whole and np.isnan(pad) else column.dtype
     with np.errstate(all="ignore"):
         end = np.array(pad).astype(dtype)
-    if dtype.kind in "iub" and end != pad:
+    if whole and end != pad and not np.isnan(pad):
         raise errors.ArgumentError(
             f"pad does not fit the column {name!r}", got=repr(pad), expected=f"a number of {dtype}"
         )

@@ -368,7 +368,4 @@ def step_function(
     chosen = mode or (function.mode if isinstance(function, CompiledFunction) else "numba")
     check_mode(chosen)
     name = name or (function.name if isinstance(function, CompiledFunction) else "step")
-    given: Any = feedback or {}
-    if not isinstance(given, Mapping):
-        raise errors.ArgumentError("feedback maps inputs to outputs", got=repr(given), expected="{'state': 'stateN'}")
-    return StepFunction(Whole(graph, time, given, name), name, chosen)
+    return StepFunction(Whole(graph, time, feedback or {}, name), name, chosen)

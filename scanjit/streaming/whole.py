@@ -95,7 +95,11 @@ def _output(graph: FunctionGraph, key: Any, name: str) -> int:
     )
 
 
-def _fed(graph: FunctionGraph, feedback: Mapping[Any, Any], name: str) -> dict[Node, int]:
+def _fed(graph: FunctionGraph, feedback: Any, name: str) -> dict[Node, int]:
+    if not isinstance(feedback, Mapping):
+        raise errors.ArgumentError(
+            "feedback maps inputs to outputs", got=repr(feedback), expected="{'state': 'stateN'}"
+        )
     found = {_input(graph, key, name): _output(graph, value, name) for key, value in feedback.items()}
     for node, number in found.items():
         output = graph.outputs[number]

@@ -201,6 +201,8 @@ def test_gradients_given_or_computed() -> None:
     assert sj.function([], computed, mode="reference")() == [2.0, 1.0]
     with pytest.raises(ValueError, match="2 gradient expressions for 1 parameters"):
         u.get_or_compute_grads(given, [a])
+    with pytest.raises(ValueError, match="gradient 1 has 0 axes"):  # it would be the gradient of each element
+        u.sgd(given, [a, sj.shared([1.0, 2.0], "c")], 0.1)
     with pytest.raises(ValueError, match=r"entry 1 .*collect_shared_vars"):
         u.get_or_compute_grads(a * b, [a, b * 2])  # type: ignore[list-item]
     with pytest.raises(sj.GradientError, match="b"):
