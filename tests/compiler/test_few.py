@@ -1,4 +1,5 @@
-"""Products of few rows read their right operands where they are, with the same bits as products of many."""
+"""Products of few rows read their right operands where they are, and of few columns have tiles of one vector, with the
+same bits as products of many."""
 
 from __future__ import annotations
 
@@ -77,6 +78,33 @@ def test_few_known_rows_pack_no_rows_of_vectors(target: str, least: int) -> None
             assert PACKED in sj.function([x, v], x @ v.T, mode="emulate").explain()
 
 
+@pytest.mark.quick(4)
+@pytest.mark.parametrize("mode", ["numba", "emulate"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_batches_of_small_matrices(dtype: str, mode: str) -> None:
+    """Any numbers of rows and columns have the bits that they have in larger matrices."""
+    x, y = sj.tensor(("B", "M", "K"), dtype, "x"), sj.tensor(("B", "K", "N"), dtype, "y")
+    z = sj.tensor(("B", "N", "K"), dtype, "z")
+    functions = {}
+    for threads in (1, 2):
+        with Config(threads=threads).active():
+            functions[threads] = sj.function([x, y, z], [x @ y, x @ z.transpose(0, 2, 1)], mode=mode)
+    assert "columns of N are one vector" in functions[1].explain()
+    rng = np.random.default_rng(0)
+    for terms in (0, 1, 7, 40):
+        a, b = rng.standard_normal((5, 9, terms)).astype(dtype), rng.standard_normal((5, terms, 35)).astype(dtype)
+        whole = functions[1](a, b, b.transpose(0, 2, 1).copy())
+        for found in whole:
+            np.testing.assert_allclose(found, a @ b, rtol=1e-4, atol=1e-4)
+        for rows, columns in ((1, 35), (3, 2), (9, 1), (9, 16), (5, 9), (4, 17), (0, 3), (3, 0)):
+            for threads, f in functions.items():
+                with Config(threads=threads).active():
+                    c = b[:, :, :columns]
+                    part = f(a[:, :rows].copy(), c.copy(), c.transpose(0, 2, 1).copy())
+                for one, wanted in zip(part, whole, strict=True):
+                    np.testing.assert_equal(one, wanted[:, :rows, :columns])
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_row_has_the_same_bits_among_few_and_many(dtype: str) -> None:
     """So a stream of short blocks computes what one long block does, and so do stretches between checkpoints."""
@@ -91,3 +119,7 @@ def test_a_row_has_the_same_bits_among_few_and_many(dtype: str) -> None:
             few = f(x[:count], w, v)
             for i in (0, 1, 3, 4):
                 np.testing.assert_equal(few[i], many[i][:count])
+        for count in (1, 4):
+            part = f(x, w[:, :count].copy(), v[:count].copy())
+            for i in (0, 1, 3):
+                np.testing.assert_equal(part[i], many[i][:, :count])

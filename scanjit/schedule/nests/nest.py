@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Self
+from typing import Literal, Self
 
 from scanjit import types
 from scanjit.kinds import kind_of
@@ -118,6 +118,10 @@ class Extrema:
     registers: tuple[Register, ...]
 
 
+Few = Literal["rows", "columns"]
+"""What a product may have few of."""
+
+
 @record
 class Nest(Job):
     """Loops, and what is stored at every point of them.
@@ -137,8 +141,8 @@ class Nest(Job):
     tile : how the nest is vectorised and shared.
     reach : if steps read what earlier steps stored: at least how many steps later.
     lane : the loop that lanes are to run along, if that is decided before the tile.
-    few_rows : whether register tiles have one row, and read right operands where they are. This is decided before the
-        tile, for calls with few rows.
+    few : of what products have few, in calls with this form of the nest. Of few rows, register tiles have one row, and
+        read right operands where they are; of few columns, one vector. This is decided before the tile.
     plan : where the carries and outputs of a scan lie, if these are all of its steps.
     lanewise : the steps that are computed several at a time.
     extrema : those that are computed as if nothing were NaN.
@@ -159,7 +163,7 @@ class Nest(Job):
     tile: Tile | None = None
     reach: Dimension | None = None
     lane: NestLoop | None = None
-    few_rows: bool = False
+    few: Few | None = None
     plan: Plan | None = None
     lanewise: Lanewise | None = None
     extrema: Extrema | None = None

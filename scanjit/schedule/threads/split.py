@@ -35,7 +35,7 @@ def split_of(nest: Nest, tile: Tile) -> tuple[NestLoop | None, int]:
     alone = single or (tile.strips if nest.time is not None else not reductions_of(nest))
     width = tile.lanes * (1 if alone else tile.vectors)
     if tile.rows is not None:
-        wide = not isinstance(lane.size, int) or lane.size >= WIDE * width
+        wide = lane.size >= WIDE * width if isinstance(lane.size, int) else nest.few != "columns"
         return (lane, width) if wide else (tile.rows, tile.row_block)
     if first is not lane and first.size != 1:
         return first, 1

@@ -33,6 +33,9 @@ from scanjit.types import Dimension
 
 FEW_PLACES = 8
 """One lane looks for a position among at most this many elements, if they are one row."""
+ROWS_OF_SMALL = 4
+"""A register tile of one vector has at most this many rows if it goes over a batch of matrices: these have few rows,
+too."""
 MANY_ROWS = 64
 """With this many rows, the last register tile may be partly empty: it is a small part of the work."""
 
@@ -97,7 +100,9 @@ def _of_sums(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop | None, la
     vectors = vectors if lanes > 1 else 1  # the last vector of a row is masked, and scalars have no masks
     while vectors > 1 and isinstance(size := lane.size, int) and size <= lanes * vectors // 2:
         vectors //= 2
-    block = 1 if nest.few_rows else block
+    block = 1 if nest.few == "rows" else block
+    if nest.few == "columns":
+        vectors, block = 1, block if len(nest.space) == 2 else min(block, ROWS_OF_SMALL)
     group = 1 if rows is None else _group(nest, reductions, rows, lanes * vectors, target.near_bytes)
     singles = rows is not None and shapes.left_single(lane.size, lanes, vectors, target)
     if singles and isinstance(lane.size, int) and lane.size < lanes * vectors:  # there is no whole tile

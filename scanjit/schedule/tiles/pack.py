@@ -187,4 +187,4 @@ def pays(nest: Nest, product: Product, once: bool, target: Target) -> bool:
     if product.matrices:
         return size >= (ROWS_OF_GATHERED if gathered else ROWS_OF_CONTIGUOUS) if isinstance(size, int) else gathered
     least = ROWS_OF_A_CALL[target.has_avx512] if once else ROWS_OF_GATHERED
-    return gathered or (size >= least if isinstance(size, int) else once and not nest.few_rows)
+    return gathered or (size >= least if isinstance(size, int) else once and nest.few != "rows")

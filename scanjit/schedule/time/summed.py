@@ -107,7 +107,7 @@ def adding(nest: Nest, found: SumLoops, places: dict[Value, Access]) -> Nest:
         total, loops = Load(value.dtype, access), (time, *(loop for loop in value.loops if loop is not time))
         more: Value = changed(value, loops=loops, init=total if nest.space else None)
         stores.append(Store(access, more if nest.space else Apply(value.dtype, ADD, (total, more), {})))
-    return Nest(nest.space, tuple(stores), nest.label, lane=nest.lane, few_rows=nest.few_rows)
+    return Nest(nest.space, tuple(stores), nest.label, lane=nest.lane, few=nest.few)
 
 
 def _backwards(nest: Nest) -> Nest:
