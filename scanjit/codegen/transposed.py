@@ -1,5 +1,8 @@
-"""Nests that only transpose: elements that are read lie side by side along one loop, those that are written along
-another one. Square blocks are loaded by rows and stored by columns."""
+"""Nests that transpose: elements that are read lie side by side along one loop, those that are written along another
+one. Square blocks are loaded by rows and stored by columns.
+
+If the nest computes more, as `x + y.T` does, a block of `y` is transposed on the stack.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace as changed
@@ -8,32 +11,49 @@ from scanjit.codegen.frame import Frame, Point
 from scanjit.codegen.memory import write
 from scanjit.codegen.names import suffix
 from scanjit.codegen.values import Values
-from scanjit.schedule.nests import Access, Load, Nest, NestLoop
+from scanjit.schedule.nests import Access, Apply, Fetch, Load, Nest, NestLoop, Reduce, Register
 
 LEAST_BYTES = 4
 """Vectors of smaller elements have so many lanes that a block would be hundreds of instructions."""
+
+CHEAP = 8
+"""A nest is computed in blocks if a point takes at most this many operations. Others go along rows: processors then
+fetch ahead what they read, while they compute."""
 
 LEAST_LANES = 4
 """The fewest lanes of a block."""
 
 
 def crossed(nest: Nest) -> NestLoop | None:
-    """The loop along which a nest reads neighbours, if the nest only copies elements and writes neighbours along
+    """The loop along which a nest reads neighbours, if it computes each point by itself and writes neighbours along
     another loop, that of the lanes. Otherwise None."""
     tile = nest.tile
-    if nest.time is not None or nest.sequential or tile is None or tile.lanes == 1 or tile.horizontal:
+    if nest.time is not None or nest.sequential or tile is None or tile.lanes == 1 or tile.horizontal or tile.brief:
         return None
-    found = [_crossed(store.access, store.value, nest) for store in nest.stores if not store.indices and not store.add]
-    return found[0] if len(set(found)) == 1 and len(found) == len(nest.stores) else None
-
-
-def _crossed(target: Access, value: object, nest: Nest) -> NestLoop | None:
+    if any(isinstance(value, Reduce | Fetch | Register) for value in nest.values):
+        return None
     *outer, lane = nest.space
-    if not isinstance(value, Load) or value.when != 1 or value.widens or value.dtype.itemsize < LEAST_BYTES:
+    across = _across(nest)
+    downs = [loop for loop in outer if across and all(load.access.strides.get(loop, 0) == 1 for load in across)]
+    for store in nest.stores:
+        steps = store.access.strides
+        downs = [loop for loop in downs if loop in steps and steps.get(lane, 0) == 1]
+        downs = [] if store.indices or store.add else downs
+    if sum(value.cost for value in nest.values if isinstance(value, Apply)) > CHEAP:
         return None
-    if target.strides.get(lane, 0) != 1 or value.access.strides.get(lane, 0) in (0, 1):
-        return None
-    return next((loop for loop in outer if value.access.strides.get(loop, 0) == 1 and loop in target.strides), None)
+    plain = all(load.when == 1 and not load.widens and load.dtype.itemsize >= LEAST_BYTES for load in across)
+    return downs[0] if downs and plain else None
+
+
+def _across(nest: Nest) -> list[Load]:
+    """The loads whose lanes do not lie side by side."""
+    loads = [value for value in nest.values if isinstance(value, Load)]
+    return [load for load in loads if load.access.strides.get(nest.space[-1], 0) not in (0, 1)]
+
+
+def _copies(nest: Nest) -> bool:
+    """Whether a nest only copies what it reads across."""
+    return all(isinstance(store.value, Load) for store in nest.stores) and len(_across(nest)) == len(nest.values)
 
 
 def in_blocks(nest: Nest) -> Nest:
@@ -49,7 +69,52 @@ def write_transposed(frame: Frame, values: Values, down: NestLoop) -> None:
     for loop in frame.nest.space:
         if loop not in (down, lane):
             frame.loop(loop, "i", frame.bounds(loop))
-    _write_blocks(frame, values, down, frame.tile.lanes, frame.bounds(down), frame.bounds(lane))
+    if _copies(frame.nest):
+        _write_blocks(frame, values, down, frame.tile.lanes, frame.bounds(down), frame.bounds(lane))
+    else:
+        _compute_blocks(frame, values, down, frame.bounds(down), frame.bounds(lane))
+
+
+def _compute_blocks(
+    frame: Frame, values: Values, down: NestLoop, rows: tuple[str, str], columns: tuple[str, str]
+) -> None:
+    """Compute whole columns of vectors in blocks, and rows that are left in them; then the columns that are left."""
+    lane, lanes, depth = frame.nest.space[-1], frame.tile.lanes, len(frame.scopes)
+    full, whole = (
+        frame.line("full", f"{start} + ({stop} - {start})//{lanes}*{lanes}") for start, stop in (columns, rows)
+    )
+    frame.loop(lane, "j", (columns[0], full), lanes)
+    inside = len(frame.scopes)
+    _compute_block(frame, values, down, frame.loop(down, "i", (rows[0], whole), lanes))
+    frame.pop(inside)
+    _compute_rows(frame, values, down, (whole, rows[1]))
+    frame.pop(depth)
+    column = frame.loop(lane, "j", (full, columns[1]), lanes, most=1)
+    frame.masks[-1] = [frame.line("mask", f"head_x{lanes}({columns[1]} - {column})")]
+    _compute_rows(frame, values, down, rows)
+
+
+def _compute_block(frame: Frame, values: Values, down: NestLoop, row: str) -> None:
+    """Compute the rows from `row` on, as many as a vector has lanes."""
+    lanes = frame.tile.lanes
+    point, squares = Point(width=lanes), dict[Load, str]()
+    for load in _across(frame.nest):
+        step = lanes * load.dtype.itemsize
+        squares[load] = frame.remember(0, ("square", load), "square", f"stack({lanes * step})")
+        at, across = frame.vector(load.access, point)
+        operands = f"{squares[load]}, {step}, {at}, {frame.size(across)}"
+        frame.scope.add(f"transpose_{suffix(load.dtype, lanes)}({operands})")
+    inner = frame.loop(down, "k", (row, f"{row} + {lanes}"), most=lanes)
+    for load, square in squares.items():
+        place = f"{square} + ({inner} - {row})*{lanes * load.dtype.itemsize}"
+        values.given(load, point, f"load_{suffix(load.dtype, lanes)}({place})")
+    _store(frame, values, Point(width=frame.tile.lanes))
+
+
+def _compute_rows(frame: Frame, values: Values, down: NestLoop, rows: tuple[str, str]) -> None:
+    """Compute rows of one vector."""
+    frame.loop(down, "k", rows)
+    _store(frame, values, Point(width=frame.tile.lanes))
 
 
 def _write_blocks(
@@ -92,6 +157,11 @@ def _write_rows(frame: Frame, values: Values, down: NestLoop, lanes: int, rows: 
     point = Point(width=lanes)
     frame.masks[-1] = [frame.line("mask", f"head_x{lanes}({columns})")]
     frame.loop(down, "k", rows, most=lanes)
+    _store(frame, values, point)
+
+
+def _store(frame: Frame, values: Values, point: Point) -> None:
+    """Compute and store a vector."""
     for store in frame.nest.stores:
         write(frame, (store,), (values.value(store.value, point),), point)
 

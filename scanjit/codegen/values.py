@@ -60,6 +60,11 @@ class Values:
                 self._written(part, Point(point.row, vector, point.width))
         return self._written(value, point)
 
+    def given(self, value: Value, point: Point, text: str) -> None:
+        """Take `text` for a value, instead of what it would be written as."""
+        level, key = self._key(value, point)
+        self.frame.remember(level, key, "x", text)
+
     def _unknown(self, value: Value, point: Point) -> Sequence[Value]:
         """The values that must be written before a value."""
         if isinstance(value, Reduce) or self._known(value, point) is not None or self._is_for_all(value, point):

@@ -1,9 +1,10 @@
-"""Nests that copy rows to where columns lie, in square blocks."""
+"""Nests that read rows where they write columns, in square blocks."""
 
 import numpy as np
 import pytest
 
 import scanjit as sj
+from tests.fuzz.check import Config
 
 A = sj.vector("a")
 XS = sj.matrix("xs")
@@ -46,6 +47,29 @@ def test_blocks_stay_inside(dtype, nbytes, monkeypatch):
     for shape in SHAPES:
         a, xs = rng.uniform(-1, 1, shape[0]).astype(dtype), rng.standard_normal(shape).astype(dtype)
         np.testing.assert_allclose(emulated(a, xs), reference(a, xs), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["numba", "emulate"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_sums_with_transposed_arrays(dtype: str, mode: str) -> None:
+    """Blocks of two operands are transposed on the stack, and what is left is computed row by row."""
+    x, y, z = (sj.tensor((None, None), each, name) for each, name in ((dtype, "x"), (dtype, "y"), ("float32", "z")))
+    v = sj.tensor((None,), dtype, "v")
+    functions = {}
+    for threads in (1, 2):
+        with Config(threads=threads).active():
+            results = [x + y.T, y.T * 2 - v, sj.where(y.T > 0, x, z.T), sj.stack([x, y.T + z.T])]
+            functions[threads] = sj.function([x, y, z, v], results, mode=mode)
+    assert "transpose_" in functions[1].source
+    rng = np.random.default_rng(4)
+    for shape in [*SHAPES, (0, 5), (5, 0), (50, 70)]:
+        a, b = ((9 * rng.standard_normal(s)).astype(dtype) for s in (shape, shape[::-1]))
+        c, d = rng.standard_normal(shape[::-1]).astype("float32"), np.arange(shape[1]).astype(dtype)
+        wanted = [a + b.T, b.T * 2 - d, np.where(b.T > 0, a, c.T), np.stack([a + c.T * 0, b.T + c.T])]
+        for threads, f in functions.items():
+            with Config(threads=threads).active():
+                for found, expected in zip(f(a, b, c, d), wanted, strict=True):
+                    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 @pytest.mark.quick(2)
