@@ -141,8 +141,8 @@ class Nest(Job):
     tile : how the nest is vectorised and shared.
     reach : if steps read what earlier steps stored: at least how many steps later.
     lane : the loop that lanes are to run along, if that is decided before the tile.
-    few : of what products have few, in calls with this form of the nest. Of few rows, register tiles have one row, and
-        read right operands where they are; of few columns, one vector. This is decided before the tile.
+    few : of what products have few in calls with this variant of the nest. Of few rows, register tiles have one row,
+        and read right operands where they are; of few columns, one vector. This is decided before the tile.
     plan : where the carries and outputs of a scan lie, if these are all of its steps.
     lanewise : the steps that are computed several at a time.
     extrema : those that are computed as if nothing were NaN.
