@@ -12,8 +12,9 @@ from scanjit.kinds import kind_of
 from scanjit.ops.reduce import ArgReduction
 from scanjit.schedule.nests import Apply, Reduce, walk_values
 
-VECTORS = 8
-"""The number of vectors in a stretch."""
+VECTORS = 4
+"""The number of vectors in a stretch. Twice as many take 0.93 of the time for rows of 50,000 and more, but 1.2 for rows
+of 1,000, and leave rows of less than 512 float32 undivided."""
 STRETCHES = 4
 """Shorter rows are not divided."""
 UNLIKE = {">": "<=", "<": ">="}
