@@ -25,7 +25,9 @@ FEW = 3
 
 def variants(nest: Nest, target: Target, notes: list[str]) -> list[Variant]:
     """The nest for few rows, for few columns, and for many of both, as far as these numbers are not known now. The list
-    is empty if there is nothing to decide in a call, or if a right operand is packed once for many calls."""
+    is empty if there is nothing to decide in a call, or if a right operand is packed once for many calls. Where one of
+    the numbers of rows, columns and terms is known, the others are seldom few, as numbers of samples or of steps: only
+    a single product then has a variant, for few rows."""
     if nest.time is not None or nest.sequential or not 2 <= len(nest.space) <= 3:
         return []
     (*batch, rows, lane), found = nest.space, [packable(r, nest.space[-1]) for r in reductions_of(nest)]
@@ -33,10 +35,11 @@ def variants(nest: Nest, target: Target, notes: list[str]) -> list[Variant]:
     if not found or len(rights) < len(found) or any(right.buffer.fixed for right in rights):
         return []
     few = dict[Few, Dimension]()
-    if types.as_atom(rows.size) is not None and all(right.strides[lane] == 1 for right in rights):
+    anything = not any(isinstance(size, int) for size in (rows.size, lane.size, _terms(nest)))
+    if (anything or not batch) and types.as_atom(rows.size) and all(right.strides[lane] == 1 for right in rights):
         notes.append(f"nest {nest.label}: at most {FEW} rows of {rows.size} are computed one by one")
         few["rows"] = _at_most(rows.size, FEW) * (1 if batch else _near(nest, rights, target))
-    if types.as_atom(lane.size) is not None:
+    if anything and types.as_atom(lane.size) is not None:
         lanes = lanes_of(nest, target)
         notes.append(f"nest {nest.label}: at most {lanes} columns of {lane.size} are one vector")
         few["columns"] = _at_most(lane.size, lanes)
@@ -47,6 +50,11 @@ def variants(nest: Nest, target: Target, notes: list[str]) -> list[Variant]:
     return [*made, Variant(nest, rest)] if made else []
 
 
+def _terms(nest: Nest) -> Dimension:
+    """The number of terms of a sum."""
+    return types.product(loop.size for loop in reductions_of(nest)[0].loops)
+
+
 def _at_most(size: Dimension, most: int) -> Dimension:
     """1 if a size is at most a number, else 0."""
     return types.minimum(types.maximum(most + 1 - size, 0), 1)
@@ -55,6 +63,5 @@ def _at_most(size: Dimension, most: int) -> Dimension:
 def _near(nest: Nest, rights: list[Access], target: Target) -> Dimension:
     """1 if right operands fit into the second-level cache. Others are packed always: a tile reads a piece of each row,
     which no processor foresees."""
-    terms = types.product(loop.size for loop in reductions_of(nest)[0].loops)
-    nbytes = terms * nest.space[-1].size * sum(right.buffer.dtype.itemsize for right in rights)
+    nbytes = _terms(nest) * nest.space[-1].size * sum(right.buffer.dtype.itemsize for right in rights)
     return 1 - types.minimum(nbytes // (target.level2_bytes + 1), 1)
