@@ -41,18 +41,18 @@ def test_files_that_keras_did_not_write(tmp_path: Path) -> None:
     path = made(lambda group: group.create_dataset("0", data=np.ones(2)))
     assert list(read_keras_h5(path)) == ["layers/lstm/cell"]
     for fill, message in (
-        (lambda group: group.__setitem__("0", h5py.ExternalLink("other.h5", "/x")), "no array of its own"),
-        (lambda group: group.__setitem__("0", h5py.SoftLink("/layers")), "no array of its own"),
+        (lambda group: group.__setitem__("0", h5py.ExternalLink("other.h5", "/x")), "is not an array that is stored in this file"),
+        (lambda group: group.__setitem__("0", h5py.SoftLink("/layers")), "is not an array that is stored in this file"),
         (lambda group: group.parent.__setitem__("x", h5py.ExternalLink("other.h5", "/x")), "is a link"),
-        (lambda group: group.create_dataset("1", data=np.ones(2)), "vars/0 is no array|HDF5"),
+        (lambda group: group.create_dataset("1", data=np.ones(2)), "vars/0 is not an array|HDF5"),
         (lambda group: group.create_dataset("0", data=["text"]), "dtype object|HDF5"),
         (
             lambda group: group.create_dataset("0", (3,), "f8", external=[(str(tmp_path / "secret"), 0, 24)]),
-            "no array of its own",
+            "is not an array that is stored in this file",
         ),
         (lambda group: group.create_dataset("0", (2**40, 8), "f8"), "0 bytes in the file"),
         (lambda group: group.create_dataset("0", (2**24, 8), "f8", chunks=(1024, 8), compression=9), "0 bytes in the"),
-        (lambda group: group.parent.__setitem__("again", group.parent), "without end"),
+        (lambda group: group.parent.__setitem__("again", group.parent), "more than 64 levels deep"),
     ):
         with pytest.raises(sj.FormatError, match=message):
             read_keras_h5(made(fill))
