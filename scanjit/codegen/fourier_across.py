@@ -14,15 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from scanjit.codegen.lines import LOOK, indented
+from scanjit.codegen.lines import LOOK
 from scanjit.codegen.names import suffix
 from scanjit.codegen.pairs import Pair, Pairs
 from scanjit.codegen.roots import choose_radix
+from scanjit.codegen.square import SIDES, turned
 from scanjit.ops.passes import FOUND, Number, factors, is_written_out, length_of_pairs
 from scanjit.schedule.nests import Fourier, most_across
-
-LEAST_LANES = 4
-"""The fewest rows of a square block."""
 
 
 def found_passes(pairs: Pairs, one: Callable[[int], None]) -> None:
@@ -67,7 +65,7 @@ class Across:
 
     @property
     def _any(self) -> bool:
-        return self.most > 0 and self.lanes >= LEAST_LANES
+        return self.most > 0 and self.lanes >= min(SIDES)
 
     def write(self, row: Callable[[], None]) -> None:
         """Transform the rows from `row` on, as long as there are enough of them for a vector. `row` writes the
@@ -153,7 +151,8 @@ class Across:
         """
         if into:
             self._run(count, "given", "there")
-        self._blocks("there", count, "here", apart, into)
+        kind = self.pairs.dtype.kind + str(8 * self.size)
+        self.add(*turned(kind, self.size, self.lanes, count, "there", "here", apart, into))
         if not into:
             self._run(count, "there", "result")
 
@@ -161,39 +160,6 @@ class Across:
         """Copy rows of `count` floats."""
         copied = f"store({target} + i*{self.vector}, load_{self.kind}({source} + i*{self.vector}))"
         self.add(f"for i in range({count}):", f"    {copied}")
-
-    def _blocks(self, rows: str, count: Number, vectors: str, apart: int, into: bool) -> None:
-        """Copy rows of `count` floats into vectors that lie `apart`, or back, in square blocks. The last block may
-        begin before the end of the one before it. Rows that are shorter than any block are copied float by float."""
-        row = f"({count})*{self.size}"
-        kind = self.pairs.dtype.kind + str(8 * self.size)
-
-        def single() -> None:
-            mask = f"head_x{self.lanes}({self.lanes})"
-            there, here = f"{vectors} + i*{apart}", f"{rows} + i*{self.size}"
-            loaded, kept = f"load_strided_{self.kind}({here}, {row}, {mask})", f"load_{self.kind}({there})"
-            line = f"store({there}, {loaded})" if into else f"store_strided({here}, {row}, {kept}, {mask})"
-            self.block(f"for i in range({count}):", lambda: self.add(line))
-
-        def blocks(side: int) -> None:
-            at_row, at_vector = f"{rows} + g*{row} + i*{self.size}", f"{vectors} + i*{apart} + g*{self.size}"
-            ends = (at_vector, str(apart), at_row, row) if into else (at_row, row, at_vector, str(apart))
-            copied = [f"for g in range(0, {self.lanes}, {side}):", f"    transpose_{kind}x{side}({', '.join(ends)})"]
-            self.add(f"for i in range(0, {count} - {side - 1}, {side}):", *indented(copied))
-            if not isinstance(count, int) or count % side:
-                rest = [f"i = {count} - {side}", *copied]
-                self.add(*(rest if isinstance(count, int) else [f"if ({count}) % {side} > 0:", *indented(rest)]))
-
-        sides = [side for side in (16, 8, 4) if side <= self.lanes]
-        if isinstance(count, int):
-            side = next((side for side in sides if side <= count), 0)
-            blocks(side) if side else single()
-            return
-        word = "if"
-        for side in sides:
-            self.block(f"{word} {count} >= {side}:", partial(blocks, side))
-            word = "elif"
-        self.block("else:", single)
 
     def _swap(self) -> None:
         """What was computed there is here."""

@@ -10,8 +10,10 @@ from scanjit.codegen.network import across, along, block
 from scanjit.codegen.quicksort import quicksort
 from scanjit.codegen.selection import MANY, narrowed
 from scanjit.codegen.source import Parameters, Source
+from scanjit.codegen.square import turned
 from scanjit.codegen.stretches import vectors
 from scanjit.codegen.words import MOST_BRIEF, Words
+from scanjit.ops.passes import Number
 from scanjit.schedule.nests import ACROSS, ALONG, MOST_PACKED, NestLoop, Order, Tile
 from scanjit.target import Target
 from scanjit.types import Dimension, product
@@ -98,12 +100,12 @@ class _OrderWriter:
             read = f"x = load_{name}({self.values} + (row + i*{self.step})*{size})"
             return [f"for i in range({self.n}):", *indented([read, *made])]
         lines = [f"first = {self.values} + row*{self.n}*{size}"]
-        lines += self._turned("first", size, "moved", name, self.words.stored.name, into=True)
+        lines += self._turned(self.words.stored.name, size, into=True)
         return [*lines, f"for i in range({self.n}):", f"    x = load_{name}(moved + i*{lanes * size})", *indented(made)]
 
     def _taken(self) -> list[str]:
         """Put the wanted results of `lanes` rows into the result."""
-        lanes, size, name = self.lanes, self.words.result.size, self._name(self.words.result.name)
+        lanes, size = self.lanes, self.words.result.size
         if self.alike:
             target = f"(row + g)*{self.many}" if self.statement.rows_apart else "row + g"
             one = [f"target = {self.result} + ({target})*{size}"]
@@ -125,30 +127,12 @@ class _OrderWriter:
             ]
         lines = [f"for i in range({self.n}):", *indented([*made, f"store(moved + i*{lanes * size}, y)"])]
         lines.append(f"first = {self.result} + row*{self.n}*{size}")
-        return lines + self._turned("first", size, "moved", name, self.words.result.name, into=False)
+        return lines + self._turned(self.words.result.name, size, into=False)
 
-    def _turned(self, rows: str, size: int, moved: str, name: str, kind: str, into: bool) -> list[str]:
-        """Copy `lanes` rows into vectors that have one element of each row, or back. If rows are long enough, this is
-        done in square blocks."""
-        lanes, n = self.lanes, self.n
-        row, column, whole = f"{n}*{size}", str(lanes * size), f"head_x{lanes}({lanes})"
-        if into:
-            plain = f"store({moved} + i*{column}, load_strided_{name}({rows} + i*{size}, {row}, {whole}))"
-        else:
-            plain = f"store_strided({rows} + i*{size}, {row}, load_{name}({moved} + i*{column}), {whole})"
-        single = [f"for i in range({n}):", "    " + plain]
-
-        def blocks(side: int) -> list[str]:
-            at_row, at_column = f"{rows} + (g*{n} + i)*{size}", f"{moved} + (i*{lanes} + g)*{size}"
-            ends = (at_column, column, at_row, row) if into else (at_row, row, at_column, column)
-            copied = [f"for g in range(0, {lanes}, {side}):", f"    transpose_{kind}x{side}({', '.join(ends)})"]
-            stops = [f"for i in range(0, {n} - {side - 1}, {side}):", *indented(copied)]
-            return [*stops, f"if {n} % {side} > 0:", f"    i = {n} - {side}", *indented(copied)]
-
-        if isinstance(self.length, int):
-            side = min(lanes, 1 << (self.length.bit_length() - 1))
-            return blocks(side) if side >= 4 else single
-        return [f"if {n} >= {lanes}:", *indented(blocks(lanes)), "else:", *indented(single)] if lanes >= 4 else single
+    def _turned(self, kind: str, size: int, into: bool) -> list[str]:
+        """Copy `lanes` rows into vectors that have one element of each row, or back."""
+        n: Number = self.length if isinstance(self.length, int) else self.n
+        return turned(kind, size, self.lanes, n, "first", "moved", self.lanes * size, into)
 
     # ---- one row -----------------------------------------------------------------------------------------------------
 

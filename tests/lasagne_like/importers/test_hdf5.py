@@ -41,7 +41,10 @@ def test_files_that_keras_did_not_write(tmp_path: Path) -> None:
     path = made(lambda group: group.create_dataset("0", data=np.ones(2)))
     assert list(read_keras_h5(path)) == ["layers/lstm/cell"]
     for fill, message in (
-        (lambda group: group.__setitem__("0", h5py.ExternalLink("other.h5", "/x")), "is not an array that is stored in this file"),
+        (
+            lambda group: group.__setitem__("0", h5py.ExternalLink("other.h5", "/x")),
+            "is not an array that is stored in this file",
+        ),
         (lambda group: group.__setitem__("0", h5py.SoftLink("/layers")), "is not an array that is stored in this file"),
         (lambda group: group.parent.__setitem__("x", h5py.ExternalLink("other.h5", "/x")), "is a link"),
         (lambda group: group.create_dataset("1", data=np.ones(2)), "vars/0 is not an array|HDF5"),
