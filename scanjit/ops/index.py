@@ -44,7 +44,9 @@ def _outside(
 
 def _as_given(index: Node | None, place: int, size: int) -> int:
     """The number that became a place by `where(k < 0, k + size, k)`, which counts from the end; or by
-    `where(k < 0, k - size, k)`, by which a negative number is out of bounds."""
+    `where(k < 0, k - size, k)`, by which a negative number is out of bounds. Other indices count from the end, too, as
+    those of a window: the first element of `x[t : t + 3]` is at `where(t < 0, t + size, t) + 0`."""
+    counts = True
     while index is not None:
         if isinstance(index.op, View) or index.op is CAST:
             index = index.args[0]
@@ -56,8 +58,8 @@ def _as_given(index: Node | None, place: int, size: int) -> int:
             break
         if place < 0:
             place += size if moved.op is SUB else -size
-        index = k
-    return place
+        index, counts = k, False
+    return place - size if counts and place < 0 else place
 
 
 def outside(node: Node, operands: Sequence[Array]) -> errors.OutOfBoundsError | None:
