@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit.schedule.tiles.apply import FEW_STEPS
+from scanjit.schedule.tiles.apply import STEPS_OF_A_PACK
 from tests.fuzz.check import Config
 
 ALONG_SUMS = "lanes along the reductions"
@@ -96,10 +96,10 @@ def test_a_loop_in_a_loop_and_a_branch() -> None:
     np.testing.assert_allclose(f(a, b), wanted, rtol=1e-11)
 
 
-@pytest.mark.parametrize("steps", [2, FEW_STEPS, FEW_STEPS + 1])
+@pytest.mark.parametrize("steps", [2, STEPS_OF_A_PACK, STEPS_OF_A_PACK + 1])
 def test_few_steps_pack_nothing(steps: int) -> None:
     inputs, outputs = states(steps, "n", "float32")
-    assert (ALONG_SUMS in sj.function(inputs, outputs[0], mode="emulate").explain()) == (steps <= FEW_STEPS)
+    assert (ALONG_SUMS in sj.function(inputs, outputs[0], mode="emulate").explain()) == (steps <= STEPS_OF_A_PACK)
 
 
 def test_few_steps_in_many() -> None:

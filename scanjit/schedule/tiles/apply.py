@@ -16,8 +16,8 @@ from scanjit.schedule.tiles.merge import merge_loops
 from scanjit.schedule.tiles.products import reductions_of
 from scanjit.target import Target
 
-FEW_STEPS = 3
-"""A matrix is not packed for at most this many steps that multiply it by one vector each."""
+STEPS_OF_A_PACK = 3
+"""To pack a matrix takes as long as so many steps save that multiply it by one vector each."""
 
 
 def in_variants(
@@ -62,7 +62,7 @@ def _tiled(suite: Sequence[Statement], target: Target, once: bool, kept: Kept, n
 
 def _is_brief(loop: TimeLoop) -> bool:
     """Whether it takes longer to pack a matrix before the loop than the steps save."""
-    return isinstance(loop.total, int) and loop.total <= FEW_STEPS
+    return isinstance(loop.total, int) and loop.total <= STEPS_OF_A_PACK
 
 
 def _kept_in(loop: TimeLoop) -> Kept:
