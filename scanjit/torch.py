@@ -80,8 +80,7 @@ class TorchFunction(ForeignFunction):
     def __call__(self, *args: Any, **named: Any) -> Any:
         args, made = self._programs.by_position(args, named), self._programs.compiled
         if made is None:
-            kinds = (_kind(value, f"argument {i} of {self.__name__}") for i, value in enumerate(args))
-            made = self._programs.traced(tuple(kinds))
+            made = self._programs.traced(tuple(map(_kind, args)))
         slots = zip(args, made.program.inputs, made.types, strict=True)
         return made.returned(_called(made.program, [*starmap(_as_tensor, slots)]), _torch().view_as_complex)
 
@@ -95,12 +94,12 @@ def _torch() -> Any:
     return imported("PyTorch", "torch")
 
 
-def _kind(value: Any, label: str) -> tuple[int, str]:
+def _kind(value: Any) -> tuple[int, str]:
     """The rank and the dtype of a tensor."""
     if not isinstance(value, _torch().Tensor):
         value = np.asarray(value)
         return value.ndim, str(value.dtype)
-    return value.ndim, str(_as_array(value, label).dtype)
+    return value.ndim, str(value.dtype).removeprefix("torch.")
 
 
 def _as_tensor(value: Any, node: Node, type_: Type) -> Any:
@@ -141,9 +140,11 @@ def _as_array(value: Any, label: str) -> np.ndarray:
 def _called(program: BridgedFunction, tensors: Sequence[Any]) -> tuple[Any, ...]:
     """The outputs of a program, which PyTorch can differentiate."""
     needed: tuple[int, ...] = ()
-    if _torch().is_grad_enabled():
+    torch = _torch()
+    if torch.is_grad_enabled():
         needed = tuple(i for i, value in enumerate(tensors) if value.requires_grad)
-    return _call_class().apply(program.keeping(needed) if needed else program, *tensors)[: len(program.outputs)]
+    call = _call_class(torch._C._are_functorch_transforms_active())
+    return call.apply(program.keeping(needed) if needed else program, *tensors)[: len(program.outputs)]
 
 
 def _run(program: BridgedFunction, tensors: Sequence[Any]) -> list[Any]:
@@ -153,26 +154,49 @@ def _run(program: BridgedFunction, tensors: Sequence[Any]) -> list[Any]:
 
 
 @functools.cache
-def _call_class() -> Any:
-    """The class of calls, for autograd: a subclass of one of PyTorch's."""
+def _call_class(in_transform: bool) -> Any:
+    """The class of calls, for autograd: a subclass of one of PyTorch's. Inside of the transforms of `torch.func`, a
+    function of its own chooses what is kept for derivatives; such calls take longer."""
 
-    class Call(_torch().autograd.Function):  # type: ignore[misc]
-        """One call of a program."""
+    def keep(ctx: Any, inputs: Any, outputs: Any) -> None:
+        ctx.program, *tensors = inputs
+        kept = *tensors, *(outputs[i] for i in ctx.program.kept)
+        ctx.save_for_backward(*kept)
+        if in_transform:
+            ctx.save_for_forward(*kept)
+        ctx.set_materialize_grads(False)
+        floats = zip(outputs, ctx.program.floats, strict=True)
+        ctx.mark_non_differentiable(*(out for out, some in floats if not some))
 
-        @staticmethod
-        def forward(ctx: Any, program: BridgedFunction, *tensors: Any) -> Any:
-            outputs = _run(program, tensors)
-            ctx.program = program
-            ctx.save_for_backward(*tensors, *(outputs[i] for i in program.kept))
-            ctx.set_materialize_grads(False)
-            ctx.mark_non_differentiable(*(out for out, some in zip(outputs, program.floats, strict=True) if not some))
-            return tuple(outputs)
+    def run(program: BridgedFunction, *tensors: Any) -> Any:
+        return tuple(_run(program, tensors))
 
-        @staticmethod
-        def backward(ctx: Any, *cotangents: Any) -> Any:
-            return None, *_cotangents(ctx.program, ctx.saved_tensors, ctx.needs_input_grad[1:], cotangents)
+    def run_and_keep(ctx: Any, program: BridgedFunction, *tensors: Any) -> Any:
+        outputs = tuple(_run(program, tensors))
+        keep(ctx, (program, *tensors), outputs)
+        return outputs
 
-    return Call
+    def backward(ctx: Any, *cotangents: Any) -> Any:
+        return None, *_cotangents(ctx.program, ctx.saved_tensors, ctx.needs_input_grad[1:], cotangents)
+
+    def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
+        program, given = ctx.program, {i: g for i, g in enumerate(tangents) if g is not None}
+        needed = tuple(i for i in given if program.inputs[i].type.kind.floating)
+        tangent = program.tangent(needed)
+        found = _called(tangent.program, [*ctx.saved_tensors, *(given[i] for i in needed)])
+        reached = dict(zip(tangent.reached, found, strict=True))
+        return tuple(reached.get(i) for i in range(len(program.outputs)))
+
+    def vmap(_: Any, axes: Any, program: BridgedFunction, *tensors: Any) -> Any:
+        over = tuple(axis is not None for axis in axes[1:])
+        moved = [x if axis is None else x.movedim(axis, 0) for x, axis in zip(tensors, axes[1:], strict=True)]
+        outputs = _called(program.batched(over), moved)
+        return outputs, (0,) * len(outputs)
+
+    methods: dict[str, Callable[..., Any]] = {"forward": run_and_keep, "backward": backward}
+    if in_transform:
+        methods = {"forward": run, "setup_context": keep, "backward": backward, "jvp": jvp, "vmap": vmap}
+    return type("Call", (_torch().autograd.Function,), {name: staticmethod(f) for name, f in methods.items()})
 
 
 def _cotangents(

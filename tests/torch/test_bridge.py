@@ -277,6 +277,38 @@ def test_functions_that_cannot_be_bridged() -> None:
         made(lambda x: x)(x=some(3))
 
 
+@needs_torch
+@pytest.mark.filterwarnings("ignore:.torch.jit:FutureWarning")  # PyTorch warns of itself
+def test_transforms_of_torch_func() -> None:
+    """`grad`, `vmap` and the others, and what is made of several of them."""
+    f = sj.torch.as_function(lambda x, a: sj.scan(lambda x, h: h + a * np.tanh(x - h), x, x[0]), mode=MODE)
+
+    def by_torch(x: Any, a: Any) -> Any:
+        h, states = x[0], []
+        for value in x:
+            h = h + a * torch.tanh(value - h)
+            states.append(h)
+        return torch.stack(states)
+
+    func, x, a = torch.func, torch.linspace(0, 1, 4, dtype=torch.float64), torch.tensor(0.5, dtype=torch.float64)
+    rows, rates = torch.stack([x, x**2]), torch.stack([a, a / 2, a / 3])
+    for transformed in (
+        lambda f: func.grad(lambda a: f(x, a).sum())(a),
+        lambda f: func.grad(func.grad(lambda a: f(x, a).sum()))(a),
+        lambda f: torch.vmap(f, (1, None))(rows.T, a),
+        lambda f: torch.vmap(torch.vmap(f, (None, 0)), (0, None))(rows, rates),
+        lambda f: torch.vmap(func.grad(lambda x, a: f(x, a).sum()), (0, None))(rows, a),
+        lambda f: func.grad(lambda a: torch.vmap(f, (0, None))(rows, a).sum())(a),
+        lambda f: func.jacrev(lambda x: f(x, a))(x),
+        lambda f: func.jacfwd(lambda x: f(x, a))(x),
+        lambda f: func.hessian(lambda a: f(x, a).sum())(a),
+        lambda f: func.jvp(lambda x: f(x, a), (x,), (torch.ones_like(x),))[1],
+    ):
+        np.testing.assert_allclose(transformed(f), transformed(by_torch), rtol=1e-12, atol=1e-15)
+    found = torch.vmap(sj.torch.as_function(lambda x: {"place": x.argmax(), "sum": x.sum()}, mode=MODE))(rows)
+    assert found["place"].tolist() == [3, 3] and found["sum"].shape == (2,)
+
+
 def test_without_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The module is there; making a function says which extra is missing."""
     _torch.cache_clear()
