@@ -108,6 +108,8 @@ class Mapper:
     def __init__(self, function: Function, *, combine: Function | None = None, client: Any = None) -> None:
         if not callable(function):
             raise errors.ArgumentError("map calls a function on each part", got=repr(function))
+        if not (combine is None or callable(combine)):
+            raise errors.ArgumentError("combine must be a function of two results", got=repr(combine))
         if isinstance(function, CompiledFunction) and function.graph.updates:
             raise errors.NotSupportedError(
                 f"{function.name} updates shared variables: a function for `map` must be a pure function of its part",
@@ -119,6 +121,9 @@ class Mapper:
         self._place = _place(function, combine, client)
 
     def __call__(self, parts: Iterable[Any], common: Sequence[Any] = ()) -> Any:
+        for name, given in {"parts": parts, "common": common}.items():
+            if not hasattr(given, "__iter__"):
+                raise errors.ArgumentError(f"{name} must be a list", got=repr(given))
         parts, common = list(parts), tuple(common)
         shown = _Shown(self.name, len(parts))
         stream = bars.seen()

@@ -88,6 +88,13 @@ def test_parts_may_have_variables_of_their_own():
 
 
 def test_bad_arguments():
+    for wrong, message in [
+        ({"parts": None}, "parts must be a list"),
+        ({"parts": [1], "common": 3}, "common must be a list"),
+        ({"parts": [1], "combine": 3}, "combine must be a function"),
+    ]:
+        with pytest.raises(sj.ArgumentError, match=message):
+            sj.parallel.map(abs, **wrong)
     with pytest.raises(sj.ArgumentError, match="map calls a function on each part"):
         sj.parallel.map(3, [])
     pytest.importorskip("distributed")
