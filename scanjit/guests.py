@@ -21,7 +21,7 @@ from scanjit.ops.stretch import sum_to, zeros_like
 from scanjit.signatures import DType
 from scanjit.types import Type
 
-_C = ctypes.CFUNCTYPE(None).__mro__[1]
+_OF_C = ctypes.CFUNCTYPE(None).__mro__[1]
 """The class of functions of C."""
 Derivative = Callable[..., Any] | Sequence[Callable[..., Any]]
 
@@ -110,7 +110,7 @@ def _custom(function: _Function, vjp: Derivative | None = None, jvp: Callable[..
 
 def _form(f: Any) -> str:
     """The form of a function: "jitted", "c", or "" for a function that cannot be called without Python."""
-    if isinstance(f, _C):
+    if isinstance(f, _OF_C):
         return "c"
     if not type(f).__module__.startswith("numba."):
         return ""
@@ -138,7 +138,7 @@ class _Compiled(Guest):
         from scanjit.numba import guests
 
         start = PREFIX if self.form == "jitted" else UNCHECKED
-        content = None if isinstance(self.f, _C) else guests.content((self.f, self.which, repr(types)))
+        content = None if isinstance(self.f, _OF_C) else guests.content((self.f, self.which, repr(types)))
         return f"{start}{next(_numbers)}{PASSING}" if content is None else f"{start}{content[:16]}"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -151,7 +151,7 @@ class _Compiled(Guest):
 
         if self.form == "jitted":
             return guests.compiled(self.f, self.name, self.arguments, self.dtypes, self.ranks, self.which).ctypes
-        return self.f if isinstance(self.f, _C) else self.f.ctypes
+        return self.f if isinstance(self.f, _OF_C) else self.f.ctypes
 
     def address(self) -> int:
         return ctypes.cast(self._function, ctypes.c_void_p).value or 0
@@ -196,7 +196,7 @@ class _Function:
 
     @functools.cached_property
     def _c(self) -> Any:
-        return self.f if isinstance(self.f, _C) else self.f.ctypes
+        return self.f if isinstance(self.f, _OF_C) else self.f.ctypes
 
     def _check_c(self) -> None:
         c = self._c
