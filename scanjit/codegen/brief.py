@@ -35,6 +35,8 @@ from scanjit.types import Atom, Dimension
 LITTLE = 600
 """The nests of a step in the variant for short rows have on average at most about this many operations of vectors: with
 more, it may be worth to share them among threads, which meet after each nest."""
+LITTLE_KNOWN = 200
+"""The same if all sizes are known: each form is then as fast as the other, but for the threads."""
 FEW = 4
 """Rows of known length are few if they are at most this many vectors: more of them are faster in a register tile."""
 
@@ -52,7 +54,8 @@ class HeldRow:
 @record(eq=True)
 class Brief:
     """A loop over time for calls in which certain `sizes` are at least 1, and at most `most`, which is at most the
-    number of `lanes` of a vector; with `rows` for carries of which every step is stored."""
+    number of `lanes` of a vector; for all calls if there are no such sizes. With `rows` for carries of which every step
+    is stored."""
 
     loop: TimeLoop
     sizes: tuple[Dimension, ...]
@@ -72,8 +75,8 @@ class Brief:
 
 
 def brief(loop: TimeLoop) -> Brief | None:
-    """The variant of a loop for short rows; None if the lengths and numbers of all rows are known, or depend on the
-    step, or if a nest is no loop over vectors."""
+    """The form of a loop for short rows; None if the lengths of rows depend on the step, or are known to be long, or if
+    a nest has a form that is no loop over vectors."""
     nests = [statement for statement in loop.suite if isinstance(statement, Nest)]
     if len(nests) < len(loop.suite):
         return None
@@ -92,7 +95,7 @@ def brief(loop: TimeLoop) -> Brief | None:
             lanes = min(lanes or tile.lanes, tile.lanes)
         if tile.rows is not None and isinstance(size := nest.space[-1].size, int):
             few = min(few, FEW // max(-(-size // tile.lanes), 1))
-    if not sizes or lanes == 0:
+    if lanes == 0:
         return None
     buffers = [access.buffer for nest in nests for access, _ in nest.accesses()]
     sizes |= dict.fromkeys(b.row for b in buffers if b.row is not None and not isinstance(b.row, int))
@@ -108,7 +111,8 @@ def brief(loop: TimeLoop) -> Brief | None:
             if found is not None:
                 suite, row = found
                 rows.append(row)
-    most = next((most for most in range(min(lanes, few), 1, -1) if _work(suite, some, most) <= LITTLE * len(suite)), 0)
+    little = (LITTLE if sizes else LITTLE_KNOWN) * len(suite)
+    most = next((most for most in range(min(lanes, few), 1, -1) if _work(suite, some, most) <= little), 0)
     if most == 0:
         return None
     return Brief(replace(loop, suite=tuple(suite), own_rows=None), some, most, lanes, tuple(rows))
@@ -142,7 +146,9 @@ def _tile(nest: Nest, tile: Tile, sizes: tuple[Dimension, ...]) -> Tile:
         return alone
     if size in sizes:
         alone = replace(alone, vectors=1, singles=False, narrow=False)
-    elif not isinstance(size, int) or size > tile.lanes * tile.vectors:
+    elif tile.rows is None or tile.rows.size not in sizes or not isinstance(size, int):
+        return alone
+    elif size > tile.lanes * tile.vectors:
         return alone
     return replace(alone, rows=None, row_block=1, group=1)
 

@@ -109,6 +109,8 @@ class StatementWriter:
         short = self._brief(loop, at)
         if short is not None:
             self._call_brief(loop, short, at)
+            if not short.sizes:
+                return
             self.draft.add(at, "else:")
             at = at.inside
         if not self.draft.whole and is_short(loop, self.common.program, self.common.nests):
@@ -254,10 +256,12 @@ class StatementWriter:
         """Call the variant of a loop for short rows, if rows are short in this call."""
         if loop in self.common.done:
             self.common.done[short.loop] = self.common.done[loop]
-        few = [f"0 < {self.common.number(size)} <= {short.most}" for size in short.sizes]
-        self.draft.add(at, f"if {' and '.join(few)}:")
-        call = self._loop_function(short.loop, at.inside, True, True, short)
-        with self.jobs.first_thread(at.inside) as first:
+        if short.sizes:
+            few = [f"0 < {self.common.number(size)} <= {short.most}" for size in short.sizes]
+            self.draft.add(at, f"if {' and '.join(few)}:")
+            at = at.inside
+        call = self._loop_function(short.loop, at, True, True, short)
+        with self.jobs.first_thread(at) as first:
             self.draft.add(first, call("thread"))
 
     def _loop_function(

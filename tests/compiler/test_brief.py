@@ -207,3 +207,10 @@ def test_few_rows_of_known_length(units: int, brief: bool) -> None:
         given = [rng.normal(size=size) for size in ((6, rows, units), (rows, units), (units, units))]
         given[2] *= 0.1
         np.testing.assert_allclose(f(*given), wanted(*given), rtol=1e-8, atol=1e-12)
+
+
+def test_one_thread_computes_small_matrices_of_known_sizes() -> None:
+    x, A = sj.tensor(("T", 7), name="x"), sj.tensor((7, 7), name="A")
+    f = sj.function([x, A], sj.scan(lambda x, S: S + 0.1 * (x - S @ x)[:, None] * x, x, A)[-1], mode="emulate")
+    loops = [part.split("\n\n\n")[0] for part in f.source.split("def loop_")[1:]]
+    assert len(loops) == 1 and "first_piece" not in loops[0]
