@@ -1,16 +1,17 @@
-"""Loops over time whose rows are one vector each: the variant of a loop for calls in which rows have few elements,
-and matrices few rows.
+"""Loops over time whose rows are one or two vectors each: the variants of a loop for calls in which rows have few
+elements, and matrices few rows.
 
 How long a row is, is often not known when a loop is compiled. A loop over vectors and its masks then take longer than
-the vector of a short row, and a register tile of many rows computes rows that do not exist. In this variant each row is
-one vector, without a loop, and rows are computed one by one. Rows that pass from nest to nest, and from step to step,
-lie on the stack, and LLVM puts them into registers. One thread runs it: to share so few rows takes longer than to
-compute them.
+the vectors of a short row, and a register tile of many rows computes rows that do not exist. In these variants each row
+is one vector, or two, without a loop, and rows are computed one by one. Rows that pass from nest to nest, and from step
+to step, lie on the stack, and LLVM puts them into registers, also if a nest reads or writes a part of a row: a
+processor would wait for a vector that reaches over two which were just stored. One thread runs a variant: to share so
+few rows takes longer than to compute them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from scanjit import types
@@ -36,7 +37,7 @@ LITTLE = 600
 """The nests of a step in the variant for short rows have on average at most about this many operations of vectors: with
 more, it may be worth to share them among threads, which meet after each nest."""
 LITTLE_KNOWN = 200
-"""The same if all sizes are known: each form is then as fast as the other, but for the threads."""
+"""The same if all sizes are known: each variant is then as fast as the other, but for the threads."""
 FEW = 4
 """Rows of known length are few if they are at most this many vectors: more of them are faster in a register tile."""
 
@@ -54,29 +55,36 @@ class HeldRow:
 @record(eq=True)
 class Brief:
     """A loop over time for calls in which certain `sizes` are at least 1, and at most `most`, which is at most the
-    number of `lanes` of a vector; for all calls if there are no such sizes. With `rows` for carries of which every step
-    is stored."""
+    number of lanes of a row of `vectors`, each of `lanes` lanes; for all calls if there are no such sizes. With `rows`
+    for carries of which every step is stored."""
 
     loop: TimeLoop
     sizes: tuple[Dimension, ...]
     most: int
     lanes: int
+    vectors: int
     rows: tuple[HeldRow, ...]
 
     def known(self, buffer: Buffer) -> dict[Atom, int]:
-        """What is known of a buffer whose rows have at most as many elements as a vector: that each takes one line of
-        memory. Nothing of other buffers."""
+        """What is known of a buffer whose rows have at most as many elements as `vectors`: how many lines of memory
+        each takes. Nothing of other buffers."""
         row, most = buffer.row, LINE // buffer.dtype.itemsize
         if row is None or row not in self.sizes or most < self.lanes:
             return {}
         lines = (row + (most - 1)) // most
         atom = types.as_atom(lines)
-        return {} if atom is None or buffer.shape[-1] != lines * most else {atom: 1}
+        return {} if atom is None or buffer.shape[-1] != lines * most else {atom: -(-self.lanes * self.vectors // most)}
+
+    def condition(self, number: Callable[[Dimension], str]) -> str:
+        """Text that says whether a call runs this variant. The last vector of rows with room has elements."""
+        full = self.lanes * (self.vectors - 1)
+        some = {buffer.row for nest in self.loop.suite for buffer, _, _ in nest.refs()}
+        return " and ".join(f"{full if size in some else 0} < {number(size)} <= {self.most}" for size in self.sizes)
 
 
-def brief(loop: TimeLoop) -> Brief | None:
-    """The form of a loop for short rows; None if the lengths of rows depend on the step, or are known to be long, or if
-    a nest has a form that is no loop over vectors."""
+def brief(loop: TimeLoop, vectors: int = 1) -> Brief | None:
+    """The variant of a loop for rows of so many vectors. None if the lengths of rows depend on the step, or are known
+    to be long, or if a nest is no loop over vectors."""
     nests = [statement for statement in loop.suite if isinstance(statement, Nest)]
     if len(nests) < len(loop.suite):
         return None
@@ -95,7 +103,8 @@ def brief(loop: TimeLoop) -> Brief | None:
             lanes = min(lanes or tile.lanes, tile.lanes)
         if tile.rows is not None and isinstance(size := nest.space[-1].size, int):
             few = min(few, FEW // max(-(-size // tile.lanes), 1))
-    if lanes == 0:
+    wide = [nest.tile.lanes for nest in nests if nest.tile is not None and nest.tile.lanes > 1]
+    if lanes == 0 or (vectors > 1 and (few < LINE or not sizes or min(wide) < max(wide))):
         return None
     buffers = [access.buffer for nest in nests for access, _ in nest.accesses()]
     sizes |= dict.fromkeys(b.row for b in buffers if b.row is not None and not isinstance(b.row, int))
@@ -103,7 +112,7 @@ def brief(loop: TimeLoop) -> Brief | None:
     if any(not counters.isdisjoint(types.atoms(size)) for size in sizes):
         return None
     some = tuple(sizes)
-    suite = [replace(nest, tile=_tile(nest, nest.tile, some)) for nest in nests if nest.tile is not None]
+    suite = [replace(nest, tile=_tile(nest, nest.tile, some, vectors)) for nest in nests if nest.tile is not None]
     rows: list[HeldRow] = []
     for buffer in dict.fromkeys(store.access.buffer for nest in nests for store in nest.stores):
         if LINE // buffer.dtype.itemsize >= lanes and buffer.row is None and not kind_of(buffer.dtype).is_mask:
@@ -112,10 +121,13 @@ def brief(loop: TimeLoop) -> Brief | None:
                 suite, row = found
                 rows.append(row)
     little = (LITTLE if sizes else LITTLE_KNOWN) * len(suite)
-    most = next((most for most in range(min(lanes, few), 1, -1) if _work(suite, some, most) <= little), 0)
+    fewest = max(lanes * (vectors - 1), 1)
+    most = next(
+        (most for most in range(min(lanes * vectors, few), fewest, -1) if _work(suite, some, most) <= little), 0
+    )
     if most == 0:
         return None
-    return Brief(replace(loop, suite=tuple(suite), own_rows=None), some, most, lanes, tuple(rows))
+    return Brief(replace(loop, suite=tuple(suite), own_rows=None), some, most, lanes, vectors, tuple(rows))
 
 
 def _bounded(size: Dimension) -> list[Dimension]:
@@ -139,16 +151,17 @@ def _work(suite: Sequence[Nest], sizes: tuple[Dimension, ...], most: int) -> int
     return total
 
 
-def _tile(nest: Nest, tile: Tile, sizes: tuple[Dimension, ...]) -> Tile:
-    alone = replace(tile, split=None, unit=1, own=None, each=1, rest=False, brief=sizes if tile.lanes > 1 else ())
+def _tile(nest: Nest, tile: Tile, sizes: tuple[Dimension, ...], vectors: int) -> Tile:
+    alone = replace(tile, split=None, unit=1, own=None, each=1, rest=False)
     size = nest.space[-1].size if nest.space else 1
-    if tile.lanes == 1 or tile.horizontal:
+    if tile.lanes == 1:
+        return alone
+    alone = replace(alone, brief=sizes, wide=vectors)
+    if tile.horizontal:
         return alone
     if size in sizes:
-        alone = replace(alone, vectors=1, singles=False, narrow=False)
-    elif tile.rows is None or tile.rows.size not in sizes or not isinstance(size, int):
-        return alone
-    elif size > tile.lanes * tile.vectors:
+        alone = replace(alone, vectors=vectors, singles=False, narrow=False)
+    elif tile.rows is None or tile.rows.size not in sizes or not types.not_negative(tile.lanes * tile.vectors - size):
         return alone
     return replace(alone, rows=None, row_block=1, group=1)
 

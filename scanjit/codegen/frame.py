@@ -186,7 +186,7 @@ class Frame:
         if most is None and over is not None and isinstance(over.size, int):
             most = -(-over.size // step)
         if most is None and over is not None and over.size in self.tile.brief:
-            most = -(-self.tile.lanes // step)
+            most = -(-self.tile.lanes * self.tile.wide // step)
         name, (start, stop) = self.fresh(hint), bounds
         text = stop if start == "0" and step == 1 else f"{start}, {stop}" + (f", {step}" if step > 1 else "")
         self.push(f"for {name} in range({text}):", over, name, most)

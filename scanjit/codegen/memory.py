@@ -1,6 +1,7 @@
 """Loads and stores of a nest as source, at positions that follow from the counters of loops."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from scanjit import types
 from scanjit.codegen.frame import Frame, Point
@@ -31,7 +32,10 @@ def _load(frame: Frame, value: Load, point: Point) -> str:
     if mask is None or value.access.panel is not None or _has_room(frame, value.access, point):
         return f"load_{name}({address})"
     if (first := _in_brief_row(frame, value.access, point)) is not None:
-        return _slid(f"load_{name}({_row(frame, value.access, first)})", "down", first, _zeros(kept, point))
+        texts = [_zeros(kept, point)] * 2
+        for i in range(min(frame.tile.wide - point.vector, 1 + (first > 0))):
+            texts[i] = f"load_{name}({_row(frame, value.access, first, replace(point, vector=point.vector + i))})"
+        return _slid(frame, texts[0], "down", first, texts[1], _zeros(kept, point))
     return f"load_masked_{name}({address}, {mask})"
 
 
@@ -61,44 +65,56 @@ def _has_room(frame: Frame, access: Access, point: Point) -> bool:
         return False
     if isinstance(room, int) and isinstance(row, int):
         return room % point.width == 0 and (point.vector == 0 or -(-row // width) * width <= room)
-    return point.vector == 0 and point.width * buffer.dtype.itemsize <= LINE
+    return (point.vector == 0 or row in frame.tile.brief) and point.width * buffer.dtype.itemsize <= LINE
 
 
 def _in_brief_row(frame: Frame, access: Access, point: Point) -> int | None:
-    """The first lane of an access that is a part of a row of one vector, which has room behind it. None for others."""
+    """The first lane of an access that is a part of a row of few vectors, which has room behind it. None for others."""
     lane, buffer = frame.lane, access.buffer
     if lane is None or buffer.row is None or buffer.row not in frame.tile.brief or dict(access.strides) != {lane: 1}:
         return None
     first = types.remainder(access.offset, buffer.shape[-1])
     fits = isinstance(first, int) and 0 <= first < point.width and point.width * buffer.dtype.itemsize <= LINE
-    return first if fits and isinstance(first, int) and frame.index[lane, 0] == "0" and point.vector == 0 else None
+    whole = frame.index[lane, 0] == "0" and (point.vector == 0 or frame.tile.wide > 1)
+    whole = whole and not (frame.tile.horizontal and frame.tile.wide > 1)
+    return first if fits and isinstance(first, int) and whole else None
 
 
-def _row(frame: Frame, access: Access, first: int) -> str:
-    """The address of the row that an access is a part of."""
-    return frame.address(access.buffer, access.offset - first)
+def _row(frame: Frame, access: Access, first: int, point: Point) -> str:
+    """The address of a vector of the row that an access is a part of."""
+    address, behind = frame.address(access.buffer, access.offset - first), point.vector * point.width
+    return f"{address} + {behind * access.buffer.dtype.itemsize}" if behind else address
 
 
 def _zeros(dtype: DType, point: Point) -> str:
     return f"splat_{suffix(dtype, point.width)}({number(dtype.type(0))})"
 
 
-def _slid(text: str, way: str, count: int, other: str) -> str:
+def _slid(frame: Frame, text: str, way: str, count: int, other: str, zeros: str) -> str:
     """A vector with its lanes moved by `count`. Lanes of the other vector move in."""
     for some in (8, 4, 2, 1):
         if count & some:
+            if other != zeros:
+                other = frame.line("x", other)
             text = f"slide_{way}{some}({text}, {other})"
+            count -= some
+            if count and other != zeros:
+                other = f"slide_{way}{some}({other}, {zeros})"
     return text
 
 
 def _put_into_row(frame: Frame, access: Access, first: int, text: str, point: Point) -> None:
-    """Store a vector that is a part of a row as all of the row. If it is in a register, it stays there."""
-    name, row, lane = suffix(access.buffer.dtype, point.width), _row(frame, access, first), frame.lane
+    """Store a vector that is a part of a row as all of a vector of the row. If it is in a register, it stays there."""
+    name, row, lane = suffix(access.buffer.dtype, point.width), _row(frame, access, first, point), frame.lane
     assert lane is not None
-    mask, size = frame.mask(point), frame.size(lane.size)
+    mask, size, behind = frame.mask(point), frame.size(lane.size), point.vector * point.width
     if first:
-        mask = f"head_x{point.width}({size} + {first}) & ~head_x{point.width}({first})"
-        text = _slid(text, "up", first, _zeros(access.buffer.dtype, point))
+        frame.memos[-1]["put", access.where(), point.vector] = text
+        zeros = _zeros(access.buffer.dtype, point)
+        before = frame.memos[-1].get(("put", access.where(), point.vector - 1), zeros)
+        mask = f"head_x{point.width}({size} + {first - behind})"
+        mask += f" & ~head_x{point.width}({first})" if behind == 0 else ""
+        text = _slid(frame, text, "up", first, before, zeros)
     frame.scope.add(f"store({row}, select({mask}, {text}, load_{name}({row})))")
 
 

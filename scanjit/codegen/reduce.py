@@ -126,15 +126,17 @@ class Together:
             self.terms(totals, start, self.frame.size(size), lanes, masked=True)
 
     def _brief(self, totals: Totals, lanes: int) -> None:
-        """The terms of a loop that has at least one, and at most as many as a vector has lanes: one vector, or one term
-        after the other without a loop, so that LLVM knows which lanes of a vector in a register they need."""
+        """The terms of a loop that has at least one, and at most as many as the vectors of a row have lanes: these
+        vectors, or one term after the other without a loop, so that LLVM knows which lanes of a vector in a register
+        they need."""
         frame, size, depth = self.frame, self.frame.size(self.loop.size), len(self.frame.scopes)
         if lanes > 1:
-            self.terms(totals, None, size, lanes, masked=True)
+            for vector in range(frame.tile.wide):
+                self.terms(totals, None, size, lanes, masked=True, first=vector * lanes)
         elif self.reductions[0].guard is not None or self._cost() > CHEAP or len(frame.nest.space) > 1:
             self.terms(totals, "0", size)
         else:
-            for k in range(frame.tile.lanes):
+            for k in range(frame.tile.lanes * frame.tile.wide):
                 frame.push(f"if {size} > {k}:" if k else None, self.loop, str(k))
                 self._add(totals)
                 frame.memos[-1] = {}  # the next term stands in this scope
@@ -163,16 +165,18 @@ class Together:
             frame.scope.add(f"{total} = {total} + {part}")
         frame.pop(depth)
 
-    def terms(self, totals: Totals, start: str | None, stop: str, step: int = 1, masked: bool = False) -> None:
-        """One loop over elements or vectors, which are added to the totals. If `start` is None, one vector is all,
-        without a loop."""
-        frame, depth, name = self.frame, len(self.frame.scopes), "0"
+    def terms(
+        self, totals: Totals, start: str | None, stop: str, step: int = 1, masked: bool = False, first: int = 0
+    ) -> None:
+        """One loop over elements or vectors, which are added to the totals. If `start` is None, it is the vector from
+        `first` on, without a loop."""
+        frame, depth, name = self.frame, len(self.frame.scopes), str(first)
         if start is None:
             frame.push(None, self.loop, name)
         else:
             name = frame.loop(self.loop, "k", (start, stop), step, 1 if masked else None)
         if masked:
-            left = frame.size(self.loop.size) + ("" if start is None else f" - {name}")
+            left = frame.size(self.loop.size) + ("" if name == "0" else f" - {name}")
             frame.masks[-1] = [frame.line("mask", f"head_x{step}({left})")]
         elif frame.tile.horizontal:
             frame.masks[-1] = None
@@ -250,7 +254,8 @@ class Together:
         """One result of all lanes. Each lane of argmax or argmin knows its best element, and where the vector began of
         which this is an element."""
         if isinstance(reduction.op, Reduction):
-            if reduction.op is SUM and self.loop.size in self.frame.tile.brief and reduction.dtype.itemsize >= 4:
+            one = self.loop.size in self.frame.tile.brief and self.frame.tile.wide == 1
+            if reduction.op is SUM and one and reduction.dtype.itemsize >= 4:
                 return self._few_added(names[-1], point.width)
             return f"{reduction.op.horizontal}({names[-1]})"
         assert isinstance(reduction.op, ArgReduction)

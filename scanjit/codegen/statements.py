@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from scanjit import types
@@ -105,9 +105,8 @@ class StatementWriter:
                 raise TypeError(statement)
 
     def _time_loop(self, loop: TimeLoop, at: StatementPlace) -> None:
-        """A loop over time, and before it the variant for short rows, if there is one."""
-        short = self._brief(loop, at)
-        if short is not None:
+        """A loop over time, and before it the variants for rows of one vector and of two, if there are such."""
+        for short in self._brief(loop, at):
             self._call_brief(loop, short, at)
             if not short.sizes:
                 return
@@ -120,13 +119,16 @@ class StatementWriter:
         else:
             self._loop(loop, at)
 
-    def _brief(self, loop: TimeLoop, at: StatementPlace) -> Brief | None:
-        """The variant of a loop for short rows. None if there is none, or if its code would be long."""
+    def _brief(self, loop: TimeLoop, at: StatementPlace) -> Iterator[Brief]:
+        """The variants of a loop for short rows, but for those whose code would be long."""
         common, shared = self.common, at.rows is None and not is_alone(loop)
         if self.draft.whole or common.timed is not None or loop.ends_early or not shared:
-            return None
-        short = brief(loop)
-        return short if short is not None and is_short(short.loop, common.program, common.nests, short) else None
+            return
+        for vectors in (1, 2):
+            short = brief(loop, vectors)
+            if short is None or not is_short(short.loop, common.program, common.nests, short):
+                return
+            yield short
 
     # ---- functions of their own --------------------------------------------------------------------------------------
 
@@ -257,8 +259,7 @@ class StatementWriter:
         if loop in self.common.done:
             self.common.done[short.loop] = self.common.done[loop]
         if short.sizes:
-            few = [f"0 < {self.common.number(size)} <= {short.most}" for size in short.sizes]
-            self.draft.add(at, f"if {' and '.join(few)}:")
+            self.draft.add(at, f"if {short.condition(self.common.number)}:")
             at = at.inside
         call = self._loop_function(short.loop, at, True, True, short)
         with self.jobs.first_thread(at) as first:
@@ -318,7 +319,7 @@ class StatementWriter:
             self.draft.add(at, f"{name} = stack({some.stack_bytes})", *some.cleared(name, lanes))
             first, size = common.address(row.first.buffer, row.first.offset, at), common.number(row.size)
             self.draft.add(at, f"if {common.number(loop.length)} > 0:")
-            self.draft.add(at.inside, *some.begun(name, first, size, lanes, short.lanes))
+            self.draft.add(at.inside, *some.begun(name, first, size, lanes, short.lanes * short.vectors))
             after_step += some.copied(name, f"{name} + {some.nbytes}", lanes)
             common.local[row.buffer] = name, some.known
         self._loop(loop, at, after_step)

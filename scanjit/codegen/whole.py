@@ -111,7 +111,7 @@ def is_short(loop: TimeLoop, program: Program, sources: NestSources, short: Brie
             work += statement.operations if isinstance(statement.operations, int) else 0
         elif not isinstance(statement, Blocks | TimeLoop) or _copies(statement):
             return False
-    return lines <= (SHORT if short is None else SHORT_IN_BRIEF) and work <= LITTLE
+    return lines <= (SHORT if short is None or short.vectors > 1 else SHORT_IN_BRIEF) and work <= LITTLE
 
 
 def steps_between_looks(loop: TimeLoop) -> int:
@@ -180,7 +180,8 @@ def locals_of(loop: TimeLoop, program: Program, uses: Counter[Buffer], short: Br
 def row_on_stack(row: HeldRow, short: Brief) -> Local:
     """The last row of a carry of which every step is stored, on the stack."""
     (step,) = types.atoms(short.loop.step)
-    return Local(row.buffer, 2, LINE, {**short.known(row.buffer), step: 0}, carried=True)
+    nbytes = -(-short.lanes * short.vectors * row.buffer.dtype.itemsize // LINE) * LINE
+    return Local(row.buffer, 2, nbytes, {**short.known(row.buffer), step: 0}, carried=True)
 
 
 def _copies(statement: Statement) -> bool:

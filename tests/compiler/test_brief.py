@@ -1,4 +1,4 @@
-"""Short loops of unknown sizes have a variant for rows of one vector, which calls with short rows run."""
+"""Short loops of unknown sizes have variants for rows of one vector and of two, which calls with short rows run."""
 
 from __future__ import annotations
 
@@ -117,7 +117,31 @@ def plastic(x: Any, A: Any, start: Any) -> Any:
     return (S * S).sum() + (S[-1] @ start).sum() + S[:, :, -1].sum()
 
 
-MODELS: list[Model] = [windows, learned, hidden, likely, weighted, chained, stacked, backwards, filtered, plastic]
+def poured(x: Any, A: Any, start: Any) -> Any:
+    """Tanks, each of which flows into the next one, and parts of a row that begin three elements behind it."""
+
+    def step(x: Any, s: Any, far: Any) -> Any:
+        out = start * s
+        into = sj.concatenate([x[:1] + 0.1 * far[-1:], out[:-1]])
+        return 0.9 * s + into - out, sj.concatenate([far[3:] * s[3:], far[:3]])
+
+    s, far = sj.scan(step, x, [start, start])
+    return (s * s).sum() + (far[-1] * A[0]).sum()
+
+
+MODELS: list[Model] = [
+    poured,
+    windows,
+    learned,
+    hidden,
+    likely,
+    weighted,
+    chained,
+    stacked,
+    backwards,
+    filtered,
+    plastic,
+]
 
 
 def program(model: Model, dtype: str, **options: Any) -> Any:
@@ -157,10 +181,22 @@ def test_memory(model: Model, threads: int) -> None:
     wanted = program(model, "float64", mode="reference")
     with Config(threads=threads, small=True).active():
         f = program(model, "float64", mode="emulate")
-        for size in (1, 3, 4, 5):
+        for size in (1, 3, 4, 5, 9, 14):
             given = arguments(size, "float64")
             for got, right in zip(f(*given), wanted(*given), strict=True):
                 np.testing.assert_allclose(got, right, rtol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("mode", ["numba", "emulate"])
+def test_parts_of_rows_of_two_vectors(dtype: str, mode: str) -> None:
+    x, start = sj.tensor(("T", "N"), dtype, "x"), sj.tensor(("N",), dtype, "start")
+    value = poured(x, x, start)
+    f, wanted = sj.function([x, start], value, mode=mode), sj.function([x, start], value, mode="reference")
+    tolerance = 1e-10 if dtype == "float64" else 2e-4
+    for size in (4, 5, 7, 8, 9, 12, 15, 16, 17, 25, 32, 33):
+        x_, _, start_ = arguments(size, dtype)
+        np.testing.assert_allclose(f(x_, start_), wanted(x_, start_), rtol=tolerance)
 
 
 @pytest.mark.parametrize("model", [hidden, filtered])

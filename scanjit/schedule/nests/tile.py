@@ -28,8 +28,8 @@ class Tile:
     many : 1 in calls that use `strips`; 0 in calls with time, or the terms of sums, inside all other loops.
     narrow : whether the points that are left after whole vectors are computed in vectors of fewer lanes, not in one
         whose other lanes are masked.
-    brief : sizes that are at least 1 and at most `lanes`: the loop along which lanes run is one vector, without a loop,
-        if it has one of these sizes.
+    brief : sizes that are at least 1, and at most as many as `wide` vectors have lanes: the loop along which lanes run
+        is so many vectors, without a loop, if it has one of these sizes.
     down : 1 in calls in which a step goes through the points of a strip from the last to the first; 0 in others.
     """
 
@@ -49,6 +49,7 @@ class Tile:
     many: Dimension = 1
     narrow: bool = False
     brief: tuple[Dimension, ...] = ()
+    wide: int = 1
     down: Dimension = 0
 
     @property
