@@ -125,10 +125,11 @@ def test_a_loop_alone_has_no_barriers_and_keeps_its_state_on_the_stack():
 
 def test_one_thread_shares_nothing_of_a_short_step():
     """Where threads may share the nests of a step, one thread has a function of its own for the loop; so have rows of
-    one vector."""
+    one vector, and rows of two where the code is short."""
     source = function(viterbi, "N", "float64", "emulate").source
     loops = [part.split("\n\n\n")[0] for part in source.split("def loop_")[1:]]
-    assert sorted("first_piece" in loop for loop in loops) == [False, False, True]
+    assert sum("first_piece" in loop for loop in loops) == 1
+    assert len(loops) in (3, 4)
     assert "if threads == 1:" in source
 
 
