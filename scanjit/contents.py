@@ -54,7 +54,7 @@ class Facts:
             yield str(value.dtype), value.shape, hashlib.sha256(value.tobytes()).hexdigest()
         elif isinstance(value, types.ModuleType):
             yield value.__name__, getattr(value, "__version__", "")
-            if not value.__name__.startswith(LIBRARIES):
+            if not _is_known(value.__name__):
                 yield from self.of_attributes(vars(value), self.names)
         elif isinstance(value, types.BuiltinFunctionType | np.ufunc | type):
             yield name_of(value)
@@ -91,7 +91,11 @@ def name_of(value: Any) -> object:
 
 def in_library(value: Any) -> bool:
     """Whether something is of a package that is known by its names."""
-    return str(getattr(value, "__module__", "")).startswith(LIBRARIES)
+    return _is_known(str(getattr(value, "__module__", "")))
+
+
+def _is_known(module: str) -> bool:
+    return module.partition(".")[0] in LIBRARIES  # a user's `mathutils` is no part of `math`
 
 
 def _names(code: types.CodeType) -> Iterator[str]:
@@ -113,7 +117,7 @@ def _of_object(value: Any, facts: Facts) -> Iterator[object]:
         yield from facts.of((value.__func__, value.__self__))
     elif callable(value) and hasattr(value, "__wrapped__"):
         yield from facts.of(value.__wrapped__)
-    elif type(value).__module__.startswith(LIBRARIES):
+    elif in_library(type(value)):
         yield id(value)
     elif hasattr(value, "__array__"):
         try:

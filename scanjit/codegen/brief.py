@@ -54,9 +54,9 @@ class HeldRow:
 
 @record(eq=True)
 class Brief:
-    """A loop over time for calls in which certain `sizes` are at least 1, and at most `most`, which is at most the
-    number of lanes of a row of `vectors`, each of `lanes` lanes; for all calls if there are no such sizes. With `rows`
-    for carries of which every step is stored."""
+    """The variant of a loop over time for calls in which each of `sizes` is from 1 to `most`. If there are no such
+    sizes, it is for all calls. A row has `vectors` vectors of `lanes` lanes, so `most` is at most their product. `rows`
+    are the carries of which every step is stored."""
 
     loop: TimeLoop
     sizes: tuple[Dimension, ...]
