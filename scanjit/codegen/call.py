@@ -253,16 +253,18 @@ class _CallWriter:
         ]
 
     def eigh(self) -> list[str]:
-        """The eigenvectors as rows, and the eigenvalues below them. This is one call, which cannot be stopped."""
+        """The eigenvectors as rows, and the eigenvalues below them, or these alone. This is one call, which cannot be
+        stopped."""
         whole, work, integers = self.call.places
+        vectors = self.call.flags["vectors"]
         n, step = self.number(whole.shape[-1]), self.number(whole.strides[-2] * self.size)
         size, count = (self.number(ref.shape[0]) for ref in (work, integers))
-        given = f"{n}, m0, {self.leading(whole)}, m0 + {n}*{step}, m1, {size}, m2, {count}"
+        given = f"{int(vectors)}, {n}, m0, {self.leading(whole)}, m0 + {n}*{step}, m1, {size}, m2, {count}"
         return [
             *self.unless_finite(n, n, step, "m0"),
             "if bad == 0:",
             f"    bad = syevd_{self.lapack}({given})",
-            *self.signed(n, n, step, "m0", []),
+            *(self.signed(n, n, step, "m0", []) if vectors else []),
             *self.nothing(whole),
         ]
 
@@ -313,13 +315,21 @@ class _CallWriter:
         ]
 
     def svd(self) -> list[str]:
-        """The left vectors go to the first columns, as rows; right vectors and singular values beside them. This is one
-        call, which cannot be stopped."""
+        """The left vectors go to the first columns, as rows; right vectors and singular values beside them. Without
+        vectors, there are the values alone. This is one call, which cannot be stopped."""
         whole, columns, work, *_ = self.call.places
+        vectors = self.call.flags["vectors"]
         n, m = (self.number(dim) for dim in columns.shape[-2:])
         count, size = self.number(whole.shape[-2]), self.number(work.shape[0])
         step, across = (self.number(ref.strides[-2] * self.size) for ref in (whole, columns))
-        given = f"{m}, {n}, m1, {self.leading(columns)}, m3, m0, {self.leading(whole)}, m4, max({count}, 1)"
+        given = (
+            f"{int(vectors)}, {m}, {n}, m1, {self.leading(columns)}, m3, m0, {self.leading(whole)}, m4, max({count}, 1)"
+        )
+        placed = [
+            f"        for j in range({n}):",
+            f"            store(right + j*{self.size}, load_{self.kind}(m4 + (j*{count} + i)*{self.size}))",
+        ]
+        turned = indented(self.signed(f"{count}", n, step, f"m0 + {m}*{self.size}", [(f"m0 + i*{step}", m)]))
         return [
             *self.unless_finite(n, m, across, "m1"),
             "if bad == 0:",
@@ -327,10 +337,9 @@ class _CallWriter:
             "if bad == 0:",
             f"    for i in range({count}):",
             f"        right = m0 + i*{step} + {m}*{self.size}",
-            f"        for j in range({n}):",
-            f"            store(right + j*{self.size}, load_{self.kind}(m4 + (j*{count} + i)*{self.size}))",
+            *(placed if vectors else []),
             f"        store(right + {n}*{self.size}, load_{self.kind}(m3 + i*{self.size}))",
-            *indented(self.signed(f"{count}", n, step, f"m0 + {m}*{self.size}", [(f"m0 + i*{step}", m)])),
+            *(turned if vectors else []),
             *self.nothing(whole),
         ]
 

@@ -280,7 +280,7 @@ class _Writer:
 
     def eigh(self) -> tuple[list[str], list[str]]:
         """The eigenvectors as rows, and the eigenvalues below them."""
-        n = self.n
+        n, vectors = self.n, self.job.vectors
         a, v, values = self._entries("entries", n, n), self._entries("vectors", n, n), self._entries("values", 1, n)
 
         def rotate(p: Index, q: Index) -> list[str]:
@@ -306,22 +306,22 @@ class _Writer:
                 a.put(q, q, "high + t * x"),
                 *(a.put(*at, self._splat("0.0")) for at in ((p, q), (q, p))),
                 *self._each(0, n, one),
-                *self._turned(v, n, p, q),
+                *(self._turned(v, n, p, q) if vectors else []),
             ]
 
         def given(k: Index) -> list[str]:
-            return [
-                *self._sign(v, k, n),
-                *self._each(0, n, lambda i: [self._stored(k, i, f"sign * {v.get(k, i)}")]),
-                self._stored(n, k, f"{values.get(0, k)} * down"),
-            ]
+            value = self._stored(n, k, f"{values.get(0, k)} * down")
+            if not vectors:
+                return [value]
+            vector = self._each(0, n, lambda i: [self._stored(k, i, f"sign * {v.get(k, i)}")])
+            return [*self._sign(v, k, n), *vector, value]
 
-        return [*a.home, *v.home, *values.home], [
+        return [*a.home, *(v.home if vectors else []), *values.home], [
             *self._scaled(a, wide=False, triangle=True),
-            *self._identity(v, n, n),
+            *(self._identity(v, n, n) if vectors else []),
             *self._sweeps(n, rotate),
             *self._each(0, n, lambda k: [values.put(0, k, a.get(k, k))]),
-            *self._sorted(n, values, True, (v, n)),
+            *self._sorted(n, values, True, *([(v, n)] if vectors else [])),
             *self._each(0, n, given),
         ]
 
@@ -345,7 +345,7 @@ class _Writer:
 
     def svd(self) -> tuple[list[str], list[str]]:
         """U.T, V.T and the singular values side by side. A wide matrix is transposed, so that U and V change places."""
-        wide = self.m < self.n
+        wide, vectors = self.m < self.n, self.job.vectors
         high, count = max(self.m, self.n), min(self.m, self.n)
         w, q = self._entries("columns", count, high), self._entries("basis", count, high)
         v = self._entries("vectors", count, count)
@@ -358,7 +358,8 @@ class _Writer:
 
             zero = self._splat("0.0")
             sums = [f"low = {zero}", f"high = {zero}", f"x = {zero}", *self._each(0, high, summed)]
-            return [*sums, *self._angle(), *self._turned(w, high, a, b), *self._turned(v, count, a, b)]
+            turned = self._turned(v, count, a, b) if vectors else []
+            return [*sums, *self._angle(), *self._turned(w, high, a, b), *turned]
 
         def norm(k: Index) -> list[str]:
             return [
@@ -366,6 +367,9 @@ class _Writer:
                 *self._squares(w, k, 0, high),
                 values.put(0, k, "sqrt(total) * down_k"),
             ]
+
+        def value(k: Index) -> list[str]:
+            return [self._stored(k, self.m + self.n, f"{values.get(0, k)} * down")]
 
         def given(k: Index) -> list[str]:
             turned = f"copysign({self._splat('1.0')}, {w.get(k, k)})"  # R's diagonal holds the norm with this sign
@@ -378,9 +382,17 @@ class _Writer:
                 *self._each(
                     0, self.n, lambda i: [self._stored(k, _sum(self.m, i), f"{signs[right]} * {right.get(k, i)}")]
                 ),
-                self._stored(k, self.m + self.n, f"{values.get(0, k)} * down"),
+                *value(k),
             ]
 
+        if not vectors:
+            return [*w.home, *values.home], [
+                *self._scaled(w, wide=not wide),
+                *self._sweeps(count, rotate),
+                *self._each(0, count, norm),
+                *self._sorted(count, values, False),
+                *self._each(0, count, value),
+            ]
         return [*w.home, *v.home, *q.home, *values.home, *taus.home], [
             *self._scaled(w, wide=not wide),
             *self._identity(v, count, count),

@@ -111,19 +111,20 @@ def ormqr(memory: Allocations, kind: Kind, *operands: int) -> int:
 
 
 def syevd(memory: Allocations, kind: Kind, *operands: int) -> int:
-    """Eigenvectors and eigenvalues of a symmetric matrix, in place."""
-    n, a, step, values, *_ = operands
+    """Eigenvectors, in place (NaN, if they are not wanted), and eigenvalues of a symmetric matrix."""
+    wanted, n, a, step, values, *_ = operands
     found, vectors = np.linalg.eigh(_columns(memory, kind, n, n, a, step))
-    _put(memory, kind, vectors, a, step)
+    _put(memory, kind, vectors if wanted else np.full_like(vectors, np.nan), a, step)
     _put(memory, kind, found[:, None], values, n)
     return 0
 
 
 def gesdd(memory: Allocations, kind: Kind, *operands: int) -> int:
-    """Singular values and vectors."""
-    m, n, a, step, values, u, u_step, v, v_step, *_ = operands
+    """Singular values, and vectors, if they are wanted."""
+    wanted, m, n, a, step, values, u, u_step, v, v_step, *_ = operands
     left, found, right = np.linalg.svd(_columns(memory, kind, m, n, a, step), full_matrices=False)
-    for x, at, row in ((left, u, u_step), (found[:, None], values, 1), (right, v, v_step)):
+    vectors = ((left, u, u_step), (right, v, v_step)) if wanted else ()
+    for x, at, row in ((found[:, None], values, 1), *vectors):
         _put(memory, kind, x, at, row)
     return 0
 

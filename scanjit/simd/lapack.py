@@ -29,8 +29,8 @@ SIGNATURES = {
     "getrf": "n n a n a info",
     "geqrf": "n n a n a a n info",
     "ormqr": "L T/N n n n a n a a n a n info",
-    "syevd": "V L n a n a a n a n info",
-    "gesdd": "S n n a n a a n a n a n a info",
+    "syevd": "V/N L n a n a a n a n info",
+    "gesdd": "S/N n n a n a a n a n a n a info",
     "trsm": "R/L U/L T/N U/N n n 1 a n a n",
     "gemm": "T/N T/N n n n -1 a n a n 1 a n",
 }
@@ -45,10 +45,10 @@ always the same (L), a letter that a flag chooses (U/L), an address (a), a numbe
   triangle, reflections below and in `min(m, n)` factors; the memory `work` has `size` numbers;
 - `info = ormqr(trans, m, n, k, a, step, factors, c, c_step, work, size)`: multiply c (m by n) from the left by the
   product of k reflections, or by its transpose;
-- `info = syevd(n, a, step, values, work, size, integers, count)`: eigenvectors, in place, and eigenvalues of a
-  symmetric matrix, of which the lower triangle is read;
-- `info = gesdd(m, n, a, step, values, u, u_step, v, v_step, work, size, integers)`: singular values and vectors; a is
-  overwritten;
+- `info = syevd(vectors, n, a, step, values, work, size, integers, count)`: eigenvectors (if `vectors`), in place, and
+  eigenvalues of a symmetric matrix, of which the lower triangle is read; a is overwritten;
+- `info = gesdd(vectors, m, n, a, step, values, u, u_step, v, v_step, work, size, integers)`: singular values and (if
+  `vectors`) vectors; a is overwritten;
 - `info = trsm(right, upper, trans, unit, m, n, a, step, b, b_step)`: a triangular system, b (m by n) in place;
 - `info = gemm(trans_a, trans_b, m, n, k, a, a_step, b, b_step, c, c_step)`: take the product of a (m by k, or k by m if
   `trans_a`) and b (k by n, or n by k if `trans_b`) off c (m by n).

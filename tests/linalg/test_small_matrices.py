@@ -166,3 +166,35 @@ def test_other_wrong_input() -> None:
         sj.cho_solve(a, b)  # type: ignore[arg-type]
     with pytest.raises(sj.ShapeError, match=r"(?s)the right side of lstsq.*\(4, 1\).*\(3, 1\)"):
         sj.function([a, b], sj.lstsq(a, b)[0], mode="reference")(np.ones((3, 2)), np.ones(4))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(3, 3), (2, 5), (8, 6), (5, 5), (12, 12), (9, 14)])
+def test_values_alone(shape: tuple[int, int], dtype: str) -> None:
+    """They are the same bits as beside vectors, if lanes compute them. LAPACK has another routine."""
+    given = hard_matrices(*shape).astype(dtype)
+    a = sj.tensor(("B", *shape), dtype)
+    pairs = [(sj.svdvals(a), sj.svd(a).U, sj.svd(a).S)]
+    if shape[0] == shape[1]:
+        given = given + np.swapaxes(given, -1, -2)
+        pairs.append((sj.eigvalsh(a), sj.eigh(a).eigenvectors, sj.eigh(a).eigenvalues))
+    given[2, 0, 1] = np.nan
+    for alone, vectors, beside in pairs:
+        f, g = sj.function([a], alone), sj.function([a], [beside, vectors])
+        values, (expected, _) = f(given), g(given)
+        assert np.isnan(values[2]).all() and np.isfinite(values[3:]).all()
+        if max(shape) <= 8:
+            np.testing.assert_array_equal(values, expected)
+        else:
+            norms = np.nanmax(abs(given), (-1, -2))[:, None]
+            assert np.nanmax(abs(values - expected) - TOLERANCE[dtype] * max(shape) * norms) <= 0
+        assert "total < 0.0" in g.source and "total < 0.0" not in f.source  # the signs of vectors
+        np.testing.assert_allclose(sj.function([a], alone, mode="emulate")(given[:3]), values[:3], rtol=1e-4)
+
+
+def test_steps_compute_vectors_of_large_matrices() -> None:
+    """So that the steps of a loop and those that its gradient runs again compute the same bits."""
+    x, start = sj.tensor(("T", 10, 10)), sj.vector("start")
+    total = sj.scan(lambda x, s: s * 0.5 + sj.svdvals(x), x, start)[-1].sum()
+    assert "gesdd_f64(1" in sj.function([x, start], total).source
+    assert "gesdd_f64(0" in sj.function([x], sj.svdvals(x)).source

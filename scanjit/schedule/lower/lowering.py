@@ -118,6 +118,7 @@ class Lowering:
     destinations : the places into which nodes are to be computed. Any other node gets a buffer of its own.
     early : nodes that must be computed before an array is changed in place.
     nodes : all nodes that are needed and are not origins.
+    outputs : the nodes that are computed for someone outside.
     items : the items so far.
     """
 
@@ -131,6 +132,7 @@ class Lowering:
         self.destinations: dict[Node, Ref] = {}
         self.early: Sequence[Node] = ()
         self.nodes: set[Node] = set()
+        self.outputs: frozenset[Node] = frozenset()
         self._spaces: dict[tuple[Dimension, ...], tuple[NestLoop, ...]] = {}
         self._builders: dict[tuple[NestLoop, ...], ValueBuilder] = {}
 
@@ -143,7 +145,7 @@ class Lowering:
         """Compute `outputs`, into `targets` where a target is given. Returns where each output lies."""
         wanted = [*self.early, *outputs]
         order = ir.walk(wanted, self.places, sizes=False)
-        self.nodes = set(order)
+        self.nodes, self.outputs = set(order), frozenset(wanted)
         self.stored = choose_stored(order, wanted, self.places, self.rules.point)
         self._choose_destinations(order, outputs, targets)
         for node in order:

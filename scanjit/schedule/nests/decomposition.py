@@ -17,11 +17,13 @@ BLOCK = 16
 @record
 class Decomposition(ArrayJob):
     """Decompose each matrix of `given` into a matrix of `result`, by `routine`: "eigh", "qr" or "svd". The sizes of the
-    matrices are known, and at most `LARGEST`. Both arrays lie without gaps."""
+    matrices are known, and at most `LARGEST`. Both arrays lie without gaps. Without `vectors`, "eigh" and "svd" compute
+    the values alone."""
 
     routine: str
     given: Ref
     result: Ref
+    vectors: bool = True
 
     @property
     def title(self) -> str:

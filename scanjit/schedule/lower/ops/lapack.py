@@ -7,6 +7,8 @@ import numpy as np
 
 from scanjit import types
 from scanjit.ir import Node
+from scanjit.ops.decompositions import EIGH, SVD
+from scanjit.ops.shape import SLICE
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering
 from scanjit.schedule.lower.region import Item
 from scanjit.schedule.nests import LARGEST, Buffer, Decomposition, LapackCall, Ref
@@ -33,7 +35,8 @@ class LapackRule(ArrayRule):
         if self.small and all(isinstance(size, int) and 0 < size <= LARGEST for size in a.type.shape[-2:]):
             given, needs = lowering.laid_out(a, "matrices")
             result = Ref.whole(Buffer(node.dtype, node.type.shape, "temporary", node.op.name))
-            lowering.put(node, result, [lowering.add_statement(Decomposition(node.op.name, given, result), needs)])
+            job = Decomposition(node.op.name, given, result, _vectors_are_read(lowering, node))
+            lowering.put(node, result, [lowering.add_statement(job, needs)])
             return
         call, copies = self.call(lowering, node, lowering.new_place(node))
         lowering.context.notes.append(
@@ -58,7 +61,8 @@ def eigh(lowering: Lowering, node: Node, whole: Ref) -> Copied:
     """The matrices are copied into the first rows of the result, where vectors replace them."""
     n = node.type.shape[-1]
     memory = [*_memory(node.dtype, 1 + 6 * n + 2 * n * n), *_memory(np.dtype("int64"), 3 + 5 * n)]
-    return LapackCall("eigh", (whole, *memory), (True, True, True)), [_in_first_rows(lowering, node, whole)]
+    call = LapackCall("eigh", (whole, *memory), (True, True, True), _with_vectors(lowering, node))
+    return call, [_in_first_rows(lowering, node, whole)]
 
 
 def qr(lowering: Lowering, node: Node, whole: Ref) -> Copied:
@@ -77,7 +81,7 @@ def svd(lowering: Lowering, node: Node, whole: Ref) -> Copied:
     place, copy = _columns(lowering, a)
     numbers = _memory(a.dtype, 5 * k * k + 10 * k + 64 * (m + n) + 64, k, k * n)
     memory = [*numbers, *_memory(np.dtype("int64"), 8 * k)]
-    return LapackCall("svd", (whole, place, *memory), (True,) * 6), [copy]
+    return LapackCall("svd", (whole, place, *memory), (True,) * 6, _with_vectors(lowering, node)), [copy]
 
 
 def triangular_solve(lowering: Lowering, node: Node, whole: Ref) -> Copied:
@@ -87,6 +91,27 @@ def triangular_solve(lowering: Lowering, node: Node, whole: Ref) -> Copied:
     place, needs = lowering.laid_out(a, "triangle", lambda place: place.strides[-2:] == (place.shape[-1], 1))
     flags = {name: bool(node.params[name]) for name in ("lower", "trans", "unit")}
     return LapackCall("triangular_solve", (place, whole), (False, True), flags), [*needs, lowering.copy(b, whole)]
+
+
+def _vectors_are_read(lowering: Lowering, node: Node) -> bool:
+    """Whether anything reads a vector of a decomposition. If not, all its readers are windows of the values, which lie
+    behind the vectors."""
+    m, n = node.operands[0].type.shape[-2:]
+    if node.op not in (EIGH, SVD):
+        return True
+    axis, values = (-2, n) if node.op is EIGH else (-1, m + n)
+    readers = [other for other in lowering.nodes if any(arg is node for arg in other.operands)]
+    return node in lowering.outputs or any(
+        other.op is not SLICE or other.params["start"][axis] != values or other.params["length"][axis] != 1
+        for other in readers
+    )
+
+
+def _with_vectors(lowering: Lowering, node: Node) -> dict[str, bool]:
+    """The option of a routine that tells whether it computes vectors. LAPACK computes values alone in another way, with
+    other last bits. So a step always has vectors: the step of a loop and the copy of it that its gradient runs compute
+    the same bits."""
+    return {"vectors": not lowering.whole or _vectors_are_read(lowering, node)}
 
 
 def _memory(dtype: DType, *sizes: Dimension) -> list[Ref]:
