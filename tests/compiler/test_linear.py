@@ -258,6 +258,11 @@ def test_the_row_before(dtype):
         np.testing.assert_equal(f(given, 0.5), wanted(given, 0.5))
 
 
+def tanks(x, *levels):
+    """Each tank takes a part of what was in the one before it."""
+    return [h + 0.3 * (before - h) for before, h in zip((x, *levels), levels, strict=False)]
+
+
 @pytest.mark.parametrize(
     ("step", "init", "width", "lanes"),
     [
@@ -267,6 +272,9 @@ def test_the_row_before(dtype):
         (BOUNDED["queue"][0], [0], 32, True),
         (lambda x, h: 0.5 * h + x, [0], 32, True),
         (lambda x, h: 0.5 * h + x, [0], 64, True),
+        (tanks, [0] * 2, 64, True),
+        (tanks, [0] * 6, 64, False),  # each is composed after the one before
+        (lambda x, *h: [0.5 * each + x for each in h], [0] * 5, 64, True),  # none waits for another
     ],
 )
 def test_costs_decide(step, init, width, lanes, monkeypatch):
@@ -275,3 +283,14 @@ def test_costs_decide(step, init, width, lanes, monkeypatch):
     with Config(width=width).active():
         (f,) = build(step, 1, carried("float64", *init), ["emulate"], "float64", gradient=False)
     assert ("slide_" in f.source) == lanes
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_steps_that_are_stored_apart(columns, monkeypatch):
+    """What a vector of steps returns is stored number by number if it lies in one of three columns or more."""
+    monkeypatch.undo()
+    x = sj.vector("x", "float64")
+    hs = sj.scan(lambda x, *h: tanks(x, *h), x, carried("float64", *[0] * columns), return_list=True)
+    with Config(width=64).active():
+        f = sj.function([x], sj.stack(hs, axis=1), mode="emulate")
+    assert ("slide_" in f.source) == (columns < 3)

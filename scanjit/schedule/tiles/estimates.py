@@ -7,7 +7,19 @@ from typing import NamedTuple
 
 from scanjit import types
 from scanjit.schedule.cost import rates
-from scanjit.schedule.nests import Access, Apply, Fetch, Linear, Load, Nest, NestLoop, Reduce, Value, in_one_lane
+from scanjit.schedule.nests import (
+    Access,
+    Apply,
+    Fetch,
+    Linear,
+    Load,
+    Nest,
+    NestLoop,
+    Reduce,
+    Value,
+    in_one_lane,
+    walk_values,
+)
 from scanjit.schedule.tiles.along import horizontal, thin
 from scanjit.schedule.tiles.products import factors, packable, reductions_of
 from scanjit.schedule.tiles.shapes import USUAL, shape
@@ -32,6 +44,8 @@ MOST_BESIDE = 512.0
 """The same for vectors whose carries are in memory, and for nests without time."""
 SEEN = 100.0
 """A processor looks this many operations ahead for vectors that do not wait for each other."""
+SEEN_STEPS = 200.0
+"""The same for vectors of steps, which wait for one operation of those before them."""
 
 # ---- lanes ----------------------------------------------------------------------------------------------------------
 
@@ -188,12 +202,51 @@ def _has_room(access: Access, lane: NestLoop) -> bool:
 
 def waits_less_step_by_step(nest: Nest, steps: Sequence[Linear], lanes: int) -> bool:
     """Whether linear steps take less time one by one than as many at a time as a vector has lanes. A carry that is a
-    sum or a maximum is there again after one operation; to compose the steps of a vector takes several."""
-    work = _work(nest)
+    sum or a maximum is there again after one operation; to compose the steps of a vector takes several. Carries that
+    read each other are composed one after the other, and a processor does not see far enough ahead to begin with the
+    next vector of steps. Step by step, each reads what another one was a step before."""
     updates = dict(zip(nest.registers, nest.updates, strict=True))
     waits = [_longest(nest, [step.register]).get(updates[step.register], 0.0) for step in steps]
-    composed = sum(_composing(step, lanes) for step in steps)
-    return bool(steps) and lanes * max(work, rates.LATENCY * max(waits)) < work + composed
+    work = sum(_cost(value) for value in nest.values if _varies(value))
+    composed = work + sum(_composing(step, lanes) for step in steps) + lanes * _apart(nest)
+    ahead = max(SEEN_STEPS / max(composed, 1.0), 1.0)
+    return bool(steps) and lanes * max(work, rates.LATENCY * max(waits)) < max(composed, _in_turn(steps, lanes) / ahead)
+
+
+def _varies(value: Value) -> bool:
+    """Whether a value is not a load that is the same in all steps."""
+    return not isinstance(value, Load) or any(access.strides for access in value.accesses)
+
+
+def _apart(nest: Nest) -> float:
+    """The cost of the accesses of a step that are made one by one, because those of the next step do not lie beside
+    them. (Some vectors are shuffled, see `codegen.memory`.)"""
+    near = {True: (0, 1, -1, 2), False: (0, 1, -1, 2, 4)}
+    apart = [
+        access
+        for access, written in nest.accesses()
+        if any(loop is nest.time and step not in near[written] for loop, step in access.strides.items())
+    ]
+    return rates.MOVE_ELEMENT * len(apart)
+
+
+def _in_turn(steps: Sequence[Linear], lanes: int) -> float:
+    """How long the last carry of a vector of steps waits, if each waits for those that it reads."""
+    ready: dict[Value, float] = {}
+    for step in steps:
+        parts = (part for part in (step.factor, step.term, step.low, step.high) if part is not None)
+        before = max((ready[part] for part in walk_values(list(parts)) if part in ready), default=0.0)
+        ready[step.register] = before + 2 * rates.LATENCY * _turns(step, lanes)
+    return max(ready.values(), default=0.0)
+
+
+def _turns(step: Linear, lanes: int) -> float:
+    """How many operations that wait for each other compose a carry's steps of a vector. Each turn moves lanes and
+    multiplies and adds; for a bound, it then compares and chooses."""
+    if step.forgets or step.unread:
+        return 1.0
+    bounds = (step.low is not None) + (step.high is not None)
+    return math.log2(lanes) * (2 + 2 * (bounds > 0)) + 2 + bounds
 
 
 def _composing(step: Linear, lanes: int) -> float:
