@@ -57,7 +57,8 @@ class StatementWriter:
             self.draft.add(at, "pass")
         portions, alike = self._portions(statements, at)
         for few in portions:
-            if few in alike or len(few) == PORTION or (_loops(few) and at.depth > DEEPEST):
+            apart = few in alike or len(few) == PORTION or (_loops(few) and at.depth > DEEPEST)
+            if apart and not self.draft.whole:  # another function does not know what lies on the stack of this one
                 self._portion(few, at)
                 continue
             for some in without_meetings(few, self.common, at):
@@ -73,7 +74,7 @@ class StatementWriter:
             if not plain:
                 found += [(statement,) for statement in some]
                 continue
-            shared = len(some) >= FEWEST and self.common.timed is None
+            shared = len(some) >= FEWEST and self.common.timed is None and not self.draft.whole
             outlines = [self.jobs.outline(job, at) for job in some if isinstance(job, Job)] if shared else []
             for begin, end in _pieces(outlines if shared and not at.repeated else some):  # in a loop, each call counts
                 found.append(some[begin:end])

@@ -28,6 +28,8 @@ FOUND = {
     976007663: "arrays of two and of three axes were to have the order of axes of one loop",
     977005317: "a loop of one step was cut into stretches: how many steps a stretch has was not known any more",
     977003400: "the verifier took the terms of a sum of no terms for reads",
+    9500055: "a loop whose steps compute a size was to be computed for all steps of the loop around it",
+    9301515: "functions that a step calls twice read from memory what lay on the stack",
     920000598: "with other sizes than planned, a value has 390,625 elements",
 }
 

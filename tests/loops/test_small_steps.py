@@ -482,3 +482,31 @@ def test_looks_are_seldom_after_steps_of_a_few_operations():
         given = np.random.default_rng(steps).normal(size=steps), np.arange(3.0)
         for found, right in zip(f(*given), wanted(*given), strict=True):
             np.testing.assert_allclose(found, right, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("mode", ["emulate", "numba"])
+def test_nests_that_a_step_repeats_know_what_lies_on_the_stack(mode):
+    """Both parts of the step are calls of the same functions, with other values on the stack."""
+    x, w = sj.tensor(("T", 2), "float64"), sj.tensor((2, 2), "float64")
+    carries, matrices = (
+        [sj.tensor(shape, "float64") for shape in shapes] for shapes in (((3,), (2,)), ((3, 3), (2, 2)))
+    )
+
+    def part(values, p):
+        values = [sj.tanh(v + p[0]) @ m for v, m in zip(values, matrices, strict=True)]
+        return values, sj.scan(lambda p: sj.tanh(p @ w + values[0][:2] + values[1]), outputs_info=p, n_steps=2)[-1]
+
+    def step(row, *values):
+        values, p = part(values, row)
+        values, p = part(values, p)
+        return [sj.tanh(v) + p[0] for v in values]
+
+    inputs = [x, *carries, *matrices, w]
+    given = [
+        np.random.default_rng(0).normal(size=[n if isinstance(n, int) else 6 for n in v.type.shape]) for v in inputs
+    ]
+    found, wanted = (
+        sj.function(inputs, [c[-1] for c in sj.scan(step, x, carries)], mode=m)(*given) for m in (mode, "reference")
+    )
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
