@@ -167,13 +167,14 @@ class _Post:
         self.loop, self.ys = loop, [*ys, *sums]
         ys, summed = self.ys, set(sums)
         self.order = order = walk([*ys, *core, *loop.ends])
-        self.carried = dependents(order, [c.inner for c in loop.carries])
         varying = dependents(order, [*(c.inner for c in loop.carries), *loop.xs.values()])
-        needed = set(walk([*core, *loop.ends, *tied(order, varying)]))
+        staying = tied(order, varying, loop.length)
+        self.carried = dependents(order, [*(c.inner for c in loop.carries), *staying])
+        needed = set(walk([*core, *loop.ends, *staying]))
         self.post = [n for n in order if n in self.carried and n not in needed and n.args]
         self.users = users_among(order)
         inputs = {*(c.inner for c in loop.carries), *loop.xs.values(), *loop.consts.values()}
-        self.known = {y for y in summed if y not in self.carried}  # values that depend on sequences and constants alone
+        self.known = {y for y in summed if y not in self.carried}  # values of sequences and constants alone
         self.inputs = inputs
         summed = {
             n for n in summed if not is_small(n)

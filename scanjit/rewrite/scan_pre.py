@@ -55,7 +55,7 @@ class _Pre:
         with_rows = loop.depends(rows)
         self.pre = {n for n in order if n in with_rows and n not in carried and n not in rows}
         varying = loop.depends([*(c.inner for c in loop.carries), *rows])
-        staying = tied(order, varying)  # also ops that need an op that stays: it would be done twice
+        staying = tied(order, varying, loop.length)  # also ops that need an op that stays: it would be done twice
         self.pre -= loop.depends(staying)
         if loop.stop is not None:  # steps after the last one would be done too
             self.pre = _certain(order, self.pre)

@@ -3,8 +3,8 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from scanjit import types
-from scanjit.ir import ORIGINS, PART, Node, new_input, replace, walk
+from scanjit import errors, types
+from scanjit.ir import ORIGINS, PART, Node, graphs_in, new_input, parts, replace, walk
 from scanjit.ops.batch import batch_graph
 from scanjit.ops.branch import IFELSE
 from scanjit.ops.elementwise import ADD, CLIP, DIV, GREATER_EQUAL, MAXIMUM, MINIMUM, MUL, NEG, SUB, WHERE
@@ -88,17 +88,31 @@ def names(nodes: Iterable[Node]) -> str:
     return ", ".join(sorted(heavy)) or "elementwise ops"
 
 
-def tied(order: Iterable[Node], varying: set[Node]) -> set[Node]:
-    """The nodes that stay in the loop, because they cannot be computed for all steps at once: ifelses whose condition
-    varies from step to step (both branches would be computed), their parts, nodes with a size that varies, and loops of
-    unknown length that ask for checkpoints (side by side they would need memory for all steps)."""
+def tied(order: Iterable[Node], varying: set[Node], length: Dimension) -> set[Node]:
+    """The nodes that stay in a loop of `length` steps, because they cannot be computed for all steps at once: ifelses
+    whose condition varies from step to step (both branches would be computed), their parts, nodes with a size that
+    varies, also inside of them, and loops of unknown length that ask for checkpoints (side by side they would need
+    memory for all steps)."""
     found: set[Node] = set()
     for node in order:
         branch = node.op is IFELSE and node.operands[0] in varying and not _runs_or_skips_a_loop(node)
-        sized = any(size in varying for size in node.args[node.arity :])
+        sized = any(size in varying for size in node.args[node.arity :]) or _has_own_sizes(node, varying, length)
         if branch or sized or saves_memory(node) or (node.op is PART and node.args[0] in found):
             found.add(node)
     return found
+
+
+def _has_own_sizes(node: Node, varying: set[Node], length: Dimension) -> bool:
+    """Whether a loop or a branch computes sizes that differ from step to step."""
+    inside = (inner for graph in graphs_in([node]) for inner in graph.nodes())
+    if all(inner.dim_ref is None for inner in inside):
+        return False
+    over_time = {x: new_input(x.type.with_shape((length, *x.type.shape))) for x in node.operands if x in varying}
+    try:
+        batch_graph(parts(node), over_time, length)
+    except errors.NotSupportedError:
+        return True
+    return False
 
 
 def saves_memory(node: Node) -> bool:

@@ -125,6 +125,24 @@ def test_what_has_no_limit_is_refused() -> None:
             sj.function([x], sj.map(build, x), mode="emulate")
 
 
+@pytest.mark.parametrize("carried", [True, False])
+def test_a_loop_in_a_step_whose_own_steps_compute_a_size_is_refused_as_such(carried: bool) -> None:
+    """Such a loop stays where it is: it cannot be computed for all steps at once."""
+
+    def middle(v: Any, s: Any) -> Any:
+        powers = sj.scan(lambda p: (2.0 * p, sj.until(p > 4.0)), outputs_info=abs(v) + 0.3, n_steps=6)
+        return s + sj.sort(powers)[:2].sum()
+
+    def step(row: Any, h: Any) -> Any:
+        return sj.tanh(0.7 * h + row), sj.reduce(middle, h if carried else row, sj.constant(0.0))
+
+    x, h = sj.tensor(("T", 3), "float64"), sj.tensor((3,), "float64")
+    last = sj.scan(step, x, [h, None])[1]
+    for result in (last, last.sum()):
+        with pytest.raises(sj.NotSupportedError, match="depends on a value computed in that step"):
+            sj.function([x, h], result, mode="emulate")
+
+
 def test_branches_that_give_sizes_to_each_other() -> None:
     """How often a loop runs in a branch depends on what a branch in it gives, in a step too."""
 
