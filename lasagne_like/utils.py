@@ -410,9 +410,9 @@ def as_tuple(x: Any, N: int, t: Any = None) -> tuple[Any, ...]:
     ((3, 3), (1, 2))
     """
     items = tuple(x) if isinstance(x, Iterable) else (x,) * N
-    if t is not None and not all(isinstance(item, t) for item in items):
-        kinds = t if isinstance(t, tuple) else (t,)
-        names = "int" if kinds == int_types else " or ".join(kind.__name__ for kind in kinds)
+    kinds = t if isinstance(t, tuple) else (t,)
+    if t is not None and not all(isinstance(item, t) and (bool in kinds or type(item) is not bool) for item in items):
+        names = "int" if kinds[:2] == int_types else " or ".join(kind.__name__ for kind in kinds)
         raise TypeError(f"expected one {names}, or {N} of them, got {x!r}")
     if len(items) != N:
         raise ValueError(f"expected one value, or {N} of them, got {len(items)}: {x!r}")

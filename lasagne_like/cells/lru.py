@@ -67,9 +67,12 @@ class LRU(Cell):
         **kwargs: Unpack[CellOptions],
     ) -> None:
         super().__init__(**kwargs)
-        low, high = radii
-        if not 0 <= low < high <= 1:
+        given: Any = radii
+        pair = given if isinstance(given, list | tuple) and len(given) == 2 else (1.0, 0.0)
+        if not 0 <= pair[0] < pair[1] <= 1:
             raise ValueError(f"radii of LRU must be two numbers with 0 <= lower < upper <= 1, got {radii!r}")
+        if num_units < 1:
+            raise ValueError(f"num_units of LRU must be 1 or more, got {num_units}")
         self.num_units, self.num_outputs, self.radii, self.max_phase = num_units, num_outputs, radii, max_phase
         self._specs = B, C, D
         self.state_shape = (2, num_units)

@@ -33,6 +33,9 @@ class StackedCells(Cell):
 
     def __init__(self, cells: Sequence[Cell], name: str | None = None) -> None:
         super().__init__(name=name)
+        given: Any = cells
+        if not isinstance(given, list | tuple):
+            raise TypeError(f"StackedCells takes a list of cells, got {given!r}")
         self.cells = list(cells)
         if not self.cells:
             raise ValueError("StackedCells needs at least one cell, got an empty list")

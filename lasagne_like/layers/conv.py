@@ -131,13 +131,13 @@ class BaseConvLayer(Layer, ABC):
 
     def _set_padding(self, pad: Any) -> None:
         """Check `pad` and store it: as "full" or "same", or as a tuple of ints."""
-        if pad == "same" and any(size % 2 == 0 for size in self.filter_size):
+        if isinstance(pad, str) and pad == "same" and any(size % 2 == 0 for size in self.filter_size):
             raise NotImplementedError(
                 f"pad='same' of {self} needs an odd filter_size, got {', '.join(map(str, self.filter_size))}"
             )
         if isinstance(pad, str) and pad not in ("valid", "full", "same"):
             raise ValueError(f"pad of {self} is an int, {self.count} ints, 'valid', 'full' or 'same', got {pad!r}")
-        given = 0 if pad == "valid" else pad
+        given = 0 if isinstance(pad, str) and pad == "valid" else pad
         self.pad = given if isinstance(given, str) else as_tuple(given, self.count, int_types)
         if not isinstance(self.pad, str) and min(self.pad) < 0:
             raise ValueError(f"pad of {self} must be 0 or more, got {pad!r}")
@@ -377,7 +377,7 @@ class _TransposedConv(BaseConvLayer, ABC):
     ) -> None:
         self.output_size = output_size
         if output_size is not None and not is_expression(output_size):
-            self.output_size = as_tuple(output_size, self.count)
+            self.output_size = as_tuple(output_size, self.count, (*int_types, sj.Node, sj.SharedVariable))
         super().__init__(
             incoming, num_filters, filter_size, stride, crop, untie_biases, W, b, nonlinearity, flip_filters, name=name
         )

@@ -12,8 +12,10 @@ __all__ = ["autocrop", "autocrop_array_shapes"]
 _MODES = (None, "lower", "center", "upper")
 
 
-def _modes(cropping: Sequence[str | None], ndims: Sequence[int]) -> list[str | None]:
+def modes_of(cropping: Sequence[str | None], ndims: Sequence[int]) -> list[str | None]:
     """The mode of each axis. Axes behind the given modes have None."""
+    if not isinstance(cropping, list | tuple):
+        raise ValueError(f"cropping is a list with a mode for each axis, each one of {_MODES}, got {cropping!r}")
     if len(set(ndims)) > 1:
         raise ValueError(f"cropping needs inputs with equal numbers of dimensions, got {list(ndims)}")
     if len(cropping) > ndims[0]:
@@ -49,7 +51,7 @@ def autocrop(inputs: Sequence[Any], cropping: Sequence[str | None] | None) -> li
     if cropping is None:
         return list(inputs)
     keys: list[list[slice]] = [[] for _ in inputs]
-    for axis, mode in enumerate(_modes(cropping, [x.ndim for x in inputs])):
+    for axis, mode in enumerate(modes_of(cropping, [x.ndim for x in inputs])):
         sizes = [x.shape[axis] for x in inputs]
         for key, size in zip(keys, sizes, strict=True):
             key.append(slice(None) if mode is None else _window(mode, size, sizes))
@@ -84,7 +86,7 @@ def autocrop_array_shapes(input_shapes: Sequence[Shape], cropping: Sequence[str 
     """
     if cropping is None:
         return list(input_shapes)
-    modes = _modes(cropping, [len(shape) for shape in input_shapes])
+    modes = modes_of(cropping, [len(shape) for shape in input_shapes])
     columns: list[tuple[int | None, ...]] = []
     for sizes, mode in zip(zip(*input_shapes, strict=True), modes, strict=True):
         known = [size for size in sizes if size is not None]

@@ -4,10 +4,12 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
+import numpy as np
+
 import scanjit as sj
 from lasagne_like.layers.base import Incoming, MergeLayer, axis_of, check_function
-from lasagne_like.layers.crop import autocrop, autocrop_array_shapes
-from lasagne_like.utils import Shape, number
+from lasagne_like.layers.crop import autocrop, autocrop_array_shapes, modes_of
+from lasagne_like.utils import Shape, check_number, number
 
 __all__ = ["ConcatLayer", "ElemwiseMergeLayer", "ElemwiseSumLayer", "concat"]
 
@@ -55,7 +57,8 @@ class ConcatLayer(MergeLayer):
         self.axis = axis_of(self, axis, self.input_shapes[0])
         self.cropping: list[str | None] | None = None
         if cropping is not None:
-            self.cropping = [None if i == self.axis else mode for i, mode in enumerate(cropping)]
+            modes = modes_of(cropping, [len(shape) for shape in self.input_shapes])
+            self.cropping = [None if i == self.axis else mode for i, mode in enumerate(modes)]
 
     def get_output_shape_for(self, input_shapes: Sequence[Shape]) -> Shape:
         shapes = autocrop_array_shapes(input_shapes, self.cropping)
@@ -103,6 +106,8 @@ class ElemwiseMergeLayer(MergeLayer):
     ) -> None:
         super().__init__(incomings, name=name)
         check_function(self, merge_function, "merge_function")
+        if cropping is not None:
+            cropping = modes_of(cropping, [len(shape) for shape in self.input_shapes])
         self.merge_function, self.cropping = merge_function, cropping
 
     def get_output_shape_for(self, input_shapes: Sequence[Shape]) -> Shape:
@@ -147,6 +152,8 @@ class ElemwiseSumLayer(ElemwiseMergeLayer):
                 f"mismatch: got {len(self.coeffs)} coeffs for {len(incomings)} incomings: give one number for all, or "
                 "one for each"
             )
+        for coeff in self.coeffs:
+            check_number(self, coeff, "coeffs", -np.inf)
 
     def get_output_for(self, inputs: Sequence[Any], **kwargs: Any) -> Any:
         one = [isinstance(c, int | float) and c == 1 for c in self.coeffs]

@@ -4,9 +4,11 @@ from abc import ABC
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
 import scanjit as sj
 from lasagne_like.layers.base import Incoming, Layer, axis_of, check_axes, check_function
-from lasagne_like.utils import NamedFunction, Shape, as_tuple, int_types
+from lasagne_like.utils import NamedFunction, Shape, as_tuple, int_types, is_count
 
 __all__ = [
     "FeaturePoolLayer",
@@ -434,8 +436,10 @@ class SpatialPyramidPoolingLayer(Layer):
             raise ValueError(f"mode of {self} is 'max', 'average_inc_pad' or 'average_exc_pad', got {mode!r}")
         if implementation not in ("fast", "kaiming"):
             raise ValueError(f"implementation of {self} is 'fast' or 'kaiming', got {implementation!r}")
-        self.pool_dims, self.mode, self.implementation = list(pool_dims), mode, implementation
-        if not self.pool_dims or min(self.pool_dims) < 1:
+        dims: Any = pool_dims
+        given = list(dims) if np.iterable(dims) else []
+        self.pool_dims, self.mode, self.implementation = given, mode, implementation
+        if not given or not all(map(is_count, given)):
             raise ValueError(f"pool_dims of {self} must be ints of 1 or more, at least one; got {pool_dims!r}")
 
     def get_output_shape_for(self, input_shape: Shape) -> Shape:

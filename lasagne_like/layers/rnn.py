@@ -347,6 +347,9 @@ class RNNLayer(MergeLayer, Captured):
         """
         if not self.stateful:
             raise ValueError(f"{self} keeps no state between calls: make it with stateful=True")
+        given: Any = batch_size
+        if given is not None and not isinstance(given, utils.int_types):
+            raise ValueError(f"batch_size of reset_states is a number of sequences, got {batch_size!r}")
         if self._batch is not None and batch_size not in (None, self._batch):
             raise ValueError(f"{self} was made for batches of {self._batch} sequences, got batch_size={batch_size}")
         batch = self._kept[0].get_value(borrow=True).shape[0] if batch_size is None else batch_size

@@ -4,9 +4,11 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 import scanjit as sj
 from lasagne_like.layers.base import Incoming, Layer, axis_of, check_int
-from lasagne_like.utils import Shape, int_types
+from lasagne_like.utils import Shape, check_number, int_types
 
 __all__ = [
     "DimshuffleLayer",
@@ -235,6 +237,7 @@ class PadLayer(Layer):
         self, incoming: Incoming, width: Any, val: Any = 0, batch_ndim: int = 2, *, name: str | None = None
     ) -> None:
         super().__init__(incoming, name=name)
+        check_number(self, val, "val", -np.inf)
         self.width, self.val, self.batch_ndim = width, val, batch_ndim
         self._widths(len(self.input_shape))  # if there is an error, it is raised now and not later
 

@@ -6,7 +6,7 @@ from typing import Any
 import scanjit as sj
 from lasagne_like import init, nonlinearities
 from lasagne_like.layers.base import Incoming, Layer, MergeLayer, axes_of, check_function
-from lasagne_like.utils import Nonlinearity, Parameter, Shape, fits, floatX, is_expression, known_sizes
+from lasagne_like.utils import Nonlinearity, Parameter, Shape, fits, floatX, is_count, is_expression, known_sizes
 
 __all__ = ["BiasLayer", "ExpressionLayer", "InverseLayer", "NonlinearityLayer", "ScaleLayer", "standardize"]
 
@@ -200,7 +200,10 @@ class ExpressionLayer(Layer):
         name: str | None = None,
     ) -> None:
         super().__init__(incoming, name=name)
-        if isinstance(output_shape, str) and output_shape != "auto":
+        shape = output_shape if isinstance(output_shape, list | tuple) else ()
+        known = output_shape is None or callable(output_shape) or shape is output_shape
+        known = known or (isinstance(output_shape, str) and output_shape == "auto")
+        if not known or not all(size is None or is_count(size) for size in shape):
             raise ValueError(
                 f"output_shape of {self} must be None, a tuple, a callable or 'auto', got {output_shape!r}"
             )

@@ -26,9 +26,11 @@ class _Transformer(MergeLayer, ABC):
         name: str | None,
     ) -> None:
         super().__init__([incoming, localization_network], name)
-        self.downsample_factor = as_tuple(downsample_factor, 2)
-        if not all(factor > 0 for factor in self.downsample_factor):
-            raise ValueError(f"downsample_factor of {self} must be greater than 0, got {downsample_factor!r}")
+        self.downsample_factor = as_tuple(downsample_factor, 2, (int, float))
+        if not all(0 < factor < np.inf for factor in self.downsample_factor):
+            raise ValueError(
+                f"downsample_factor of {self} must be greater than 0 and finite, got {downsample_factor!r}"
+            )
         if border_mode not in ("nearest", "mirror", "wrap"):
             raise ValueError(f"border_mode of {self} is 'nearest', 'mirror' or 'wrap', got {border_mode!r}")
         self.border_mode = border_mode
@@ -205,6 +207,8 @@ class TPSTransformerLayer(_Transformer):
         super().__init__(incoming, localization_network, 2 * control_points, downsample_factor, border_mode, name)
         self.control_points = control_points
         known = None not in self.output_shape[2:]
+        if not isinstance(precompute_grid, bool | str) or precompute_grid not in ("auto", True, False):
+            raise ValueError(f"precompute_grid of {self} is 'auto', True or False, got {precompute_grid!r}")
         if precompute_grid is True and not known:
             raise ValueError(
                 f"precompute_grid=True of {self} needs an input with fixed rows and columns, got {self.input_shapes[0]}"
