@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+import scanjit as sj
 from lasagne_like.random import get_rng
 from lasagne_like.utils import Shown, check_number, floatX, is_expression
 
@@ -298,7 +299,11 @@ class Constant(Initializer):
         self.val = val
 
     def sample(self, shape: tuple[int, ...]) -> np.ndarray:
-        return floatX(np.ones(shape) * self.val)
+        try:
+            return np.full(shape, self.val, sj.config.floatX)
+        except ValueError:
+            what = f"val of {type(self).__name__}"
+            raise ValueError(f"{what} has shape {np.shape(self.val)}, which does not fit {tuple(shape)}") from None
 
 
 class Sparse(Initializer):

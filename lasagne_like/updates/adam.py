@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import scanjit as sj
-from lasagne_like.updates.gradients import Updates, average, pairs, zeros_of
+from lasagne_like.updates.gradients import Updates, average, check_numbers, pairs, zeros_of
 from lasagne_like.utils import floatX, number
 
 __all__ = ["adam", "adamax", "adamw", "amsgrad"]
@@ -60,6 +60,7 @@ def adam(
     >>> step(), round(float(w.get_value()), 6)
     (None, 2.5)
     """
+    check_numbers("adam", learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon)
     rate = _corrected_rate(learning_rate, beta1, beta2)
     return _averaged(loss_or_grads, params, rate, beta1, beta2, epsilon, _root)
 
@@ -99,6 +100,8 @@ def adamw(
     >>> step(), step(), round(float(w.get_value()), 4)
     (None, None, 1.9772)
     """
+    check_numbers("adamw", learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon)
+    check_numbers("adamw", weight_decay=weight_decay)
     rate = _corrected_rate(learning_rate, beta1, beta2)
     decay = lambda param: 1 - number(learning_rate, param.dtype) * number(weight_decay, param.dtype)
     return _averaged(loss_or_grads, params, rate, beta1, beta2, epsilon, _root, decay)
@@ -178,6 +181,7 @@ def adamax(
     >>> step(), step(), round(float(w.get_value()), 4)
     (None, None, 2.0434)
     """
+    check_numbers("adamax", learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon)
     rate, b1 = number(learning_rate, "float64"), number(beta1, "float64")
     return _averaged(loss_or_grads, params, lambda t: rate / (1 - b1**t), beta1, beta2, epsilon, _largest)
 
@@ -213,5 +217,6 @@ def amsgrad(
     >>> step(), step(), round(float(w.get_value()), 4)
     (None, None, 2.0044)
     """
+    check_numbers("amsgrad", learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon)
     rate = _corrected_rate(learning_rate, beta1, beta2)
     return _averaged(loss_or_grads, params, rate, beta1, beta2, epsilon, _largest_root)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import scanjit as sj
-from lasagne_like.updates.gradients import Updates, average, pairs, zeros_of
+from lasagne_like.updates.gradients import Updates, average, check_numbers, pairs, zeros_of
 from lasagne_like.utils import number
 
 __all__ = ["adadelta", "adagrad", "rmsprop"]
@@ -38,6 +38,7 @@ def adagrad(
     >>> step(), step(), round(float(w.get_value()), 4)
     (None, None, 1.4453)
     """
+    check_numbers("adagrad", learning_rate=learning_rate, epsilon=epsilon)
     updates = Updates()
     for param, grad in pairs(loss_or_grads, params):
         rate, eps = (number(value, param.dtype) for value in (learning_rate, epsilon))
@@ -77,6 +78,7 @@ def rmsprop(
     >>> w = sj.shared([1.0, 1.0], "w")
     >>> step = sj.function([], updates=rmsprop((w * w).sum(), [w], learning_rate=0.1), mode="reference")
     """
+    check_numbers("rmsprop", learning_rate=learning_rate, rho=rho, epsilon=epsilon)
     updates = Updates()
     for param, grad in pairs(loss_or_grads, params):
         rate, decay, eps = (number(value, param.dtype) for value in (learning_rate, rho, epsilon))
@@ -122,6 +124,7 @@ def adadelta(
     >>> step(), step(), round(float(w.get_value()), 4)
     (None, None, 2.991)
     """
+    check_numbers("adadelta", learning_rate=learning_rate, rho=rho, epsilon=epsilon)
     updates = Updates()
     for param, grad in pairs(loss_or_grads, params):
         rate, decay, eps = (number(value, param.dtype) for value in (learning_rate, rho, epsilon))

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import scanjit as sj
+from lasagne_like.updates.gradients import check_numbers
 from lasagne_like.utils import norm_axes_of, number
 
 __all__ = ["norm_constraint", "total_norm_constraint"]
@@ -37,6 +38,7 @@ def norm_constraint(
     array([[0.6, 0.3],
            [0.8, 0.4]])
     """
+    check_numbers("norm_constraint", max_norm=max_norm, epsilon=epsilon)
     x = sj.as_tensor(tensor_var)
     axes = norm_axes_of(x.ndim, norm_axes)
     norms = sj.sqrt(sj.sum(x * x, axis=axes, keepdims=True))
@@ -71,6 +73,7 @@ def total_norm_constraint(
     >>> [round(float(v), 3) for v in sj.function([], [*scaled, norm], mode="reference")()]
     [0.6, 0.8, 5.0]
     """
+    check_numbers("total_norm_constraint", max_norm=max_norm, epsilon=epsilon)
     tensors = [sj.as_tensor(x) for x in tensor_vars]
     squares = [sj.sum(x * x) for x in tensors]
     norm = sj.sqrt(sum(squares[1:], squares[0]) if squares else sj.constant(0.0))

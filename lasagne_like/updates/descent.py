@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import scanjit as sj
-from lasagne_like.updates.gradients import Updates, pairs, zeros_of
+from lasagne_like.updates.gradients import Updates, check_numbers, pairs, zeros_of
 from lasagne_like.utils import number
 
 __all__ = ["apply_momentum", "apply_nesterov_momentum", "momentum", "nesterov_momentum", "sgd"]
@@ -34,6 +34,7 @@ def sgd(loss_or_grads: Any, params: Sequence[sj.SharedVariable], learning_rate: 
     >>> step(), w.get_value()
     (array(9.), array(0.))
     """
+    check_numbers("sgd", learning_rate=learning_rate)
     updates = Updates()
     for param, grad in pairs(loss_or_grads, params):
         updates[param] = param - number(learning_rate, param.dtype) * grad
@@ -82,6 +83,7 @@ def _with_velocities(
     ahead: bool,
 ) -> Updates:
     """Updates with velocities. `ahead` is for Nesterov's momentum: a parameter moves by its new velocity once more."""
+    check_numbers("apply_nesterov_momentum" if ahead else "apply_momentum", momentum=momentum)
     result = Updates(updates)
     for param in list(updates) if params is None else params:
         velocity = zeros_of(param, "velocity")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import scanjit as sj
+from lasagne_like.utils import check_number
 
 __all__ = ["Updates", "get_or_compute_grads"]
 
@@ -61,6 +62,13 @@ def _check_list(params: Any) -> None:
     if not isinstance(params, Iterable):
         fix = "write lasagne_like.layers.get_all_params(network, trainable=True)"
         raise TypeError(f"params must be a list of shared variables, got {params!r}: {fix}")
+
+
+def check_numbers(rule: str, **given: Any) -> None:
+    """Raise an error if a number of an update rule is negative, NaN or no number. How much of an average is kept is at
+    most 1."""
+    for what, value in given.items():
+        check_number(rule, value, what, most=1 if what in ("beta1", "beta2", "rho") else np.inf)
 
 
 def pairs(loss_or_grads: Any, params: Sequence[sj.SharedVariable]) -> list[tuple[sj.SharedVariable, sj.Node]]:

@@ -85,6 +85,8 @@ def test_errors_name_the_shape() -> None:
         (lambda: init.Uniform((1, 2, 3)), r"range of Uniform must be a number or two bounds, got \(1, 2, 3\)"),
         (lambda: init.Uniform(std=-1), "std of Uniform must be a number that is at least 0, got -1"),
         (lambda: init.Constant("a"), "val of Constant must be a number, got 'a'"),
+        (lambda: init.Constant([[1], [2]])((3, 2)), r"val of Constant has shape \(2, 1\), which does not fit \(3, 2\)"),
+        (lambda: init.Constant(np.ones((5, 3, 2)))((3, 2)), r"val of Constant has shape \(5, 3, 2\)"),
         (lambda: init.Sparse(2), "sparsity of Sparse must be a number that is at least 0 and at most 1, got 2"),
         (lambda: init.Sparse(0.1, "a"), "std of Sparse must be a number that is at least 0, got 'a'"),
         (lambda: init.GlorotUniform(None), "gain of GlorotUniform must be a number, got None"),

@@ -252,3 +252,35 @@ def test_parameters_are_a_list() -> None:
         u.adam(w * w, network)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"must be a list .*write \[w\]"):
         u.sgd(w * w, w, 0.1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rule", ["sgd", "momentum", "nesterov_momentum", *list(PUBLISHED)[3:], "adamw"])
+@pytest.mark.parametrize("rate", [-0.1, np.nan, None, "fast"])
+def test_a_rate_that_is_no_rate_is_an_error(rule: str, rate: Any) -> None:
+    x = sj.shared(1.0, "x")
+    with pytest.raises(ValueError, match=r"learning_rate of .* must be a number that is at least 0"):
+        getattr(u, rule)(x * x, [x], learning_rate=rate)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda loss, x: u.adam(loss, [x], beta1=1.5),
+            "beta1 of adam .* at least 0 and at most 1",
+        ),
+        (lambda loss, x: u.amsgrad(loss, [x], beta2=np.nan), "beta2 of amsgrad must be a number"),
+        (lambda loss, x: u.adamax(loss, [x], epsilon=-1), "epsilon of adamax must be a number"),
+        (lambda loss, x: u.adamw(loss, [x], weight_decay=-1), "weight_decay of adamw must be a number"),
+        (lambda loss, x: u.rmsprop(loss, [x], rho=-0.5), "rho of rmsprop must be a number"),
+        (lambda loss, x: u.adadelta(loss, [x], rho=2), "rho of adadelta must be a number"),
+        (lambda loss, x: u.momentum(loss, [x], 0.1, np.nan), "momentum of apply_momentum must be a number"),
+        (lambda loss, x: u.nesterov_momentum(loss, [x], 0.1, -1), "momentum of apply_nesterov_momentum must be a"),
+        (lambda loss, x: u.norm_constraint(x, -1.0, ()), "max_norm of norm_constraint must be a number"),
+        (lambda loss, x: u.total_norm_constraint([x], np.nan), "max_norm of total_norm_constraint must be a number"),
+    ],
+)
+def test_errors_name_the_number(make: Callable[..., object], message: str) -> None:
+    x = sj.shared(1.0, "x")
+    with pytest.raises(ValueError, match=message):
+        make(x * x, x)
