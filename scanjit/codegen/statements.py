@@ -22,7 +22,7 @@ from scanjit.codegen.places import SYNC, SYNC_WORDS
 from scanjit.codegen.source import Parameters, Source
 from scanjit.codegen.whole import is_alone, is_short, locals_of, row_on_stack, steps_between_looks
 from scanjit.ops.scan import MOST_UNROLLED
-from scanjit.schedule.nests import Beside, Blocks, If, Job, Nest, Statement, TimeLoop, Turn, Wave
+from scanjit.schedule.nests import Beside, Blocks, If, Job, Nest, Statement, TimeLoop, Wave
 from scanjit.types import Atom, Dimension
 
 DEEPEST = 8
@@ -185,8 +185,8 @@ class StatementWriter:
         scan = None if at.counted else self._scan_of(blocks)
         inside, bounds = replace(at.inside, repeated=True), count
         if blocks.turn is not None:
-            size = number(blocks.turn.size)
-            bounds = f"{number(blocks.turn.low)}, {number(blocks.turn.high)}"
+            begin, many = number(blocks.turn.number * blocks.turn.blocks), number(blocks.turn.blocks)
+            bounds = f"{begin}, min({begin} + {many}, {count})"
         elif scan is not None:
             self.jobs.begin_loop(at, blocks.total)
         if at.rows is not None and at.rows is blocks.own_rows:
@@ -430,19 +430,20 @@ class StatementWriter:
     def _beside(self, beside: Beside, at: StatementPlace) -> None:
         """Loops side by side: a function for each, which all threads call, or the threads of its team. The work of a
         thread for its team is its share of the whole: if the thread is late, another one does it in its place."""
-        for dim, name in zip(beside.counters, ("since", "until", "length"), strict=False):
-            self.common.counter(dim, name)
+        if beside.wave is not None:
+            self.common.counter(beside.wave.number, "turn")
         calls = [self._branch(branch, at) for branch in beside.branches]
-        number, sync = self.common.number, self.common.address
+        number, sync = self.common.number, self.common.address(SYNC, 0, at)
+        together = [call("thread", "threads", sync, {}) for call in calls]
         self.draft.add(at, f"if {number(beside.apart)} == 0 or threads == 1:")
-        for call, branch in zip(calls, beside.branches, strict=True):
-            if isinstance(branch, Blocks) and branch.turn is not None:
-                count = number((branch.total + (branch.size - 1)) // branch.size)
-                self.jobs.begin_loop(at.inside, branch.total)
-                whole = self._blocks_of(branch.turn, "0", count, branch.size)
-                self.draft.add(at.inside, call("thread", "threads", sync(SYNC, 0, at), whole), "end_loop(line)")
-            else:
-                self.draft.add(at.inside, call("thread", "threads", sync(SYNC, 0, at), {}))
+        if beside.wave is None:
+            self.draft.add(at.inside, *together)
+        else:
+            self.jobs.begin_loop(at.inside, beside.wave.total)
+            self.draft.add(at.inside, f"for {number(beside.wave.number)} in range({number(beside.wave.many)}):")
+            self.draft.add(at.inside.inside, *together)
+            self.jobs.look(at.inside.inside)
+            self.draft.add(at.inside, "end_loop(line)")
         self.draft.add(at, "else:")
         if beside.wave is None:
             self._teams(beside, calls, at.inside, [{} for _ in calls], [""] * len(calls))
@@ -454,9 +455,7 @@ class StatementWriter:
         """The turns of a wave. All threads run a block together if no other loop has one."""
         number, turn, inside = self.common.number, self.draft.fresh("turn"), at.inside
         many, latest = number(wave.many), max(wave.delays)
-        blocks = [
-            self._blocks_of(wave.turn, f"{turn} - {delay}", f"{turn} + {1 - delay}", wave.size) for delay in wave.delays
-        ]
+        behind = [{number(wave.number): f"{turn} - {delay}"} for delay in wave.delays]
         self.jobs.begin_loop(at, wave.total)
         self.draft.add(at, f"for {turn} in range({many} + {latest}):")
         word = "if"
@@ -464,12 +463,12 @@ class StatementWriter:
             if wave.delays.count(delay) == 1:
                 i, sync = wave.delays.index(delay), self.common.address(SYNC, 0, at)
                 self.draft.add(inside, f"{word} {turn} == {which}:")
-                self.draft.add(inside.inside, calls[i]("thread", "threads", sync, blocks[i]))
+                self.draft.add(inside.inside, calls[i]("thread", "threads", sync, behind[i]))
                 word = "elif"
         if word == "elif":
             self.draft.add(inside, "else:")
         has_block = [f" and {delay} <= {turn} < {many} + {delay}" for delay in wave.delays]
-        self._teams(beside, calls, inside.inside if word == "elif" else inside, blocks, has_block)
+        self._teams(beside, calls, inside.inside if word == "elif" else inside, behind, has_block)
         self.jobs.look(inside)
         self.draft.add(at, "end_loop(line)")
 
@@ -478,21 +477,16 @@ class StatementWriter:
         beside: Beside,
         calls: Sequence[BranchCall],
         at: StatementPlace,
-        blocks: Sequence[Mapping[str, str]],
+        turns: Sequence[Mapping[str, str]],
         conditions: Sequence[str],
     ) -> None:
-        """Each branch with threads of its own, for these blocks, if a condition holds."""
+        """Each branch with threads of its own, in these turns, if a condition holds."""
         number, base = self.common.number, self.common.address(SYNC, 0, at)
         with self.jobs.shares(at, "threads") as (inside, share):
             for i, (first, many, place) in enumerate(zip(beside.first, beside.many, beside.place, strict=True)):
                 begin, count = number(first), number(many)
-                run = calls[i](f"{share} - {begin}", count, f"{base} + {number(place)}*{8 * SYNC_WORDS}", blocks[i])
+                run = calls[i](f"{share} - {begin}", count, f"{base} + {number(place)}*{8 * SYNC_WORDS}", turns[i])
                 self.draft.add(inside, f"if {begin} <= {share} < {begin} + {count}{conditions[i]}:", "    " + run)
-
-    def _blocks_of(self, turn: Turn, low: str, high: str, size: Dimension) -> dict[str, str]:
-        """The operands of a call that runs some blocks, by the names of their counters."""
-        number = self.common.number
-        return {number(turn.low): low, number(turn.high): high, number(turn.size): number(size)}
 
     def _branch(self, branch: Statement, at: StatementPlace) -> BranchCall:
         """Write a function that runs a branch. Returns what writes its call by a thread of a team that meets at

@@ -22,6 +22,7 @@ from scanjit.schedule.tiles.pack import with_packs
 from scanjit.schedule.time.bands import in_bands
 from scanjit.schedule.time.deep import cut_long_sums
 from scanjit.schedule.time.loops import in_stretches
+from scanjit.schedule.time.slots import in_slots
 from scanjit.target import Target
 
 PASSES: tuple[tuple[str, Callable[[Program], Program]], ...] = (
@@ -33,6 +34,7 @@ PASSES: tuple[tuple[str, Callable[[Program], Program]], ...] = (
     ("packs", with_packs),  # after tiles: panels are as wide as the vectors that read them
     ("once", find_once),  # before loops stand side by side: a statement that runs once is in no such group
     ("beside", side_by_side),  # before rows: a loop that has threads of its own need not share rows with others
+    ("slots", in_slots),  # after beside: which loops run in turns
     ("rows", own_rows),
     ("variants", find_variants),  # after rows: the variant for one row has the loops of its nest, its own rows included
     ("lifetimes", find_lifetimes),  # last: they are positions among the statements, which no pass may move after this

@@ -242,7 +242,7 @@ def test_the_bits_are_those_of_one_thread(always: None, made: Made) -> None:
         for config.threads in (1, 2, 3, 8):
             stage.known.clear()
             results.append(flat(f(*args)))
-            assert config.threads == 1 or T < 23 or "blocks of" in f.explain().split("in turns")[1]
+            assert config.threads == 1 or T < 23 or "blocks of" in f.explain().split("side by side in turns")[1]
             results += [flat(f(*args)) for _ in range(6)]
             ways = {way.beside for way, _ in stage.known}
             assert config.threads == 1 or T < 23 or ways == {None, False}

@@ -70,7 +70,7 @@ class _Walk:
                     self.visit(inner, again)
             if isinstance(statement, Blocks) and statement.own_rows is not None:
                 self.copies.update(dict.fromkeys(statement.private, statement.own_rows.copies))
-            if statement.repeats:
+            if statement.repeats or statement.lasting:
                 for buffer in {b for b in known if self.last[b] >= begin} | statement.lasting:
                     self._touch(buffer, begin)
                 self.loops.append((begin, self._moment))

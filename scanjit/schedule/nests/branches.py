@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from typing import ClassVar, Self
 
 from scanjit.records import record
-from scanjit.schedule.nests.buffers import Ref
+from scanjit.schedule.nests.buffers import Buffer, Ref
 from scanjit.schedule.nests.statement import Reference, Statement
-from scanjit.schedule.nests.steps import Turn
 from scanjit.types import Dimension
 
 
@@ -44,15 +43,22 @@ class Wave:
 
     In turn t, branch i runs block `t - delays[i]`, if there is one: layer 2 of a stack runs a block while layer 1 runs
     the next. Threads meet after each turn. If the first or the last turn has only one block, all threads run it. There
-    are `total` steps, in `many` blocks of `size`. These two are decided in each call. `turn` says to a branch which
-    blocks to run.
+    are `total` steps, in `many` blocks of `chosen` steps, which is decided in each call.
+
+    If the branches have no threads of their own, `chosen` is 0. All threads run the first of `many` turns of branch 0,
+    then of branch 1, and so on, then the second turn of each. Each branch has as many blocks in a turn, and as many
+    steps in a block, as it says. The counter `number` tells a branch which turn it is.
+
+    A buffer in `slots` holds the rows of a few turns: as many as the mapping says, each in a slot of its own. Turn t
+    has slot `t % slots`. Every other buffer holds the rows of all turns.
     """
 
     delays: tuple[int, ...]
     total: Dimension
+    chosen: Dimension
     many: Dimension
-    size: Dimension
-    turn: Turn
+    number: Dimension
+    slots: Mapping[Buffer, int] = field(default_factory=dict)
 
 
 @record
@@ -75,8 +81,13 @@ class Beside(Statement):
 
     @property
     def counters(self) -> tuple[Dimension, ...]:
-        """Which blocks a branch runs, in a wave."""
-        return () if self.wave is None else (self.wave.turn.low, self.wave.turn.high, self.wave.turn.size)
+        """The turn of a branch, in a wave."""
+        return () if self.wave is None else (self.wave.number,)
+
+    @property
+    def lasting(self) -> set[Buffer]:
+        """All buffers of a wave with slots: its loops run in turns, whoever runs them."""
+        return {buffer for buffer, _, _ in self.all_refs()} if self.wave is not None and self.wave.slots else set()
 
     @property
     def title(self) -> str:

@@ -7,7 +7,7 @@ blocks, which write other rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from scanjit import types
@@ -21,7 +21,7 @@ from scanjit.schedule.nests.values import Load
 from scanjit.types import Atom, Dimension
 
 
-class _Span(NamedTuple):
+class Span(NamedTuple):
     """The elements of a buffer that an access touches in one block, from `low` to `high`. An end that is not known is
     None. `always` says that no condition decides whether the access happens."""
 
@@ -31,21 +31,21 @@ class _Span(NamedTuple):
     always: bool
 
 
-def follows(second: Blocks, first: Blocks) -> bool:
+def follows(second: Blocks, first: Blocks, slots: Collection[Buffer] = ()) -> bool:
     """Whether `second` may run each block once `first` has run the same block, while `first` runs later ones. Both have
-    equally many steps."""
+    equally many steps. What `second` reads of buffers with `slots` is no question (see `Wave`)."""
     ours = {(buffer, writes) for buffer, _, writes in second.all_refs()}
     theirs = {(buffer, writes) for buffer, _, writes in first.all_refs()}
     touched = {buffer for buffer, _ in theirs}
     if any(writes and buffer in touched for buffer, writes in ours):
         return False
-    between = [buffer for buffer, writes in theirs if writes and (buffer, False) in ours]
+    between = [buffer for buffer, writes in theirs if writes and (buffer, False) in ours and buffer not in slots]
     return all(_is_ahead(first, second, buffer) for buffer in between)
 
 
 def _is_ahead(first: Blocks, second: Blocks, buffer: Buffer) -> bool:
     """Whether later blocks of `first` write nothing in a buffer that `second` reads in this block."""
-    written, read = _spans(first, buffer), _spans(second, buffer)
+    written, read = spans(first, buffer), spans(second, buffer)
     if written is None or read is None or not buffer.shape:
         return False
     counters = dict(zip(_atoms(second), (first.first, first.count), strict=True))
@@ -54,7 +54,7 @@ def _is_ahead(first: Blocks, second: Blocks, buffer: Buffer) -> bool:
     return any(all(way(first, buffer, *pair) for pair in pairs) for way in (_behind, _in_front))
 
 
-def _behind(first: Blocks, buffer: Buffer, written: _Span, read: _Span) -> bool:
+def _behind(first: Blocks, buffer: Buffer, written: Span, read: Span) -> bool:
     """Whether later blocks write only behind everything that is read in this block.
 
     If what is read moves by one row from step to step, and does not leave the buffer in the last step, the end of its
@@ -71,7 +71,7 @@ def _behind(first: Blocks, buffer: Buffer, written: _Span, read: _Span) -> bool:
     return any(types.not_negative(later - 1 - end) for end in ends)
 
 
-def _in_front(first: Blocks, buffer: Buffer, written: _Span, read: _Span) -> bool:
+def _in_front(first: Blocks, buffer: Buffer, written: Span, read: Span) -> bool:
     """Whether later blocks write only in front of everything that is read in this block. Here the rows go down; what is
     written does not leave the buffer in the first step."""
     begin, count = _atoms(first)
@@ -101,15 +101,15 @@ def _atoms(blocks: Blocks) -> tuple[Atom, Atom]:
     return first, count
 
 
-def _renamed(span: _Span, counters: dict[Atom, Dimension]) -> _Span:
+def _renamed(span: Span, counters: dict[Atom, Dimension]) -> Span:
     low, high = (None if dim is None else types.substitute(dim, counters) for dim in (span.low, span.high))
     return span._replace(low=low, high=high)
 
 
-def _spans(blocks: Blocks, buffer: Buffer) -> list[_Span] | None:
+def spans(blocks: Blocks, buffer: Buffer) -> list[Span] | None:
     """What a block touches of a buffer, in terms of its first step and the number of its steps. None if some access is
     not known."""
-    found: list[_Span] = []
+    found: list[Span] = []
     for statement, around in _inside(blocks.suite):
         own = [extent for extent in extents(statement) if extent.buffer is buffer]
         if len(own) < sum(other is buffer for other, _, _ in statement.refs()):
@@ -121,7 +121,7 @@ def _spans(blocks: Blocks, buffer: Buffer) -> list[_Span] | None:
             if span is None:
                 return None
             low, high = (bound(end, counted, last=last) for end, last in zip(span, (False, True), strict=True))
-            found.append(_Span(low, high, extent.writes, always))
+            found.append(Span(low, high, extent.writes, always))
     return found
 
 

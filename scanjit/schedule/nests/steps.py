@@ -111,12 +111,10 @@ class TimeLoop(Statement):
 
 @record(eq=True)
 class Turn:
-    """The blocks that a loop over blocks runs when it is called: from number `low` to before number `high`, of `size`
-    steps each."""
+    """The blocks that a loop over blocks runs in a turn: `blocks` of them, from block `number * blocks` on."""
 
-    low: Dimension
-    high: Dimension
-    size: Dimension
+    number: Dimension
+    blocks: Dimension
 
 
 @record
@@ -127,8 +125,8 @@ class Blocks(Statement):
     With `own_rows`, stretches do not depend on each other, and each thread may run stretches of its own. A thread then
     has its own copy of each buffer in `private`; `copy` is the number of this copy.
 
-    With `turn`, the loop runs only some of its blocks each time (see `Wave`). These may be shorter than `size`, unless
-    the stretches are `fixed`: other loops rely on where each of them begins.
+    With `turn`, the loop runs only some of its blocks each time (see `Wave`). If the stretches are `fixed`, other loops
+    rely on where each of them begins.
     """
 
     total: Dimension
@@ -158,7 +156,7 @@ class Blocks(Statement):
     @property
     def dims(self) -> tuple[Dimension, ...]:
         """How many steps there are, how many a stretch has, and which stretches run."""
-        some = () if self.turn is None else (self.turn.low, self.turn.high, self.turn.size)
+        some = () if self.turn is None else (self.turn.number, self.turn.blocks)
         return self.total, self.size, *some
 
     @property

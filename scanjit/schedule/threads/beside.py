@@ -58,9 +58,11 @@ def _arranged(suite: list[Statement], once: Collection[Statement]) -> list[State
             if len(group) < MOST_BRANCHES and not any(needs[i] >> j & 1 or needs[j] >> i & 1 for j in group):
                 group.append(i)
         found = (_Stages(suite, needs, total).with_loops(group).with_loops(loops) for total in _lengths(suite, group))
-        stages, wave = max(found, key=lambda found: len(found.loops), default=None), None
+        stages = max(found, key=lambda found: len(found.loops), default=None)
         if stages is not None and any(stages.delays.values()) and len(stages.loops) > len(group):
-            wave, group = stages.wave(), sorted(stages.loops)
+            group = sorted(stages.loops)
+        else:
+            stages = None
         if len(group) == 1:
             loops.remove(group[0])
             continue
@@ -69,11 +71,8 @@ def _arranged(suite: list[Statement], once: Collection[Statement]) -> list[State
         result += _arranged([suite[i] for i in left if i not in group and i not in after], once)
         left = [i for i in after if i not in group]
         loops = [i for i in loops if i in left]
-        if wave is None or stages is None:
-            branches = tuple(suite[i] for i in group)
-        else:
-            branches = tuple(replace(stages.loops[i], turn=wave.turn) for i in group)
-        first, many, place = (tuple(types.counter(what) for _ in branches) for what in ("first", "many", "place"))
+        first, many, place = (tuple(types.counter(what) for _ in group) for what in ("first", "many", "place"))
+        branches, wave = (tuple(suite[i] for i in group), None) if stages is None else stages.in_turns()
         result.append(Beside(branches, types.counter("apart"), first, many, place, wave))
     return [*result, *(suite[i] for i in left)]
 
@@ -113,11 +112,21 @@ class _Stages:
         delay = max((self.delays[i] + 1 for i in before), default=0)
         return replace(self, loops={**self.loops, number: loop}, delays={**self.delays, number: delay})
 
-    def wave(self) -> Wave:
-        """How the loops run in turns."""
-        delays = tuple(self.delays[i] for i in sorted(self.loops))
-        turn = Turn(*map(types.counter, ("low", "high", "size")))
-        return Wave(delays, self.total, types.counter("many"), types.counter("size"), turn)
+    def in_turns(self) -> tuple[tuple[Blocks, ...], Wave]:
+        """The loops, and how they run in turns. If they have no threads of their own, there is one turn, in which each
+        loop has its own blocks."""
+        numbers, chosen, number = sorted(self.loops), types.anonymous_size("steps"), types.counter("turn")
+        many = types.maximum(-(-self.total // types.maximum(chosen, 1)) * types.minimum(chosen, 1), 1)
+        wave = Wave(tuple(self.delays[i] for i in numbers), self.total, chosen, many, number)
+        loops = (self.loops[i] for i in numbers)
+        return tuple(in_turns(loop, wave, loop.size, -(-self.total // loop.size)) for loop in loops), wave
+
+
+def in_turns(loop: Blocks, wave: Wave, size: Dimension, blocks: Dimension) -> Blocks:
+    """A loop of a wave. If it has no threads of its own, it runs so many `blocks` of this `size` in a turn."""
+    together = types.maximum(1 - wave.chosen, 0)
+    turn = Turn(wave.number, types.maximum(blocks * together, 1))
+    return replace(loop, size=types.maximum(wave.chosen, size * together), turn=turn)
 
 
 def _lengths(suite: Sequence[Statement], group: Sequence[int]) -> list[Dimension]:

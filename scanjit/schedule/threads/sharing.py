@@ -15,6 +15,7 @@ from scanjit.records import record
 from scanjit.schedule.cost import rates
 from scanjit.schedule.cost.statements import Price, costs, prices
 from scanjit.schedule.nests import Beside, Blocks, OwnRows, Program
+from scanjit.schedule.nests.statement import at
 from scanjit.schedule.threads.teams import MOST_TEAMS, Assignment, Team, Way, assignment
 from scanjit.schedule.threads.times import Work
 from scanjit.schedule.threads.waves import WaveCosts, wave
@@ -36,8 +37,8 @@ class StatementCosts:
     @property
     def decided(self) -> tuple[Dimension, ...]:
         """The dimensions of a `Beside` that are decided here."""
-        turns = () if self.wave is None else (self.wave.many, self.wave.size)
-        return (self.apart, *self.first, *self.many, *self.place, *turns)
+        size = () if self.wave is None else (self.wave.size,)
+        return (self.apart, *self.first, *self.many, *self.place, *size)
 
 
 @record(eq=True)
@@ -77,8 +78,9 @@ def _costs_beside(beside: Beside) -> StatementCosts:
     branches, wave_costs = beside.branches, None
     if (made := beside.wave) is not None:
         loops = [branch for branch in branches if isinstance(branch, Blocks)]
-        wave_costs = WaveCosts(made.delays, made.total, made.many, made.size, tuple(loop.size for loop in loops))
-        branches = tuple(replace(loop, size=made.size) for loop in loops)
+        alone = tuple(types.substitute(loop.size, at(made.chosen, 0)) for loop in loops)
+        wave_costs = WaveCosts(made.delays, made.total, made.chosen, alone)
+        branches = tuple(replace(loop, size=made.chosen) for loop in loops)
     priced = tuple(prices([branch]) for branch in branches)
     return StatementCosts(priced, beside.apart, beside.first, beside.many, beside.place, wave_costs)
 
@@ -113,7 +115,7 @@ def sharing(suite: Sequence[StatementCosts], number: Numbers, way: Way, near_byt
         branches += zip(own, running, strict=True)
         time += sum(work.time(several) for work in own) if None in running else teams[priced.apart].apart
         if priced.wave is not None:
-            found |= _numbers([priced.wave.many, priced.wave.size], teams[priced.apart].turns)
+            found |= _numbers([priced.wave.size], [teams[priced.apart].turns.size])
         if priced.first:
             found |= _numbers([priced.apart], [int(None not in running)])
             found |= _numbers(priced.first, [0 if team is None else team.first for team in running])

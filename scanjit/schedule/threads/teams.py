@@ -40,7 +40,8 @@ class Team(NamedTuple):
 
 
 class Turns(NamedTuple):
-    """How many blocks of time a wave has, and how many steps a block has."""
+    """How many blocks of time a wave has, and how many steps a block has. Both are 0 if its loops have no threads of
+    their own."""
 
     many: int
     size: int

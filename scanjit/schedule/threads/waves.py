@@ -33,7 +33,6 @@ class WaveCosts:
 
     delays: tuple[int, ...]
     total: Dimension
-    many: Dimension
     size: Dimension
     alone: tuple[Dimension, ...]
 
@@ -64,7 +63,7 @@ def wave(
     together = sum(work.time(threads) for work in works)
     total, longest = number(priced.total), min(map(number, priced.alone))
     if threads == 1 or total == 0:
-        return Assignment(None, together, together, Turns(0, longest))
+        return Assignment(None, together, together)
     fewest = -(-total // longest)
     most = max(min(fewest * FINER[-1], total // SHORTEST), fewest)
     teams, _ = teams_for(works, threads)
@@ -85,8 +84,9 @@ def wave(
     numbers = sorted({min(int(fewest * factor), most) for factor in FINER})
     best = min(numbers, key=time)
     size = -(-total // best)
-    chosen = teams if way.chooses(time(best) < GAIN * together) else None
-    return Assignment(chosen, time(best), together, Turns(-(-total // size), size))
+    if not way.chooses(time(best) < GAIN * together):
+        return Assignment(None, time(best), together)
+    return Assignment(teams, time(best), together, Turns(-(-total // size), size))
 
 
 def turns_time(blocks: Sequence[BlockTime], delays: Sequence[int], teams: Sequence[Team], many: int) -> float:

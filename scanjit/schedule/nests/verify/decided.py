@@ -89,7 +89,7 @@ def _uncovered(
                 yield statement, f"it touches {buffer.name!r} when that is not in use"
             elif life.first >= 0 and any(number not in life.branches.get(beside, ()) for beside, number in within):
                 yield statement, f"it touches {buffer.name!r}, which its branch is not said to use"
-        if statement.repeats:
+        if statement.repeats or statement.lasting:
             kept = statement.lasting | (read_before_written(statement) & read)
             for buffer in kept & lives.keys():
                 if not lives[buffer].first <= begin <= moment <= lives[buffer].last:

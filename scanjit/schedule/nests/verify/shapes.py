@@ -33,7 +33,11 @@ def fields_fit(program: Program) -> Iterator[Problem]:
             checks["not every branch has threads"] = len(sizes) == 1
             if (wave := statement.wave) is not None:
                 same = [
-                    isinstance(b, Blocks) and b.total == wave.total and b.turn is wave.turn for b in statement.branches
+                    isinstance(b, Blocks)
+                    and b.total == wave.total
+                    and b.turn is not None
+                    and b.turn.number == wave.number
+                    for b in statement.branches
                 ]
                 checks["not every branch runs blocks of the same steps"] = all(same)
                 checks["not every branch has a delay"] = len(wave.delays) == len(statement.branches)

@@ -110,12 +110,17 @@ def _conflicts(beside: Beside, branches: Sequence[Statement]) -> Iterator[Proble
         writes = {buffer for buffer, written in own if written}
         for other, refs in enumerate(touched):
             for buffer in writes & {buffer for buffer, _ in refs}:
-                if other != number and not _is_behind(beside, other, number):
+                if other != number and not _is_behind(beside, other, number, buffer):
                     yield beside, f"a branch writes {buffer.name!r}, which another one touches"
 
 
-def _is_behind(beside: Beside, second: int, first: int) -> bool:
+def _is_behind(beside: Beside, second: int, first: int, buffer: Buffer) -> bool:
     wave, behind, ahead = beside.wave, beside.branches[second], beside.branches[first]
     if wave is None or wave.delays[second] <= wave.delays[first]:
         return False
-    return isinstance(behind, Blocks) and isinstance(ahead, Blocks) and follows(behind, ahead)
+    if buffer in wave.slots:
+        turn = {*types.atoms(wave.number)}
+        places = [dim for branch in (behind, ahead) for other, dim, _ in branch.all_refs() if other is buffer]
+        moves = all(not turn.isdisjoint(types.atoms(dim)) for dim in places)
+        return moves and wave.delays[second] - wave.delays[first] < wave.slots[buffer]
+    return isinstance(behind, Blocks) and isinstance(ahead, Blocks) and follows(behind, ahead, wave.slots)
