@@ -70,10 +70,10 @@ class RNNLayer(MergeLayer, Captured):
     checkpoint : None, "sqrt", "all" or int
         See `scanjit.scan`.
     fuse_layers : bool
-        Whether all cells of a list run in one loop. By default, each cell has its own loop. One loop needs less memory,
-        because the outputs of all steps of a cell are not stored for the next cell (unless a gradient needs them). But
-        it may be slower: the upper cells multiply their inputs by weights in each step, instead of all at once, and
-        threads cannot take one cell each.
+        Whether all cells of a list run in one loop. By default, each cell has its own loop, and loops take turns: what
+        one cell hands on to the next is stored for a few turns (unless a gradient needs all of it). One loop stores it
+        for one step. But it may be slower: the upper cells multiply their inputs by weights in each step, instead of
+        many steps at once, and threads cannot take one cell each. Gradients need more memory in one loop.
     name : str, optional
         The names of the parameters begin with it.
 

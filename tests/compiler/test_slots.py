@@ -89,6 +89,7 @@ def test_what_layers_hand_on_has_slots(made: Made) -> None:
     assert "in turns, with memory for a few turns of" in program(made, "emulate").explain()
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("made", PROGRAMS)
 def test_slots_hold_what_is_still_read(short: int, made: Made, threads: int) -> None:

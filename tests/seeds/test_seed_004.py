@@ -462,14 +462,14 @@ def test_stacked_layers_in_one_loop(options: Any) -> None:
         close(a, b, 1e-12)
 
 
-def test_one_loop_saves_memory_where_nothing_is_kept() -> None:
-    """What the lower layers give is not there for all of time, if only the last output is asked for and no gradient."""
+def test_one_loop_or_turns_store_nothing_for_all_of_time() -> None:
+    """If only the last output is asked for and no gradient: in one loop for one step, else for a few blocks of time."""
     taken = {}
     for fuse in (False, True):
         l_in, layer = stack_of(fuse, only_return_final=True)
         f = sj.function([l_in.input_var], L.get_output(layer), mode="emulate")
-        taken[fuse] = [f.memory(B=2, T=length).workspace for length in (40_000, 80_000)]
-        assert ("carry (T + 1, " in f.explain()) is not fuse
+        taken[fuse] = [f.memory(B=2, T=length).workspace for length in (100_000, 200_000)]
+        assert ("memory for a few turns of carry" in f.explain()) is not fuse
     (a, b), (c, d) = taken[False], taken[True]
-    assert b - a >= 40_000 * 2 * (UNITS + 5) * 8, "the outputs of two layers, in doubles"
-    assert d == c < a / 4
+    assert a == b < 100_000 * 2 * (UNITS + 5) * 8, "less than the outputs of two layers, in doubles"
+    assert d == c < a

@@ -21,7 +21,7 @@ from scanjit.schedule.nests.values import Load
 from scanjit.types import Atom, Dimension
 
 
-class Span(NamedTuple):
+class Touched(NamedTuple):
     """The elements of a buffer that an access touches in one block, from `low` to `high`. An end that is not known is
     None. `always` says that no condition decides whether the access happens."""
 
@@ -54,7 +54,7 @@ def _is_ahead(first: Blocks, second: Blocks, buffer: Buffer) -> bool:
     return any(all(way(first, buffer, *pair) for pair in pairs) for way in (_behind, _in_front))
 
 
-def _behind(first: Blocks, buffer: Buffer, written: Span, read: Span) -> bool:
+def _behind(first: Blocks, buffer: Buffer, written: Touched, read: Touched) -> bool:
     """Whether later blocks write only behind everything that is read in this block.
 
     If what is read moves by one row from step to step, and does not leave the buffer in the last step, the end of its
@@ -71,7 +71,7 @@ def _behind(first: Blocks, buffer: Buffer, written: Span, read: Span) -> bool:
     return any(types.not_negative(later - 1 - end) for end in ends)
 
 
-def _in_front(first: Blocks, buffer: Buffer, written: Span, read: Span) -> bool:
+def _in_front(first: Blocks, buffer: Buffer, written: Touched, read: Touched) -> bool:
     """Whether later blocks write only in front of everything that is read in this block. Here the rows go down; what is
     written does not leave the buffer in the first step."""
     begin, count = _atoms(first)
@@ -101,15 +101,15 @@ def _atoms(blocks: Blocks) -> tuple[Atom, Atom]:
     return first, count
 
 
-def _renamed(span: Span, counters: dict[Atom, Dimension]) -> Span:
+def _renamed(span: Touched, counters: dict[Atom, Dimension]) -> Touched:
     low, high = (None if dim is None else types.substitute(dim, counters) for dim in (span.low, span.high))
     return span._replace(low=low, high=high)
 
 
-def spans(blocks: Blocks, buffer: Buffer) -> list[Span] | None:
+def spans(blocks: Blocks, buffer: Buffer) -> list[Touched] | None:
     """What a block touches of a buffer, in terms of its first step and the number of its steps. None if some access is
     not known."""
-    found: list[Span] = []
+    found: list[Touched] = []
     for statement, around in _inside(blocks.suite):
         own = [extent for extent in extents(statement) if extent.buffer is buffer]
         if len(own) < sum(other is buffer for other, _, _ in statement.refs()):
@@ -121,7 +121,7 @@ def spans(blocks: Blocks, buffer: Buffer) -> list[Span] | None:
             if span is None:
                 return None
             low, high = (bound(end, counted, last=last) for end, last in zip(span, (False, True), strict=True))
-            found.append(Span(low, high, extent.writes, always))
+            found.append(Touched(low, high, extent.writes, always))
     return found
 
 
