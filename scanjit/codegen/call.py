@@ -5,13 +5,14 @@ Our rows are Fortran's columns, so LAPACK sees each matrix transposed: our lower
 
 A call of LAPACK cannot be stopped. So matrices are factored in blocks of columns, and systems are solved for some of
 their right sides at a time: between two calls, the function looks whether it is to end. A matrix of at most `BLOCK`
-columns takes one call.
+columns takes one call. LAPACK does not compute batches of small matrices (`small_calls`).
 """
 
 from collections.abc import Callable, Sequence
 
 from scanjit.codegen.lines import LOOK, indented
 from scanjit.codegen.names import suffix
+from scanjit.codegen.small_calls import small_source
 from scanjit.codegen.source import Parameters, Source
 from scanjit.kinds import kind_of
 from scanjit.schedule.nests import LapackCall, Ref
@@ -26,7 +27,11 @@ SOLVED = 2**31
 def call_source(call: LapackCall, target: Target) -> Source:
     """The source of a function that runs a call for all matrices of a batch, one after the other."""
     writer = _CallWriter(call)
-    return writer.parameters.source(call.title, writer.lines(), ["line"])
+    lines, small = writer.lines(), small_source(call, target, writer.parameters)
+    if small is not None:
+        condition, straight = small
+        lines = [f"    if {condition}:", *indented(straight, 2), "    else:", *indented(lines)]
+    return writer.parameters.source(call.title, lines, ["line"])
 
 
 class _CallWriter:

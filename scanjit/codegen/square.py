@@ -8,7 +8,7 @@ SIDES = 16, 8, 4
 
 
 def turned(
-    kind: str, size: int, lanes: int, count: Number, rows: str, vectors: str, apart: int, into: bool
+    kind: str, size: int, lanes: int, count: Number, rows: str, vectors: str, apart: int, into: bool, step: str = ""
 ) -> list[str]:
     """Lines that copy `lanes` rows of `count` elements into vectors that lie `apart`, or back. The last block may begin
     before the end of the one before it. Rows that are shorter than any block are copied element by element.
@@ -16,11 +16,12 @@ def turned(
     Parameters
     ----------
     kind, size : the name of the elements, such as "f64", and their bytes.
-    count : how many elements a row has, as a number or as text. The rows lie behind each other.
+    count : how many elements a row has, as a number or as text.
+    step : the bytes from one row to the next. If it is not given, rows lie behind each other.
     rows, vectors : the addresses of the first row and of the first vector.
     into : whether rows are copied into vectors; otherwise vectors into rows.
     """
-    row, name, mask = f"({count})*{size}", f"{kind}x{lanes}", f"head_x{lanes}({lanes})"
+    row, name, mask = step or f"({count})*{size}", f"{kind}x{lanes}", f"head_x{lanes}({lanes})"
     there, here = f"{vectors} + i*{apart}", f"{rows} + i*{size}"
     copied = f"store({there}, load_strided_{name}({here}, {row}, {mask}))"
     if not into:

@@ -1,8 +1,8 @@
 """How systems of equations are computed: straight-line code for small matrices, factors for others.
 
 Matrices of a known size of at most `SMALL` become elementwise ops on their entries, which fuse with the ops around them
-and run over a batch in the lanes of vectors. All other systems become `cholesky`, `lu` and `triangular_solve`, which
-LAPACK computes.
+and run over a batch in the lanes of vectors. All other systems become `cholesky`, `lu` and `triangular_solve`. LAPACK
+computes these, but for batches of matrices that turn out to be small (`scanjit.codegen.small_calls`).
 
 The straight-line code is elimination with partial pivoting (an exchange of rows is a selection: there is no branch), so
 it is as accurate as LAPACK: its solution is exact for a system that differs from the given one by a few units in the

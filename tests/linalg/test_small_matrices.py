@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from tests.linalg.support import MODES
+from tests.linalg.support import MODES, everything, in_numpy, regular
 
 RNG = np.random.default_rng(3)
 TOLERANCE = {"float32": 3e-6, "float64": 3e-15}
@@ -198,3 +198,35 @@ def test_steps_compute_vectors_of_large_matrices() -> None:
     total = sj.scan(lambda x, s: s * 0.5 + sj.svdvals(x), x, start)[-1].sum()
     assert "gesdd_f64(1" in sj.function([x, start], total).source
     assert "gesdd_f64(0" in sj.function([x], sj.svdvals(x)).source
+
+
+@pytest.mark.parametrize("mode", ["emulate", "numba"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_batches_whose_matrices_turn_out_to_be_small(dtype: str, mode: Any) -> None:
+    """Lanes compute matrices of up to 8 rows: each has the same bits wherever it lies in a batch."""
+    a, b = sj.tensor(("B", "C", "n", "n"), dtype), sj.tensor(("B", "C", "n", "k"), dtype)
+    f = sj.function([a, b], everything(a, b), mode=mode)
+    assert "stack(" in f.source
+    cases = ((2, 9), 3, 2), ((1, 1), 1, 1), ((5, 1), 8, 3), ((1, 17), 5, 9), ((3, 2), 9, 1), ((0, 3), 4, 2)
+    for batch, n, k in cases:
+        given = regular(RNG, *batch, n).astype(dtype), RNG.normal(size=(*batch, n, k)).astype(dtype)
+        found = f(*given)
+        for x, y in zip(found, in_numpy(*given), strict=True):
+            np.testing.assert_allclose(x, y, *((1e-3, 1e-4) if dtype == "float32" else (1e-9, 1e-10)))
+        for x, y in zip(found, f(*(part[-1:, -1:] for part in given)), strict=True):
+            np.testing.assert_array_equal(x[-1:, -1:], y)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_small_matrices_without_factors_in_batches(mode: Any) -> None:
+    """Their results alone are NaN."""
+    a = sj.tensor(("B", "n", "n"))
+    outputs = [sj.inv(a), sj.cholesky(a), sj.solve_triangular(a, a), sj.det(a)]
+    f = sj.function([a], outputs, mode=mode)
+    given = np.stack([2 * np.eye(3), np.zeros((3, 3)), np.eye(3), -np.eye(3), np.full((3, 3), np.nan)])
+    inverse, factor, solved, det = f(given)
+    np.testing.assert_array_equal(np.isnan(inverse).all((1, 2)), [False, True, False, False, True])
+    np.testing.assert_array_equal(np.isnan(np.diagonal(factor, 0, 1, 2)).all(1), [False, True, False, True, True])
+    np.testing.assert_array_equal(np.triu(factor, 1), np.zeros((5, 3, 3)))
+    np.testing.assert_array_equal(np.isnan(solved).all((1, 2)), [False, True, False, False, True])
+    np.testing.assert_allclose(det[:4], [8, 0, 1, -1])
