@@ -30,5 +30,5 @@ def test_chunks_are_the_whole():
         )  # fmt: skip
         assert found.dims == grid.dims and list(found["lat"]) == [10, 20, 30, 40]
         assert (found.chunks is None) == (array is grid)
-        with dask.config.set(scheduler="threads"):
+        with dask.config.set(scheduler="threads"):  # a linear recurrence of few rows is rounded otherwise
             np.testing.assert_allclose(found.to_numpy(), whole, rtol=1e-12, atol=1e-14)
