@@ -321,9 +321,13 @@ class Checkpoint:
             If its variables are not those of this checkpoint.
         """
         try:
-            with self.path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-                about = json.loads(str(file["about"])) if "about" in file else None
-                values = [file[str(i)] for i in range(len(about["variables"]))] if about else []
+            with self.path.open("rb") as stream:
+                if not zipfile.is_zipfile(stream):
+                    raise zipfile.BadZipFile("it is no .npz file, or its end is missing")
+                stream.seek(0)
+                with np.load(stream, allow_pickle=False) as file:
+                    about = json.loads(str(file["about"])) if "about" in file else None
+                    values = [file[str(i)] for i in range(len(about["variables"]))] if about else []
         except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, AttributeError, TypeError, ValueError) as error:
             raise ValueError(f"{self.path} is no whole checkpoint: it was cut or changed ({error})") from error
         if about is None:

@@ -1,9 +1,11 @@
 """`python -m scanjit`: look after the cache of compiled kernels."""
 
 import argparse
+import os
+import sys
 from collections.abc import Sequence
 
-from scanjit import __version__
+from scanjit import ScanjitError, __version__
 from scanjit.runtime import cache
 from scanjit.runtime.inventory import Inventory, age, inventory
 from scanjit.show import Table
@@ -57,4 +59,12 @@ def _readable(size: int) -> str:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    try:
+        status = main()
+        sys.stdout.flush()
+    except ScanjitError as error:  # a setting that is wrong
+        raise SystemExit(f"python -m scanjit: error: {error}") from None
+    except BrokenPipeError:  # of `| head`, which needs no more lines
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 1
+    raise SystemExit(status)

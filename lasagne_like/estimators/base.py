@@ -53,6 +53,8 @@ class Samples:
     def scaled(self) -> Samples:
         """The samples with weights that are scaled to a mean of 1; sequences of weight 0 are left out."""
         some = self.part([i for i, weight in enumerate(self.weights) if weight.any()])
+        if not some.weights:
+            raise ValueError("all weights are zero: there is nothing to learn from")
         mean = np.mean(np.concatenate([np.atleast_1d(weight) for weight in some.weights]))
         return replace(some, weights=[weight / mean for weight in some.weights])
 
@@ -255,9 +257,18 @@ class Recurrent(BaseEstimator, ABC):
         if plan != self.network_.plan or any(
             not np.array_equal(value, getattr(self, name)) for name, value in learned.items()
         ):
+            before, now = (
+                vars(self.network_.plan) | {name: getattr(self, name) for name in learned},
+                vars(plan) | learned,
+            )
+            changed = [
+                f"{name.strip('_')} was {np.asarray(old).tolist()!r} and is {np.asarray(now[name]).tolist()!r}"
+                for name, old in before.items()
+                if not np.array_equal(old, now[name])
+            ]
             raise ValueError(
-                "training cannot go on: the features, the classes or the parameters of the network are not those of "
-                f"the last call: {plan} and {self.network_.plan}. Call fit with warm_start=False to begin anew"
+                f"training cannot go on from the last call: {', '.join(changed)}. Call fit with warm_start=False to "
+                "begin anew"
             )
         self.network_.set_rate(self.learning_rate)
         return self.network_
@@ -314,6 +325,9 @@ class Recurrent(BaseEstimator, ABC):
             value = getattr(self, name)
             if not is_count(value):
                 raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+        for name in ("bidirectional", "early_stopping", "warm_start"):
+            if getattr(self, name) not in (True, False):
+                raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
         others = {"learning_rate": callable(self.learning_rate), "max_norm": self.max_norm is None}
         for name, inside, expected in (
             ("dropout", lambda v: 0 <= v < 1, "at least 0 and less than 1"),

@@ -10,7 +10,7 @@ from sklearn.utils.validation import column_or_1d
 
 from lasagne_like.descriptions import completed
 from lasagne_like.estimators.base import Recurrent
-from lasagne_like.estimators.labels import Labelling, known_classes, numbers_of
+from lasagne_like.estimators.labels import Labelling, distinct, known_classes, numbers_of
 
 __all__ = ["RecurrentClassifier"]
 
@@ -43,7 +43,7 @@ class RecurrentClassifier(ClassifierMixin, Labelling):
     _classes = True
 
     def _learned(self, y: Any, lengths: Sequence[int]) -> dict[str, Any]:
-        return {"classes_": known_classes(np.unique(_labels(y)), type(self).__name__)}
+        return {"classes_": known_classes(distinct([_labels(y)]), type(self).__name__)}
 
     def _encoded(self, y: Any, lengths: Sequence[int], learned: dict[str, Any]) -> list[np.ndarray]:
         return list(numbers_of(_labels(y), learned["classes_"]))
@@ -80,5 +80,6 @@ RecurrentClassifier.__doc__ = completed(RecurrentClassifier.__doc__, Recurrent)
 
 def _labels(y: Any) -> np.ndarray:
     labels = column_or_1d(y, warn=True)
+    distinct([labels])  # an error that names labels of several types
     check_classification_targets(labels)
     return labels

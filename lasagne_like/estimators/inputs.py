@@ -88,6 +88,8 @@ def _of_item(item: Any, i: int, dtype: Any) -> np.ndarray:
 def _numbers(array: np.ndarray, what: str, dtype: Any) -> np.ndarray:
     if array.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {what} is {array.dtype}")
+    if array.dtype.kind in "mM":
+        raise ValueError(f"{what} must hold numbers, got {array.dtype}: subtract a date and divide by a duration")
     try:
         with np.errstate(over="ignore"):
             return array.astype(dtype)

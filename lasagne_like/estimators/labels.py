@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import numbers
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 
 from lasagne_like.estimators.base import Recurrent
+
+_NAMES = {"b": "numbers", "i": "numbers", "u": "numbers", "f": "numbers", "U": "str", "S": "bytes"}
+"""For each kind of dtype, what its labels are called in errors."""
 
 
 class Labelling(Recurrent, ABC):
@@ -52,15 +56,22 @@ class Labelling(Recurrent, ABC):
     def _balanced(self, targets: list[np.ndarray], learned: dict[str, Any]) -> list[Any]:
         if self.class_weight is None:
             return [1.0] * len(targets)
+        self._check_class_weight()
         classes = learned["classes_"]
         if isinstance(self.class_weight, Mapping) and (unknown := set(self.class_weight) - set(classes.tolist())):
             raise ValueError(f"class_weight names {sorted(unknown, key=str)}, but the classes are {classes.tolist()}")
-        present, numbers = np.unique(np.concatenate([np.atleast_1d(t) for t in targets]), return_inverse=True)
+        present, places = np.unique(np.concatenate([np.atleast_1d(t) for t in targets]), return_inverse=True)
         factors = np.ones(len(classes))
-        factors[present] = compute_class_weight(
-            self.class_weight, classes=classes[present], y=classes[present][numbers]
-        )
+        factors[present] = compute_class_weight(self.class_weight, classes=classes[present], y=classes[present][places])
         return [factors[target] for target in targets]
+
+    def _check_class_weight(self) -> None:
+        given = self.class_weight
+        if not isinstance(given, Mapping) and not (isinstance(given, str) and given == "balanced"):
+            raise ValueError(f"class_weight must be a dictionary, 'balanced' or None, got {given!r}")
+        for name, weight in given.items() if isinstance(given, Mapping) else ():
+            if not isinstance(weight, numbers.Real) or not 0 <= float(weight) < np.inf:
+                raise ValueError(f"class_weight of {name!r} must be a number of at least 0, got {weight!r}")
 
     def _partial_fit_labels(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
         if isinstance(self.class_weight, str):
@@ -76,6 +87,24 @@ class Labelling(Recurrent, ABC):
         return self._partial_fit(
             X, y, lambda lengths: self._learned(y, lengths) if classes is None else {"classes_": classes}, sample_weight
         )
+
+
+def distinct(labels: Sequence[np.ndarray]) -> np.ndarray:
+    """The labels in several arrays, sorted, each once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lasagne_like.estimators.labels import distinct
+    >>> distinct([np.array(["b", "a"]), np.array(["b"])])
+    array(['a', 'b'], dtype='<U1')
+    """
+    kinds = {_NAMES.get(one.dtype.kind, one.dtype.name) for one in labels if one.dtype.kind != "O"}
+    for label in (label for one in labels if one.dtype.kind == "O" for label in one.tolist()):
+        kinds.add("numbers" if isinstance(label, numbers.Real | np.bool_) else type(label).__name__)
+    if len(kinds) > 1 or kinds & {"NoneType", "NAType", "NaTType"}:
+        raise ValueError(f"labels must be of one type, such as all str or all int, got {', '.join(sorted(kinds))}")
+    return np.unique(np.concatenate(labels))
 
 
 def known_classes(classes: np.ndarray, owner: str) -> np.ndarray:

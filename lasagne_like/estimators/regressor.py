@@ -85,8 +85,8 @@ def _values(y: Any) -> np.ndarray:
     """The targets as numbers."""
     try:
         values = np.asarray(y)
-        if values.dtype.kind == "c":
-            raise TypeError("complex numbers")
+        if values.dtype.kind in "cmM":
+            raise TypeError(f"{values.dtype}")
         values = values if values.dtype.kind in "biuf" else values.astype("float64")
     except (TypeError, ValueError) as error:
         raise ValueError("y must hold numbers, one a sequence or the same number of them for each") from error

@@ -8,7 +8,7 @@ import numpy as np
 from lasagne_like.descriptions import completed
 from lasagne_like.estimators.base import Recurrent
 from lasagne_like.estimators.inputs import check_counts, read_weights
-from lasagne_like.estimators.labels import Labelling, known_classes, numbers_of
+from lasagne_like.estimators.labels import Labelling, distinct, known_classes, numbers_of
 
 __all__ = ["SequenceTagger"]
 
@@ -42,7 +42,7 @@ class SequenceTagger(Labelling):
     _each_step = True
 
     def _learned(self, y: Any, lengths: Sequence[int]) -> dict[str, Any]:
-        return {"classes_": known_classes(np.unique(np.concatenate(_tags(y, lengths))), type(self).__name__)}
+        return {"classes_": known_classes(distinct(_tags(y, lengths)), type(self).__name__)}
 
     def _encoded(self, y: Any, lengths: Sequence[int], learned: dict[str, Any]) -> list[np.ndarray]:
         return [numbers_of(tags, learned["classes_"]) for tags in _tags(y, lengths)]

@@ -85,6 +85,7 @@ def as_array(value: Any, name: str) -> np.ndarray:
     >>> as_array([1.0, 2.0], "b")
     array([1., 2.])
     """
+    sj.check_unmasked(value, name)
     value = value.detach().cpu() if hasattr(value, "detach") else value
     if getattr(value, "dtype", None) is not None and str(value.dtype).endswith("bfloat16") and hasattr(value, "float"):
         value = value.float()  # NumPy has no dtype for PyTorch's bfloat16

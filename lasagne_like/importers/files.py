@@ -52,6 +52,9 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
     """
     found = {}
     with open(path, "rb") as stream:
+        if not stream.read(6).startswith((b"PK", b"\x93NUMPY")):
+            raise _bad(path, "it is not an .npz file")
+        stream.seek(0)
         what = "it"
         try:
             archive = np.load(stream, allow_pickle=False)
@@ -82,6 +85,7 @@ def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
 
     >>> from lasagne_like.importers import write_npz
     """
+    _check_names(arrays)
     named = {name: as_array(value, name) for name, value in arrays.items()}
     for name in named:
         if "\0" in name:  # a zero byte ends the name in the file
@@ -90,6 +94,14 @@ def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
         for name, array in named.items():
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, array, allow_pickle=False)
+
+
+def _check_names(arrays: Any) -> None:
+    if not isinstance(arrays, Mapping):
+        raise TypeError(f"arrays must be a mapping from names to arrays, got a {type(arrays).__name__}")
+    for name in arrays:
+        if not isinstance(name, str):
+            raise TypeError(f"names of arrays must be strings, got {name!r}")
 
 
 # ---- safetensors -----------------------------------------------------------------------------------------------------
@@ -234,9 +246,11 @@ def write_safetensors(path: Path, arrays: Mapping[str, Any], metadata: Mapping[s
 
     >>> from lasagne_like.importers import write_safetensors
     """
+    _check_names(arrays)
     header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
     parts, end = [], 0
     for name, value in arrays.items():
+        sj.check_unmasked(value, name)
         array = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
         code = _NAMES.get(array.dtype.newbyteorder("<"))
         if code is None or name == "__metadata__":

@@ -73,6 +73,12 @@ def from_weights(
     >>> layer.cell, layer.cell.reset_after
     (<GRU '0'>, True)
     """
+    if not isinstance(weights, list | tuple):
+        raise TypeError(
+            f"weights must be the list that get_weights() returns, or a list of such lists, got {weights!r}"
+        )
+    if reset_after not in (None, True, False):
+        raise ValueError(f"reset_after must be True, False or None, got {reset_after!r}")
     layers = [list(one) for one in weights] if weights and isinstance(weights[0], list | tuple) else [list(weights)]
     levels: list[list[CellWeights]] = []
     for k, arrays in enumerate(layers):

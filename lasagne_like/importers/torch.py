@@ -20,7 +20,7 @@ from lasagne_like.importers.weights import KINDS, CellWeights, Format, build_lay
 
 __all__ = ["from_state_dict", "to_state_dict"]
 
-_FORMAT = Format("PyTorch", {"lstm": "ifco", "gru": "ruc", "rnn": "h"})
+_FORMAT = Format("PyTorch", {"lstm": "ifco", "gru": "ruc", "rnn": "h"}, backwards=False)
 _NAME = re.compile(r"(?:weight_(?:ih|hh|hr)|bias_(?:ih|hh))(?:_l(?P<layer>\d+))?(?P<back>_reverse)?")
 
 
@@ -74,6 +74,8 @@ def from_state_dict(
     >>> layer.cell, layer.output_shape
     (<GRU '0'>, (None, None, 4))
     """
+    if not isinstance(state, Mapping):
+        raise TypeError(f"state must be a state_dict, from names to tensors, got {state!r}")
     arrays = Arrays({key[len(prefix) :]: value for key, value in state.items() if key.startswith(prefix)}, "the state")
     matches = {key: match for key in arrays.given if (match := _NAME.fullmatch(key))}
     if not matches:
@@ -131,7 +133,8 @@ def to_state_dict(layer: Any, prefix: str = "") -> dict[str, np.ndarray]:
     Raises
     ------
     ValueError
-        If PyTorch has no such layer: for example, if it has peepholes, or is a GRU that resets before its product.
+        If PyTorch has no such layer: for example, if it has peepholes, reads backwards only, or is a GRU that resets
+        before its product.
 
     Examples
     --------

@@ -370,12 +370,18 @@ def read_layers(layer: Any) -> Levels:
     """
     if isinstance(layer, list | tuple):
         return [level for one in layer for level in _own_levels(one)]
-    levels: Levels = []
+    levels = [level for one in reversed(_stack(layer)) for level in _own_levels(one)]
+    return levels or _own_levels(layer)
+
+
+def _stack(layer: Any) -> list[Any]:
+    """A recurrent layer and those below it, from the last down."""
+    found = []
     while isinstance(layer, _RECURRENT):
-        levels = _own_levels(layer) + levels
+        found.append(layer)
         _check_same_input(layer)
         layer = (layer.forward_layer if isinstance(layer, Bidirectional) else layer).input_layers[0]
-    return levels or _own_levels(layer)
+    return found
 
 
 def _check_same_input(layer: Any) -> None:
@@ -430,6 +436,8 @@ class Format:
 
     library: str
     orders: Mapping[str, str]
+    backwards: bool = True
+    """Whether the library has layers that read from the last step to the first, without one that reads forwards."""
 
     def unpacked(self, kind: str, *arrays: Any, **options: Any) -> CellWeights:
         """The weights in arrays of the library: W, R, and one or two biases. See `CellWeights.unpacked`."""
@@ -446,6 +454,13 @@ class Format:
     def read(self, layer: Any, **lacks: Callable[[CellWeights], Any]) -> Levels:
         """The weights of layers. It is an error if the layers are of several kinds, or if they have something that the
         library does not have. `lacks` maps the names of such things to functions that find them."""
+        layers = layer if isinstance(layer, list | tuple) else _stack(layer)
+        lone = [one for one in layers if isinstance(one, RNNLayer) and one.backwards]
+        if lone and not self.backwards:
+            raise ValueError(
+                f"{lone[0]!r} reads backwards, which {self.library} does only beside a layer that reads forwards: "
+                "export a layer without backwards=True, and reverse its input and output there"
+            )
         return self.checked(read_layers(layer), **lacks)
 
     def checked(self, levels: Levels, **lacks: Callable[[CellWeights], Any]) -> Levels:

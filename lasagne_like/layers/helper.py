@@ -368,19 +368,34 @@ def set_all_param_values(layer: Layers, values: Sequence[Any], **tags: bool) -> 
     >>> set_all_param_values(network, get_all_param_values(network))
     """
     params = get_all_params(layer, **tags)
+    given: Any = values
+    if isinstance(given, Mapping) or not isinstance(given, Iterable):
+        hint = ": give list(values.values()), in the order of get_all_params" if isinstance(given, Mapping) else ""
+        raise TypeError(f"values must be a list of arrays, got a {type(given).__name__}{hint}")
+    values = list(given)
+    for i, value in enumerate(values):
+        sj.check_unmasked(value, f"value {i}")
     if len(params) != len(values):
         listed = ", ".join(f"{p.name or 'unnamed'} {p.get_value(borrow=True).shape}" for p in params)
         raise ValueError(
             f"mismatch: got {len(values)} values to set {len(params)} parameters; the parameters are {listed}, "
-            f"the values have the shapes {', '.join(str(np.shape(v)) for v in values)}"
+            f"the values have the shapes {', '.join(str(_shape_of_value(v)) for v in values)}"
         )
     for i, (param, value) in enumerate(zip(params, values, strict=True)):
-        own, new = param.get_value(borrow=True).shape, np.shape(value)
+        own, new = param.get_value(borrow=True).shape, _shape_of_value(value)
         if own != new:
             name = f" ({param.name})" if param.name else ""
             raise ValueError(f"mismatch: parameter {i}{name} has shape {own} but the value to set has shape {new}")
     arrays = [_as(p, v, i) for i, (p, v) in enumerate(zip(params, values, strict=True))]
     sj.set_values(dict(zip(params, arrays, strict=True)))
+
+
+def _shape_of_value(value: Any) -> tuple[int, ...] | None:
+    """The shape of a value, or None if it has none: a list whose rows have different lengths."""
+    try:
+        return np.shape(value)
+    except ValueError:
+        return None
 
 
 def _as(param: sj.SharedVariable, value: Any, i: int) -> np.ndarray:

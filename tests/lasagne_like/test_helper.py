@@ -3,6 +3,7 @@
 import pickle
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -230,3 +231,22 @@ def test_values_of_another_precision(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(TypeError, match=r"parameter 2 \(out.W\) has dtype float32 but the value to set"):
             set_all_param_values(net, [values[0], values[1], values[2].astype(dtype)])
     np.testing.assert_array_equal(get_all_param_values(net)[0], before)
+
+
+def test_what_is_no_list_of_values(tmp_path: Path) -> None:
+    net = DenseLayer((None, 2), 3)
+    values = get_all_param_values(net)
+    np.savez(tmp_path / "w.npz", *values)
+    with np.load(tmp_path / "w.npz") as file:
+        with pytest.raises(TypeError, match=r"got a NpzFile: give list\(values.values\(\)\)"):
+            set_all_param_values(net, file)
+        set_all_param_values(net, [value + 1 for value in file.values()])
+    set_all_param_values(net, (value + 1 for value in values))  # type: ignore[arg-type]
+    assert np.array_equal(net.W.get_value(), values[0] + 1)
+    with pytest.raises(TypeError, match="values must be a list of arrays, got a NoneType"):
+        set_all_param_values(net, None)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"parameter 0 \(W\) has shape \(2, 3\) but the value to set has shape None"):
+        set_all_param_values(net, [[[1, 2], [3]], values[1]])
+    with pytest.raises(sj.ArgumentError, match="value 0 has masked entries"):
+        set_all_param_values(net, [np.ma.masked_less(values[0], 0.0), values[1]])
+    assert np.array_equal(net.W.get_value(), values[0] + 1)

@@ -354,6 +354,19 @@ def test_ages(seconds: float, shown: str, monkeypatch: pytest.MonkeyPatch) -> No
     assert age_in_words(1e9 - seconds) == shown
 
 
+def test_the_command_line_as_a_program(tmp_path: Path) -> None:
+    program = f"{sys.executable} -m scanjit cache"
+    settings = {**os.environ, "SCANJIT_CACHE_DIR": str(tmp_path)}
+    wrong = subprocess.run(
+        program.split(), env=settings | {"SCANJIT_CACHE_SIZE": "much"}, text=True, capture_output=True
+    )
+    assert wrong.returncode == 1 and wrong.stderr.startswith("python -m scanjit: error: SCANJIT_CACHE_SIZE is not a si")
+    with subprocess.Popen(program.split(), env=settings, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as unread:
+        assert unread.stdout is not None and unread.stderr is not None
+        unread.stdout.close()  # as `| head` does
+        assert unread.stderr.read() == b""
+
+
 def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("SCANJIT_CACHE_DIR", str(tmp_path))
     cache.default().store(stem(1), CacheEntry({}, bytes(2**20)))

@@ -70,6 +70,23 @@ def test_npz_that_would_be_unpickled(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
+def test_arrays_that_cannot_be_written(tmp_path: Path) -> None:
+    for write in (write_npz, write_safetensors):
+        with pytest.raises(TypeError, match="arrays must be a mapping from names to arrays, got a list"):
+            write(tmp_path / "a", [np.ones(2)])  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="names of arrays must be strings, got 1"):
+            write(tmp_path / "a", {1: np.ones(2)})  # type: ignore[dict-item]
+        with pytest.raises(sj.ArgumentError, match="w has masked entries"):
+            write(tmp_path / "a", {"w": np.ma.array([1.0, 2.0], mask=[0, 1])})
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_text_is_no_npz_file(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("hello, this is a text")
+    with pytest.raises(sj.FormatError, match=r"it is not an \.npz file"):
+        read_npz(tmp_path / "a")
+
+
 def test_npz_that_is_none(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     write_npz(path, NUMBERS)

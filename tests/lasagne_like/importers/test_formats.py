@@ -414,3 +414,30 @@ def test_arrays_that_do_not_fit(load: Any, message: str) -> None:
 def test_dtypes_are_those_of_the_network() -> None:
     layer = torch.from_state_dict({name: value.astype("float16") for name, value in torch_state("lstm", 1, 1).items()})
     assert {str(p.dtype) for p in layer.get_params()} == {sj.config.floatX}
+
+
+def test_pytorch_reads_backwards_only_beside_forwards() -> None:
+    one = GRULayer((None, None, 3), 4, backwards=True)
+    for layers in (one, [one], RNNLayer(one, cells.GRU(2))):
+        with pytest.raises(ValueError, match="reads backwards, which PyTorch does only beside a layer that reads forw"):
+            torch.to_state_dict(layers)
+    assert len(keras.to_weights(one)) == 1  # go_backwards=True
+
+
+def test_what_is_no_weights() -> None:
+    for state in (None, [np.ones(2)]):
+        with pytest.raises(TypeError, match="state must be a state_dict, from names to tensors, got"):
+            torch.from_state_dict(state)  # type: ignore[arg-type]
+    arrays = [np.ones((3, 12)), np.ones((4, 12)), np.zeros((2, 12))]
+    for weights in (None, np.ones((2, 2)), {"kernel": arrays[0]}):
+        with pytest.raises(TypeError, match=r"weights must be the list that get_weights\(\) returns"):
+            keras.from_weights(weights)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="reset_after must be True, False or None, got 'no'"):
+        keras.from_weights(arrays, reset_after="no")  # type: ignore[arg-type]
+    with pytest.raises(sj.ArgumentError, match="the kernel of layer 0 has masked entries"):
+        keras.from_weights([np.ma.masked_less(arrays[0], 2.0), *arrays[1:]])
+
+
+def test_cudnn_reads_backwards_only_beside_forwards() -> None:
+    with pytest.raises(ValueError, match="reads backwards, which cuDNN does only beside"):
+        tf_cudnn.to_variables(LSTMLayer((None, None, 3), 4, peepholes=False, backwards=True))
