@@ -15,6 +15,8 @@ def argument(value: Any, dtype: Any, shape: Any, name: str) -> np.ndarray:
     """
     weak = isinstance(value, (bool, int, float, complex, list, tuple))
     array = np.asarray(value)
+    if np.ma.is_masked(value):
+        raise ValueError(f"{name} has masked entries, which have no value: give them one, such as x.filled(np.nan)")
     if array.dtype.kind not in "biufc" and array.dtype != dtype:
         raise TypeError(f"{name} must be an array of {np.dtype(dtype)}, got {array.dtype}")
     lossless = np.can_cast(array.dtype, dtype, "same_kind" if weak else "safe")

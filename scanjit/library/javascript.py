@@ -85,11 +85,18 @@ export class Model {
 
   // Compute the outputs: typed arrays of their own, row by row, each with its `shape`.
   run(inputs = {}, sizes = {}) {
+    const known = { input: FACE.inputs.map((each) => each.name), size: FACE.sizes };
+    for (const [what, given] of [["input", inputs], ["size", sizes]]) {
+      const other = Object.keys(given).find((name) => !known[what].includes(name));
+      const all = known[what].join(", ") || "none";
+      if (other !== undefined) throw new ModelError(`there is no ${what} ${other}, but ${all}`);
+    }
+    const missing = known.input.find((name) => (inputs[name] ?? null) === null);
+    if (missing !== undefined) throw new ModelError(`an input is missing: ${missing}`);
     const views = this.prepare(this._sizes(inputs, sizes));
     for (const each of FACE.inputs) {
       const given = inputs[each.name];
       const place = views.inputs[each.name];
-      if (given === undefined) throw new ModelError(`an input is missing: ${each.name}`);
       const values = typeof given === "object" ? given : [given];
       if (values.length !== place.length) {
         throw new ModelError(`${each.name} has ${values.length} elements, expected ${place.length}: [${place.shape}]`);
@@ -110,7 +117,10 @@ export class Model {
   // `call()`, read the outputs: this allocates nothing, as audio needs it.
   prepare(sizes = {}) {
     for (const name of FACE.sizes) {
-      if (!Number.isSafeInteger(sizes[name]) || sizes[name] < 0) throw new ModelError(`the size ${name} is not known`);
+      if (sizes[name] === undefined) throw new ModelError(`the size ${name} is not known`);
+      if (!Number.isSafeInteger(sizes[name]) || sizes[name] < 0) {
+        throw new ModelError(`the size ${name} must be an integer from 0 on, not ${sizes[name]}`);
+      }
     }
     const key = FACE.sizes.map((name) => sizes[name]).join();
     if (this._plan?.key !== key || this._plan.buffer !== this.memory.buffer) this._plan = this._layout(sizes, key);
@@ -119,6 +129,7 @@ export class Model {
 
   // Compute with what is in the arrays of `prepare`.
   call() {
+    if (!this._plan) throw new ModelError("call prepare(sizes) first: it lays out the memory of a call");
     const { at, bytes } = this._plan;
     const state = this._stateBytes ? this._start : 0;
     this._check(this.exports.$NAME_CALL(at.sizes, at.inputs, at.outputs, state, at.workspace, bytes));
@@ -168,9 +179,12 @@ export class Model {
         const open = each.sizes.filter((name) => name !== null && sizes[name] === undefined);
         if (open.length !== 1 || inputs[each.name]?.length === undefined) continue;
         const rest = product(each.shape({ ...sizes, [open[0]]: 1 }));
-        const size = inputs[each.name].length / rest;
-        if (Number.isInteger(size)) {
-          sizes[open[0]] = size;
+        const count = inputs[each.name].length;
+        if (rest > 0 && count % rest !== 0) {
+          throw new ModelError(`${each.name} has ${count} elements, expected a multiple of ${rest}`);
+        }
+        if (rest > 0) {
+          sizes[open[0]] = count / rest;
           more = true;
         }
       }

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from scanjit import errors
 from scanjit.runtime import processors
 from scanjit.schedule.memory.addresses import ALIGNMENT
@@ -76,6 +78,10 @@ def footprint(stages: Sequence[CompiledStage], sizes: Mapping[str, int], name: s
             expected=", ".join(missing),
             fix="name the sizes of the inputs, as in sj.tensor(('T', 'B', 64)); or look at explain() after a call",
         )
+    given: Mapping[str, Any] = sizes
+    for label, size in given.items():
+        if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 0:
+            raise errors.ArgumentError("a size is an integer from 0 on", got=f"{label}={size!r}")
     way = Way(processors.count())
     known = [stage.sized({atom: int(sizes[atom.name]) for atom in stage.table.atoms}, way) for stage in stages]
     workspace = sum(sized.workspace + ALIGNMENT for sized in known if sized.workspace)

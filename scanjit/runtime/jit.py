@@ -7,6 +7,7 @@ that the function cannot do without (`a, b = x`, `len(x)`) is a number, and for 
 
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
 import threading
@@ -98,6 +99,8 @@ def jit(fn: Callable[..., Any] | None = None, *, mode: Mode = "numba", static_ar
     -----
     Sizes are symbols while `fn` is traced. Where it needs a number (`a, b, c = theta`, `len(theta)`), it gets that of
     the arrays at hand, and is compiled anew for another size.
+
+    What `fn` uses from outside, such as global variables, is constant from the first call on.
 
     Python numbers are arguments too, not constants: an int is an int64 scalar; a float has the dtype of the float
     arrays among the arguments (a float32 model with a rate of `0.1` stays float32), or `config.floatX` without any.
@@ -205,7 +208,11 @@ class _Call:
 
     def __init__(self, jitted: Jitted[..., Any], args: Sequence[Any], named: dict[str, Any]) -> None:
         if named:  # by position where possible: it is one kind of call, however it is written
-            bound = inspect.signature(jitted.fn).bind(*args, **named)
+            try:
+                bound = inspect.signature(jitted.fn).bind(*args, **named)
+            except TypeError:
+                _check_names(jitted.fn, named)
+                raise
             args, named = bound.args, bound.kwargs
         self.jitted, self.count = jitted, len(args)
         self.static = {i % len(args): args[i] for i in jitted.static if -len(args) <= i < len(args)}
@@ -316,6 +323,19 @@ class _Call:
         named = {key: value for key, value in traced.items() if isinstance(key, str)}
         frozen.warn_of_draws(self.jitted.fn)
         return self.jitted.fn(*args, **named)
+
+
+def _check_names(fn: Callable[..., Any], named: Iterable[str]) -> None:
+    """Raise an error if one of the names is no argument of a function, as Python does."""
+    parameters = inspect.signature(fn).parameters.values()
+    known = [one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+    for name in named:
+        if name not in known and not any(one.kind is one.VAR_KEYWORD for one in parameters):
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f". Did you mean {near[0]!r}?" if near else ""
+            raise TypeError(
+                f"{getattr(fn, '__name__', fn)}() got an unexpected keyword argument {name!r}{hint}"
+            ) from None
 
 
 def _as_array(value: Any) -> np.ndarray:

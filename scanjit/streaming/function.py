@@ -200,6 +200,11 @@ class StepFunction:
         >>> total(1.0), total(2.0)
         (array(1.), array(3.))
         """
+        if steps not in (True, False):
+            raise errors.ArgumentError(
+                "steps of stateful is True or False: whether a call computes a block, of any number of steps",
+                got=repr(steps),
+            )
         whole = (self.some_steps if steps else self.one_step).graph
         count = len(whole.inputs) - len(self._states)
         places = {

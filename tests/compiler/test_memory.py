@@ -122,3 +122,7 @@ def test_a_size_that_is_missing() -> None:
     x = sj.tensor(("T", 3), name="x")
     with pytest.raises(sj.ArgumentError, match="T"):
         sj.function([x], sj.exp(x), mode="emulate").memory(B=2)
+    y = sj.tensor(("N",), name="y")
+    for size in ("3", None, 2.5, -1, True):
+        with pytest.raises(sj.ArgumentError, match="a size is an integer from 0 on"):
+            sj.function([y], sj.exp(y), mode="emulate").memory(N=size)

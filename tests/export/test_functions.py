@@ -194,6 +194,7 @@ def test_both_directions_share_a_step(tmp_path: Path) -> None:
         ((X[:, :2], X), ValueError, "x must have the shape"),
         ((X.astype(complex), X), TypeError, "x must be an array of float64"),
         (("text", X), TypeError, "x must be an array"),
+        ((np.ma.masked_less(X, 0.0), X), ValueError, "x has masked entries, which have no value"),
         ((X[:1], X[:1]), ValueError, "out of bounds for axis 0"),
     ],
 )

@@ -58,6 +58,13 @@ def test_a_function_with_sizes_and_a_state(tmp_path: Path) -> None:
           () => model.prepare({ T: 3 }),
           () => model.restore(before.slice(1)),
           () => model.prepare({ T: 2 ** 40, B: 2 ** 20 }),
+          () => model.run({ y: x, n, flag: true }),
+          () => model.run({ x, n, flag: true }, { t: 3 }),
+          () => model.run({ x: null, n, flag: true }),
+          () => model.run({ x: x.slice(1), n, flag: true }),
+          () => model.run({ x, n, flag: true }, { T: -1 }),
+          () => model.run({ x, n, flag: true }, { T: 1.5, B: 1 }),
+          () => other.call(),
         ]) {
           try { call(); errors.push("none"); } catch (error) {
             errors.push(error instanceof Error ? error.message : "?");
@@ -80,9 +87,13 @@ def test_a_function_with_sizes_and_a_state(tmp_path: Path) -> None:
     assert int(found["sum"]) == wanted["sum"]
     np.testing.assert_allclose(found["end"], wanted["end"], rtol=1e-5)
     assert found["counts"] == [7, 5, 6, 5] and found["again"] and found["kept"]
-    for text, part in zip(
-        found["errors"], ("elements, expected 24", "missing: flag", "size B", "a state of", ""), strict=True
-    ):
+    parts = (
+        *("elements, expected 24", "missing: flag", "size B", "a state of", ""),
+        *("there is no input y, but x, n, flag", "there is no size t, but T, B", "missing: x"),
+        *("x has 1799 elements, expected a multiple of 900", "size T must be an integer from 0 on, not -1"),
+        *("size T must be an integer from 0 on, not 1.5", "call prepare(sizes) first"),
+    )
+    for text, part in zip(found["errors"], parts, strict=True):
         assert part in text and text != "none"
 
 

@@ -121,6 +121,10 @@ def test_keywords_defaults_and_none(mode):
     assert f(3.0, shift=1.0) == 7.0 and f(3.0, shift=None) == 6.0
     with pytest.raises(TypeError, match="unexpected keyword"):
         f(3.0, other=1)
+    with pytest.raises(TypeError, match=r"fn\(\) got an unexpected keyword argument 'shft'. Did you mean 'shift'\?"):
+        f(shft=3.0)  # it is named, and not the argument that is missing
+    with pytest.raises(TypeError, match="missing a required argument: 'x'"):
+        f(k=3.0)
 
 
 def test_static_arguments(mode):

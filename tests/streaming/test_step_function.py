@@ -235,6 +235,8 @@ def test_stateful_keeps_the_state_and_states_are_not_changed():
     np.testing.assert_array_equal(np.stack([one(row) for row in xs]), f(xs))
     np.testing.assert_array_equal(np.concatenate([some(xs[:2]), some(xs[2:])]), f(xs))
     assert not start["h"].any()
+    with pytest.raises(sj.ArgumentError, match="steps of stateful is True or False"):
+        step.stateful(start, steps=3)
     assert [variable.name for variable in one.shared] == ["h"]
 
 
