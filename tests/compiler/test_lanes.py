@@ -190,3 +190,16 @@ def test_depth_of_turned_and_sparse_operands() -> None:
 
 def test_joined_loops_count_as_one() -> None:
     assert joined([NestLoop(3), NestLoop(5)]).size == 15
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_few_elements_that_lie_apart_are_stored_in_narrow_vectors(dtype: str) -> None:
+    """Rows of every length up to two vectors. No store has a mask."""
+    x, y = sj.tensor(("M", "L"), dtype, "x"), sj.tensor(("M", "N"), dtype, "y")
+    f, wanted = (sj.function([x, y], x[:, ::2].set(2 * y), mode=mode) for mode in ("emulate", "reference"))
+    rng = np.random.default_rng(0)
+    for n in range(34):
+        args = [rng.standard_normal((3, size)).astype(dtype) for size in (2 * n, n)]
+        np.testing.assert_array_equal(f(*args), wanted(*args))
+    (text,) = (part for part in f.source.split("\n\n\n") if "store_strided" in part and "def " in part)
+    assert "head_x" not in text

@@ -21,6 +21,7 @@ from scanjit.schedule.tiles.along import Kept, horizontal, never, row_loop, thin
 from scanjit.schedule.tiles.columns import strip_of_columns
 from scanjit.schedule.tiles.estimates import (
     lanes_of,
+    may_scatter_few,
     reads_neighbours,
     side_by_side,
     takes_less_in_narrow_vectors,
@@ -65,7 +66,7 @@ def choose_tile(nest: Nest, target: Target, once: bool = False, kept: Kept = nev
         if not once and target.halves_vectors and reads_neighbours(nest, lanes):
             lanes //= 2
         narrow = not once and not target.has_masks and takes_less_in_narrow_vectors(nest)
-        return Tile(lanes, side_by_side(nest, lanes), narrow=narrow)
+        return Tile(lanes, side_by_side(nest, lanes), narrow=narrow or may_scatter_few(nest))
     rows = (_joined(nest, reductions) if once else None) or row_loop(nest, reductions)
     tile = _of_sums(nest, reductions, rows, lanes, target)
     strip, many = (0, 0) if rows is not None or not once else strip_of_columns(nest, reductions, tile, target)

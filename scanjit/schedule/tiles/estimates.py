@@ -174,6 +174,13 @@ def takes_less_in_narrow_vectors(nest: Nest) -> bool:
     return _work(nest) < rates.MASKED * len(masked)
 
 
+def may_scatter_few(nest: Nest) -> bool:
+    """Whether a nest may store few elements of a row, which lie apart in memory: with a mask, that takes as long as for
+    a vector of them."""
+    lane = nest.space[-1]
+    return not isinstance(lane.size, int) and any(store.access.strides.get(lane, 0) != 1 for store in nest.stores)
+
+
 def reads_neighbours(nest: Nest, lanes: int) -> bool:
     """Whether a point reads several neighbours in a row that steps store, as in `h[1:] - h[:-1]`, and the row may be
     longer than a vector. All but one of these vectors reach over the end of a line of the cache if they are as wide as
