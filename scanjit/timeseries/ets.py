@@ -11,7 +11,7 @@ from scanjit.ir import Node, is_number
 from scanjit.loops import scan
 from scanjit.tensor import isnan, log, where, zeros
 from scanjit.tensor.variables import inexact
-from scanjit.timeseries.vectors import vector
+from scanjit.timeseries.vectors import number, vector
 
 FORMS = ("add", "mul", None)
 
@@ -105,8 +105,8 @@ def ets(
         step,
         sequences=series,
         outputs_info=[
-            zero + level,
-            zero + (trend if trend_form else 0),
+            zero + number(level, "level"),
+            zero + (number(trend, "trend") if trend_form else 0),
             {"initial": turning, "taps": [-turning.shape[0]]} if season_form else zero,
             None,
             None,

@@ -30,6 +30,7 @@ from scanjit.tensor import (
 from scanjit.tensor.variables import inexact
 from scanjit.timeseries.densities import LOG_TAU
 from scanjit.timeseries.roots import lower, root
+from scanjit.timeseries.vectors import real
 
 
 class StateSpace(NamedTuple):
@@ -129,7 +130,7 @@ def kalman_filter(observations: Any, model: StateSpace, form: str = "covariance"
             "the form of the filter is unknown", got=repr(form), expected=", ".join(map(repr, _FORMS))
         )
     begin, observe, move, shown = _FORMS[form]
-    observations = inexact(observations)
+    observations = inexact(real(observations, "observations"))
     sequences, per_step, fixed = _taken(observations, model)
 
     def step(*given: Node) -> tuple[Node, ...]:
@@ -139,7 +140,7 @@ def kalman_filter(observations: Any, model: StateSpace, form: str = "covariance"
         updated, likelihood = observe(known, now)
         return *move(updated, now), *shown(updated), *shown(known), likelihood
 
-    first = begin(model, observations.dtype)
+    first = begin(fixed["mean"], fixed.get("covariance"))
     found = scan(step, sequences=sequences, outputs_info=[*first, *[None] * 5])
     return Filtered(*found[2:])
 
@@ -186,6 +187,21 @@ def kalman_smoother(observations: Any, model: StateSpace, form: str = "covarianc
     return Smoothed(*(concatenate([part[::-1], end[None]]) for part, end in zip(before, last, strict=True)))
 
 
+_AXES = {
+    "transition": ("states", "states"),
+    "observation": ("entries", "states"),
+    "state_noise": ("states", "states"),
+    "noise": ("entries", "entries"),
+    "mean": ("states",),
+    "covariance": ("states", "states"),
+    "state_offset": ("states",),
+    "offset": ("entries",),
+}
+"""What the axes of each part of a model are, without the one of steps."""
+_FIRST = ("mean", "covariance")
+"""The parts of a model that are about its first step."""
+
+
 def _taken(observations: Node, model: StateSpace) -> tuple[list[Node], list[str], dict[str, Node]]:
     """The tensors that a loop reads step by step, with their names; and those that are the same in all steps."""
     if not isinstance(model, StateSpace):
@@ -193,49 +209,35 @@ def _taken(observations: Node, model: StateSpace) -> tuple[list[Node], list[str]
     if observations.ndim not in (1, 2):
         raise errors.ShapeError("observations are (steps,) or (steps, entries)", got=observations.type)
     values = observations if observations.ndim == 2 else expand_dims(observations, 1)
-    dtype = values.dtype
-    ranks = {"transition": 2, "observation": 2, "state_noise": 2, "noise": 2, "state_offset": 1, "offset": 1}
-    per_step, fixed = {"value": values}, {}
-    for name, rank in ranks.items():
-        part = cast(as_tensor(getattr(model, name)), dtype)
-        if part.ndim == rank + 1:
-            per_step[name] = specify_shape(part, (values.shape[0], *[None] * rank), name)
-        elif part.ndim == rank or (rank == 1 and part.ndim == 0):
-            fixed[name] = part
-        else:
-            raise errors.ShapeError(
-                f"{name} has another number of axes",
-                got=part.ndim,
-                expected=f"{rank}, or {rank + 1} with one of steps",
-                fix="one entry is a matrix too: sj.as_tensor([[v]])" if rank == 2 and part.ndim < 2 else "",
-            )
-    for name, rank in {"mean": 1, "covariance": 2}.items():
-        known = getattr(model, name)
-        if known is not None and as_tensor(known).ndim != rank:
-            raise errors.ShapeError(f"{name} has another number of axes", got=as_tensor(known).ndim, expected=rank)
-    _check_sizes(per_step | fixed)
+    known = {name: value for name, value in model._asdict().items() if value is not None or name != "covariance"}
+    parts = {name: _part(name, value, values.dtype) for name, value in known.items()}
+    steps, entries = values.shape
+    if not isinstance(entries, int):
+        entries = parts["observation"].shape[-2]
+    sizes = {"states": parts["transition"].shape[-1], "entries": entries}
+    per_step = {"value": specify_shape(values, (None, entries), "observations")}
+    fixed: dict[str, Node] = {}
+    for name, part in parts.items():
+        axes = _AXES[name]
+        moves = part.ndim > len(axes)
+        if part.ndim:
+            part = specify_shape(part, (*[steps] * moves, *(sizes[axis] for axis in axes)), name)
+        (per_step if moves else fixed)[name] = part
     return list(per_step.values()), list(per_step), fixed
 
 
-def _check_sizes(parts: dict[str, Node]) -> None:
-    """Raise an error if known sizes do not fit the number of states and of a step's entries."""
-    states, entries = parts["transition"].type.shape[-1], parts["value"].type.shape[-1]
-    if not isinstance(entries, int):
-        entries = parts["observation"].type.shape[-2]
-    wanted = {
-        "transition": (states, states),
-        "observation": (entries, states),
-        "state_noise": (states, states),
-        "noise": (entries, entries),
-    }
-    for name, shape in wanted.items():
-        given = parts[name].type.shape
-        if any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(given[-2:], shape, strict=True)):
-            raise errors.ShapeError(
-                f"{name} has another shape than it should",
-                got=given,
-                expected=f"{shape}: {states} states, {entries} entries a step",
-            )
+def _part(name: str, given: Any, dtype: Any) -> Node:
+    """A part of a model as a tensor of the number of axes that it may have."""
+    part, rank = cast(real(given, name), dtype), len(_AXES[name])
+    allowed = [rank] if name in _FIRST else [rank, rank + 1, 0] if rank == 1 else [rank, rank + 1]
+    if part.ndim not in allowed:
+        raise errors.ShapeError(
+            f"{name} has another number of axes",
+            got=part.ndim,
+            expected=f"{rank}" if name in _FIRST else f"{rank}, or {rank + 1} with one of steps",
+            fix="one entry is a matrix too: sj.as_tensor([[v]])" if rank == 2 and part.ndim < 2 else "",
+        )
+    return part
 
 
 def _present(parts: dict[str, Node]) -> _Step:
@@ -257,10 +259,10 @@ def _likelihood(now: _Step, log_det: Node, squares: Node) -> Node:
 # ---- uncertainty as a covariance ----
 
 
-def _begin(model: StateSpace, dtype: Any) -> Known:
-    if model.covariance is None:
+def _begin(mean: Node, covariance: Node | None) -> Known:
+    if covariance is None:
         raise errors.ArgumentError("a model that knows nothing of its first state needs form='information'", got="None")
-    return cast(as_tensor(model.mean), dtype), cast(as_tensor(model.covariance), dtype)
+    return mean, covariance
 
 
 def _observe(known: Known, now: _Step) -> tuple[Known, Node]:
@@ -282,8 +284,8 @@ def _move(known: Known, now: _Step) -> Known:
 # ---- as a triangular root of it ----
 
 
-def _begin_root(model: StateSpace, dtype: Any) -> Known:
-    mean, covariance = _begin(model, dtype)
+def _begin_root(mean: Node, covariance: Node | None) -> Known:
+    mean, covariance = _begin(mean, covariance)
     return mean, root(covariance)
 
 
@@ -312,11 +314,10 @@ def _of_root(known: Known) -> Known:
 # ---- as its inverse, with the inverse times the mean ----
 
 
-def _begin_information(model: StateSpace, dtype: Any) -> Known:
-    mean = cast(as_tensor(model.mean), dtype)
-    if model.covariance is None:
-        return zeros_like(mean), zeros_like(eye(mean.shape[0], dtype=dtype))
-    matrix = inv(cast(as_tensor(model.covariance), dtype))
+def _begin_information(mean: Node, covariance: Node | None) -> Known:
+    if covariance is None:
+        return zeros_like(mean), zeros_like(eye(mean.shape[0], dtype=mean.dtype))
+    matrix = inv(covariance)
     return matrix @ mean, matrix
 
 

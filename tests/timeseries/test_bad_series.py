@@ -144,6 +144,13 @@ MODEL = sj.timeseries.StateSpace(ONE, ONE, ONE, ONE, np.zeros(1), ONE)
         (lambda: sj.timeseries.ets(np.ones(3), 1.0, 0.5, damping=0.9), "damping has no effect"),
         (lambda: sj.timeseries.ets(np.ones(3), 1.0, 0.5, smooth_season=0.1), "smooth_season has no effect"),
         (lambda: sj.timeseries.ets(np.ones(3), 1.0, 0.5, season=[]), "at least two"),
+        (lambda: sj.timeseries.ets(np.ones(3), np.ones(2), 0.5), "level must be a number(.|\n)*vmap"),
+        (lambda: sj.timeseries.ets(np.ones(3), 1.0, 0.5, trend=np.ones(2)), "trend must be a number"),
+        (lambda: sj.timeseries.ets(np.ones(3) + 1j, 1.0, 0.5), "series must have real numbers"),
+        (lambda: sj.timeseries.arma(np.ones(3), [0.5], [], np.ones(2)), "variance must be a number"),
+        (lambda: sj.timeseries.kalman_filter(np.ones(3) + 1j, MODEL), "observations must have real numbers"),
+        (lambda: sj.timeseries.kalman_filter(np.ones(3), MODEL._replace(noise=None)), "neither a symbol nor"),
+        (lambda: sj.timeseries.kalman_filter(np.ones(3), MODEL._replace(noise=1j * ONE)), "noise must have real"),
         (lambda: sj.timeseries.expanded([0.5], [0.1], 0), "period must be at least 1"),
         (lambda: sj.timeseries.expanded([0.5], [0.1], 4, 2), "sign is -1 or 1"),
     ],
@@ -167,3 +174,29 @@ def test_wrong_arguments(call, message):
 def test_counts_are_taken_as_floats(run):
     counts = np.array([3, 0, 5, 4])
     np.testing.assert_array_equal(sj.jit(run)(counts), sj.jit(run)(counts.astype(float)))
+
+
+@pytest.mark.parametrize(
+    ("part", "shape"),
+    [
+        ("observations", (5, 2)),
+        ("transition", (2, 2)),
+        ("observation", (2, 1)),
+        ("state_noise", (2, 2)),
+        ("noise", (2, 2)),
+        ("mean", (2,)),
+        ("covariance", (2, 2)),
+        ("state_offset", (2,)),
+        ("offset", (5, 2)),
+    ],
+)
+def test_shapes_that_are_known_only_when_a_filter_runs(part, shape):
+    given = {"observations": np.ones((5, 1)), **MODEL._asdict(), "state_offset": np.ones(1), "offset": np.ones((5, 1))}
+
+    def run(values):
+        return sj.timeseries.kalman_filter(values.pop("observations"), sj.timeseries.StateSpace(**values)).mean
+
+    f = sj.jit(lambda values: run(dict(values)))
+    assert f(given).shape == (5, 1)
+    with pytest.raises(sj.ShapeError, match=r"has another shape than it should"):
+        f(given | {part: np.ones(shape)})
