@@ -138,3 +138,12 @@ def test_too_few_slots_are_refused() -> None:
     suite = [replace(s, wave=replace(beside.wave, slots=fewer)) if s is beside else s for s in stage.program.suite]
     with pytest.raises(InternalError, match="which another one touches"):
         verify(stage.program.with_suite(suite))
+
+
+def test_a_profile_counts_the_products_of_all_blocks(monkeypatch: pytest.MonkeyPatch, short: int) -> None:
+    monkeypatch.setattr(config, "profile", True)
+    f = program(stack, "numba")
+    f(*arguments(40))
+    products = [line.operations for line in f.profile().lines if "contract" in line.label]
+    assert len(products) >= 3
+    assert min(products) >= 2 * 2 * H * H * 40, "for two series, in 40 steps"

@@ -7,7 +7,6 @@ all steps of a loop. No sum is divided among threads, so results do not depend o
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
 from scanjit import types
@@ -75,13 +74,12 @@ def statement_costs(program: Program) -> tuple[StatementCosts, ...]:
 
 
 def _costs_beside(beside: Beside) -> StatementCosts:
-    branches, wave_costs = beside.branches, None
+    wave_costs = None
     if (made := beside.wave) is not None:
-        loops = [branch for branch in branches if isinstance(branch, Blocks)]
+        loops = [branch for branch in beside.branches if isinstance(branch, Blocks)]
         alone = tuple(types.substitute(loop.size, at(made.chosen, 0)) for loop in loops)
         wave_costs = WaveCosts(made.delays, made.total, made.chosen, alone)
-        branches = tuple(replace(loop, size=made.chosen) for loop in loops)
-    priced = tuple(prices([branch]) for branch in branches)
+    priced = tuple(prices([branch]) for branch in beside.branches)
     return StatementCosts(priced, beside.apart, beside.first, beside.many, beside.place, wave_costs)
 
 
