@@ -142,6 +142,7 @@ def test_too_few_slots_are_refused() -> None:
 
 def test_a_profile_counts_the_products_of_all_blocks(monkeypatch: pytest.MonkeyPatch, short: int) -> None:
     monkeypatch.setattr(config, "profile", True)
+    monkeypatch.setattr(config, "threads", 1)
     f = program(stack, "numba")
     f(*arguments(40))
     products = [line.operations for line in f.profile().lines if "contract" in line.label]
