@@ -161,6 +161,19 @@ def test_filters_of_many_terms_are_packed_whole() -> None:
         assert ("made in blocks" in text) == (3 * terms >= 4096)
 
 
+@pytest.mark.parametrize("columns", [2, 3, 8])
+@pytest.mark.parametrize("mode", ["emulate", "numba"])
+def test_packed_columns_have_no_lanes_along_the_sum(mode: str, columns: int) -> None:
+    """Where few columns lie in panels, the numbers of a column are not every second one of them."""
+    rng = np.random.default_rng(columns)
+    w, values = rng.normal(size=(2, columns, 3)).astype("float32"), rng.normal(size=(4, 2, 3)).astype("float32")
+    x = sj.tensor(("rows", "depth", 3), "float32", "x")
+    turned = sj.specify_shape(sj.shared(w, shape=w.shape), (x.shape[1], columns, 3))[:, :, ::-1]
+    with Config(width=64).active():
+        found = sj.function([x], sj.einsum("abj,bkj->ak", x, turned), mode=mode)(values)
+    np.testing.assert_allclose(found, np.einsum("abj,bkj->ak", values, w[:, :, ::-1]), rtol=1e-5, atol=1e-5)
+
+
 def test_operands_that_change_are_not_packed_in_place_of_weights() -> None:
     x, w = sj.tensor((64, "n"), "float32"), sj.shared(np.ones((64, 64), "float32"))
     with Config(width=64).active():

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from scanjit.schedule.nests import Access, Fetch, Load, Nest, NestLoop, Reduce, loops_of, walk_values
-from scanjit.schedule.tiles.products import factors, near_steps, packable
+from scanjit.schedule.tiles.products import factors, is_packed, near_steps, packable
 
 Kept = Callable[[Access], bool]
 """Tells whether an operand is the same in all steps of the loop around."""
@@ -42,7 +42,11 @@ def thin(nest: Nest, reductions: Sequence[Reduce], lanes: int) -> bool:
         return False
     for reduction in reductions:
         loads, along = factors(reduction), reduction.loops[-1]
-        if loads is None or (isinstance(along.size, int) and along.size <= size):
+        if (
+            loads is None
+            or is_packed(reduction, nest.space[-1])
+            or (isinstance(along.size, int) and along.size <= size)
+        ):
             return False
         if any(load.access.strides.get(along, 0) not in (0, 1, 2) for load in loads):
             return False
