@@ -12,7 +12,8 @@ from scanjit.ops.elementwise import MUL
 from scanjit.ops.promotion import Elementwise
 from scanjit.ops.reduce import ArgReduction
 from scanjit.ops.stretch import SUM
-from scanjit.schedule.nests import Apply, Reduce, reductions_in, walk_values
+from scanjit.schedule.nests import Apply, Load, Reduce, reductions_in, walk_values
+from scanjit.schedule.tiles.products import factors
 from scanjit.signatures import DType
 from scanjit.types import Dimension
 
@@ -111,6 +112,9 @@ class Together:
         """The innermost loop: one element at a time, or a vector at a time and a masked tail."""
         lanes = self.frame.tile.lanes if self.frame.tile.horizontal else 1
         size = self.loop.size
+        if self.frame.nest.few == "squares":
+            self._squares(totals)
+            return
         if size in self.frame.tile.brief:
             self._brief(totals, lanes)
             return
@@ -124,6 +128,35 @@ class Together:
             self._chunks(totals, full, lanes)
         if lanes > 1 and not (isinstance(size, int) and size == full):
             self.terms(totals, start, self.frame.size(size), lanes, masked=True)
+
+    def _squares(self, totals: Totals) -> None:
+        """The terms of operands that have neighbours along the loop, and lanes along another one: square blocks of them
+        are transposed. A vector that is not full, and terms that fill no block, are read element by element."""
+        frame, lane, lanes, depth = self.frame, self.frame.lane, self.frame.tile.lanes, len(self.frame.scopes)
+        assert lane is not None
+        size, point = frame.size(self.loop.size), self.points[0]
+        done = frame.line("done", "0")
+        frame.push(f"if {frame.counter(lane, point)} + {lanes} <= {frame.size(lane.size)}:")
+        frame.scope.add(f"{done} = {size}//{lanes}*{lanes}")
+        first = frame.loop(self.loop, "k", ("0", done), lanes)
+        squares = dict[Load, str]()
+        for load in {load: None for r in self.reductions for load in factors(r) or ()}:
+            if lane in load.access.strides:
+                step = lanes * load.dtype.itemsize
+                squares[load] = frame.remember(0, ("square", load), "square", f"stack({lanes * step})")
+                at, across = frame.vector(load.access, point)
+                operands = f"{squares[load]}, {step}, {at}, {frame.size(across)}"
+                frame.scope.add(f"transpose_{suffix(load.dtype, lanes)}({operands})")
+        inside = len(frame.scopes)
+        for k in range(lanes):
+            frame.push(None, self.loop, f"({first} + {k})")
+            for load, square in squares.items():
+                text = f"load_{suffix(load.dtype, lanes)}({square} + {k * lanes * load.dtype.itemsize})"
+                frame.remember(inside, (load, 0, 0, lanes), "x", text)
+            self._add(totals)
+            frame.pop(inside)
+        frame.pop(depth)
+        self.terms(totals, done, size)
 
     def _brief(self, totals: Totals, lanes: int) -> None:
         """The terms of a loop that has at least one, and at most as many as the vectors of a row have lanes: these

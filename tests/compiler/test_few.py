@@ -123,3 +123,29 @@ def test_a_row_has_the_same_bits_among_few_and_many(dtype: str) -> None:
             part = f(x, w[:, :count].copy(), v[:count].copy())
             for i in (0, 1, 3):
                 np.testing.assert_equal(part[i], many[i][:, :count])
+
+
+@pytest.mark.parametrize("mode", ["numba", "emulate"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_operands_with_neighbouring_terms_are_read_in_squares(dtype: str, mode: str) -> None:
+    """One column, and few rows of `x @ v.T`, have the bits that they have among many."""
+    x, w, v = sj.matrix("x", dtype=dtype), sj.matrix("w", dtype=dtype), sj.matrix("v", dtype=dtype)
+    functions = []
+    for threads in (1, 2):
+        with Config(threads=threads).active():
+            functions.append(sj.function([x, w, v], [x @ w, sj.tanh(x @ v.T) + 1], mode=mode))
+    explained = functions[0].explain()
+    assert "one column of w.shape[1], squares are transposed" in explained
+    assert f"at most {FEW} rows of x.shape[0], squares are transposed" in explained
+    assert "transpose_f" in functions[0].source
+    rng = np.random.default_rng(0)
+    for terms in (0, 1, 16, 45):
+        a, b = rng.standard_normal((37, terms)).astype(dtype), rng.standard_normal((terms, 20)).astype(dtype)
+        whole = functions[0](a, b, b.T.copy())
+        np.testing.assert_allclose(whole[0], a @ b, rtol=1e-4, atol=1e-4)
+        for rows, columns in ((37, 1), (1, 20), (FEW, 19), (FEW + 1, 1), (0, 1), (1, 0)):
+            for f, threads in zip(functions, (1, 2), strict=True):
+                with Config(threads=threads).active():
+                    found = f(a[:rows], b[:, :columns].copy(), b.T[:columns].copy())
+                for one, wanted in zip(found, whole, strict=True):
+                    np.testing.assert_equal(one, wanted[:rows, :columns])

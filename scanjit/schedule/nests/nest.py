@@ -118,8 +118,9 @@ class Extrema:
     registers: tuple[Register, ...]
 
 
-Few = Literal["rows", "columns"]
-"""What a product may have few of."""
+Few = Literal["rows", "columns", "squares"]
+"""What a product may have few of; or "squares", if it has few rows or one column, and the terms of the other operand
+are neighbours."""
 
 
 @record
@@ -142,7 +143,8 @@ class Nest(Job):
     reach : if steps read what earlier steps stored: at least how many steps later.
     lane : the loop that lanes are to run along, if that is decided before the tile.
     few : of what products have few in calls with this variant of the nest. Of few rows, register tiles have one row,
-        and read right operands where they are; of few columns, one vector. This is decided before the tile.
+        and read right operands where they are; of few columns, one vector. With "squares", lanes run along the other
+        operand, which is read in square blocks. This is decided before the tile.
     plan : where the carries and outputs of a scan lie, if these are all of its steps.
     lanewise : the steps that are computed several at a time.
     extrema : those that are computed as if nothing were NaN.

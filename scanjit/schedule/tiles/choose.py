@@ -37,6 +37,8 @@ FEW_PLACES = 8
 ROWS_OF_SMALL = 4
 """A register tile of one vector has at most this many rows if it goes over a batch of matrices: these have few rows,
 too."""
+ROWS_OF_SQUARES = 3
+"""A register tile has so many rows if the operand that they share is read in square blocks."""
 MANY_ROWS = 64
 """With this many rows, the last register tile may be partly empty: it is a small part of the work."""
 
@@ -50,6 +52,8 @@ def choose_tile(nest: Nest, target: Target, once: bool = False, kept: Kept = nev
     free = bool(nest.space) and _lanes_free(nest)
     if nest.sequential or (not free and any(store.indices for store in nest.stores)):
         return Tile(lanes=_fit(lanes, nest.space[-1].size) if free else 1)
+    if nest.few == "squares":
+        return _of_squares(nest, lanes)
     if reductions and horizontal(nest, reductions, kept):
         return _along_sums(nest, reductions, target)
     if not nest.space:
@@ -82,6 +86,12 @@ def _along_sums(nest: Nest, reductions: Sequence[Reduce], target: Target) -> Til
         few = all(isinstance(loop.size, int) and loop.size <= FEW_PLACES for r in reductions for loop in r.loops)
         lanes = 1 if few and not nest.space else min(lanes, target.lanes(8))
     return Tile(lanes=max(_fit(lanes, reduction.loops[-1].size) for reduction in reductions), horizontal=True)
+
+
+def _of_squares(nest: Nest, lanes: int) -> Tile:
+    """The tile of a variant that reads an operand in square blocks. A product with one column has no other loop."""
+    *others, lane = nest.space
+    return Tile(_fit(lanes, lane.size), rows=others[-1] if others else None, row_block=ROWS_OF_SQUARES if others else 1)
 
 
 def _along_thin_sums(nest: Nest, reductions: Sequence[Reduce], target: Target) -> Tile:

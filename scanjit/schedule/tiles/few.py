@@ -4,21 +4,27 @@ To copy the right operand into panels takes as long as to compute several rows. 
 where it is, and a register tile has one row. If columns are few, a tile has one vector of them: the others would be
 empty.
 
+If the terms of an operand are neighbours, as in `x @ w.T` for few rows, or in `x @ w` for a `w` of one column, lanes
+run along the other axis of this operand. It is read in square blocks, which are transposed.
+
 Take `x @ w` for an `x` of any number of rows. A call may have one row, as a prediction has, or the thousand rows of a
-batch. There are three variants: more would be faster for some sizes, and each takes time to compile. All of them add
-the terms of a sum in the same order.
+batch. There are up to four variants: more would be faster for some sizes, and each takes time to compile. All of them
+add the terms of a sum in the same order.
 """
 
 from dataclasses import replace as changed
 
 from scanjit import types
-from scanjit.schedule.nests import Access, Few, Nest
+from scanjit.ops.elementwise import MUL
+from scanjit.schedule.nests import Access, Apply, Few, Load, Nest, NestLoop
 from scanjit.schedule.tiles.estimates import lanes_of
-from scanjit.schedule.tiles.products import packable, reductions_of
+from scanjit.schedule.tiles.products import factors, packable, reductions_of
 from scanjit.schedule.tiles.variant import Variant
 from scanjit.target import Target
 from scanjit.types import Dimension
 
+LEAST_BYTES = 4
+"""Squares are of elements of at least this size: those of smaller ones would be hundreds of instructions."""
 FEW = 3
 """At most this many rows are few."""
 
@@ -34,20 +40,63 @@ def variants(nest: Nest, target: Target, notes: list[str]) -> list[Variant]:
     rights = [each.right.access for each in found if each is not None and list(each.matrices) == batch]
     if not found or len(rights) < len(found) or any(right.buffer.fixed for right in rights):
         return []
-    few = dict[Few, Dimension]()
+    made: list[Variant] = []
+    rest: Dimension = 1
+
+    def add(variant: Nest, when: Dimension) -> None:
+        nonlocal rest
+        made.append(Variant(variant, rest * when))
+        rest = rest * (1 - when)
+
     anything = not any(isinstance(size, int) for size in (rows.size, lane.size, _terms(nest)))
-    if (anything or not batch) and types.as_atom(rows.size) and all(right.strides[lane] == 1 for right in rights):
+    few_rows = (anything or not batch) and types.as_atom(rows.size) is not None
+    lanes = lanes_of(nest, target)
+    if few_rows and in_squares(nest, lane):
+        notes.append(f"nest {nest.label}: for at most {FEW} rows of {rows.size}, squares are transposed")
+        add(changed(nest, few="squares", lane=lane), _at_most(rows.size, FEW))
+    if anything and types.as_atom(lane.size) is not None and not batch and in_squares(nest, rows):
+        notes.append(f"nest {nest.label}: for one column of {lane.size}, squares are transposed")
+        one = types.minimum(lane.size, 1) * _at_most(lane.size, 1)
+        add(changed(_without(nest, lane), few="squares", lane=rows), one)
+    few = dict[Few, Dimension]()
+    if few_rows and all(right.strides[lane] == 1 for right in rights):
         notes.append(f"nest {nest.label}: at most {FEW} rows of {rows.size} are computed one by one")
         few["rows"] = _at_most(rows.size, FEW) * (1 if batch else _near(nest, rights, target))
     if anything and types.as_atom(lane.size) is not None:
-        lanes = lanes_of(nest, target)
         notes.append(f"nest {nest.label}: at most {lanes} columns of {lane.size} are one vector")
         few["columns"] = _at_most(lane.size, lanes)
-    made: list[Variant] = []
-    rest: Dimension = 1
     for name, when in sorted(few.items(), reverse=not batch):  # a batch has no panels that few rows could spare
-        made, rest = [*made, Variant(changed(nest, few=name), rest * when)], rest * (1 - when)
+        add(changed(nest, few=name), when)
     return [*made, Variant(nest, rest)] if made else []
+
+
+def _without(nest: Nest, one: NestLoop) -> Nest:
+    """A nest without a loop that has one turn."""
+
+    def access(old: Access) -> Access:
+        return changed(old, strides={loop: step for loop, step in old.strides.items() if loop is not one})
+
+    return nest.rebuilt(access, space=[loop for loop in nest.space if loop is not one])
+
+
+def in_squares(nest: Nest, lane: NestLoop) -> bool:
+    """Whether the sums of a nest can read the operands along which lanes run in square blocks: the terms of each are
+    neighbours."""
+    reductions = reductions_of(nest)
+    return all(
+        len(r.loops) == 1
+        and r.guard is None
+        and isinstance(r.term, Apply)
+        and r.term.op is MUL
+        and all(_in_square(load, lane, r.loops[0]) for load in factors(r) or ())
+        for r in reductions
+    )
+
+
+def _in_square(load: Load, lane: NestLoop, terms: NestLoop) -> bool:
+    """Whether an operand has neighbours along the terms, or no lanes."""
+    steps, plain = load.access.strides, load.when == 1 and not load.widens and load.dtype.itemsize >= LEAST_BYTES
+    return steps.get(lane, 0) == 0 or (plain and steps.get(terms) == 1 and steps[lane] != 1)
 
 
 def _terms(nest: Nest) -> Dimension:

@@ -117,7 +117,7 @@ def pack_operands(nest: Nest, place: Callable[[Pack, Product], Pack | None]) -> 
     """The nest that reads its right operands in panels. Right operands of products with the same left operand lie in
     one panel, with a vector of each in turn. `place` puts a pack into the program (it is given one of the products),
     and returns the pack to read; None for a product that is to read its operand where it is."""
-    if nest.tile is None or nest.tile.horizontal or not nest.space:
+    if nest.tile is None or nest.tile.horizontal or not nest.space or nest.few == "squares":
         return nest
     groups: dict[object, list[Product]] = {}
     written = {store.access.buffer for store in (*nest.stores, *nest.finals)}
