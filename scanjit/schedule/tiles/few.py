@@ -25,6 +25,8 @@ from scanjit.types import Dimension
 
 LEAST_BYTES = 4
 """Squares are of elements of at least this size: those of smaller ones would be hundreds of instructions."""
+LEAST_LANES = 8
+"""Smaller squares take longer than what they spare."""
 FEW = 3
 """At most this many rows are few."""
 
@@ -51,10 +53,11 @@ def variants(nest: Nest, target: Target, notes: list[str]) -> list[Variant]:
     anything = not any(isinstance(size, int) for size in (rows.size, lane.size, _terms(nest)))
     few_rows = (anything or not batch) and types.as_atom(rows.size) is not None
     lanes = lanes_of(nest, target)
-    if few_rows and in_squares(nest, lane):
+    squares = lanes >= LEAST_LANES
+    if few_rows and squares and in_squares(nest, lane):
         notes.append(f"nest {nest.label}: for at most {FEW} rows of {rows.size}, squares are transposed")
         add(changed(nest, few="squares", lane=lane), _at_most(rows.size, FEW))
-    if anything and types.as_atom(lane.size) is not None and not batch and in_squares(nest, rows):
+    if anything and types.as_atom(lane.size) is not None and squares and not batch and in_squares(nest, rows):
         notes.append(f"nest {nest.label}: for one column of {lane.size}, squares are transposed")
         one = types.minimum(lane.size, 1) * _at_most(lane.size, 1)
         add(changed(_without(nest, lane), few="squares", lane=rows), one)
