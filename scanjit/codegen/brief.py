@@ -25,7 +25,6 @@ from scanjit.schedule.nests import (
     Nest,
     Reduce,
     Ref,
-    Store,
     Tile,
     TimeLoop,
     Value,
@@ -176,16 +175,24 @@ class _Stacked:
         self.start = loop.start
 
     def held(self, sizes: tuple[Dimension, ...]) -> tuple[list[Nest], HeldRow] | None:
-        """The nests with what the step before stored read from the stack; and the row that lies there. None if the
-        buffer is no such carry."""
+        """The nests with what the step before stored read from the stack; and the row that lies there, which several
+        nests may store in parts. None if the buffer is no such carry."""
         stores = [(nest, store) for nest in self.suite for store in nest.stores if store.access.buffer is self.buffer]
-        nest, store = stores[0]
-        access, size = store.access, nest.space[-1].size if len(nest.space) == 1 else 0
-        usual = not store.indices and not store.add and access.panel is None
-        if len(stores) > 1 or not usual or size not in sizes or dict(access.strides) != {nest.space[-1]: 1}:
+        if any(store.indices or store.add for _, store in stores):
             return None
-        before = self._moved(access.offset, -1)
-        apart = self._moved(access.offset, 0) - before
+        parts: list[tuple[int, Dimension]] = []
+        for nest, store in stores:
+            found = _part(store.access, nest, stores[0][1].access.offset)
+            if found is None:
+                return None
+            parts.append(found)
+        size = parts[0][1] if len(parts) == 1 else self.buffer.shape[-1]
+        least = min(first for first, _ in parts)
+        if size not in sizes or not all(_reaches(size, first - least + length) for first, length in parts):
+            return None
+        own = stores[0][1].access.offset + least
+        before = self._moved(own, -1)
+        apart = self._moved(own, 0) - before
         if not types.not_negative(apart - size) and not types.not_negative(-apart - size):
             return None
         kept = with_room(self.buffer.dtype, (2, size), "kept").buffer
@@ -199,10 +206,15 @@ class _Stacked:
         if not values:
             return None
         suite = [each.rebuilt(values=values) for each in self.suite]
-        i = self.suite.index(nest)
-        (stored,) = [other for other in suite[i].stores if other.access.buffer is self.buffer]
-        also = Store(Access(kept, room * ((step + 1) % 2), access.strides), stored.value)
-        suite[i] = replace(suite[i], stores=(*suite[i].stores, also))
+        slot = room * ((step + 1) % 2) - own
+        for i, nest in enumerate(suite):
+            also = [
+                replace(store, access=Access(kept, slot + store.access.offset, store.access.strides))
+                for store in nest.stores
+                if store.access.buffer is self.buffer
+            ]
+            if also:
+                suite[i] = replace(nest, stores=(*nest.stores, *also))
         offset = types.substitute(before, {self.step: self.start})
         return suite, HeldRow(kept, Ref(self.buffer, offset, (size,), (1,)), size)
 
@@ -222,3 +234,20 @@ class _Stacked:
         """An offset as a function of the step, so many steps later."""
         counted = types.substitute(offset, self.counted)
         return types.substitute(counted, {self.step: types.dim_of(self.step) + steps})
+
+
+def _part(access: Access, nest: Nest, other: Dimension) -> tuple[int, Dimension] | None:
+    """The part of a row that a nest stores: its first element, counted from that at another offset, and its length.
+    None if it is not a part of one row."""
+    first, strides = access.offset - other, dict(access.strides)
+    if access.panel is not None or not isinstance(first, int):
+        return None
+    if not nest.space:
+        return first, 1
+    return (first, nest.space[0].size) if strides == {nest.space[0]: 1} and len(nest.space) == 1 else None
+
+
+def _reaches(size: Dimension, end: Dimension) -> bool:
+    """Whether a row of `size` elements certainly has `end` of them. It has at least one."""
+    longer = {atom: types.dim_of(atom) + 1 for atom in types.atoms(size)} if types.as_atom(size) is not None else {}
+    return types.not_negative(types.substitute(size - end, longer))

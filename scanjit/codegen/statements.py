@@ -123,7 +123,7 @@ class StatementWriter:
     def _brief(self, loop: TimeLoop, at: StatementPlace) -> Iterator[Brief]:
         """The variants of a loop for short rows, but for those whose code would be long."""
         common, shared = self.common, at.rows is None and not is_alone(loop)
-        if self.draft.whole or common.timed is not None or loop.ends_early or not shared:
+        if self.draft.whole or common.timed is not None or not shared:
             return
         for vectors in (1, 2):
             short = brief(loop, vectors)
@@ -249,7 +249,12 @@ class StatementWriter:
                 self.draft.add(place, call(share))
         else:
             self.draft.add(inside, call("thread"))
-        if isinstance(loop, TimeLoop) and loop.count is not None:
+        if isinstance(loop, TimeLoop):
+            self._read_steps(loop, at)
+
+    def _read_steps(self, loop: TimeLoop, at: StatementPlace) -> None:
+        """Read how many steps ran of a loop that was a function, if its steps may end it."""
+        if loop.count is not None:
             self.jobs.look(at)  # nobody may have written the number if this thread is interrupted
             self.draft.add(at, f"{self.common.counter(loop.ran, 'ran')} = load_i64({self._ran_at(loop, at)})")
             if at.repeated:
@@ -265,6 +270,7 @@ class StatementWriter:
         call = self._loop_function(short.loop, at, True, True, short)
         with self.jobs.first_thread(at) as first:
             self.draft.add(first, call("thread"))
+        self._read_steps(short.loop, at)
 
     def _loop_function(
         self, loop: TimeLoop | Blocks, at: StatementPlace, whole: bool, alone: bool, short: Brief | None = None

@@ -100,7 +100,7 @@ def is_short(loop: TimeLoop, program: Program, sources: NestSources, short: Brie
     for `short` rows. If steps may end the loop, one thread must run it: the others then read from memory how many
     steps ran."""
     lines = work = 0
-    if loop.ends_early and not is_alone(loop):
+    if short is None and loop.ends_early and not is_alone(loop):
         return False
     for statement in loop.every():
         if isinstance(statement, Nest):

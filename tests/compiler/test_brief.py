@@ -129,7 +129,27 @@ def poured(x: Any, A: Any, start: Any) -> Any:
     return (s * s).sum() + (far[-1] * A[0]).sum()
 
 
+def lagged(x: Any, A: Any, start: Any) -> Any:
+    """The last numbers of a series, of which all steps are read. A step stores them in two parts."""
+    s = sj.scan(lambda x, s: sj.concatenate([(x[0] + 0.2 * (s * A[0]).sum())[None], s[:-1]]), x, start)
+    return (s * s).sum() + (s[-1] @ A).sum()
+
+
+def stopped(x: Any, A: Any, start: Any) -> Any:
+    """A step may be the last one; and so may one of a loop in each step."""
+
+    def step(x: Any, s: Any) -> Any:
+        near = sj.while_loop(lambda s: (s * s).sum() > 0.1, lambda s: 0.3 * s + 0.1 * s[::-1], A[0] * x)
+        s = 0.5 * s + near * sj.concatenate([x[:1], s[:-1]])
+        return s, sj.until((s * s).sum() > 2.0)
+
+    s = sj.scan(step, x, start)
+    return (s * s).sum() + s.shape[0]
+
+
 MODELS: list[Model] = [
+    stopped,
+    lagged,
     poured,
     windows,
     learned,
@@ -148,7 +168,7 @@ def program(model: Model, dtype: str, **options: Any) -> Any:
     x, A = sj.tensor(("T", "N"), dtype, "x"), sj.tensor(("N", "N"), dtype, "A")
     start = sj.tensor(("N",), dtype, "start")
     value = model(x, A, start)
-    outputs = [value] if model is likely else [value, *sj.grad(value, [x, A, start])]
+    outputs = [value] if model in (likely, stopped) else [value, *sj.grad(value, [x, A, start])]
     return sj.function([x, A, start], outputs, **options)
 
 
@@ -208,6 +228,12 @@ def test_rows_lie_on_the_stack(model: Model) -> None:
     body = f.source.split(f"def {called[1]}(")[1].split("\n\n")[0]
     assert "stack(" in body
     assert "first_piece" not in body
+
+
+def test_rows_that_are_stored_in_parts_lie_on_the_stack() -> None:
+    x, A, start = sj.tensor(("T", "N"), name="x"), sj.tensor(("N", "N"), name="A"), sj.tensor(("N",), name="start")
+    f = sj.function([x, A, start], lagged(x, A, start), mode="emulate")
+    assert "slide_up1" in f.source
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "int8", "bool"])
