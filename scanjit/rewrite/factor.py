@@ -148,10 +148,15 @@ def _exchanges_sign(steps: Sequence[_Step]) -> Node | None:
     return functools.reduce(operator.mul, signs) if signs else None
 
 
-def _substituted(a: list[Row], b: list[Row], lower: bool, unit: bool) -> list[Row]:
-    """The solution of triangular systems."""
+def _substituted(a: list[Row], b: list[Row], lower: bool, unit: bool, early: bool) -> list[Row]:
+    """The solution of triangular systems. With `early` quotients, rows are divided by their pivots before anything is
+    subtracted: these quotients do not wait for each other."""
     n = len(a)
     x: list[Row] = [[] for _ in range(n)]
+    if early and not unit:
+        pivots = [a[i][i] for i in range(n)]
+        a, b = ([[x / p for x in row] for row, p in zip(rows, pivots, strict=True)] for rows in (a, b))
+        unit = True
     for i in range(n) if lower else reversed(range(n)):
         done = range(i) if lower else range(i + 1, n)
         x[i] = [_reduced(entry, [(a[i][k], x[k][j]) for k in done]) for j, entry in enumerate(b[i])]
@@ -172,6 +177,24 @@ def _any_zero(entries: Sequence[Node]) -> Node:
 @small.rule(SOLVE)
 def _solve_small(node: Node) -> Node | None:
     """solve(a, b) -> elimination with partial pivoting, entry by entry; of a.T by the same elimination"""
+    return _solution(node, False)
+
+
+@small.rule(TRIANGULAR_SOLVE)
+def _triangular_small(node: Node) -> Node | None:
+    """triangular_solve(a, b) -> substitution, entry by entry"""
+    return _triangular_solution(node, False)
+
+
+def with_early_quotients(node: Node) -> Node | None:
+    """The solution of a small system that is known later than its matrix, entry by entry: all quotients of the matrix
+    are there when the right side comes. None for other nodes."""
+    if node.op is SOLVE:
+        return _solution(node, True)
+    return _triangular_solution(node, True) if node.op is TRIANGULAR_SOLVE else None
+
+
+def _solution(node: Node, early: bool) -> Node | None:
     a, b = node.operands
     n = _small_size(a)
     if n is None:
@@ -182,15 +205,13 @@ def _solve_small(node: Node) -> Node | None:
     steps = _eliminated(upper)
     if node.params["trans"]:  # a.T is the product of the transposed triangle and the inverses of the transposed steps
         lower = [list(column) for column in zip(*upper, strict=True)]
-        found = _applied_transposed(steps, _substituted(lower, right, True, False))
+        found = _applied_transposed(steps, _substituted(lower, right, True, False, early))
     else:
-        found = _substituted(upper, _applied(steps, right), False, False)
+        found = _substituted(upper, _applied(steps, right), False, False, early)
     return _assembled(_unless(_any_zero([upper[k][k] for k in range(n)]), found))
 
 
-@small.rule(TRIANGULAR_SOLVE)
-def _triangular_small(node: Node) -> Node | None:
-    """triangular_solve(a, b) -> substitution, entry by entry"""
+def _triangular_solution(node: Node, early: bool) -> Node | None:
     a, b = node.operands
     lower, trans, unit = (node.params[name] for name in ("lower", "trans", "unit"))
     n = _small_size(a)
@@ -199,7 +220,7 @@ def _triangular_small(node: Node) -> Node | None:
     if n == 0 or b.type.shape[-1] == 0:
         return zeros_like(b)
     left = _entries(transposed(a) if trans else a, n, n)
-    found = _substituted(left, _right_sides(b, n), lower != trans, unit)
+    found = _substituted(left, _right_sides(b, n), lower != trans, unit, early)
     return _assembled(found if unit else _unless(_any_zero([left[i][i] for i in range(n)]), found))
 
 

@@ -23,6 +23,7 @@ from scanjit.rewrite.scan_prune import prune
 from scanjit.rewrite.scan_reuse import reuse
 from scanjit.rewrite.scan_save import save
 from scanjit.rewrite.scan_sink import sink
+from scanjit.rewrite.scan_solve import early_quotients
 from scanjit.rewrite.scan_steps import all_own_lengths, own_lengths
 from scanjit.rewrite.transposes import in_order_of_loops
 from scanjit.rewrite.verify import verify
@@ -98,6 +99,7 @@ LOOPS: tuple[tuple[str, Pass], ...] = (
     ("prune", prune),
     ("in_order_of_loops", in_order_of_loops),  # after all that adds or takes what loops read and store
     ("simplify", simplify),
+    ("early_quotients", early_quotients),  # before `straight_lines`, which writes out all other systems
     ("straight_lines", straight_lines),  # after all passes that treat a system as one op, before steps are by entries
     ("by_entries", by_entries),  # last: all others treat a vector as one value
     ("simplify", simplify),

@@ -29,8 +29,8 @@ from scanjit.rewrite.loop import Finished, OpenCarry, OpenScan, Y
 MOST_READ = 128
 """A step reads at most this many numbers of a tensor."""
 MOST_WORK = 140
-"""A step has at most this many operations. With vectors, several are done at a time, but vectors must be stored and
-loaded."""
+"""A step has at most this many operations on entries of vectors. With vectors, several are done at a time, but vectors
+must be stored and loaded."""
 EXPENSIVE = 20
 """An elementwise op of at least this cost is better done for all entries of a vector at once."""
 
@@ -89,7 +89,7 @@ def _fits(loop: OpenScan) -> bool:
         elif isinstance(node.op, Elementwise):
             if size > 1 and node.op.cost >= EXPENSIVE:
                 return False
-            work += size * node.op.cost
+            work += size * node.op.cost if size > 1 else 0
         elif node.op is CONTRACT and node.dtype != np.bool_:
             work += math.isqrt(size * _size(*node.operands))  # (n, k) @ (k, m) are n * k * m products
         elif isinstance(node.op, Reduction):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,41 @@ def test_a_system_that_does_not_change_is_factored_once() -> None:
     expected = sj.function([a, x], [cost, *sj.grad(cost, [a, x])], mode="reference")(*given)
     for got, wanted in zip(f(*given), expected, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-13)
+
+
+def moved(rates: Node, x: Node, u: Node) -> Node:
+    return sj.solve(sj.as_tensor(np.eye(4)) + x * rates, u)
+
+
+def moved_back(rates: Node, x: Node, u: Node) -> Node:
+    return sj.solve((sj.as_tensor(np.eye(4)) + x * rates).T, u)
+
+
+def whitened(rates: Node, x: Node, u: Node) -> Node:
+    return sj.solve_triangular(sj.as_tensor(2 * np.eye(4)) + x * rates, u, lower=True)
+
+
+def feedback(rates: Node, x: Node, u: Node) -> Node:
+    return sj.solve(sj.as_tensor(np.eye(4)) + x * rates * u, u)
+
+
+@pytest.mark.parametrize("step", [moved, moved_back, whitened, feedback])
+def test_quotients_that_no_step_waits_for(step: Callable[[Node, Node, Node], Node]) -> None:
+    """A system whose matrix is known before the carry is divided by its pivots first."""
+    rates, x, u = sj.tensor((4, 4), "float64", "rates"), sj.vector("x", "float64"), sj.tensor((4,), "float64", "u")
+    us = sj.scan(lambda x, u: step(rates, x, u), x, u)
+    outputs = [us, *sj.grad((us * us).sum(), [rates, x, u])]
+    f, wanted = (sj.function([rates, x, u], outputs, mode=mode) for mode in ("numba", "reference"))
+    forward = sj.function([rates, x, u], us, mode="emulate")
+    assert ("divided by its pivots" in str(forward.explain())) == (step is not feedback)
+    rng = np.random.default_rng(0)
+    matrix, begin = rng.normal(size=(4, 4)), rng.normal(size=4)
+    for given in (0.1 * matrix, np.roll(np.eye(4), 1, 0) + 0.1 * matrix, np.zeros((4, 4))):
+        row = rng.uniform(0.5, 1.5, 6)
+        for got, right in zip(f(given, row, begin), wanted(given, row, begin), strict=True):
+            np.testing.assert_allclose(got, right, rtol=1e-8, atol=1e-11)
+    nowhere = f(-np.eye(4), np.ones(3), begin)[0] if step is not whitened else f(-2 * np.eye(4), np.ones(3), begin)[0]
+    assert np.isnan(nowhere).all() or step is feedback
 
 
 @pytest.mark.parametrize("n", [2, 3])
