@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import inspect
+import sysconfig
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 LIBRARIES = ("numpy", "scipy", "numba", "math", "scanjit", "lasagne_like")
 """What is in these packages is known by its name."""
+_INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+"""Where the code of packages lies."""
+_NOTHING = object()
 
 
 def digest(facts: Iterator[object]) -> str:
@@ -21,23 +26,37 @@ def digest(facts: Iterator[object]) -> str:
 
 def captured(function: Any) -> str:
     """A digest that changes when a function does, or what it uses from outside: numbers, arrays, functions, and the
-    attributes of objects that its code names. All other objects are known by their addresses."""
-    return digest(Facts(_of_object).of(function))
+    attributes of objects, classes and modules that its code names. All other objects are known by their addresses."""
+    return digest(Facts(_of_object).all(function))
 
 
 class Facts:
     """What values are, in pieces that can be printed. `other` is asked for what is neither data nor a Python function.
 
-    `names` has the names in the code that was met so far. `seen` has what was met, by addresses: its number, and the
-    object itself, so that no other object gets its address."""
+    `names` has the names in the user's code that was met so far, and `owners` the objects whose attributes may have
+    such names. `seen` has what was met, by addresses: its number, and the object itself, so that no other object gets
+    its address."""
 
     def __init__(self, other: Callable[[Any, Facts], Iterator[object]]) -> None:
         self.other = other
         self.names: dict[str, None] = {}
+        self.owners: list[Any] = []
         self.seen: dict[int, tuple[int, Any]] = {}
 
+    def all(self, value: Any) -> Iterator[object]:
+        """The facts about a value and all that it uses: the attributes come last, when all names are known. Methods
+        have names, too."""
+        yield from self.of(value)
+        told: set[tuple[int, str]] = set()
+        while new := [(i, name) for i in range(len(self.owners)) for name in self.names if (i, name) not in told]:
+            told.update(new)
+            for i, name in new:
+                found = _attribute(self.owners[i], name)
+                if found is not _NOTHING:
+                    yield i, name, list(self.of(found))
+
     def of(self, value: Any) -> Iterator[object]:
-        """The facts about a value."""
+        """The facts about a value, but for its attributes."""
         if value is None or isinstance(value, bool | int | float | complex | str | bytes):
             yield repr(value)
         elif id(value) in self.seen:
@@ -55,33 +74,53 @@ class Facts:
         elif isinstance(value, types.ModuleType):
             yield value.__name__, getattr(value, "__version__", "")
             if not _is_known(value.__name__):
-                yield from self.of_attributes(vars(value), self.names)
-        elif isinstance(value, types.BuiltinFunctionType | np.ufunc | type):
+                self.owners.append(value)
+        elif isinstance(value, types.BuiltinFunctionType | np.ufunc):
             yield name_of(value)
+        elif isinstance(value, type):
+            yield name_of(value)
+            if not in_library(value) and value.__module__ != "builtins":
+                self.owners.append(value)
         elif isinstance(value, types.FunctionType):
             if in_library(value):
                 yield name_of(value)
                 return
             own = dict.fromkeys(_names(value.__code__))
-            self.names |= own
+            if not value.__code__.co_filename.startswith(_INSTALLED):  # a large package names the attributes of all
+                self.names |= own
             yield from self._of_code(value.__code__)
             yield from self.of((value.__defaults__, *(value.__kwdefaults__ or {}).items()))
-            for cell in value.__closure__ or ():
-                yield from self.of(cell.cell_contents)
-            yield from self.of_attributes(value.__globals__, own)
+            for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
+                try:
+                    content = cell.cell_contents
+                except ValueError:  # a variable that has no value yet
+                    continue
+                yield name, list(self.of(content))
+            for name in own:
+                if name in value.__globals__:
+                    yield name, list(self.of(value.__globals__[name]))
         else:
             yield from self.other(value, self)
-
-    def of_attributes(self, values: Mapping[str, Any], names: Iterable[str]) -> Iterator[object]:
-        """The facts about those values that have one of the names."""
-        for name in list(names):
-            if name in values:
-                yield name, list(self.of(values[name]))
 
     def _of_code(self, code: types.CodeType) -> Iterator[object]:
         yield code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
         for constant in code.co_consts:
             yield from self._of_code(constant) if isinstance(constant, types.CodeType) else self.of(constant)
+
+
+def _attribute(owner: Any, name: str) -> Any:
+    """An attribute, or the function that computes it, without a call of anything of the user's; `_NOTHING` if there is
+    none."""
+    found = inspect.getattr_static(owner, name, _NOTHING)
+    if isinstance(found, types.MemberDescriptorType) and not isinstance(owner, type):  # of __slots__
+        return getattr(owner, name, _NOTHING)
+    if isinstance(found, property):
+        return found.fget
+    if isinstance(found, staticmethod | classmethod):
+        return found.__func__
+    if isinstance(found, functools.cached_property):
+        return found.func
+    return _NOTHING if not isinstance(found, types.FunctionType) and hasattr(found, "__get__") else found
 
 
 def name_of(value: Any) -> object:
@@ -126,8 +165,9 @@ def _of_object(value: Any, facts: Facts) -> Iterator[object]:
             array = np.empty((), object)
         yield from [id(value)] if array.dtype == object else facts.of(array)
     else:
-        attributes = getattr(value, "__dict__", None)
-        yield id(value) if attributes is None else id(type(value))
+        has_attributes = hasattr(value, "__dict__") or hasattr(value, "__slots__")
+        yield id(type(value)) if hasattr(value, "__dict__") else id(value)
+        if has_attributes:
+            facts.owners.append(value)
         if callable(value):
             yield from facts.of(type(value).__call__)
-        yield from facts.of_attributes(attributes or {}, facts.names)

@@ -163,7 +163,7 @@ def content(function: Any) -> str | None:
     """A digest of a function: of its code, and of all values and functions that it uses. None if it uses an object
     whose content is unknown."""
     try:
-        return contents.digest(itertools.chain([numba.__version__], contents.Facts(_of_compiled).of(function)))
+        return contents.digest(itertools.chain([numba.__version__], contents.Facts(_of_compiled).all(function)))
     except _Unknown:
         return None
 

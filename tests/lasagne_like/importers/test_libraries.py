@@ -61,12 +61,12 @@ def test_keras(kind: str, options: dict[str, Any], both: bool) -> None:
     library.utils.set_random_seed(0)
     theirs = getattr(library.layers, kind)(4, return_sequences=True, bias_initializer="random_normal", **options)
     theirs = library.layers.Bidirectional(theirs) if both else theirs
-    expected = np.asarray(theirs(X))
+    expected = library.ops.convert_to_numpy(theirs(X))
     layer = keras.from_weights(theirs.get_weights(), bidirectional=both, reset_after=options.get("reset_after"))
     np.testing.assert_allclose(output(layer), expected, rtol=0, atol=1e-6)
     if options.get("use_bias", True):
         theirs.set_weights(keras.to_weights(layer)[0])
-        np.testing.assert_allclose(np.asarray(theirs(X)), expected, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(library.ops.convert_to_numpy(theirs(X)), expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(("kind", "lbr"), [("LSTM", 0), ("GRU", 0), ("GRU", 1), ("RNN", 0)])
