@@ -78,6 +78,20 @@ def test_few_known_rows_pack_no_rows_of_vectors(target: str, least: int) -> None
             assert PACKED in sj.function([x, v], x @ v.T, mode="emulate").explain()
 
 
+@pytest.mark.parametrize(
+    ("rows", "terms", "columns", "packed"),
+    [(32, 128, 512, False), (127, 512, 1536, False), (128, 128, 512, True), (32, 1024, 4096, True)],
+)
+def test_what_stays_in_the_cache_is_packed_for_many_rows_only(
+    rows: int, terms: int, columns: int, packed: bool
+) -> None:
+    """Rows of 4,096 numbers lie so far apart that they share few sets of the cache."""
+    x, w = sj.tensor((rows, terms), "float32"), sj.tensor((terms, columns), "float32")
+    with host.using(target_named("x86-64-v4")):
+        f = sj.function([x, w], x @ w, mode="emulate")
+    assert (PACKED in f.explain()) is packed
+
+
 @pytest.mark.quick(4)
 @pytest.mark.parametrize("mode", ["numba", "emulate"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

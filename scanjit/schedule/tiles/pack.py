@@ -1,5 +1,6 @@
 """Right operands of products, copied into panels of full vectors: which of them, and before which loop."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace as changed
 from functools import partial
@@ -78,7 +79,8 @@ class _Writer:
             level -= 1
         steps = [i for i, suite in enumerate(self.open) if suite.step]
         inner = max(steps, default=0)
-        if level >= inner and not pays(nest, product, not steps, self.target):
+        (terms,) = with_room((product.depth.size,), [suite.around for suite in self.open[1:]])
+        if level >= inner and not pays(nest, product, not steps, self.target, terms):
             return None
         home = self.open[level].statements
         same = next((other for other in home if isinstance(other, Pack) and _equal(pack, other)), None)
@@ -172,10 +174,17 @@ ROWS_OF_CONTIGUOUS = 64
 ROWS_OF_A_CALL = {True: 24, False: 6}
 """The same for an operand whose vectors are contiguous and that is packed in each call, with and without AVX-512."""
 
+ROWS_OF_NEAR = 128
+"""The same, with AVX-512, for one of which a register tile reads columns that stay in the second-level cache as they
+lie."""
+WAY = 2**17
+"""So many bytes apart, two places share a set of the second-level cache."""
 
-def pays(nest: Nest, product: Product, once: bool, target: Target) -> bool:
+
+def pays(nest: Nest, product: Product, once: bool, target: Target, terms: Dimension) -> bool:
     """Whether it pays to pack an operand in every step or call: enough rows read it. For one row, it pays only if the
-    operand is packed once for many calls. `once` says that this is done in each call, and not in each step.
+    operand is packed once for many calls. `once` says that this is done in each call, and not in each step. The product
+    has at most so many `terms`.
 
     An example: matrices of a batch with 32 rows each are packed if they lie transposed, but not if their rows are
     contiguous.
@@ -187,4 +196,17 @@ def pays(nest: Nest, product: Product, once: bool, target: Target) -> bool:
     if product.matrices:
         return size >= (ROWS_OF_GATHERED if gathered else ROWS_OF_CONTIGUOUS) if isinstance(size, int) else gathered
     least = ROWS_OF_A_CALL[target.has_avx512] if once else ROWS_OF_GATHERED
+    if once and target.has_avx512 and _stays_near(nest.tile, product, terms, target):
+        least = ROWS_OF_NEAR
     return gathered or (size >= least if isinstance(size, int) else once and nest.few != "rows")
+
+
+def _stays_near(tile: Tile, product: Product, terms: Dimension, target: Target) -> bool:
+    """Whether the columns that a register tile reads of a right operand stay in the second-level cache. Rows that lie a
+    power of two apart, or a multiple of one, share few sets of it."""
+    step, *others = product.depth.steps
+    if others or not isinstance(terms, int) or not isinstance(step, int):
+        return False
+    itemsize = product.right.access.buffer.dtype.itemsize
+    room = max(math.gcd(step * itemsize, WAY), tile.lanes * tile.vectors * itemsize)
+    return terms * room < target.level2_bytes

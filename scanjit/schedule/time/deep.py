@@ -89,7 +89,7 @@ def _packed(nest: Nest, target: Target) -> tuple[list[Pack], Nest]:
     packs: list[Pack] = []
 
     def place(pack: Pack, product: Product) -> Pack | None:
-        if not pays(shaped, product, True, target):
+        if not pays(shaped, product, True, target, product.depth.size):
             return None
         packs.append(pack)
         return pack
