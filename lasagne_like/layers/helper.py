@@ -181,6 +181,9 @@ def get_output(layer_or_layers: Any, inputs: Any = None, *, precision: Any = Non
     >>> get_output(l_out, x + 1).ndim
     2
     """
+    fixed = kwargs.get("deterministic", False)
+    if not isinstance(fixed, int | np.bool_) or fixed not in (0, 1):
+        raise ValueError(f"deterministic must be True or False, got {fixed!r}: make an output for each")
     ends = list(inputs) if isinstance(inputs, Mapping) else []
     layers = get_all_layers(layer_or_layers, ends)
     starts = [layer for layer in layers if isinstance(layer, InputLayer) and layer not in ends]

@@ -250,3 +250,11 @@ def test_what_is_no_list_of_values(tmp_path: Path) -> None:
     with pytest.raises(sj.ArgumentError, match="value 0 has masked entries"):
         set_all_param_values(net, [np.ma.masked_less(values[0], 0.0), values[1]])
     assert np.array_equal(net.W.get_value(), values[0] + 1)
+
+
+def test_deterministic_is_a_flag() -> None:
+    net = lasagne.layers.DropoutLayer(InputLayer((None, 2)))
+    for wrong in ("no", np.ones(2), sj.lscalar("d"), None, 2):
+        with pytest.raises(ValueError, match="deterministic must be True or False, got"):
+            get_output(net, deterministic=wrong)
+    assert get_output(net, deterministic=np.True_) is net.input_layer.input_var

@@ -177,3 +177,19 @@ def test_without_the_package_the_error_names_the_extra(monkeypatch):
     monkeypatch.setattr(extra.importlib, "import_module", missing)
     with pytest.raises(sj.NotSupportedError, match=r"scanjit\[onnx\]"):
         sjo.load(b"")
+
+
+def test_an_unknown_number_of_coordinates() -> None:
+    helper, proto = onnx.helper, onnx.TensorProto
+    inputs = [
+        helper.make_tensor_value_info("x", proto.FLOAT, [3, 4]),
+        helper.make_tensor_value_info("i", proto.INT64, ["n", "k"]),
+    ]
+    node = helper.make_node("GatherND", ["x", "i"], ["y"])
+    graph = helper.make_graph([node], "g", inputs, [helper.make_tensor_value_info("y", proto.FLOAT, None)])
+    data = helper.make_model(graph).SerializeToString()
+    with pytest.raises(sj.ShapeError, match="how many coordinates an index has is not known"):
+        sj.onnx.load(data)
+    found = sj.onnx.load(data, sizes={"k": 2}).function(mode="reference")
+    x = np.arange(12, dtype="float32").reshape(3, 4)
+    assert found(x, np.array([[0, 1], [-1, -1]])).tolist() == [1.0, 11.0]

@@ -159,7 +159,14 @@ def gather_elements(call: Call) -> Node:
 def _coordinates(index: Node, x: Node) -> list[Node]:
     """The indices of each axis, from a tensor of coordinates, which has them along its last axis."""
     count = index.type.shape[-1]
-    if not isinstance(count, int) or count > x.ndim:
+    if not isinstance(count, int):
+        raise errors.ShapeError(
+            "how many coordinates an index has is not known",
+            got=index.type,
+            expected="a number as the size of its last axis",
+            fix="load(path, sizes={name: number}) fixes a size of the model",
+        )
+    if count > x.ndim:
         raise errors.ShapeError("there are more coordinates than axes", got=index.type, expected=x.type)
     return [index_array(index[..., i], x.type.shape[i], i) for i in range(count)]
 
