@@ -98,7 +98,7 @@ def _kind(value: Any) -> tuple[int, str]:
     """The rank and the dtype of a tensor."""
     if not isinstance(value, _torch().Tensor):
         value = np.asarray(value)
-        return value.ndim, str(value.dtype)
+        return value.ndim, str(value.dtype.newbyteorder("="))
     return value.ndim, str(value.dtype).removeprefix("torch.")
 
 
@@ -111,6 +111,7 @@ def _as_tensor(value: Any, node: Node, type_: Type) -> Any:
         return _torch().view_as_real((value if value.is_complex() else value + 0j).resolve_conj())
     try:
         array = np.array(value, type_.dtype if is_weak(value) or type_.kind.is_complex else None)
+        array = array.astype(array.dtype.newbyteorder("="), copy=False)  # PyTorch has no other
         return _as_tensor(_torch().from_numpy(array), node, type_)
     except (TypeError, ValueError) as error:
         raise errors.ArgumentError(

@@ -219,8 +219,12 @@ def test_sizes_that_are_values() -> None:
 def test_arguments_by_name_numbers_and_arrays() -> None:
     x, y = sj.vector("x"), sj.scalar("y")
     f = made(sj.function([x, y], x * y, mode=MODE))
-    for found in (f(some(3), y=2), f(y=2.0, x=some(3)), f(some(3).detach().numpy(), torch.tensor(2.0).double())):
+    array = some(3).detach().numpy()
+    swapped = array.astype(array.dtype.newbyteorder())
+    two = torch.tensor(2.0).double()
+    for found in (f(some(3), y=2), f(y=2.0, x=some(3)), f(array, two), f(swapped, two)):
         torch.testing.assert_close(found, 2 * some(3), check_stride=False)
+    torch.testing.assert_close(made(lambda x: 2 * x)(swapped), 2 * some(3).detach())
     with pytest.raises(sj.ArgumentError, match="takes 2 arguments"):
         f(some(3))
 
