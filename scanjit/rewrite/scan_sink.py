@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from scanjit import errors
 from scanjit.ir import CONSTANT, ORIGINS, PART, Node, walk
 from scanjit.ops.promotion import Elementwise
-from scanjit.ops.view import DIMSHUFFLE
+from scanjit.ops.view import DIMSHUFFLE, View
 from scanjit.rewrite.engine import Note, in_bodies, map_scans, uses
 from scanjit.rewrite.loop import OpenScan
 from scanjit.rewrite.split import is_small
@@ -71,7 +71,7 @@ class _Cone:
                 ends[node] = None
         self.rows = [end for end in ends if self._is_sequence(end)]
         self.fixed = [end for end in ends if not self._is_sequence(end)]
-        stored = all(end.op in ORIGINS or end.op is PART for end in self.rows)
+        stored = all(_is_stored(end) for end in self.rows)
         narrow = all(self._is_fixed(end) for end in self.fixed)
         self.fits = bool(self.rows) and stored and narrow and self._pays(cost)
 
@@ -110,3 +110,10 @@ def row_of(loop: OpenScan, root: Node, rows: Mapping[Node, Node], fixed: Iterabl
         if node not in done:
             done[node] = node.op(*(done[arg] for arg in node.operands), **node.params)
     return done[root]
+
+
+def _is_stored(node: Node) -> bool:
+    """Whether a node is in memory, or a part of what is."""
+    while isinstance(node.op, View):
+        (node,) = node.operands
+    return node.op in ORIGINS or node.op is PART

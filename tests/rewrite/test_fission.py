@@ -444,6 +444,14 @@ def test_other_sequences_stay(name: str) -> None:
     assert not notes and body(one(new))["mul"] == 0
 
 
+def test_light_sequences_of_parts_sink() -> None:
+    """They are made of a column of what is in memory."""
+    ys = scan(lambda r, p: fn("tanh", r + p), [symbol("s", "T", 3)[:, 1] * 0.5], [full(0.0, ())])
+    new, notes = passed("sink", [ys])
+    assert body(one(new))["mul"] == 1 and count(new)["mul"] == 0
+    assert notes == ["a sequence is made row by row in the loop that reads it: mul"]
+
+
 def test_light_sequences_of_numbers_sink() -> None:
     sequence = total(symbol("v", 4)) * symbol("s", "T") + 1.0
     ys = scan(lambda r, p: fn("tanh", r + p), [sequence], [full(0.0, ())])
