@@ -105,7 +105,7 @@ def in_bands() -> tuple[list[Any], list[Any]]:
 
 def product() -> tuple[list[Any], list[Any]]:
     """A product of matrices: one nest with a register tile."""
-    a, b = sj.tensor((64, 32), "float32", "a"), sj.tensor((32, 300), "float32", "b")
+    a, b = sj.tensor((128, 32), "float32", "a"), sj.tensor((32, 300), "float32", "b")
     return [a, b], [np.tanh(a @ b)]
 
 
