@@ -96,3 +96,22 @@ def test_calls_with_other_sizes_and_values_in_turn() -> None:
             w.set_value(value)
         given = np.arange(2.0 * rows).reshape(rows, 2)
         np.testing.assert_allclose(f(given), (given @ value).sum(0) @ value.T)
+
+
+@pytest.mark.parametrize("mode", ["emulate", "numba"])
+def test_roots_of_unity_are_computed_once_for_each_length(mode: str) -> None:
+    """Calls whose lengths change have the roots of their own lengths."""
+    x, y = sj.matrix("x"), sj.vector("y")
+    functions = []
+    for threads in (1, 2):
+        with Config(threads=threads).active():
+            functions.append(sj.function([x, y], [sj.rfft(x), sj.fft(y), sj.irfft(sj.rfft(y), y.shape[0])], mode=mode))
+    assert "roots: once for each length" in functions[0].explain()
+    rng = np.random.default_rng(0)
+    for n, m in ((8, 5), (8, 5), (9, 5), (9, 8), (8, 8), (34, 8), (34, 1)):
+        a, b = rng.standard_normal((3, n)), rng.standard_normal(m)
+        for f, threads in zip(functions, (1, 2), strict=True):
+            with Config(threads=threads).active():
+                found = f(a, b)
+            for got, wanted in zip(found, (np.fft.rfft(a), np.fft.fft(b), b), strict=True):
+                np.testing.assert_allclose(got, wanted, atol=1e-12)

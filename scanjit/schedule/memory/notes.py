@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from scanjit.schedule.nests import Lifetime, Program
+from scanjit.schedule.nests import Lifetime, Program, RootsOfUnity
 
 
 def notes(program: Program, lives: Sequence[Lifetime], planned: tuple[int, Sequence[int]] | None) -> list[str]:
@@ -13,5 +13,7 @@ def notes(program: Program, lives: Sequence[Lifetime], planned: tuple[int, Seque
     if planned is not None:
         workspace, nbytes = planned
         text += f"; {workspace} bytes for the last new sizes, {sum(nbytes)} without sharing"
-    once = ", ".join(statement.title for statement in program.once)
-    return [text, *([f"{once}: once for each value of the shared variables, not in every call"] if once else [])]
+    roots = [statement.title for statement in program.once if isinstance(statement, RootsOfUnity)]
+    once = [statement.title for statement in program.once if not isinstance(statement, RootsOfUnity)]
+    titles = (once, "for each value of the shared variables"), (roots, "for each length")
+    return [text, *(f"{', '.join(some)}: once {what}, not in every call" for some, what in titles if some)]

@@ -3,13 +3,16 @@
 An example are weights that do not change between calls: they are packed once. Whatever else is computed from them, such
 as a transposed copy, also runs once. A variable that the function itself updates has another value in every call, so
 statements that read it run in every call. Several statements may write parts of one buffer, as for a concatenation.
+
+Roots of unity depend on a length alone. If nothing else runs once, they are computed when a call has another length
+than the one before.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from scanjit import types
-from scanjit.schedule.nests import Buffer, Job, Program, Statement
+from scanjit.schedule.nests import Buffer, Job, Program, RootsOfUnity, Statement
 from scanjit.types import Atom, Dimension
 
 Uses = Mapping[Buffer, Sequence[tuple[Statement, bool]]]
@@ -21,18 +24,25 @@ def find_once(program: Program) -> Program:
     statements."""
     uses = _uses(program.suite)
     known = {atom for buffer in uses if _is_input(buffer) for atom in _atoms(buffer.shape)}
-    found = dict.fromkeys(
-        s for s in program.suite if isinstance(s, Job) and s.repeatable and known.issuperset(_atoms(s.dims))
-    )
+    jobs = [s for s in program.suite if isinstance(s, Job) and s.repeatable]
+    found = _staying((s for s in jobs if known.issuperset(_atoms(s.dims))), uses)
+    # Roots alone: otherwise weights would be packed again for each new length.
+    found = found or _staying(filter(_of_length, jobs), uses)
+    made = dict.fromkeys(buffer for statement in found for buffer, writes in _touched(statement) if writes)
+    lasting = tuple(buffer for buffer in made if any(statement not in found for statement, _ in uses[buffer]))
+    return replace(program, once=tuple(found), lasting=lasting)
+
+
+def _staying(jobs: Iterable[Job], uses: Uses) -> dict[Job, None]:
+    """Those of some jobs that do the same in every call."""
+    found = dict.fromkeys(jobs)
     before = len(found) + 1
     while len(found) < before:
         before = len(found)
         for statement in list(found):  # in order: a statement that reads its result is removed in the same round
             if not _stays(statement, found, uses):
                 del found[statement]
-    made = dict.fromkeys(buffer for statement in found for buffer, writes in _touched(statement) if writes)
-    lasting = tuple(buffer for buffer in made if any(statement not in found for statement, _ in uses[buffer]))
-    return replace(program, once=tuple(found), lasting=lasting)
+    return found
 
 
 def _stays(statement: Job, found: Collection[Statement], uses: Uses) -> bool:
@@ -42,9 +52,15 @@ def _stays(statement: Job, found: Collection[Statement], uses: Uses) -> bool:
     written = {buffer for buffer, writes in touched if writes}
     read = {buffer for buffer, writes in touched if not writes}
     beside = {other for buffer in written for other, writes in uses[buffer] if writes}
-    reads = any(not writes for other in beside for _, writes in _touched(other))
+    reads = _of_length(statement) or any(not writes for other in beside for _, writes in _touched(other))
     inputs = all(_is_input(buffer) or _is_made(buffer, found, uses) for buffer in read)
     return reads and inputs and all(_is_made(buffer, found, uses) for buffer in written)
+
+
+def _of_length(statement: Statement) -> bool:
+    """Whether it computes roots of unity for a length that is known before a call runs."""
+    roots = isinstance(statement, RootsOfUnity)
+    return roots and all(atom.kind not in ("value", "counter") for atom in _atoms(statement.dims))
 
 
 def _atoms(dims: Iterable[Dimension]) -> set[Atom]:
