@@ -319,9 +319,9 @@ def test_pieces_are_strips_at_least(columns: int) -> None:
     nest = nest_with_time("N", "B")
     assert nest.tile is not None
     atoms = {atom for dim in nest.dims for atom in types.atoms(dim)}
-    sizes = {atom: {"B": 64, "N": columns, "T": 10**6}.get(atom.name, 0) for atom in atoms}
+    sizes = {atom: {"B": 10_000, "N": columns, "T": 10**6}.get(atom.name, 0) for atom in atoms}
     rows = types.evaluate(nest.tile.strips[0], sizes)
-    assert 1 < rows < 64
+    assert 1 < rows < 10_000
     assert Piece.of(nest, types.size()).value(types.Numbers(sizes)) == rows
 
 
@@ -344,11 +344,21 @@ def test_short_loops_of_steps_do_not_look(columns: int, monkeypatch: pytest.Monk
 
 def test_lengths_fit_what_is_near() -> None:
     """Strips are whole rows where these are short, and whole vectors of a row where it is long."""
-    near = replace(with_vectors(16), level1_bytes=1600)  # a point of a row of x and h, before and after, and w has 16
+    near = replace(with_vectors(16), level2_bytes=6400)  # a point of a row of x and h, before and after, and w has 16
     with host.using(near):
         for columns, expected in ((10, "min(B, 10) x 10"), (64, "min(B, 1) x 64"), (4096, "min(B, 1) x 100")):
             text = sj.function(*channels("T", columns), mode="emulate").explain()
             assert f"around strips of {expected} points" in text
+
+
+@pytest.mark.parametrize(("stored", "expected"), [(True, 100), (False, 50)])
+def test_steps_that_store_rows_have_longer_strips(stored: bool, expected: int) -> None:
+    """Their strips fit into the second cache, of others into the first one."""
+    x = sj.tensor(("T", 4096), "float64", "x")
+    ys = sj.scan(lambda x, h: 0.5 * h + x, x, sj.zeros(4096, "float64"))
+    with host.using(replace(with_vectors(16), level1_bytes=800, level2_bytes=9600)):
+        text = sj.function([x], ys if stored else ys[-1], mode="emulate").explain()
+    assert f"around strips of {expected} points" in text
 
 
 def test_no_points() -> None:

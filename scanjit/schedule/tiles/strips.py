@@ -22,11 +22,13 @@ PAGE = 4096
 
 def with_time(nest: Nest, lanes: int, target: Target) -> Tile:
     """The tile of a nest that holds all steps of a scan. What a strip reads and writes in one step fits into the first
-    cache."""
+    cache; or, if steps store rows, into the second one: these rows then come from farther away and go there, and to do
+    that in short pieces takes longer than to fetch the carries from the second cache."""
     costs, narrow = step_costs(nest, lanes), not target.has_masks and takes_less_in_narrow_vectors(nest)
     if costs.strips < costs.inside:
         vectors = side_by_side(nest, lanes)
-        strips = _lengths(nest, lanes * vectors, target.level1_bytes)
+        stored = any(nest.time in store.access.strides for store in nest.stores)
+        strips = _lengths(nest, lanes * vectors, target.near_bytes if stored else target.level1_bytes)
         return Tile(lanes, vectors, strips=strips, many=_many(nest, lanes), narrow=narrow, down=_down(nest))
     return Tile(lanes, costs.vectors, narrow=narrow)
 
