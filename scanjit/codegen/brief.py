@@ -145,7 +145,8 @@ def _work(suite: Sequence[Nest], sizes: tuple[Dimension, ...], most: int) -> int
     for nest in suite:
         operations, tile = types.substitute(nest.operations, known), nest.tile
         along = nest.space[-1].size if nest.space else 1
-        lanes = 1 if tile is None else min(tile.lanes, along) if isinstance(along, int) else min(tile.lanes, most)
+        points = max(along, 1) if isinstance(along, int) else most
+        lanes = 1 if tile is None else min(tile.lanes, points)
         total += operations // lanes if isinstance(operations, int) else 0
     return total
 

@@ -276,3 +276,18 @@ def test_one_thread_computes_small_matrices_of_known_sizes() -> None:
     f = sj.function([x, A], sj.scan(lambda x, S: S + 0.1 * (x - S @ x)[:, None] * x, x, A)[-1], mode="emulate")
     loops = [part.split("\n\n\n")[0] for part in f.source.split("def loop_")[1:]]
     assert len(loops) == 1 and "first_piece" not in loops[0]
+
+
+def test_a_step_may_sum_down_no_columns() -> None:
+    """A known size of 0 beside an unknown one."""
+    x, e, w = (sj.tensor(shape, "float64") for shape in (("T", "N"), ("M", 0), ("N", "N")))
+
+    def step(a: Any, h: Any, e: Any, w: Any) -> Any:
+        v = (e * h[0]).sum(axis=0)
+        return sj.tanh(h @ w + a) + v.sum() + (v * v).sum(), v
+
+    made = sj.scan(step, x, [sj.zeros(x.shape[1], "float64"), None], non_sequences=[e, w])
+    args = np.ones((3, 5)), np.ones((4, 0)), np.eye(5)
+    found, wanted = (sj.function([x, e, w], made, mode=mode)(*args) for mode in ("emulate", "reference"))
+    np.testing.assert_allclose(found[0], wanted[0], rtol=1e-12)
+    assert found[1].shape == wanted[1].shape == (3, 0)
