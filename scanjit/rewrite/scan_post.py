@@ -23,6 +23,7 @@ from scanjit.rewrite.match import at_most, shows_all
 from scanjit.rewrite.split import (
     OverTime,
     are_cheap,
+    changes_size,
     fits_lanes,
     is_heavy,
     is_product,
@@ -168,9 +169,9 @@ class _Post:
         ys, summed = self.ys, set(sums)
         self.order = order = walk([*ys, *core, *loop.ends])
         varying = dependents(order, [*(c.inner for c in loop.carries), *loop.xs.values()])
-        staying = tied(order, varying, loop.length)
-        self.carried = dependents(order, [*(c.inner for c in loop.carries), *staying])
-        needed = set(walk([*core, *loop.ends, *staying]))
+        inside = [node for node in order if changes_size(node, varying, loop.length)]
+        self.carried = dependents(order, [*(c.inner for c in loop.carries), *inside])  # and what is known there only
+        needed = set(walk([*core, *loop.ends, *tied(order, varying, loop.length)]))
         self.post = [n for n in order if n in self.carried and n not in needed and n.args]
         self.users = users_among(order)
         inputs = {*(c.inner for c in loop.carries), *loop.xs.values(), *loop.consts.values()}

@@ -96,14 +96,17 @@ def tied(order: Iterable[Node], varying: set[Node], length: Dimension) -> set[No
     found: set[Node] = set()
     for node in order:
         branch = node.op is IFELSE and node.operands[0] in varying and not _runs_or_skips_a_loop(node)
-        sized = any(size in varying for size in node.args[node.arity :]) or _has_own_sizes(node, varying, length)
-        if branch or sized or saves_memory(node) or (node.op is PART and node.args[0] in found):
+        part = node.op is PART and node.args[0] in found
+        if branch or part or changes_size(node, varying, length) or saves_memory(node):
             found.add(node)
     return found
 
 
-def _has_own_sizes(node: Node, varying: set[Node], length: Dimension) -> bool:
-    """Whether a loop or a branch computes sizes that differ from step to step."""
+def changes_size(node: Node, varying: set[Node], length: Dimension) -> bool:
+    """Whether a node has a size that differs from step to step, also inside of it: there is no such node for all
+    `length` steps at once."""
+    if any(size in varying for size in node.args[node.arity :]):
+        return True
     inside = (inner for graph in graphs_in([node]) for inner in graph.nodes())
     if all(inner.dim_ref is None for inner in inside):
         return False
