@@ -103,8 +103,8 @@ def tied(order: Iterable[Node], varying: set[Node], length: Dimension) -> set[No
 
 
 def changes_size(node: Node, varying: set[Node], length: Dimension) -> bool:
-    """Whether a node has a size that differs from step to step, also inside of it: there is no such node for all
-    `length` steps at once."""
+    """Whether a node has a size that differs from step to step, also inside of it, or is too large for any memory if
+    there are `length` of it: there is no such node for all steps at once."""
     if any(size in varying for size in node.args[node.arity :]):
         return True
     inside = (inner for graph in graphs_in([node]) for inner in graph.nodes())
@@ -113,7 +113,7 @@ def changes_size(node: Node, varying: set[Node], length: Dimension) -> bool:
     over_time = {x: new_input(x.type.with_shape((length, *x.type.shape))) for x in node.operands if x in varying}
     try:
         batch_graph(parts(node), over_time, length)
-    except errors.NotSupportedError:
+    except (errors.NotSupportedError, errors.ShapeError):
         return True
     return False
 

@@ -7,7 +7,6 @@ that the function cannot do without (`a, b = x`, `len(x)`) is a number, and for 
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import threading
@@ -331,7 +330,9 @@ def _check_names(fn: Callable[..., Any], named: Iterable[str]) -> None:
     known = [one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
     for name in named:
         if name not in known and not any(one.kind is one.VAR_KEYWORD for one in parameters):
-            near = difflib.get_close_matches(name, known, 1)
+            from difflib import get_close_matches  # only errors need it
+
+            near = get_close_matches(name, known, 1)
             hint = f". Did you mean {near[0]!r}?" if near else ""
             raise TypeError(
                 f"{getattr(fn, '__name__', fn)}() got an unexpected keyword argument {name!r}{hint}"
