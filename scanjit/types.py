@@ -267,6 +267,32 @@ def maximum(left: Dimension, right: Dimension) -> Dimension:
     return _extreme("max", left, right)
 
 
+def at_most(dim: Dimension) -> int | None:
+    """A number that a dimension of positive terms does not exceed, if it is known.
+
+    Examples
+    --------
+    >>> at_most(16 * minimum(dim_of(Atom("size", "T")), 64)), at_most(7), at_most(dim_of(Atom("size", "T")))
+    (1024, 7, None)
+    """
+    total = 0
+    for monomial, factor in terms(dim):
+        for most in map(_atom_at_most, monomial):
+            if factor < 0 or most is None:
+                return None
+            factor *= most
+        total += factor
+    return total
+
+
+def _atom_at_most(atom: Atom) -> int | None:
+    found = [at_most(arg) for arg in atom.args] if atom.kind in ("min", "max") else [None]
+    known = [most for most in found if most is not None]
+    if atom.kind == "max":
+        return max(known) if len(known) == len(found) else None
+    return min(known, default=None)
+
+
 def square_root(dim: Dimension) -> Dimension:
     """The square root of a dimension, rounded up."""
     return _call("root", dim, 2)

@@ -86,7 +86,7 @@ def test_terms_along_two_axes_of_an_operand(axes: tuple[tuple[int, int], ...], k
 
 def test_parts_of_a_matrix_have_panels_of_their_own() -> None:
     """They begin at one place, but one part has more columns. A product of the same part shares its panels."""
-    shapes = (40, 7), (40, 7), (7, 64)
+    shapes = (140, 7), (140, 7), (7, 64)
     a, b, w = (sj.tensor(shape) for shape in shapes)
     y = [a @ w[:, :20], sj.sort(b, 0) @ w[:, :50], sj.sort(a, 0) @ w[:, :20]]
     f, reference = (sj.function([a, b, w], y, mode=mode) for mode in ("emulate", "reference"))
@@ -101,9 +101,9 @@ def test_parts_of_a_matrix_have_panels_of_their_own() -> None:
 def test_products_of_one_left_operand_that_need_panels_of_their_own(other: str) -> None:
     """Both are computed in one nest: one reads a batch of matrices or terms that lie along one axis, the other does
     not."""
-    shapes: list[tuple[int, ...]] = [(3, 40, 7), (3, 20, 7), (20, 7)]
+    shapes: list[tuple[int, ...]] = [(3, 140, 7), (3, 20, 7), (20, 7)]
     if other != "one matrix":
-        shapes = [(40, 3, 4), (3, 4, 20), (3, 8, 20)]
+        shapes = [(140, 3, 4), (3, 4, 20), (3, 8, 20)]
     a, b, c = (sj.tensor(shape) for shape in shapes)
     if other == "one matrix":
         y = (a @ _turned(b)) * (a @ _turned(c))

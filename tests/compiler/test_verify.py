@@ -280,7 +280,7 @@ WRONG: dict[str, tuple[str, type[Statement], int, Change]] = {
     "is not written, or lies in no output": ("product", Nest, 0, lambda nest: None),
     # bounds
     "in front of its first element": ("product", Nest, 0, access(offset=-1)),
-    "which has 19200 elements": ("product", Nest, 0, access(offset=1)),
+    "which has 38400 elements": ("product", Nest, 0, access(offset=1)),
     "of 'x', which has": ("two_ways", TimeLoop, 0, fields(length=10)),
     "of 'x', in front": ("two_ways", TimeLoop, 1, fields(start=2)),
     # fields

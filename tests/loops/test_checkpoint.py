@@ -13,6 +13,7 @@ import scanjit as sj
 from scanjit.codegen.places import SCRATCH
 from scanjit.runtime import host
 from scanjit.schedule.memory.addresses import assign
+from scanjit.schedule.threads.sharing import decided
 from scanjit.types import Numbers, atoms
 from tests.fuzz.check import Config
 
@@ -282,7 +283,7 @@ def workspace(made: Outputs, length: int) -> int:
     (stage,) = sj.function(*made, mode="emulate").executable.stages  # type: ignore[attr-defined]
     lives = [life for life in stage.table.lives if life.buffer is not SCRATCH]
     sizes = {atom: {"T": length, "B": 4}[atom.name] for atom in stage.table.atoms}
-    apart = {atom: 1 for life in lives for beside in life.branches for atom in atoms(beside)}
+    apart = {atom: 1 for dim in decided(stage.layout.costs) for atom in atoms(dim)}
     return assign(lives, Numbers({**sizes, **apart}))[1]
 
 

@@ -204,9 +204,9 @@ def pays(nest: Nest, product: Product, once: bool, target: Target, terms: Dimens
 def _stays_near(tile: Tile, product: Product, terms: Dimension, target: Target) -> bool:
     """Whether the columns that a register tile reads of a right operand stay in the second-level cache. Rows that lie a
     power of two apart, or a multiple of one, share few sets of it."""
-    step, *others = product.depth.steps
-    if others or not isinstance(terms, int) or not isinstance(step, int):
+    (step, *others), most = product.depth.steps, types.at_most(terms)
+    if others or most is None or not isinstance(step, int):
         return False
     itemsize = product.right.access.buffer.dtype.itemsize
     room = max(math.gcd(step * itemsize, WAY), tile.lanes * tile.vectors * itemsize)
-    return terms * room < target.level2_bytes
+    return most * room < target.level2_bytes
