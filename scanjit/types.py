@@ -267,17 +267,17 @@ def maximum(left: Dimension, right: Dimension) -> Dimension:
     return _extreme("max", left, right)
 
 
-def at_most(dim: Dimension) -> int | None:
+def upper_bound(dim: Dimension) -> int | None:
     """A number that a dimension of positive terms does not exceed, if it is known.
 
     Examples
     --------
-    >>> at_most(16 * minimum(dim_of(Atom("size", "T")), 64)), at_most(7), at_most(dim_of(Atom("size", "T")))
+    >>> upper_bound(16 * minimum(dim_of(Atom("size", "T")), 64)), upper_bound(7), upper_bound(dim_of(Atom("size", "T")))
     (1024, 7, None)
     """
     total = 0
     for monomial, factor in terms(dim):
-        for most in map(_atom_at_most, monomial):
+        for most in map(_atom_bound, monomial):
             if factor < 0 or most is None:
                 return None
             factor *= most
@@ -285,8 +285,8 @@ def at_most(dim: Dimension) -> int | None:
     return total
 
 
-def _atom_at_most(atom: Atom) -> int | None:
-    found = [at_most(arg) for arg in atom.args] if atom.kind in ("min", "max") else [None]
+def _atom_bound(atom: Atom) -> int | None:
+    found = [upper_bound(arg) for arg in atom.args] if atom.kind in ("min", "max") else [None]
     known = [most for most in found if most is not None]
     if atom.kind == "max":
         return max(known) if len(known) == len(found) else None

@@ -72,7 +72,7 @@ def _arranged(suite: list[Statement], once: Collection[Statement]) -> list[State
         left = [i for i in after if i not in group]
         loops = [i for i in loops if i in left]
         first, many, place = (tuple(types.counter(what) for _ in group) for what in ("first", "many", "place"))
-        branches, wave = (tuple(suite[i] for i in group), None) if stages is None else stages.in_turns()
+        branches, wave = (tuple(suite[i] for i in group), None) if stages is None else stages.as_wave()
         result.append(Beside(branches, types.counter("apart"), first, many, place, wave))
     return [*result, *(suite[i] for i in left)]
 
@@ -112,7 +112,7 @@ class _Stages:
         delay = max((self.delays[i] + 1 for i in before), default=0)
         return replace(self, loops={**self.loops, number: loop}, delays={**self.delays, number: delay})
 
-    def in_turns(self) -> tuple[tuple[Blocks, ...], Wave]:
+    def as_wave(self) -> tuple[tuple[Blocks, ...], Wave]:
         """The loops, and how they run in turns. If they have no threads of their own, there is one turn, in which each
         loop has its own blocks."""
         numbers, chosen, number = sorted(self.loops), types.anonymous_size("steps"), types.counter("turn")

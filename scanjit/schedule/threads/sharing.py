@@ -36,8 +36,8 @@ class StatementCosts:
     @property
     def decided(self) -> tuple[Dimension, ...]:
         """The dimensions of a `Beside` that are decided here."""
-        size = () if self.wave is None else (self.wave.size,)
-        return (self.apart, *self.first, *self.many, *self.place, *size)
+        chosen = () if self.wave is None else (self.wave.chosen,)
+        return (self.apart, *self.first, *self.many, *self.place, *chosen)
 
 
 @record(eq=True)
@@ -113,7 +113,7 @@ def sharing(suite: Sequence[StatementCosts], number: Numbers, way: Way, near_byt
         branches += zip(own, running, strict=True)
         time += sum(work.time(several) for work in own) if None in running else teams[priced.apart].apart
         if priced.wave is not None:
-            found |= _numbers([priced.wave.size], [teams[priced.apart].turns.size])
+            found |= _numbers([priced.wave.chosen], [teams[priced.apart].turns.size])
         if priced.first:
             found |= _numbers([priced.apart], [int(None not in running)])
             found |= _numbers(priced.first, [0 if team is None else team.first for team in running])

@@ -27,20 +27,19 @@ FINER = (1, 1.5, 2, 3, 4, 6, 8, 12, 16)
 
 @record
 class WaveCosts:
-    """What decides how a wave runs. The prices of its loops are those of blocks of `size` steps. If a loop runs alone,
-    its blocks have as many steps as `alone` says: for these it has memory. See `Wave` for the others.
-    """
+    """What decides how a wave runs. The prices of its loops are those of blocks of `chosen` steps. If a loop runs
+    alone, its blocks have as many steps as `alone` says. The other fields are those of `Wave`."""
 
     delays: tuple[int, ...]
     total: Dimension
-    size: Dimension
+    chosen: Dimension
     alone: tuple[Dimension, ...]
 
     def works(
         self, branches: Sequence[Sequence[Price]], number: Numbers, near_bytes: int, sizes: Sequence[int]
     ) -> list[Work]:
         """The works of loops with these prices, each in blocks of another size."""
-        atom = as_atom(self.size)
+        atom = as_atom(self.chosen)
         assert atom is not None
         numbers = {size: Numbers({**number.sizes, atom: size}) for size in sizes}
         pairs = zip(branches, (numbers[size] for size in sizes), strict=True)

@@ -204,7 +204,7 @@ def pays(nest: Nest, product: Product, once: bool, target: Target, terms: Dimens
 def _stays_near(tile: Tile, product: Product, terms: Dimension, target: Target) -> bool:
     """Whether the columns that a register tile reads of a right operand stay in the second-level cache. Rows that lie a
     power of two apart, or a multiple of one, share few sets of it."""
-    (step, *others), most = product.depth.steps, types.at_most(terms)
+    (step, *others), most = product.depth.steps, types.upper_bound(terms)
     if others or most is None or not isinstance(step, int):
         return False
     itemsize = product.right.access.buffer.dtype.itemsize

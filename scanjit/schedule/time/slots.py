@@ -35,7 +35,8 @@ from scanjit.types import Dimension
 
 BLOCKS = 16
 """So many blocks of a loop come one after the other before the next loop has its turn, if all threads run all loops: in
-each turn, the weights of the loop must come into the cache again."""
+each turn, the weights of the loop must come into the cache again. For layers of 128 units, that takes about 4 % of the
+time of a block, so 0.3 % of a turn (estimated, not measured)."""
 
 
 def in_slots(program: Program) -> Program:
