@@ -151,6 +151,8 @@ class _OrderWriter:
         ways: list[tuple[str, list[str]]] = []
         if isinstance(self.length, int) and self.length <= ALONG:
             return [*self._by_network(self.words, self.length), *self._taken_from(self.words)]
+        if self.ranks and not self.brief and self._may_be(0, ALONG):
+            ways.append((f"{self.n} <= {ALONG}", [*self._by_network(self.words, ALONG), *self._taken_from(self.words)]))
         if self._may_be(0, MOST_PACKED - 1):
             ways.append((f"{self.n} < {MOST_PACKED}", self._by_splits(self.words)))
         if self.with_places and not self.words.beside and self._may_be(MOST_PACKED, None):
@@ -255,28 +257,27 @@ class _OrderWriter:
             return [f"remaining = {self.n}", *row]
         lanes, size, kind = self.lanes, words.stored.size, self._name(words.stored.name)
         step = "1" if self.statement.rows_apart else self.step
-
-        def read(inside: str) -> list[str]:
-            return [self._read_part(words.stored.name, size, inside), *words.made(lanes, self._places())]
-
         apart = f"stride*{step}*{size}"
         drawn = [f"x = load_strided_{kind}(first + i*{apart}, {apart}, head_x{lanes}({lanes}))"]
         drawn += words.made(lanes, self._place(f"(iota_i64x{lanes}(i)*stride)"))
+
+        def read(inside: str) -> list[str]:
+            return self._read_words(words, inside, exact=True)
+
         return narrowed(words, lanes, self.n, drawn, read, row)
 
     def _made_row(self, words: Words, exact: bool = False) -> list[str]:
         """Make the words of a row. Unless it must be `exact`, the last vector is filled up with the largest word."""
-        lanes, size = self.lanes, words.stored.size
 
         def part(inside: str) -> list[str]:
-            lines = [self._read_part(words.stored.name, size, inside), *words.made(lanes, self._places())]
+            lines = self._read_words(words, inside, exact)
             for name in words.names:
                 at = f"{name}s + i*{words.size}"
                 filled = f"select({inside}, {name}, {words.most})" if inside else name
                 lines.append(f"store_masked({at}, {name}, {inside})" if inside and exact else f"store({at}, {filled})")
             return lines
 
-        return vectors(self.n, part, lanes)
+        return vectors(self.n, part, self.lanes)
 
     def _taken_row(self, words: Words) -> list[str]:
         """Put the wanted results of a row into the result."""
@@ -312,23 +313,27 @@ class _OrderWriter:
         at = f"({row}//{self.alike}*{self.many} + j)" if self.alike else "j"
         return f"min(max(load_i64({self.ranks} + {at}*8), 0), {self.n} - 1)"
 
-    def _places(self) -> str:
-        """The places of the elements of a vector."""
-        return self._place(f"iota_i64x{self.lanes}(i)")
-
     def _place(self, index: str) -> str:
         """The place of the element with an index, or the index of the element at a place: both are counted from the
         other end if rows are flipped."""
         return f"(splat_i64x{self.lanes}({self.n} - 1) - {index})" if self.statement.flipped else index
 
-    def _read_part(self, kind: str, size: int, inside: str) -> str:
-        """Read a vector of the row; the lanes of a mask, if it has a name."""
-        if not self.statement.rows_apart:
-            step = f"{self.step}*{size}"
-            inside = inside or f"head_x{self.lanes}({self.lanes})"
-            return f"x = load_strided_{kind}x{self.lanes}(first + i*{step}, {step}, {inside})"
-        load, more = ("load_masked", f", {inside}") if inside else ("load", "")
-        return f"x = {load}_{kind}x{self.lanes}(first + i*{size}{more})"
+    def _read_words(self, words: Words, inside: str, exact: bool) -> list[str]:
+        """Read a vector of the row, and make its words; the lanes of a mask, if it has a name. Quicksort keeps equal
+        words in the order in which they are read (`exact`), unless their places are in them."""
+        lanes, size, name = self.lanes, words.stored.size, self._name(words.stored.name)
+        backwards = exact and words.beside and self.statement.flipped
+        places = self._place(f"iota_i64x{lanes}(i)")
+        if backwards or not self.statement.rows_apart:
+            step, some = f"{self.step}*{size}", inside or f"head_x{lanes}({lanes})"
+            read = f"load_strided_{name}(first + i*{step}, {step}, {some})"
+            if backwards:
+                places = f"iota_i64x{lanes}(i)"
+                read = f"load_strided_{name}(first + ({self.n} - 1 - i)*{step}, -{step}, {some})"
+        else:
+            load, more = ("load_masked", f", {inside}") if inside else ("load", "")
+            read = f"{load}_{name}(first + i*{size}{more})"
+        return [f"x = {read}", *words.made(lanes, places)]
 
     # ---- both --------------------------------------------------------------------------------------------------------
 

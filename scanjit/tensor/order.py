@@ -34,8 +34,13 @@ __all__ = [
     "argpartition", "argsort", "bincount", "digitize", "partition", "searchsorted", "sort", "top_k", "unique"
 ]  # fmt: skip
 
-PART = 64
-"""`top_k` cuts rows whose length is known only when a function runs into parts of this many elements."""
+PARTS = 8, 64
+"""`top_k` cuts rows whose length is known only when a function runs into parts of so many elements: small ones, and
+large ones if rows have more than `MANY` times as many elements as are wanted."""
+MANY = 512
+"""See `PARTS`."""
+CUT = 128
+"""Rows are not cut if they have fewer bytes than this for each element that is wanted."""
 LONG = 2048
 """Rows of more elements than this are cut at the elements of given ranks, unless there are more than `FEW` ranks."""
 FEW = 4
@@ -161,45 +166,46 @@ def _largest(rows: Node, count: Dimension) -> Node:
     A row is cut into parts. The `count` parts whose largest elements are the largest hold all of these elements. So
     instead of the row, its parts are put in order, and then the elements of these few parts.
     """
-    *batch, n = rows.type.shape
-    part, many = _parts(n, count)
-    if not part:
+    n, size = rows.type.shape[-1], rows.dtype.itemsize
+    if isinstance(n, int) and isinstance(count, int):
+        known = _part(n, count)
+        return _by_parts(rows, count, known, _largest) if known else _first(rows, count)
+    if isinstance(n, int) and n * size <= CUT:
         return _first(rows, count)
-    largest, last, chosen = _largest if isinstance(many, int) else _first, rows.ndim - 1, types.minimum(count, many)
+    small, large = PARTS
+    part = small + (large - small) * types.minimum(n // (MANY * types.maximum(count, 1)), 1)
+    found = [_by_parts(rows, count, part, _first)], [_first(rows, count)]
+    return captured(dim_node(n * size) > dim_node(CUT * count), *found, at={rows})[0]
+
+
+def _by_parts(rows: Node, count: Dimension, part: Dimension, largest: Callable[[Node, Dimension], Node]) -> Node:
+    """The same as `_largest`, by parts of a size. `largest` finds the parts, and the elements of these."""
+    *batch, n = rows.type.shape
+    last, many = rows.ndim - 1, n // part
+    chosen = types.minimum(count, many)
     best = max_of(RESHAPE(window(rows, last, 0, many * part), shape=(*batch, many, part)), axis=-1)
     first = SORT(largest(best, chosen))  # in the order of the row, so that equal elements stay in order
-    inside = RESHAPE(first[..., None] * part + IOTA(length=part), shape=(*batch, chosen * part))
+    size = dim_node(part)
+    inside = RESHAPE(first[..., None] * size + IOTA(length=part), shape=(*batch, chosen * part))
     behind = window(rows, last, many * part, n - many * part)
-    if isinstance(many, int):
-        found = _largest(CONCATENATE(entries(rows, inside), behind, axis=last), count)
-    else:  # the parts are flipped one by one, so that no copy of all is
-        found = _first_of_flipped(CONCATENATE(flip(behind, last), entries(rows, flip(inside, last)), axis=last), count)
-    moved = (first - IOTA(length=chosen)) * part  # how far each part has come towards the start of the row
+    found = largest(CONCATENATE(entries(rows, inside), behind, axis=last), count)
+    moved = (first - IOTA(length=chosen)) * size  # how far each part has come towards the start of the row
     moved = CONCATENATE(moved, broadcast_to(dim_node((many - chosen) * part), (*batch, 1)), axis=last)
-    return found + entries(moved, MINIMUM(found // part, dim_node(chosen)))
+    return found + entries(moved, MINIMUM(found // size, dim_node(chosen)))
 
 
 def _first(rows: Node, count: Dimension) -> Node:
-    """The same as `_largest`, without parts."""
-    return _first_of_flipped(flip(rows, rows.ndim - 1), count)
-
-
-def _first_of_flipped(rows: Node, count: Dimension) -> Node:
-    """The same for rows that are given flipped: the flipped order of flipped rows has equal elements in order."""
+    """The same as `_largest`, without parts: the flipped order of flipped rows has equal elements in order."""
     end = dim_node(rows.type.shape[-1] - 1)
-    return end - ARGRANKED(rows, end - IOTA(length=count))
+    return end - ARGRANKED(flip(rows, rows.ndim - 1), end - IOTA(length=count))
 
 
-def _parts(n: Dimension, count: Dimension) -> tuple[int, Dimension]:
-    """The size and the number of the parts of a row, so that few elements have to be sorted; (0, 0) if the whole row is
-    sorted."""
+def _part(n: int, count: int) -> int:
+    """The size of the parts of a row, so that few elements have to be sorted; 0 if the whole row is sorted."""
     if count == 0:
-        return 0, 0
-    if not isinstance(n, int) or not isinstance(count, int):
-        many = n // PART * types.minimum(n // (2 * PART * types.maximum(count, 1)), 1)
-        return (0, 0) if many == 0 else (PART, many)
+        return 0
     part = 1 << round(math.log2(max(n / count, 1)) / 2)
-    return (part, n // part) if part > 1 and 3 * (n // part + part * count) <= 2 * n else (0, 0)
+    return part if part > 1 and 3 * (n // part + part * count) <= 2 * n else 0
 
 
 def _order(rows: Node, descending: bool) -> Node:

@@ -256,6 +256,22 @@ def test_falling_order_is_stable_too() -> None:
     assert run(lambda x: sj.argsort(x, descending=True), np.array([-128, 127, 0], "int8")).tolist() == [1, 2, 0]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_from_their_last_element_on(dtype: str) -> None:
+    """They are sorted where they lie, in order, however many elements are equal."""
+    x, ranks = sj.tensor(("b", "n"), dtype), np.array([3, 2, 200])
+    backwards = x[:, ::-1]
+    f = sj.function([x], [sj.argsort(backwards, 1), ARGRANKED(backwards, sj.as_tensor(ranks))])
+    assert f.source.count("\ndef ") == 3  # one for each result, and one that calls them
+    for n in (250, 300, 3000):
+        for values in (RNG.integers(0, 2, (3, n)), RNG.permutation(3 * n) % 100):
+            given = values.reshape(3, n).astype(dtype)
+            wanted = np.argsort(given[:, ::-1], 1, kind="stable")
+            whole, some = f(given)
+            np.testing.assert_array_equal(whole, wanted)
+            np.testing.assert_array_equal(some, wanted[:, ranks])
+
+
 @pytest.mark.quick(3)
 @pytest.mark.parametrize("n, known", [(2100, True), (2100, False), (1500, False)])
 @pytest.mark.parametrize("dtype", SOME)

@@ -31,7 +31,7 @@ class OrderRule(ArrayRule):
         x = node.operands[0]
         shape = x.type.shape
         *batch, n = shape
-        flipped = isinstance(n, int) and n <= ALONG and _flips_rows(x)  # quicksort keeps equal elements in order
+        flipped = _flips_rows(x)
         if flipped:
             (x,) = x.operands
         crossed = (*row_major(tuple(batch)), types.product(batch))
