@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from scanjit import errors, types
-from scanjit.types import maximum, minimum, not_negative
+from scanjit.types import dims, maximum, minimum, not_negative
 
 NAMES = ["n", "m"]
 SIZES = [types.size(name) for name in NAMES]
@@ -91,8 +91,8 @@ def test_requirements() -> None:
 def test_each_rest_of_a_dimension_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight functions can be taken out in 40,320 orders; there are 256 sets of them."""
     looked: list[Any] = []
-    look = types._by_functions
-    monkeypatch.setattr(types, "_by_functions", lambda *args: (looked.append(args[0]), look(*args))[1])
+    look = dims._by_functions
+    monkeypatch.setattr(dims, "_by_functions", lambda *args: (looked.append(args[0]), look(*args))[1])
     total = sum(types.size(f"s{i}") // 2 for i in range(8))
     assert not not_negative(total - 100) and not_negative(total)
     assert 8 < len(looked) <= 256
