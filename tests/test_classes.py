@@ -15,7 +15,7 @@ EXTENDED = {
     "scanjit.errors": "users catch several errors by their base",
     "scanjit.tracebacks.BriefError": "what all errors have in common; users may raise it",
     "scanjit.symbol.Symbol": "it has no code: it tells type checkers what a node has",
-    "scanjit.ir.Op": "most ops are objects of it; those with rules of their own are of classes below",
+    "scanjit.ir.node.Op": "most ops are objects of it; those with rules of their own are of classes below",
     "lasagne_like.layers.base": "users derive their own layers, as from those of Lasagne",
     "lasagne_like.layers": "layers extend others where they do in Lasagne",
     "lasagne_like.cells.base.Cell": "users derive their own cells",

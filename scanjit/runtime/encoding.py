@@ -61,7 +61,7 @@ def encode(
     collect(roots, order)
     own = list(order)[len(given) :]
     variables = [*variables, *(node.params["variable"] for node in own if node.op is SHARED)]
-    sizes = {atom for node in own for atom in ir.atoms_of(node, inside=False) if atom.kind == "size"}
+    sizes = {atom for node in own for atom in ir.own_atoms(node) if atom.kind == "size"}
     sizes |= {atom for variable in variables for dim in variable.type.shape for atom in types.atoms(dim)}
     encoded = Encoded({}, sorted(sizes, key=lambda atom: atom.serial), list(dict.fromkeys(variables)), list(arrays))
     encoder = _Encoder(encoded, order)

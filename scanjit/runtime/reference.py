@@ -95,15 +95,9 @@ class _Step:
         checks = _verified_conditions(node)
         self.late = [check for check in checks if check.on_values]
         self.early = [check for check in checks if not check.on_values]
-        found = _own_atoms(node) if self.bodies else set(ir.atoms_of(node))
+        found = set(ir.own_atoms(node) if self.bodies else ir.atoms_of(node))
         self.symbolic = bool(found)
         self.varies = any(atom.kind == "value" for atom in found)
-
-
-def _own_atoms(node: Node) -> set[Atom]:
-    """The sizes in the type and the parameters of an op with a body, without the sizes that occur only in the body."""
-    found = {atom for type_ in node.types for dim in type_.shape for atom in types.atoms(dim)}
-    return found | set(types.atoms(node.params.get("length", 0)))
 
 
 def _verified_conditions(node: Node) -> list[sizes.Check]:

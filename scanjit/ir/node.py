@@ -1,20 +1,18 @@
-"""The intermediate representation: `Op`, `Node`, `Graph`.
+"""Nodes: an op applied to nodes, with static parameters.
 
-A node is an op applied to nodes, with static parameters. Nodes are immutable and interned: applying the same op to the
-same arguments gives the same object. So common subexpressions are shared, and `is` compares nodes. User code is traced
-with the nodes themselves: `x + y` on two nodes builds a third one.
+Nodes are immutable and interned: applying the same op to the same arguments gives the same object. So common
+subexpressions are shared, and `is` compares nodes. User code is traced with the nodes themselves: `x + y` on two nodes
+builds a third one.
 
-Each op is defined in one place in `scanjit.ops`, and `OPS` finds it by its name.
+Each op is defined in one place in `scanjit.ops`, and `OPS` finds it by its name. The ops without operands, and those
+that all of the package relies on, are defined here.
 """
 
 from __future__ import annotations
 
 import itertools
-import operator
 import weakref
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter
-from types import MappingProxyType
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import ClassVar, Literal, NoReturn, TypedDict, TypeGuard, Unpack
 
 import numpy as np
@@ -23,10 +21,9 @@ from numpy.typing import DTypeLike
 from scanjit import errors, types
 from scanjit.interned import Interned
 from scanjit.kinds import check_unmasked, kind_of
-from scanjit.signatures import Array, Attribute, DType, OpFunction, Parameter, Params, Reference, Samples, Value
+from scanjit.signatures import Array, Attribute, DType, OpFunction, Parameter, Params, Reference, Samples
 from scanjit.symbol import Symbol
 from scanjit.types import Atom, Dim, Dimension, Type
-from scanjit.walks import bottom_up
 
 _FLOAT32 = np.dtype("float32")
 OPS: dict[str, Op] = {}
@@ -161,7 +158,7 @@ class Op:
         if not self.takes_halves and any([not arg.several and arg.type.is_half for arg in args]):
             return self._applied_to_halves(args, params)
         applied = AppliedOp.of(self, params, len(args))
-        return _intern(applied, applied.arguments(args))
+        return interned(applied, applied.arguments(args))
 
     def _applied_to_complex(self, args: tuple[Node, ...], params: Params) -> Node:
         self.check_takes_complex(args)
@@ -393,7 +390,7 @@ def _freeze(value: object) -> object:
     return value
 
 
-def _intern(applied: AppliedOp, args: tuple[Node, ...], like: Node | None = None, where: str | None = None) -> Node:
+def interned(applied: AppliedOp, args: tuple[Node, ...], like: Node | None = None, where: str | None = None) -> Node:
     """The node that applies an op with its parameters to arguments. `like` is a node that does the same to operands of
     the same types. The new node has its types, and its location if `where` gives no other."""
     key = (applied, *map(id, args))
@@ -433,20 +430,20 @@ def dim_nodes(params: Params) -> tuple[Node, ...]:
     return tuple({atom.node: None for atom in atoms if atom.kind == "value"})
 
 
-def map_dims(value: Parameter, change: Callable[[Dimension], Dimension]) -> Parameter:
-    """A copy of a parameter with every dimension in it changed by a function."""
+def own_atoms(node: Node) -> Iterator[Atom]:
+    """The atoms of the dimensions in a node's types and parameters, not those in the graph of a loop or branch."""
+    for value in (node.types, *node.params.values()):
+        yield from _param_atoms(value)
+
+
+def _param_atoms(value: object) -> Iterator[Atom]:
     if isinstance(value, Dim):
-        return change(value)
-    if isinstance(value, Type):
-        return Type(value.dtype, tuple(map_dims(d, change) for d in value.shape))
-    if isinstance(value, tuple) and type(value) is tuple:
-        return tuple(map_dims(item, change) for item in value)
-    if isinstance(value, Graph):
-        return value.map_dims(change)
-    return value
-
-
-# ---- origins ---------------------------------------------------------------------------------------------------------
+        yield from types.atoms(value)
+    elif isinstance(value, Type):
+        yield from _param_atoms(value.shape)
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from _param_atoms(item)
 
 
 def _leaf(name: str, infer: OpFunction[Type], doc: str) -> Op:
@@ -543,340 +540,3 @@ def declared(origin: Node) -> Type:
 def parts(node: Node) -> tuple[Node, ...]:
     """The results of an op that has several."""
     return tuple(PART(node, index=i) for i in range(len(node.types)))
-
-
-# ---- dimensions from and to nodes ------------------------------------------------------------------------------------
-
-SIZE = Op(
-    "size",
-    infer=lambda *, dim: Type(np.dtype("int64")),
-    reference=lambda *, dim: np.int64(dim),
-    doc="the value of a dimension",
-    moves_data=True,
-    never_fails=True,
-)
-
-
-def as_dim(value: object) -> Dimension:
-    """The dimension that an int or a scalar integer node stands for."""
-    if isinstance(value, int | np.integer):
-        return int(value)
-    if isinstance(value, Dim):
-        return value
-    if not isinstance(value, Node) or value.ndim or not value.type.kind.integral:
-        raise errors.ArgumentError("a size must be an integer or an integer scalar", got=repr(value))
-    if value.op is CONSTANT:
-        return int(value.params["data"].array)
-    if value.op is SIZE:
-        return value.params["dim"]
-    rule = value.op.of_dims
-    if rule is not None and all(arg.type.kind.integral for arg in value.operands):
-        return rule(*map(as_dim, value.operands))
-    if (number := computed(value)) is not None:
-        return int(number)
-    counts_steps = most_steps(value) is not None
-    return types.value_dim(value, value.name or f"{value.op.name}{value.serial}", counts_steps)
-
-
-def most_steps(node: Node) -> Dimension | None:
-    """The length of a loop, if a node is the number of steps that it ran until a condition ended it; else None."""
-    if node.op is not PART or not node.args[0].params.get("until"):
-        return None
-    loop = node.args[0]
-    return loop.params["length"] if node.params["index"] == len(loop.types) - 1 else None
-
-
-_MOST_COMPUTED = 1 << 16
-"""A value with more elements than this is not computed while a graph is being built."""
-
-
-def computed(node: Node, given: Mapping[Node, Value] = MappingProxyType({})) -> Value:
-    """The value of a small node that depends on constants and on given values alone; None for other nodes."""
-    values = dict(given)
-    stack = [node]
-    while stack:
-        top = stack[-1]
-        if top in values:
-            stack.pop()
-            continue
-        if top.op in ORIGINS or top.op is SIZE or "body" in top.params or top.several:
-            return None
-        if next(atoms_of(top), None) is not None or types.as_int(types.product(top.type.shape)) > _MOST_COMPUTED:
-            return None
-        missing = [arg for arg in top.args if arg not in values]
-        stack.extend(missing)
-        if not missing:
-            try:
-                with np.errstate(all="ignore"):
-                    values[top] = top.op.reference(*(values[arg] for arg in top.operands), **top.params)
-            except errors.ScanjitError:  # such as an index out of bounds: an error when the function runs, not now
-                return None
-    return values[node]
-
-
-def dim_node(dim: Dimension) -> Node:
-    """The int64 scalar node of a dimension."""
-    if isinstance(dim, int):
-        return constant(np.int64(dim))
-    atom = types.as_atom(dim)
-    if atom is not None and atom.kind == "value" and atom.node.dtype == np.int64:
-        return atom.node
-    return SIZE(dim=dim)
-
-
-# ---- graphs ----------------------------------------------------------------------------------------------------------
-
-
-def walk(roots: Iterable[Node], stop: Container[Node] = (), sizes: bool = True) -> list[Node]:
-    """Every node that `roots` depend on, arguments first. The walk lists the nodes in `stop`, but not their arguments.
-    Without `sizes`, it leaves out nodes that only dimensions depend on."""
-    if not sizes:
-        return bottom_up(roots, lambda node: () if node in stop else node.operands)
-    return bottom_up(roots, (lambda node: () if node in stop else node.args) if stop != () else attrgetter("args"))
-
-
-def dependents(order: Iterable[Node], roots: Iterable[Node]) -> set[Node]:
-    """`roots`, and the nodes that depend on them among `order`, in which arguments come first."""
-    found = set(roots)
-    for node in order:
-        if any(arg in found for arg in node.args):
-            found.add(node)
-    return found
-
-
-def replace(
-    roots: Sequence[Node], mapping: Mapping[Node, Node], dims: Mapping[Atom, Dimension] | None = None
-) -> list[Node]:
-    """`roots` with nodes replaced. Types are inferred anew. If a replacement has other dimensions than the node that it
-    replaces, the new dimensions are substituted everywhere, also in the graphs of scans. Origins that are not in
-    `mapping` stay as they are."""
-    known: dict[Atom, Dimension] = dict(dims or {})
-    for old, new in mapping.items():
-        if not old.several and old.type.shape != new.type.shape:
-            for before, after in zip(old.type.shape, new.type.shape, strict=True):
-                atom = types.as_atom(before)
-                if atom is not None and before != after:
-                    known.setdefault(atom, after)
-    done: dict[Node, Node] = dict(mapping)
-    for node in walk(roots, mapping):
-        if node not in done and node.op not in ORIGINS and (known or not done.keys().isdisjoint(node.args)):
-            done[node] = rebuild(node, tuple([done.get(arg, arg) for arg in node.args]), known)
-    return [done.get(root, root) for root in roots]
-
-
-def rebuild(node: Node, args: tuple[Node, ...], dims: Mapping[Atom, Dimension] | None = None) -> Node:
-    """The node's op on other arguments (one for each of `node.args`), at the same location."""
-    if not dims and all(map(operator.is_, node.args, args)):
-        return node
-    changed = dict(dims or {})
-    typed = True
-    for old, new in zip(node.args, args, strict=True):  # a size may also be the value of an operand
-        if old is not new:
-            typed = typed and old.types == new.types
-            if old.dim_ref is not None and (atom := old.dim_atom) is not None:
-                changed[atom] = as_dim(new)
-    params, operands = node.params, args[: node.arity]
-    if changed:
-        params = {k: map_dims(v, lambda d: types.substitute(d, changed)) for k, v in params.items()}
-    elif typed:
-        return _intern(node.applied, node.applied.arguments(operands), node)
-    with errors.located(node.where):
-        return node.op(*operands, **params)
-
-
-def transferred(node: Node, args: tuple[Node, ...], where: str, name: str | None) -> Node:
-    """The node's op on other arguments of the same types, at another location, with another name if it has one."""
-    applied = node.applied
-    if name != node.name:
-        applied = AppliedOp.of(node.op, {**node.params, "name": name}, node.arity)
-    return _intern(applied, args, node, where)
-
-
-def with_params(node: Node, **changed: Parameter) -> Node:
-    """The same node with some parameters changed."""
-    with errors.located(node.where):
-        return node.op(*node.operands, **{**node.params, **changed})
-
-
-def rebuilt(outputs: Sequence[Node], change: Callable[[Node, Node], Node | None]) -> list[Node]:
-    """The outputs, with `change(old, new)` in place of each node, from the origins up. `new` is the node on arguments
-    that are replaced already; None leaves it."""
-    done: dict[Node, Node] = {}  # the nodes that are not as they were
-    same = done.keys().isdisjoint
-    for node in walk(outputs):
-        new = node if same(node.args) else rebuild(node, tuple([done.get(arg, arg) for arg in node.args]))
-        changed = change(node, new)
-        if changed is not None or new is not node:
-            done[node] = new if changed is None else changed
-    return [done.get(output, output) for output in outputs]
-
-
-class Graph:
-    """A closed graph: its outputs depend on its inputs alone. Inputs are `bound` nodes, known by position, so that
-    equal functions are the same object. Make one with `Graph.of`.
-
-    Dimensions inside a graph may use named sizes, which mean the same everywhere, and values of nodes of this graph. So
-    if the type of an input depends on the value of a node, that node is an input too."""
-
-    __slots__ = ("__weakref__", "_nodes", "inputs", "outputs")
-
-    inputs: tuple[Node, ...]
-    outputs: tuple[Node, ...]
-    _nodes: list[Node] | None
-    _interned: ClassVar[Interned[tuple[object, ...], Graph]] = Interned()
-
-    @classmethod
-    def of(cls, inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph:
-        """The graph of `outputs` as a function of `inputs` (any distinct nodes). Other origins are an error."""
-        bound, dims = _renewed(inputs, lambda i, type_, name: BOUND(index=i, type=type_))
-        new = tuple(replace(outputs, dict(zip(inputs, bound, strict=True)), dims))
-        allowed = set(bound)
-        for node in walk(new):
-            if node.op in ORIGINS and node not in allowed:
-                raise errors.InternalError(f"the graph is not closed: {node!r} is no input of it", where=node.where)
-        key = (tuple(map(id, bound)), tuple(map(id, new)))
-        found = cls._interned.get(key)
-        if found is None:
-            made = object.__new__(cls)
-            made.inputs, made.outputs, made._nodes = bound, new, None
-            found = cls._interned.known(key, made)
-        return found
-
-    def with_outputs(self, outputs: Sequence[Node]) -> Graph:
-        """The graph of other outputs as a function of the same inputs."""
-        same = len(outputs) == len(self.outputs) and all(map(operator.is_, outputs, self.outputs))
-        return self if same else Graph.of(self.inputs, outputs)
-
-    def __call__(self, *args: Node) -> list[Node]:
-        """The outputs with the inputs replaced by `args`: the graph inlined."""
-        return replace(self.outputs, dict(zip(self.inputs, args, strict=True)))
-
-    def opened(self, dims: Mapping[Atom, Dimension] | None = None) -> tuple[list[Node], list[Node]]:
-        """New inputs and the outputs over them, to build another graph from; dimensions replaced as `dims` says."""
-        inputs, known = _renewed(self.inputs, lambda i, type_, name: new_input(type_, name), dims)
-        return list(inputs), replace(self.outputs, dict(zip(self.inputs, inputs, strict=True)), known)
-
-    def map_dims(self, change: Callable[[Dimension], Dimension]) -> Graph:
-        """The graph with every dimension from outside changed. Dimensions that are values of nodes inside stay."""
-        found = {a for n in self.nodes() for a in atoms_of(n) if a.kind == "size"}
-        dims = {}
-        for atom in sorted(found, key=lambda atom: atom.serial):
-            before = types.dim_of(atom)
-            after = change(before)
-            if after != before:
-                dims[atom] = after
-        if not dims:
-            return self
-        return Graph.of(*self.opened(dims))
-
-    def nodes(self) -> list[Node]:
-        """Every node, arguments first."""
-        if self._nodes is None:
-            self._nodes = walk([*self.inputs, *self.outputs])
-        return self._nodes
-
-    def __repr__(self) -> str:
-        return f"<Graph of {len(self.inputs)} inputs, {len(self.outputs)} outputs>"
-
-
-def _renewed(
-    inputs: Sequence[Node], make: Callable[[int, Type, str | None], Node], dims: Mapping[Atom, Dimension] | None = None
-) -> tuple[tuple[Node, ...], dict[Atom, Dimension]]:
-    """Replace nodes by new ones of the same types. Also returns the new forms of the dimensions in these types.
-
-    If the type of node `a` depends on the value of node `b`, the type of the new `a` depends on the value of the new
-    `b`.
-    """
-    known: dict[Atom, Dimension] = dict(dims or {})
-    new: dict[int, Node] = {}
-    for i, node in enumerate(inputs):
-        if node.dim_atom is not None:
-            new[i] = make(i, node.type, node.name)
-            known[node.dim_atom] = as_dim(new[i])
-    for i, node in enumerate(inputs):
-        if i not in new:
-            new[i] = make(i, map_dims(node.type, lambda d: types.substitute(d, known)), node.name)
-    return tuple(new[i] for i in range(len(inputs))), known
-
-
-def graphs_in(nodes: Iterable[Node]) -> list[Graph]:
-    """The graphs that are parameters of nodes, and the graphs inside them. Each is given once, inner graphs first."""
-    return bottom_up(_graphs_at(nodes), lambda graph: _graphs_at(graph.nodes()))
-
-
-def walk_inside(outputs: Iterable[Node]) -> Iterator[Node]:
-    """Every node that `outputs` depend on, then every node of the graphs inside of these."""
-    order = walk(outputs)
-    yield from order
-    for graph in graphs_in(order):
-        yield from graph.nodes()
-
-
-def _graphs_at(nodes: Iterable[Node]) -> list[Graph]:
-    return [value for node in nodes for value in node.params.values() if isinstance(value, Graph)]
-
-
-def sizes_are_given(outputs: Iterable[Node]) -> bool:
-    """Whether no node computes a size of a graph, or of one inside it: its sizes are numbers and sizes of inputs."""
-    return all(node.dim_ref is None for node in walk_inside(outputs))
-
-
-def atoms_of(node: Node, inside: bool = True) -> Iterator[Atom]:
-    """The atoms of the dimensions in a node's types and parameters; with `inside`, in the graph of a loop or branch
-    too."""
-    for value in (node.types, *node.params.values()):
-        yield from _param_atoms(value)
-    for graph in graphs_in([node]) if inside else ():
-        for inner in graph.nodes():
-            yield from atoms_of(inner, inside=False)
-
-
-def _param_atoms(value: object) -> Iterator[Atom]:
-    if isinstance(value, Dim):
-        yield from types.atoms(value)
-    elif isinstance(value, Type):
-        yield from _param_atoms(value.shape)
-    elif isinstance(value, tuple | list):
-        for item in value:
-            yield from _param_atoms(item)
-
-
-def sizes_in(body: Graph, operands: Sequence[Node], first: int = 0) -> tuple[tuple[int, Dimension], ...]:
-    """The operands, from position `first` on, whose values are sizes in the graph of an op: the position and the
-    dimension of each."""
-    known = [(i, inner.dim_atom) for i, inner in enumerate(body.inputs) if i >= first and inner.dim_atom is not None]
-    if not known:
-        return ()
-    # Inner graphs list in `sizes` the values that they use; their own inputs may be the same nodes as ours.
-    used = {atom for node in body.nodes() for atom in atoms_of(node, inside=False)}
-    return tuple((i, as_dim(operands[i])) for i, atom in known if atom in used)
-
-
-def free_variables(outputs: Iterable[Node], inputs: Iterable[Node]) -> list[Node]:
-    """The outermost nodes that `outputs` use and that do not depend on `inputs`: what a step function closes over.
-
-    Nodes that depend on constants and dimensions alone are not listed: they belong to the graph. Except: a node whose
-    value is a size in the type of an input, an output or a listed node is always listed. A size must be one value
-    outside and inside, or the types would not agree."""
-    given = sorted(inputs, key=lambda n: n.serial)
-    inputs, outputs = set(given), list(outputs)
-    outputs += [size for node in given for size in dim_nodes({"types": node.types})]
-    order = walk(outputs, inputs)
-    depends: set[Node] = set()
-    known: set[Node] = set()
-    for node in order:
-        if node in inputs or any(arg in depends for arg in node.args):
-            depends.add(node)
-        elif node.op not in ORIGINS and all(arg in known for arg in node.args):
-            known.add(node)
-    free: dict[Node, None] = {}
-    for node in order:
-        for arg in node.args if node in depends and node not in inputs else ():
-            if arg not in depends and arg not in known:
-                free[arg] = None
-    for node in outputs:
-        if node not in depends and node not in known:
-            free[node] = None
-    for node in [*given, *outputs, *free]:
-        free |= dict.fromkeys(size for size in dim_nodes({"types": node.types}) if size not in depends)
-    return list(free)
