@@ -95,12 +95,15 @@ def fit(
     """
     if epochs != 0 and not is_count(epochs):
         raise ValueError(f"epochs must not be negative, and a whole number, got {epochs!r}")
-    called: dict[str, Any] = {"train": train, "validate": validate, "stopping": stopping, "after_epoch": after_epoch}
-    for name, value in called.items():
-        if not (callable(value) or (value is None and name != "train")):
-            raise TypeError(f"{name} must be a function, got {value!r}")
+    _check_functions(train=train, validate=validate, after_epoch=after_epoch)
+    _check_classes(stopping=(stopping, EarlyStopping), schedule=(schedule, Schedule), history=(history, History))
+    if schedule_batches and schedule is None:
+        raise ValueError("schedule_batches=True needs a schedule")
+    given: Any = restore
+    kept = _Best(list(given) if isinstance(given, Iterable) else [given])
+    if kept.variables and stopping is None:
+        raise ValueError("restore needs stopping, which says which epoch is the best")
     history = History() if history is None else history
-    kept = _Best(restore) if stopping is not None else None
     try:
         for epoch in range(epochs):
             loss = _epoch(train, batches() if callable(batches) else batches, schedule if schedule_batches else None)
@@ -114,7 +117,7 @@ def fit(
                 schedule.step(score)
             if after_epoch is not None:
                 after_epoch(history)
-            if stopping is None or kept is None:
+            if stopping is None:
                 if not math.isfinite(loss):
                     raise FloatingPointError(
                         f"the loss of epoch {epoch + 1} is {loss}: try a smaller learning rate, clip the gradients "
@@ -127,9 +130,20 @@ def fit(
             if stop:
                 break
     finally:
-        if kept is not None:
-            kept.restore()
+        kept.restore()
     return history
+
+
+def _check_functions(**given: Any) -> None:
+    for name, value in given.items():
+        if not (callable(value) or (value is None and name != "train")):
+            raise TypeError(f"{name} must be a function, got {value!r}")
+
+
+def _check_classes(**given: tuple[Any, type]) -> None:
+    for name, (value, kind) in given.items():
+        if not (value is None or isinstance(value, kind)):
+            raise TypeError(f"{name} must be of the class {kind.__name__}, got {value!r}")
 
 
 def _epoch(train: Callable[..., Any], batches: Iterable[Sequence[Any]], schedule: Schedule | None) -> float:
@@ -163,18 +177,26 @@ def _scores(validate: Callable[[], Any] | None) -> dict[str, float]:
         return {}
     found = validate()
     named = found if isinstance(found, Mapping) else {"validation": found}
-    return {str(name): float(value) for name, value in named.items()}
+    try:
+        return {str(name): float(value) for name, value in named.items()}
+    except (TypeError, ValueError):
+        raise TypeError(f"validate must return a number, or a dictionary of numbers, got {found!r:.80}") from None
 
 
 class _Best:
     """The values that shared variables had at the end of the best epoch."""
 
-    def __init__(self, variables: Iterable[sj.SharedVariable]) -> None:
-        self._variables = list(variables)
+    def __init__(self, variables: Sequence[sj.SharedVariable]) -> None:
+        self.variables = variables
+        for variable in self.variables:
+            if not isinstance(variable, sj.SharedVariable):
+                raise TypeError(
+                    f"restore must be a list of shared variables, such as get_all_params(network); got {variable!r}"
+                )
         self._values: dict[sj.SharedVariable, np.ndarray] = {}
 
     def keep(self) -> None:
-        self._values = {variable: variable.get_value() for variable in self._variables}
+        self._values = {variable: variable.get_value() for variable in self.variables}
 
     def restore(self) -> None:
         sj.set_values(self._values)

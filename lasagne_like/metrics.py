@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 import scanjit as sj
-from lasagne_like.utils import among_largest, check_top_k, is_expression, not_from_the_end
+from lasagne_like.utils import among_largest, check_top_k, fits, is_expression, known_sizes, not_from_the_end
 
 __all__ = [
     "accuracy",
@@ -45,11 +45,20 @@ def _namespace(*values: Any) -> Any:
 
 
 def _read(predictions: Any, targets: Any, mask: Any) -> SimpleNamespace:
-    """Predictions, targets and weights, as arrays or as expressions, with the module that computes with them."""
+    """Predictions, targets and weights, as arrays or as expressions, with the module that computes with them. The axes
+    that they have in common must have the same sizes: none is broadcast, but for axes of size 1 of the weights."""
     x = _namespace(predictions, targets, mask)
     read = sj.as_tensor if x is sj else np.asarray
     p, t = read(predictions), read(targets)
-    return SimpleNamespace(x=x, p=p, t=t, mask=None if mask is None else read(mask))
+    sizes = known_sizes(t.shape)
+    if p.ndim >= t.ndim and not fits(known_sizes(p.shape)[: t.ndim], sizes):
+        raise ValueError(f"predictions of shape {known_sizes(p.shape)} do not fit targets of shape {sizes}")
+    if mask is not None:
+        mask = read(mask)
+        found = known_sizes(mask.shape)
+        if not fits([None if m == 1 else m for m in found], sizes[: mask.ndim]):
+            raise ValueError(f"mask must have the shape {sizes} of the targets, or lack the last axes; got {found}")
+    return SimpleNamespace(x=x, p=p, t=t, mask=mask)
 
 
 def _mean(x: Any, values: Any, mask: Any) -> Any:
@@ -57,12 +66,14 @@ def _mean(x: Any, values: Any, mask: Any) -> Any:
     values = _float(x, values)
     if mask is None:
         return x.mean(values)
-    weights = _float(x, mask)
-    while weights.ndim < values.ndim:
-        weights = weights[..., None]
-    weights = weights + x.zeros_like(values)
+    weights = _with_axes(_float(x, mask), values.ndim) + x.zeros_like(values)
     counted = x.where(weights != 0, values, 0.0)  # an item that does not count may be NaN or infinite
     return x.sum(counted * weights) / x.sum(weights)
+
+
+def _with_axes(weights: Any, ndim: int) -> Any:
+    """Weights with `ndim` axes: new ones of size 1 come last."""
+    return weights[(..., *[None] * (ndim - weights.ndim))]
 
 
 def _float(x: Any, values: Any) -> Any:
@@ -143,7 +154,7 @@ def _counts(predictions: Any, targets: Any, mask: Any, classes: int | None) -> t
             classes = int(max(chosen.max(initial=1), t.max(initial=1))) + 1
     places = x.arange(classes)
     predicted, there = (_float(x, part[..., None] == places) for part in (chosen, t))
-    weights = 1.0 if given.mask is None else _float(x, given.mask)[..., None]
+    weights = 1.0 if given.mask is None else _with_axes(_float(x, given.mask), t.ndim + 1)
     axes = tuple(range(t.ndim))
     return x, *(x.sum(part * weights, axis=axes) for part in (predicted * there, predicted, there))
 
@@ -256,7 +267,14 @@ def auc(scores: Any, targets: Any, mask: Any = None) -> float:
         raise TypeError("auc sorts all scores of a data set: it takes arrays, not symbols")
     values, labels = np.asarray(scores, "float64").ravel(), np.asarray(targets).ravel() > 0
     weights = np.ones(len(values)) if mask is None else np.asarray(mask, "float64").ravel()
+    if not len(values) == len(labels) == len(weights):
+        raise ValueError(
+            f"auc needs a score and a target for each item, got {len(values)} scores, {len(labels)} targets"
+            + ("" if mask is None else f" and {len(weights)} entries of mask")
+        )
     counting = weights > 0
+    if np.isnan(values[counting]).any():
+        raise ValueError("a score that is NaN has no rank: auc needs scores that are numbers")
     values, labels, weights = values[counting], labels[counting], weights[counting]
     ones, zeros = weights[labels].sum(), weights[~labels].sum()
     if not ones or not zeros:

@@ -1,7 +1,7 @@
 """Losses and accuracies of predictions, for each element or each item; and `aggregate`, which makes a scalar of them.
 
-Predictions and targets are expressions (or arrays). If the predictions are a column, a vector of targets is read as a
-column.
+Predictions and targets are expressions (or arrays). If one of them has a last axis of size 1 that the other lacks, the
+other gets this axis: a vector is read as a column. So a loss has one entry for each target, not for each pair.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 import scanjit as sj
 from lasagne_like import stable
 from lasagne_like.ctc import ctc_loss
-from lasagne_like.utils import among_largest, check_top_k, not_from_the_end, number
+from lasagne_like.utils import among_largest, check_top_k, known_sizes, not_from_the_end, number
 
 __all__ = [
     "aggregate",
@@ -29,7 +29,7 @@ __all__ = [
 
 
 def align_targets(predictions: Any, targets: Any) -> tuple[sj.Node, sj.Node]:
-    """Both as expressions. If the predictions are a column, a vector of targets becomes one, too.
+    """Both as expressions. If one of them has a last axis of size 1 that the other lacks, the other gets this axis.
 
     Parameters
     ----------
@@ -44,9 +44,13 @@ def align_targets(predictions: Any, targets: Any) -> tuple[sj.Node, sj.Node]:
     <dimshuffle: float64(B, 1)>
     """
     p, t = sj.as_tensor(predictions), sj.as_tensor(targets)
-    if p.ndim == 2 and t.ndim == 1 and isinstance(p.shape[1], int) and p.shape[1] == 1:
-        t = t.dimshuffle(0, "x")
-    return p, t
+    return _like_a_column(p, t), _like_a_column(t, p)
+
+
+def _like_a_column(x: sj.Node, other: sj.Node) -> sj.Node:
+    """`x` with a last axis of size 1, if this is the only axis of `other` that it lacks."""
+    lacking = 0 < x.ndim == other.ndim - 1 and known_sizes(other.shape)[-1] == 1
+    return sj.expand_dims(x, -1) if lacking else x
 
 
 def _classes(predictions: Any, targets: Any) -> tuple[sj.Node, sj.Node, bool]:
@@ -156,7 +160,8 @@ def aggregate(loss: Any, weights: Any = None, mode: str = "mean") -> sj.Node:
     ----------
     loss : expression
     weights : expression, optional
-        Factors of the losses; they are broadcast. A zero masks a loss, which must be finite all the same.
+        Factors of the losses; they are broadcast. For a column of losses, they may be a vector. A zero masks a loss,
+        which must be finite all the same.
     mode : "mean", "sum" or "normalized_sum"
         "normalized_sum" divides the sum by the sum of the weights.
 
@@ -177,7 +182,7 @@ def aggregate(loss: Any, weights: Any = None, mode: str = "mean") -> sj.Node:
         raise ValueError("mode='normalized_sum' needs weights")
     loss = sj.as_tensor(loss)
     if weights is not None:
-        weights = sj.as_tensor(weights)
+        loss, weights = align_targets(loss, weights)
         if loss.type.kind.floating:
             weights = sj.cast(weights, loss.dtype)
         loss = loss * weights

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from lasagne_like.utils import is_count
+
 __all__ = ["Packing"]
 
 
@@ -56,9 +58,12 @@ class Packing:
     """
 
     def __init__(self, lengths: Iterable[int], row_length: int | None = None) -> None:
-        self.lengths = [int(length) for length in lengths]
-        if not self.lengths or min(self.lengths) < 1:
-            raise ValueError(f"the lengths of sequences must be 1 or more, got {self.lengths}")
+        given = list(lengths)
+        if not given or not all(map(is_count, given)):
+            raise ValueError(f"the lengths of sequences must be whole numbers of 1 or more, got {given}")
+        if row_length is not None and not is_count(row_length):
+            raise ValueError(f"row_length must be a whole number of 1 or more, got {row_length!r}")
+        self.lengths = [int(length) for length in given]
         longest = max(self.lengths)
         self.row_length = longest if row_length is None else row_length
         if longest > self.row_length:

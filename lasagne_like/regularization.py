@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import scanjit as sj
-from lasagne_like import utils
 from lasagne_like.layers import Layer, get_all_params
+from lasagne_like.utils import is_expression, number
 
 __all__ = [
     "apply_penalty",
@@ -64,7 +64,9 @@ def apply_penalty(tensor_or_tensors: Any, penalty: Callable[..., Any], **kwargs:
     >>> sj.function([], [apply_penalty([w, w], l1), apply_penalty(w, l2)], mode="reference")()
     [array(14.), array(25.)]
     """
-    if utils.is_expression(tensor_or_tensors) or not isinstance(tensor_or_tensors, Iterable):
+    if not callable(penalty):
+        raise TypeError(f"penalty must be a function of a tensor, such as l2, got {penalty!r}")
+    if is_expression(tensor_or_tensors) or not isinstance(tensor_or_tensors, Iterable):
         return penalty(tensor_or_tensors, **kwargs)
     return sum(penalty(x, **kwargs) for x in tensor_or_tensors)
 
@@ -125,7 +127,10 @@ def regularize_layer_params_weighted(
     >>> sj.function([], regularize_layer_params_weighted({first: 0.5, second: 1.0}, l1), mode="reference")()
     array(8.)
     """
-    return sum(weight * apply_penalty(one.get_params(**tags), penalty, **kwargs) for one, weight in layers.items())
+    if not isinstance(layers, Mapping):
+        raise TypeError(f"layers must be a dict from layers to weights, got {layers!r}")
+    penalties = [(regularize_layer_params(one, penalty, tags, **kwargs), weight) for one, weight in layers.items()]
+    return sum(number(weight, getattr(value, "dtype", "float64")) * value for value, weight in penalties)
 
 
 def regularize_network_params(

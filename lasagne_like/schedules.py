@@ -22,10 +22,12 @@ Examples
 
 import math
 from collections.abc import Callable, Mapping
+from numbers import Real
 from typing import Any
 
 import scanjit as sj
 from lasagne_like.stopping import EarlyStopping
+from lasagne_like.utils import is_count
 
 __all__ = ["Schedule", "constant", "cosine", "exponential", "reduce_on_plateau", "staircase", "warm_up"]
 
@@ -65,7 +67,9 @@ class Schedule:
         factor: float = 0.1,
         least: float = 0.0,
     ) -> None:
-        self.formula, self.plateau, self.factor, self.least = formula, plateau, factor, least
+        if not callable(formula):
+            raise TypeError(f"formula of Schedule must be a function of the number of steps, got {formula!r}")
+        self.formula, self.plateau, self.factor, self.least = formula, plateau, _factor(factor), _bound(least, "least")
         self.steps, self._scale = 0, 1.0
         self.rate: sj.SharedVariable = sj.shared(float(formula(0)), "learning_rate")
 
@@ -152,8 +156,7 @@ def exponential(rate: float, factor: float) -> Schedule:
     >>> [exponential(1.0, 0.5).formula(steps) for steps in range(4)]
     [1.0, 0.5, 0.25, 0.125]
     """
-    rate, factor = _rate(rate), _factor(factor)
-    return Schedule(lambda steps: rate * factor**steps)
+    return staircase(rate, 1, factor)
 
 
 def cosine(rate: float, steps: int, least: float = 0.0) -> Schedule:
@@ -174,7 +177,7 @@ def cosine(rate: float, steps: int, least: float = 0.0) -> Schedule:
     >>> [round(cosine(1.0, steps=4).formula(steps), 3) for steps in range(6)]
     [1.0, 0.854, 0.5, 0.146, 0.0, 0.0]
     """
-    rate, whole = _rate(rate), _count(steps, "steps")
+    rate, whole, least = _rate(rate), _count(steps, "steps"), _bound(least, "least")
     return Schedule(lambda steps: least + (rate - least) * (1 + math.cos(math.pi * min(steps / whole, 1))) / 2)
 
 
@@ -196,7 +199,7 @@ def warm_up(schedule: Schedule | float, steps: int, start: float = 0.0) -> Sched
     >>> [warm_up(1.0, steps=4).formula(steps) for steps in range(6)]
     [0.0, 0.25, 0.5, 0.75, 1.0, 1.0]
     """
-    then, rising = _schedule(schedule), _count(steps, "steps")
+    then, rising, start = _schedule(schedule), _count(steps, "steps"), _bound(start, "start")
 
     def formula(steps: int) -> float:
         if steps >= rising:
@@ -235,7 +238,9 @@ def reduce_on_plateau(
     [0.5, 0.5, 0.5, 0.25, 0.25, 0.125]
     """
     inner = _schedule(schedule)
-    return Schedule(inner.formula, EarlyStopping(patience, min_delta), _factor(factor), least)
+    if inner.plateau is not None:
+        raise ValueError("the schedule reduces its rate on a plateau already")
+    return Schedule(inner.formula, EarlyStopping(patience, min_delta), factor, least)
 
 
 def _schedule(given: Schedule | float) -> Schedule:
@@ -243,18 +248,24 @@ def _schedule(given: Schedule | float) -> Schedule:
 
 
 def _rate(value: float) -> float:
-    if not 0 < value < math.inf:
-        raise ValueError(f"a learning rate must be a positive number, got {value!r}")
-    return float(value)
+    return _checked(value, lambda v: 0 < v < math.inf, "a learning rate must be a positive number")
+
+
+def _bound(value: float, what: str) -> float:
+    return _checked(value, lambda v: 0 <= v < math.inf, f"{what} of a schedule must be a number of at least 0")
 
 
 def _factor(value: float) -> float:
-    if not 0 < value <= 1:
-        raise ValueError(f"factor must be a number up to 1 and more than 0, got {value!r}")
+    return _checked(value, lambda v: 0 < v <= 1, "factor must be a number up to 1 and more than 0")
+
+
+def _checked(value: Any, inside: Callable[[Any], bool], must: str) -> float:
+    if not (isinstance(value, Real) and inside(value)):
+        raise ValueError(f"{must}, got {value!r}")
     return float(value)
 
 
 def _count(value: int, what: str) -> int:
-    if int(value) != value or value < 1:
+    if not is_count(value):
         raise ValueError(f"{what} must be a whole number of at least 1, got {value!r}")
     return int(value)

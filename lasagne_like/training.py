@@ -122,6 +122,10 @@ def minibatches(
         raise TypeError(f"rng must be a generator of NumPy, such as np.random.default_rng(0), got {rng!r}")
     given = [_unmasked(sequence, f"sequence {i}") for i, sequence in enumerate(sequences)]
     _check_features(given, "sequences")
+    if length is not None and not is_count(length):
+        raise ValueError(f"length must be a whole number of at least 1, got {length!r}")
+    if targets is not None and (isinstance(targets, Mapping) or not np.iterable(targets)):
+        raise TypeError(f"targets must be a list with one for each sequence, got {targets!r:.80}")
     lengths = np.array([len(sequence) for sequence in given], "int64")
     if length is not None and len(lengths) and length < lengths.max():
         i = int(np.argmax(lengths))

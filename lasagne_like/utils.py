@@ -393,7 +393,7 @@ def unique(l: Iterable[_T]) -> list[_T]:
     return list(dict.fromkeys(l))
 
 
-def as_tuple(x: Any, N: int, t: Any = None) -> tuple[Any, ...]:
+def as_tuple(x: Any, N: int, t: Any = None, what: str = "") -> tuple[Any, ...]:
     """A tuple of N items: those of an iterable, or one value N times.
 
     Parameters
@@ -402,6 +402,8 @@ def as_tuple(x: Any, N: int, t: Any = None) -> tuple[Any, ...]:
     N : int
     t : type or tuple of types, optional
         The type that every item must have.
+    what : str
+        What the items are, for errors: "pad of <Conv2DLayer>".
 
     Examples
     --------
@@ -410,12 +412,13 @@ def as_tuple(x: Any, N: int, t: Any = None) -> tuple[Any, ...]:
     ((3, 3), (1, 2))
     """
     items = tuple(x) if isinstance(x, Iterable) else (x,) * N
+    expected = f"{what} must be" if what else "expected"
     kinds = t if isinstance(t, tuple) else (t,)
     if t is not None and not all(isinstance(item, t) and (bool in kinds or type(item) is not bool) for item in items):
         names = "int" if kinds[:2] == int_types else " or ".join(kind.__name__ for kind in kinds)
-        raise TypeError(f"expected one {names}, or {N} of them, got {x!r}")
+        raise TypeError(f"{expected} one {names}, or {N} of them, got {x!r}")
     if len(items) != N:
-        raise ValueError(f"expected one value, or {N} of them, got {len(items)}: {x!r}")
+        raise ValueError(f"{expected} one value, or {N} of them, got {len(items)}: {x!r}")
     return items
 
 
@@ -455,6 +458,9 @@ def among_largest(x: Any, values: Any, places: Any, k: Any) -> Any:
 def norm_axes_of(ndim: int, norm_axes: Sequence[int] | None) -> tuple[int, ...]:
     """The axes along which the incoming weights of one unit lie: those given, or the default of `compute_norms`."""
     if norm_axes is not None:
+        axes: Any = norm_axes
+        if not isinstance(axes, Iterable) or not all(isinstance(a, int_types) and -ndim <= int(a) < ndim for a in axes):
+            raise ValueError(f"norm_axes must be a sequence of axes from {-ndim} to {ndim - 1}, got {norm_axes!r}")
         return tuple(norm_axes)
     if ndim == 2:
         return (0,)
@@ -502,7 +508,8 @@ def create_param(spec: Any, shape: Iterable[int | None], name: str | None = None
     ----------
     spec : what it starts from:
 
-        * an array, or for an empty shape a number, which a new shared variable will hold;
+        * an array, which a new shared variable will hold; or a list of numbers, or for an empty shape a number, which
+          it will hold as `scanjit.config.floatX`;
         * a shared variable or an expression, which is used itself, so that parameters can be shared or computed;
         * a callable that takes the shape (an initializer) and returns one of these.
     shape : iterable of ints
@@ -537,9 +544,10 @@ def create_param(spec: Any, shape: Iterable[int | None], name: str | None = None
         spec = floatX(spec)
     elif isinstance(spec, np.generic | list | tuple):
         try:
-            spec = np.asarray(spec)
+            values = np.asarray(spec)
         except ValueError as error:
             raise ValueError(f"{prefix}the list{of} is no array: {error}") from None
+        spec = values if isinstance(spec, np.generic) or values.dtype.kind not in "biuf" else floatX(values)
     if isinstance(spec, np.ndarray) and spec.dtype.kind in "biuf":
         if spec.shape != shape:
             hint = "; to fill it with a number, use init.Constant" if spec.shape == () else ""

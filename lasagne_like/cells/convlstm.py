@@ -59,7 +59,8 @@ class _ConvLSTM(Cell, ABC):
         **kwargs: Unpack[CellOptions],
     ) -> None:
         super().__init__(**kwargs)
-        self.num_filters, self.filter_size = num_filters, as_tuple(filter_size, self.ndim, int_types)
+        self.num_filters = num_filters
+        self.filter_size = as_tuple(filter_size, self.ndim, int_types, f"filter_size of {type(self).__name__}")
         if any(size % 2 == 0 for size in self.filter_size):
             raise ValueError(f"filter_size of {type(self).__name__} must be odd, got {self.filter_size}")
         self.nonlinearity = nonlinearities.or_identity(nonlinearity)

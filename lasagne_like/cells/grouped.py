@@ -74,12 +74,12 @@ class GLSTM(Cell):
         self.num_units, self.num_groups, self.num_proj = num_units, num_groups, num_proj
         self.nonlinearity = nonlinearities.or_identity(nonlinearity)
         self.forget_bias = forget_bias
-        self.specs = {"W_in": W_in, "W_hid": W_hid, "b": b, "W_proj": W_proj if num_proj else None}
-        self.state_shape = LSTMState((num_units,), (num_proj or num_units,))
+        self.specs = {"W_in": W_in, "W_hid": W_hid, "b": b, "W_proj": None if num_proj is None else W_proj}
+        self.state_shape = LSTMState((num_units,), (num_units if num_proj is None else num_proj,))
         self.output_shape = self.state_shape.hid
 
     def make_params(self, input_shape: Any) -> None:
-        groups, hidden = self.num_groups, self.num_proj or self.num_units
+        groups, hidden = self.num_groups, self.state_shape.hid[0]
         sizes = {"units": self.num_units, "inputs": features_of(self, input_shape), "outputs": hidden}
         if groups < 1 or any(size % groups for size in sizes.values()):
             found = ", ".join(f"{size} {what}" for what, size in sizes.items())

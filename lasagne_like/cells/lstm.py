@@ -115,12 +115,12 @@ class LSTM(GatedCell):
         self.peepholes, self.forget_bias, self.coupled = peepholes, forget_bias, coupled
         self.cell_clip, self.num_proj, self.proj_clip = cell_clip, num_proj, proj_clip
         self.layer_norm, self.weight_norm, self.epsilon = layer_norm, weight_norm, epsilon
-        self.specs = {"W_proj": W_proj if num_proj else None}
-        self.state_shape = LSTMState((num_units,), (num_proj or num_units,))
+        self.specs = {"W_proj": None if num_proj is None else W_proj}
+        self.state_shape = LSTMState((num_units,), (num_units if num_proj is None else num_proj,))
         self.output_shape = self.state_shape.hid
 
     def make_params(self, input_shape: Any) -> None:
-        hidden = self.num_proj or self.num_units
+        hidden = self.state_shape.hid[0]
         self.add_gates(self.gates, self.num_inputs(input_shape), hidden, bias=not self.layer_norm)
         for name in ("ingate", "forgetgate", "outgate"):
             spec = self.gates[name].W_cell if self.peepholes and name in self.gates else None

@@ -80,7 +80,7 @@ class S6(Cell):
 
     def make_params(self, input_shape: Any) -> None:
         n, k = features_of(self, input_shape), self.num_states
-        rank = self.rank or -(-n // 16)
+        rank = -(-n // 16) if self.rank is None else self.rank
         self.state_shape, self.output_shape = (n, k), (n,)
         self.add_specified(W_in_to_delta=(n, rank), W_delta=(rank, n), W_in_to_B=(n, k), W_in_to_C=(n, k))
         self.add_specified(A_log=(n, k), b_delta=(n,), skip=(n,))

@@ -59,12 +59,12 @@ class NAS(Cell):
     ) -> None:
         super().__init__(**kwargs)
         self.num_units, self.num_proj = num_units, num_proj
-        self.specs = {"W_in": W_in, "W_hid": W_hid, "b": b, "W_proj": W_proj if num_proj else None}
-        self.state_shape = LSTMState((num_units,), (num_proj or num_units,))
+        self.specs = {"W_in": W_in, "W_hid": W_hid, "b": b, "W_proj": None if num_proj is None else W_proj}
+        self.state_shape = LSTMState((num_units,), (num_units if num_proj is None else num_proj,))
         self.output_shape = self.state_shape.hid
 
     def make_params(self, input_shape: Any) -> None:
-        inputs, n, hidden = features_of(self, input_shape), self.num_units, self.num_proj or self.num_units
+        inputs, n, hidden = features_of(self, input_shape), self.num_units, self.state_shape.hid[0]
         shapes = {"W_in": (inputs, 8 * n), "W_hid": (hidden, 8 * n), "b": (8 * n,), "W_proj": (n, hidden)}
         self.add_specified(["b", "W_proj"], **shapes)
 

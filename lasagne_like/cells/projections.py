@@ -7,7 +7,7 @@ import scanjit as sj
 from lasagne_like import init, nonlinearities
 from lasagne_like.cells.base import Cell, features_of
 from lasagne_like.cells.wrappers import Wrapper
-from lasagne_like.utils import Nonlinearity, Parameter, biased
+from lasagne_like.utils import Nonlinearity, Parameter, biased, not_from_the_end
 
 __all__ = ["EmbeddingWrapper", "InputProjectionWrapper", "OutputProjectionWrapper"]
 
@@ -150,4 +150,4 @@ class EmbeddingWrapper(Wrapper):
                 f"{self!r} takes integers, got {x.dtype}: give its InputLayer a symbol of integers, such as "
                 "sj.itensor3()"
             )
-        return self.cell.precompute(sj.take(self.W, x[..., 0], axis=0))
+        return self.cell.precompute(sj.take(self.W, not_from_the_end(x[..., 0], self.input_size), axis=0))

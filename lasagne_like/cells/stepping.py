@@ -39,7 +39,10 @@ class StepFunction:
 
     def __init__(self, cell: Any, mode: Any, dtype: Any, kwargs: dict[str, Any]) -> None:
         self.layer: Any = None if isinstance(cell, Cell) else cell
-        self.cell: Cell = cell if isinstance(cell, Cell) else cell.cell
+        inner = cell if isinstance(cell, Cell) else getattr(cell, "cell", None)
+        if not isinstance(inner, Cell):
+            raise TypeError(f"step_function takes a cell or a recurrent layer, got {cell!r}")
+        self.cell: Cell = inner
         if self.cell.input_shape is None:
             raise ValueError(f"{self.cell!r} has no parameters yet: call cell.build(input_shape) first")
         self._mode = mode

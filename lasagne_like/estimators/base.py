@@ -285,7 +285,7 @@ class Recurrent(BaseEstimator, ABC):
             self.epochs,
             validate=validate,
             stopping=stopping,
-            restore=network.params,
+            restore=network.params if stopping is not None else (),
             schedule=network.schedule,
             history=history,
             verbose=bool(self.verbose),

@@ -252,6 +252,8 @@ def check_single(shape: Any, layer: Layer) -> None:
             f"{layer} takes one tensor, but its input gives several, of the shapes {shape}: choose one of them with "
             "SelectLayer"
         )
+    if not all(size is None or isinstance(size, utils.int_types) for size in shape):
+        raise ValueError(f"the sizes of a shape are ints, and None where they are not fixed; {layer} got {shape}")
 
 
 def check_positive(shape: Any, layer: Layer, what: str) -> None:
@@ -283,7 +285,10 @@ def axis_of(layer: Layer, given: Any, shape: Shape, what: str = "axis", words: s
 def axes_of(layer: Layer, given: Any, what: str, words: str = "") -> tuple[int, ...]:
     """Axes that a user gave, an int or several, as numbers from 0 on. See `axis_of`."""
     several = isinstance(given, Iterable) and not isinstance(given, str)
-    return tuple(axis_of(layer, axis, layer.input_shape, what, words) for axis in (given if several else (given,)))
+    axes = [axis_of(layer, axis, layer.input_shape, what, words) for axis in (given if several else (given,))]
+    if len(set(axes)) < len(axes):
+        raise ValueError(f"{what} of {layer} has an axis twice, got {given!r}")
+    return tuple(axes)
 
 
 def check_int(layer: Layer, value: Any, what: str, least: int, most: int) -> None:

@@ -111,8 +111,8 @@ class BaseConvLayer(Layer, ABC):
             raise ValueError(f"{self} needs a fixed number of channels (axis 1), got shape {self.input_shape}")
         self.nonlinearity = nonlinearities.or_identity(nonlinearity)
         self.num_filters, self.untie_biases, self.flip_filters = num_filters, untie_biases, flip_filters
-        self.filter_size = as_tuple(filter_size, self.count, int_types)
-        self.stride = as_tuple(stride, self.count, int_types)
+        self.filter_size = as_tuple(filter_size, self.count, int_types, f"filter_size of {self}")
+        self.stride = as_tuple(stride, self.count, int_types, f"stride of {self}")
         if min(*self.filter_size, *self.stride) < 1:
             raise ValueError(f"{self} needs filters and strides of 1 or more, got {filter_size!r} and {stride!r}")
         self._set_padding(pad)
@@ -138,7 +138,7 @@ class BaseConvLayer(Layer, ABC):
         if isinstance(pad, str) and pad not in ("valid", "full", "same"):
             raise ValueError(f"pad of {self} is an int, {self.count} ints, 'valid', 'full' or 'same', got {pad!r}")
         given = 0 if isinstance(pad, str) and pad == "valid" else pad
-        self.pad = given if isinstance(given, str) else as_tuple(given, self.count, int_types)
+        self.pad = given if isinstance(given, str) else as_tuple(given, self.count, int_types, f"pad of {self}")
         if not isinstance(self.pad, str) and min(self.pad) < 0:
             raise ValueError(f"pad of {self} must be 0 or more, got {pad!r}")
 
@@ -325,7 +325,7 @@ class DilatedConv2DLayer(BaseConvLayer):
         *,
         name: str | None = None,
     ) -> None:
-        self.dilation = as_tuple(dilation, 2, int_types)
+        self.dilation = as_tuple(dilation, 2, int_types, "dilation of DilatedConv2DLayer")
         if min(self.dilation) < 1:
             raise ValueError(f"dilation of DilatedConv2DLayer must be 1 or more, got {dilation!r}")
         if flip_filters:
@@ -377,7 +377,8 @@ class _TransposedConv(BaseConvLayer, ABC):
     ) -> None:
         self.output_size = output_size
         if output_size is not None and not is_expression(output_size):
-            self.output_size = as_tuple(output_size, self.count, (*int_types, sj.Node, sj.SharedVariable))
+            kinds = (*int_types, sj.Node, sj.SharedVariable)
+            self.output_size = as_tuple(output_size, self.count, kinds, f"output_size of {type(self).__name__}")
         super().__init__(
             incoming, num_filters, filter_size, stride, crop, untie_biases, W, b, nonlinearity, flip_filters, name=name
         )

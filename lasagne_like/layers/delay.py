@@ -7,6 +7,8 @@ between them form a loop over time. `get_output` finds it and runs it (see `lasa
 from functools import reduce
 from typing import Any
 
+import numpy as np
+
 import scanjit as sj
 from lasagne_like.layers.base import Incoming, Layer, MergeLayer, check_single
 from lasagne_like.utils import Shape, fits, int_types
@@ -65,7 +67,7 @@ class DelayLayer(MergeLayer):
         self._check_extra()
         features: Any = self.input_shapes[0][self._leading :]
         self.initial = initial
-        if not isinstance(initial, (Layer, float, *int_types)):
+        if not isinstance(initial, Layer | int | float | np.number):
             self.initial = self.add_param(initial, features, "initial", regularizable=False)
 
     @property
@@ -133,7 +135,7 @@ class DelayLayer(MergeLayer):
         features = self.input_shapes[0][self._leading :]
         if self._initial_at is not None:
             return sj.specify_shape(given, (batch, *features), f"initial of {self}")
-        if isinstance(self.initial, (float, *int_types)):
+        if isinstance(self.initial, int | float | np.number):
             return sj.full((batch, *features), float(self.initial), sj.config.floatX)
         return sj.broadcast_to(self.initial, (batch, *features))
 

@@ -181,9 +181,10 @@ def get_output(layer_or_layers: Any, inputs: Any = None, *, precision: Any = Non
     >>> get_output(l_out, x + 1).ndim
     2
     """
-    fixed = kwargs.get("deterministic", False)
-    if not isinstance(fixed, int | np.bool_) or fixed not in (0, 1):
-        raise ValueError(f"deterministic must be True or False, got {fixed!r}: make an output for each")
+    for name in ("deterministic", "batch_norm_use_averages", "batch_norm_update_averages"):
+        flag = kwargs.get(name, False)
+        if not (isinstance(flag, int | np.bool_) and flag in (0, 1)) and (flag is not None or name == "deterministic"):
+            raise ValueError(f"{name} must be True or False, got {flag!r}: make an output for each")
     ends = list(inputs) if isinstance(inputs, Mapping) else []
     layers = get_all_layers(layer_or_layers, ends)
     starts = [layer for layer in layers if isinstance(layer, InputLayer) and layer not in ends]

@@ -5,7 +5,7 @@ from typing import Any
 
 import scanjit as sj
 from lasagne_like.arguments import plain
-from lasagne_like.layers.base import Layer, check_positive
+from lasagne_like.layers.base import Layer
 from lasagne_like.utils import Shape, fits, known_sizes
 
 __all__ = ["InputLayer"]
@@ -43,7 +43,7 @@ class InputLayer(Layer):
             raise TypeError(f"shape of InputLayer is a tuple with a size for each axis, got {given!r}")
         self.shape: Shape = plain(tuple(shape))
         self._begin(name)
-        check_positive(self.shape, self, "shape")
+        self._check_input(self.shape, "shape")
         self.input_shape, self.input_layer = self.shape, None
         if input_var is None:
             input_var = sj.tensor(self.shape, sj.config.floatX, name)

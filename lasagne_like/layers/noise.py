@@ -78,7 +78,7 @@ class DropoutLayer(RandomLayer):
         super().__init__(incoming, name=name)
         if not is_expression(p) and not (isinstance(p, int | float | np.number) and 0 <= p <= 1):
             raise ValueError(f"p of {self} is the probability with which a value becomes zero: 0 <= p <= 1, got {p!r}")
-        self.p, self.rescale = p, rescale
+        self.p, self.rescale = number(p, None) if isinstance(p, np.number) else p, rescale
         self.shared_axes = axes_of(self, shared_axes, "shared_axes")
 
     def get_output_for(self, input: Any, deterministic: bool = False, **kwargs: Any) -> Any:

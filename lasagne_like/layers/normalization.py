@@ -5,9 +5,18 @@ from typing import Any
 import numpy as np
 
 import scanjit as sj
-from lasagne_like import init, nonlinearities
+from lasagne_like import init
 from lasagne_like.layers.base import Incoming, Layer, axes_of, check_axes
-from lasagne_like.layers.special import BiasLayer, NonlinearityLayer, ScaleLayer, all_axes_but, sizes_besides, spread
+from lasagne_like.layers.rnn import RNNLayer
+from lasagne_like.layers.special import (
+    BiasLayer,
+    NonlinearityLayer,
+    ScaleLayer,
+    all_axes_but,
+    sizes_besides,
+    spread,
+    without_nonlinearity,
+)
 from lasagne_like.utils import Parameter, check_number, int_types, number
 
 __all__ = [
@@ -81,7 +90,7 @@ class BatchNormLayer(Layer):
         name: str | None = None,
     ) -> None:
         super().__init__(incoming, name=name)
-        self.axes = all_axes_but(self, axes, "axes")
+        self.axes = _some(self, all_axes_but(self, axes, "axes"))
         check_number(self, epsilon, "epsilon")
         check_number(self, alpha, "alpha", most=1)
         self.epsilon, self.alpha = epsilon, alpha
@@ -118,6 +127,13 @@ class BatchNormLayer(Layer):
         return spread(param, self.axes, input.ndim)
 
 
+def _some(layer: Layer, axes: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes, at least one: over none, each number would be its own mean, and the output 0."""
+    if not axes:
+        raise ValueError(f"axes of {layer} must be one axis or more, but there is none for {layer.input_shape}")
+    return axes
+
+
 class StandardizationLayer(Layer):
     """Shifts and scales each item of the batch to mean 0 and variance 1: `(x - mean) / sqrt(variance + epsilon)`.
 
@@ -147,7 +163,7 @@ class StandardizationLayer(Layer):
         ndim = len(self.input_shape)
         if isinstance(axes, str) and axes in ("auto", "spatial", "features"):
             axes = range(1 if axes == "features" or (axes == "auto" and ndim == 2) else 2, ndim)
-        self.axes = axes_of(self, axes, "axes", "'auto', 'spatial', 'features' or ")
+        self.axes = _some(self, axes_of(self, axes, "axes", "'auto', 'spatial', 'features' or "))
         check_number(self, epsilon, "epsilon")
         self.epsilon = epsilon
 
@@ -207,12 +223,11 @@ class LocalResponseNormalization2DLayer(Layer):
 
 def _taken_apart(layer: Any, name: str | None, suffix: str) -> tuple[Any, str | None]:
     """Remove the nonlinearity and the bias of a layer. Returns the nonlinearity, and a name for the layer that
-    follows."""
-    nonlinearity = getattr(layer, "nonlinearity", None)
-    if nonlinearity is not None:
-        layer.nonlinearity = nonlinearities.identity
-    if getattr(layer, "b", None) is not None:
-        del layer.params[layer.b]
+    follows. A recurrent layer keeps both: they are inside its loop."""
+    within = isinstance(layer, RNNLayer)
+    nonlinearity = None if within else without_nonlinearity(layer)
+    if not within and getattr(layer, "b", None) is not None:
+        layer.params.pop(layer.b, None)
         layer.b = None
     own = getattr(layer, "name", None)
     return nonlinearity, name or (own + suffix if own else None)
@@ -232,7 +247,7 @@ def batch_norm(layer: Any, **kwargs: Any) -> Layer:
     """Add batch normalization to a layer, before its nonlinearity.
 
     This changes the layer. Its bias is removed, because `beta` of the normalization replaces it. Its nonlinearity moves
-    behind the normalization.
+    behind the normalization. Recurrent layers stay as they are, and the normalization reads their output.
 
     Parameters
     ----------

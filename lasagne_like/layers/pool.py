@@ -75,9 +75,10 @@ class _Pool(Layer, ABC):
     ) -> None:
         super().__init__(incoming, name=name)
         check_axes(self, self.count)
-        self.pool_size = as_tuple(pool_size, self.count, int_types)
-        self.stride = self.pool_size if stride is None else as_tuple(stride, self.count, int_types)
-        self.pad = as_tuple(pad, self.count, int_types)
+        self.pool_size = as_tuple(pool_size, self.count, int_types, f"pool_size of {self}")
+        stride = pool_size if stride is None else stride
+        self.stride = as_tuple(stride, self.count, int_types, f"stride of {self}")
+        self.pad = as_tuple(pad, self.count, int_types, f"pad of {self}")
         self.ignore_border, self.mode = ignore_border, mode
         if min(*self.pool_size, *self.stride) < 1 or min(self.pad) < 0:
             raise ValueError(

@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 
 import scanjit as sj
-from lasagne_like import init, nonlinearities
+from lasagne_like import init
 from lasagne_like.layers.base import Incoming, Layer
 from lasagne_like.layers.noise import RandomLayer, float_dtype
-from lasagne_like.layers.special import all_axes_but, sizes_besides, spread
+from lasagne_like.layers.rnn import RNNLayer
+from lasagne_like.layers.special import all_axes_but, sizes_besides, spread, without_nonlinearity
 from lasagne_like.utils import Parameter, check_number, number
 
 __all__ = ["ParametricRectifierLayer", "RandomizedRectifierLayer", "prelu", "rrelu"]
@@ -162,6 +163,7 @@ def _shared(layer: Layer, axes: Any) -> tuple[int, ...]:
 
 def _linear(layer: Any) -> Any:
     """Set the nonlinearity of a layer to the identity. Returns the layer."""
-    if getattr(layer, "nonlinearity", None) is not None:
-        layer.nonlinearity = nonlinearities.linear
+    if isinstance(layer, RNNLayer):
+        raise ValueError(f"the nonlinearity of {layer} is inside its loop: a rectifier behind it cannot replace it")
+    without_nonlinearity(layer)
     return layer

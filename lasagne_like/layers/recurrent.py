@@ -204,8 +204,7 @@ class CustomRecurrentLayer(RNNLayer):
         options: Any = LoopOptions(),
         **kwargs: Unpack[LoopArguments],
     ) -> None:
-        if options.grad_clipping is not None:
-            check_number(type(self).__name__, options.grad_clipping, "grad_clipping")
+        check_number(type(self).__name__, options.grad_clipping, "grad_clipping")
         self.input_to_hidden, self.hidden_to_hidden = input_to_hidden, hidden_to_hidden
         self.grad_clipping = options.grad_clipping
         self.nonlinearity = nonlinearities.or_identity(nonlinearity)
@@ -218,12 +217,8 @@ class CustomRecurrentLayer(RNNLayer):
             **options.for_rnn(),
         )
         self.hid_init = self.initial[""]
-
-    def get_params(self, unwrap_shared: bool = True, **tags: bool) -> list[Any]:
-        """The parameters: the initial state, then the parameters of `input_to_hidden` and of `hidden_to_hidden`."""
-        inner = [self.input_to_hidden, self.hidden_to_hidden]
-        own = super().get_params(unwrap_shared=unwrap_shared, **tags)
-        return own + helper.get_all_params(inner, unwrap_shared=unwrap_shared, **tags)
+        for layer in helper.get_all_layers([input_to_hidden, hidden_to_hidden]):
+            self.params.update(layer.params)
 
     def get_output_for(self, inputs: Any, **kwargs: Any) -> Any:
         output = super().get_output_for(inputs, **kwargs)

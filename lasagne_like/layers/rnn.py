@@ -482,6 +482,8 @@ class SelectLayer(Layer):
     """
 
     def __init__(self, incoming: Layer, *path: int | str, name: str | None = None) -> None:
+        if not isinstance(incoming, Layer):
+            raise TypeError(f"SelectLayer takes a layer whose output has several tensors, got {incoming!r}")
         self.input_layer, self.input_shape, self.path = incoming, incoming.output_shape, path
         self._begin(name)
         self.get_output_shape_for(self.input_shape)
@@ -494,6 +496,8 @@ class SelectLayer(Layer):
     def _selected(self, value: Any) -> Any:
         for i, key in enumerate(self.path):
             try:
+                if is_shape(value):
+                    raise KeyError(key)  # it is one tensor
                 value = getattr(value, key) if isinstance(key, str) and not isinstance(value, dict) else value[key]
             except (AttributeError, KeyError, IndexError, TypeError) as error:
                 raise ValueError(

@@ -8,7 +8,7 @@ import numpy as np
 
 import scanjit as sj
 from lasagne_like.layers.base import Incoming, Layer, axis_of, check_int
-from lasagne_like.utils import Shape, check_number, int_types
+from lasagne_like.utils import Shape, check_number, int_types, is_expression
 
 __all__ = [
     "DimshuffleLayer",
@@ -267,6 +267,11 @@ class PadLayer(Layer):
 pad = PadLayer
 
 
+def _parts(indices: slice) -> list[Any]:
+    """The ints or expressions that a slice consists of."""
+    return [part for part in (indices.start, indices.stop, indices.step) if part is not None]
+
+
 class SliceLayer(Layer):
     """Selects a part of its input along one axis.
 
@@ -287,15 +292,20 @@ class SliceLayer(Layer):
 
     def __init__(self, incoming: Incoming, indices: Any, axis: int = -1, *, name: str | None = None) -> None:
         super().__init__(incoming, name=name)
-        if not isinstance(indices, slice) and not _is_integer_scalar(indices):
-            raise ValueError(f"indices of {self} must be an int or a slice, got {indices!r}")
         self.slice, self.axis = indices, axis_of(self, axis, self.input_shape)
+        parts = _parts(indices) if isinstance(indices, slice) else [indices]
+        if not all(map(_is_integer_scalar, parts)) or (isinstance(indices, slice) and indices.step == 0):
+            raise ValueError(f"indices of {self} must be an int or a slice of ints, got {indices!r}")
+        size = self.input_shape[self.axis]
+        if isinstance(indices, int_types) and size is not None:
+            check_int(self, indices, "indices", -size, size - 1)
 
     def get_output_shape_for(self, input_shape: Shape) -> Shape:
         size = input_shape[self.axis]
         kept: Shape = ()
         if isinstance(self.slice, slice):
-            kept = (None if size is None else len(range(*self.slice.indices(size))),)
+            unknown = any(map(is_expression, _parts(self.slice)))
+            kept = (None if size is None or unknown else len(range(size)[self.slice]),)
         return (*input_shape[: self.axis], *kept, *input_shape[self.axis + 1 :])
 
     def get_output_for(self, input: Any, **kwargs: Any) -> sj.Node:

@@ -39,6 +39,14 @@ class NonlinearityLayer(Layer):
         return self.nonlinearity(input)
 
 
+def without_nonlinearity(layer: Any) -> Any:
+    """Set the nonlinearity of a layer to the identity. Returns what it was; None for a layer without one."""
+    nonlinearity = getattr(layer, "nonlinearity", None)
+    if nonlinearity is not None:
+        layer.nonlinearity = nonlinearities.identity
+    return nonlinearity
+
+
 def all_axes_but(layer: Layer, axes: Any, what: str) -> tuple[int, ...]:
     """The axes that a user gave, as numbers from 0 on. "auto" is all axes but the second."""
     if isinstance(axes, str) and axes == "auto":

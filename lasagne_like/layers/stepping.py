@@ -1,12 +1,13 @@
 """A compiled network of layers that a program calls step by step, for streams."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import scanjit as sj
 from lasagne_like.layers.base import Layer
 from lasagne_like.layers.helper import get_all_layers, get_output
 from lasagne_like.layers.input import InputLayer
+from lasagne_like.utils import int_types
 
 __all__ = ["step_function"]
 
@@ -79,11 +80,16 @@ def step_function(
         raise
 
 
-def _axes(starts: Iterable[InputLayer], time: Any) -> dict[InputLayer, int]:
+def _axes(starts: Sequence[InputLayer], time: Any) -> dict[InputLayer, int]:
     """The time axis of each input layer that has one."""
     if isinstance(time, Mapping):
+        for layer in time:
+            if layer not in starts:
+                raise ValueError(f"time of step_function has {layer!r}, which is not an input layer of the network")
         return dict(time)
-    return {layer: time for layer in starts if len(layer.shape) > time and layer.shape[time] is None}
+    if not isinstance(time, int_types) or time < 0:
+        raise ValueError(f"time of step_function is an axis from 0 on, or a dict of axes, got {time!r}")
+    return {layer: int(time) for layer in starts if len(layer.shape) > time and layer.shape[time] is None}
 
 
 def _checked(cut: Any, layer: Layer) -> None:

@@ -26,7 +26,7 @@ class _Transformer(MergeLayer, ABC):
         name: str | None,
     ) -> None:
         super().__init__([incoming, localization_network], name)
-        self.downsample_factor = as_tuple(downsample_factor, 2, (int, float))
+        self.downsample_factor = as_tuple(downsample_factor, 2, (int, float), f"downsample_factor of {self}")
         if not all(0 < factor < np.inf for factor in self.downsample_factor):
             raise ValueError(
                 f"downsample_factor of {self} must be greater than 0 and finite, got {downsample_factor!r}"
@@ -45,7 +45,7 @@ class _Transformer(MergeLayer, ABC):
     def get_output_shape_for(self, input_shapes: Any) -> Shape:
         shape = input_shapes[0]
         axes = zip(shape[2:], self.downsample_factor, strict=True)
-        return (*shape[:2], *(None if n is None else int(n // factor) for n, factor in axes))
+        return (*shape[:2], *(None if n is None else _fewer(n, factor) for n, factor in axes))
 
     @abstractmethod
     def _sources(self, numbers: sj.Node, rows: sj.Node, columns: sj.Node) -> tuple[sj.Node, sj.Node]:
@@ -61,10 +61,11 @@ class _Transformer(MergeLayer, ABC):
 
 def _fewer(size: Any, factor: Any) -> Any:
     """`size / factor`, rounded down."""
-    whole = int(factor) if float(factor).is_integer() else None
     if isinstance(size, int):
-        return int(size // factor)
-    return size // whole if whole is not None else sj.cast(sj.floor(sj.cast(size, "float64") / factor), "int64")
+        return math.floor(size / factor)
+    if float(factor).is_integer():
+        return size // int(factor)
+    return sj.cast(sj.floor(sj.cast(size, "float64") / factor), "int64")
 
 
 def _from_minus_one_to_one(count: Any, dtype: Any) -> sj.Node:

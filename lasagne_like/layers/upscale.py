@@ -18,7 +18,7 @@ class _Upscale(Layer, ABC):
     def __init__(self, incoming: Incoming, scale_factor: Any, mode: str = "repeat", *, name: str | None = None) -> None:
         super().__init__(incoming, name=name)
         check_axes(self, self.count)
-        self.scale_factor = as_tuple(scale_factor, self.count, int_types)
+        self.scale_factor = as_tuple(scale_factor, self.count, int_types, f"scale_factor of {self}")
         if min(self.scale_factor) < 1:
             raise ValueError(f"scale_factor of {self} must be an int of 1 or more for each axis, got {scale_factor!r}")
         if mode not in ("repeat", "dilate"):

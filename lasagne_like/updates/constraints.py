@@ -5,7 +5,7 @@ from typing import Any
 
 import scanjit as sj
 from lasagne_like.updates.gradients import check_numbers
-from lasagne_like.utils import norm_axes_of, number
+from lasagne_like.utils import is_expression, norm_axes_of, number
 
 __all__ = ["norm_constraint", "total_norm_constraint"]
 
@@ -74,6 +74,8 @@ def total_norm_constraint(
     [0.6, 0.8, 5.0]
     """
     check_numbers("total_norm_constraint", max_norm=max_norm, epsilon=epsilon)
+    if is_expression(tensor_vars):
+        raise TypeError(f"tensor_vars must be a list of expressions, got {tensor_vars!r}: write [it]")
     tensors = [sj.as_tensor(x) for x in tensor_vars]
     squares = [sj.sum(x * x) for x in tensors]
     norm = sj.sqrt(sum(squares[1:], squares[0]) if squares else sj.constant(0.0))

@@ -86,6 +86,8 @@ def _with_velocities(
     check_numbers("apply_nesterov_momentum" if ahead else "apply_momentum", momentum=momentum)
     result = Updates(updates)
     for param in list(updates) if params is None else params:
+        if param not in updates:
+            raise ValueError(f"{param!r} has no update, so it cannot get momentum")
         velocity = zeros_of(param, "velocity")
         rate, new = number(momentum, param.dtype), sj.cast(updates[param], param.dtype)
         moved = rate * velocity + new

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import scanjit as sj
-from lasagne_like.utils import check_number
+from lasagne_like.utils import check_number, is_expression
 
 __all__ = ["Updates", "get_or_compute_grads"]
 
@@ -66,9 +66,11 @@ def _check_list(params: Any) -> None:
 
 def check_numbers(rule: str, **given: Any) -> None:
     """Raise an error if a number of an update rule is negative, NaN or no number. How much of an average is kept is at
-    most 1."""
+    most 1, and `beta1` is less: rules divide by `1 - beta1**t`."""
     for what, value in given.items():
         check_number(rule, value, what, most=1 if what in ("beta1", "beta2", "rho") else np.inf)
+        if what == "beta1" and not is_expression(value) and value == 1:
+            raise ValueError(f"beta1 of {rule} must be less than 1, got {value!r}: it is divided by 1 - beta1")
 
 
 def pairs(loss_or_grads: Any, params: Sequence[sj.SharedVariable]) -> list[tuple[sj.SharedVariable, sj.Node]]:

@@ -65,7 +65,12 @@ def test_what_fit_refuses() -> None:
     for wrong, message in [
         ({"train": None}, "train must be a function"),
         ({"validate": 3}, "validate must be a function"),
-        ({"stopping": 3}, "stopping must be a function"),
+        ({"validate": lambda: "good"}, "validate must return a number, or a dictionary of numbers, got 'good'"),
+        ({"stopping": lambda score: True}, "stopping must be of the class EarlyStopping"),
+        ({"schedule": 0.1}, "schedule must be of the class Schedule, got 0.1"),
+        ({"history": {}}, "history must be of the class History, got {}"),
+        ({"stopping": EarlyStopping(1), "restore": [3]}, "restore must be a list of shared variables, .*; got 3"),
+        ({"stopping": EarlyStopping(1), "restore": sj.shared}, "restore must be a list of shared variables"),
         ({"batches": [3]}, "a batch is a tuple of arrays"),
         ({"batches": [(3,)]}, "a batch is a tuple of arrays"),
         ({"train": lambda x: None}, "train must return the loss"),
@@ -74,6 +79,12 @@ def test_what_fit_refuses() -> None:
     ]:
         with pytest.raises(TypeError, match=message):
             fit(**{"train": mean, "batches": BATCHES, "epochs": 1} | wrong)  # type: ignore[arg-type]
+    for ignored, message in [
+        ({"restore": [sj.shared(0.0)]}, "restore needs stopping"),
+        ({"schedule_batches": True}, "schedule_batches=True needs a schedule"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            fit(mean, BATCHES, 1, **ignored)  # type: ignore[arg-type]
     with pytest.raises(FloatingPointError, match="the loss of epoch 1 is nan: try a smaller learning rate"):
         fit(lambda x: np.nan, BATCHES, 3)
 

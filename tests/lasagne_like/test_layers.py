@@ -568,3 +568,55 @@ def test_lengths_of_convolutions() -> None:
                     smallest = layers.conv_input_length(real, size, stride, pad)
                     assert smallest is not None and smallest <= length < smallest + stride
     assert layers.conv_input_length(None, 3, 1) is None
+
+
+def test_what_layers_refuse() -> None:
+    for make in (InputLayer, layers.NonlinearityLayer, lambda shape: layers.DenseLayer(shape, 2)):
+        for size in (3.0, "3"):
+            with pytest.raises(ValueError, match="the sizes of a shape are ints, and None where they are not fixed"):
+                make((None, size))
+    with pytest.raises(ValueError, match="the sizes of a shape are ints"):
+        InputLayer((None, 3.5), sj.matrix())  # type: ignore[arg-type]
+    for index in (3, -4):
+        with pytest.raises(ValueError, match=f"indices of <SliceLayer> must be an int from -3 to 2 .*, got {index}"):
+            layers.SliceLayer((2, 3), index)
+    for cut in (slice("a", 2), slice(0, 2, 0), slice(0.5), "all"):
+        with pytest.raises(ValueError, match="indices of <SliceLayer> must be an int or a slice of ints, got"):
+            layers.SliceLayer((2, 3), cut)
+    dense = layers.DenseLayer((None, 3), 2)
+    with pytest.raises(TypeError, match="SelectLayer takes a layer whose output has several tensors, got"):
+        layers.SelectLayer((None, 3), 0)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"selects .*, but there is no 0 in the output of"):
+        layers.SelectLayer(dense, 0)
+
+
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        (lambda: layers.Conv2DLayer((None, 3, 8, 8), 4, "3"), "filter_size of <Conv2DLayer> must be one int, or 2"),
+        (lambda: layers.Conv2DLayer((None, 3, 8, 8), 4, 3, pad=None), "pad of <Conv2DLayer> must be one int, or 2"),
+        (lambda: layers.Conv1DLayer((None, 3, 8), 4, 3, (1, 1)), "stride of <Conv1DLayer> must be one value, or 1"),
+        (lambda: layers.MaxPool2DLayer((None, 3, 8, 8), 2.5), "pool_size of <MaxPool2DLayer> must be one int, or 2"),
+        (lambda: layers.Upscale1DLayer((None, 3, 8), "2"), "scale_factor of <Upscale1DLayer> must be one int, or 1"),
+        (lambda: lasagne.cells.ConvLSTM2D(3, 1.5), "filter_size of ConvLSTM2D must be one int, or 2"),
+    ],
+)
+def test_sizes_that_are_no_ints(make: Any, what: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=what):
+        make()
+
+
+def test_slices_by_expressions() -> None:
+    x, n = sj.matrix("x"), sj.lscalar("n")
+    for index, shape in ((slice(n), (None, None)), (n, (None,))):
+        layer = layers.SliceLayer(InputLayer((None, 3), x), index)
+        assert layer.output_shape == shape
+        found = sj.function([x, n], get_output(layer), mode="reference")(np.arange(6.0).reshape(2, 3), 2)
+        np.testing.assert_array_equal(found, np.arange(6.0).reshape(2, 3)[:, :2] if len(shape) == 2 else [2, 5])
+
+
+def test_the_table_of_a_network_has_the_parameters_of_layers_inside() -> None:
+    layer = layers.RecurrentLayer((None, None, 3), 4, name="rnn")
+    table = str(layers.summary(layer))
+    assert all(p.name in table for p in layer.get_params()) and len(layer.params) == 4
+    assert [p.name for p in layer.get_params(regularizable=True)] == ["rnn.input_to_hidden.W", "rnn.hidden_to_hidden.W"]

@@ -135,3 +135,34 @@ def test_what_metrics_refuse() -> None:
         metrics.auc(sj.vector(), [0, 1])
     with pytest.raises(ValueError, match="auc needs items of both classes, got 2 of class 1 of 2"):
         metrics.auc([0.5, 0.5], [1, 1])
+
+
+def test_shapes_that_do_not_fit_are_not_broadcast() -> None:
+    three, column = np.array([0, 1, 1]), np.array([[1], [0], [0]])
+    for function in (metrics.accuracy, partial(metrics.f1, classes=2), metrics.mean_squared_error, metrics.r2):
+        with pytest.raises(ValueError, match=r"predictions of shape \(3,\) do not fit targets of shape \(1,\)"):
+            function(three, [1])
+        with pytest.raises(ValueError, match=r"predictions of shape \(3,\) do not fit targets of shape \(1,\)"):
+            function(sj.tensor((3,), "int64"), sj.tensor((1,), "int64"))
+        with pytest.raises(
+            ValueError, match=r"mask must have the shape \(3,\) of the targets, or lack .*; got \(3, 1\)"
+        ):
+            function(three, three, column)
+    for of_classes in (partial(metrics.top_k_accuracy, k=1), metrics.perplexity):
+        with pytest.raises(ValueError, match=r"predictions of shape \(3, 2\) do not fit targets of shape \(1,\)"):
+            of_classes(np.full((3, 2), 0.5), [1])
+    both = RNG.integers(0, 3, (2, 4, 4))
+    mask = np.array([1, 1, 0, 0])
+    np.testing.assert_allclose(metrics.f1(*both, mask), metrics.f1(*both[:, :2], classes=3))
+    steps = np.array([[1, 1, 0, 0]])
+    np.testing.assert_allclose(metrics.recall(*both, steps), metrics.recall(*both[:, :, :2], classes=3))
+
+
+def test_auc_of_scores_that_cannot_be_sorted() -> None:
+    with pytest.raises(ValueError, match="got 4 scores, 2 targets"):
+        metrics.auc(np.eye(2), [0, 1])
+    with pytest.raises(ValueError, match="got 2 scores, 2 targets and 1 entries of mask"):
+        metrics.auc([0.1, 0.2], [0, 1], [1])
+    with pytest.raises(ValueError, match="a score that is NaN has no rank"):
+        metrics.auc([0.1, np.nan, 0.3], [0, 1, 0])
+    assert metrics.auc([0.1, np.nan, 0.3], [0, 1, 1], mask=[1, 0, 1]) == 1.0

@@ -11,6 +11,7 @@ from lasagne_like.layers import (
     BatchNormLayer,
     DenseLayer,
     InputLayer,
+    StandardizationLayer,
     batch_norm,
     get_all_layers,
     get_all_params,
@@ -122,3 +123,36 @@ def test_a_network_with_batch_normalization_learns() -> None:
     assert losses[-1] < 0.1 * losses[0]
     predict = sj.function([x], get_output(network, deterministic=True)[:, 0], mode="reference")
     assert np.mean((predict(data) - target) ** 2) < 0.2 * losses[0]
+
+
+def test_recurrent_layers_keep_what_is_inside_their_loop() -> None:
+    l_in = InputLayer((None, None, 3))
+    for make in (lasagne.layers.LSTMLayer, lasagne.layers.RecurrentLayer):
+        layer = make(l_in, 4, nonlinearity=lasagne.nonlinearities.tanh)
+        count = len(layer.get_params())
+        assert kinds(batch_norm(layer, axes=(0, 1)))[-2:] == [make.__name__.removesuffix("Layer"), "BatchNorm"]
+        assert layer.nonlinearity is lasagne.nonlinearities.tanh and len(layer.get_params()) == count
+        for rectified in (lasagne.layers.prelu, lasagne.layers.rrelu):
+            with pytest.raises(ValueError, match=r"the nonlinearity of <.*> is inside its loop"):
+                rectified(layer, shared_axes=(0, 1))
+
+
+def test_there_is_an_axis_to_normalize_over() -> None:
+    for make in (
+        lambda: StandardizationLayer((None, 3), axes="spatial"),
+        lambda: StandardizationLayer((None,)),
+        lambda: BatchNormLayer((2, 3), axes=()),
+        lambda: instance_norm(DenseLayer((None, 3), 2)),
+    ):
+        with pytest.raises(ValueError, match=r"axes of <.*> must be one axis or more, but there is none for"):
+            make()
+    with pytest.raises(ValueError, match=r"axes of <BatchNormLayer> has an axis twice, got \(0, -2\)"):
+        BatchNormLayer((2, 3), axes=(0, -2))
+
+
+def test_flags_of_outputs() -> None:
+    layer = BatchNormLayer(InputLayer((None, 3)))
+    for flag in ("batch_norm_use_averages", "batch_norm_update_averages"):
+        with pytest.raises(ValueError, match=f"{flag} must be True or False, got 'no'"):
+            get_output(layer, **{flag: "no"})
+        get_output(layer, **{flag: None})

@@ -195,3 +195,14 @@ def test_categorical_accuracy(run: Run, k: int) -> None:
     np.testing.assert_array_equal(result, expected)
     np.testing.assert_array_equal(run(o.categorical_accuracy(p, np.eye(4)[classes], top_k=k)), expected)
     np.testing.assert_allclose(run(sj.mean(o.categorical_accuracy(p, classes, top_k=k))), expected.mean())
+
+
+@pytest.mark.parametrize("shapes", [((3, 1), (3,)), ((3,), (3, 1)), ((3, 2, 1), (3, 2)), ((3, 2), (3, 2, 1))], ids=str)
+def test_a_missing_last_axis_of_size_one(shapes: Any, run: Run) -> None:
+    """It is no reason to pair each prediction with each target, or each loss with each weight."""
+    p, t = (np.random.default_rng(i).normal(size=shape) for i, shape in enumerate(shapes))
+    expected = (p.ravel() - t.ravel()) ** 2
+    np.testing.assert_allclose(run(o.squared_error(p, t)).ravel(), expected)
+    np.testing.assert_allclose(run(o.aggregate(p, t)), (p.ravel() * t.ravel()).mean())
+    weighted = o.aggregate(p, np.abs(t), mode="normalized_sum")
+    np.testing.assert_allclose(run(weighted), np.average(p.ravel(), weights=np.abs(t).ravel()))

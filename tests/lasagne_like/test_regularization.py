@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 import scanjit as sj
 from lasagne_like import regularization as r
@@ -52,3 +53,18 @@ def test_a_penalty_has_a_gradient(run: Callable[..., Any]) -> None:
     _, layer = network()
     gradient = sj.grad(r.regularize_network_params(layer, r.l2), layer.W)
     np.testing.assert_allclose(run(gradient), 2 * layer.W.get_value())
+
+
+def test_what_penalties_refuse() -> None:
+    first, _ = network()
+    with pytest.raises(TypeError, match="penalty must be a function of a tensor, such as l2, got 'l2'"):
+        r.regularize_layer_params(first, "l2")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="layers must be a dict from layers to weights"):
+        r.regularize_layer_params_weighted([first], r.l2)  # type: ignore[arg-type]
+
+
+def test_weights_do_not_change_the_dtype() -> None:
+    layer = DenseLayer((None, 3), 2, W=np.ones((3, 2), "float32"))
+    for weight in (np.float64(0.5), sj.shared(0.5), 0.5):
+        penalty = r.regularize_layer_params_weighted({layer: weight}, r.l2)
+        assert penalty.dtype == "float32" and sj.function([], penalty, mode="reference")() == 3

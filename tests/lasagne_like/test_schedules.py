@@ -107,6 +107,14 @@ def test_fit_moves_a_schedule_by_epochs_or_by_batches() -> None:
         (lambda: reduce_on_plateau(0.1, 1.5), "factor must be a number up to 1 and more than 0, got 1.5"),
         (lambda: staircase(0.1, 0), "every must be a whole number of at least 1, got 0"),
         (lambda: cosine(0.1, 2.5), "steps must be a whole number of at least 1, got 2.5"),  # type: ignore[arg-type]
+        (lambda: constant("fast"), "a learning rate must be a positive number, got 'fast'"),  # type: ignore[arg-type]
+        (lambda: staircase(0.1, 3, "half"), "factor must be a number"),  # type: ignore[arg-type]
+        (lambda: staircase(0.1, float("nan")), "every must be a whole number"),  # type: ignore[arg-type]
+        (lambda: cosine(0.1, 3, least=-1.0), "least of a schedule must be a number of at least 0, got -1.0"),
+        (lambda: warm_up(0.1, 3, start=float("nan")), "start of a schedule must be a number of at least 0, got nan"),
+        (lambda: reduce_on_plateau(0.1, least=-1.0), "least of a schedule must be a number of at least 0, got -1.0"),
+        (lambda: reduce_on_plateau(reduce_on_plateau(0.1)), "the schedule reduces its rate on a plateau already"),
+        (lambda: lasagne.schedules.Schedule(0.1), "formula of Schedule must be a function"),  # type: ignore[arg-type]
         (lambda: reduce_on_plateau(0.1).step(), r"needs the loss of each step: step\(loss\)"),
     ],
 )

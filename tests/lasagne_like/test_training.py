@@ -16,6 +16,7 @@ import pytest
 
 import lasagne_like as lasagne
 import scanjit as sj
+from lasagne_like.packing import Packing
 from lasagne_like.training import Checkpoint, EarlyStopping, minibatches, progress
 
 
@@ -396,3 +397,18 @@ def test_a_notebook_shows_progress(monkeypatch: pytest.MonkeyPatch) -> None:
             assert list(progress(range(3))) == [0, 1, 2]
         shown.append("3/3" in out.getvalue())
     assert shown == [True, False]
+
+
+def test_lengths_and_targets_of_batches() -> None:
+    for length in (2.5, 0, "4", True):
+        with pytest.raises(ValueError, match="length must be a whole number of at least 1, got"):
+            minibatches([[1, 2]], length=length)
+    for targets in (3, {"a": 3}):
+        with pytest.raises(TypeError, match="targets must be a list with one for each sequence, got"):
+            minibatches([[1, 2]], targets)  # type: ignore[arg-type]
+    with pytest.raises(
+        ValueError, match=r"the lengths of sequences must be whole numbers of 1 or more, got \[2.7, 3\]"
+    ):
+        Packing([2.7, 3])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="row_length must be a whole number of 1 or more, got '4'"):
+        Packing([2, 3], "4")  # type: ignore[arg-type]

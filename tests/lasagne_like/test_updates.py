@@ -250,6 +250,8 @@ def test_parameters_are_a_list() -> None:
     w = sj.shared(1.0, "w")
     with pytest.raises(TypeError, match=r"must be a list .*DenseLayer.*get_all_params\(network, trainable=True\)"):
         u.adam(w * w, network)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"tensor_vars must be a list of expressions, .*: write \[it\]"):
+        u.total_norm_constraint(sj.shared(np.ones((2, 3))), 1.0)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"must be a list .*write \[w\]"):
         u.sgd(w * w, w, 0.1)  # type: ignore[arg-type]
 
@@ -269,6 +271,8 @@ def test_a_rate_that_is_no_rate_is_an_error(rule: str, rate: Any) -> None:
             lambda loss, x: u.adam(loss, [x], beta1=1.5),
             "beta1 of adam .* at least 0 and at most 1",
         ),
+        (lambda loss, x: u.adamw(loss, [x], beta1=1), "beta1 of adamw must be less than 1, got 1"),
+        (lambda loss, x: u.apply_momentum(u.sgd(loss, [x], 1), [sj.shared(0.0)]), "has no update, so it cannot get"),
         (lambda loss, x: u.amsgrad(loss, [x], beta2=np.nan), "beta2 of amsgrad must be a number"),
         (lambda loss, x: u.adamax(loss, [x], epsilon=-1), "epsilon of adamax must be a number"),
         (lambda loss, x: u.adamw(loss, [x], weight_decay=-1), "weight_decay of adamw must be a number"),

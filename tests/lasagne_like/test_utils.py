@@ -104,3 +104,16 @@ def test_unrolled_scans(go_backwards: bool) -> None:
         lasts.append(row - lasts[-1])
     np.testing.assert_allclose(last, lasts[1:])
     assert isinstance(utils.unroll_scan(lambda row, s: s + row, [rows], [sj.zeros(3)], [], 2), list)
+
+
+def test_parameters_from_lists_have_the_dtype_of_initializers(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert utils.create_param([0, 1], (2,)).dtype == "float64"
+    monkeypatch.setattr(sj.config, "floatX", "float32")
+    assert utils.create_param([0.5, 1.0], (2,)).dtype == "float32"
+    assert utils.create_param(np.array([0.5, 1.0]), (2,)).dtype == "float64"
+
+
+def test_axes_of_norms() -> None:
+    for wrong in (0, (2,), ("a",)):
+        with pytest.raises(ValueError, match="norm_axes must be a sequence of axes from -2 to 1, got"):
+            utils.compute_norms(np.ones((2, 3)), wrong)  # type: ignore[arg-type]
