@@ -22,12 +22,10 @@ ROWS = LARGEST + 3
 def small_source(call: LapackCall, target: Target, parameters: Parameters) -> tuple[str, list[str]] | None:
     """A condition, and the lines of a function that computes a call if it is true. None if it never is, or if there is
     only one matrix."""
-    sizes = call.result.shape[-1:] if call.routine != "triangular_solve" else call.result.shape[-2:]
-    alone = len(call.result.shape) == 2
-    if call.routine not in WRITERS or alone or any(isinstance(size, int) and size > LARGEST for size in sizes):
+    sizes = call.sizes_beside
+    if sizes is None:
         return None
-    writer = _Writer(call, target, parameters)
-    lines = writer.lines()
+    lines = _Writer(call, target, parameters).lines()
     return " and ".join(f"{parameters.number(n)} <= {LARGEST}" for n in dict.fromkeys(sizes)), lines
 
 

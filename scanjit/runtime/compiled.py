@@ -189,10 +189,7 @@ class CompiledStage:
             )
         if sized.results is None:
             return made
-        return [
-            made[which] if whole else np.ndarray(shape, made[which].dtype, made[which], offset)
-            for which, offset, shape, whole in sized.results
-        ]
+        return [made[which] if cut is None else cut(made[which]) for which, cut in sized.results]
 
     def _call(self, sized: Sized, way: Way, choice: Choice | None, arrays: list[np.ndarray]) -> int:
         """Run the program in this way, with its arguments and the arrays for its results. Returns the status. `choice`

@@ -6,7 +6,9 @@ runs the program, and commits the updates of shared variables, all of them or no
 
 from __future__ import annotations
 
+import functools
 import os
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import (
@@ -190,6 +192,12 @@ class _Bound(NamedTuple):
 
     sizes: dict[Atom, int]
     run: Run
+    fits: Callable[[tuple[Any, ...]], bool]
+    """Whether all arguments of a call are arrays of these shapes that need no look at each."""
+
+
+def _never(args: tuple[Any, ...]) -> bool:
+    return False
 
 
 class CompiledFunction(Generic[R]):
@@ -256,23 +264,30 @@ class CompiledFunction(Generic[R]):
         sized = [isinstance(dim, int) for variable in self._shared for dim in variable.type.shape]
         self._varying = self._arity if all(sized) else len(self._leaves)
         """How many of the leaves, the first ones, may have other shapes in another call."""
+        self._last: _Bound | None = None
+        """What follows from the shapes of the last call."""
 
     def __call__(self, *args: Any, **named: Any) -> R:
-        if named or len(args) != self._arity:
-            args = self.by_position(args, named)
-        arrays = [
-            value
-            if type(value) is _ndarray and value.dtype is slot.as_it_is and value.flags.num & READY == READY
-            else slot.convert(value)
-            for value, slot in zip(args, self._slots)  # noqa: B905 - this path is all that a small function costs
-        ]
+        known = self._last
+        if known is not None and not named and known.fits(args):
+            arrays = [*args]
+        else:
+            known = None
+            if named or len(args) != self._arity:
+                args = self.by_position(args, named)
+            arrays = [
+                value
+                if type(value) is _ndarray and value.dtype is slot.as_it_is and value.flags.num & READY == READY
+                else slot.convert(value)
+                for value, slot in zip(args, self._slots)  # noqa: B905 - this path is all that a small function costs
+            ]
         if not self._targets:
-            return self._returned(self._run(arrays))
-        return updating(self._targets, self._update, arrays)
+            return self._returned(self._run(arrays, known))
+        return updating(self._targets, self._update, arrays, known)
 
-    def _update(self, arrays: list[np.ndarray]) -> Any:
+    def _update(self, arrays: list[np.ndarray], known: _Bound | None) -> Any:
         """What a call returns, after the updates of shared variables."""
-        results = self._run(arrays)
+        results = self._run(arrays, known)
         returned = self._returned(results)
         new = [results[i] for i in self._assigned]
         for variable, i in self._unsure:
@@ -327,14 +342,17 @@ class CompiledFunction(Generic[R]):
             fix="" if all(node.name for node in self.graph.inputs) else 'give inputs names, as in sj.vector("x")',
         )
 
-    def _run(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
-        """The results, in the order that the program was compiled for."""
+    def _run(self, arrays: list[np.ndarray], known: _Bound | None) -> list[np.ndarray]:
+        """The results, in the order that the program was compiled for. `known` is what follows from the shapes, if that
+        is known."""
         if self._shared:
             arrays += snapshot(self._shared)
-        shapes = tuple([array.shape for array in arrays[: self._varying]])
-        known = self._known.get(shapes)
         if known is None:
-            known = self._known[shapes] = self._bind([array.shape for array in arrays])
+            shapes = tuple([each.shape for each in arrays[: self._varying]])
+            known = self._known.get(shapes)
+            if known is None:
+                known = self._known[shapes] = self._bind([each.shape for each in arrays])
+            self._last = known
         if config.check_finite:
             return self._watched().for_sizes(known.sizes)(arrays)
         timed = config.profile and self.mode == "numba"
@@ -372,7 +390,18 @@ class CompiledFunction(Generic[R]):
         sizes.check(self._conditions, found)  # those on values, which it leaves undecided, are the program's to check
         if len(self._known) >= _KEPT_SHAPES:
             self._known.clear()
-        return _Bound(found, self.executable.for_sizes(found))
+        return _Bound(found, self.executable.for_sizes(found), self._fitting(shapes))
+
+    def _fitting(self, shapes: Sequence[tuple[int, ...]]) -> Callable[[tuple[Any, ...]], bool]:
+        """What says whether all arguments of a call are arrays of these shapes that are taken as they are."""
+        if self.mode != "numba" or self._varying > self._arity or not all(slot.as_it_is for slot in self._slots):
+            return _never
+        from scanjit.runtime.native import native  # imports llvmlite
+
+        facts = array("q", [id(np.ndarray), self._arity])
+        for slot, shape in zip(self._slots, shapes, strict=False):
+            facts.extend([id(slot.as_it_is), len(shape), *shape])
+        return functools.partial(native().alike, facts.tobytes())
 
     # ---- looking inside ------------------------------------------------------------------------------------------
 

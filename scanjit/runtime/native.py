@@ -43,6 +43,12 @@ Returns how many threads ran the program, plus 256 times how many other calls ra
 """
 
 
+Alike = Callable[[bytes, tuple[Any, ...]], bool]
+"""Whether values are NumPy arrays of some dtypes and shapes, which code takes as they are. Takes the words that say so:
+the address of the class `numpy.ndarray`, how many values there are, and for each the address of its dtype, the number
+of its axes, and their sizes; and the values."""
+
+
 class LineFields(ctypes.Structure):
     """A line as Python sees it, in the memory of the program: the fields as words."""
 
@@ -102,6 +108,7 @@ class Native:
         self._methods: list[_Method] = []
         self.run: Run = self._builtin("scanjit_run")
         self.run_with_blas: Run = self._builtin("scanjit_run_with_blas")
+        self.alike: Alike = self._builtin("scanjit_alike")
         self.set_blas = self._function("scanjit_set_blas", None, word, word)
         self._new_team = self._function("scanjit_new_team", word)
         self._set_place = self._function("scanjit_set_place", None, word)

@@ -7,7 +7,8 @@ import re
 
 from scanjit.codegen.places import SYNC_WORDS
 from scanjit.config import MOST_THREADS
-from scanjit.runtime.addresses import DATA_FIELD
+from scanjit.runtime.addresses import CLASS_FIELD, DATA_FIELD
+from scanjit.runtime.arguments import READY
 from scanjit.schedule.threads.teams import MOST_TEAMS
 
 TICK = 0.05
@@ -26,6 +27,7 @@ STRUCTS = {
     "team": "i64 ticks, [7 x i64] -, i64 running, i64 asleep, i64 started, ptr alarm, ptr nap, [3 x i64] -, "
     f"i64 busy, i64 stop, i64 workers, ptr place, [4 x i64] -, [{MOST_THREADS} x %slot] slots",
     "blas": "ptr get, ptr set, i64 calls, i32 before",
+    "array": "ptr data, i32 axes, ptr sizes, ptr steps, ptr base, ptr dtype, i32 flags",
 }
 """What lies in memory, one structure after the other: the type of each field and its name. Empty space (-) keeps what
 several threads write in cache lines of its own.
@@ -54,6 +56,8 @@ they and the calling thread share work).
 
 `blas` holds OpenBLAS's functions for its number of threads, how many `calls` with LAPACK run, and how many threads it
 had `before`.
+
+`array` is what NumPy keeps of an array behind the header of the object.
 """
 
 _TEXT = """
@@ -68,6 +72,10 @@ declare ptr @PyErr_Occurred()
 declare ptr @PyObject_CallFunctionObjArgs(ptr, ...)
 declare void @Py_DecRef(ptr)
 declare ptr @PyList_GetItem(ptr, i64)
+declare ptr @PyBool_FromLong(i64)
+declare ptr @PyBytes_AsString(ptr)
+declare i64 @PyTuple_Size(ptr)
+declare ptr @PyTuple_GetItem(ptr, i64)
 declare ptr @PyMem_RawCalloc(i64, i64)
 declare ptr @PyThread_allocate_lock()
 declare i32 @PyThread_acquire_lock(ptr, i32)
@@ -322,6 +330,70 @@ define internal i64 @word(ptr %args, i64 %number) {
   ret i64 %value
 }
 
+define ptr @scanjit_alike(ptr %self, ptr %args, i64 %given) {
+  %list = call ptr @item(ptr %args, i64 0)
+  %facts = call ptr @PyBytes_AsString(ptr %list)
+  %tuple = call ptr @item(ptr %args, i64 1)
+  %class = load ptr, ptr %facts
+  %second = getelementptr i64, ptr %facts, i64 1
+  %third = getelementptr i64, ptr %facts, i64 2
+  %wanted = load i64, ptr %second
+  %count = call i64 @PyTuple_Size(ptr %tuple)
+  %as_many = icmp eq i64 %count, %wanted
+  br i1 %as_many, label %next, label %end
+next:
+  %i = phi i64 [ 0, %0 ], [ %i1, %same ]
+  %fact = phi ptr [ %third, %0 ], [ %more, %same ]
+  %all = icmp eq i64 %i, %count
+  br i1 %all, label %end, label %look
+look:
+  %object = call ptr @PyTuple_GetItem(ptr %tuple, i64 %i)
+  %i1 = add i64 %i, 1
+  %before = getelementptr i8, ptr %object, i64 CLASS_FIELD
+  %its_class = load ptr, ptr %before
+  %is_array = icmp eq ptr %its_class, %class
+  br i1 %is_array, label %inside, label %end
+inside:
+  %array = getelementptr i8, ptr %object, i64 DATA_FIELD
+  %its_dtype = get array.dtype %array
+  %its_axes = get array.axes %array
+  %its_flags = get array.flags %array
+  %dtype = load ptr, ptr %fact
+  %at_axes = getelementptr i64, ptr %fact, i64 1
+  %at_sizes = getelementptr i64, ptr %fact, i64 2
+  %axes = load i64, ptr %at_axes
+  %found = sext i32 %its_axes to i64
+  %flags = and i32 %its_flags, READY
+  %is_dtype = icmp eq ptr %its_dtype, %dtype
+  %is_rank = icmp eq i64 %found, %axes
+  %is_ready = icmp eq i32 %flags, READY
+  %is_both = and i1 %is_dtype, %is_rank
+  %is_like = and i1 %is_both, %is_ready
+  br i1 %is_like, label %sizes, label %end
+sizes:
+  %its_sizes = get array.sizes %array
+  %more = getelementptr i64, ptr %at_sizes, i64 %axes
+  br label %size
+size:
+  %k = phi i64 [ 0, %sizes ], [ %k1, %one ]
+  %last = icmp eq i64 %k, %axes
+  br i1 %last, label %same, label %one
+one:
+  %k1 = add i64 %k, 1
+  %here = getelementptr i64, ptr %its_sizes, i64 %k
+  %there = getelementptr i64, ptr %at_sizes, i64 %k
+  %its_size = load i64, ptr %here
+  %size_before = load i64, ptr %there
+  %is_size = icmp eq i64 %its_size, %size_before
+  br i1 %is_size, label %size, label %end
+same:
+  br label %next
+end:
+  %alike = phi i64 [ 0, %0 ], [ 1, %next ], [ 0, %look ], [ 0, %inside ], [ 0, %one ]
+  %result = call ptr @PyBool_FromLong(i64 %alike)
+  ret ptr %result
+}
+
 define ptr @scanjit_run(ptr %self, ptr %args, i64 %given) {
   %code = call i64 @word(ptr %args, i64 0)
   %program = inttoptr i64 %code to ptr
@@ -517,6 +589,7 @@ def native_text(triple: str) -> str:
     text = _TEXT.replace("IDLE", str(IDLE_TICKS)).replace("MICROSECONDS", str(int(TICK * 1e6)))
     text = text.replace("CLOCK", f"llvm.read{'cycle' if triple.startswith('x86_64') else 'steady'}counter")
     text = text.replace("DATA_FIELD", str(DATA_FIELD)).replace("PLACE_BYTES", str(8 * SYNC_WORDS))
+    text = text.replace("CLASS_FIELD", str(CLASS_FIELD)).replace("READY", str(READY))
     return _expanded(text.replace("PLACES", str(1 + MOST_TEAMS)))
 
 

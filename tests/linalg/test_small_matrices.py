@@ -207,6 +207,9 @@ def test_batches_whose_matrices_turn_out_to_be_small(dtype: str, mode: Any) -> N
     a, b = sj.tensor(("B", "C", "n", "n"), dtype), sj.tensor(("B", "C", "n", "k"), dtype)
     f = sj.function([a, b], everything(a, b), mode=mode)
     assert "stack(" in f.source
+    notes = [note for note in str(f.explain()).splitlines() if "LAPACK" in note]
+    assert notes and all(note.endswith("side by side in lanes, without LAPACK") for note in notes)
+    assert "side by side" not in str(sj.function([a], sj.cholesky(a[0, 0]), mode=mode).explain())  # a single matrix
     cases = ((2, 9), 3, 2), ((1, 1), 1, 1), ((5, 1), 8, 3), ((1, 17), 5, 9), ((3, 2), 9, 1), ((0, 3), 4, 2)
     for batch, n, k in cases:
         given = regular(RNG, *batch, n).astype(dtype), RNG.normal(size=(*batch, n, k)).astype(dtype)

@@ -250,6 +250,42 @@ def test_layouts_of_arguments(mode):
     assert type(result) is np.ndarray and np.array_equal(result, base)
 
 
+def test_arguments_unlike_those_of_the_last_call(mode):
+    """Arguments like the last ones are not looked at one by one. Each of these differs from them in one thing."""
+
+    class Own(np.ndarray):
+        pass
+
+    x, y = np.arange(12.0).reshape(3, 4), np.arange(3.0)
+    unaligned = np.zeros(97, "uint8")[1:].view("float64")[:12].reshape(3, 4)
+    unaligned[...] = x
+    swapped, wide = x.astype(x.dtype.newbyteorder()), np.ones((3, 8))[:, ::2]
+    others = [x.T[:3, :3], np.asfortranarray(x), wide, unaligned, swapped, x.astype("float32"), x.astype("int64")]
+    others += [x.view(Own), x[:, :2], x[:0], x.tolist(), x.ravel()[:1][:, None]]
+    a, b = sj.tensor(("n", "m"), "float64", "a"), sj.vector("b")
+    f = sj.function([a, b], a * 2 + b[:, None], mode=mode)
+    for other in others:
+        np.testing.assert_array_equal(f(x, y), x * 2 + y[:, None])
+        wanted = np.array(other, "float64")
+        np.testing.assert_array_equal(f(other, y[: len(wanted)]), wanted * 2 + y[: len(wanted), None])
+        np.testing.assert_array_equal(f(x, b=y), x * 2 + y[:, None])
+        f(x, y)
+        for wrong, words in (((x,), "takes 2 arguments"), ((x, y, y), "takes 2 arguments"), ((x, x), "1 dimension")):
+            with pytest.raises(sj.errors.ScanjitError, match=words):
+                f(*wrong)
+        with pytest.raises(sj.errors.ShapeError):
+            f(x, np.ones(2))
+
+
+def test_sizes_of_shared_variables_are_asked_for_in_each_call(mode):
+    """Arguments may be like those of the last call, and shared variables not."""
+    v, x = sj.shared(np.ones(2), shape=(None,)), sj.vector("x")
+    f = sj.function([x], x.sum() + sj.concatenate([v, v]), mode=mode)
+    for n in (2, 2, 3):
+        v.set_value(np.arange(float(n)))
+        np.testing.assert_array_equal(f(np.ones(3)), 3 + np.tile(np.arange(float(n)), 2))
+
+
 def test_wrong_ranks_and_sizes_are_named():
     x, y, z = sj.tensor(("T", 3), name="x"), sj.tensor(("T",), name="y"), sj.tensor((None,), name="z")
     f = sj.function([x, y, z], [x.sum(), y.sum(), z.sum()], name="f", mode="reference")

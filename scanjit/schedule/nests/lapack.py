@@ -9,7 +9,11 @@ from scanjit import types
 from scanjit.records import record
 from scanjit.schedule.nests.array_job import ArrayJob
 from scanjit.schedule.nests.buffers import Ref
+from scanjit.schedule.nests.decomposition import LARGEST
 from scanjit.types import Dimension
+
+BESIDE = "cholesky", "lu", "triangular_solve"
+"""Routines of which small matrices are computed side by side."""
 
 
 @record
@@ -31,6 +35,14 @@ class LapackCall(ArrayJob):
     def result(self) -> Ref:
         """The first of its places that it writes."""
         return next(ref for ref, written in zip(self.places, self.written, strict=True) if written)
+
+    @property
+    def sizes_beside(self) -> tuple[Dimension, ...] | None:
+        """The sizes that decide in a call whether matrices are computed side by side, without LAPACK: they are if all
+        are at most `LARGEST`. None if they never are, and for a single matrix."""
+        sizes = self.result.shape[-2:] if self.routine == "triangular_solve" else self.result.shape[-1:]
+        large = any(isinstance(size, int) and size > LARGEST for size in sizes)
+        return None if self.routine not in BESIDE or len(self.result.shape) == 2 or large else sizes
 
     @property
     def arrays(self) -> tuple[tuple[Ref, bool], ...]:

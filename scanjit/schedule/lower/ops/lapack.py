@@ -39,9 +39,9 @@ class LapackRule(ArrayRule):
             lowering.put(node, result, [lowering.add_statement(job, needs)])
             return
         call, copies = self.call(lowering, node, lowering.new_place(node))
-        lowering.context.notes.append(
-            f"{node.op.name} at {node.where}: LAPACK's, one matrix after the other, on one thread"
-        )
+        note = f"{node.op.name} at {node.where}: LAPACK's, one matrix after the other, on one thread"
+        beside = f"; of at most {LARGEST} rows and columns side by side in lanes, without LAPACK"
+        lowering.context.notes.append(note + beside if call.sizes_beside else note)
         lowering.put(node, call.result, [lowering.add_statement(call, copies)])
 
 
