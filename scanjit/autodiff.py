@@ -114,12 +114,11 @@ def grad(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from scanjit.ir import new_input
-    >>> from scanjit.types import Type
-    >>> x = new_input(Type(np.dtype("float64")), "x")
-    >>> grad(x * x * x, x).type
-    float64()
+    >>> import scanjit as sj
+    >>> x, w = sj.vector("x"), sj.scalar("w")
+    >>> slopes = sj.grad((w * x**2).sum(), {"x": x, "w": w})
+    >>> sj.function([x, w], slopes, mode="reference")([1.0, 2.0], 3.0)
+    {'x': array([ 6., 12.]), 'w': array(5.)}
     """
     if known_grads is not None and not isinstance(known_grads, Mapping):
         raise errors.ArgumentError("known_grads maps symbols to their gradients", got=repr(known_grads))

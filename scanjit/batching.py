@@ -53,21 +53,23 @@ def vmap(fn: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Calla
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from scanjit.ir import new_input
-    >>> from scanjit.types import Type
-    >>> x = new_input(Type(np.dtype("float64"), (5, 3)), "x")
-    >>> w = new_input(Type(np.dtype("float64"), (3,)), "w")
-    >>> vmap(lambda row, w: row * w, in_axes=(0, None))(x, w).type
-    float64(5, 3)
+    A loop for each row of a batch, with one rate for all:
+
+    >>> import scanjit as sj
+    >>> def smooth(x, rate):
+    ...     return sj.scan(lambda x, level: level + rate * (x - level), x, 0.0)
+    >>> xs, rate = sj.matrix("xs"), sj.scalar("rate")
+    >>> f = sj.function([xs, rate], sj.vmap(smooth, in_axes=(0, None))(xs, rate), mode="reference")
+    >>> f([[1.0, 1.0], [0.0, 4.0]], 0.5)
+    array([[0.5 , 0.75],
+           [0.  , 2.  ]])
 
     The gradient for each example of a batch, by the same weights:
 
-    >>> import scanjit as sj
     >>> xs, ts, w = sj.matrix("xs"), sj.vector("ts"), sj.vector("w")
     >>> def slope(x, t):
     ...     return sj.grad((x @ w - t) ** 2, w)
-    >>> each = sj.function([xs, ts, w], vmap(slope)(xs, ts), mode="reference")
+    >>> each = sj.function([xs, ts, w], sj.vmap(slope)(xs, ts), mode="reference")
     >>> each([[1.0, 0.0], [0.0, 2.0]], [0.0, 1.0], [1.0, 1.0])
     array([[2., 0.],
            [0., 4.]])

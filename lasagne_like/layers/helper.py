@@ -152,8 +152,8 @@ def get_output(layer_or_layers: Any, inputs: Any = None, *, precision: Any = Non
         The outputs of one call have the same random values, such as masks of dropout.
     inputs : None, expression, array, or dict
         None for the symbols of the input layers. An expression or an array is the value of the only input layer. A
-        dictionary maps layers of any kind to the values that replace their outputs. Its key None is the input of the
-        layers that were made for a shape.
+        dictionary maps layers of any kind to the values that replace their outputs. The key None is the input of
+        layers that were made for a shape, as `DenseLayer((None, 3), 5)`.
     precision : None, "bfloat16", or dict
         With "bfloat16", layers of float32 multiply numbers in bfloat16, and loops store values for their gradients in
         bfloat16 (see `scanjit.mixed`). Parameters, their updates, sums and states stay float32. A dictionary maps some

@@ -46,6 +46,7 @@ def adam(
     Returns
     -------
     OrderedDict
+        New values, for `scanjit.function(updates=...)`.
 
     References
     ----------
@@ -86,6 +87,7 @@ def adamw(
     Returns
     -------
     OrderedDict
+        New values, for `scanjit.function(updates=...)`.
 
     References
     ----------
@@ -171,6 +173,7 @@ def adamax(
     Returns
     -------
     OrderedDict
+        New values, for `scanjit.function(updates=...)`.
 
     Examples
     --------
@@ -203,6 +206,7 @@ def amsgrad(
     Returns
     -------
     OrderedDict
+        New values, for `scanjit.function(updates=...)`.
 
     References
     ----------

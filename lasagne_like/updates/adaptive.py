@@ -24,6 +24,7 @@ def adagrad(
     Returns
     -------
     OrderedDict
+        New values, for `scanjit.function(updates=...)`.
 
     References
     ----------
@@ -66,6 +67,7 @@ def rmsprop(
     Returns
     -------
     OrderedDict
+        New values, for `scanjit.function(updates=...)`.
 
     References
     ----------
@@ -110,6 +112,7 @@ def adadelta(
     Returns
     -------
     OrderedDict
+        New values, for `scanjit.function(updates=...)`.
 
     References
     ----------

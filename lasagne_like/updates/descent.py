@@ -109,6 +109,7 @@ def momentum(
     Returns
     -------
     OrderedDict
+        New values, for `scanjit.function(updates=...)`.
 
     Examples
     --------
@@ -139,6 +140,7 @@ def apply_nesterov_momentum(
     Returns
     -------
     OrderedDict
+        New values, for `scanjit.function(updates=...)`.
 
     Examples
     --------
@@ -164,6 +166,7 @@ def nesterov_momentum(
     Returns
     -------
     OrderedDict
+        New values, for `scanjit.function(updates=...)`.
 
     Examples
     --------

@@ -106,22 +106,26 @@ def scan(
     ----------
     fn : callable
         The step. It gets the rows of the sequences (taps in the given order), then the previous outputs (taps in the
-        given order), then `non_sequences`. It returns an output, or a tuple or list of them, and after them maybe a
-        condition to end the loop: `(outputs, until(condition))`. With `return_updates`, new values of shared variables
-        may come after the outputs: `(outputs, {w: w + 1})`. It is called while the graph is built: once, or a few times
-        where an initial value is a Python number, whose dtype is then found.
+        given order), then `non_sequences`. It returns an output, or a tuple or list of them. A condition to end the
+        loop may follow: `(outputs, until(condition))`. With `return_updates`, new values of shared variables may
+        follow: `(outputs, {w: w + 1})`. The step is called with symbols while the graph is built: once, or a few times
+        to find the dtype of an initial value that is a Python number.
     sequences : tensor, dict, or list of them
         What is read row by row along the first axis. `dict(input=x, taps=[-1, 0, 2])` reads `x[t - 1]`, `x[t]` and
-        `x[t + 2]`; the loop covers the rows for which all are inside `x`. The shortest sequence rules.
+        `x[t + 2]`, for each t for which all three are inside of `x`. The loop ends with the shortest sequence.
     outputs_info : None, tensor, dict, or list of them
-        For each output: None if it is not fed back; its initial value if the step reads what the step before returned;
-        `dict(initial=x, taps=[-3, -1])` if it reads earlier ones: the first rows of `x` are then the outputs before the
-        first step, the earliest first, as many as the largest lag. With taps `[-1]` the initial value has no such axis.
-        A tap may be an integer scalar: `taps=[-n]` with `n = sj.iscalar("n")`; so may those of sequences. A lag of any
-        size costs as little to compile as a small one, and memory for so many rows.
-        A Python number as initial value takes the dtype of what the step returns.
+        An entry for each output:
+
+        - None: the step does not read it.
+        - An initial value: the step reads what the step before returned. A Python number takes the dtype of what the
+          step returns.
+        - `dict(initial=x, taps=[-3, -1])`: the step reads the outputs of three steps before and of the step before. The
+          first rows of `x` are the outputs before the first step, the earliest first, as many as the largest lag (3).
+          With `taps=[-1]`, `x` is the initial value itself, without an axis of rows.
+
+        A tap may be an integer scalar, also of a sequence: `taps=[-n]` with `n = sj.iscalar("n")`.
     non_sequences : value or list of them
-        Passed to every step as they are. Variables that the step closes over need not be listed.
+        Passed to every step as they are. Symbols that the step takes from outside need not be listed.
     n_steps : int or integer scalar, optional
         The number of steps; with `until`, the most steps. It may be 0. It may be symbolic.
     truncate_gradient : int
@@ -131,9 +135,9 @@ def scan(
     name : str, optional
         The name of the loop in prints and profiles.
     strict : bool
-        Variables that are not in `non_sequences` are an error.
+        Whether a symbol that the step takes from outside is an error if it is not in `non_sequences`.
     return_list : bool
-        Return a list also of one output.
+        Whether a single output is returned in a list, too.
     unroll : bool or int
         The number of steps in one iteration of the generated loop, at most 1024 (fewer if a step has many operations).
         True: all steps in a row, without a loop (the number of steps must be known); a long scan becomes a loop over
@@ -178,12 +182,13 @@ def scan(
     Examples
     --------
     >>> import numpy as np
-    >>> from scanjit.tensor import tensor
-    >>> x, w = tensor(("T", 3), name="x"), tensor((3, 3), name="w")
-    >>> scan(lambda x_t, h: np.tanh(x_t + h @ w), sequences=x, outputs_info=np.zeros(3))
+    >>> import scanjit as sj
+    >>> x, w = sj.tensor(("T", 3), name="x"), sj.tensor((3, 3), name="w")
+    >>> sj.scan(lambda x_t, h: np.tanh(x_t + h @ w), sequences=x, outputs_info=np.zeros(3))
     <part: float64(T, 3)>
-    >>> scan(lambda a, b: a + b, outputs_info=dict(initial=[0, 1], taps=[-2, -1]), n_steps=8)  # 1, 2, 3, 5, ... 34
-    <part: int64(8)>
+    >>> fibonacci = sj.scan(lambda a, b: a + b, outputs_info=dict(initial=[0, 1], taps=[-2, -1]), n_steps=8)
+    >>> sj.function([], fibonacci, mode="reference")()
+    array([ 1,  2,  3,  5,  8, 13, 21, 34])
     """
     loop = build(
         fn,

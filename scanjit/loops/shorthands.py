@@ -47,10 +47,10 @@ def map(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from scanjit.ir import constant
-    >>> map(lambda x: x * x, constant(np.arange(3.0)))
-    <part: float64(3)>
+    >>> import scanjit as sj
+    >>> x = sj.vector("x")
+    >>> sj.function([x], sj.map(lambda x: x * x, x), mode="reference")([1.0, 2.0, 3.0])
+    array([1., 4., 9.])
     """
     return scan(
         fn, sequences, None, non_sequences, truncate_gradient=truncate_gradient, go_backwards=go_backwards, name=name
@@ -66,7 +66,7 @@ def reduce(
     go_backwards: bool = False,
     name: str | None = None,
 ) -> Any:
-    """Fold sequences: what the last step of the scan returns.
+    """What the last step of a scan returns.
 
     Parameters
     ----------
@@ -80,10 +80,10 @@ def reduce(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from scanjit.ir import constant
-    >>> reduce(lambda x, total: total + x, constant(np.arange(3.0)), 0.0)
-    <part: float64()>
+    >>> import scanjit as sj
+    >>> x = sj.vector("x")
+    >>> sj.function([x], sj.reduce(lambda x, total: total + x, x, 0.0), mode="reference")([1.0, 2.0, 3.0])
+    array(6.)
     """
     built = build(
         fn,
@@ -101,14 +101,13 @@ def reduce(
 def foldl(
     fn: Callable[..., Any], sequences: Any, outputs_info: Any, non_sequences: Any = None, name: str | None = None
 ) -> Any:
-    """`reduce` from the first row to the last.
+    """`reduce` from the first row to the last, with the same arguments.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from scanjit.ir import constant
-    >>> foldl(lambda x, y: 10 * y + x, constant(np.array([1, 2, 3])), 0)  # 123
-    <part: int64()>
+    >>> import scanjit as sj
+    >>> sj.function([], sj.foldl(lambda x, y: 10 * y + x, sj.constant([1, 2, 3]), 0), mode="reference")()
+    array(123)
     """
     return reduce(fn, sequences, outputs_info, non_sequences, go_backwards=False, name=name)
 
@@ -117,14 +116,13 @@ def foldl(
 def foldr(
     fn: Callable[..., Any], sequences: Any, outputs_info: Any, non_sequences: Any = None, name: str | None = None
 ) -> Any:
-    """`reduce` from the last row to the first.
+    """`reduce` from the last row to the first, with the same arguments.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from scanjit.ir import constant
-    >>> foldr(lambda x, y: 10 * y + x, constant(np.array([1, 2, 3])), 0)  # 321
-    <part: int64()>
+    >>> import scanjit as sj
+    >>> sj.function([], sj.foldr(lambda x, y: 10 * y + x, sj.constant([1, 2, 3]), 0), mode="reference")()
+    array(321)
     """
     return reduce(fn, sequences, outputs_info, non_sequences, go_backwards=True, name=name)
 
@@ -149,10 +147,10 @@ def filter(fn: Callable[..., Any], sequences: Any, non_sequences: Any = None, na
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from scanjit.ir import constant
-    >>> filter(lambda x: x > 1, constant(np.arange(4.0))).ndim
-    1
+    >>> import scanjit as sj
+    >>> x = sj.vector("x")
+    >>> sj.function([x], sj.filter(lambda x: x > 1, x), mode="reference")([3.0, 1.0, 2.0])
+    array([3., 2.])
     """
     check_callable(fn, "the condition of filter")
     seqs = entries.sequences(sequences)
@@ -204,8 +202,8 @@ def associative_scan(fn: Callable[..., Any], xs: Any) -> Any:
     Parameters
     ----------
     fn : callable
-        Combines two rows (or structures of them) into one; associative: `fn(fn(a, b), c)` equals `fn(a, fn(b, c))`, so
-        that a compiler may group as it likes.
+        Combines two rows (or structures of them) into one. `fn(fn(a, b), c)` equals `fn(a, fn(b, c))`, so the compiler
+        may combine rows in any grouping.
     xs : tensor, or structure of tensors
         At least one row.
 
@@ -216,10 +214,10 @@ def associative_scan(fn: Callable[..., Any], xs: Any) -> Any:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from scanjit.ir import constant
-    >>> associative_scan(lambda a, b: a * b, constant(np.array([1.0, 2.0, 3.0])))  # 1, 2, 6
-    <concatenate: float64(3)>
+    >>> import scanjit as sj
+    >>> x = sj.vector("x")
+    >>> sj.function([x], sj.associative_scan(lambda a, b: a * b, x), mode="reference")([1.0, 2.0, 3.0])
+    array([1., 2., 6.])
     """
     check_callable(fn, "the first argument of associative_scan")
     (entry,) = entries.sequences([xs])

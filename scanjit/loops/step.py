@@ -30,10 +30,10 @@ def until(condition: Any) -> Until:
 
     Examples
     --------
-    >>> from scanjit.loops import scan
-    >>> doubled = scan(lambda h: (h * 2, until(h * 2 > 100)), outputs_info=1.0, n_steps=50)  # 2, 4, ... 64, 128
-    >>> doubled.ndim
-    1
+    >>> import scanjit as sj
+    >>> doubled = sj.scan(lambda h: (h * 2, sj.until(h * 2 > 100)), outputs_info=7.0, n_steps=50)
+    >>> sj.function([], doubled, mode="reference")()
+    array([ 14.,  28.,  56., 112.])
     """
     return Until(condition)
 

@@ -86,8 +86,8 @@ def jit(fn: Callable[..., Any] | None = None, *, mode: Mode = "numba", static_ar
     fn : a function written with `scanjit`'s and NumPy's functions. Arguments and results may be nested in tuples,
         lists, dicts, named tuples and dataclasses. It is called with symbols, once for each kind of arguments.
     mode : as for `function`.
-    static_argnums : positions of arguments that are no arrays but settings: `fn` gets them as they are, and each
-        different value (they must be hashable) is compiled for. So `None` is treated wherever it stands.
+    static_argnums : positions of arguments that are settings, not arrays. `fn` gets them as they are, and is compiled
+        for each value. They must be hashable. `None` is a setting wherever it stands.
 
     Returns
     -------

@@ -60,11 +60,10 @@ def conv1d(
     Examples
     --------
     >>> import scanjit as sj
-    >>> from scanjit.tensor import conv1d, tensor
-    >>> x, w = tensor(("B", 3, 10)), tensor((4, 3, 5))
-    >>> conv1d(x, w), conv1d(x, w, "half", subsample=2)
+    >>> x, w = sj.tensor(("B", 3, 10)), sj.tensor((4, 3, 5))
+    >>> sj.conv1d(x, w), sj.conv1d(x, w, "half", subsample=2)
     (<contract: float64(B, 4, 6)>, <contract: float64(B, 4, 5)>)
-    >>> sj.function([], conv1d([[[1.0, 2.0, 3.0]]], [[[1.0, 10.0]]], "full"), mode="reference")()
+    >>> sj.function([], sj.conv1d([[[1.0, 2.0, 3.0]]], [[[1.0, 10.0]]], "full"), mode="reference")()
     array([[[ 1., 12., 23., 30.]]])
     """
     return _convolution("conv1d", 1, input, filters, border_mode, subsample, filter_dilation, filter_flip, num_groups)
@@ -98,9 +97,9 @@ def conv2d(
 
     Examples
     --------
-    >>> from scanjit.tensor import conv2d, tensor
-    >>> x, w = tensor(("B", 3, 10, "n")), tensor((4, 3, 5, 3))
-    >>> conv2d(x, w), conv2d(x, w, "same"), conv2d(x, w, (2, 0), subsample=(2, 1))
+    >>> import scanjit as sj
+    >>> x, w = sj.tensor(("B", 3, 10, "n")), sj.tensor((4, 3, 5, 3))
+    >>> sj.conv2d(x, w), sj.conv2d(x, w, "same"), sj.conv2d(x, w, (2, 0), subsample=(2, 1))
     (<contract: float64(B, 4, 6, n - 2)>, <contract: float64(B, 4, 10, n)>, <contract: float64(B, 4, 5, n - 2)>)
     """
     return _convolution("conv2d", 2, input, filters, border_mode, subsample, filter_dilation, filter_flip, num_groups)
@@ -132,8 +131,8 @@ def conv3d(
 
     Examples
     --------
-    >>> from scanjit.tensor import conv3d, tensor
-    >>> conv3d(tensor(("B", 3, 8, 10, "n")), tensor((4, 3, 3, 5, 3)), (1, 0, 1))
+    >>> import scanjit as sj
+    >>> sj.conv3d(sj.tensor(("B", 3, 8, 10, "n")), sj.tensor((4, 3, 3, 5, 3)), (1, 0, 1))
     <contract: float64(B, 4, 8, 6, n)>
     """
     return _convolution("conv3d", 3, input, filters, border_mode, subsample, filter_dilation, filter_flip, num_groups)

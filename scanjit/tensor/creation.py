@@ -36,8 +36,8 @@ def full(shape: Any, fill_value: TensorLike, dtype: DTypeLike | None = None) -> 
 
     Examples
     --------
-    >>> from scanjit.tensor import full, tensor
-    >>> full(tensor(("n", 2)).shape, 1.5, "float32")
+    >>> import scanjit as sj
+    >>> sj.full(sj.tensor(("n", 2)).shape, 1.5, "float32")
     <broadcast_to: float32(n, 2)>
     """
     value = as_tensor(fill_value, dtype)
@@ -120,8 +120,8 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: DTypeLike | None 
 
     Examples
     --------
-    >>> from scanjit.tensor import arange, tensor
-    >>> arange(tensor("n").shape[0])
+    >>> import scanjit as sj
+    >>> sj.arange(sj.tensor("n").shape[0])
     <iota: int64(n)>
     """
     if stop is None:
@@ -346,8 +346,8 @@ def one_hot(x: TensorLike, num_classes: Any, dtype: DTypeLike | None = None) -> 
 
     Examples
     --------
-    >>> from scanjit.tensor import ivector, one_hot
-    >>> one_hot(ivector(), 10, "float32")
+    >>> import scanjit as sj
+    >>> sj.one_hot(sj.ivector(), 10, "float32")
     <cast: float32(n..., 10)>
     """
     x = as_tensor(x)

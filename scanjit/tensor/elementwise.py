@@ -124,7 +124,6 @@ ceil = _unary(ops.CEIL)
 trunc = _unary(ops.TRUNC)
 isnan = _unary(ops.ISNAN)
 isinf = _unary(ops.ISINF)
-stop_gradient = _unary(ops.STOP_GRADIENT)
 
 add = _binary(ops.ADD)
 subtract = _binary(ops.SUB, "subtract")
@@ -204,9 +203,9 @@ def where(condition: TensorLike, x: TensorLike, y: TensorLike) -> Node:
 
     Examples
     --------
-    >>> from scanjit.tensor import vector, where
-    >>> x = vector("x")
-    >>> where(x > 0, x, 0).dtype
+    >>> import scanjit as sj
+    >>> x = sj.vector("x")
+    >>> sj.where(x > 0, x, 0).dtype
     dtype('float64')
     """
     return apply(ops.WHERE, as_tensor(condition), x, y)
@@ -217,13 +216,31 @@ def clip(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = 
 
     Examples
     --------
-    >>> from scanjit.tensor import clip, vector
-    >>> clip(vector(), -1, 1)
+    >>> import scanjit as sj
+    >>> sj.clip(sj.vector(), -1, 1)
     <clip: float64(n...)>
     """
     x = as_tensor(x)
     low, high = kind_of("int8" if x.type.kind.is_mask else x.dtype).limits
     return apply(ops.CLIP, x, low if min is None else min, high if max is None else max)
+
+
+def stop_gradient(x: TensorLike) -> Node:
+    """`x` itself, which is a constant to differentiation: no gradient passes back through it.
+
+    Parameters
+    ----------
+    x : tensor_like
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> x = sj.vector("x")
+    >>> g = sj.grad((sj.stop_gradient(x) * x).sum(), x)
+    >>> sj.function([x], g, mode="reference")([2.0, 3.0])
+    array([2., 3.])
+    """
+    return apply(ops.STOP_GRADIENT, x)
 
 
 def clip_gradient(x: TensorLike, low: float, high: float) -> Node:

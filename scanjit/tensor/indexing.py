@@ -321,8 +321,8 @@ def set_(self: Node, value: TensorLike) -> Node:
 
     Examples
     --------
-    >>> from scanjit.tensor import tensor
-    >>> x = tensor((3, 4))
+    >>> import scanjit as sj
+    >>> x = sj.tensor((3, 4))
     >>> x[1:, 0].set(5)
     <set_slice: float64(3, 4)>
     """
@@ -386,8 +386,8 @@ def take(x: TensorLike, indices: Any, axis: int | None = None) -> Node:
 
     Examples
     --------
-    >>> from scanjit.tensor import imatrix, take, tensor
-    >>> take(tensor((1000, 64)), imatrix(), axis=0).ndim
+    >>> import scanjit as sj
+    >>> sj.take(sj.tensor((1000, 64)), sj.imatrix(), axis=0).ndim
     3
     """
     x, axis = along_axis(as_tensor(x), axis)

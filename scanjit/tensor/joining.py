@@ -38,8 +38,8 @@ def concatenate(tensors: Sequence[TensorLike] | Symbol[Node], axis: int | None =
 
     Examples
     --------
-    >>> from scanjit.tensor import concatenate, tensor
-    >>> concatenate([tensor(("n", 3)), tensor((2, 3))])
+    >>> import scanjit as sj
+    >>> sj.concatenate([sj.tensor(("n", 3)), sj.tensor((2, 3))])
     <concatenate: float64(n + 2, 3)>
     """
     nodes = _several(tensors, "concatenate")

@@ -52,8 +52,8 @@ def dot(a: TensorLike, b: TensorLike) -> Node:
 
     Examples
     --------
-    >>> from scanjit.tensor import dot, tensor
-    >>> dot(tensor(("T", "B", 3)), tensor((3, 4)))
+    >>> import scanjit as sj
+    >>> sj.dot(sj.tensor(("T", "B", 3)), sj.tensor((3, 4)))
     <contract: float64(T, B, 4)>
     """
     a, b = promoted((a, b))
@@ -71,8 +71,8 @@ def matmul(a: TensorLike, b: TensorLike) -> Node:
 
     Examples
     --------
-    >>> from scanjit.tensor import matmul, tensor
-    >>> matmul(tensor(("B", 2, 3)), tensor((3, "n")))
+    >>> import scanjit as sj
+    >>> sj.matmul(sj.tensor(("B", 2, 3)), sj.tensor((3, "n")))
     <contract: float64(B, 2, n)>
     """
     a, b = promoted((a, b))
@@ -162,8 +162,8 @@ def tensordot(a: TensorLike, b: TensorLike, axes: Any = 2) -> Node:
 
     Examples
     --------
-    >>> from scanjit.tensor import tensor, tensordot
-    >>> tensordot(tensor(("B", 2, 3)), tensor((3, 2, 4)), ([1, 2], [1, 0]))
+    >>> import scanjit as sj
+    >>> sj.tensordot(sj.tensor(("B", 2, 3)), sj.tensor((3, 2, 4)), ([1, 2], [1, 0]))
     <contract: float64(B, 4)>
     """
     a, b = promoted((a, b))
@@ -299,8 +299,8 @@ def einsum(subscripts: str, *operands: Any) -> Node:
 
     Examples
     --------
-    >>> from scanjit.tensor import einsum, tensor
-    >>> einsum("bij,bjk->bik", tensor(("B", 2, 3)), tensor(("B", 3, 4)))
+    >>> import scanjit as sj
+    >>> sj.einsum("bij,bjk->bik", sj.tensor(("B", 2, 3)), sj.tensor(("B", 3, 4)))
     <contract: float64(B, 2, 4)>
     """
     if not isinstance(subscripts, str):

@@ -245,8 +245,8 @@ def _reshape(self: Node, *shape: Any, ndim: int | None = None) -> Node:
 
     Examples
     --------
-    >>> from scanjit.tensor import tensor
-    >>> tensor(("T", 2, 3)).reshape(-1, 3)
+    >>> import scanjit as sj
+    >>> sj.tensor(("T", 2, 3)).reshape(-1, 3)
     <reshape: float64(2*T, 3)>
     """
     return shapes.reshape(self, _one_argument(shape), ndim)
@@ -257,8 +257,8 @@ def _transpose(self: Node, *axes: Any) -> Node:
 
     Examples
     --------
-    >>> from scanjit.tensor import tensor
-    >>> tensor(("T", "B", 3)).transpose(1, 0, 2)
+    >>> import scanjit as sj
+    >>> sj.tensor(("T", "B", 3)).transpose(1, 0, 2)
     <dimshuffle: float64(B, T, 3)>
     """
     return shapes.transpose(self, _one_argument(axes) if axes else None)

@@ -42,8 +42,8 @@ def sum(x: TensorLike, axis: Axis = None, dtype: DTypeLike | None = None, keepdi
 
     Examples
     --------
-    >>> from scanjit.tensor import sum, tensor
-    >>> sum(tensor((3, "n")), axis=0)
+    >>> import scanjit as sj
+    >>> sj.sum(sj.tensor((3, "n")), axis=0)
     <sum: float64(n)>
     """
     return _reduced(SUM, accumulated(x, dtype), axis, keepdims)

@@ -22,8 +22,8 @@ def shape(x: TensorLike) -> tuple[Any, ...]:
 
     Examples
     --------
-    >>> from scanjit.tensor import shape, tensor
-    >>> shape(tensor(("n", 3)))
+    >>> import scanjit as sj
+    >>> sj.shape(sj.tensor(("n", 3)))
     (<size: int64()>, 3)
     """
     return tuple(size if isinstance(size, int) else dim_node(size) for size in as_tensor(x).type.shape)
@@ -70,8 +70,8 @@ def reshape(x: TensorLike, shape: Any, ndim: int | None = None) -> Node:
 
     Examples
     --------
-    >>> from scanjit.tensor import reshape, tensor
-    >>> reshape(tensor(("T", 2, 3)), (-1, 3))
+    >>> import scanjit as sj
+    >>> sj.reshape(sj.tensor(("T", 2, 3)), (-1, 3))
     <reshape: float64(2*T, 3)>
     """
     x = as_tensor(x)
@@ -134,8 +134,8 @@ def flatten(x: TensorLike, ndim: int = 1) -> Node:
 
     Examples
     --------
-    >>> from scanjit.tensor import flatten, tensor
-    >>> flatten(tensor(("B", "T", 3)), 2)
+    >>> import scanjit as sj
+    >>> sj.flatten(sj.tensor(("B", "T", 3)), 2)
     <reshape: float64(B, 3*T)>
     """
     x = as_tensor(x)
@@ -153,8 +153,8 @@ def transpose(x: TensorLike, axes: Any = None) -> Node:
 
     Examples
     --------
-    >>> from scanjit.tensor import tensor, transpose
-    >>> transpose(tensor(("T", "B", 3)), (1, 0, 2))
+    >>> import scanjit as sj
+    >>> sj.transpose(sj.tensor(("T", "B", 3)), (1, 0, 2))
     <dimshuffle: float64(B, T, 3)>
     """
     x = as_tensor(x)
@@ -173,8 +173,8 @@ def dimshuffle(x: TensorLike, *pattern: Any) -> Node:
 
     Examples
     --------
-    >>> from scanjit.tensor import dimshuffle, tensor
-    >>> dimshuffle(tensor(("T", "B")), 1, "x", 0)
+    >>> import scanjit as sj
+    >>> sj.dimshuffle(sj.tensor(("T", "B")), 1, "x", 0)
     <dimshuffle: float64(B, 1, T)>
     """
     x = as_tensor(x)
@@ -187,8 +187,8 @@ def swapaxes(x: TensorLike, axis1: int, axis2: int) -> Node:
 
     Examples
     --------
-    >>> from scanjit.tensor import swapaxes, tensor
-    >>> swapaxes(tensor(("T", "B", 3)), 0, -1)
+    >>> import scanjit as sj
+    >>> sj.swapaxes(sj.tensor(("T", "B", 3)), 0, -1)
     <dimshuffle: float64(3, B, T)>
     """
     x = as_tensor(x)
@@ -203,8 +203,8 @@ def moveaxis(x: TensorLike, source: Any, destination: Any) -> Node:
 
     Examples
     --------
-    >>> from scanjit.tensor import moveaxis, tensor
-    >>> moveaxis(tensor(("T", "B", 3)), 0, -1)
+    >>> import scanjit as sj
+    >>> sj.moveaxis(sj.tensor(("T", "B", 3)), 0, -1)
     <dimshuffle: float64(B, 3, T)>
     """
     x = as_tensor(x)
@@ -225,8 +225,8 @@ def expand_dims(x: TensorLike, axis: Axis) -> Node:
 
     Examples
     --------
-    >>> from scanjit.tensor import expand_dims, tensor
-    >>> expand_dims(tensor(("T", "B")), (0, 2))
+    >>> import scanjit as sj
+    >>> sj.expand_dims(sj.tensor(("T", "B")), (0, 2))
     <dimshuffle: float64(1, T, 1, B)>
     """
     x = as_tensor(x)
@@ -241,8 +241,8 @@ def squeeze(x: TensorLike, axis: Axis = None) -> Node:
 
     Examples
     --------
-    >>> from scanjit.tensor import squeeze, tensor
-    >>> squeeze(tensor((1, "T", 1)), axis=0)
+    >>> import scanjit as sj
+    >>> sj.squeeze(sj.tensor((1, "T", 1)), axis=0)
     <dimshuffle: float64(T, 1)>
     """
     x = as_tensor(x)
@@ -287,8 +287,8 @@ def atleast_3d(x: TensorLike) -> Node:
 
     Examples
     --------
-    >>> from scanjit.tensor import atleast_3d, tensor
-    >>> atleast_3d(tensor(("n", "m")))
+    >>> import scanjit as sj
+    >>> sj.atleast_3d(sj.tensor(("n", "m")))
     <dimshuffle: float64(n, m, 1)>
     """
     x = as_tensor(x)

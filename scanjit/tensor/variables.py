@@ -35,8 +35,8 @@ def tensor(
 
     Examples
     --------
-    >>> from scanjit.tensor import tensor
-    >>> tensor(("T", "B", 64), "float32", name="x")
+    >>> import scanjit as sj
+    >>> sj.tensor(("T", "B", 64), "float32", name="x")
     <x: float32(T, B, 64)>
     """
     check_name(name)
@@ -125,8 +125,8 @@ def constant(value: TensorLike, dtype: DTypeLike | None = None) -> Node:
 
     Examples
     --------
-    >>> from scanjit.tensor import constant
-    >>> constant([1.0, 2.0])
+    >>> import scanjit as sj
+    >>> sj.constant([1.0, 2.0])
     <constant: float64(2)>
     """
     if isinstance(value, Node):
@@ -145,8 +145,8 @@ def as_tensor(x: TensorLike, dtype: DTypeLike | None = None) -> Node:
 
     Examples
     --------
-    >>> from scanjit.tensor import as_tensor, scalar
-    >>> as_tensor([scalar(), 1])
+    >>> import scanjit as sj
+    >>> sj.as_tensor([sj.scalar(), 1])
     <concatenate: float64(2)>
     """
     if isinstance(x, tuple | list) and any(map(has_symbol, x)):

@@ -1,11 +1,11 @@
 """Costs of single operations, as measured on one processor (Zen 4). Estimates are sums of multiples of these.
 
-There are two units. An *operation* is one addition or multiplication of one number. A *slot* is the time in which one
-of the two vector units of a core starts an operation: half a cycle. A multiply-add of vectors of 16 numbers is one slot
-and 32 operations.
+There are two units. An *operation* is one addition or multiplication of one number. A *start* is the time in which one
+of the two vector units of a core starts an operation: half a cycle. A multiply-add of vectors of 16 numbers is one
+start and 32 operations.
 """
 
-# ---- in slots, of one vector ----------------------------------------------------------------------------------------
+# ---- in starts, of one vector ---------------------------------------------------------------------------------------
 
 PRODUCT = 1.0
 """A multiply-add of a sum of products."""

@@ -1,5 +1,5 @@
 """Costs of a nest in forms that are compared: with lanes along one loop or another, and with time in one place or
-another. All estimates are in slots (see `scanjit.schedule.cost.rates`)."""
+another. All estimates are in starts (see `scanjit.schedule.cost.rates`)."""
 
 import math
 from collections.abc import Iterable, Sequence

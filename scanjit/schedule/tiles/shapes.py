@@ -40,7 +40,7 @@ def shape(
     sizes = (max(rows.size, 1),) if isinstance(rows.size, int) else USUAL
     widths = (max(columns.size, 1),) if columns is not None and isinstance(columns.size, int) else USUAL_COLUMNS
 
-    def slots(shape: Shape) -> float:
+    def mean_cost(shape: Shape) -> float:
         """The mean cost of a multiply-add of this tile, for these sizes."""
         block, vectors = shape
         alone = speeds.get((block, 1), speeds[shape] * min(1.0, block * products / IN_FLIGHT))
@@ -50,7 +50,7 @@ def shape(
             across = _mean(_across(n, lanes, vectors, across, 1 / alone if singles else None) for n in widths)
         return across * _mean(-(-size // block) * block / size for size in sizes)
 
-    block, vectors = min(speeds, key=slots)
+    block, vectors = min(speeds, key=mean_cost)
     return min(block, max(sizes)), vectors
 
 
