@@ -138,6 +138,12 @@ class Target:
         cache, as weights, arguments and results lie there too."""
         return self.level2_bytes // 4
 
+    @property
+    def far_bytes(self) -> int:
+        """How many bytes stay in the third-level cache while a loop goes through them. Nobody says how large it is, and
+        how much of it others use; this was measured with one of 32 times the second-level cache."""
+        return self.level2_bytes * 16
+
     def lanes(self, itemsize: int) -> int:
         """How many elements of this many bytes a vector register holds; 1 if there are no vectors."""
         return max(1, self.vector_bytes // itemsize)

@@ -351,14 +351,25 @@ def test_lengths_fit_what_is_near() -> None:
             assert f"around strips of {expected} points" in text
 
 
-@pytest.mark.parametrize(("stored", "expected"), [(True, 100), (False, 50)])
-def test_steps_that_store_rows_have_longer_strips(stored: bool, expected: int) -> None:
-    """Their strips fit into the second cache, of others into the first one."""
-    x = sj.tensor(("T", 4096), "float64", "x")
-    ys = sj.scan(lambda x, h: 0.5 * h + x, x, sj.zeros(4096, "float64"))
-    with host.using(replace(with_vectors(16), level1_bytes=800, level2_bytes=9600)):
-        text = sj.function([x], ys if stored else ys[-1], mode="emulate").explain()
-    assert f"around strips of {expected} points" in text
+@pytest.mark.parametrize(
+    ("step", "stored", "near", "far"),
+    [
+        (lambda x, h: 0.5 * h + x, True, 50, 100),
+        (lambda x, h: 0.5 * h + x, False, 74, 150),
+        (lambda x, h: sj.tanh(h) + x, True, 100, 100),
+    ],
+)
+def test_strips_are_longer_where_rows_come_from_memory(
+    step: Callable[[sj.Node, sj.Node], sj.Node], stored: bool, near: int, far: int
+) -> None:
+    """What they read in a step fits into the second cache then, and into the first one if rows stay in the third;
+    unless the step computes longer than it takes to fetch its carries."""
+    with host.using(replace(with_vectors(16), level1_bytes=1200, level2_bytes=9600)):
+        for steps, expected in ((3, near), (300, far)):
+            x = sj.tensor((steps, 1000), "float64", "x")
+            ys = sj.scan(step, x, sj.zeros(1000, "float64"))
+            text = sj.function([x], ys if stored else ys[-1], mode="emulate").explain()
+            assert f"around strips of {expected} points" in text
 
 
 def test_no_points() -> None:

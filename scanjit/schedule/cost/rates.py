@@ -19,6 +19,8 @@ ADD_LANES = 16.0
 """The sum of the numbers of a vector, at the end."""
 MOVE = 2.0
 """A load or a store beside the sum."""
+NEAR_MOVE = 4.0
+"""A vector of 64 bytes that is moved from or to the second-level cache."""
 MOVE_ELEMENT = 4.0
 """A load or a store of one number beside the sum, where the numbers of a vector do not lie side by side."""
 MASKED = 12.0

@@ -10,6 +10,7 @@ from scanjit.schedule.cost import rates
 from scanjit.schedule.nests import (
     Access,
     Apply,
+    Buffer,
     Fetch,
     Linear,
     Load,
@@ -145,6 +146,18 @@ def step_costs(nest: Nest, lanes: int, vectors: int | None = None) -> StepCosts:
     strips = max(work + moves, rates.LATENCY * (chain + moves) / min(vectors, MANY))
     strips += rates.LOOP * len(nest.space) / min(vectors, MANY)
     return StepCosts(together, inside, strips)
+
+
+def places(nest: Nest) -> set[tuple[Buffer, Dimension]]:
+    """Where a step of a vector reads and writes: an offset of a buffer for each row."""
+    lane = nest.space[-1]
+    return {(access.buffer, access.offset) for access, _ in nest.accesses() if access.strides.get(lane, 0) != 0}
+
+
+def computes_longer_than_fetches(nest: Nest) -> bool:
+    """Whether the operations of a step take longer than to move what it reads and writes from and to the second
+    cache."""
+    return _work(nest) > rates.NEAR_MOVE * len(places(nest))
 
 
 def side_by_side(nest: Nest, lanes: int) -> int:

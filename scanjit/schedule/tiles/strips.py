@@ -12,7 +12,14 @@ from functools import reduce
 
 from scanjit import types
 from scanjit.schedule.nests import Nest, Tile
-from scanjit.schedule.tiles.estimates import fewest_vectors, side_by_side, step_costs, takes_less_in_narrow_vectors
+from scanjit.schedule.tiles.estimates import (
+    computes_longer_than_fetches,
+    fewest_vectors,
+    places,
+    side_by_side,
+    step_costs,
+    takes_less_in_narrow_vectors,
+)
 from scanjit.target import Target
 from scanjit.types import Dimension
 
@@ -21,14 +28,11 @@ PAGE = 4096
 
 
 def with_time(nest: Nest, lanes: int, target: Target) -> Tile:
-    """The tile of a nest that holds all steps of a scan. What a strip reads and writes in one step fits into the first
-    cache; or, if steps store rows, into the second one: these rows then come from farther away and go there, and to do
-    that in short pieces takes longer than to fetch the carries from the second cache."""
+    """The tile of a nest that holds all steps of a scan."""
     costs, narrow = step_costs(nest, lanes), not target.has_masks and takes_less_in_narrow_vectors(nest)
     if costs.strips < costs.inside:
         vectors = side_by_side(nest, lanes)
-        stored = any(nest.time in store.access.strides for store in nest.stores)
-        strips = _lengths(nest, lanes * vectors, target.near_bytes if stored else target.level1_bytes)
+        strips = _lengths(nest, lanes * vectors, target)
         return Tile(lanes, vectors, strips=strips, many=_many(nest, lanes), narrow=narrow, down=_down(nest))
     return Tile(lanes, costs.vectors, narrow=narrow)
 
@@ -65,15 +69,33 @@ def _down(nest: Nest) -> Dimension:
     return 1 - types.minimum(reduce(types.maximum, apart) // (PAGE + 1), 1)
 
 
-def _lengths(nest: Nest, width: int, near_bytes: int) -> tuple[Dimension, ...]:
-    """How many iterations of each loop of the space a strip has: as many points as stay in `near_bytes`, in multiples
-    of `width`; whole rows if these are short."""
-    lane = nest.space[-1]
-    places = {(access.buffer, access.offset) for access, _ in nest.accesses() if access.strides.get(lane, 0) != 0}
-    nbytes = sum(buffer.dtype.itemsize for buffer, _ in places)
-    points = max(near_bytes // max(nbytes, 1) // width, 1) * width
+def _lengths(nest: Nest, width: int, target: Target) -> tuple[Dimension, ...]:
+    """How many iterations of each loop of the space a strip has, in multiples of `width`; whole rows if these are
+    short. What it reads and writes in one step stays in the first cache or, in longer strips, in the second one. To
+    read rows from far in short pieces takes longer, so strips are long if the step computes longer than it takes to
+    fetch carries from the second cache. If it does not, they are long in calls whose rows do not fit into the third
+    cache, and come from memory."""
+    points: Dimension = _points(nest, width, target.near_bytes)
+    if not computes_longer_than_fetches(nest):
+        near = _points(nest, width, target.level1_bytes)
+        points = near + (points - near) * types.minimum(_bytes_of_rows(nest) // (target.far_bytes + 1), 1)
     found: list[Dimension] = []
     for loop in reversed(nest.space):
         rest = points // types.maximum(types.product(found), 1)
         found.append(types.minimum(loop.size, types.maximum(rest, 1)))
     return tuple(reversed(found))
+
+
+def _points(nest: Nest, width: int, nbytes: int) -> int:
+    """How many points read and write so many bytes in one step, in multiples of `width`."""
+    return max(nbytes // max(sum(buffer.dtype.itemsize for buffer, _ in places(nest)), 1) // width, 1) * width
+
+
+def _bytes_of_rows(nest: Nest) -> Dimension:
+    """The size of all buffers in which each step has a row of its own."""
+    lane, time = nest.space[-1], nest.time
+    rows = (access for access, _ in nest.accesses() if time in access.strides and access.strides.get(lane, 0) != 0)
+    total: Dimension = 0
+    for buffer in dict.fromkeys(access.buffer for access in rows):
+        total += types.product(buffer.shape) * buffer.dtype.itemsize
+    return total
