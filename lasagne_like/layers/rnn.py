@@ -73,7 +73,7 @@ class RNNLayer(MergeLayer, Captured):
         Whether all cells of a list run in one loop. By default, each cell has its own loop, and loops take turns: what
         one cell hands on to the next is stored for a few turns (unless a gradient needs all of it). One loop stores it
         for one step. But it may be slower: the upper cells multiply their inputs by weights in each step, instead of
-        many steps at once, and threads cannot take one cell each. Gradients need more memory in one loop.
+        many steps at once, and threads cannot take one cell each.
     name : str, optional
         The names of the parameters begin with it.
 

@@ -64,6 +64,8 @@ CASES = {f"{loop}, {name}": make(LOOPS[loop]()) for loop in LOOPS for name, make
 }
 FAR = {"initial": sj.zeros((12, A.size)), "taps": [-12, -1]}
 CASES["dense, two taps"] = (sj.scan(lambda x, far, h: sj.tanh(far @ DENSE + h + x), X, FAR) ** 2).sum()
+CASES["products with a map"] = sj.tanh(W).T @ dense()
+CASES["products with a map of a map"] = sj.tanh(sj.tanh(W) @ DENSE).T @ elementwise(go_backwards=True)
 
 
 def temporaries(outputs: list[sj.Node]) -> Iterator[Buffer]:

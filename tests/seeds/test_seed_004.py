@@ -473,3 +473,15 @@ def test_one_loop_or_turns_store_nothing_for_all_of_time() -> None:
     (a, b), (c, d) = taken[False], taken[True]
     assert b < 1.1 * a < 100_000 * 2 * (UNITS + 5) * 8, "less than the outputs of two layers, in doubles"
     assert d == c < a
+
+
+@pytest.mark.parametrize("checkpoint", [None, "sqrt"])
+def test_gradients_need_no_more_memory_in_one_loop(checkpoint: Any) -> None:
+    """What the products with the weights of an upper cell read, such as `h = o * tanh(c)` of the cell below, is made
+    again stretch by stretch, and these products are summed along with the loop."""
+    taken = []
+    for fuse in (False, True):
+        l_in, layer = stack_of(fuse, only_return_final=True, checkpoint=checkpoint)
+        f = sj.function([l_in.input_var], sj.grad(sj.sum(L.get_output(layer) ** 2), layer.get_params()), mode="emulate")
+        taken.append(f.memory(B=2, T=100_000).workspace)
+    assert taken[1] < 1.1 * taken[0]

@@ -23,8 +23,8 @@ class Chain:
     Parameters
     ----------
     scan : the scan.
-    before, after : the rowwise nests in front of the scan, which make what it reads, and those behind it, which read
-        what it makes.
+    before, after : the rowwise nests in front of the scan, which make what it or the sums read, and those behind it,
+        which read what it makes.
     sums : nests with sums over time of results of the scan.
     short : the buffers that nobody else uses: memory for one stretch is enough.
     rings : the carries that are stored at every step and that nobody else reads, by number. Their memory holds a
@@ -108,25 +108,42 @@ class _Search:
         later = {*after, *found}
         before: list[Statement] = []
         short = set(results)
-        for statement in reversed(flow.statements[: flow.at[self.scan]]):
+        for statement in reversed([*flow.statements[: flow.at[self.scan]], *self._aside]):
             if statement in self.taken:
                 continue
-            own, users = flow.writes[statement], flow.users[statement]
-            with_scan = users <= {self.scan, *before, *later} and not users <= later
-            private = own and with_scan and all(flow.is_private(b, statement, users) for b in own)
+            own, users, members = flow.writes[statement], flow.users[statement], {self.scan, *before, *later}
+            private = own and users <= members and all(flow.is_private(b, statement, users) for b in own)
             if private and self._is_rowwise(statement, own) and all(self._read_by_rows(b, found) for b in own):
                 before.insert(0, statement)
                 short |= own
-            elif self._is_between(statement, {self.scan, *before, *later}, later, found):
+            elif self._is_between(statement, members, later, found) or (
+                statement in self._aside and not users.isdisjoint(members)
+            ):
                 before.insert(0, statement)
         return Chain(self.scan, tuple(before), tuple(after), found, short, rings)
+
+    @cached_property
+    def _aside(self) -> list[Statement]:
+        """The rowwise nests that stand behind the scan but do not need it, such as one that makes `h = o * tanh(c)`
+        again, of what is stored, for the gradient of the weights. They may run before it."""
+        flow, position = self.flow, self.flow.at[self.scan]
+        there, found = {*flow.statements[: position + 1]}, list[Statement]()
+        for statement in flow.statements[position + 1 :]:
+            own = flow.writes[statement]
+            if statement in self.taken or self.scan in flow.below[statement] or not flow.needs[statement] <= there:
+                continue
+            alone = all(s is statement or b not in flow.writes[s] for b in own for s in flow.using[b])
+            if alone and all(self._by_rows(b, statement) for b in own):
+                found.append(statement)
+                there.add(statement)
+        return found
 
     def _after(self) -> tuple[list[Statement], dict[Statement, SumLoops], set[Buffer], dict[int, Buffer]]:
         """Four things: the rowwise nests after the scan that may go along; the nests that sum over time what the scan
         and these nests make; the results of the scan that only these read; and the rings that only these read. All
         nests with such sums go along, so that the order of terms does not depend on who else reads the results."""
         flow, position = self.flow, self.flow.at[self.scan]
-        before = {*flow.statements[: position + 1]}
+        before = {*flow.statements[: position + 1], *self._aside}
         members, found = self._candidates(before)
         while True:
             readers = {*members, *found}
@@ -181,13 +198,14 @@ class _Search:
         results of these row by row, or sums them over time. If the scan is alone, such a sum may also need other sums,
         which are complete after the last stretch."""
         flow, made, known = self.flow, {*self.flow.writes[self.scan]}, {*before}
+        aside = {b for s in self._aside for b in flow.writes[s]}
         members: list[Statement] = []
         found: dict[Statement, SumLoops] = {}
-        for statement in flow.statements[len(before) :]:
-            read = made & flow.reads[statement]
+        for statement in flow.statements[flow.at[self.scan] + 1 :]:
+            read = (made | aside) & flow.reads[statement]
             if (
                 statement in self.taken
-                or not read
+                or made.isdisjoint(read)
                 or not flow.needs[statement] <= (known.union(found) if self._is_alone else before)
             ):
                 continue
