@@ -243,6 +243,19 @@ def test_angles_of_points():
 
 
 @pytest.mark.quick(2)
+@pytest.mark.parametrize("count", [0, 1, 2, 5])
+def test_slices_that_run_backwards_have_known_lengths(normal, count):
+    """The reader learns the length from the model, also if it may be 0: other tensors may then have the same one."""
+    x, y = sj.tensor(("n", 3), "float32", "x"), sj.tensor((5, 3), "float32", "y")
+    n = x.shape[0]
+    turned = [x[::-1], y[:n][::-1], y[n - 1 :: -1][:n] if count else x, y[: 2 * n : 2][::-1][: n // 2]]
+    inputs, arrays = [x, y], [normal(count, 3), normal(5, 3)]
+    check(inputs, [turned[0] + x, turned[1] * x, turned[2] - x, turned[3]], arrays)
+    read = sjo.load(sjo.export((inputs, [x[::-1], y[:n][::-1], x[n // 2 :][::-1]])))
+    n = read.inputs[0].type.shape[0]
+    assert [output.type.shape[0] for output in read.outputs] == [n, sj.types.minimum(n, 5), n - n // 2]
+
+
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 5])
 def test_slices_of_axes_that_may_be_short(normal, count):
     y, i = sj.tensor(("n", "m"), "float32", "y"), sj.lvector("i")

@@ -11,8 +11,8 @@ from scanjit.onnx.exporting.writer import Rule, Writer
 from scanjit.ops.stretch import constant_value
 from scanjit.types import Dimension, maximum, minimum, not_negative
 
-_FAR = -(2**62)
-"""The end of a slice that runs backwards up to the first entry."""
+_FAR = 2**62
+"""A bound of a slice that means the last entry; its negative means the first one, in a slice that runs backwards."""
 
 
 def dimshuffle(w: Writer, node: Node, x: str) -> str:
@@ -38,33 +38,39 @@ def slice_(w: Writer, node: Node, x: str) -> str:
     """A slice, written for the axes that it changes."""
     whole = node.operands[0].type.shape
     each = zip(node.params["start"], node.params["length"], node.params["step"], strict=True)
-    windows = [(axis, *cut) for axis, cut in enumerate(each) if cut != (0, whole[axis], 1)]
-    return window(w, x, windows) if windows else x
+    return window(w, x, [(axis, *cut) for axis, cut in enumerate(each) if cut != (0, whole[axis], 1)], whole)
 
 
-def window(w: Writer, x: str, windows: Sequence[tuple[int, Dimension, Dimension, Dimension]]) -> str:
-    """A slice, from (axis, start, length, step) for each axis that it changes."""
-    # Only an empty window may start before the first entry. ONNX would count its start from the end of the axis.
-    windows = [(axis, maximum(start, 0), length, step) for axis, start, length, step in windows]
-    starts = w.op("Concat", *(w.as_vector(start) for _, start, _, _ in windows), axis=0)
-    ends = w.op("Concat", *(_end(w, start, length, step) for _, start, length, step in windows), axis=0)
-    axes, steps = (w.vector([each[i] for each in windows]) for i in (0, 3))
-    return w.op("Slice", x, starts, ends, axes, steps)
+def window(
+    w: Writer, x: str, windows: Sequence[tuple[int, Dimension, Dimension, Dimension]], whole: Sequence[Dimension] = ()
+) -> str:
+    """A slice, from (axis, start, length, step) for each axis that it changes. `whole` is the shape of `x`, if known.
+
+    A window that runs backwards, and may be empty or end in front of the first entry, is two slices: the same entries
+    forwards, then all of them backwards. From one slice with a computed end, readers would not learn the size.
+    """
+    forwards, backwards = [], []
+    for axis, start, length, step in windows:
+        end = start + step * length
+        if not_negative(step) or (not_negative(length - 1) and not_negative(end)):
+            forwards.append((axis, start, end, step))
+        elif not_negative(length - 1) and isinstance(end, int):
+            forwards.append((axis, start, -_FAR, step))
+        else:
+            if not whole or (end - step, start + 1, step) != (0, whole[axis], -1):
+                forwards.append((axis, end - step, start + 1, -step))
+            backwards.append((axis, _FAR, -_FAR, -1))
+    return _sliced(w, _sliced(w, x, forwards), backwards)
 
 
-def _end(w: Writer, start: Dimension, length: Dimension, step: Dimension) -> str:
-    """The end of a window. It is never negative: ONNX would count from the end of the axis."""
-    end = start + step * length
-    some = not_negative(length - 1)
-    if not_negative(end) and (some or (isinstance(step, int) and step > 0)):
-        return w.as_vector(end)
-    if some and isinstance(end, int):
-        return w.ints(_FAR)
-    zero = w.constant(0, np.int64)
-    name = w.op("Where", w.op("Less", w.dim(end), zero), w.constant(_FAR, np.int64), w.dim(end))
-    if not some:  # an empty window ends where it starts
-        name = w.op("Where", w.op("Equal", w.dim(length), zero), w.dim(start), name)
-    return w.unsqueeze(name, 0)
+def _sliced(w: Writer, x: str, cuts: Sequence[tuple[int, Dimension, Dimension, Dimension]]) -> str:
+    """A slice, from (axis, start, end, step) for each axis that it changes."""
+    if not cuts:
+        return x
+    axes, starts, ends, steps = zip(*cuts, strict=True)
+    # Only an empty slice has a start in front of the first entry. ONNX would count it from the end of the axis.
+    bounds = (w.vector([n if n == -_FAR else maximum(n, 0) for n in each]) for each in (starts, ends))
+    return w.op("Slice", x, *bounds, w.ints(*axes), w.vector(steps))
 
 
 def set_slice(w: Writer, node: Node, x: str, v: str) -> str:
@@ -73,7 +79,7 @@ def set_slice(w: Writer, node: Node, x: str, v: str) -> str:
     windows = list(zip(range(len(whole)), node.params["start"], part, node.params["step"], strict=True))
     cut = [each for each in windows if each[1:] != (0, whole[each[0]], 1)]
     for done in range(len(cut), 0, -1):
-        around = window(w, x, cut[: done - 1]) if done > 1 else x  # x within the windows of the axes before
+        around = window(w, x, cut[: done - 1], whole)  # x within the windows of the axes before
         v = _placed(w, around, v, node, cut[done - 1])
     return v
 
