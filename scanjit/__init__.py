@@ -9,6 +9,7 @@ from scanjit import (
     show as show,  # a module: sj.show.Document
     tracebacks as _tracebacks,
 )
+from scanjit.arrays import check_unmasked
 from scanjit.autodiff import grad, jvp, vjp
 from scanjit.batching import vmap
 from scanjit.config import config
@@ -32,7 +33,6 @@ from scanjit.errors import (
 from scanjit.export import export_numpy
 from scanjit.guests import from_numba
 from scanjit.ir import Node
-from scanjit.kinds import check_unmasked
 from scanjit.library import export_library
 from scanjit.loops import *  # noqa: F403
 from scanjit.loops import __all__ as _loops

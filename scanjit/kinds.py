@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scanjit import errors
+from scanjit.arrays import BFLOAT16, named_dtype
 from scanjit.signatures import DType
 
 
@@ -137,31 +137,11 @@ def kind_of(dtype: np.dtype | type | str | Kind) -> Kind:
     if isinstance(dtype, str) and dtype in KINDS:
         return KINDS[dtype]
     found = _OF_DTYPE.get(dtype if isinstance(dtype, np.dtype) else named_dtype(dtype))
-    if found is None and isinstance(dtype, np.dtype) and dtype.name == _BFLOAT16:
+    if found is None and isinstance(dtype, np.dtype) and dtype.name == BFLOAT16:
         found = _OF_DTYPE[dtype] = KINDS["bf16"] = Kind("bf16", "f", 16, dtype, "bf16")
     if found is None:
         raise ValueError(f"no element kind for {dtype!r}; known: {', '.join(KINDS)}")
     return found
-
-
-_BFLOAT16 = "bfloat16"
-
-
-def named_dtype(name: type | str) -> np.dtype:
-    """The NumPy dtype of a name, also if it is "bfloat16", which `ml_dtypes` gives.
-
-    Raises
-    ------
-    TypeError
-        If there is no such dtype.
-    ImportError
-        If it is bfloat16, and `ml_dtypes` is not installed.
-    """
-    if name == _BFLOAT16:
-        import ml_dtypes  # type: ignore[import-not-found, unused-ignore]  # an extra
-
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(name)
 
 
 def integer_of(bits: int) -> Kind:
@@ -171,7 +151,7 @@ def integer_of(bits: int) -> Kind:
 
 def is_inexact(dtype: np.dtype) -> bool:
     """Whether elements of a NumPy dtype, which may be none of ours, are floats or complex numbers."""
-    return dtype.kind in "fc" or dtype.name == _BFLOAT16
+    return dtype.kind in "fc" or dtype.name == BFLOAT16
 
 
 def holds_numbers(dtype: np.dtype) -> bool:
@@ -182,42 +162,4 @@ def holds_numbers(dtype: np.dtype) -> bool:
     >>> holds_numbers(np.dtype("float16")), holds_numbers(np.dtype("datetime64"))
     (True, False)
     """
-    return dtype.kind in "biufc" or dtype.name == _BFLOAT16
-
-
-def check_unmasked(value: object, label: str) -> None:
-    """Raise an error for an array of `numpy.ma` with masked entries, also in lists: NumPy would give the numbers
-    beneath the mask.
-
-    Parameters
-    ----------
-    value : object
-    label : str
-        What the value is, for the error.
-
-    Raises
-    ------
-    ArgumentError
-        If an entry is masked.
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> sj.check_unmasked(np.ma.array([1.0, 2.0], mask=[False, True]), "sequence 0")
-    Traceback (most recent call last):
-        ...
-    scanjit.errors.ArgumentError: sequence 0 has masked entries, which have no value
-      got:      1 of 2 entries are masked
-      to do:    give them one, such as x.filled(np.nan)
-      at:       ...
-    """
-    if isinstance(value, list | tuple):
-        if any(issubclass(kind, list | tuple | np.ndarray) for kind in set(map(type, value))):
-            for item in value:
-                check_unmasked(item, label)
-    elif isinstance(value, np.ndarray) and hasattr(value, "mask") and (count := np.ma.count_masked(value)):
-        raise errors.ArgumentError(
-            f"{label} has masked entries, which have no value",
-            got=f"{count} of {value.size} entries are masked",
-            fix="give them one, such as x.filled(np.nan)",
-        )
+    return dtype.kind in "biufc" or dtype.name == BFLOAT16

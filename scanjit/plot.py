@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scanjit import errors
+from scanjit.arrays import array_of
 from scanjit.kinds import holds_numbers
 from scanjit.show.identifiers import writable
 
@@ -258,10 +259,7 @@ def states(states: Any, ax: Axes | None = None) -> Axes:
 
 def _units(states: Any) -> np.ndarray:
     """A row of float64 for each unit of a state."""
-    try:
-        values = np.asarray(states)
-    except ValueError:  # a list of lists of different lengths
-        values = np.asarray(None)
+    values = array_of(states)
     if not holds_numbers(values.dtype) or np.iscomplexobj(values) or values.ndim not in (1, 2) or not values.size:
         raise errors.ArgumentError(
             "the states of one sequence are drawn, as numbers of shape (steps, units)",

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors
+from scanjit.arrays import BFLOAT16, array_of
 from scanjit.bridge import BridgedFunction, ForeignFunction, imported, is_weak
 from scanjit.ir import Node
 from scanjit.runtime.function_graph import Mode
@@ -97,7 +98,7 @@ def _torch() -> Any:
 def _kind(value: Any) -> tuple[int, str]:
     """The rank and the dtype of a tensor."""
     if not isinstance(value, _torch().Tensor):
-        value = np.asarray(value)
+        value = array_of(value)
         return value.ndim, str(value.dtype.newbyteorder("="))
     return value.ndim, str(value.dtype).removeprefix("torch.")
 
@@ -112,7 +113,7 @@ def _as_tensor(value: Any, node: Node, type_: Type) -> Any:
     try:
         array = np.array(value, type_.dtype if is_weak(value) or type_.kind.is_complex else None)
         array = array.astype(array.dtype.newbyteorder("="), copy=False)  # PyTorch has no other
-        return _as_tensor(_torch().from_numpy(array), node, type_)
+        return _as_tensor(_from_array(array), node, type_)
     except (TypeError, ValueError) as error:
         raise errors.ArgumentError(
             f"the value for {node!r} is neither a tensor nor an array", got=repr(value), expected=str(error)
@@ -127,12 +128,20 @@ def _as_array(value: Any, label: str) -> np.ndarray:
             got=f"a {value.layout} tensor on {value.device}",
             fix="move it with .cpu() (or .to_dense()): compiled code runs on the CPU",
         )
-    try:
-        return value.detach().resolve_neg().resolve_conj().numpy()
-    except (TypeError, RuntimeError) as error:
-        raise errors.DtypeError(
-            f"{label} has a dtype that NumPy has not", got=str(value.dtype), fix=f"convert it ({error})"
-        ) from None
+
+    def refused(why: str) -> errors.DtypeError:
+        return errors.DtypeError(
+            f"{label} has a dtype that NumPy has not", got=str(value.dtype), fix=f"convert it ({why})"
+        )
+
+    return array_of(value.detach().resolve_neg().resolve_conj(), refused)
+
+
+def _from_array(array: np.ndarray) -> Any:
+    """The tensor that shares the memory of an array."""
+    if array.dtype.name == BFLOAT16:
+        return _torch().from_numpy(array.view(np.int16)).view(_torch().bfloat16)
+    return _torch().from_numpy(array)
 
 
 # ---- calls -----------------------------------------------------------------------------------------------------------
@@ -151,7 +160,7 @@ def _called(program: BridgedFunction, tensors: Sequence[Any]) -> tuple[Any, ...]
 def _run(program: BridgedFunction, tensors: Sequence[Any]) -> list[Any]:
     """New tensors from tensors, without derivatives."""
     arrays = [_as_array(value, label) for value, label in zip(tensors, program.labels, strict=True)]
-    return [_torch().from_numpy(array) for array in program.run(arrays)]
+    return [_from_array(array) for array in program.run(arrays)]
 
 
 @functools.cache

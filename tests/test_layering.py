@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ORDER = (
-    "version records tracebacks errors config walks contents interned target signatures kinds types symbol ir "
+    "version records tracebacks errors arrays config walks contents interned target signatures kinds types symbol ir "
     "tracing ops show tensor loops autodiff batching derivatives rewrite schedule simd codegen runtime streaming "
     "random export library onnx optimize timeseries frames bridge torch jax pytensor plot parallel numba guests "
     "precision"

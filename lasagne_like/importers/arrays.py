@@ -87,8 +87,8 @@ def as_array(value: Any, name: str) -> np.ndarray:
     """
     sj.check_unmasked(value, name)
     value = value.detach().cpu() if hasattr(value, "detach") else value
-    if getattr(value, "dtype", None) is not None and str(value.dtype).endswith("bfloat16") and hasattr(value, "float"):
-        value = value.float()  # NumPy has no dtype for PyTorch's bfloat16
+    if is_bfloat16(value):  # NumPy has no such dtype
+        value = value.float() if hasattr(value, "float") else value.astype("float32")
     try:
         array = np.asarray(value)
     except Exception as error:  # the __array__ of another library may raise anything
@@ -98,6 +98,11 @@ def as_array(value: Any, name: str) -> np.ndarray:
     if array.dtype.kind not in "fiu":
         raise ValueError(f"{name} must have real numbers, got dtype {array.dtype}")
     return array
+
+
+def is_bfloat16(value: Any) -> bool:
+    """Whether a tensor of any library holds floats of 16 bits that have the range of a float32."""
+    return str(getattr(value, "dtype", None)).endswith("bfloat16")
 
 
 def checked(value: Any, name: str, shape: Shape, why: str = "") -> np.ndarray:

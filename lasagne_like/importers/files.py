@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import scanjit as sj
-from lasagne_like.importers.arrays import as_array
+from lasagne_like.importers.arrays import as_array, is_bfloat16
 
 __all__ = ["read_npz", "read_safetensors", "write_npz", "write_safetensors"]
 
@@ -251,8 +251,12 @@ def write_safetensors(path: Path, arrays: Mapping[str, Any], metadata: Mapping[s
     parts, end = [], 0
     for name, value in arrays.items():
         sj.check_unmasked(value, name)
-        array = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
-        code = _NAMES.get(array.dtype.newbyteorder("<"))
+        if is_bfloat16(value):  # its bits are the upper halves of those of a float32
+            array = (as_array(value, name).view(np.uint32) >> 16).astype(np.uint16)
+            code: str | None = "BF16"
+        else:
+            array = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+            code = _NAMES.get(array.dtype.newbyteorder("<"))
         if code is None or name == "__metadata__":
             raise ValueError(f"safetensors has no dtype for {name!r}, which has {array.dtype}")
         data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()

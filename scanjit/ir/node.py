@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from scanjit import errors, types
+from scanjit.arrays import array_of, check_unmasked
 from scanjit.interned import Interned
-from scanjit.kinds import check_unmasked, kind_of
+from scanjit.kinds import kind_of
 from scanjit.signatures import Array, Attribute, DType, OpFunction, Parameter, Params, Reference, Samples
 from scanjit.symbol import Symbol
 from scanjit.types import Atom, Dim, Dimension, Type
@@ -319,12 +320,7 @@ def as_node(value: object) -> Node:
         return value
     if is_symbol(value):
         return value.__scanjit_node__()
-    try:
-        array = np.asarray(value)
-    except Exception as error:
-        if errors.from_outside(error):
-            raise
-        array = np.asarray(None)
+    array = array_of(value)
     if array.dtype == object:
         raise errors.ArgumentError(
             "this is neither a symbol nor something to make an array of",

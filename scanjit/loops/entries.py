@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from scanjit import types
+from scanjit.arrays import array_of
 from scanjit.errors import ScanError
 from scanjit.ir import Node, as_dim, as_node, is_number, is_symbol
 from scanjit.kinds import holds_numbers
@@ -164,11 +165,7 @@ def _leaves(value: Any, label: str, name: str) -> tuple[Tree, tuple[Leaf, ...]]:
 def symbol(value: Any, label: str) -> Node:
     """The node of a value, which must be a tensor, an array or a number."""
     if not is_symbol(value):
-        try:
-            array = np.asarray(value)
-        except ValueError:
-            array = np.asarray(None)
-        if not holds_numbers(array.dtype):
+        if not holds_numbers(array_of(value).dtype):
             raise ScanError(f"{label} is not a tensor", got=describe(value), expected="a symbol, an array or a number")
     return as_node(value)
 

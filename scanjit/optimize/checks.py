@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors
+from scanjit.arrays import array_of, check_unmasked
 from scanjit.config import config
-from scanjit.kinds import check_unmasked, holds_numbers
+from scanjit.kinds import holds_numbers
 from scanjit.loops.step import check_takes
 from scanjit.loops.structure import function_location
 from scanjit.optimize.method import Box
@@ -71,12 +72,13 @@ def _other_shape(x: np.ndarray, batched: bool) -> str:
 def _array(given: Any, name: str, fix: str) -> np.ndarray:
     """A given value as an array. `fix` says what to do about rows of different lengths."""
     check_unmasked(given, name)
-    try:
-        return np.asarray(given)
-    except ValueError:
-        if not isinstance(given, list | tuple):
-            raise
-        raise errors.ArgumentError(f"the rows of {name} have different lengths", fix=fix) from None
+
+    def refused(why: str) -> errors.ArgumentError:
+        if isinstance(given, list | tuple):
+            return errors.ArgumentError(f"the rows of {name} have different lengths", fix=fix)
+        return errors.ArgumentError(f"{name} is no array of numbers ({why})", got=type(given).__name__)
+
+    return array_of(given, refused)
 
 
 def box(bounds: Any, x: np.ndarray) -> Box:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors
+from scanjit.arrays import array_of
 from scanjit.batching import vmap
 from scanjit.contents import captured
 from scanjit.derivatives import hessian, jacobian
@@ -160,7 +161,7 @@ def delta_method(
     (6.579, 0.694)
     """
     x = variables(x, batched)
-    matrix = np.asarray(covariance)
+    matrix = array_of(covariance)
     if not holds_numbers(matrix.dtype):
         raise errors.ArgumentError("the covariance is no array of numbers", got=repr(covariance))
     matrix = matrix.astype(x.dtype)

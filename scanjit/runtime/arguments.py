@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors
+from scanjit.arrays import array_of, check_unmasked
 from scanjit.ir import Node
-from scanjit.kinds import check_unmasked, holds_numbers, kind_of
+from scanjit.kinds import holds_numbers, kind_of
 from scanjit.types import Type
 
 READY = 0x101
@@ -126,12 +127,7 @@ class Slot:
                 expected=self.expected(),
                 fix="pass an array (of a shared variable: its get_value()), or use `givens` to replace an input",
             )
-        try:
-            array = np.asarray(value)
-        except Exception as error:  # a ragged list, or whatever an __array__ method may raise
-            if errors.from_outside(error):
-                raise
-            raise self._not_an_array(value, str(error)) from None
+        array = array_of(value, lambda why: self._not_an_array(value, why))
         if not holds_numbers(array.dtype):
             raise self._not_an_array(value, f"its elements are {array.dtype}")
         check_unmasked(value, self.label)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypedDict, 
 import numpy as np
 
 from scanjit import errors, ir, types
+from scanjit.arrays import array_of
 from scanjit.autodiff import grad
 from scanjit.config import config
 from scanjit.ir import Node, is_symbol
@@ -244,7 +245,7 @@ class _Call:
 
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds of the arrays. A Python float takes the dtype of the float arrays among the arguments."""
-        arrays = [_as_array(leaf) for leaf in self.arrays]
+        arrays = [array_of(leaf) for leaf in self.arrays]
         self._check(arrays)
         weak = [_is_weak(leaf) and is_inexact(array.dtype) for leaf, array in zip(self.arrays, arrays, strict=True)]
         floats = [a.real.dtype for a, is_weak in zip(arrays, weak, strict=True) if is_inexact(a.dtype) and not is_weak]
@@ -337,15 +338,6 @@ def _check_names(fn: Callable[..., Any], named: Iterable[str]) -> None:
             raise TypeError(
                 f"{getattr(fn, '__name__', fn)}() got an unexpected keyword argument {name!r}{hint}"
             ) from None
-
-
-def _as_array(value: Any) -> np.ndarray:
-    try:
-        return np.asarray(value)
-    except Exception as error:
-        if errors.from_outside(error):
-            raise
-        return np.asarray(None)
 
 
 def _like(dtype: np.dtype, array: np.ndarray) -> np.dtype:

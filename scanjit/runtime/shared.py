@@ -16,8 +16,8 @@ import numpy as np
 
 import scanjit.tensor  # noqa: F401 - installs the operators of Node, which are taken over below
 from scanjit import errors, types
+from scanjit.arrays import array_of, check_unmasked
 from scanjit.ir import SHARED, Node
-from scanjit.kinds import check_unmasked
 from scanjit.loops.structure import STORED
 from scanjit.ops.parts import of_origin
 from scanjit.runtime.arguments import Slot
@@ -274,12 +274,11 @@ def shared(value: Any, name: str | None = None, shape: Sequence[int | str | None
             got=repr(value),
             fix="pass an array; to use the symbol's value, compute it with a function",
         )
-    try:
-        array = np.array(np.asarray(value), order="C")  # of an object, np.array may take the memory that it has
-    except Exception as error:
-        if errors.from_outside(error):
-            raise
-        raise errors.ArgumentError(f"a shared variable holds an array of numbers ({error})", got=repr(value)) from None
+
+    def refused(why: str) -> errors.ArgumentError:
+        return errors.ArgumentError(f"a shared variable holds an array of numbers ({why})", got=repr(value))
+
+    array = np.array(array_of(value, refused), order="C")  # of an object, np.array may take the memory that it has
     check_unmasked(value, "a shared variable")
     check_name(name)
     kind = Type(types.dtype_of(array.dtype), _declared(array.shape, shape, name))

@@ -6,7 +6,8 @@ from typing import cast
 import numpy as np
 
 from scanjit import errors
-from scanjit.kinds import COMPLEX, KINDS, kind_of, named_dtype
+from scanjit.arrays import named_dtype
+from scanjit.kinds import COMPLEX, KINDS, kind_of
 from scanjit.signatures import DType
 
 DTYPES = tuple(kind.dtype for kind in KINDS.values())
@@ -17,11 +18,6 @@ def dtype_of(name: object) -> DType:
     """A supported dtype from its name, or an error that lists them."""
     try:
         return kind_of(named_dtype(cast(str, name))).dtype
-    except ImportError:
-        raise errors.NotSupportedError(
-            "NumPy has no bfloat16: that of the package ml_dtypes is used, which is not installed",
-            fix='pip install "scanjit[bfloat16]"',
-        ) from None
     except (TypeError, ValueError):
         known = (*DTYPES, "bfloat16", *(kind.dtype for kind in COMPLEX))
         expected = "one of " + ", ".join(map(str, known))

@@ -11,7 +11,7 @@ pytest.importorskip("ml_dtypes")
 
 import scanjit as sj  # noqa: E402
 import scanjit.onnx as sjo  # noqa: E402
-from scanjit.kinds import named_dtype  # noqa: E402
+from scanjit.arrays import named_dtype  # noqa: E402
 
 rng = np.random.default_rng(0)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit.kinds import named_dtype
+from scanjit.arrays import named_dtype
 
 MODES = ["reference", "emulate", "numba"]
 HALVES = ["float16", "bfloat16"]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit.kinds import named_dtype
+from scanjit.arrays import named_dtype
 from tests.export.support import exported
 
 pytest.importorskip("ml_dtypes")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scanjit.kinds import kind_of, named_dtype
+from scanjit.arrays import named_dtype
+from scanjit.kinds import kind_of
 from tests.simd.support import run_compiled, run_emulated, source_of
 
 KINDS = {"float16": "f16", "bfloat16": "bf16"}

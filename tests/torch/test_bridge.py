@@ -255,7 +255,7 @@ def test_from_other_threads() -> None:
     [
         (lambda f: f(torch.empty(3, device="meta")), sj.ArgumentError, r"on the CPU(.|\n)*meta(.|\n)*\.cpu\(\)"),
         (lambda f: f(torch.zeros(3).to_sparse()), sj.ArgumentError, "dense tensor"),
-        (lambda f: f(torch.zeros(3, dtype=torch.bfloat16)), sj.DtypeError, "bfloat16"),
+        (lambda f: f(torch.zeros(3, dtype=torch.float8_e5m2)), sj.DtypeError, "dtype that NumPy has not"),
         (lambda f: f(torch.zeros(3, dtype=torch.float64)), sj.DtypeError, "argument 0"),
         (lambda f: f(torch.zeros(3, 1)), sj.ShapeError, "1 dimension"),
         (lambda f: f("text"), sj.ArgumentError, "neither a tensor nor an array|no array"),
@@ -266,6 +266,26 @@ def test_bad_arguments(call: Any, error: Any, message: str) -> None:
     x = sj.tensor((None,), "float32", "x")
     with pytest.raises(error, match=message):
         call(made(sj.function([x], x, mode=MODE)))
+
+
+@needs_torch
+@pytest.mark.parametrize("mode", ["reference", "numba"])
+def test_tensors_of_bfloat16(mode: str) -> None:
+    """NumPy has no such dtype. The bridge takes and gives them, and so does all that takes arrays."""
+    pytest.importorskip("ml_dtypes")
+    values = torch.tensor([[1.0, -2.5], [0.5, 3.0]], dtype=torch.bfloat16)
+    given = [values.clone().requires_grad_(), values.T.clone().requires_grad_()]
+    found = made(lambda x, w: np.tanh(x) @ w, mode)(*given)
+    expected = torch.tanh(given[0]) @ given[1]
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found, expected)
+    for part in zip(*(torch.autograd.grad(y.sum(), given) for y in (found, expected)), strict=True):
+        torch.testing.assert_close(*part, rtol=0.02, atol=0.01)
+    x, before = sj.tensor((None, None), "float32", "x"), sj.shared(values)
+    exactly = values.float().numpy()
+    np.testing.assert_array_equal(sj.function([x], x + values + before, mode=mode)(values.T), exactly * 2 + exactly.T)
+    np.testing.assert_array_equal(sj.function([], sj.scan(lambda row: row, values), mode=mode)().astype("f4"), exactly)
+    assert before.dtype == sj.as_tensor(values).dtype == "bfloat16"
 
 
 @needs_torch
@@ -282,7 +302,7 @@ def test_functions_that_cannot_be_bridged() -> None:
 
 
 @needs_torch
-@pytest.mark.filterwarnings("ignore:.torch.jit:FutureWarning")  # PyTorch warns of itself
+@pytest.mark.filterwarnings("ignore:..*torch.jit")  # PyTorch warns of itself
 def test_transforms_of_torch_func() -> None:
     """`grad`, `vmap` and the others, and what is made of several of them."""
     f = sj.torch.as_function(lambda x, a: sj.scan(lambda x, h: h + a * np.tanh(x - h), x, x[0]), mode=MODE)

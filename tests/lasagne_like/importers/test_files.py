@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from lasagne_like.importers import read_npz, read_safetensors, write_npz, write_safetensors
+from lasagne_like.importers import as_array, read_npz, read_safetensors, write_npz, write_safetensors
 
 ARRAYS = {
     "rnn/kernel": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -133,6 +133,21 @@ def test_bfloat16(tmp_path: Path) -> None:
     data = (values.view(np.uint32) >> 16).astype("<u2").tobytes()
     path = made(tmp_path / "a", {"x": entry("BF16", offsets=(0, 4))}, data)
     same(read_safetensors(path), {"x": values})
+
+
+def test_bfloat16_of_other_libraries(tmp_path: Path) -> None:
+    """`as_array` gives float32, and a file keeps the 16 bits."""
+    ml_dtypes, values = pytest.importorskip("ml_dtypes"), np.array([[1.0, -2.5]], np.float32)
+    given = {"numpy": values.astype(ml_dtypes.bfloat16)}
+    with contextlib.suppress(ImportError):
+        import torch
+
+        given["torch"] = torch.tensor(values, dtype=torch.bfloat16, requires_grad=True)
+    for name, value in given.items():
+        np.testing.assert_array_equal(as_array(value, name), values, strict=True)
+    write_safetensors(tmp_path / "a", given)
+    same(read_safetensors(tmp_path / "a"), dict.fromkeys(given, values))
+    assert (tmp_path / "a").read_bytes().count(b"BF16") == len(given)
 
 
 EIGHT = bytes(8)
