@@ -44,6 +44,14 @@ def named(made: Captured) -> dict[str, Any]:
     return dict(list(arguments.items())[1:])  # without self
 
 
+def check_used(made: Captured, because: str, *names: str) -> None:
+    """Raise an error if one of some arguments was given, which have no effect for a reason: "without num_proj"."""
+    given = named(made)
+    unused = [name for name in names if given.get(name) is not None]
+    if unused:
+        raise ValueError(f"{', '.join(unused)} of {type(made).__name__} has no effect {because}")
+
+
 def plain(value: Any) -> Any:
     """A value whose integers of NumPy are Python's, also in tuples and lists: sums of these do not overflow.
 

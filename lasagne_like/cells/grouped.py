@@ -7,7 +7,7 @@ import numpy as np
 import scanjit as sj
 from lasagne_like import init, nonlinearities
 from lasagne_like.cells.base import Cell, CellOptions, features_of
-from lasagne_like.cells.lstm import LSTMState
+from lasagne_like.cells.lstm import LSTMState, projection
 from lasagne_like.utils import NamedFunction, Nonlinearity, Parameter, biased
 
 __all__ = ["GLSTM"]
@@ -41,7 +41,7 @@ class GLSTM(Cell):
     num_proj : int, optional
         The number of features of the output, which is projected: `h @ W_proj`. The next step reads the projection.
     W_proj : initializer, array, shared variable or expression
-        Of shape (num_units, num_proj).
+        Of shape (num_units, num_proj). By default `GlorotUniform()`.
     **kwargs
         `grad_clipping` and `name`: see `Cell`.
 
@@ -67,14 +67,14 @@ class GLSTM(Cell):
         nonlinearity: Nonlinearity = nonlinearities.tanh,
         forget_bias: float = 1.0,
         num_proj: int | None = None,
-        W_proj: Any = init.GlorotUniform(),
+        W_proj: Any = None,
         **kwargs: Unpack[CellOptions],
     ) -> None:
         super().__init__(**kwargs)
         self.num_units, self.num_groups, self.num_proj = num_units, num_groups, num_proj
         self.nonlinearity = nonlinearities.or_identity(nonlinearity)
         self.forget_bias = forget_bias
-        self.specs = {"W_in": W_in, "W_hid": W_hid, "b": b, "W_proj": None if num_proj is None else W_proj}
+        self.specs = {"W_in": W_in, "W_hid": W_hid, "b": b, "W_proj": projection(self, W_proj)}
         self.state_shape = LSTMState((num_units,), (num_units if num_proj is None else num_proj,))
         self.output_shape = self.state_shape.hid
 

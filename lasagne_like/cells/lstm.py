@@ -4,6 +4,7 @@ from typing import Any, NamedTuple, Unpack
 
 import scanjit as sj
 from lasagne_like import init, nonlinearities
+from lasagne_like.arguments import check_used
 from lasagne_like.cells.base import CellOptions, check_bound
 from lasagne_like.cells.gate import Gate
 from lasagne_like.cells.gated import GatedCell, layer_normed
@@ -24,6 +25,14 @@ class LSTMState(NamedTuple):
 
     cell: Any
     hid: Any
+
+
+def projection(cell: Any, W_proj: Any) -> Any:
+    """What the weights of a cell's projection are made from; None for a cell without one."""
+    if cell.num_proj is None:
+        check_used(cell, "without num_proj", "W_proj", "proj_clip")
+        return None
+    return init.GlorotUniform() if W_proj is None else W_proj
 
 
 class LSTM(GatedCell):
@@ -58,7 +67,7 @@ class LSTM(GatedCell):
     num_proj : int, optional
         The number of features of the output, which is projected: `h @ W_proj`. The next step reads the projection.
     W_proj : initializer, array, shared variable or expression
-        Of shape (num_units, num_proj).
+        Of shape (num_units, num_proj). By default `GlorotUniform()`.
     proj_clip : float, optional
         The projection is clipped to this absolute value.
     layer_norm : bool
@@ -96,7 +105,7 @@ class LSTM(GatedCell):
         coupled: bool = False,
         cell_clip: float | None = None,
         num_proj: int | None = None,
-        W_proj: Any = init.GlorotUniform(),
+        W_proj: Any = None,
         proj_clip: float | None = None,
         layer_norm: bool = False,
         weight_norm: bool = False,
@@ -107,15 +116,17 @@ class LSTM(GatedCell):
         if coupled:
             del gates["ingate"]
         super().__init__(num_units, gates, **kwargs)
-        if proj_clip is not None and num_proj is None:
-            raise ValueError(f"proj_clip clips the projection, so it needs num_proj; got proj_clip={proj_clip} alone")
+        if coupled:
+            check_used(self, "with coupled=True", "ingate")
+        if not layer_norm:
+            check_used(self, "without layer_norm=True", "epsilon")
         check_bound(cell_clip, "cell_clip", self)
         check_bound(proj_clip, "proj_clip", self)
         self.nonlinearity = nonlinearities.or_identity(nonlinearity)
         self.peepholes, self.forget_bias, self.coupled = peepholes, forget_bias, coupled
         self.cell_clip, self.num_proj, self.proj_clip = cell_clip, num_proj, proj_clip
         self.layer_norm, self.weight_norm, self.epsilon = layer_norm, weight_norm, epsilon
-        self.specs = {"W_proj": None if num_proj is None else W_proj}
+        self.specs = {"W_proj": projection(self, W_proj)}
         self.state_shape = LSTMState((num_units,), (num_units if num_proj is None else num_proj,))
         self.output_shape = self.state_shape.hid
 

@@ -5,7 +5,7 @@ from typing import Any, Unpack
 import scanjit as sj
 from lasagne_like import init
 from lasagne_like.cells.base import Cell, CellOptions, features_of
-from lasagne_like.cells.lstm import LSTMState
+from lasagne_like.cells.lstm import LSTMState, projection
 from lasagne_like.utils import Parameter, biased
 
 __all__ = ["NAS"]
@@ -31,7 +31,7 @@ class NAS(Cell):
     num_proj : int, optional
         The number of features of the output, which is projected: `h @ W_proj`. The next step reads the projection.
     W_proj : initializer, array, shared variable or expression
-        Of shape (num_units, num_proj).
+        Of shape (num_units, num_proj). By default `GlorotUniform()`.
     **kwargs
         `grad_clipping` and `name`: see `Cell`.
 
@@ -54,12 +54,12 @@ class NAS(Cell):
         W_hid: Any = init.GlorotUniform(),
         b: Parameter | None = None,
         num_proj: int | None = None,
-        W_proj: Any = init.GlorotUniform(),
+        W_proj: Any = None,
         **kwargs: Unpack[CellOptions],
     ) -> None:
         super().__init__(**kwargs)
         self.num_units, self.num_proj = num_units, num_proj
-        self.specs = {"W_in": W_in, "W_hid": W_hid, "b": b, "W_proj": None if num_proj is None else W_proj}
+        self.specs = {"W_in": W_in, "W_hid": W_hid, "b": b, "W_proj": projection(self, W_proj)}
         self.state_shape = LSTMState((num_units,), (num_units if num_proj is None else num_proj,))
         self.output_shape = self.state_shape.hid
 

@@ -157,7 +157,8 @@ def get_output(layer_or_layers: Any, inputs: Any = None, *, precision: Any = Non
     precision : None, "bfloat16", or dict
         With "bfloat16", layers of float32 multiply numbers in bfloat16, and loops store values for their gradients in
         bfloat16 (see `scanjit.mixed`). Parameters, their updates, sums and states stay float32. A dictionary maps some
-        of the layers to their precision. The package `ml_dtypes` must be installed.
+        of the layers to their precision. A layer with parameters that computes in float64 is an error. The package
+        `ml_dtypes` must be installed.
     **kwargs
         Passed on to every layer. For example, `deterministic=True` turns off noise. There is a warning if no layer
         takes one of them.

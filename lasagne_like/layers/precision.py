@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import scanjit as sj
+from lasagne_like.cells.structure import flatten
 from lasagne_like.layers.base import Layer
 
 __all__: list[str] = []
@@ -50,6 +51,12 @@ def computed(precision: Any, layers: Sequence[Layer], compute: Callable[..., Any
         return found, [layer.updates[variable] for layer, variable in changed]
 
     found, updates = sj.mixed(outputs, weights=wanted, stored=wanted)(*given)
+    for layer, output in zip(layers, found, strict=True):
+        if layer.params and any(leaf.dtype == "float64" for leaf in flatten(output)):
+            raise ValueError(
+                f"precision={wanted!r} is for layers of float32, but {layer} computes in float64: set "
+                "scanjit.config.floatX = 'float32' before the layers and their inputs are made"
+            )
     for (layer, variable), new in zip(changed, updates, strict=True):
         layer.updates[variable] = new
     return found

@@ -10,7 +10,7 @@ from scanjit.loops import scan
 from scanjit.tensor import concatenate, eye, outer, zeros
 from scanjit.tensor.variables import inexact, integer
 from scanjit.timeseries.kalman import StateSpace, kalman_filter
-from scanjit.timeseries.vectors import number, vector
+from scanjit.timeseries.vectors import number, vector, within
 
 DOUBLINGS = 40
 """The covariance of the first state is a sum of powers. The number of its terms is doubled this many times."""
@@ -38,7 +38,7 @@ def arma(series: Any, ar: Any, ma: Any, variance: Any) -> Innovations:
     ar, ma : tensor_like
         Vectors of coefficients, of known lengths.
     variance : tensor_like
-        The variance of the errors `e`.
+        The variance of the errors `e`. Where a call computes a negative one, the likelihood is NaN.
 
     Returns
     -------
@@ -58,7 +58,7 @@ def arma(series: Any, ar: Any, ma: Any, variance: Any) -> Innovations:
     column = concatenate([ar, zeros((size - len(ar),), dtype)])
     loads = concatenate([eye(1, dtype=dtype)[0], ma, zeros((size - 1 - len(ma),), dtype)])
     transition = concatenate([column[:, None], eye(size, size - 1, dtype=dtype)], axis=1)
-    state_noise = number(variance, "variance") * outer(loads, loads)
+    state_noise = within(number(variance, "variance"), "variance") * outer(loads, loads)
     model = StateSpace(
         transition,
         eye(1, size, dtype=dtype),

@@ -6,9 +6,12 @@ from collections.abc import Callable
 from math import nan
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from scanjit import errors
 from scanjit.ir import Node
 from scanjit.loops import scan
+from scanjit.ops.stretch import constant_value
 from scanjit.tensor import (
     as_tensor,
     cast,
@@ -30,7 +33,7 @@ from scanjit.tensor import (
 from scanjit.tensor.variables import inexact
 from scanjit.timeseries.densities import LOG_TAU
 from scanjit.timeseries.roots import lower, root
-from scanjit.timeseries.vectors import real
+from scanjit.timeseries.vectors import real, within
 
 
 class StateSpace(NamedTuple):
@@ -42,6 +45,9 @@ class StateSpace(NamedTuple):
     Each matrix, and each offset, may have a leading axis of steps, as long as the observations. `mean` and `covariance`
     are what is known of the state of the first step before its observation. `covariance=None` says that nothing is
     known: only `form="information"` can begin with that.
+
+    A negative variance in `state_noise`, `noise` or `covariance` is an error. If a call computes it, the likelihood is
+    NaN.
 
     A matrix of one entry that is a symbol is `sj.as_tensor([[v]])`; a diagonal one is `sj.diag(v)`.
     """
@@ -76,7 +82,7 @@ class Smoothed(NamedTuple):
 
 class _Step(NamedTuple):
     """A step's matrices and observation. A missing entry has rows without information: zeros, and a variance of 1.
-    `seen` counts all other entries."""
+    `seen` counts all other entries. It is NaN if a variance is negative."""
 
     transition: Node
     observation: Node
@@ -200,6 +206,8 @@ _AXES = {
 """What the axes of each part of a model are, without the one of steps."""
 _FIRST = ("mean", "covariance")
 """The parts of a model that are about its first step."""
+_VARIANCES = ("state_noise", "noise", "covariance")
+"""The parts whose diagonals are variances."""
 
 
 def _taken(observations: Node, model: StateSpace) -> tuple[list[Node], list[str], dict[str, Node]]:
@@ -228,7 +236,7 @@ def _taken(observations: Node, model: StateSpace) -> tuple[list[Node], list[str]
 
 def _part(name: str, given: Any, dtype: Any) -> Node:
     """A part of a model as a tensor of the number of axes that it may have."""
-    part, rank = cast(real(given, name), dtype), len(_AXES[name])
+    part, rank = real(given, name), len(_AXES[name])
     allowed = [rank] if name in _FIRST else [rank, rank + 1, 0] if rank == 1 else [rank, rank + 1]
     if part.ndim not in allowed:
         raise errors.ShapeError(
@@ -237,7 +245,10 @@ def _part(name: str, given: Any, dtype: Any) -> Node:
             expected=f"{rank}" if name in _FIRST else f"{rank}, or {rank + 1} with one of steps",
             fix="one entry is a matrix too: sj.as_tensor([[v]])" if rank == 2 and part.ndim < 2 else "",
         )
-    return part
+    known = constant_value(part)
+    if name in _VARIANCES and known is not None:
+        within(np.diagonal(known, axis1=-2, axis2=-1) if known.ndim > 1 else known, f"a variance in {name}")
+    return cast(part, dtype)
 
 
 def _present(parts: dict[str, Node]) -> _Step:
@@ -248,7 +259,8 @@ def _present(parts: dict[str, Node]) -> _Step:
     noise = where(absent[:, None] | absent, unit, parts["noise"])
     transition = parts["transition"]
     offset = zeros_like(transition[0]) + parts["state_offset"]
-    seen = (1 - cast(absent, value.dtype)).sum()
+    variances = [diagonal(parts[name]) for name in _VARIANCES if name in parts]
+    seen = where(concatenate(variances).min() < 0, nan, (1 - cast(absent, value.dtype)).sum())
     return _Step(transition, observation, parts["state_noise"], noise, offset, value, seen)
 
 
@@ -328,7 +340,7 @@ def _observe_information(known: Known, now: _Step) -> tuple[Known, Node]:
     before, after = _squares(vector, matrix), _squares(*updated)
     log_det = slogdet(now.noise)[1] + after.log_det - before.log_det
     squares = now.value @ solve(now.noise, now.value) + before.squares - after.squares
-    return updated, where(before.determined & after.determined, _likelihood(now, log_det, squares), 0)
+    return updated, where(before.determined & after.determined, _likelihood(now, log_det, squares), 0 * now.seen)
 
 
 class _Mean(NamedTuple):

@@ -9,6 +9,7 @@ import numpy as np
 from scanjit.ir import Node
 from scanjit.loops import scan
 from scanjit.tensor import as_tensor, exp, log, zeros_like
+from scanjit.timeseries.vectors import within
 
 
 def garch(errors: Any, constant: Any, reaction: Any, memory: Any, asymmetry: Any = 0.0, first: Any = None) -> Node:
@@ -40,7 +41,7 @@ def garch(errors: Any, constant: Any, reaction: Any, memory: Any, asymmetry: Any
     errors = as_tensor(errors)
     symmetric = isinstance(asymmetry, float | int) and asymmetry == 0
     squares = errors**2 * (reaction if symmetric else reaction + asymmetry * (errors < 0))
-    begin = (errors**2).mean(axis=0) if first is None else zeros_like(errors[0]) + first
+    begin, constant = _first(errors, first), within(constant, "constant")
 
     def step(square: Node, variance: Node) -> tuple[Node, Node]:
         return constant + square + memory * variance, variance
@@ -75,7 +76,7 @@ def egarch(errors: Any, constant: Any, size: Any, memory: Any, asymmetry: Any = 
     array([1.   , 1.041, 1.058])
     """
     errors = as_tensor(errors)
-    begin = (errors**2).mean(axis=0) if first is None else zeros_like(errors[0]) + first
+    begin = _first(errors, first)
 
     def step(error: Node, logarithm: Node) -> tuple[Node, Node]:
         z = error * exp(-logarithm / 2)
@@ -83,3 +84,8 @@ def egarch(errors: Any, constant: Any, size: Any, memory: Any, asymmetry: Any = 
         return later, logarithm
 
     return exp(scan(step, sequences=errors, outputs_info=[log(begin), None])[1])
+
+
+def _first(errors: Node, given: Any) -> Node:
+    """The variance of the first step."""
+    return (errors**2).mean(axis=0) if given is None else zeros_like(errors[0]) + within(given, "first")

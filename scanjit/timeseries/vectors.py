@@ -1,9 +1,11 @@
-"""The checks of arguments that are vectors of real numbers."""
+"""The checks of arguments that are real numbers, or tensors of them."""
 
+from math import inf
 from typing import Any
 
 from scanjit import errors
 from scanjit.ir import Node
+from scanjit.ops.stretch import constant_value
 from scanjit.tensor import as_tensor
 
 
@@ -29,4 +31,15 @@ def number(x: Any, name: str) -> Node:
     node = real(x, name)
     if node.ndim:
         raise errors.ShapeError(f"{name} must be a number", got=node.type, fix="sj.vmap, for several of them")
+    return node
+
+
+def within(x: Any, name: str, low: float = 0, high: float = inf) -> Node:
+    """An argument whose elements are `low` at least and `high` at most, as a tensor. Elements that a call computes are
+    not checked. Errors call it `name`."""
+    node = real(x, name)
+    known = constant_value(node)
+    if known is not None and ((known < low) | (known > high)).any():
+        expected = f"{low} or more" if high == inf else f"from {low} to {high}"
+        raise errors.ArgumentError(f"{name} is outside of its range", got=known.tolist(), expected=expected)
     return node

@@ -331,6 +331,23 @@ def test_bounds_are_not_negative(make: Callable[[], cells.Cell], message: str) -
         make()
 
 
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: cells.LSTM(4, W_proj=init.Normal()), "W_proj of LSTM has no effect without num_proj"),
+        (lambda: cells.LSTM(4, W_proj=np.ones((4, 2))), "W_proj of LSTM has no effect without num_proj"),
+        (lambda: cells.NAS(4, W_proj=np.ones((4, 2))), "W_proj of NAS has no effect without num_proj"),
+        (lambda: cells.GLSTM(4, 2, W_proj=np.ones((4, 2))), "W_proj of GLSTM has no effect without num_proj"),
+        (lambda: cells.LSTM(4, epsilon=0.1), "epsilon of LSTM has no effect without layer_norm=True"),
+        (lambda: cells.LSTM(4, cells.Gate(b=None), coupled=True), "ingate of LSTM has no effect with coupled=True"),
+    ],
+)
+def test_arguments_without_effect(make: Callable[[], cells.Cell], message: str) -> None:
+    """They are errors: they were ignored without a word."""
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
 def test_a_cell_takes_one_shape() -> None:
     cell = cells.GRU(4).build(3)
     assert cell.build((3,)) is cell

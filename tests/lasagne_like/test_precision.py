@@ -102,3 +102,13 @@ def test_wrong_precisions() -> None:
         lasagne.layers.get_output(last, precision="int8")
     with pytest.raises(ValueError, match="which is not a layer of this network"):
         lasagne.layers.get_output(hidden, precision={last: "bfloat16"})
+
+
+def test_layers_of_float64_are_an_error() -> None:
+    """They have no products that could be rounded: the network stayed as it was, without a word."""
+    _, hidden, last = network()
+    sj.config.floatX = "float64"
+    for layer, precision in ((last, "bfloat16"), (hidden, {hidden: "bfloat16"})):
+        with pytest.raises(ValueError, match=r"is for layers of float32, but .*LSTM.* computes in float64"):
+            lasagne.layers.get_output(layer, sj.tensor3(dtype="float64"), precision=precision)
+    lasagne.layers.get_output(last, sj.tensor3(dtype="float64"), precision={hidden: None})

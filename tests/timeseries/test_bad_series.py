@@ -132,6 +132,44 @@ def test_matrices_of_fewer_or_more_steps_than_observations(run, count):
 MODEL = sj.timeseries.StateSpace(ONE, ONE, ONE, ONE, np.zeros(1), ONE)
 
 
+def test_variances_that_are_negative():
+    """They are errors if they are known, and where a call computes them, the likelihood is NaN: it was a number."""
+    ts, y = sj.timeseries, sj.vector("y")
+    refused = {
+        "variance is outside": lambda: ts.arma(y, [0.5], [0.2], -1.0),
+        "variances is outside": lambda: ts.normal(y, -1.0),
+        "variances is": lambda: ts.student_t(y, [1.0, -1.0], 5.0),
+        "variances": lambda: ts.skew_t(y, -1.0, 5.0, 0.0),
+        "freedom": lambda: ts.student_t(y, 1.0, 1.5),
+        "freedom is": lambda: ts.skew_t(y, 1.0, 1.5, 0.0),
+        "skew is outside of its range(.|\n)*from -1 to 1": lambda: ts.skew_t(y, 1.0, 5.0, 1.5),
+        "constant is outside of its range(.|\n)*0 or more": lambda: ts.garch(y, -0.1, 0.2, 0.5),
+        "first": lambda: ts.garch(y, 0.1, 0.2, 0.5, first=-1.0),
+        "first is": lambda: ts.egarch(y, 0.1, 0.2, 0.5, first=-1.0),
+    }
+    for name in ("state_noise", "noise", "covariance"):
+        model = MODEL._replace(**{name: np.full((1, 1), -1.0)})
+        refused[f"a variance in {name} is"] = lambda model=model: ts.kalman_filter(y, model)
+        for form in ("covariance", "square-root", "information"):
+
+            def likelihood(y, v, name=name, form=form):
+                return ts.kalman_filter(y, MODEL._replace(**{name: v}), form).log_likelihood.sum()
+
+            for v in (1.0, -0.1):
+                assert np.isnan(sj.jit(likelihood, mode="reference")(np.ones(4), np.full((1, 1), v))) == (v < 0), (
+                    name,
+                    form,
+                )
+    for message, call in refused.items():
+        with pytest.raises(sj.ArgumentError, match=message):
+            call()
+    for v in (1.0, -1.0):
+        assert np.isnan(
+            sj.jit(lambda y, v: ts.arma(y, [0.5], [], v).log_likelihood, mode="reference")(np.ones(4), v)
+        ).all() == (v < 0)
+    assert np.isnan(sj.jit(lambda skew: ts.skew_t(0.3, 1.0, 5.0, skew), mode="reference")(1.5))
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
