@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import inspect
@@ -11,6 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+
+from scanjit.arrays import array_of
 
 LIBRARIES = ("numpy", "scipy", "numba", "math", "scanjit", "lasagne_like")
 """What is in these packages is known by its name."""
@@ -85,20 +88,15 @@ class Facts:
             if in_library(value):
                 yield name_of(value)
                 return
-            own = dict.fromkeys(_names(value.__code__))
-            if not value.__code__.co_filename.startswith(_INSTALLED):  # a large package names the attributes of all
-                self.names |= own
-            yield from self._of_code(value.__code__)
-            yield from self.of((value.__defaults__, *(value.__kwdefaults__ or {}).items()))
-            for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
-                try:
-                    content = cell.cell_contents
-                except ValueError:  # a variable that has no value yet
-                    continue
+            code, around = value.__code__, value.__globals__
+            own, given = dict.fromkeys(_names(code)), (value.__defaults__, *(value.__kwdefaults__ or {}).items())
+            outside = [*_variables(value), *((name, around[name]) for name in own if name in around)]
+            if not code.co_filename.startswith(_INSTALLED):  # a large package names the attributes of all
+                self.names |= own | dict.fromkeys(_texts((code, given, *outside)))
+            yield from self._of_code(code)
+            yield from self.of(given)
+            for name, content in outside:
                 yield name, list(self.of(content))
-            for name in own:
-                if name in value.__globals__:
-                    yield name, list(self.of(value.__globals__[name]))
         else:
             yield from self.other(value, self)
 
@@ -145,6 +143,21 @@ def _names(code: types.CodeType) -> Iterator[str]:
             yield from _names(constant)
 
 
+def _variables(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    """The variables of the functions around a function that it uses, with their values."""
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # it has no value yet
+            yield name, cell.cell_contents
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The names that `getattr` may get: a text, those in a tuple, and those in the constants of code."""
+    for item in value.co_consts if isinstance(value, types.CodeType) else value if isinstance(value, tuple) else ():
+        yield from _texts(item)
+    if isinstance(value, str) and value.isidentifier():
+        yield value
+
+
 def _of_object(value: Any, facts: Facts) -> Iterator[object]:
     if isinstance(value, list | set):
         yield from facts.of(tuple(value))
@@ -159,10 +172,7 @@ def _of_object(value: Any, facts: Facts) -> Iterator[object]:
     elif in_library(type(value)):
         yield id(value)
     elif hasattr(value, "__array__"):
-        try:
-            array = np.asarray(value)
-        except Exception:  # a tensor of another device, or one with gradients
-            array = np.empty((), object)
+        array = array_of(value)  # of objects, for a tensor of another device, or one with gradients
         yield from [id(value)] if array.dtype == object else facts.of(array)
     else:
         has_attributes = hasattr(value, "__dict__") or hasattr(value, "__slots__")

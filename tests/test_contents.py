@@ -58,11 +58,16 @@ class Slots:
     scale: float = 2.0
 
 
+NAME = "scale"
+
+
 def scaled(model: Any, x: float) -> float:
     return model.scale * x
 
 
 def used(model: Any, slots: Any) -> dict[str, Callable[[float], float]]:
+    variable = "scale"
+
     def later(x: float) -> float:
         first = model
         return scaled(first, x)
@@ -76,6 +81,11 @@ def used(model: Any, slots: Any) -> dict[str, Callable[[float], float]]:
         "attribute of the class": lambda x: x + model.shift,
         "named further down": later,
         "slot": lambda x: slots.scale * x,
+        "getattr": lambda x: getattr(model, "scale") * x,  # noqa: B009
+        "getattr in a loop": lambda x: sum(getattr(model, name) * x for name in ("scale", "shift")),
+        "getattr of a variable": lambda x: getattr(model, variable) * x,
+        "getattr of a default": lambda x, name="scale": getattr(model, name) * x,
+        "getattr of a global": lambda x: getattr(model, NAME) * x,
     }
 
 

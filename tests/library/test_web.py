@@ -121,12 +121,14 @@ def test_a_step_keeps_its_state_in_the_module(tmp_path: Path) -> None:
 
 
 def test_sizes_are_written_as_javascript_has_them() -> None:
-    x = sj.tensor(("T", "B"), name="x")
+    """Names decide about the order: "late" is made last."""
+    x = sj.tensor(("late", "T"), name="x")
     face = interface("model", sj.function([x], x, mode="reference").graph, {})
-    n, b = x.type.shape
+    late, n = x.type.shape
     shape = sj.tensor((3,)).type.shape
     assert number(shape[0], face) == "3"
-    pairs = [(n * 2 + 1, "2*s.T + 1"), (n * b - 4, "s.T*s.B - 4"), (n // 2, "Math.floor((s.T) / (2))")]
+    pairs = [(n * 2 + 1, "2*s.T + 1"), (late * n - 4, "s.T*s.late - 4"), (n // 2, "Math.floor((s.T) / (2))")]
+    pairs += [(late + n + late // 2 * n, "s.T + s.T*Math.floor((s.late) / (2)) + s.late")]
     for dim, text in pairs:
         assert number(dim, face) == text
 
