@@ -370,10 +370,12 @@ def _atom_not_negative(atom: Atom) -> bool:
 
 
 def text(dim: Dimension, name: Callable[[Atom], str]) -> str:
-    """A dimension as people write it; `name` gives the names of its sizes and functions."""
+    """A dimension as people write it; `name` gives the names of its sizes and functions. Names decide about the order,
+    and not which sizes were made first."""
     result = ""
-    for monomial, factor in sorted(terms(dim), key=lambda term: (not term[0], -term[1])):
-        body = "*".join(map(name, monomial))
+    named = [(sorted((bool(atom.args), name(atom)) for atom in monomial), factor) for monomial, factor in terms(dim)]
+    for factors, factor in sorted(named, key=lambda term: (not term[0], -term[1], term[0])):
+        body = "*".join(text for _, text in factors)
         number = "" if abs(factor) == 1 and body else str(abs(factor)) + ("*" if body else "")
         sign = "-" if factor < 0 else "+"
         result += f" {sign} {number}{body}" if result else ("-" if factor < 0 else "") + number + body
