@@ -16,6 +16,7 @@ from scanjit.rewrite.scan_apart import apart
 from scanjit.rewrite.scan_entries import by_entries
 from scanjit.rewrite.scan_hoist import hoist
 from scanjit.rewrite.scan_last import last_rows
+from scanjit.rewrite.scan_log import log_sums
 from scanjit.rewrite.scan_merge import merge
 from scanjit.rewrite.scan_post import hoist_post
 from scanjit.rewrite.scan_pre import hoist_pre
@@ -99,6 +100,7 @@ LOOPS: tuple[tuple[str, Pass], ...] = (
     ("prune", prune),
     ("in_order_of_loops", in_order_of_loops),  # after all that adds or takes what loops read and store
     ("simplify", simplify),
+    ("log_sums", log_sums),  # after all passes that compare the loop of a gradient with the forward loop
     ("early_quotients", early_quotients),  # before `straight_lines`, which writes out all other systems
     ("straight_lines", straight_lines),  # after all passes that treat a system as one op, before steps are by entries
     ("by_entries", by_entries),  # last: all others treat a vector as one value
