@@ -266,9 +266,11 @@ def nodes_of(given: Iterable[Any]) -> list[Node]:
 
 def _not_connected(variable: Node, outputs: Sequence[Node]) -> errors.GradientError:
     used = variable in connected(outputs, through=lambda node: True)
-    how = "only by way of integers, bools or what is considered constant" if used else "not at all"
+    way = (
+        "depends on it only through integers, bools or what is considered constant" if used else "does not depend on it"
+    )
     return errors.GradientError(
-        f"there is no gradient for {variable.name or 'a variable'}: the cost depends on it {how}",
+        f"there is no gradient for {variable.name or 'a variable'}: the cost {way}",
         got=repr(variable) + (f", made at {variable.where}" if variable.where else ""),
         fix='take it out of `wrt`, or pass disconnected="zero"',
     )

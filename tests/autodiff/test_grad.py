@@ -174,7 +174,7 @@ def test_a_result_that_does_not_depend_on_a_variable_has_no_gradient_for_it(name
     x, y = var("x", "T"), var("y")
     without, dependent = results_that_need_not()[name](x, y)
     assert grad(dependent.sum(), y).ndim == 0
-    with pytest.raises(errors.GradientError, match="no gradient for y: the cost depends on it not at all"):
+    with pytest.raises(errors.GradientError, match="no gradient for y: the cost does not depend on it"):
         grad(without.sum(), y)
 
 
@@ -187,9 +187,9 @@ def test_what_has_no_gradient() -> None:
         grad(x * n, n)
     with pytest.raises(errors.GradientError, match="the cost must be of floats"):
         grad(n * 2, x)
-    with pytest.raises(errors.GradientError, match="no gradient for other: the cost depends on it not at all"):
+    with pytest.raises(errors.GradientError, match="no gradient for other: the cost does not depend on it"):
         grad(x * x, [x, other])
-    with pytest.raises(errors.GradientError, match="only by way of integers"):
+    with pytest.raises(errors.GradientError, match="through integers"):
         grad(ir.apply(WHERE, other > 0, x, x * 2), other)
     for choice in ("zero", "ignore"):
         assert value(grad(x * x, [x, other], disconnected=choice)[1], {}) == 0

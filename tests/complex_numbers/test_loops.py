@@ -154,7 +154,7 @@ def test_wrong_derivatives() -> None:
     with pytest.raises(sj.GradientError, match="the cost must be real") as found:
         sj.grad(z.sum(), z)
     assert "sj.abs" in str(found.value)
-    with pytest.raises(sj.GradientError, match="the cost depends on it not at all"):
+    with pytest.raises(sj.GradientError, match="the cost does not depend on it"):
         sj.grad(x.sum(), z)
     with pytest.raises(sj.GradientError, match="the second derivatives by complex numbers"):
         sj.hessian((abs(z) ** 2).sum(), z)
