@@ -119,10 +119,9 @@ class DropoutWrapper(_Noisy):
             return inner
         other = self.noisy(inner)
         if self.variational:
-            dtype = sj.config.floatX
             shapes = {"input": self.input_shape, "state": self.state_shape, "output": self.output_shape}
             other._masks = {
-                which: [self.kept(p, (batch, *shape), dtype) for shape in flatten(whole)]
+                which: [self.kept(p, (batch, *shape), self.dtype) for shape in flatten(whole)]
                 for which, whole in shapes.items()
                 if (p := getattr(self, which))
             }

@@ -122,7 +122,7 @@ class RWKV7(Cell):
         S = S + v[..., None] * k[:, :, None, :]
         y = self._normed(sj.sum(S * r[:, :, None, :], axis=3)).reshape(x.shape) * self.gain + self.shift
         extra = sj.sum(r * k * self._heads(self.bonus[None]), axis=2, keepdims=True) * v
-        return ((y + extra.reshape(x.shape)) * g) @ self.W_out, RWKV7State(x, S)
+        return ((y + extra.reshape(x.shape)) * g) @ self.W_out, RWKV7State(sj.cast(x, old.shifted.dtype), S)
 
     def _heads(self, x: Any) -> Any:
         return x.reshape((x.shape[0], self.num_heads, self.state_shape.memory[1]))

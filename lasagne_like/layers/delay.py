@@ -66,7 +66,7 @@ class DelayLayer(MergeLayer):
         self._check_features()
         self._check_extra()
         features: Any = self.input_shapes[0][self._leading :]
-        self.initial = initial
+        self.initial, self._dtype = initial, sj.config.floatX
         if not isinstance(initial, Layer | int | float | np.number):
             self.initial = self.add_param(initial, features, "initial", regularizable=False)
 
@@ -136,7 +136,7 @@ class DelayLayer(MergeLayer):
         if self._initial_at is not None:
             return sj.specify_shape(given, (batch, *features), f"initial of {self}")
         if isinstance(self.initial, int | float | np.number):
-            return sj.full((batch, *features), float(self.initial), sj.config.floatX)
+            return sj.full((batch, *features), float(self.initial), self._dtype)
         return sj.broadcast_to(self.initial, (batch, *features))
 
     def initial_from(self, inputs: Any, batch: Any) -> Any:

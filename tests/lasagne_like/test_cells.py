@@ -523,3 +523,17 @@ class Broken(cells.Cell):
 def test_a_step_that_returns_another_structure() -> None:
     with pytest.raises(sj.ShapeError, match="state that a step returns does not have the structure"):
         cells.unfold(Broken().build(3), sj.tensor((None, None, 3)))
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("dtypes", [("float64", "float32"), ("float32", "float64"), ("float32", "float32")], ids=str)
+def test_inputs_and_parameters_of_other_dtypes(
+    name: str, dtypes: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The results have the wider dtype, whatever `floatX` is when they are computed."""
+    monkeypatch.setattr(sj.config, "floatX", dtypes[0])
+    case = CASES[name]
+    cell = case.make().build(case.features)
+    monkeypatch.undo()
+    outputs, state = cells.unfold(cell, sj.tensor((None, None, *case.features), dtypes[1]), deterministic=True)
+    assert {leaf.dtype for leaf in structure.flatten((outputs, state))} == {np.result_type(*dtypes)}

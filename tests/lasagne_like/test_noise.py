@@ -117,3 +117,13 @@ def test_probabilities() -> None:
             DropoutLayer(l_in, p=p)
     assert sampled(DropoutLayer(l_in, p=np.float32(0.5)), np.ones((2, 20))).any()
     assert not sampled(DropoutLayer(l_in, p=1), np.ones((2, 20))).any()
+
+
+@pytest.mark.parametrize("variational", [True, False])
+def test_dropout_of_float32(variational: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sj.config, "floatX", "float32")
+    cell = lasagne.cells.DropoutWrapper(lasagne.cells.LSTM(4), 0.2, 0.3, 0.4, variational=variational).build(3)
+    delay = lasagne.layers.PastValueLayer(InputLayer((None, None, 3)), initial=0.5)
+    monkeypatch.undo()
+    assert lasagne.cells.unfold(cell, sj.tensor((None, None, 3), "float32"))[0].dtype == "float32"
+    assert get_output(delay).dtype == "float32"
