@@ -1,6 +1,5 @@
 """LSTM cells with convolutions in place of products."""
 
-import math
 from abc import ABC
 from typing import Any, Unpack
 
@@ -8,9 +7,9 @@ import scanjit as sj
 from lasagne_like import init, nonlinearities
 from lasagne_like.cells.base import Cell, CellOptions
 from lasagne_like.cells.lstm import LSTMState
-from lasagne_like.cells.structure import is_shape
+from lasagne_like.cells.structure import is_shape, over_rows
 from lasagne_like.descriptions import completed
-from lasagne_like.utils import Nonlinearity, Parameter, as_tuple, int_types
+from lasagne_like.utils import Nonlinearity, Parameter, as_tuple, biased, int_types
 
 __all__ = ["ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D"]
 
@@ -85,13 +84,8 @@ class _ConvLSTM(Cell, ABC):
         return convolved(x, W, "same", filter_flip=False)
 
     def precompute(self, x: Any) -> Any:
-        leading = x.shape[: -(self.ndim + 1)]
-        if len(leading) > 1:  # time and batch become one axis for the convolution
-            x = x.reshape((math.prod(leading), *x.shape[len(leading) :]))
-        z = self._convolved(x, self.W_in)
-        if self.b is not None:
-            z = z + self.b.dimshuffle(0, *["x"] * self.ndim)
-        return z.reshape((*leading, *z.shape[1:])) if len(leading) > 1 else z
+        b = None if self.b is None else self.b.dimshuffle(0, *["x"] * self.ndim)
+        return over_rows(lambda rows: biased(self._convolved(rows, self.W_in), b), x, self.ndim + 1)
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
         old = LSTMState(*state)

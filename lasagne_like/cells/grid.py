@@ -1,7 +1,7 @@
 """LSTM cells that go over the features of each step (such as frequencies) in windows."""
 
 from abc import ABC
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
@@ -78,9 +78,8 @@ class _Windowed(Cell, ABC):
             x = sj.concatenate([x, sj.zeros((*x.shape[:-1], self.offset), x.dtype)], axis=-1)
         return sj.take(x, self._places, axis=-1)
 
-    def split(self, z: Any, gates: Iterable[str]) -> dict[str, Any]:
-        n = self.num_units
-        return {gate: z[:, k * n : (k + 1) * n] for k, gate in enumerate(gates)}
+    def split(self, z: Any, gates: Sequence[str]) -> dict[str, Any]:
+        return dict(zip(gates, sj.split(z, len(gates), axis=1), strict=True))
 
     def peeped(self, z: Any, gate: str, which: str, **cells: Any) -> Any:
         """A pre-activation plus its peepholes. `cells` has the memories, by the names of the peepholes."""
@@ -256,9 +255,8 @@ class GridLSTM(_Windowed):
 
     def _window(self, z: Any, old: Any, freq_old: Any, before: Any) -> tuple[Any, ...]:
         z = self.clipped(z + before @ self._weights("W_freq"))
-        wide = len(self._names) * self.num_units
-        freq = self.split(z, self._names)
-        time = freq if self.share_weights else self.split(z[:, wide:], self._names)
+        parts = [z] if self.share_weights else sj.split(z, 2, axis=1)
+        freq, time = (self.split(part, self._names) for part in (parts[0], parts[-1]))
         seen = {"freq_cell_": freq_old, "time_cell_": old}
         freq_new, new = self._memory(freq, self._freq, freq_old, seen), self._memory(time, self._time, old, seen)
         seen = {"freq_cell_": freq_new, "time_cell_": new}

@@ -78,9 +78,8 @@ class GRU(GatedCell):
             c = xc + r * biased(hc, self.b_hid)
         else:
             W = [self._weight("hid_to_resetgate"), self._weight("hid_to_updategate")]
-            both = self.clipped(state @ sj.concatenate(W, axis=-1))
-            n = self.num_units
-            r, u = self.activated(xr + both[:, :n], "resetgate"), self.activated(xu + both[:, n:], "updategate")
+            hr, hu = sj.split(self.clipped(state @ sj.concatenate(W, axis=-1)), 2, axis=-1)
+            r, u = self.activated(xr + hr, "resetgate"), self.activated(xu + hu, "updategate")
             c = xc + (r * state) @ self._weight("hid_to_hidden_update")
         c = self.activated(self.clipped(c), "hidden_update")
         h = (1 - u) * state + u * c

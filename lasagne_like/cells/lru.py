@@ -168,9 +168,7 @@ class RGLRU(Cell):
         self.add_specified(["b_r", "b_i"], W_r=(n, n), W_i=(n, n), b_r=(n,), b_i=(n,), L=(n,))
 
     def precompute(self, x: Any) -> Any:
-        z = x @ sj.concatenate([self.W_r, self.W_i], axis=1)
-        n = self.state_shape[0]
-        r, i = z[..., :n], z[..., n:]
+        r, i = sj.split(x @ sj.concatenate([self.W_r, self.W_i], axis=1), 2, axis=-1)
         return x, biased(r, self.b_r), biased(i, self.b_i)
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:

@@ -181,8 +181,7 @@ class Mamba(Cell):
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
         window, ssm = state
-        wide = self.ssm.state_shape[0]
-        u, gate = z[:, :wide], z[:, wide:]
+        u, gate = sj.split(z, 2, axis=1)
         seen = sj.concatenate([window, u[:, None, :]], axis=1)
         y, ssm = self.ssm.step(sj.silu(sj.sum(seen * self.W_conv, axis=1) + self.b_conv), ssm)
         return (y * sj.silu(gate)) @ self.W_out, MambaState(seen[:, 1:], ssm)

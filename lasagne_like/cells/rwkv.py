@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Unpack
 import scanjit as sj
 from lasagne_like import init
 from lasagne_like.cells.base import Cell, CellOptions, features_of
+from lasagne_like.cells.gated import layer_normed
 from lasagne_like.cells.xlstm import width_of_heads
 from lasagne_like.utils import Parameter
 
@@ -120,14 +121,10 @@ class RWKV7(Cell):
         gone = sj.sum(old.memory * removed[:, :, None, :], axis=3)
         S = old.memory * w[:, :, None, :] - gone[..., None] * (removed * a)[:, :, None, :]
         S = S + v[..., None] * k[:, :, None, :]
-        y = self._normed(sj.sum(S * r[:, :, None, :], axis=3)).reshape(x.shape) * self.gain + self.shift
+        gain, shift = self._heads(self.gain[None]), self._heads(self.shift[None])
+        y = layer_normed(sj.sum(S * r[:, :, None, :], axis=3), gain, shift, self.epsilon)
         extra = sj.sum(r * k * self._heads(self.bonus[None]), axis=2, keepdims=True) * v
-        return ((y + extra.reshape(x.shape)) * g) @ self.W_out, RWKV7State(sj.cast(x, old.shifted.dtype), S)
+        return ((y + extra).reshape(x.shape) * g) @ self.W_out, RWKV7State(sj.cast(x, old.shifted.dtype), S)
 
     def _heads(self, x: Any) -> Any:
         return x.reshape((x.shape[0], self.num_heads, self.state_shape.memory[1]))
-
-    def _normed(self, y: Any) -> Any:
-        """Shift and scale the numbers of each head to mean 0 and variance 1."""
-        centred = y - sj.mean(y, axis=2, keepdims=True)
-        return centred / sj.sqrt(sj.mean(centred * centred, axis=2, keepdims=True) + self.epsilon)

@@ -5,6 +5,7 @@ shapes. None is a structure without leaves, such as the state of a cell that has
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -111,6 +112,22 @@ def transform(function: Callable[..., Any], first: Any, *others: Any) -> Any:
     """
     lists = [flatten(first), *(matched(first, other, "structure") for other in others)]
     return unflatten(first, [function(*leaves) for leaves in zip(*lists, strict=True)])
+
+
+def over_rows(function: Callable[[Any], Any], x: Any, axes: int) -> Any:
+    """A function of rows (rows, ...), applied to a tensor with any number of leading axes before its last `axes`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> over_rows(lambda rows: rows.sum(1), sj.tensor((2, 3, 4)), 1).shape
+    (2, 3)
+    """
+    leading = x.shape[: x.ndim - axes]
+    if len(leading) == 1:
+        return function(x)
+    found = function(x.reshape((math.prod(leading), *x.shape[len(leading) :])))
+    return found.reshape((*leading, *found.shape[1:]))
 
 
 def matched(like: Any, value: Any, what: str) -> list[Any]:

@@ -91,7 +91,7 @@ class MLSTM(Cell):
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
         old = MLSTMState(*state)
         z, gates = map(self.clipped, z)
-        i, f = gates[:, : self.num_heads], gates[:, self.num_heads :]
+        i, f = sj.split(gates, 2, axis=1)
         q, k, v, o = (part.reshape((z.shape[0], self.num_heads, self.width)) for part in sj.split(z, 4, axis=1))
         k = k / math.sqrt(self.width)
         kept = sj.log_sigmoid(f) + old.scale

@@ -84,7 +84,8 @@ class Layer(Parametrized):
     def _check_input(self, shape: Any, what: str) -> None:
         if not self.takes_structures:
             check_single(shape, self)
-        check_positive(shape, self, what)
+        if any(isinstance(size, utils.int_types) and size <= 0 for size in shape):
+            raise ValueError(f"cannot create {self}: {what}={shape} has a size that is not positive")
 
     if not TYPE_CHECKING:  # it would allow every attribute
 
@@ -108,16 +109,18 @@ class Layer(Parametrized):
 
     @property
     def output_shape(self) -> Shape:
-        """The shape of the output."""
+        """The shape of the output; a structure of shapes if the output has several tensors."""
         return self._checked(self.get_output_shape_for(self.input_shape))
 
-    def _checked(self, shape: Sequence[Any]) -> Shape:
-        if any(utils.is_expression(size) for size in shape):
+    def _checked(self, shape: Any) -> Any:
+        """The output shape as a tuple. Several tensors have a structure of shapes, which stays as it is."""
+        if isinstance(shape, list | tuple) and any(utils.is_expression(size) for size in shape):
             raise ValueError(
                 f"{type(self).__name__}.get_output_shape_for returned a symbolic shape: {shape!r}; sizes must be ints, "
                 "or None where they are not fixed"
             )
-        return tuple(shape)
+        sizes = isinstance(shape, list) and all(size is None or isinstance(size, utils.int_types) for size in shape)
+        return tuple(shape) if sizes else shape
 
     def get_params(self, unwrap_shared: bool = True, **tags: bool) -> list[Any]:
         """The parameters, in the order in which they were added.
@@ -208,7 +211,7 @@ class MergeLayer(Layer):
 
     @property
     def output_shape(self) -> Shape:
-        """The shape of the output."""
+        """The shape of the output; a structure of shapes if the output has several tensors."""
         return self._checked(self.get_output_shape_for(self.input_shapes))
 
     if not TYPE_CHECKING:
@@ -254,11 +257,6 @@ def check_single(shape: Any, layer: Layer) -> None:
         )
     if not all(size is None or isinstance(size, utils.int_types) for size in shape):
         raise ValueError(f"the sizes of a shape are ints, and None where they are not fixed; {layer} got {shape}")
-
-
-def check_positive(shape: Any, layer: Layer, what: str) -> None:
-    if any(isinstance(size, utils.int_types) and size <= 0 for size in shape):
-        raise ValueError(f"cannot create {layer}: {what}={shape} has a size that is not positive")
 
 
 def check_axes(layer: Layer, count: int) -> None:

@@ -111,11 +111,6 @@ class Bidirectional(MergeLayer):
     def _outputs(self, value: Any) -> Any:
         return value[0] if self.return_state else value
 
-    @property
-    def output_shape(self) -> Any:
-        """The shape of the output; a structure of shapes if the output is one."""
-        return self.get_output_shape_for(self.input_shapes)
-
     def get_output_shape_for(self, input_shapes: Any) -> Any:
         def merged(a: Any, b: Any) -> Any:
             return (*a[:-1], a[-1] + b[-1]) if self.merge == "concat" else a

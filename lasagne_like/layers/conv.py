@@ -109,6 +109,7 @@ class BaseConvLayer(Layer, ABC):
         channels = self.input_shape[1]
         if channels is None:
             raise ValueError(f"{self} needs a fixed number of channels (axis 1), got shape {self.input_shape}")
+        self._channels = channels
         self.nonlinearity = nonlinearities.or_identity(nonlinearity)
         self.num_filters, self.untie_biases, self.flip_filters = num_filters, untie_biases, flip_filters
         self.filter_size = as_tuple(filter_size, self.count, int_types, f"filter_size of {self}")
@@ -149,7 +150,7 @@ class BaseConvLayer(Layer, ABC):
 
     def get_W_shape(self) -> tuple[int, ...]:
         """The shape of the filters."""
-        return self.num_filters, _channels(self) // self.num_groups, *self.filter_size
+        return self.num_filters, self._channels // self.num_groups, *self.filter_size
 
     def get_output_shape_for(self, input_shape: Shape) -> Shape:
         axes = zip(input_shape[2:], self.filter_size, self.stride, self._zeros(), strict=True)
@@ -167,12 +168,6 @@ class BaseConvLayer(Layer, ABC):
             places = range(1, self.count + 1) if self.untie_biases else ["x"] * self.count
             activation = activation + self.b.dimshuffle("x", 0, *places)
         return self.nonlinearity(activation)
-
-
-def _channels(layer: Layer) -> int:
-    channels = layer.input_shape[1]
-    assert channels is not None
-    return channels
 
 
 class Conv1DLayer(BaseConvLayer):
@@ -343,7 +338,7 @@ class DilatedConv2DLayer(BaseConvLayer):
 
     def get_W_shape(self) -> tuple[int, ...]:
         """The shape of the filters."""
-        return _channels(self), self.num_filters, *self.filter_size
+        return self._channels, self.num_filters, *self.filter_size
 
     def get_output_shape_for(self, input_shape: Shape) -> Shape:
         axes = zip(input_shape[2:], self.filter_size, self.dilation, strict=True)
@@ -390,7 +385,7 @@ class _TransposedConv(BaseConvLayer, ABC):
 
     def get_W_shape(self) -> tuple[int, ...]:
         """The shape of the filters."""
-        return _channels(self), self.num_filters, *self.filter_size
+        return self._channels, self.num_filters, *self.filter_size
 
     def get_output_shape_for(self, input_shape: Shape) -> Shape:
         if self.output_size is None:

@@ -160,11 +160,6 @@ class _Cudnn(MergeLayer, ABC):
         for one in self.all_layers:
             one.reset_states(batch_size)
 
-    @property
-    def output_shape(self) -> Any:
-        """The shape of the output; with `return_state`, a pair with the shapes of the states."""
-        return self.get_output_shape_for(self.input_shapes)
-
     def get_output_shape_for(self, input_shapes: Any) -> Any:
         shape = (*input_shapes[0][:2], self.num_directions * self.num_units)
         if not self.return_state:

@@ -11,7 +11,7 @@ import numpy as np
 
 import scanjit as sj
 from lasagne_like.layers.base import Incoming, Layer, MergeLayer, check_single
-from lasagne_like.utils import Shape, fits, int_types
+from lasagne_like.utils import fits, int_types
 
 __all__ = ["DelayLayer", "FutureValueLayer", "PastValueLayer"]
 
@@ -155,11 +155,6 @@ class DelayLayer(MergeLayer):
         # the other step is in another sequence if there is a start between the two steps
         firsts = [self.steps + k + 1 if self.backwards else self.steps - k for k in range(self.steps)]
         return reduce(sj.logical_or, [longer[:, first : first + length] for first in firsts])
-
-    @property
-    def output_shape(self) -> Shape:
-        """The shape of the output: that of the input."""
-        return self.input_shapes[0]
 
     def get_output_shape_for(self, input_shapes: Any) -> Any:
         return input_shapes[0]

@@ -120,21 +120,23 @@ def _cycle(
     return [found[layer] for layer in cycle]
 
 
-def _by_layer(inputs: Any, starts: Sequence[Layer], what: str) -> dict[Layer, Any]:
-    """The inputs of `get_output` as a dictionary. A single value is for the only input layer."""
-    if inputs is None:
-        return {}
-    if isinstance(inputs, Mapping):
-        for key in inputs:
-            if key is not None and not isinstance(key, Layer):
-                raise TypeError(f"the keys of a dictionary of inputs must be layers, got a {type(key).__name__}")
-        return dict(inputs)
+def _begun(layer: Layers, inputs: Any, what: str) -> tuple[list[Layer], list[InputLayer], dict[Layer, Any]]:
+    """The layers up to those with given outputs, the input layers among them that are not given, and the inputs of
+    `get_output` as a dictionary. A single value is for the only input layer."""
+    given = dict(inputs) if isinstance(inputs, Mapping) else {}
+    for key in given:
+        if key is not None and not isinstance(key, Layer):
+            raise TypeError(f"the keys of a dictionary of inputs must be layers, got a {type(key).__name__}")
+    layers = get_all_layers(layer, given)
+    starts = [one for one in layers if isinstance(one, InputLayer) and one not in given]
+    if inputs is None or isinstance(inputs, Mapping):
+        return layers, starts, given
     if len(starts) > 1:
         raise ValueError(
             f"one {what} was given, but the network has {len(starts)} input layers ({', '.join(map(str, starts))}): "
             "pass a dictionary from layers to values"
         )
-    return {start: inputs for start in starts}
+    return layers, starts, {start: inputs for start in starts}
 
 
 @overload
@@ -186,12 +188,9 @@ def get_output(layer_or_layers: Any, inputs: Any = None, *, precision: Any = Non
         flag = kwargs.get(name, False)
         if not (isinstance(flag, int | np.bool_) and flag in (0, 1)) and (flag is not None or name == "deterministic"):
             raise ValueError(f"{name} must be True or False, got {flag!r}: make an output for each")
-    ends = list(inputs) if isinstance(inputs, Mapping) else []
-    layers = get_all_layers(layer_or_layers, ends)
-    starts = [layer for layer in layers if isinstance(layer, InputLayer) and layer not in ends]
-    given = {layer: utils.as_expression(value) for layer, value in _by_layer(inputs, starts, "input").items()}
+    layers, starts, given = _begun(layer_or_layers, inputs, "input")
     outputs: dict[Layer, Any] = {layer: layer.input_var for layer in starts}
-    outputs.update(given)
+    outputs.update({layer: utils.as_expression(value) for layer, value in given.items()})
     _warn_of_unused(kwargs, [layer for layer in layers if layer not in outputs])
     precisions.check_precision(precision, layers)
     _propagate(layers, outputs, "get_output_for", precision, **kwargs)
@@ -247,11 +246,8 @@ def get_output_shape(layer_or_layers: Any, input_shapes: Any = None) -> Any:
     if not input_shapes:
         shapes = [layer.output_shape for layer in _listed(layer_or_layers)]
         return shapes if several else shapes[0]
-    ends = list(input_shapes) if isinstance(input_shapes, Mapping) else []
-    layers = get_all_layers(layer_or_layers, ends)
-    starts = [layer for layer in layers if isinstance(layer, InputLayer) and layer not in ends]
-    known: dict[Layer, Any] = {layer: layer.shape for layer in starts}
-    known.update(_by_layer(input_shapes, starts, "shape"))
+    layers, starts, given = _begun(layer_or_layers, input_shapes, "shape")
+    known: dict[Layer, Any] = {layer: layer.shape for layer in starts} | given
     _propagate(layers, known, "get_output_shape_for")
     return [known[layer] for layer in layer_or_layers] if several else known[layer_or_layers]
 

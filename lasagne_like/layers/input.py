@@ -58,10 +58,5 @@ class InputLayer(Layer):
                 raise ValueError(f"{self} has shape {self.shape}, but its input_var has shape {known}")
         self.input_var: Any = input_var
 
-    @property
-    def output_shape(self) -> Shape:
-        """The shape of the input."""
-        return self.shape
-
     def get_output_for(self, input: Any, **kwargs: Any) -> Any:
         return input

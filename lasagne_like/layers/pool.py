@@ -180,19 +180,8 @@ class Pool3DLayer(_Pool):
     count = 3
 
 
-class MaxPool1DLayer(Pool1DLayer):
-    """The largest value of each window along the last axis: `Pool1DLayer` with `mode="max"`.
-
-    Parameters
-    ----------
-    incoming, pool_size, stride, pad, ignore_border, name : see `Pool1DLayer`
-
-    Examples
-    --------
-    >>> from lasagne_like.layers import MaxPool1DLayer
-    >>> MaxPool1DLayer((None, 8, 20), 2).output_shape
-    (None, 8, 10)
-    """
+class _MaxPool(_Pool, ABC):
+    """Pooling with the mode "max"."""
 
     def __init__(
         self,
@@ -207,7 +196,22 @@ class MaxPool1DLayer(Pool1DLayer):
         super().__init__(incoming, pool_size, stride, pad, ignore_border, name=name)
 
 
-class MaxPool2DLayer(Pool2DLayer):
+class MaxPool1DLayer(_MaxPool, Pool1DLayer):
+    """The largest value of each window along the last axis: `Pool1DLayer` with `mode="max"`.
+
+    Parameters
+    ----------
+    incoming, pool_size, stride, pad, ignore_border, name : see `Pool1DLayer`
+
+    Examples
+    --------
+    >>> from lasagne_like.layers import MaxPool1DLayer
+    >>> MaxPool1DLayer((None, 8, 20), 2).output_shape
+    (None, 8, 10)
+    """
+
+
+class MaxPool2DLayer(_MaxPool, Pool2DLayer):
     """The largest value of each window of the last two axes: `Pool2DLayer` with `mode="max"`.
 
     Parameters
@@ -224,20 +228,8 @@ class MaxPool2DLayer(Pool2DLayer):
     array([[[[5., 7.]]]])
     """
 
-    def __init__(
-        self,
-        incoming: Incoming,
-        pool_size: Any,
-        stride: Any = None,
-        pad: Any = (0, 0),
-        ignore_border: bool = True,
-        *,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(incoming, pool_size, stride, pad, ignore_border, name=name)
 
-
-class MaxPool3DLayer(Pool3DLayer):
+class MaxPool3DLayer(_MaxPool, Pool3DLayer):
     """The largest value of each window of the last three axes: `Pool3DLayer` with `mode="max"`.
 
     Parameters
@@ -250,18 +242,6 @@ class MaxPool3DLayer(Pool3DLayer):
     >>> MaxPool3DLayer((None, 8, 4, 20, 20), 2).output_shape
     (None, 8, 2, 10, 10)
     """
-
-    def __init__(
-        self,
-        incoming: Incoming,
-        pool_size: Any,
-        stride: Any = None,
-        pad: Any = (0, 0, 0),
-        ignore_border: bool = True,
-        *,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(incoming, pool_size, stride, pad, ignore_border, name=name)
 
 
 class _Groups(Layer, ABC):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack
 import scanjit as sj
 from lasagne_like import init, nonlinearities
 from lasagne_like.cells import GRU, LSTM, Cell, Gate
+from lasagne_like.cells.structure import over_rows
 from lasagne_like.descriptions import completed
 from lasagne_like.foreign import unexpected
 from lasagne_like.layers import helper
@@ -158,10 +159,8 @@ class _FromLayers(Cell):
         return other
 
     def precompute(self, x: Any) -> Any:
-        leading = x.shape[: x.ndim - len(self.input_shape)]
-        rows = x.reshape((math.prod(leading), *x.shape[len(leading) :])) if len(leading) > 1 else x
-        z = helper.get_output(self.input_to_hidden, rows, **self._kwargs)
-        return z.reshape((*leading, *z.shape[1:])) if len(leading) > 1 else z
+        output = lambda rows: helper.get_output(self.input_to_hidden, rows, **self._kwargs)
+        return over_rows(output, x, len(self.input_shape))
 
     def recur(self, z: Any, state: Any) -> tuple[Any, Any]:
         h = self.nonlinearity(self.clipped(z + helper.get_output(self.hidden_to_hidden, state, **self._kwargs)))

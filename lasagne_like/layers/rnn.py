@@ -373,11 +373,6 @@ class RNNLayer(MergeLayer, Captured):
             return shape
         return shape, transform(lambda features: (*batch, *features), self.state_shape)
 
-    @property
-    def output_shape(self) -> Any:
-        """The shape of the output; a structure of shapes if the output is one."""
-        return self.get_output_shape_for(self.input_shapes)
-
     def get_output_for(self, inputs: Any, **kwargs: Any) -> Any:
         """The output for a list of inputs: the inputs of the cell, then the mask, the lengths and the outputs of
         `layers_of_state`, if the layer has them."""
@@ -487,11 +482,6 @@ class SelectLayer(Layer):
         self.input_layer, self.input_shape, self.path = incoming, incoming.output_shape, path
         self._begin(name)
         self.get_output_shape_for(self.input_shape)
-
-    @property
-    def output_shape(self) -> Any:
-        """The shape of the part; a structure of shapes if the part is one."""
-        return self.get_output_shape_for(self.input_shape)
 
     def _selected(self, value: Any) -> Any:
         for i, key in enumerate(self.path):

@@ -208,10 +208,9 @@ class ExpressionLayer(Layer):
         name: str | None = None,
     ) -> None:
         super().__init__(incoming, name=name)
-        shape = output_shape if isinstance(output_shape, list | tuple) else ()
-        known = output_shape is None or callable(output_shape) or shape is output_shape
-        known = known or (isinstance(output_shape, str) and output_shape == "auto")
-        if not known or not all(size is None or is_count(size) for size in shape):
+        given: Any = output_shape
+        sizes = isinstance(given, list | tuple) and all(size is None or is_count(size) for size in given)
+        if not (given is None or callable(given) or sizes or (isinstance(given, str) and given == "auto")):
             raise ValueError(
                 f"output_shape of {self} must be None, a tuple, a callable or 'auto', got {output_shape!r}"
             )

@@ -10,20 +10,6 @@ from lasagne_like.utils import floatX, number
 __all__ = ["adam", "adamax", "adamw", "amsgrad"]
 
 
-def _counted(updates: Updates) -> sj.Node:
-    """The number of the call, from 1 on, as float64. Its update is added to `updates`."""
-    steps = sj.shared(floatX(0.0), "t")
-    updates[steps] = steps + 1
-    return sj.cast(updates[steps], "float64")
-
-
-def _corrected_rate(learning_rate: Any, beta1: Any, beta2: Any) -> Callable[[sj.Node], sj.Node]:
-    """`learning_rate * sqrt(1 - beta2**t) / (1 - beta1**t)`, in float64: both differences lose precision in float32, as
-    they are small at first."""
-    rate, b1, b2 = (number(value, "float64") for value in (learning_rate, beta1, beta2))
-    return lambda t: rate * sj.sqrt(1 - b2**t) / (1 - b1**t)
-
-
 def adam(
     loss_or_grads: Any,
     params: Sequence[sj.SharedVariable],
@@ -61,9 +47,7 @@ def adam(
     >>> step(), round(float(w.get_value()), 6)
     (None, 2.5)
     """
-    check_numbers("adam", learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon)
-    rate = _corrected_rate(learning_rate, beta1, beta2)
-    return _averaged(loss_or_grads, params, rate, beta1, beta2, epsilon, _root)
+    return _averaged("adam", loss_or_grads, params, learning_rate, beta1, beta2, epsilon, _root)
 
 
 def adamw(
@@ -102,11 +86,9 @@ def adamw(
     >>> step(), step(), round(float(w.get_value()), 4)
     (None, None, 1.9772)
     """
-    check_numbers("adamw", learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon)
-    check_numbers("adamw", weight_decay=weight_decay)
-    rate = _corrected_rate(learning_rate, beta1, beta2)
+    check_numbers("adamw", learning_rate=learning_rate, weight_decay=weight_decay)
     decay = lambda param: 1 - number(learning_rate, param.dtype) * number(weight_decay, param.dtype)
-    return _averaged(loss_or_grads, params, rate, beta1, beta2, epsilon, _root, decay)
+    return _averaged("adamw", loss_or_grads, params, learning_rate, beta1, beta2, epsilon, _root, decay)
 
 
 Divisor = Callable[[Updates, sj.SharedVariable, sj.Node, sj.Node], sj.Node]
@@ -115,26 +97,34 @@ own updates."""
 
 
 def _averaged(
+    rule: str,
     loss_or_grads: Any,
     params: Sequence[sj.SharedVariable],
-    rate: Callable[[sj.Node], sj.Node],
+    learning_rate: Any,
     beta1: Any,
     beta2: Any,
     epsilon: Any,
     divisor: Divisor,
     decay: Callable[[sj.SharedVariable], Any] | None = None,
 ) -> Updates:
-    """`param - rate(t) * m / (divisor + epsilon)` for the t-th call, where `m` is the average of the gradients. With
-    `decay`, `param * decay(param)` replaces `param`."""
-    updates, count = Updates(), Updates()
-    current = rate(_counted(count))
+    """`param - rate * m / (divisor + epsilon)`, where `m` is the average of the gradients. With `decay`,
+    `param * decay(param)` replaces `param`.
+
+    In the t-th call, the rate is `learning_rate / (1 - beta1**t)`. If the divisor is a root of averages, it is
+    multiplied by `sqrt(1 - beta2**t)`. Both differences are float64: they are small at first, and would lose precision.
+    """
+    check_numbers(rule, learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon)
+    updates, steps = Updates(), sj.shared(floatX(0.0), "t")
+    t = sj.cast(steps + 1, "float64")
+    rate, b1, b2 = (number(value, "float64") for value in (learning_rate, beta1, beta2))
+    current = (rate if divisor is _largest else rate * sj.sqrt(1 - b2**t)) / (1 - b1**t)
     for param, grad in pairs(loss_or_grads, params):
         b1, b2, eps = (number(value, param.dtype) for value in (beta1, beta2, epsilon))
         m = average(updates, param, "m", grad, b1)
         size = divisor(updates, param, grad, b2)
         kept = param if decay is None else param * decay(param)
         updates[param] = kept - sj.cast(current, param.dtype) * m / (size + eps)
-    updates.update(count)
+    updates[steps] = steps + 1
     return updates
 
 
@@ -184,9 +174,7 @@ def adamax(
     >>> step(), step(), round(float(w.get_value()), 4)
     (None, None, 2.0434)
     """
-    check_numbers("adamax", learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon)
-    rate, b1 = number(learning_rate, "float64"), number(beta1, "float64")
-    return _averaged(loss_or_grads, params, lambda t: rate / (1 - b1**t), beta1, beta2, epsilon, _largest)
+    return _averaged("adamax", loss_or_grads, params, learning_rate, beta1, beta2, epsilon, _largest)
 
 
 def amsgrad(
@@ -221,6 +209,4 @@ def amsgrad(
     >>> step(), step(), round(float(w.get_value()), 4)
     (None, None, 2.0044)
     """
-    check_numbers("amsgrad", learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon)
-    rate = _corrected_rate(learning_rate, beta1, beta2)
-    return _averaged(loss_or_grads, params, rate, beta1, beta2, epsilon, _largest_root)
+    return _averaged("amsgrad", loss_or_grads, params, learning_rate, beta1, beta2, epsilon, _largest_root)
