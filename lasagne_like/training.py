@@ -124,26 +124,11 @@ def minibatches(
     _check_features(given, "sequences")
     if length is not None and not is_count(length):
         raise ValueError(f"length must be a whole number of at least 1, got {length!r}")
-    if targets is not None and (isinstance(targets, Mapping) or not np.iterable(targets)):
-        raise TypeError(f"targets must be a list with one for each sequence, got {targets!r:.80}")
     lengths = np.array([len(sequence) for sequence in given], "int64")
     if length is not None and len(lengths) and length < lengths.max():
         i = int(np.argmax(lengths))
         raise ValueError(f"cannot pad to length {length}: sequence {i} has {lengths[i]} steps")
-    answers = None if targets is None else [_unmasked(target, f"target {i}") for i, target in enumerate(targets)]
-    ragged = False
-    if answers is not None:
-        if len(answers) != len(given):
-            raise ValueError(f"got {len(given)} sequences but {len(answers)} targets")
-        ragged = all(t.ndim and len(t) == n for t, n in zip(answers, lengths, strict=True))
-        if ragged:
-            _check_features(answers, "targets")
-        elif len({target.shape for target in answers}) > 1:
-            i = next(i for i, t in enumerate(answers) if not t.ndim or len(t) != lengths[i])
-            raise ValueError(
-                f"targets must have one shape, or each the length of its sequence: target {i} has the shape "
-                f"{answers[i].shape}, its sequence {given[i].shape}"
-            )
+    answers, ragged = (None, False) if targets is None else _answers(targets, given)
     generator = random.get_rng() if rng is None else rng
     order = generator.permutation(len(given)) if shuffle else np.arange(len(given))
     if bucket:
@@ -162,6 +147,24 @@ def minibatches(
         return x, mask, _padded(picked, length) if ragged else np.stack(picked)
 
     return map(batch, batches)
+
+
+def _answers(targets: Any, sequences: Sequence[np.ndarray]) -> tuple[list[np.ndarray], bool]:
+    """The targets as arrays, and whether each has the length of its sequence."""
+    if isinstance(targets, Mapping) or not np.iterable(targets):
+        raise TypeError(f"targets must be a list with one for each sequence, got {targets!r:.80}")
+    answers = [_unmasked(target, f"target {i}") for i, target in enumerate(targets)]
+    if len(answers) != len(sequences):
+        raise ValueError(f"got {len(sequences)} sequences but {len(answers)} targets")
+    other = [i for i, t in enumerate(answers) if not t.ndim or len(t) != len(sequences[i])]
+    if not other:
+        _check_features(answers, "targets")
+    elif len({target.shape for target in answers}) > 1:
+        raise ValueError(
+            f"targets must have one shape, or each the length of its sequence: target {other[0]} has the shape "
+            f"{answers[other[0]].shape}, its sequence {sequences[other[0]].shape}"
+        )
+    return answers, not other
 
 
 def _check_features(arrays: Sequence[np.ndarray], what: str) -> None:

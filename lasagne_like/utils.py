@@ -271,6 +271,37 @@ def not_from_the_end(index: sj.Node, count: Any) -> sj.Node:
     return sj.where(index < 0, index - count, index)
 
 
+def rows_of(W: Any, index: sj.Node, owner: Any) -> sj.Node:
+    """The row of a matrix for each integer. Integers that are no rows are an error, also negative ones.
+
+    Parameters
+    ----------
+    W : expression
+    index : sj.Node
+    owner : object
+        What reads the integers, for the error.
+
+    Raises
+    ------
+    TypeError
+        If they are not integers.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> from lasagne_like.utils import rows_of
+    >>> rows = rows_of(sj.constant([[1.0], [2.0]]), sj.constant([1, 0, 1]), "this layer")
+    >>> sj.function([], rows, mode="reference")().ravel()
+    array([2., 1., 2.])
+    """
+    if not index.type.kind.integral:
+        raise TypeError(
+            f"{owner} takes integers, got {index.dtype}: give its InputLayer a symbol of integers, such as "
+            f"InputLayer(shape, sj.tensor(shape, 'int32'))"
+        )
+    return sj.take(W, not_from_the_end(index, W.shape[0]), axis=0)
+
+
 def collect_shared_vars(expressions: Any) -> list[sj.SharedVariable]:
     """The shared variables that expressions depend on, each once, in the order of a formula from left to right.
 

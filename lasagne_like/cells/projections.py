@@ -3,11 +3,10 @@
 from abc import ABC
 from typing import Any
 
-import scanjit as sj
 from lasagne_like import init, nonlinearities
 from lasagne_like.cells.base import Cell, features_of
 from lasagne_like.cells.wrappers import Wrapper
-from lasagne_like.utils import Nonlinearity, Parameter, biased, not_from_the_end
+from lasagne_like.utils import Nonlinearity, Parameter, biased, rows_of
 
 __all__ = ["EmbeddingWrapper", "InputProjectionWrapper", "OutputProjectionWrapper"]
 
@@ -145,9 +144,4 @@ class EmbeddingWrapper(Wrapper):
         super().make_params((self.output_size,))
 
     def precompute(self, x: Any) -> Any:
-        if not x.type.kind.integral:
-            raise TypeError(
-                f"{self!r} takes integers, got {x.dtype}: give its InputLayer a symbol of integers, such as "
-                "sj.itensor3()"
-            )
-        return self.cell.precompute(sj.take(self.W, not_from_the_end(x[..., 0], self.input_size), axis=0))
+        return self.cell.precompute(rows_of(self.W, x[..., 0], self))

@@ -5,7 +5,7 @@ from typing import Any
 import scanjit as sj
 from lasagne_like import init
 from lasagne_like.layers.base import Incoming, Layer
-from lasagne_like.utils import Parameter, Shape, not_from_the_end
+from lasagne_like.utils import Parameter, Shape, rows_of
 
 __all__ = ["EmbeddingLayer"]
 
@@ -55,9 +55,4 @@ class EmbeddingLayer(Layer):
         return (*input_shape, self.output_size)
 
     def get_output_for(self, input: Any, **kwargs: Any) -> sj.Node:
-        if not input.type.kind.integral:
-            raise TypeError(
-                f"{self} takes integers, got {input.dtype}: give its InputLayer a symbol of integers, such as "
-                "InputLayer(shape, sj.lmatrix())"
-            )
-        return sj.take(self.W, not_from_the_end(input, self.input_size), axis=0)
+        return rows_of(self.W, input, self)
