@@ -15,6 +15,7 @@ from scanjit.ops.stretch import constant_value
 from scanjit.tensor import (
     as_tensor,
     cast,
+    cholesky,
     concatenate,
     diagonal,
     expand_dims,
@@ -25,6 +26,7 @@ from scanjit.tensor import (
     slogdet,
     solve,
     specify_shape,
+    sqrt,
     stop_gradient,
     swapaxes,
     where,
@@ -193,6 +195,8 @@ def kalman_smoother(observations: Any, model: StateSpace, form: str = "covarianc
     return Smoothed(*(concatenate([part[::-1], end[None]]) for part, end in zip(before, last, strict=True)))
 
 
+ROUNDING = 400
+"""Information that is this many times the relative spacing of floats is no more than what rounding leaves."""
 _AXES = {
     "transition": ("states", "states"),
     "observation": ("entries", "states"),
@@ -353,12 +357,19 @@ class _Mean(NamedTuple):
 
 
 def _squares(vector: Node, matrix: Node) -> _Mean:
-    size, unit = matrix.shape[0], eye(matrix.shape[0], dtype=matrix.dtype)
-    scale = stop_gradient(abs(matrix).max())
-    sign, log_det = slogdet(stop_gradient(matrix) / where(scale > 0, scale, 1))
-    determined = (sign > 0) & (log_det > 30 * (1 - size) - 1)  # each further direction: at least 1e-13 of the first
-    regular = where(determined, matrix, unit)  # a singular matrix has no derivatives, not even times 0
+    determined, regular = _regular(matrix)
     return _Mean(determined, vector @ solve(regular, vector), slogdet(regular)[1])
+
+
+def _regular(matrix: Node) -> tuple[Node, Node]:
+    """Whether information determines a mean: what it says of each state, given the states before, is more than rounding
+    leaves. And the information, or ones if not: a singular matrix has no derivatives, not even times 0."""
+    known = stop_gradient(matrix)
+    own = diagonal(known)
+    units = sqrt(where(own > 0, own, 1))
+    shares = diagonal(cholesky(known / units / units[:, None])) ** 2  # NaN if it determines nothing
+    determined = (shares > ROUNDING * float(np.finfo(known.dtype).eps)).all()
+    return determined, where(determined, matrix, eye(matrix.shape[0], dtype=matrix.dtype))
 
 
 def _move_information(known: Known, now: _Step) -> Known:
@@ -372,9 +383,9 @@ def _move_information(known: Known, now: _Step) -> Known:
 
 def _of_information(known: Known) -> Known:
     vector, matrix = known
-    singular = slogdet(stop_gradient(matrix))[0] == 0
-    covariance = inv(where(singular, eye(vector.shape[0], dtype=vector.dtype), matrix))
-    return where(singular, nan, covariance @ vector), where(singular, nan, covariance)
+    determined, regular = _regular(matrix)
+    covariance = inv(regular)
+    return where(determined, covariance @ vector, nan), where(determined, covariance, nan)
 
 
 _FORMS: dict[str, tuple[Callable[..., Any], ...]] = {

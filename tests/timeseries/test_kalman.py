@@ -135,6 +135,28 @@ def test_nothing_is_known_at_first():
     np.testing.assert_allclose(known(y).log_likelihood, [0, 0, *vague(y).log_likelihood[2:]], rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("slope", [0.1, 0.3, 0.7, 1e8, 1e-8])
+@pytest.mark.parametrize("states", [2, 3])
+def test_what_rounding_leaves_is_no_knowledge(states, slope, dtype):
+    """As many entries as there are states determine a mean, in whatever units the states are, and fewer do not. The
+    matrices of information are then singular but for rounding."""
+    moves = np.eye(states) * 0.9 + np.eye(states, k=1)
+    units = slope ** np.arange(states)
+    moves, seen = moves / units[:, None] * units, np.linspace(1, 0.37, states)[None] * units
+    parts = (moves, seen, np.diag(0.1 / units**2), np.eye(1), np.zeros(states))
+    model = sj.timeseries.StateSpace(*(part.astype(dtype) for part in parts), None)
+    y = np.array([1.0, 3.0, 4.0, 7.0, 6.0], dtype)
+    found = sj.jit(lambda y: sj.timeseries.kalman_filter(y, model, "information"), mode="reference")(y)
+    for known, least in (
+        (found.mean, states - 1),
+        (found.covariance[:, 0], states - 1),
+        (found.predicted_mean, states),
+    ):
+        assert np.isfinite(known).all(axis=1).tolist() == [t >= least for t in range(len(y))]
+    assert (found.log_likelihood[:states] == 0).all() and (found.log_likelihood[states:] < -0.5).all()
+
+
 def test_derivatives_where_nothing_is_known_at_first():
     """Steps whose information is singular have no finite mean; what is computed from later steps has derivatives."""
 
