@@ -17,6 +17,7 @@ import numpy as np
 import scanjit as sj
 from lasagne_like import utils
 from lasagne_like.cells import GRU, LSTM, Cell, StackedCells
+from lasagne_like.importers.arrays import as_array, checked
 from lasagne_like.layers import Bidirectional, CudnnGRULayer, CudnnLSTMLayer, RNNLayer, kept_part
 
 __all__ = [
@@ -61,7 +62,8 @@ def single_biases(biases: Sequence[Any], gru: bool = False) -> list[np.ndarray]:
         raise ValueError(
             f"each gate has two biases, for the input and for the state, but there are {len(biases)} in all"
         )
-    pairs = [(np.asarray(a), np.asarray(b)) for a, b in zip(biases[:count], biases[count:], strict=True)]
+    arrays = [as_array(b, f"bias {i}") for i, b in enumerate(biases)]
+    pairs = list(zip(arrays[:count], arrays[count:], strict=True))
     if gru:
         return [*(a + b for a, b in pairs[:-1]), *pairs[-1]]
     return [a + b for a, b in pairs]
@@ -84,7 +86,7 @@ def double_biases(biases: Sequence[Any], gru: bool = False) -> list[np.ndarray]:
     >>> [float(b[0]) for b in double_biases([np.array([v]) for v in (4.0, 2.0, 4.0)], gru=True)]
     [2.0, 2.0, 2.0, 4.0]
     """
-    arrays = [np.asarray(b) for b in biases]
+    arrays = [as_array(b, f"bias {i}") for i, b in enumerate(biases)]
     if not gru:
         return [b / 2 for b in arrays] * 2
     if len(arrays) < 2:
@@ -123,22 +125,22 @@ def set_cudnn_weights(layer: Any, weights: Sequence[Any], biases: Sequence[Any])
     >>> set_cudnn_weights(CudnnLSTMLayer((None, None, 3), 4, 2, "bidirectional", double_bias=True), weights, biases)
     """
     cells = [_CudnnCell(cell) for cell in _cells(layer)]
-    given = list(weights), list(biases)
-    _check(layer, "matrices", given[0], [shape for cell in cells for shape in cell.matrices])
-    _check(layer, "biases", given[1], [shape for cell in cells for shape in cell.biases])
+    given = (
+        _checked(layer, "matrices", list(weights), [shape for cell in cells for shape in cell.matrices]),
+        _checked(layer, "biases", list(biases), [shape for cell in cells for shape in cell.biases]),
+    )
     changes = []
     for one in cells:
-        own = [[np.asarray(values.pop(0)) for _ in part] for values, part in zip(given, one.shapes, strict=True)]
+        own = [[values.pop(0) for _ in part] for values, part in zip(given, one.shapes, strict=True)]
         changes += one.to_ours(*own)
     sj.set_values({variable: value.astype(variable.dtype) for variable, value in changes})
 
 
-def _check(layer: Any, what: str, values: list[Any], shapes: list[tuple[int, ...]]) -> None:
+def _checked(layer: Any, what: str, values: list[Any], shapes: list[tuple[int, ...]]) -> list[np.ndarray]:
     if len(values) != len(shapes):
         raise ValueError(f"{layer!r} needs {len(shapes)} {what} in cuDNN's order, got {len(values)}")
-    for i, (value, shape) in enumerate(zip(values, shapes, strict=True)):
-        if np.shape(value) != shape:
-            raise ValueError(f"item {i} of the {what} of {layer!r} has shape {np.shape(value)}, should be {shape}")
+    named = ((f"item {i} of the {what} of {layer!r}", value) for i, value in enumerate(values))
+    return [checked(value, name, shape) for (name, value), shape in zip(named, shapes, strict=True)]
 
 
 def get_cudnn_weights(layer: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -185,7 +187,7 @@ def set_cudnn_buffer(layer: Any, buffer: Any) -> None:
     >>> bool((get_cudnn_buffer(layer) == np.arange(108.0)).all())
     True
     """
-    buffer = np.asarray(buffer)
+    buffer = as_array(buffer, "the buffer")
     cells = [_CudnnCell(cell) for cell in _cells(layer)]
     shapes = [*(s for cell in cells for s in cell.matrices), *(s for cell in cells for s in cell.biases)]
     sizes = [int(np.prod(shape)) for shape in shapes]

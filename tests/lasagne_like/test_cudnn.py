@@ -249,3 +249,24 @@ def test_errors() -> None:
             get_cudnn_weights(cell.build(2))
     with pytest.raises(TypeError, match="recurrent layers and cells, got 3"):
         get_cudnn_weights(3)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda w: np.ma.array(w, mask=w > 0), "item 3 of the matrices of .* masked"),
+        (lambda w: w * 1j, "item 3 of the matrices of .* must have real numbers"),
+        (lambda w: np.array([["a"] * 3] * 4), "item 3 of the matrices of .* must have real numbers"),
+    ],
+)
+def test_what_holds_no_real_numbers(change, message):
+    """It was taken without the mask and the imaginary parts."""
+    layer = CudnnLSTMLayer((None, None, 3), 4)
+    weights, biases = get_cudnn_weights(layer)
+    weights[3] = change(weights[3])
+    with pytest.raises((ValueError, sj.ArgumentError), match=message):
+        set_cudnn_weights(layer, weights, biases)
+    with pytest.raises((ValueError, sj.ArgumentError), match="masked"):
+        set_cudnn_buffer(layer, np.ma.array(np.zeros(144), mask=True))
+    with pytest.raises((ValueError, sj.ArgumentError), match="bias 1 has masked"):
+        single_biases([np.zeros(4), np.ma.array(np.zeros(4), mask=True)])
