@@ -27,7 +27,8 @@ def array_of(value: Any, refused: Callable[[str], Exception] | None = None) -> n
     (array([1, 2]), dtype('O'))
     """
     try:
-        if str(getattr(value, "dtype", None)) == "torch.bfloat16":
+        dtype = getattr(value, "dtype", None)
+        if not (dtype is None or isinstance(dtype, np.dtype)) and str(dtype) == "torch.bfloat16":
             return np.asarray(value.view(sys.modules["torch"].int16)).view(named_dtype(BFLOAT16))
         return np.asarray(value)
     except Exception as error:  # whatever an __array__ method may raise
