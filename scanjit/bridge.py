@@ -196,6 +196,15 @@ def made_of(f: CompiledFunction[Any], library: str) -> MadeProgram:
     return made._replace(program=BridgedFunction(stored, outputs, f.name, f.mode))
 
 
+class ArgumentKind(NamedTuple):
+    """The rank and the dtype of an argument. If it is weak, as Python numbers are, and a float, it takes the dtype of
+    the floats among the other arguments."""
+
+    ndim: int
+    dtype: str
+    weak: bool
+
+
 class BridgedFunctions:
     """The programs of a function that another library calls: one for a compiled function, and one for each kind of
     arguments for a function of symbols.
@@ -228,13 +237,22 @@ class BridgedFunctions:
         return args
 
     def traced(
-        self, kinds: tuple[tuple[int, str], ...], join: Callable[..., Any] | None = None, key: Any = None
+        self,
+        kinds: tuple[ArgumentKind, ...],
+        join: Callable[..., Any] | None = None,
+        key: Any = None,
+        default: str | None = None,
     ) -> MadeProgram:
-        """The program for arguments of these ranks and dtypes. `join` makes the arguments of the function from the
-        symbols, if the function takes nested ones; `key` is different for each join."""
+        """The program for arguments of these kinds. `join` makes the arguments of the function from the symbols, if the
+        function takes nested ones; `key` is different for each join. `default` is the dtype of weak floats where there
+        are no other floats."""
         with self._lock:
             if (kinds, key) not in self._traced:
-                symbols = [tensor((None,) * ndim, dtype) for ndim, dtype in kinds]
+                given = [types.dtype_of(kind.dtype) for kind in kinds]
+                dtypes = types.of_arguments(
+                    given, [kind.weak for kind in kinds], None if default is None else types.dtype_of(default)
+                )
+                symbols = [tensor((None,) * kind.ndim, dtype) for kind, dtype in zip(kinds, dtypes, strict=True)]
                 outputs = self.f(*(symbols if join is None else join(symbols)))
                 f = function(symbols, outputs, name=self.name, mode=self.mode)
                 self._traced[kinds, key] = made_of(f, self.library)

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scanjit import errors
 
@@ -95,9 +95,11 @@ class Config:
         finally:
             _floatX_here.reset(token)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        _check(name, value)
-        object.__setattr__(self, name, value)
+    if not TYPE_CHECKING:  # it would allow every attribute
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            _check(name, value)
+            object.__setattr__(self, name, value)
 
 
 def _check(name: str, value: Any) -> None:

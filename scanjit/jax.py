@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors
-from scanjit.bridge import BridgedFunction, Derivative, ForeignFunction, imported, in_memory, is_weak
+from scanjit.bridge import ArgumentKind, BridgedFunction, Derivative, ForeignFunction, imported, in_memory, is_weak
 from scanjit.ir import Node
 from scanjit.runtime.function_graph import Mode
 
@@ -93,8 +93,10 @@ class JaxFunction(ForeignFunction):
         else:
             leaves, structure = tree.tree_flatten(args)
             arrays = [jnp.asarray(leaf) for leaf in leaves]
-            kinds = tuple((array.ndim, str(array.dtype)) for array in arrays)
+            kinds = tuple(ArgumentKind(x.ndim, str(x.dtype), getattr(x, "weak_type", False)) for x in arrays)
             made = programs.traced(kinds, lambda symbols: tree.tree_unflatten(structure, symbols), structure)
+            triples = zip(arrays, kinds, made.types, strict=True)
+            arrays = [x.astype(type_.dtype) if kind.weak else x for x, kind, type_ in triples]
         arrays = [in_memory(array, type_, jnp) for array, type_ in zip(arrays, made.types, strict=True)]
         programs.check(arrays, made, _wide)
         outputs = _bind(made.program, arrays)

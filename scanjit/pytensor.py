@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from scanjit import types
-from scanjit.bridge import BridgedFunction, Derivative, ForeignFunction, imported, in_memory, is_weak
+from scanjit.bridge import ArgumentKind, BridgedFunction, Derivative, ForeignFunction, imported, in_memory, is_weak
 from scanjit.runtime.function_graph import Mode
 
 __all__ = ["PytensorFunction", "as_op"]
@@ -90,11 +90,21 @@ class PytensorFunction(ForeignFunction):
             given = [variable(x, dtype=type_.dtype) if is_weak(x) else variable(x) for x, type_ in pairs]
         else:
             given = list(map(variable, args))
-            made = self._programs.traced(tuple((x.ndim, str(x.dtype)) for x in given))
+            kinds = tuple(map(_kind, args, given))
+            made = self._programs.traced(kinds, default=_pytensor().config.floatX)
+            found = zip(args, given, kinds, made.types, strict=True)
+            given = [variable(x, dtype=type_.dtype) if kind.weak else value for x, value, kind, type_ in found]
         given = [in_memory(x, type_, pt) for x, type_ in zip(given, made.types, strict=True)]
         self._programs.check(given, made)
         keeping = made.program.keeping(_floats(made.program))
         return made.returned(_applied(keeping, given), lambda pairs: pt.complex(pairs[..., 0], pairs[..., 1]))
+
+
+def _kind(value: Any, variable: Any) -> ArgumentKind:
+    """The kind of an argument, and of the variable that PyTensor makes of it. For a Python number, PyTensor chooses the
+    smallest dtype that holds it."""
+    weak = is_weak(value) and not variable.owner
+    return ArgumentKind(variable.ndim, str(np.asarray(value).dtype if weak else variable.dtype), weak)
 
 
 def _floats(program: BridgedFunction) -> tuple[int, ...]:

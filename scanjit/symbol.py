@@ -32,8 +32,12 @@ class Symbol(Generic[N]):
         __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = __rmatmul__ = _of_two
         __and__ = __or__ = __xor__ = __rand__ = __ror__ = __rxor__ = _of_two
         __lshift__ = __rshift__ = __rlshift__ = __rrshift__ = _of_two
-        __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _of_two  # type: ignore[assignment]
+        __lt__ = __le__ = __gt__ = __ge__ = _of_two
 
+        # (pyright gives an assigned method the type that it has in `object`)
+        def __eq__(self, other: TensorLike) -> N: ...  # type: ignore[override]
+        def __ne__(self, other: TensorLike) -> N: ...  # type: ignore[override]
+        def __hash__(self) -> int: ...
         def __divmod__(self, other: TensorLike) -> tuple[N, N]: ...
         def __rdivmod__(self, other: TensorLike) -> tuple[N, N]: ...
         def __round__(self, digits: int | None = None) -> N: ...

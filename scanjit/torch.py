@@ -16,7 +16,7 @@ import numpy as np
 
 from scanjit import errors
 from scanjit.arrays import BFLOAT16, array_of
-from scanjit.bridge import BridgedFunction, ForeignFunction, imported, is_weak
+from scanjit.bridge import ArgumentKind, BridgedFunction, ForeignFunction, imported, is_weak
 from scanjit.ir import Node
 from scanjit.runtime.function_graph import Mode
 from scanjit.types import Type
@@ -95,12 +95,12 @@ def _torch() -> Any:
     return imported("PyTorch", "torch")
 
 
-def _kind(value: Any) -> tuple[int, str]:
-    """The rank and the dtype of a tensor."""
+def _kind(value: Any) -> ArgumentKind:
+    """The kind of a tensor, an array or a number."""
     if not isinstance(value, _torch().Tensor):
-        value = array_of(value)
-        return value.ndim, str(value.dtype.newbyteorder("="))
-    return value.ndim, str(value.dtype).removeprefix("torch.")
+        array = array_of(value)
+        return ArgumentKind(array.ndim, str(array.dtype.newbyteorder("=")), is_weak(value))
+    return ArgumentKind(value.ndim, str(value.dtype).removeprefix("torch."), False)
 
 
 def _as_tensor(value: Any, node: Node, type_: Type) -> Any:

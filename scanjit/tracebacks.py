@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import sys
 import threading
@@ -23,11 +24,16 @@ import numpy as np
 
 _HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _SITE = os.path.dirname(os.path.dirname(os.path.abspath(np.__file__)))
+_SITES = dict.fromkeys([_SITE, *(folder for folder in sys.path if folder.endswith(("site-packages", "dist-packages")))])
+_METHODS = ("numpy", "scipy", "matplotlib", "pandas")
+"""Libraries that call methods of symbols."""
+_FOREIGN = ("jax", "torch", "pytensor")
+"""Libraries that call what `as_function` makes."""
 PACKAGES = tuple(
     os.path.join(folder, name) + os.sep
     for folder, name in (
         *((_HOME, name) for name in ("scanjit", "lasagne_like")),
-        *((_SITE, name) for name in ("numpy", "scipy", "matplotlib", "pandas")),  # they call methods of symbols
+        *itertools.product(_SITES, (*_METHODS, *_FOREIGN)),
     )
 )
 _LAYERS = PACKAGES[1]

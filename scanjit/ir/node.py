@@ -518,7 +518,8 @@ def constant(value: object, dtype: DTypeLike | None = None) -> Node:
     except OverflowError:
         raise errors.DtypeError("this Python integer does not fit the dtype", got=value, expected=dtype) from None
     check_unmasked(value, "a constant")
-    if kind_of(types.dtype_of(array.dtype)).is_complex:
+    array = array.astype(types.dtype_of(array.dtype), copy=False)
+    if kind_of(array.dtype).is_complex:
         return COMPLEX(constant(array.real), constant(array.imag))
     return CONSTANT(data=Data(array))
 

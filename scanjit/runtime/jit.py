@@ -21,7 +21,7 @@ from scanjit.arrays import array_of
 from scanjit.autodiff import grad
 from scanjit.config import config
 from scanjit.ir import Node, is_symbol
-from scanjit.kinds import holds_numbers, is_inexact
+from scanjit.kinds import holds_numbers
 from scanjit.loops import frozen
 from scanjit.loops.structure import flatten
 from scanjit.loops.wrappers import FunctionWrapper
@@ -247,13 +247,11 @@ class _Call:
         """The kinds of the arrays. A Python float takes the dtype of the float arrays among the arguments."""
         arrays = [array_of(leaf) for leaf in self.arrays]
         self._check(arrays)
-        weak = [_is_weak(leaf) and is_inexact(array.dtype) for leaf, array in zip(self.arrays, arrays, strict=True)]
-        floats = [a.real.dtype for a, is_weak in zip(arrays, weak, strict=True) if is_inexact(a.dtype) and not is_weak]
-        common = types.promote(floats) if floats else np.dtype(config.floatX)
-        return tuple(
-            (_like(common, array) if is_weak else array.dtype, tuple([n == 1 for n in array.shape]))
-            for array, is_weak in zip(arrays, weak, strict=True)
-        )
+        weak = list(map(_is_weak, self.arrays))
+        given = [array.dtype.newbyteorder("=") for array in arrays]
+        dtypes = types.of_arguments(given, weak, np.dtype(config.floatX))
+        ones = [tuple([n == 1 for n in array.shape]) for array in arrays]
+        return tuple(zip(dtypes, ones, strict=True))
 
     def _check(self, arrays: Sequence[np.ndarray]) -> None:
         for i, array in enumerate(arrays):
@@ -338,11 +336,6 @@ def _check_names(fn: Callable[..., Any], named: Iterable[str]) -> None:
             raise TypeError(
                 f"{getattr(fn, '__name__', fn)}() got an unexpected keyword argument {name!r}{hint}"
             ) from None
-
-
-def _like(dtype: np.dtype, array: np.ndarray) -> np.dtype:
-    """A dtype of floats. For an array of complex numbers: the complex dtype with parts of this dtype."""
-    return np.result_type(dtype, np.complex64) if np.iscomplexobj(array) else dtype
 
 
 def _is_weak(leaf: Any) -> bool:

@@ -282,7 +282,7 @@ def shared(value: Any, name: str | None = None, shape: Sequence[int | str | None
     check_unmasked(value, "a shared variable")
     check_name(name)
     kind = Type(types.dtype_of(array.dtype), _declared(array.shape, shape, name))
-    return SharedVariable(array, kind, name, errors.user_location())
+    return SharedVariable(array.astype(kind.dtype, copy=False), kind, name, errors.user_location())
 
 
 def set_values(values: Mapping[SharedVariable, Any]) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from scanjit import errors
 from scanjit.arrays import named_dtype
-from scanjit.kinds import COMPLEX, KINDS, kind_of
+from scanjit.kinds import COMPLEX, KINDS, is_inexact, kind_of
 from scanjit.signatures import DType
 
 DTYPES = tuple(kind.dtype for kind in KINDS.values())
@@ -15,9 +15,9 @@ DTYPES = tuple(kind.dtype for kind in KINDS.values())
 
 
 def dtype_of(name: object) -> DType:
-    """A supported dtype from its name, or an error that lists them."""
+    """A supported dtype from its name, or an error that lists them. The order of bytes is the machine's own."""
     try:
-        return kind_of(named_dtype(cast(str, name))).dtype
+        return kind_of(named_dtype(cast(str, name)).newbyteorder("=")).dtype
     except (TypeError, ValueError):
         known = (*DTYPES, "bfloat16", *(kind.dtype for kind in COMPLEX))
         expected = "one of " + ", ".join(map(str, known))
@@ -71,6 +71,26 @@ def promote(dtypes: Sequence[DType], scalars: Sequence[bool | int | float | comp
     if "i" in kinds and kind_of(dtype).is_mask:
         return np.dtype("int64")
     return dtype
+
+
+def of_arguments(dtypes: Sequence[DType], weak: Sequence[bool], default: DType | None = None) -> list[DType]:
+    """The dtypes of the arguments of a call. Those that are weak, such as Python numbers, have no dtype of their own.
+
+    A weak float takes the dtype of the floats that are not weak. Without such, it takes `default`, or keeps its own. A
+    weak complex number takes the complex dtype with parts of this dtype.
+    """
+    weak_floats = [is_weak and is_inexact(dtype) for dtype, is_weak in zip(dtypes, weak, strict=True)]
+    if not any(weak_floats):
+        return list(dtypes)
+    strong = [dtype for dtype, is_weak in zip(dtypes, weak, strict=True) if is_inexact(dtype) and not is_weak]
+    common = promote([np.empty(0, dtype).real.dtype for dtype in strong]) if strong else default
+
+    def settled(dtype: DType) -> DType:
+        if common is None:
+            return dtype
+        return np.result_type(common, np.complex64) if dtype.kind == "c" else common
+
+    return [settled(dtype) if is_weak else dtype for dtype, is_weak in zip(dtypes, weak_floats, strict=True)]
 
 
 def _common(dtypes: Sequence[DType]) -> DType:

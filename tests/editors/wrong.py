@@ -19,6 +19,7 @@ sj.tanh()  # a missing argument
 sj.where(x > 0, x)  # a missing argument
 x[0] = 1.0  # symbols do not change
 float(x.sum())  # they have no value
+sj.config.thread = 2  # a misspelt setting
 
 
 def step(x_t: sj.Node, h: sj.Node) -> sj.Node:

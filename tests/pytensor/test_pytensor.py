@@ -156,3 +156,16 @@ def test_without_pytensor_the_error_names_the_extra(monkeypatch: pytest.MonkeyPa
     with pytest.raises(ImportError, match=r"pip install 'scanjit\[pytensor\]'"):
         _pytensor()
     _pytensor.cache_clear()
+
+
+@needs_pytensor
+def test_numbers_take_the_dtype_of_the_floats() -> None:
+    """PyTensor would take a small dtype for a number that it holds, such as int8 for 3."""
+    f = sj.pytensor.as_op(lambda x, a: x * a * 100, "reference")
+    singles = pt.as_tensor(np.ones(2, "float32"))
+    for number in (0.1, 0.5):
+        assert f(singles, number).dtype == "float32" and f(np.ones(2), number).dtype == "float64"
+        assert f(np.arange(2), number).dtype == pytensor.config.floatX
+    assert f(pt.as_tensor(np.arange(2, dtype="int8")), 3).eval().tolist() == [0, 300]
+    row = pt.dscalar()
+    assert f([row, 1.0], 3).eval({row: 2.0}).tolist() == [600.0, 300.0]

@@ -155,6 +155,21 @@ def test_safe_conversions_of_arguments(mode):
     assert f([]).tolist() == []
 
 
+def test_values_of_the_other_byte_order(mode):
+    """Files of other machines hold them."""
+    x = np.array([1.0, 2.0]).astype(np.dtype("float64").newbyteorder())
+    i = np.array([1, 0]).astype(np.dtype("int64").newbyteorder())
+    y = sj.vector("y", dtype=x.dtype)
+    f = sj.function([y], [sj.constant(x), sj.shared(x), y[i], sj.scan(lambda x, h: x + h, x, 0.0)], mode=mode)
+    expected = [[1.0, 2.0], [1.0, 2.0], [2.0, 1.0], [1.0, 3.0]]
+    assert [z.tolist() for z in f(x)] == expected and all(z.dtype == np.float64 for z in f(x))
+    doubled = sj.jit(lambda x, a: x * a, mode=mode)
+    assert doubled(x, 2.0).tolist() == [2.0, 4.0]
+    assert doubled(x, x.astype("float32")).tolist() == [1.0, 4.0]
+    value, slope = sj.value_and_grad(lambda x: (x * x).sum(), mode=mode)(x.astype(x.dtype.str.replace("8", "4")))
+    assert (value, slope.tolist(), slope.dtype) == (5.0, [2.0, 4.0], np.float32)
+
+
 def test_python_numbers_and_lists_are_weak(mode):
     x = sj.vector("x", dtype="float32")
     assert sj.function([x], x, mode=mode)([0.1, 0.2]).dtype == np.float32

@@ -230,6 +230,18 @@ def test_arguments_by_name_numbers_and_arrays() -> None:
 
 
 @needs_torch
+def test_numbers_take_the_dtype_of_the_floats() -> None:
+    f = made(lambda x, a: sj.scan(lambda x, h: h + a * (x - h), x, x[0]))
+    for dtype in (torch.float16, torch.float32, torch.float64):
+        assert f(torch.ones(3, dtype=dtype), 0.5).dtype == dtype
+    product = made(lambda x, a: x * a)
+    assert product(torch.ones(3), [0.1, 0.2, 0.3]).dtype == torch.float32
+    assert product(torch.ones(3), 2j).dtype == torch.complex64
+    assert product(torch.arange(3), 0.5).dtype == torch.float64
+    assert product(torch.ones(3), np.array(0.5)).dtype == torch.float64  # an array has a dtype of its own
+
+
+@needs_torch
 def test_from_other_threads() -> None:
     """Autograd calls backward from threads of its own; two may compile at a time."""
     import threading
