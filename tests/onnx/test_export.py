@@ -74,6 +74,16 @@ def test_a_scan_is_a_scan(opset):
     assert [d.dim_param or d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim] == ["T", "B", 3]
 
 
+def test_a_transposed_matrix_times_a_vector():
+    """ONNX Runtime (1.32) computes a transpose wrongly before a product with a vector."""
+    m, b, v = sj.tensor((3, 4), "float32", "m"), sj.tensor((2, 3, None), "float32", "b"), sj.vector("v", "float32")
+    outputs = [m.T @ v, sj.tanh(m.T * 2) @ v, sj.swapaxes(b, 1, 2) @ v, sj.grad(((m @ (m.T @ v)) ** 2).sum(), v), v @ v]
+    check([m, b, v], outputs, [draw(3, 4), draw(2, 3, 5), draw(3)], exact=False)
+    rows = sj.matrix("rows", "float32")
+    steps = sj.scan(lambda row, s: s / 2 + (row - s.T @ (s @ row)), rows, m)
+    check([m, rows], steps, [draw(3, 4), draw(5, 4)], exact=False)
+
+
 def test_loops_of_all_kinds():
     n = sj.scalar("n", "int64")
     backwards = recurrence(go_backwards=True)

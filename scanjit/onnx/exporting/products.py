@@ -43,8 +43,11 @@ def _with_vector(w: Writer, left: list[int], right: list[int], out: list[int], a
     if len(left) == 1:
         left, right, a, b = right, left, b, a
     kept = [label for label in left if label in out]
-    if kept == out and left[-1:] == right:
+    if kept == out and left == right:
         return w.op("MatMul", a, b)
+    if kept == out and left[-1:] == right:  # as a column, since the matrix may come from a transpose
+        last = w.ints(-1)
+        return w.op("Squeeze", w.op("MatMul", a, w.op("Unsqueeze", b, last)), last)
     if kept == out and left[:1] == right and len(left) == 2:
         return w.op("MatMul", b, a)
     return _einsum(w, left, right, out, a, b)
