@@ -88,7 +88,7 @@ def of_arguments(dtypes: Sequence[DType], weak: Sequence[bool], default: DType |
     def settled(dtype: DType) -> DType:
         if common is None:
             return dtype
-        return np.result_type(common, np.complex64) if dtype.kind == "c" else common
+        return np.result_type(common, np.complex64) if np.issubdtype(dtype, np.complexfloating) else common
 
     return [settled(dtype) if is_weak else dtype for dtype, is_weak in zip(dtypes, weak_floats, strict=True)]
 
