@@ -248,7 +248,7 @@ class _Call:
         arrays = [array_of(leaf) for leaf in self.arrays]
         self._check(arrays)
         weak = list(map(_is_weak, self.arrays))
-        given = [array.dtype.newbyteorder("=") for array in arrays]
+        given = [a.dtype if a.dtype.isnative else a.dtype.newbyteorder("=") for a in arrays]
         dtypes = types.of_arguments(given, weak, np.dtype(config.floatX))
         ones = [tuple([n == 1 for n in array.shape]) for array in arrays]
         return tuple(zip(dtypes, ones, strict=True))

@@ -83,14 +83,22 @@ def of_arguments(dtypes: Sequence[DType], weak: Sequence[bool], default: DType |
     if not any(weak_floats):
         return list(dtypes)
     strong = [dtype for dtype, is_weak in zip(dtypes, weak, strict=True) if is_inexact(dtype) and not is_weak]
-    common = promote([np.empty(0, dtype).real.dtype for dtype in strong]) if strong else default
+    common = promote([_part(dtype) if _is_complex(dtype) else dtype for dtype in strong]) if strong else default
+    if common is None:
+        return list(dtypes)
+    return [
+        dtype if not is_weak else np.result_type(common, np.complex64) if _is_complex(dtype) else common
+        for dtype, is_weak in zip(dtypes, weak_floats, strict=True)
+    ]
 
-    def settled(dtype: DType) -> DType:
-        if common is None:
-            return dtype
-        return np.result_type(common, np.complex64) if np.issubdtype(dtype, np.complexfloating) else common
 
-    return [settled(dtype) if is_weak else dtype for dtype, is_weak in zip(dtypes, weak_floats, strict=True)]
+def _is_complex(dtype: DType) -> bool:
+    return issubclass(dtype.type, np.complexfloating)
+
+
+def _part(dtype: DType) -> DType:
+    """The dtype of the two parts of a complex number."""
+    return np.empty(0, dtype).real.dtype
 
 
 def _common(dtypes: Sequence[DType]) -> DType:
