@@ -1,5 +1,7 @@
-"""Time around strips of points: each step is done for all points of a strip, and carries are in memory."""
+"""Time around strips of points: each step, or a few light ones, is done for all points of a strip. Between them,
+carries are in memory."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from scanjit.codegen.frame import Frame
@@ -8,7 +10,7 @@ from scanjit.codegen.neighbours import in_pairs
 from scanjit.codegen.space import Space, group
 from scanjit.codegen.time import TimeInside, count
 from scanjit.codegen.values import Values
-from scanjit.schedule.nests import Load, NestLoop, Register
+from scanjit.schedule.nests import Load, NestLoop, Register, Store
 
 
 def write_strips(frame: Frame, values: Values, time: NestLoop) -> None:
@@ -32,11 +34,33 @@ def _strips(frame: Frame, values: Values, time: NestLoop, bounds: tuple[str, str
     for loop, strip in zip(frame.nest.space, frame.tile.strips, strict=True):
         first, last = bounds if loop is frame.nest.space[0] else frame.bounds(loop)
         ranges[loop] = (first, last) if strip == loop.size else group(frame, first, last, frame.size(strip))
-    count(frame, time, frame.loop(time, "t", ("0", frame.size(time.size))))
+    size, together = time.size, frame.tile.steps
+    full = size // together * together
+    _turns(frame, values, time, ranges, ("0", frame.size(full)), together)
+    if size != full:
+        _turns(frame, values, time, ranges, (frame.size(full), frame.size(size)), 1, together - 1)
+    frame.pop(depth)
+
+
+def _turns(
+    frame: Frame,
+    values: Values,
+    time: NestLoop,
+    ranges: Mapping[NestLoop, tuple[str, str]],
+    steps: tuple[str, str],
+    together: int,
+    most: int | None = None,
+) -> None:
+    """A loop over some steps, `together` of them in each turn, with at most `most` turns."""
+    depth, rows = len(frame.scopes), list[str]()
+    start = frame.loop(time, "t", steps, together, most)
+    for i in range(together):
+        count(frame, time, f"{start} + {i}" if i else start)
+        rows.append(frame.index[time, 0])
     *outer, lane = frame.nest.space
     for loop in outer:
         frame.loop(loop, "i", ranges[loop], down=frame.tile.down)
-    Space(frame, lambda: _step(frame, values)).in_parts(lane, *ranges[lane], frame.tile.down)
+    Space(frame, lambda: _steps(frame, values, time, rows)).in_parts(lane, *ranges[lane], frame.tile.down)
     frame.pop(depth)
 
 
@@ -55,22 +79,48 @@ def _alone(frame: Frame, values: Values, time: NestLoop, bounds: tuple[str, str]
     frame.pop(depth)
 
 
-def _step(frame: Frame, values: Values) -> None:
-    """A step of some vectors of points: first everything that it reads, then everything that it stores."""
+def _steps(frame: Frame, values: Values, time: NestLoop, rows: Sequence[str]) -> None:
+    """Some steps of some vectors of points, one after the other. Between them carries are in registers, as they would
+    come from memory: no product becomes part of the next step's sum."""
     points, nest = frame.points(), frame.nest
+    _begin(frame, time, rows[0])
     for register, access in zip(nest.registers, nest.carried, strict=True):
         for point in points:
             frame.registers[register.index, point.vector] = values.value(Load(register.dtype, access), point)
+    for row in rows[1:]:
+        new = _step(frame, values, nest.stores)
+        for place, text in new.items():
+            frame.registers[place] = frame.line("c", f"opaque({text})")
+        _begin(frame, time, row)
     kept = {store.value.index: store for store in nest.finals if isinstance(store.value, Register)}
     updates = [
         replace(kept[register.index], value=update)
         for register, update in zip(nest.registers, nest.updates, strict=True)
         if register.index in kept
     ]
+    _step(frame, values, [*nest.stores, *updates])
+
+
+def _begin(frame: Frame, time: NestLoop, row: str) -> None:
+    """Go to a row. What is known of another one is forgotten, also outside the loops over points."""
+    frame.index[time, 0] = row
+    for level in range(frame.level[time], len(frame.memos)):
+        frame.memos[level] = {}
+
+
+def _step(frame: Frame, values: Values, stores: Sequence[Store]) -> dict[tuple[int, int], str]:
+    """A step: first everything that it reads, then everything that it stores. Returns the new carries."""
+    points, nest = frame.points(), frame.nest
     made = [
-        (stores, [values.value(store.value, point) for store in stores], point)
-        for stores in in_pairs([*nest.stores, *updates])
+        (pair, [values.value(store.value, point) for store in pair], point)
+        for pair in in_pairs(stores)
         for point in points
     ]
-    for stores, texts, point in made:
-        write(frame, stores, texts, point)
+    new = {
+        (register.index, point.vector): values.value(update, point)
+        for register, update in zip(nest.registers, nest.updates, strict=True)
+        for point in points
+    }
+    for pair, texts, point in made:
+        write(frame, pair, texts, point)
+    return new

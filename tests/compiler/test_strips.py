@@ -21,6 +21,7 @@ from scanjit.schedule.cost import rates
 from scanjit.schedule.nests import Nest, jobs_of
 from scanjit.schedule.pipeline import schedule
 from scanjit.schedule.threads.split import Piece
+from scanjit.schedule.tiles import estimates
 from scanjit.target import Target
 from scanjit.types import Dimension
 from tests.fuzz.check import Config
@@ -115,6 +116,41 @@ def test_strips(program: Callable[..., Graph], dtype: str, threads: int) -> None
         assert "steps around strips of" in f.explain()
         for steps, columns in itertools.product((0, 1, 4), (0, 1, 3, 4, 7, 8, 9, 24, 30)):
             same(inputs, outputs, f, T=steps, N=columns, B=3)
+
+
+@pytest.mark.parametrize("steps", ["T", 7, 3, 1])
+def test_light_steps_are_done_several_at_a_time(steps: int | str) -> None:
+    """Two steps of a point follow each other, with its carries in registers; what is left of the steps comes alone. A
+    carry that is stored as it was before the step, two that change places, one that is read two steps later and a
+    number for all points are the same."""
+    x, (p, q) = sj.tensor((steps, "N"), "float64", "x"), (sj.tensor(("N",), "float64", name) for name in "pq")
+    u = sj.tensor((steps,), "float64", "u")
+    start = sj.tensor((2, "N"), "float64", "start")
+
+    def step(x: sj.Node, u: sj.Node, p: sj.Node, q: sj.Node, two: sj.Node) -> tuple[sj.Node, ...]:
+        return q, 0.5 * p + x, two - u * q, p
+
+    info: list[Any] = [p, q, {"initial": start, "taps": [-2]}, None]
+    inputs, outputs = [x, u, p, q, start], list(sj.scan(step, sequences=[x, u], outputs_info=info))
+    with Config(width=16, small=True).active():
+        f = sj.function(inputs, outputs, mode="emulate")
+        assert (", 2 steps at a time" in f.explain()) == (steps != 1)
+        for length in (0, 1, 3, 4, 5, 8, 11) if steps == "T" else (steps,):
+            for columns in (1, 9, 16):
+                same(inputs, outputs, f, T=length, N=columns)
+
+
+def test_steps_at_a_time_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A product that is a carry does not become part of the next step's sum."""
+    f, h = sj.tensor(("T", "N"), "float32", "f"), sj.tensor(("N",), "float32", "h")
+    found = []
+    for most in (1, 4):
+        monkeypatch.setattr(estimates, "MOST_STEPS", most)
+        y = sj.scan(lambda f, h, g: (f * g, f + h), sequences=f, outputs_info=[h, h])[1]
+        compiled = sj.function([f, h], y, name=f"at_most_{most}")
+        assert (", 4 steps at a time" in compiled.explain()) == (most == 4)
+        found.append(compiled(*values([f, h], T=23, N=333)))
+    np.testing.assert_equal(found[1], found[0])
 
 
 def printed(graph: Graph) -> str:

@@ -267,6 +267,8 @@ class _NestWriter:
             some = self._where(tile.many)
             some += "" if tile.down == 0 else f", the last point first{self._where(tile.down)}"
             parts.append("strips of " + " x ".join(f"{length} {self.loops[loop]}" for length, loop in lengths) + some)
+        if tile.steps > 1:
+            parts.append(f"{tile.steps} steps of a point at a time")
         if tile.narrow:
             parts.append("the points that are left in narrower vectors")
         if tile.split is not None:

@@ -25,6 +25,7 @@ class Tile:
     strips : in a nest with time, how many iterations of each loop a strip has. All points of a strip go through a step
         before any goes through the next one. Without strips, time is inside all other loops. In a nest that sums down
         columns: how many columns add a few terms before any adds the next ones (see `schedule.tiles.columns`).
+    steps : how many steps a point of a strip goes through before the next point does.
     many : 1 in calls that use `strips`; 0 in calls with time, or the terms of sums, inside all other loops.
     narrow : whether the points that are left after whole vectors are computed in vectors of fewer lanes, not in one
         whose other lanes are masked.
@@ -46,6 +47,7 @@ class Tile:
     each: Dimension = 1
     rest: bool = False
     strips: tuple[Dimension, ...] = ()
+    steps: int = 1
     many: Dimension = 1
     narrow: bool = False
     brief: tuple[Dimension, ...] = ()

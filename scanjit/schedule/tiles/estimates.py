@@ -38,6 +38,9 @@ MANY = 16
 """Points count as at most this many vectors. A space of unknown size counts as so many; more are never in flight."""
 MOST_TOGETHER = 4
 """At most this many vectors go through time together, with their carries in registers: all vectors of a short row."""
+MOST_STEPS = 2
+"""In strips, a vector goes through at most so many steps before the next one does. With four, the rows of several steps
+fall into one set of the first cache where they lie a power of two apart."""
 MOST_WORK = 160.0
 """The code of a step is written once for each vector that goes through time. The operations of all together are at most
 this."""
@@ -170,6 +173,16 @@ def side_by_side(nest: Nest, lanes: int) -> int:
     while vectors > 1 and (vectors * work > MOST_BESIDE or (isinstance(size, int) and size < lanes * vectors)):
         vectors //= 2
     return vectors
+
+
+def steps_together(nest: Nest, vectors: int) -> int:
+    """How many steps of a strip each point goes through before the next point does. Its carries stay in registers
+    between them."""
+    time, steps = nest.time, MOST_STEPS
+    known = time.size if time is not None and isinstance(time.size, int) else steps
+    while steps > 1 and (steps * vectors * _work(nest) > MOST_WORK or steps > known):
+        steps //= 2
+    return steps
 
 
 def fewest_vectors(nest: Nest, lanes: int) -> int:

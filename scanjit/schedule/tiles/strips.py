@@ -18,6 +18,7 @@ from scanjit.schedule.tiles.estimates import (
     places,
     side_by_side,
     step_costs,
+    steps_together,
     takes_less_in_narrow_vectors,
 )
 from scanjit.target import Target
@@ -33,7 +34,10 @@ def with_time(nest: Nest, lanes: int, target: Target) -> Tile:
     if costs.strips < costs.inside:
         vectors = side_by_side(nest, lanes)
         strips = _lengths(nest, lanes * vectors, target)
-        return Tile(lanes, vectors, strips=strips, many=_many(nest, lanes), narrow=narrow, down=_down(nest))
+        steps = steps_together(nest, vectors)
+        return Tile(
+            lanes, vectors, strips=strips, steps=steps, many=_many(nest, lanes), narrow=narrow, down=_down(nest)
+        )
     return Tile(lanes, costs.vectors, narrow=narrow)
 
 
@@ -45,7 +49,8 @@ def described(nest: Nest, tile: Tile) -> str:
     costs = f"a vector's step takes {found.inside:.0f} operations with time inside, {found.strips:.0f} in strips"
     if tile.strips:
         few = "" if tile.many == 1 else "; inside, where points are few"
-        return f"around strips of {' x '.join(map(str, tile.strips))} points, carries in memory{few} ({costs})"
+        steps = f", {tile.steps} steps at a time" if tile.steps > 1 else ""
+        return f"around strips of {' x '.join(map(str, tile.strips))} points{steps}, carries in memory{few} ({costs})"
     return f"inside, carries in registers ({costs})"
 
 
