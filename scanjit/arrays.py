@@ -12,7 +12,8 @@ BFLOAT16 = "bfloat16"
 
 
 def array_of(value: Any, refused: Callable[[str], Exception] | None = None) -> np.ndarray:
-    """A value as an array, as `np.asarray` makes it. NumPy cannot read PyTorch's tensors of bfloat16, but their bits.
+    """A value as an array, as `np.asarray` makes it. NumPy cannot read PyTorch's tensors of bfloat16, so their bits are
+    read as integers.
 
     Parameters
     ----------

@@ -319,8 +319,9 @@ class _OrderWriter:
         return f"(splat_i64x{self.lanes}({self.n} - 1) - {index})" if self.statement.flipped else index
 
     def _read_words(self, words: Words, inside: str, exact: bool) -> list[str]:
-        """Read a vector of the row, and make its words; the lanes of a mask, if it has a name. Quicksort keeps equal
-        words in the order in which they are read (`exact`), unless their places are in them."""
+        """Read a vector of the row, and make its words. If `inside` names a mask, only its lanes are read. Words whose
+        places lie beside them are read in order of their places, also backwards, if they are to be `exact`: quicksort
+        keeps equal words in that order."""
         lanes, size, name = self.lanes, words.stored.size, self._name(words.stored.name)
         backwards = exact and words.beside and self.statement.flipped
         places = self._place(f"iota_i64x{lanes}(i)")

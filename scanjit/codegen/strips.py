@@ -80,8 +80,9 @@ def _alone(frame: Frame, values: Values, time: NestLoop, bounds: tuple[str, str]
 
 
 def _steps(frame: Frame, values: Values, time: NestLoop, rows: Sequence[str]) -> None:
-    """Some steps of some vectors of points, one after the other. Between them carries are in registers, as they would
-    come from memory: no product becomes part of the next step's sum."""
+    """Some steps of some vectors of points, one after the other, with carries in registers between them. `opaque` keeps
+    LLVM from joining a product of one step with a sum of the next one. So the bits are the same as if the carries came
+    from memory."""
     points, nest = frame.points(), frame.nest
     _begin(frame, time, rows[0])
     for register, access in zip(nest.registers, nest.carried, strict=True):
@@ -102,7 +103,8 @@ def _steps(frame: Frame, values: Values, time: NestLoop, rows: Sequence[str]) ->
 
 
 def _begin(frame: Frame, time: NestLoop, row: str) -> None:
-    """Go to a row. What is known of another one is forgotten, also outside the loops over points."""
+    """Go to a row. Variables that hold values of the row before are forgotten, also those written outside of the loops
+    over points, such as a number that all points read."""
     frame.index[time, 0] = row
     for level in range(frame.level[time], len(frame.memos)):
         frame.memos[level] = {}

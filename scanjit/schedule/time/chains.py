@@ -124,8 +124,8 @@ class _Search:
 
     @cached_property
     def _aside(self) -> list[Statement]:
-        """The rowwise nests that stand behind the scan but do not need it, such as one that makes `h = o * tanh(c)`
-        again, of what is stored, for the gradient of the weights. They may run before it."""
+        """The rowwise nests that stand behind the scan but do not need it, so that they may run before it. The gradient
+        of weights has one: it computes `h = o * tanh(c)` again from the stored `o` and `c`."""
         flow, position = self.flow, self.flow.at[self.scan]
         there, found = {*flow.statements[: position + 1]}, list[Statement]()
         for statement in flow.statements[position + 1 :]:
