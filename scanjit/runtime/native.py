@@ -22,6 +22,7 @@ import numpy as np
 from scanjit.codegen.places import SYNC_WORDS
 from scanjit.runtime import cache, host
 from scanjit.runtime.native_text import STRUCTS, WORK_WORDS, native_text, python_functions
+from scanjit.runtime.spare_text import spare_text
 from scanjit.schedule.threads.teams import MOST_TEAMS
 
 Tick = Callable[[int], None]
@@ -88,7 +89,7 @@ class Native:
         llvm.initialize_native_asmprinter()
         triple = llvm.get_process_triple()
         machine = llvm.Target.from_triple(triple).create_target_machine(jit=True)
-        text, store = native_text(triple), cache.default()
+        text, store = f"{native_text(triple)}\n{spare_text()}", cache.default()
         facts = text, cache.version(host.target()), triple
         stem = f"native_{hashlib.sha256(repr(facts).encode()).hexdigest()[:20]}"
         entry = store.load(stem, "native")
@@ -118,13 +119,17 @@ class Native:
         # Threads may still run this code, and meet at its places, while Python frees all modules at its end.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
+    def address(self, name: str) -> int:
+        """The address of a function."""
+        return self._engine.get_function_address(name)
+
     def _function(self, name: str, result: Any, *arguments: Any) -> Any:
         """A ctypes function that is called with Python's lock held and passes exceptions on."""
-        return ctypes.PYFUNCTYPE(result, *arguments)(self._engine.get_function_address(name))
+        return ctypes.PYFUNCTYPE(result, *arguments)(self.address(name))
 
     def _builtin(self, name: str) -> Any:
         """A builtin function of Python's: to call one takes a third of the time that a ctypes function takes."""
-        method = _Method(name.encode(), self._engine.get_function_address(name), _FASTCALL, None)
+        method = _Method(name.encode(), self.address(name), _FASTCALL, None)
         self._methods.append(method)  # the function refers to it
         return _new_builtin(ctypes.byref(method), None, None)
 

@@ -9,6 +9,7 @@ from scanjit.codegen.places import SYNC_WORDS
 from scanjit.config import MOST_THREADS
 from scanjit.runtime.addresses import CLASS_FIELD, DATA_FIELD
 from scanjit.runtime.arguments import READY
+from scanjit.runtime.machine_text import expanded
 from scanjit.schedule.threads.teams import MOST_TEAMS
 
 TICK = 0.05
@@ -546,42 +547,7 @@ end:
   ret ptr %result
 }
 """
-"""The functions, in LLVM's language and four words more, which `_expanded` explains."""
-
-_ACCESS = re.compile(r"  (?:(%\w+) = )?(get|set|at|change) (?:(\w+) )?(\w+)\.(\w+) ([%@]\w+)(?:, (.+))?")
-
-
-def _expanded(text: str) -> str:
-    """The text in LLVM's language alone.
-
-    `%x = at team.busy %team` is the address of a field of the structure at %team (or of item `%i` of an array:
-    `at team.slots %team, i64 %i`); `%x = get team.busy %team` is its value; `set team.busy %team, 1` stores a value.
-    With the name of an ordering, as in `get seq_cst team.running %team`, an access is atomic.
-    `%done = change acq_rel team.busy %team, 0 to 1` stores a 1 if a 0 is there; %done says whether it was.
-    """
-    fields = {name: [tuple(field.rsplit(" ", 1)) for field in of.split(", ")] for name, of in STRUCTS.items()}
-    lines = [f"%{name} = type {{ {', '.join(kind for kind, _ in of)} }}" for name, of in fields.items()]
-    for number, line in enumerate(text.splitlines()):
-        match = _ACCESS.fullmatch(line)
-        if match is None:
-            lines.append(line)
-            continue
-        result, word, order, struct, field, base, given = match.groups()
-        index, kind = next((i, kind) for i, (kind, name) in enumerate(fields[struct]) if name == field)
-        place = result if word == "at" else f"%at{number}"
-        item = f", {given}" if word == "at" and given else ""
-        lines.append(f"  {place} = getelementptr %{struct}, ptr {base}, i32 0, i32 {index}{item}")
-        atomic, ordered = ("atomic ", f" {order}, align 8") if order else ("", "")
-        if word == "get":
-            lines.append(f"  {result} = load {atomic}{kind}, ptr {place}{ordered}")
-        elif word == "set":
-            lines.append(f"  store {atomic}{kind} {given}, ptr {place}{ordered}")
-        elif word == "change":
-            before, after = given.split(" to ")
-            failed = "acquire" if order == "acq_rel" else order
-            lines.append(f"  %was{number} = cmpxchg ptr {place}, {kind} {before}, {kind} {after} {order} {failed}")
-            lines.append(f"  {result} = extractvalue {{ {kind}, i1 }} %was{number}, 1")
-    return "\n".join(lines)
+"""The functions, in LLVM's language and four words more, which `machine_text` explains."""
 
 
 def native_text(triple: str) -> str:
@@ -590,7 +556,7 @@ def native_text(triple: str) -> str:
     text = text.replace("CLOCK", f"llvm.read{'cycle' if triple.startswith('x86_64') else 'steady'}counter")
     text = text.replace("DATA_FIELD", str(DATA_FIELD)).replace("PLACE_BYTES", str(8 * SYNC_WORDS))
     text = text.replace("CLASS_FIELD", str(CLASS_FIELD)).replace("READY", str(READY))
-    return _expanded(text.replace("PLACES", str(1 + MOST_TEAMS)))
+    return expanded(text.replace("PLACES", str(1 + MOST_TEAMS)), STRUCTS)
 
 
 def python_functions() -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Callable, Sequence
-from functools import partial
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ from scanjit import errors, types
 from scanjit.records import record
 from scanjit.runtime.addresses import address
 from scanjit.runtime.layout import Layout
+from scanjit.runtime.spare import maker
 from scanjit.runtime.table import STATUS_WORDS
 from scanjit.schedule.memory.addresses import assign
 from scanjit.schedule.threads.sharing import Sharing, sharing
@@ -98,5 +98,5 @@ def sized(layout: Layout, number: Numbers, way: Way) -> Sized:
     same = all(result.cut is None for result in results) and [result.buffer for result in results] == [
         *range(len(shapes))
     ]
-    buffers = [partial(np.empty, *pair) for pair in zip(shapes, (b.dtype for b in table.out_buffers), strict=True)]
+    buffers = [maker(*pair) for pair in zip(shapes, (b.dtype for b in table.out_buffers), strict=True)]
     return Sized(number, entries, total, offsets, nbytes, lasting, buffers, None if same else results, shared)
