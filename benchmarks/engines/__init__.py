@@ -43,7 +43,7 @@ TITLES = {
 REQUIREMENTS = {
     "torch": ("torch>=2.15",),
     "jax": ("jax>=0.11",),
-    "onnxruntime": ("onnxruntime>=1.31", "onnx"),
+    "onnxruntime": ("onnxruntime>=1.31", "onnx", "ddddocr"),
     "openvino": ("openvino>=2026.0", "onnx"),
     "tensorflow": ("tensorflow-cpu>=2.20",),
     "pytensor": ("pytensor",),

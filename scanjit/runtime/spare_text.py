@@ -29,13 +29,13 @@ declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)
 declare i64 @llvm.umin.i64(i64, i64)
 
 define internal ptr @header(ptr %block) {
-  %header = getelementptr %header, ptr %block, i64 -1
-  ret ptr %header
+  %before = getelementptr %header, ptr %block, i64 -1
+  ret ptr %before
 }
 
 define internal i64 @size(ptr %block) {
-  %header = call ptr @header(ptr %block)
-  %size = get header.size %header
+  %before = call ptr @header(ptr %block)
+  %size = get header.size %before
   ret i64 %size
 }
 
@@ -57,9 +57,9 @@ place:
   set spare.turn %spare, %turn
   %start = add i64 %page, %turn
   %block = inttoptr i64 %start to ptr
-  %header = call ptr @header(ptr %block)
-  set header.memory %header, %memory
-  set header.size %header, %size
+  %before = call ptr @header(ptr %block)
+  set header.memory %before, %memory
+  set header.size %before, %size
   ret ptr %block
 fail:
   ret ptr null
@@ -68,9 +68,9 @@ fail:
 define internal void @returned(ptr %spare, ptr %block) {
   %give = get spare.give %spare
   %context = get spare.context %spare
-  %header = call ptr @header(ptr %block)
-  %memory = get header.memory %header
-  %size = get header.size %header
+  %before = call ptr @header(ptr %block)
+  %memory = get header.memory %before
+  %size = get header.size %before
   %all = add i64 %size, ROOM
   call void %give(ptr %context, ptr %memory, i64 %all)
   ret void
