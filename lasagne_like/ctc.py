@@ -7,7 +7,9 @@ import numpy as np
 
 import scanjit as sj
 from lasagne_like import stable
-from lasagne_like.utils import as_expression, checked_lengths, not_from_the_end
+from lasagne_like.checks import checked_lengths
+from lasagne_like.places import not_from_the_end
+from lasagne_like.utils import as_expression
 
 __all__ = ["ctc_loss"]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import scanjit as sj
-from lasagne_like.utils import known_sizes
+from lasagne_like.shapes import known_sizes
 
 __all__ = ["DataParallel"]
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 import scanjit as sj
+from lasagne_like.checks import is_count
 from lasagne_like.history import History
 from lasagne_like.schedules import Schedule
 from lasagne_like.stopping import EarlyStopping
-from lasagne_like.utils import is_count
 
 __all__ = ["fit"]
 

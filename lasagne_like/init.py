@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 import scanjit as sj
+from lasagne_like.checks import check_number
 from lasagne_like.random import get_rng
-from lasagne_like.utils import Shown, check_number, floatX, is_expression
+from lasagne_like.shown import Shown
+from lasagne_like.utils import floatX, is_expression
 
 __all__ = [
     "Constant",

@@ -21,7 +21,10 @@ from typing import Any, Literal
 import numpy as np
 
 import scanjit as sj
-from lasagne_like.utils import among_largest, check_top_k, fits, is_expression, known_sizes, not_from_the_end
+from lasagne_like.checks import check_top_k
+from lasagne_like.places import among_largest, not_from_the_end
+from lasagne_like.shapes import fits, known_sizes
+from lasagne_like.utils import is_expression
 
 __all__ = [
     "accuracy",

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 import scanjit as sj
-from lasagne_like.utils import NamedFunction, Shown, number
+from lasagne_like.shown import NamedFunction, Shown
+from lasagne_like.utils import number
 
 __all__ = [
     "SELU",

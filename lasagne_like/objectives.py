@@ -10,8 +10,11 @@ import numpy as np
 
 import scanjit as sj
 from lasagne_like import stable
+from lasagne_like.checks import check_top_k
 from lasagne_like.ctc import ctc_loss
-from lasagne_like.utils import among_largest, check_top_k, known_sizes, not_from_the_end, number
+from lasagne_like.places import among_largest, not_from_the_end
+from lasagne_like.shapes import known_sizes
+from lasagne_like.utils import number
 
 __all__ = [
     "aggregate",

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lasagne_like.utils import is_count
+from lasagne_like.checks import is_count
 
 __all__ = ["Packing"]
 

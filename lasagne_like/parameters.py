@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import scanjit as sj
-from lasagne_like import utils
+from lasagne_like import checks, utils
 from lasagne_like.arguments import plain
 
 __all__ = ["Parametrized"]
@@ -104,7 +104,7 @@ def _check_int(owner: str, name: str, value: Any) -> None:
 
 
 def _check_float(owner: str, name: str, value: Any) -> None:
-    utils.check_number(owner, value, name, -np.inf)
+    checks.check_number(owner, value, name, -np.inf)
 
 
 def _check_bool(owner: str, name: str, value: Any) -> None:

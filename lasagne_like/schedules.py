@@ -26,8 +26,8 @@ from numbers import Real
 from typing import Any
 
 import scanjit as sj
+from lasagne_like.checks import is_count
 from lasagne_like.stopping import EarlyStopping
-from lasagne_like.utils import is_count
 
 __all__ = ["Schedule", "constant", "cosine", "exponential", "reduce_on_plateau", "staircase", "warm_up"]
 

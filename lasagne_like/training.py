@@ -51,11 +51,12 @@ import numpy as np
 
 import scanjit as sj
 from lasagne_like import layers, random
+from lasagne_like.checks import is_count
 from lasagne_like.distributed import DataParallel
 from lasagne_like.fitting import fit
 from lasagne_like.history import History
+from lasagne_like.shapes import fits, known_sizes
 from lasagne_like.stopping import EarlyStopping
-from lasagne_like.utils import fits, is_count, known_sizes
 
 __all__ = ["Checkpoint", "EarlyStopping", "History", "fit", "minibatches", "progress", "variables_of"]
 

@@ -1,16 +1,14 @@
 """Functions that several modules use."""
 
-import functools
 import inspect
 import numbers
-from abc import ABC
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 import scanjit as sj
-from lasagne_like.arguments import Captured, given
+from lasagne_like.shapes import fits, known_sizes
 
 __all__ = [
     "Nonlinearity",
@@ -46,7 +44,6 @@ int_types = (numbers.Integral, np.integer)
 """Types of integers, for `isinstance`."""
 
 _T = TypeVar("_T")
-_P = ParamSpec("_P")
 
 
 def floatX(arr: Any) -> np.ndarray:
@@ -59,18 +56,6 @@ def floatX(arr: Any) -> np.ndarray:
     array([1., 2.])
     """
     return np.asarray(arr, dtype=sj.config.floatX)
-
-
-def is_count(value: Any) -> bool:
-    """Whether a value is a whole number of at least 1.
-
-    Examples
-    --------
-    >>> from lasagne_like.utils import is_count
-    >>> is_count(3), is_count(0), is_count(2.0), is_count(True)
-    (True, False, False, False)
-    """
-    return not isinstance(value, bool) and isinstance(value, numbers.Integral) and int(value) >= 1
 
 
 def shared_empty(dim: int = 2, dtype: Any = None) -> sj.SharedVariable:
@@ -91,49 +76,6 @@ def shared_empty(dim: int = 2, dtype: Any = None) -> sj.SharedVariable:
     >>> data.set_value(np.ones((3, 5)))
     """
     return sj.shared(np.zeros((1,) * dim, dtype or sj.config.floatX), shape=(None,) * dim)
-
-
-class Shown(Captured, ABC):
-    """The base of objects that are shown as the call that made them: `Normal(0.1)`. Signatures show them so.
-
-    Examples
-    --------
-    >>> from lasagne_like.init import Constant
-    >>> Constant(1.0)
-    Constant(1.0)
-    """
-
-    def __repr__(self) -> str:
-        args, kwargs = given(self)
-        shown = [*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
-        return f"{type(self).__name__}({', '.join(shown)})"
-
-
-class NamedFunction(Generic[_P, _T]):
-    """A decorator: the function is shown as its name, `tanh`. Signatures show it so.
-
-    Examples
-    --------
-    >>> from lasagne_like.nonlinearities import tanh
-    >>> tanh
-    tanh
-    """
-
-    __name__: str
-
-    def __init__(self, function: Callable[_P, _T]) -> None:
-        functools.update_wrapper(self, function)
-        self._function = function
-
-    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Call the function."""
-        return self._function(*args, **kwargs)
-
-    def __repr__(self) -> str:
-        return self.__name__.lstrip("_")
-
-    def __reduce__(self) -> str:
-        return self.__name__  # as functions: by name
 
 
 def is_expression(value: Any) -> bool:
@@ -188,118 +130,6 @@ def biased(x: Any, b: Any) -> Any:
     (1.0, 1.5)
     """
     return x if b is None else x + b
-
-
-def known_sizes(shape: Iterable[Any]) -> Shape:
-    """The sizes of an expression. Those that are not known before a call are None.
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> from lasagne_like.utils import known_sizes
-    >>> known_sizes(sj.matrix().shape), known_sizes(sj.constant([1.0, 2.0]).shape)
-    ((None, None), (2,))
-    """
-    return tuple(size if isinstance(size, int) else None for size in shape)
-
-
-def fits(a: Sequence[int | None], b: Sequence[int | None]) -> bool:
-    """Whether two shapes can be shapes of the same tensor: as many axes, and no sizes that differ. None is any size.
-
-    Examples
-    --------
-    >>> from lasagne_like.utils import fits
-    >>> fits((None, 3), (2, 3)), fits((None, 3), (2, 4)), fits((3,), (None, 3))
-    (True, False, False)
-    """
-    return len(a) == len(b) and all(m is None or n is None or m == n for m, n in zip(a, b, strict=True))
-
-
-def checked_lengths(given: Any, batch: Any, most: Any, what: str, counted: str = "steps") -> sj.Node:
-    """The lengths of sequences as a symbol of shape (batch,). Each call checks that they are from 0 to `most`.
-
-    Parameters
-    ----------
-    given : expression of integers
-    batch, most : int or size
-    what, counted : str
-        What the lengths are, and what they count, for the error.
-
-    Raises
-    ------
-    TypeError
-        If they are not integers (batch,).
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> from lasagne_like.utils import checked_lengths
-    >>> n = sj.ivector("n")
-    >>> f = sj.function([n], checked_lengths(n, 2, 5, "input_lengths"), mode="reference")
-    >>> f([0, 5])
-    array([0, 5], dtype=int32)
-    """
-    lengths = as_expression(given)
-    if lengths.ndim != 1 or not lengths.type.kind.integral:
-        raise TypeError(f"{what} must be integers (batch,), such as sj.ivector(), got {lengths!r}")
-    lengths = sj.specify_shape(lengths, (batch,), what)
-    inside = sj.logical_and(lengths >= 0, lengths <= most)
-    return sj.assert_(inside, lengths, f"{what} must be from 0 to the number of {counted}")
-
-
-def not_from_the_end(index: sj.Node, count: Any) -> sj.Node:
-    """Integers to index an axis of `count` entries with. A negative one does not count from the end: it is lowered by
-    `count`, so that it is out of bounds.
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> from lasagne_like.utils import not_from_the_end
-    >>> x, i = sj.vector("x"), sj.lscalar("i")
-    >>> f = sj.function([x, i], x[not_from_the_end(i, x.shape[0])], mode="reference")
-    >>> f([1.0, 2.0], 1)
-    array(2.)
-    >>> f([1.0, 2.0], -1)
-    Traceback (most recent call last):
-        ...
-    scanjit.errors.OutOfBoundsError: index -1 is out of bounds for axis 0 with size 2
-      ...
-    """
-    if not index.type.kind.signed:
-        return index
-    index = sj.cast(index, "int64")  # a narrow dtype may not have the lowered number
-    return sj.where(index < 0, index - count, index)
-
-
-def rows_of(W: Any, index: sj.Node, owner: Any) -> sj.Node:
-    """The row of a matrix for each integer. Integers that are no rows are an error, also negative ones.
-
-    Parameters
-    ----------
-    W : expression
-    index : sj.Node
-    owner : object
-        What reads the integers, for the error.
-
-    Raises
-    ------
-    TypeError
-        If they are not integers.
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> from lasagne_like.utils import rows_of
-    >>> rows = rows_of(sj.constant([[1.0], [2.0]]), sj.constant([1, 0, 1]), "this layer")
-    >>> sj.function([], rows, mode="reference")().ravel()
-    array([2., 1., 2.])
-    """
-    if not index.type.kind.integral:
-        raise TypeError(
-            f"{owner} takes integers, got {index.dtype}: give its InputLayer a symbol of integers, such as "
-            f"InputLayer(shape, sj.tensor(shape, 'int32'))"
-        )
-    return sj.take(W, not_from_the_end(index, W.shape[0]), axis=0)
 
 
 def collect_shared_vars(expressions: Any) -> list[sj.SharedVariable]:
@@ -361,34 +191,6 @@ def number(value: Any, dtype: Any) -> Any:
     if isinstance(value, int | float):
         return value
     return sj.cast(sj.as_tensor(value), dtype)
-
-
-def check_number(owner: Any, value: Any, what: str, least: float = 0, most: float = np.inf) -> None:
-    """Raise an error if an argument is a number below `least` or above `most`, or neither a number nor an expression.
-
-    Parameters
-    ----------
-    owner : object
-        What the argument is of, for the error.
-    value : object
-    what : str
-        The name of the argument.
-    least, most : float
-
-    Examples
-    --------
-    >>> from lasagne_like.utils import check_number
-    >>> check_number("Normal", "wide", "std")
-    Traceback (most recent call last):
-        ...
-    ValueError: std of Normal must be a number that is at least 0, got 'wide'
-    """
-    if is_expression(value):
-        return
-    if not isinstance(value, int | float | np.number | np.ndarray) or np.ndim(value) or not least <= value <= most:
-        bounds = [f"{word} {end}" for word, end in (("least", least), ("most", most)) if abs(end) != np.inf]
-        that_is = f" that is at {' and at '.join(bounds)}" if bounds else ""
-        raise ValueError(f"{what} of {owner} must be a number{that_is}, got {value!r}")
 
 
 def one_hot(x: Any, m: Any = None) -> sj.Node:
@@ -464,26 +266,6 @@ def inspect_kwargs(func: Callable[..., Any]) -> list[str]:
     """
     parameters = inspect.signature(func).parameters.values()
     return [p.name for p in parameters if p.default is not inspect.Parameter.empty]
-
-
-def check_top_k(k: Any, what: str, classes: Any = None) -> None:
-    """Raise an error if a number of most probable classes is no int of 1 or more, or above the number of `classes`."""
-    most = int(classes) if isinstance(classes, int) else np.inf
-    if not isinstance(k, int_types) or not 1 <= int(k) <= most:
-        most_of = "" if most == np.inf else f" and at most {most}, the number of classes"
-        raise ValueError(f"{what} must be an int that is at least 1{most_of}; got {k!r}")
-
-
-def among_largest(x: Any, values: Any, places: Any, k: Any) -> Any:
-    """Whether the entries at some places of the last axis are among its `k` largest; never for a place that there is
-    not. Of equal entries, the first one counts as the largest. `x` is the module that computes it: `numpy` or
-    `scanjit`."""
-    places, count = places[..., None], values.shape[-1]
-    there = (places >= 0) & (places < count)
-    places = x.where(there, places, 0)
-    own = x.take_along_axis(values, places, axis=-1)
-    before = (values > own) | ((values == own) & (x.arange(count) < places))
-    return (x.sum(before, axis=-1) < k) & there[..., 0]
 
 
 def norm_axes_of(ndim: int, norm_axes: Sequence[int] | None) -> tuple[int, ...]:

@@ -14,8 +14,8 @@ import scanjit as sj
 from lasagne_like.arguments import Captured, given, named, plain
 from lasagne_like.cells import config as configs
 from lasagne_like.cells.structure import flatten, is_shape, transform
+from lasagne_like.checks import check_number
 from lasagne_like.parameters import Parametrized
-from lasagne_like.utils import check_number
 
 __all__ = ["Cell"]
 

@@ -17,7 +17,7 @@ import numpy as np
 import scanjit as sj
 from lasagne_like import init, nonlinearities
 from lasagne_like.cells.gate import Gate
-from lasagne_like.utils import NamedFunction
+from lasagne_like.shown import NamedFunction
 
 
 def encoded(value: Any, what: str) -> Any:

@@ -10,7 +10,8 @@ from lasagne_like import init
 from lasagne_like.cells.base import Cell, CellOptions, features_of
 from lasagne_like.cells.xlstm import width_of_heads
 from lasagne_like.random import get_rng
-from lasagne_like.utils import NamedFunction, Parameter, floatX
+from lasagne_like.shown import NamedFunction
+from lasagne_like.utils import Parameter, floatX
 
 __all__ = ["GatedDeltaNet"]
 

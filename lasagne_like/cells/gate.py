@@ -1,7 +1,8 @@
 """`Gate`: the specification of the parameters of a gate."""
 
 from lasagne_like import init, nonlinearities
-from lasagne_like.utils import Nonlinearity, Parameter, Shown
+from lasagne_like.shown import Shown
+from lasagne_like.utils import Nonlinearity, Parameter
 
 __all__ = ["Gate"]
 

@@ -8,7 +8,8 @@ import scanjit as sj
 from lasagne_like import init, nonlinearities
 from lasagne_like.cells.base import Cell, CellOptions, features_of
 from lasagne_like.cells.lstm import LSTMState, projection
-from lasagne_like.utils import NamedFunction, Nonlinearity, Parameter, biased
+from lasagne_like.shown import NamedFunction
+from lasagne_like.utils import Nonlinearity, Parameter, biased
 
 __all__ = ["GLSTM"]
 

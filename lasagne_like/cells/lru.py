@@ -9,7 +9,8 @@ import scanjit as sj
 from lasagne_like import init
 from lasagne_like.cells.base import Cell, CellOptions, features_of
 from lasagne_like.random import get_rng
-from lasagne_like.utils import NamedFunction, biased, floatX
+from lasagne_like.shown import NamedFunction
+from lasagne_like.utils import biased, floatX
 
 __all__ = ["LRU", "RGLRU"]
 

@@ -9,7 +9,7 @@ from lasagne_like import nonlinearities
 from lasagne_like.cells.gate import Gate
 from lasagne_like.cells.loop import unfold
 from lasagne_like.cells.lstm import LSTM, LSTMState
-from lasagne_like.utils import fits, known_sizes
+from lasagne_like.shapes import fits, known_sizes
 
 __all__ = ["LSTMResults", "onednn_lstm"]
 

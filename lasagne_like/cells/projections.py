@@ -6,7 +6,8 @@ from typing import Any
 from lasagne_like import init, nonlinearities
 from lasagne_like.cells.base import Cell, features_of
 from lasagne_like.cells.wrappers import Wrapper
-from lasagne_like.utils import Nonlinearity, Parameter, biased, rows_of
+from lasagne_like.places import rows_of
+from lasagne_like.utils import Nonlinearity, Parameter, biased
 
 __all__ = ["EmbeddingWrapper", "InputProjectionWrapper", "OutputProjectionWrapper"]
 

@@ -16,9 +16,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from lasagne_like import training
+from lasagne_like.checks import is_count
 from lasagne_like.estimators.inputs import check_counts, read_sequences, read_weights
 from lasagne_like.estimators.network import CELLS, Network, NetworkPlan
-from lasagne_like.utils import is_count
 
 _RULES = (
     "adadelta", "adagrad", "adam", "adamax", "adamw", "amsgrad", "momentum", "nesterov_momentum", "rmsprop", "sgd"

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 import scanjit as sj
-from lasagne_like.utils import Shape, fits
+from lasagne_like.shapes import fits
+from lasagne_like.utils import Shape
 
 __all__ = ["Arrays", "as_array"]
 

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 import scanjit as sj
 from lasagne_like import init, nonlinearities
 from lasagne_like.layers.base import Incoming, Layer, check_axes
-from lasagne_like.utils import Nonlinearity, Parameter, Shape, as_tuple, int_types, is_expression, known_sizes
+from lasagne_like.shapes import known_sizes
+from lasagne_like.utils import Nonlinearity, Parameter, Shape, as_tuple, int_types, is_expression
 
 __all__ = [
     "Conv1DLayer",

@@ -11,7 +11,8 @@ import numpy as np
 
 import scanjit as sj
 from lasagne_like.layers.base import Incoming, Layer, MergeLayer, check_single
-from lasagne_like.utils import fits, int_types
+from lasagne_like.shapes import fits
+from lasagne_like.utils import int_types
 
 __all__ = ["DelayLayer", "FutureValueLayer", "PastValueLayer"]
 

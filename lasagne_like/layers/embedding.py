@@ -5,7 +5,8 @@ from typing import Any
 import scanjit as sj
 from lasagne_like import init
 from lasagne_like.layers.base import Incoming, Layer
-from lasagne_like.utils import Parameter, Shape, rows_of
+from lasagne_like.places import rows_of
+from lasagne_like.utils import Parameter, Shape
 
 __all__ = ["EmbeddingLayer"]
 

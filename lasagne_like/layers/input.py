@@ -6,7 +6,8 @@ from typing import Any
 import scanjit as sj
 from lasagne_like.arguments import plain
 from lasagne_like.layers.base import Layer
-from lasagne_like.utils import Shape, fits, known_sizes
+from lasagne_like.shapes import fits, known_sizes
+from lasagne_like.utils import Shape
 
 __all__ = ["InputLayer"]
 

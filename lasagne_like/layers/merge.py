@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 import scanjit as sj
+from lasagne_like.checks import check_number
 from lasagne_like.layers.base import Incoming, MergeLayer, axis_of, check_function
 from lasagne_like.layers.crop import autocrop, autocrop_array_shapes, modes_of
-from lasagne_like.utils import Shape, check_number, number
+from lasagne_like.utils import Shape, number
 
 __all__ = ["ConcatLayer", "ElemwiseMergeLayer", "ElemwiseSumLayer", "concat"]
 

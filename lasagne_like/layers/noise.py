@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 import scanjit as sj
+from lasagne_like.checks import check_number
 from lasagne_like.layers.base import Incoming, Layer, axes_of, shape_of
 from lasagne_like.random import new_seed
-from lasagne_like.utils import check_number, is_expression, number
+from lasagne_like.utils import is_expression, number
 
 __all__ = [
     "DropoutLayer",

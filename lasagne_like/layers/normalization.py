@@ -6,6 +6,7 @@ import numpy as np
 
 import scanjit as sj
 from lasagne_like import init
+from lasagne_like.checks import check_number
 from lasagne_like.layers.base import Incoming, Layer, axes_of, check_axes
 from lasagne_like.layers.rnn import RNNLayer
 from lasagne_like.layers.special import (
@@ -17,7 +18,7 @@ from lasagne_like.layers.special import (
     spread,
     without_nonlinearity,
 )
-from lasagne_like.utils import Parameter, check_number, int_types, number
+from lasagne_like.utils import Parameter, int_types, number
 
 __all__ = [
     "BatchNormLayer",

@@ -7,8 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 import scanjit as sj
+from lasagne_like.checks import is_count
 from lasagne_like.layers.base import Incoming, Layer, axis_of, check_axes, check_function
-from lasagne_like.utils import NamedFunction, Shape, as_tuple, int_types, is_count
+from lasagne_like.shown import NamedFunction
+from lasagne_like.utils import Shape, as_tuple, int_types
 
 __all__ = [
     "FeaturePoolLayer",

@@ -6,11 +6,12 @@ import numpy as np
 
 import scanjit as sj
 from lasagne_like import init
+from lasagne_like.checks import check_number
 from lasagne_like.layers.base import Incoming, Layer
 from lasagne_like.layers.noise import RandomLayer, float_dtype
 from lasagne_like.layers.rnn import RNNLayer
 from lasagne_like.layers.special import all_axes_but, sizes_besides, spread, without_nonlinearity
-from lasagne_like.utils import Parameter, check_number, number
+from lasagne_like.utils import Parameter, number
 
 __all__ = ["ParametricRectifierLayer", "RandomizedRectifierLayer", "prelu", "rrelu"]
 

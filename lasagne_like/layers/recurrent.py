@@ -15,6 +15,7 @@ import scanjit as sj
 from lasagne_like import init, nonlinearities
 from lasagne_like.cells import GRU, LSTM, Cell, Gate
 from lasagne_like.cells.structure import over_rows
+from lasagne_like.checks import check_number
 from lasagne_like.descriptions import completed
 from lasagne_like.foreign import unexpected
 from lasagne_like.layers import helper
@@ -22,7 +23,8 @@ from lasagne_like.layers.base import Incoming, Layer, check_single, shape_of
 from lasagne_like.layers.dense import DenseLayer
 from lasagne_like.layers.input import InputLayer
 from lasagne_like.layers.rnn import RNNLayer
-from lasagne_like.utils import Nonlinearity, Parameter, check_number, fits
+from lasagne_like.shapes import fits
+from lasagne_like.utils import Nonlinearity, Parameter
 
 __all__ = ["CustomRecurrentLayer", "GRULayer", "Gate", "LSTMLayer", "RecurrentLayer"]
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import scanjit as sj
-from lasagne_like import utils
+from lasagne_like import checks, utils
 from lasagne_like.layers.base import Incoming, MergeLayer
 
 __all__ = ["ReverseLayer"]
@@ -57,7 +57,7 @@ class ReverseLayer(MergeLayer):
             return x[::-1] if self.time_major else x[:, ::-1]
         rows = x if self.time_major else sj.swapaxes(x, 0, 1)
         length, batch = rows.shape[:2]
-        lengths = utils.checked_lengths(inputs[1], batch, length, f"seq_lengths of {self}")
+        lengths = checks.checked_lengths(inputs[1], batch, length, f"seq_lengths of {self}")
         places = sj.arange(length)[:, None]
         turned = sj.where(places < lengths[None, :], lengths[None, :] - 1 - places, places)
         rows = rows[turned, sj.arange(batch)[None, :]]

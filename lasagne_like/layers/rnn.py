@@ -7,14 +7,14 @@ from typing import Any, Literal
 import numpy as np
 
 import scanjit as sj
-from lasagne_like import utils
+from lasagne_like import checks, utils
 from lasagne_like.arguments import Captured, named
 from lasagne_like.cells import Cell, StackedCells, unfold
 from lasagne_like.cells.base import cloned
 from lasagne_like.cells.loop import check_gradient_steps
 from lasagne_like.cells.structure import flatten, is_shape, matched, paths, transform, unflatten
 from lasagne_like.layers.base import Incoming, Layer, MergeLayer, check_single
-from lasagne_like.utils import fits, known_sizes
+from lasagne_like.shapes import fits, known_sizes
 
 __all__ = ["RNNLayer", "SelectLayer"]
 
@@ -437,7 +437,7 @@ class RNNLayer(MergeLayer, Captured):
         lengths = self._lengths if self._lengths_at is None else inputs[self._lengths_at]
         if lengths is None:
             return mask
-        lengths = utils.checked_lengths(lengths, batch, length, f"seq_lengths of {self}")
+        lengths = checks.checked_lengths(lengths, batch, length, f"seq_lengths of {self}")
         inside = sj.arange(length)[:, None] < lengths[None, :]
         return inside if mask is None else sj.logical_and(inside, sj.not_equal(mask, 0))
 

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 import scanjit as sj
+from lasagne_like.checks import check_number
 from lasagne_like.layers.base import Incoming, Layer, axis_of, check_int
-from lasagne_like.utils import Shape, check_number, int_types, is_expression
+from lasagne_like.utils import Shape, int_types, is_expression
 
 __all__ = [
     "DimshuffleLayer",

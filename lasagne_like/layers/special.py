@@ -5,8 +5,10 @@ from typing import Any
 
 import scanjit as sj
 from lasagne_like import init, nonlinearities
+from lasagne_like.checks import is_count
 from lasagne_like.layers.base import Incoming, Layer, MergeLayer, axes_of, check_function
-from lasagne_like.utils import Nonlinearity, Parameter, Shape, fits, floatX, is_count, is_expression, known_sizes
+from lasagne_like.shapes import fits, known_sizes
+from lasagne_like.utils import Nonlinearity, Parameter, Shape, floatX, is_expression
 
 __all__ = ["BiasLayer", "ExpressionLayer", "InverseLayer", "NonlinearityLayer", "ScaleLayer", "standardize"]
 

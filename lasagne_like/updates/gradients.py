@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 import scanjit as sj
-from lasagne_like.utils import check_number, is_expression
+from lasagne_like.checks import check_number
+from lasagne_like.utils import is_expression
 
 __all__ = ["Updates", "get_or_compute_grads"]
 
