@@ -107,6 +107,20 @@ __all__ = [
     *_tensor,
 ]
 
+_THEANO = {
+    "eq": "equal",
+    "ge": "greater_equal",
+    "gt": "greater",
+    "inc_subtensor": "x[index].inc(value)",
+    "le": "less_equal",
+    "lt": "less",
+    "neq": "not_equal",
+    "set_subtensor": "x[index].set(value)",
+    "sqr": "square",
+    "switch": "where",
+}
+"""Theano's functions that have another name here, for errors."""
+
 _threadpool.watch()
 _tracebacks.install()
 
@@ -129,4 +143,5 @@ else:
         """These are imported when they are first used."""
         if name in ("frames", "jax", "onnx", "optimize", "parallel", "plot", "pytensor", "timeseries", "torch"):
             return _importlib.import_module(f"scanjit.{name}")
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        hint = f": write {_THEANO[name]}" if name in _THEANO else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")

@@ -47,3 +47,9 @@ def test_what_users_call_has_an_example(name, value):
 
 def test_names_that_are_modules_too_are_functions():
     assert callable(sj.tensor) and callable(sj.function) and callable(sj.jit) and callable(sj.shared)
+
+
+@pytest.mark.parametrize(("name", "here"), [("switch", "where"), ("eq", "equal"), ("set_subtensor", r"x\[index\].set")])
+def test_names_of_theano_lead_to_ours(name: str, here: str) -> None:
+    with pytest.raises(AttributeError, match=f"has no attribute {name!r}: write {here}"):
+        getattr(sj, name)

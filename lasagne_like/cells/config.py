@@ -16,8 +16,9 @@ import numpy as np
 
 import scanjit as sj
 from lasagne_like import init, nonlinearities
+from lasagne_like.arguments import named
 from lasagne_like.cells.gate import Gate
-from lasagne_like.shown import NamedFunction
+from lasagne_like.shown import NamedFunction, Shown
 
 
 def encoded(value: Any, what: str) -> Any:
@@ -36,9 +37,8 @@ def encoded(value: Any, what: str) -> Any:
         return value.get_config()
     if inspect.isclass(value) or inspect.isroutine(value) or isinstance(value, np.ufunc | NamedFunction):
         return {"function": _named(value, what)}
-    if isinstance(value, Gate | init.Initializer) or type(value).__module__ == nonlinearities.__name__:
-        arguments = inspect.signature(type(value).__init__).parameters
-        config = {name: encoded(own, what) for name, own in vars(value).items() if name in arguments}
+    if isinstance(value, Shown):
+        config = {name: encoded(own, what) for name, own in named(value).items()}
         return {"class_name": type(value).__name__, "config": config}
     raise TypeError(
         f"{what} is a {type(value).__name__}, which a config cannot contain: a config has the arguments of a cell, not "

@@ -1,10 +1,11 @@
 """The base of cells with gates. Each gate has its own parameters, but one product computes all gates."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Unpack
 
 import scanjit as sj
 from lasagne_like import init
+from lasagne_like.arguments import check_used
 from lasagne_like.cells.base import Cell, CellOptions, features_of
 from lasagne_like.cells.gate import Gate
 
@@ -72,6 +73,7 @@ class GatedCell(Cell):
         *,
         stacked: Sequence[str] | None = None,
         bias: bool = True,
+        peepholes: Collection[str] = (),
     ) -> None:
         """Make the parameters of gates.
 
@@ -82,12 +84,20 @@ class GatedCell(Cell):
         num_hidden : the number of features of the last output; None if gates do not read it.
         stacked : the names of the gates in the order of their columns in the products; by default, that of `gates`.
         bias : whether gates have biases.
+        peepholes : the names of the gates whose `W_cell` the cell uses.
         """
         for name, gate in gates.items():
             if not isinstance(gate, Gate):
                 raise TypeError(f"{name} of {self!r} must be a Gate, got {gate!r}")
+            where = f"in the gate {name!r} of {self!r}"
+            if name not in peepholes:
+                check_used(gate, f"{where}, which has no peephole", "W_cell")
+            if not bias:
+                check_used(gate, f"{where}: the normalization has a shift in its place", "b")
             self._add_weight(gate.W_in, (num_inputs, self.num_units), f"in_to_{name}", optional=True)
-            if num_hidden is not None:
+            if num_hidden is None:
+                check_used(gate, f"{where}, which does not read the last output", "W_hid")
+            else:
                 self._add_weight(gate.W_hid, (num_hidden, self.num_units), f"hid_to_{name}")
             self.keep_param(f"b_{name}", gate.b if bias else None, (self.num_units,), True, regularizable=False)
             setattr(self, f"nonlinearity_{name}", gate.nonlinearity)

@@ -132,9 +132,11 @@ class LSTM(GatedCell):
 
     def make_params(self, input_shape: Any) -> None:
         hidden = self.state_shape.hid[0]
-        self.add_gates(self.gates, self.num_inputs(input_shape), hidden, bias=not self.layer_norm)
+        peeping = [name for name in self.gates if self.peepholes and name != "cell"]
+        inputs, bias = self.num_inputs(input_shape), not self.layer_norm
+        self.add_gates(self.gates, inputs, hidden, bias=bias, peepholes=peeping)
         for name in ("ingate", "forgetgate", "outgate"):
-            spec = self.gates[name].W_cell if self.peepholes and name in self.gates else None
+            spec = self.gates[name].W_cell if name in peeping else None
             self.keep_param(f"W_cell_to_{name}", spec, (self.num_units,), optional=True)
         self.add_specified(["W_proj"], W_proj=(self.num_units, hidden))
         for name in [*self.gates, "state"] if self.layer_norm else []:

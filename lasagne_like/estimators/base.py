@@ -201,15 +201,7 @@ class Recurrent(BaseEstimator, ABC):
         samples = self._samples(sequences, y, lengths, learned, sample_weight).scaled()
         network = self._made(samples, learned, again)
         history = training.History(self.history_) if again else training.History()
-        before = history.epochs
-        try:
-            self._train(network, samples, history)
-        except KeyboardInterrupt:
-            if history.epochs > before:
-                self._adopt(network, learned, history)
-            raise
-        self._adopt(network, learned, history)
-        return self
+        return self._trained(network, learned, history, lambda: self._train(network, samples, history))
 
     def _partial_fit(self, X: Any, y: Any, begin: Callable[[list[int]], dict[str, Any]], sample_weight: Any) -> Self:
         """One epoch. `begin` returns the attributes that a first call learns."""
@@ -219,11 +211,34 @@ class Recurrent(BaseEstimator, ABC):
         learned = begin(lengths) if first else {name: getattr(self, name) for name in self._kept}
         samples = self._samples(sequences, y, lengths, learned, sample_weight)
         network = self._made(samples, learned, again=not first)
-        history = training.History() if first else self.history_
-        batches = lambda: samples.batches(self.batch_size, self.dtype, self._classes, network.rng)
-        training.fit(network.train, batches, 1, schedule=network.schedule, history=history, verbose=bool(self.verbose))
+        history = training.History() if first else training.History(self.history_)
+        return self._trained(network, learned, history, lambda: self._epochs(network, samples, 1, history))
+
+    def _trained(
+        self, network: Network, learned: dict[str, Any], history: training.History, train: Callable[[], None]
+    ) -> Self:
+        """The estimator after training. If an error ends the training, the network is what it was before. Ctrl-C is no
+        error once an epoch has ended."""
+        before, epochs = network.__getstate__(), history.epochs
+        try:
+            network.set_rate(self.learning_rate)
+            train()
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) and history.epochs > epochs:
+                self._adopt(network, learned, history)
+            else:
+                network.set_state(before)
+            raise
         self._adopt(network, learned, history)
         return self
+
+    def _epochs(
+        self, network: Network, samples: Samples, epochs: int, history: training.History, **options: Any
+    ) -> None:
+        """Train for some epochs."""
+        batches = lambda: samples.batches(self.batch_size, self.dtype, self._classes, network.rng)
+        options |= {"schedule": network.schedule, "history": history, "verbose": bool(self.verbose)}
+        training.fit(network.train, batches, epochs, **options)
 
     _kept: tuple[str, ...] = ()
     """The names of the attributes that `_learned` returns."""
@@ -270,26 +285,15 @@ class Recurrent(BaseEstimator, ABC):
                 f"training cannot go on from the last call: {', '.join(changed)}. Call fit with warm_start=False to "
                 "begin anew"
             )
-        self.network_.set_rate(self.learning_rate)
         return self.network_
 
     def _train(self, network: Network, samples: Samples, history: training.History) -> None:
-        aside, stopping, validate = None, None, None
+        options: dict[str, Any] = {}
         if self.early_stopping:
             samples, aside = self._split(samples, network.rng)
-            stopping = training.EarlyStopping(self.patience)
-            validate = lambda: self._loss(network, aside)
-        training.fit(
-            network.train,
-            lambda: samples.batches(self.batch_size, self.dtype, self._classes, network.rng),
-            self.epochs,
-            validate=validate,
-            stopping=stopping,
-            restore=network.params if stopping is not None else (),
-            schedule=network.schedule,
-            history=history,
-            verbose=bool(self.verbose),
-        )
+            options = {"validate": lambda: self._loss(network, aside), "restore": network.params}
+            options["stopping"] = training.EarlyStopping(self.patience)
+        self._epochs(network, samples, self.epochs, history, **options)
 
     def _split(self, samples: Samples, rng: np.random.RandomState) -> tuple[Samples, Samples]:
         """The samples for training, and those that are set aside. Each class has its share of both, if it has enough

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -147,7 +148,7 @@ class Network:
         return {
             "plan": self.plan,
             "learning_rate": self.learning_rate,
-            "rng": self.rng,
+            "rng": copy.deepcopy(self.rng),
             "schedule": self.schedule.get_state(),
             "params": [param.get_value() for param in self.params],
             "memory": self._memory if train is None else [v.get_value() for v in self._remembered(train)],
@@ -155,9 +156,16 @@ class Network:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["plan"], state["learning_rate"])  # type: ignore[misc]
-        self.rng, self._memory = state["rng"], state["memory"]
+        self.set_state(state)
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go back to what `__getstate__` returned."""
+        self.set_rate(state["learning_rate"])
         self.schedule.set_state(state["schedule"])
-        sj.set_values(dict(zip(self.params, state["params"], strict=True)))
+        self.rng.set_state(state["rng"].get_state())
+        self._memory, train = state["memory"], self.__dict__.get("train")
+        remembered = [] if train is None else zip(self._remembered(train), self._memory, strict=False)
+        sj.set_values(dict([*zip(self.params, state["params"], strict=True), *remembered]))
 
 
 def _layers(plan: NetworkPlan) -> tuple[layers.InputLayer, layers.InputLayer, layers.Layer]:

@@ -98,14 +98,18 @@ class _Cudnn(MergeLayer, ABC):
             )
         self._specs = W_in, W_hid, b
         self._optional = [layer for layer in (mask_input, seq_lengths) if isinstance(layer, Layer | tuple)]
-        options = {"mask_input": mask_input, "seq_lengths": seq_lengths, "learn_init": learn_init}
-        options |= {"return_state": True, "stateful": stateful, "time_major": time_major}
+        options = {"mask_input": mask_input, "seq_lengths": seq_lengths, "return_state": True}
+        options |= {"stateful": stateful, "time_major": time_major}
+        learn_own = learn_init and not all(isinstance(state, Layer) for state in initial_state)
         self.layers: list[list[RNNLayer]] = []
         shape = shape_of(incoming)
         self._dropouts = []
         for i in range(num_layers):
             own = initial_state[i * ways : (i + 1) * ways]
-            self.layers.append([self._one(shape, i, way, own[way], options) for way in range(ways)])
+            learns = [not isinstance(state, Layer) if learn_own else learn_init for state in own]
+            self.layers.append(
+                [self._one(shape, i, way, own[way], options | {"learn_init": learns[way]}) for way in range(ways)]
+            )
             shape = (*shape[:2], ways * num_units)
             self._dropouts.append(DropoutLayer(shape, dropout))
         states = [layer for one in self.all_layers for layer in one.layers_of_state]

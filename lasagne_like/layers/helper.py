@@ -12,6 +12,7 @@ import numpy as np
 
 import scanjit as sj
 from lasagne_like import utils
+from lasagne_like.cells.structure import is_shape
 from lasagne_like.layers import cycles, precision as precisions
 from lasagne_like.layers.base import Layer
 from lasagne_like.layers.delay import DelayLayer
@@ -155,7 +156,7 @@ def get_output(layer_or_layers: Any, inputs: Any = None, *, precision: Any = Non
     inputs : None, expression, array, or dict
         None for the symbols of the input layers. An expression or an array is the value of the only input layer. A
         dictionary maps layers of any kind to the values that replace their outputs. The key None is the input of
-        layers that were made for a shape, as `DenseLayer((None, 3), 5)`.
+        layers that were made for a shape, as `DenseLayer((None, 3), 5)`. Values must have the shapes of the outputs.
     precision : None, "bfloat16", or dict
         With "bfloat16", layers of float32 multiply numbers in bfloat16, and loops store values for their gradients in
         bfloat16 (see `scanjit.mixed`). Parameters, their updates, sums and states stay float32. A dictionary maps some
@@ -190,13 +191,20 @@ def get_output(layer_or_layers: Any, inputs: Any = None, *, precision: Any = Non
             raise ValueError(f"{name} must be True or False, got {flag!r}: make an output for each")
     layers, starts, given = _begun(layer_or_layers, inputs, "input")
     outputs: dict[Layer, Any] = {layer: layer.input_var for layer in starts}
-    outputs.update({layer: utils.as_expression(value) for layer, value in given.items()})
+    outputs.update({layer: _fitting(layer, utils.as_expression(value)) for layer, value in given.items()})
     _warn_of_unused(kwargs, [layer for layer in layers if layer not in outputs])
     precisions.check_precision(precision, layers)
     _propagate(layers, outputs, "get_output_for", precision, **kwargs)
     if isinstance(layer_or_layers, Iterable):
         return [outputs[layer] for layer in layer_or_layers]
     return outputs[layer_or_layers]
+
+
+def _fitting(layer: Layer | None, value: Any) -> Any:
+    """A value in place of a layer's output, with a check that it has the shape of this output."""
+    if layer is None or not is_shape(layer.output_shape):
+        return value
+    return sj.specify_shape(value, layer.output_shape, f"the value for {layer}")
 
 
 def _warn_of_unused(kwargs: Mapping[str, Any], layers: Iterable[Layer]) -> None:

@@ -37,7 +37,7 @@ class RNNLayer(MergeLayer, Captured):
         single Layer may give the whole state, such as `SelectLayer(encoder, 1)`.
     learn_init : bool
         Whether the parameters of the initial state are trained. An entry of `initial_state` that is None becomes a
-        parameter that starts at 0.
+        parameter that starts at 0. It is an error if all entries come from layers.
     backwards : bool
         Whether the loop runs from the last step to the first. The output is still in the order of time.
     gradient_steps : int
@@ -267,6 +267,8 @@ class RNNLayer(MergeLayer, Captured):
             specs = [None] * len(shapes) if given is None else _matched_specs(self.state_shape, given)
             for name, shape, spec in zip(names, shapes, specs, strict=True):
                 self.initial[name] = self._initial(name, shape, spec)
+        if self.learn_init and names and len(self.layers_of_state) == (1 if self._whole_state else len(names)):
+            raise ValueError(f"learn_init=True of {self} has no effect: its whole initial state comes from layers")
         self._kept = self._shared_states(zip(names, shapes, strict=True)) if self.stateful else []
         # a step that is skipped has the output of the step before, which may belong to the call before
         self._holds_output = self.stateful and self._has_mask and not self.zero_output_for_mask

@@ -537,3 +537,18 @@ def test_inputs_and_parameters_of_other_dtypes(
     monkeypatch.undo()
     outputs, state = cells.unfold(cell, sj.tensor((None, None, *case.features), dtypes[1]), deterministic=True)
     assert {leaf.dtype for leaf in structure.flatten((outputs, state))} == {np.result_type(*dtypes)}
+
+
+@pytest.mark.parametrize(
+    ("cell", "found"),
+    [
+        (cells.LSTM(4, cells.Gate(W_cell=init.Constant(0.5))), "W_cell of Gate has no effect in the gate 'ingate'"),
+        (cells.LSTM(4, cell=peep, peepholes=True), "W_cell of Gate has no effect in the gate 'cell'"),
+        (cells.GRU(4, peep), "W_cell of Gate has no effect in the gate 'resetgate'"),
+        (cells.LSTM(4, cells.Gate(b=init.Constant(1.0)), layer_norm=True), "b of Gate has no effect in the gate"),
+        (cells.MinGRU(4, cells.Gate(W_hid=init.Constant(1.0))), "which does not read the last output"),
+    ],
+)
+def test_parameters_of_gates_that_have_no_effect_are_errors(cell: cells.Cell, found: str) -> None:
+    with pytest.raises(ValueError, match=found):
+        cell.build(3)

@@ -80,7 +80,8 @@ def test_output_with_and_without_substitution(run: Callable[..., Any]) -> None:
     assert run(get_output(d, {a: x, b: 0 * ones}), {x: ones}).tolist() == [[11, 11]]
     assert [v.tolist() for v in run(get_output([d, b, a], ones))] == [[[13, 13]], [[2, 2]], [[1, 1]]]
     assert get_output(a) is a.input_var
-    assert get_output(d, {d: x}) is x
+    y = sj.tensor((None, 2))
+    assert get_output(d, {d: y}) is y
 
 
 def test_substituted_layers_above_the_output_do_no_harm() -> None:
@@ -258,3 +259,16 @@ def test_deterministic_is_a_flag() -> None:
         with pytest.raises(ValueError, match="deterministic must be True or False, got"):
             get_output(net, deterministic=wrong)
     assert get_output(net, deterministic=np.True_) is net.input_layer.input_var
+
+
+def test_values_of_outputs_must_have_their_shapes() -> None:
+    l_in = InputLayer((None, 3), name="x")
+    layer = add(l_in, 1, "sum")
+    for value in (np.ones((2, 4)), np.ones(3), {layer: np.ones((2, 4))}):
+        with pytest.raises(sj.ShapeError, match=r"the value for <.* '(x|sum)'> has another shape"):
+            get_output(layer, value)
+    x = sj.matrix("x")
+    f = sj.function([x], get_output(layer, x), mode="reference")
+    assert f(np.ones((2, 3))).tolist() == [[2.0] * 3] * 2
+    with pytest.raises(sj.ShapeError, match="the value for <InputLayer 'x'> has another shape"):
+        f(np.ones((2, 4)))

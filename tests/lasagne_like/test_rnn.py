@@ -626,3 +626,17 @@ def test_noise_is_the_same_in_generated_code(variational: bool, run: Any) -> Non
     for a, b in zip(*results, strict=True):
         close(a, b, 1e-12)
     assert np.abs(results[0][0] - results[0][len(results[0]) // 2]).max() > 1e-3
+
+
+def test_learn_init_needs_a_part_of_the_state_that_no_layer_gives() -> None:
+    l_in, first = inputs(), InputLayer((None, 4))
+    for state in (first, SelectLayer(RNNLayer(l_in, cells.LSTM(4), return_state=True), 1)):
+        cell = cells.GRU(4) if state is first else cells.LSTM(4)
+        with pytest.raises(ValueError, match=r"learn_init=True of .* has no effect: its whole"):
+            RNNLayer(l_in, cell, initial_state=state, learn_init=True)
+    layer = RNNLayer(l_in, cells.LSTM(4), initial_state={"hid": first}, learn_init=True)
+    assert "cell_init" in [p.name for p in layer.get_params(trainable=True)]
+    several = lasagne.layers.CudnnGRULayer(l_in, 4, num_layers=2, initial_state=[first, None], learn_init=True)
+    assert "layer1.hid_init" in [p.name for p in several.get_params(trainable=True)]
+    with pytest.raises(ValueError, match="learn_init=True of"):
+        lasagne.layers.CudnnGRULayer(l_in, 4, initial_state=[first], learn_init=True)

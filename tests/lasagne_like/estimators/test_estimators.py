@@ -251,6 +251,29 @@ def test_ctrl_c_keeps_what_was_learned_and_goes_on_to_the_caller(monkeypatch: py
     assert not hasattr(fresh, "network_")  # no epoch has ended: it is not fitted
 
 
+@pytest.mark.parametrize("again", ["fit", "partial_fit"])
+def test_after_an_error_a_warm_estimator_is_what_it_was_before(again: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, same = (small(warm_start=True, batch_size=8, optimizer="momentum").fit(X, Y) for _ in range(2))
+    before, real, calls = bits([model.predict_proba(X)]), lasagne.training.fit, []
+
+    def failing(*batch: Any) -> Any:
+        calls.append(model.network_.train(*batch))
+        if len(calls) == 2:
+            raise OSError("the disk is full")
+        return np.nan
+
+    monkeypatch.setattr(lasagne.training, "fit", lambda train, *args, **options: real(failing, *args, **options))
+    with pytest.raises(OSError, match="disk"):
+        getattr(model.set_params(learning_rate=0.1), again)(X, Y)
+    with pytest.raises(FloatingPointError):
+        getattr(model, again)(X, Y)
+    assert bits([model.predict_proba(X)]) == before and len(model.history_["loss"]) == model.n_iter_ == 3
+    monkeypatch.undo()
+    for one in (model.set_params(learning_rate=same.learning_rate), same):
+        getattr(one, again)(X, Y)
+    assert bits([model.predict_proba(X)]) == bits([same.predict_proba(X)])
+
+
 # ---- what users do wrong ---------------------------------------------------------------------------------------------
 
 NAN = [x.copy() for x in X]
