@@ -20,6 +20,8 @@ from scanjit.ops.chain import carries_gradient, pullback, pushforward
 from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE
 from scanjit.ops.stretch import over_batch
 from scanjit.ops.view import View
+from scanjit.runtime.decoding import decode
+from scanjit.runtime.encoding import Encoded, encode
 from scanjit.runtime.function import CompiledFunction, function
 from scanjit.runtime.function_graph import Mode, check_mode
 from scanjit.tensor import tensor
@@ -52,6 +54,10 @@ class BridgedFunction:
         self._lock = threading.RLock()
         self.floats = [carries_gradient(node) for node in self.outputs]
         self.labels = [f"input {node.name or i!r} of {name}" for i, node in enumerate(self.inputs)]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        nodes = encode([*self.inputs, *self.outputs])
+        return _restored, (nodes, len(self.inputs), self.name, self.mode, self.kept)
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """New arrays from arrays."""
@@ -145,6 +151,11 @@ class BridgedFunction:
                 f"the size of a result of {self.name} depends on values",
                 fix="return arrays whose sizes follow from those of the arguments",
             ) from None
+
+
+def _restored(encoded: Encoded, inputs: int, name: str, mode: Mode, kept: list[int]) -> BridgedFunction:
+    nodes = decode(encoded)
+    return BridgedFunction(nodes[:inputs], nodes[inputs:], name, mode, None, kept)
 
 
 class Derivative(NamedTuple):

@@ -119,7 +119,11 @@ def _pytensor() -> Any:
 
 def _applied(program: BridgedFunction, variables: Sequence[Any]) -> list[Any]:
     """The outputs of a program, as variables."""
-    return _op_class()(program)(*variables, return_list=True)
+    return _op_of(program)(*variables, return_list=True)
+
+
+def _op_of(program: BridgedFunction) -> Any:
+    return _op_class()(program)
 
 
 @functools.cache
@@ -141,6 +145,9 @@ def _op_class() -> Any:
 
         def __hash__(self) -> int:
             return hash((ScanjitOp, id(self.program)))
+
+        def __reduce__(self) -> tuple[Any, ...]:
+            return _op_of, (self.program,)
 
         def __str__(self) -> str:
             return f"scanjit.{self.program.name}"

@@ -40,7 +40,8 @@ def from_weights(
     incoming : Layer or tuple, optional
         The input of the first layer, of shape (batch, time, features). By default, a new `InputLayer`.
     bidirectional : bool
-        Whether each layer is a `Bidirectional` (with `merge_mode="concat"`).
+        Whether each layer is a `Bidirectional` (with `merge_mode="concat"`). Keras's `Bidirectional` of all steps is 0
+        at masked steps: with `mask_input`, give `zero_output_for_mask=True`, too.
     reset_after : bool, optional
         The argument of a GRU. By default, it follows from the shape of the bias. Without biases it is True, as in
         Keras.

@@ -110,9 +110,9 @@ def kalman_filter(observations: Any, model: StateSpace, form: str = "covariance"
     model : StateSpace
     form : {"covariance", "square-root", "information"}
         How uncertainty is kept. As a covariance (in Joseph's form, which stays positive). As a triangular root of it,
-        which keeps twice as many digits. As its inverse, which may be 0 where nothing is known; transitions must have
-        an inverse. Means that are not determined yet are NaN there, and observations until then add nothing to the
-        likelihood.
+        which keeps twice as many digits. As its inverse, which may be 0 where nothing is known. Then transitions,
+        `noise` and `covariance` must have an inverse, or the likelihood is NaN; means that are not determined yet are
+        NaN, and observations until then add nothing to the likelihood.
 
     Returns
     -------
@@ -344,7 +344,8 @@ def _observe_information(known: Known, now: _Step) -> tuple[Known, Node]:
     before, after = _squares(vector, matrix), _squares(*updated)
     log_det = slogdet(now.noise)[1] + after.log_det - before.log_det
     squares = now.value @ solve(now.noise, now.value) + before.squares - after.squares
-    return updated, where(before.determined & after.determined, _likelihood(now, log_det, squares), 0 * now.seen)
+    nothing = 0 * (now.seen + updated[1].sum())  # NaN where a covariance or a transition has no inverse
+    return updated, where(before.determined & after.determined, _likelihood(now, log_det, squares), nothing)
 
 
 class _Mean(NamedTuple):

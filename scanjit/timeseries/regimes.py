@@ -8,7 +8,7 @@ import numpy as np
 
 from scanjit.ir import Node
 from scanjit.loops import scan
-from scanjit.tensor import as_tensor, concatenate, log, where
+from scanjit.tensor import as_tensor, concatenate, log, minimum, stop_gradient, where
 from scanjit.tensor.variables import inexact
 
 
@@ -47,11 +47,13 @@ def regime_filter(log_densities: Any, transition: Any, first: Any) -> Regimes:
     array([[0.889, 0.111],
            [0.111, 0.889]])
     """
-    log_densities, transition = as_tensor(log_densities), as_tensor(transition)
+    log_densities, transition = inexact(log_densities), as_tensor(transition)
+    largest = float(np.log(np.finfo(log_densities.dtype).max)) / 2
 
     def step(densities: Node, predicted: Node) -> tuple[Node, Node, Node, Node]:
-        highest = densities.max()
-        weights = predicted * np.exp(densities - highest)
+        # Regimes that cannot be do not count: beside one that explains the data far better, all others would be 0.
+        highest = stop_gradient(where(predicted > 0, densities, -np.inf).max())
+        weights = predicted * np.exp(minimum(densities - highest, largest))
         total = weights.sum()
         filtered = weights / total
         return filtered @ transition, filtered, predicted, highest + log(total)

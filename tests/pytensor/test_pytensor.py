@@ -88,6 +88,20 @@ def test_compiled_functions_names_and_pickles() -> None:
     assert isinstance(f, PytensorFunction) and "scanjit.pytensor" in repr(f)
 
 
+@needs_pytensor
+def test_graphs_and_their_gradients_pickle() -> None:
+    """PyMC pickles a model for each process that samples it, unless these are forks."""
+    weight = sj.shared(2.0, "weight")
+    x = pt.dvector("x")
+    y = sj.pytensor.as_op(lambda x: sj.scan(lambda row, h: np.tanh(weight * h + row), x, 0.5)[-1], "reference")(x)
+    graph = [x, y, pt.grad(y, x)]
+    again = pickle.loads(pickle.dumps(graph))
+    expected, found = ([part.eval({inputs: [0.1, 0.2]}) for part in parts] for inputs, *parts in (graph, again))
+    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_array_equal(found[1], expected[1])
+    np.testing.assert_array_equal(pt.grad(again[1], again[0]).eval({again[0]: [0.1, 0.2]}), expected[1])
+
+
 @pytest.mark.filterwarnings("ignore:Numba will use object mode")  # PyTensor says it of complex numbers
 @needs_pytensor
 @pytest.mark.parametrize("compiled", [False, True])

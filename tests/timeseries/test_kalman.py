@@ -157,6 +157,14 @@ def test_what_rounding_leaves_is_no_knowledge(states, slope, dtype):
     assert (found.log_likelihood[:states] == 0).all() and (found.log_likelihood[states:] < -0.5).all()
 
 
+@pytest.mark.parametrize("changed", ["noise", "transition", "covariance"])
+def test_the_information_form_divides_by_matrices(changed):
+    """A matrix without an inverse makes the likelihood NaN. It is no sign that nothing is known yet, which adds 0."""
+    model = sj.timeseries.StateSpace(*[np.eye(1)] * 4, np.zeros(1), np.eye(1))._replace(**{changed: np.zeros((1, 1))})
+    filter_ = sj.jit(lambda y: sj.timeseries.kalman_filter(y, model, "information").log_likelihood, mode="reference")
+    assert np.isnan(filter_(np.array([1.0, 3.0, 4.0]))[1:]).all()
+
+
 def test_derivatives_where_nothing_is_known_at_first():
     """Steps whose information is singular have no finite mean; what is computed from later steps has derivatives."""
 

@@ -199,3 +199,21 @@ def test_many_degrees_of_freedom(freedom):
     wanted = stats.t.logpdf(x, freedom, scale=np.sqrt(2 * (freedom - 2) / freedom))
     found = sj.jit(lambda x: sj.timeseries.student_t(x, 2.0, freedom))(x)
     np.testing.assert_allclose(found, wanted, rtol=1e-11)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_regimes_that_cannot_be_explain_nothing(dtype):
+    """The first regime is never left. Values that only the other one explains have a likelihood all the same."""
+    y = np.array([0.0, 60.0, 0.0])
+    densities = (-0.5 * (y[:, None] - np.array([0.0, 60.0])) ** 2).astype(dtype)
+    transition, first = np.array([[1.0, 0.0], [0.1, 0.9]], dtype), np.array([1.0, 0.0], dtype)
+
+    def likelihood(densities, transition, first):
+        return sj.timeseries.regime_filter(densities, transition, first).log_likelihood.sum()
+
+    value, slopes = sj.value_and_grad(likelihood, [0, 1, 2])(densities, transition, first)
+    np.testing.assert_allclose(value, densities[:, 0].sum())
+    np.testing.assert_array_equal(slopes[0], [[1, 0]] * 3)
+    assert all(np.isfinite(slope).all() for slope in slopes)
+    found = sj.jit(sj.timeseries.regime_filter)(densities, transition, first)
+    np.testing.assert_array_equal(found.filtered, [[1, 0]] * 3)
