@@ -7,7 +7,7 @@ import functools
 import time
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
@@ -17,8 +17,9 @@ from scanjit.runtime import processors
 from scanjit.runtime.choice import Choice, numbers
 from scanjit.runtime.kernels import Kernel
 from scanjit.runtime.layout import Layout
+from scanjit.runtime.native import native
 from scanjit.runtime.recipe import StageRecipe
-from scanjit.runtime.sized import Sized, sized
+from scanjit.runtime.sized import ResultView, Sized, sized
 from scanjit.runtime.stages import Stage
 from scanjit.runtime.steps import Steps
 from scanjit.runtime.threads import meeting_place, running
@@ -37,8 +38,13 @@ if TYPE_CHECKING:
 
 Run = Callable[[list[np.ndarray]], list[np.ndarray]]
 """Makes new arrays, one for each output, from the values of the origins."""
+AtOnce = Callable[[tuple[Any, ...]], "list[np.ndarray] | Literal[False]"]
+"""Makes a whole call with the arguments and the values of shared variables. Returns False if it cannot; then `Run`
+can, or says what is wrong."""
 MOST_SIZED = 64
 """For this many combinations of sizes, a program remembers where everything lies."""
+MOST_OWN = 2**14
+"""A workspace of at most so many bytes is kept for each combination of sizes."""
 MOST_KEPT = 4
 """How many workspaces are kept for the next calls. There are more only while more calls run at the same time."""
 
@@ -48,6 +54,11 @@ class Timer(Protocol):
 
     def run(self, start: Callable[[], int], table: int, sized: Sized, threads: int) -> None:
         """Call `start`, which runs the code with the table at that address, and note how long that takes."""
+
+
+def _cut(made: list[np.ndarray], results: list[ResultView]) -> list[np.ndarray]:
+    """The results, which lie in the arrays that were made."""
+    return [made[which] if cut is None else cut(made[which]) for which, cut in results]
 
 
 class CompiledStage:
@@ -150,11 +161,34 @@ class CompiledStage:
 
     def for_sizes(self, sizes: Mapping[Atom, int]) -> Run:
         """What makes new arrays, one for each output, from the arrays of the stage's origins."""
-        if not self._decides:
-            found = self.sized(sizes, ALONE)
-            if not found.sharing.several:
-                return functools.partial(self._run_in_way, found, ALONE, None)
+        found = self.sized(sizes, ALONE)
+        if found.sharing.small or not (self._decides or found.sharing.several):
+            return functools.partial(self._run_in_way, found, ALONE, None)
         return functools.partial(self._run_by_choice, dict(sizes))
+
+    def at_once(self, sizes: Mapping[Atom, int], alike: array[int]) -> AtOnce | None:
+        """See `Executable.at_once`. A call is one step if it is small, and nothing has to be done before and after its
+        code."""
+        if self.mode != "numba" or self.timer is not None or self.table.ready or self.layout.has_lapack:
+            return None
+        sized = self.sized(sizes, ALONE)
+        if not sized.sharing.small or sized.workspace > MOST_OWN:
+            return None
+        workspace = Workspace()
+        workspace.fill(sized, self.table)
+        results, at, running, ended = sized.results, workspace.table, self.steps.running, self.steps.ended
+        words = array("q", [self._main, at, workspace.status, *self._places]) + alike
+        call = functools.partial(native().call, words.tobytes(), tuple(sized.buffers), self.steps, workspace)
+
+        def run(args: tuple[Any, ...]) -> list[np.ndarray] | Literal[False]:
+            try:
+                made = call(args)
+            finally:
+                if running:
+                    ended(at)
+            return made if results is None or made is False else _cut(made, results)
+
+        return run
 
     def _run_by_choice(self, sizes: Mapping[Atom, int], arrays: list[np.ndarray]) -> list[np.ndarray]:
         """Run the program in the way that is chosen for this call."""
@@ -187,9 +221,7 @@ class CompiledStage:
                 fix="run it with mode='reference', which says the index, the axis and the step",
                 where=node.where,
             )
-        if sized.results is None:
-            return made
-        return [made[which] if cut is None else cut(made[which]) for which, cut in sized.results]
+        return made if sized.results is None else _cut(made, sized.results)
 
     def _call(self, sized: Sized, way: Way, choice: Choice | None, arrays: list[np.ndarray]) -> int:
         """Run the program in this way, with its arguments and the arrays for its results. Returns the status. `choice`

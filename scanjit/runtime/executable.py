@@ -20,7 +20,9 @@ from scanjit.show import Document
 from scanjit.types import Atom
 
 if TYPE_CHECKING:
-    from scanjit.runtime.compiled import Run  # imports the scheduler
+    from array import array
+
+    from scanjit.runtime.compiled import AtOnce, Run  # imports the scheduler
 
 
 class Executable(Protocol):
@@ -33,6 +35,10 @@ class Executable(Protocol):
     def for_sizes(self, sizes: dict[Atom, int]) -> Run:
         """What computes the outputs where the sizes have these values. What follows from sizes alone is done here,
         once for many calls."""
+
+    def at_once(self, sizes: dict[Atom, int], alike: array[int]) -> AtOnce | None:
+        """What makes whole calls with these sizes, if that can be one step. The words `alike` say which arguments such
+        a call has (see `native.Alike`)."""
 
     def explain(self) -> Document:
         """What was done to the program to make it fast, and what was not."""
@@ -52,6 +58,9 @@ class Interpreted:
 
     def for_sizes(self, sizes: dict[Atom, int]) -> Run:
         return self._run
+
+    def at_once(self, sizes: dict[Atom, int], alike: array[int]) -> None:
+        return None
 
     def _run(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
         watches = [*self.watches, *([Printing()] if self.probed else [])]

@@ -51,7 +51,7 @@ from scanjit.types import Atom
 
 if TYPE_CHECKING:
     # These import the scheduler and llvmlite, which who only builds graphs need not wait for.
-    from scanjit.runtime.compiled import Run
+    from scanjit.runtime.compiled import AtOnce, Run
     from scanjit.runtime.footprint import Memory
     from scanjit.runtime.profile import Profile
 
@@ -194,6 +194,8 @@ class _Bound(NamedTuple):
     run: Run
     fits: Callable[[tuple[Any, ...]], bool]
     """Whether all arguments of a call are arrays of these shapes that need no look at each."""
+    at_once: AtOnce | None
+    """What makes whole calls with such arguments."""
 
 
 def _never(args: tuple[Any, ...]) -> bool:
@@ -269,6 +271,12 @@ class CompiledFunction(Generic[R]):
 
     def __call__(self, *args: Any, **named: Any) -> R:
         known = self._last
+        if known is not None and not named and known.at_once and not (config.check_finite or config.profile):
+            results = known.at_once((*args, *snapshot(self._shared)) if self._shared else args)
+            if results is not False:
+                if self._looked_at:
+                    self._probes.report([results[i] for i in self._looked_at])
+                return self._returned(results)
         if known is not None and not named and known.fits(args):
             arrays = [*args]
         else:
@@ -390,18 +398,20 @@ class CompiledFunction(Generic[R]):
         sizes.check(self._conditions, found)  # those on values, which it leaves undecided, are the program's to check
         if len(self._known) >= _KEPT_SHAPES:
             self._known.clear()
-        return _Bound(found, self.executable.for_sizes(found), self._fitting(shapes))
-
-    def _fitting(self, shapes: Sequence[tuple[int, ...]]) -> Callable[[tuple[Any, ...]], bool]:
-        """What says whether all arguments of a call are arrays of these shapes that are taken as they are."""
+        run = self.executable.for_sizes(found)
         if self.mode != "numba" or self._varying > self._arity or not all(slot.as_it_is for slot in self._slots):
-            return _never
+            return _Bound(found, run, _never, None)
         from scanjit.runtime.native import native  # imports llvmlite
 
-        facts = array("q", [id(np.ndarray), self._arity])
-        for slot, shape in zip(self._slots, shapes, strict=False):
-            facts.extend([id(slot.as_it_is), len(shape), *shape])
-        return functools.partial(native().alike, facts.tobytes())
+        fits = functools.partial(native().alike, self._alike(shapes[: self._arity]).tobytes())
+        return _Bound(found, run, fits, None if self._targets else self.executable.at_once(found, self._alike(shapes)))
+
+    def _alike(self, shapes: Sequence[tuple[int, ...]]) -> array[int]:
+        """Words that say that values are arrays of these shapes, which are taken as they are (see `native.Alike`)."""
+        words = array("q", [id(np.ndarray), len(shapes)])
+        for leaf, shape in zip(self._leaves, shapes, strict=False):
+            words.extend([id(leaf.type.in_memory.dtype), len(shape), *shape])
+        return words
 
     # ---- looking inside ------------------------------------------------------------------------------------------
 

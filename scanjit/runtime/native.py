@@ -15,7 +15,7 @@ import ctypes
 import hashlib
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -48,6 +48,18 @@ Alike = Callable[[bytes, tuple[Any, ...]], bool]
 """Whether values are NumPy arrays of some dtypes and shapes, which code takes as they are. Takes the words that say so:
 the address of the class `numpy.ndarray`, how many values there are, and for each the address of its dtype, the number
 of its axes, and their sizes; and the values."""
+
+
+Call = Callable[
+    [bytes, tuple[Callable[[], np.ndarray], ...], Tick, object, tuple[Any, ...]], list[np.ndarray] | Literal[False]
+]
+"""Makes a whole call on one thread. Takes words: the address of a program, the address of its table, how many words
+behind that its status lies, the `places` of `Run`, and the words of `Alike`; then what makes the arrays for the
+results, the tick of `Run`, what keeps the table alive, and the arguments. Raises what `Run` raises.
+
+Returns the results. Or False, if the arguments are not those of the words, if another call uses the table, or if code
+reports an error.
+"""
 
 
 class LineFields(ctypes.Structure):
@@ -109,6 +121,7 @@ class Native:
         self._methods: list[_Method] = []
         self.run: Run = self._builtin("scanjit_run")
         self.run_with_blas: Run = self._builtin("scanjit_run_with_blas")
+        self.call: Call = self._builtin("scanjit_call")
         self.alike: Alike = self._builtin("scanjit_alike")
         self.set_blas = self._function("scanjit_set_blas", None, word, word)
         self._new_team = self._function("scanjit_new_team", word)

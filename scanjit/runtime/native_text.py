@@ -10,6 +10,7 @@ from scanjit.config import MOST_THREADS
 from scanjit.runtime.addresses import CLASS_FIELD, DATA_FIELD
 from scanjit.runtime.arguments import READY
 from scanjit.runtime.machine_text import expanded
+from scanjit.runtime.table import STATUS_WORDS
 from scanjit.schedule.threads.teams import MOST_TEAMS
 
 TICK = 0.05
@@ -29,6 +30,7 @@ STRUCTS = {
     f"i64 busy, i64 stop, i64 workers, ptr place, [4 x i64] -, [{MOST_THREADS} x %slot] slots",
     "blas": "ptr get, ptr set, i64 calls, i32 before",
     "array": "ptr data, i32 axes, ptr sizes, ptr steps, ptr base, ptr dtype, i32 flags",
+    "status": f"i64 failed, i64 running, [{STATUS_WORDS - 2} x i64] -",
 }
 """What lies in memory, one structure after the other: the type of each field and its name. Empty space (-) keeps what
 several threads write in cache lines of its own.
@@ -59,6 +61,9 @@ they and the calling thread share work).
 had `before`.
 
 `array` is what NumPy keeps of an array behind the header of the object.
+
+The `status` lies behind the table of a program: what code reports if it `failed`, and whether a call made by
+`scanjit_call` is `running` with that table.
 """
 
 _TEXT = """
@@ -72,6 +77,8 @@ declare i64 @PyLong_AsSsize_t(ptr)
 declare ptr @PyErr_Occurred()
 declare ptr @PyObject_CallFunctionObjArgs(ptr, ...)
 declare void @Py_DecRef(ptr)
+declare ptr @PyList_New(i64)
+declare i32 @PyList_SetItem(ptr, i64, ptr)
 declare ptr @PyList_GetItem(ptr, i64)
 declare ptr @PyBool_FromLong(i64)
 declare ptr @PyBytes_AsString(ptr)
@@ -294,7 +301,7 @@ end:
 
 ; ---- calls. Python's lock is held when they begin and end
 
-define internal void @fill(i64 %table, ptr %places, ptr %arrays) {
+define internal void @fill(i64 %table, ptr %places, ptr %given, i64 %many, ptr %more) {
   %entries = inttoptr i64 %table to ptr
   %count = load i64, ptr %places
   br label %check
@@ -302,13 +309,23 @@ check:
   %pair = phi ptr [ %places, %0 ], [ %after, %one ]
   %left = phi i64 [ %count, %0 ], [ %less, %one ]
   %end = icmp eq i64 %left, 0
-  br i1 %end, label %done, label %one
-one:
+  br i1 %end, label %done, label %next
+next:
   %first = getelementptr i64, ptr %pair, i64 1
   %after = getelementptr i64, ptr %pair, i64 2
   %entry = load i64, ptr %first
   %number = load i64, ptr %after
-  %array = call ptr @PyList_GetItem(ptr %arrays, i64 %number)
+  %is_given = icmp slt i64 %number, %many
+  br i1 %is_given, label %tuple, label %list
+tuple:
+  %argument = call ptr @PyTuple_GetItem(ptr %given, i64 %number)
+  br label %one
+list:
+  %behind = sub i64 %number, %many
+  %item = call ptr @PyList_GetItem(ptr %more, i64 %behind)
+  br label %one
+one:
+  %array = phi ptr [ %argument, %tuple ], [ %item, %list ]
   %field = getelementptr i8, ptr %array, i64 DATA_FIELD
   %data = load i64, ptr %field
   %place = getelementptr i64, ptr %entries, i64 %entry
@@ -335,6 +352,13 @@ define ptr @scanjit_alike(ptr %self, ptr %args, i64 %given) {
   %list = call ptr @item(ptr %args, i64 0)
   %facts = call ptr @PyBytes_AsString(ptr %list)
   %tuple = call ptr @item(ptr %args, i64 1)
+  %alike = call i1 @alike(ptr %facts, ptr %tuple)
+  %truth = zext i1 %alike to i64
+  %result = call ptr @PyBool_FromLong(i64 %truth)
+  ret ptr %result
+}
+
+define internal i1 @alike(ptr %facts, ptr %tuple) {
   %class = load ptr, ptr %facts
   %second = getelementptr i64, ptr %facts, i64 1
   %third = getelementptr i64, ptr %facts, i64 2
@@ -390,9 +414,76 @@ one:
 same:
   br label %next
 end:
-  %alike = phi i64 [ 0, %0 ], [ 1, %next ], [ 0, %look ], [ 0, %inside ], [ 0, %one ]
-  %result = call ptr @PyBool_FromLong(i64 %alike)
-  ret ptr %result
+  %alike = phi i1 [ 0, %0 ], [ 1, %next ], [ 0, %look ], [ 0, %inside ], [ 0, %one ]
+  ret i1 %alike
+}
+
+define ptr @scanjit_call(ptr %self, ptr %args, i64 %given) {
+  %bytes = call ptr @item(ptr %args, i64 0)
+  %makers = call ptr @item(ptr %args, i64 1)
+  %tick = call ptr @item(ptr %args, i64 2)
+  %tuple = call ptr @item(ptr %args, i64 4)
+  %words = call ptr @PyBytes_AsString(ptr %bytes)
+  %second = getelementptr i64, ptr %words, i64 1
+  %third = getelementptr i64, ptr %words, i64 2
+  %places = getelementptr i64, ptr %words, i64 3
+  %count = load i64, ptr %places
+  %pairs = mul i64 %count, 2
+  %length = add i64 %pairs, 1
+  %facts = getelementptr i64, ptr %places, i64 %length
+  %fit = call i1 @alike(ptr %facts, ptr %tuple)
+  br i1 %fit, label %list, label %missed
+list:
+  %many = call i64 @PyTuple_Size(ptr %makers)
+  %made = call ptr @PyList_New(i64 %many)
+  %full = icmp eq ptr %made, null
+  br i1 %full, label %nothing, label %next
+next:
+  %i = phi i64 [ 0, %list ], [ %i1, %put ]
+  %i1 = add i64 %i, 1
+  %all = icmp eq i64 %i, %many
+  br i1 %all, label %take, label %one
+one:
+  %maker = call ptr @PyTuple_GetItem(ptr %makers, i64 %i)
+  %new = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %maker, ptr null)
+  %none = icmp eq ptr %new, null
+  br i1 %none, label %raise, label %put
+put:
+  call i32 @PyList_SetItem(ptr %made, i64 %i, ptr %new)
+  br label %next
+take:
+  %program = load ptr, ptr %words
+  %table = load i64, ptr %second
+  %behind = load i64, ptr %third
+  %entries = inttoptr i64 %table to ptr
+  %status = getelementptr i64, ptr %entries, i64 %behind
+  %mine = change acq_rel status.running %status, 0 to 1
+  br i1 %mine, label %run, label %drop
+run:
+  %arity = call i64 @PyTuple_Size(ptr %tuple)
+  call void @fill(i64 %table, ptr %places, ptr %tuple, i64 %arity, ptr %made)
+  %used = call i64 @run(ptr %program, i64 %table, i64 1, ptr %tick)
+  %failed = get status.failed %status
+  set status.failed %status, 0
+  set release status.running %status, 0
+  %raised = icmp slt i64 %used, 0
+  br i1 %raised, label %raise, label %ran
+ran:
+  %right = icmp eq i64 %failed, 0
+  br i1 %right, label %return, label %drop
+return:
+  ret ptr %made
+raise:
+  call void @Py_DecRef(ptr %made)
+  br label %nothing
+nothing:
+  ret ptr null
+drop:
+  call void @Py_DecRef(ptr %made)
+  br label %missed
+missed:
+  %false = call ptr @PyBool_FromLong(i64 0)
+  ret ptr %false
 }
 
 define ptr @scanjit_run(ptr %self, ptr %args, i64 %given) {
@@ -404,7 +495,18 @@ define ptr @scanjit_run(ptr %self, ptr %args, i64 %given) {
   %list = call i64 @word(ptr %args, i64 4)
   %places = inttoptr i64 %list to ptr
   %arrays = call ptr @item(ptr %args, i64 5)
-  call void @fill(i64 %table, ptr %places, ptr %arrays)
+  call void @fill(i64 %table, ptr %places, ptr null, i64 0, ptr %arrays)
+  %both = call i64 @run(ptr %program, i64 %table, i64 %threads, ptr %tick)
+  %raised = icmp slt i64 %both, 0
+  br i1 %raised, label %raise, label %return
+raise:
+  ret ptr null
+return:
+  %result = call ptr @PyLong_FromSsize_t(i64 %both)
+  ret ptr %result
+}
+
+define internal i64 @run(ptr %program, i64 %table, i64 %threads, ptr %tick) {
   %line = alloca %line, align 64
   %place = ptrtoint ptr %line to i64
   %team = load ptr, ptr @team
@@ -509,12 +611,8 @@ end:
   %both = or i64 %shifted, %many
   %error = call ptr @PyErr_Occurred()
   %raised = icmp ne ptr %error, null
-  br i1 %raised, label %raise, label %return
-raise:
-  ret ptr null
-return:
-  %result = call ptr @PyLong_FromSsize_t(i64 %both)
-  ret ptr %result
+  %result = select i1 %raised, i64 -1, i64 %both
+  ret i64 %result
 }
 
 define ptr @scanjit_run_with_blas(ptr %self, ptr %args, i64 %given) {

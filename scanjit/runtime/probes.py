@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -155,11 +155,21 @@ class Probes:
 
     def report(self, values: Sequence[np.ndarray]) -> None:
         """Print values and check assertions, in the order in which they were computed."""
-        looks = [look for item in self.items for look, _ in item.looks()]
-        if any(look.node.op is PRINT or values[look.value].any() for look in looks):
+        looked_at = [values[i] for i in self._conditions]
+        if self._prints or any([value.any() if value.ndim else value for value in looked_at]):
             out = Printing()
             for item in self.items:
                 item.report(values, (), (), out)
+
+    @cached_property
+    def _prints(self) -> bool:
+        """Whether any of the probes prints."""
+        return any(look.node.op is PRINT for item in self.items for look, _ in item.looks())
+
+    @cached_property
+    def _conditions(self) -> list[int]:
+        """The indices of the values that say whether assertions have failed."""
+        return [look.value for item in self.items for look, _ in item.looks() if look.node.op is ASSERT]
 
 
 def _is_unlimited(size: Dimension) -> bool:

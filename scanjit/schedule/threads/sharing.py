@@ -63,6 +63,11 @@ class Sharing:
     numbers: Mapping[Atom, int]
 
     @property
+    def small(self) -> bool:
+        """Whether the program is too small for several threads, in whatever way."""
+        return self.operations < rates.SMALLEST_PROGRAM
+
+    @property
     def other(self) -> bool | None:
         """Another value of `Way.beside` that calls may use; None if no loops can stand side by side."""
         return not any(assigned.teams for assigned in self.teams.values()) if self.teams else None

@@ -1,0 +1,146 @@
+"""Small calls are made in one step of machine code."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scanjit as sj
+from scanjit import errors
+from scanjit.config import config
+from scanjit.runtime import compiled
+from scanjit.runtime.compiled import CompiledStage
+from scanjit.runtime.workspace import Workspace
+from scanjit.symbol import Tensor
+
+
+@pytest.fixture
+def other_calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Filled with a 1 for each call that is not made in one step."""
+    found: list[int] = []
+    run = CompiledStage._run_in_way
+
+    def counted(*args: Any) -> Any:
+        found.append(1)
+        return run(*args)
+
+    monkeypatch.setattr(CompiledStage, "_run_in_way", counted)
+    return found
+
+
+X = sj.vector("x")
+
+
+@pytest.mark.parametrize("outputs", [sj.sort(X), sj.cumsum(X), [sj.exp(X), X.sum()], {"a": X[1:], "b": 2 * X}])
+def test_the_second_call_with_the_same_shapes_is_made_in_one_step(outputs: Any, other_calls: list[int]) -> None:
+    f, g = sj.function([X], outputs), sj.function([X], outputs, mode="reference")
+    for n in (5, 5, 7, 7, 5):
+        x = np.random.default_rng(n).standard_normal(n)
+        before = len(other_calls)
+        for found, wanted in zip(*map(_leaves, (f(x), g(x))), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-13)
+            assert found.dtype == wanted.dtype
+            assert found.base is None or found.base is not x
+        f(x)
+        assert len(other_calls) - before <= 1
+    assert len(other_calls) == 3  # where the shapes change
+
+
+def _leaves(results: Any) -> list[np.ndarray]:
+    return (
+        list(results.values()) if isinstance(results, dict) else [*results] if isinstance(results, list) else [results]
+    )
+
+
+def test_arguments_of_other_kinds_are_converted_and_checked(other_calls: list[int]) -> None:
+    f = sj.function([X], X + 1.0)
+    f(np.zeros(2))
+    for x in ([1.0, 2.0], np.array([1, 2]), np.array([1.0, 0.0, 2.0])[::2], np.arange(1, 3, dtype=np.float32)):
+        np.testing.assert_array_equal(f(x), [2.0, 3.0])
+    np.testing.assert_array_equal(f(x=np.array([1.0, 2.0])), [2.0, 3.0])
+    for wrong in (np.zeros((2, 1)), np.zeros(2, complex), None):
+        with pytest.raises(errors.ScanjitError):
+            f(wrong)
+    with pytest.raises(errors.ArgumentError):
+        f()
+    with pytest.raises(errors.ArgumentError):
+        f(np.zeros(2), np.zeros(2))
+
+
+def test_shared_variables_are_read_anew_in_each_call(other_calls: list[int]) -> None:
+    w = sj.shared(np.ones(3), "w")
+    f = sj.function([X], X * w + 1.0)
+    f(np.ones(3))
+    before = len(other_calls)
+    for value in (2.0, 3.0):
+        w.set_value(np.full(3, value))
+        np.testing.assert_array_equal(f(np.ones(3)), [value + 1.0] * 3)
+    assert len(other_calls) == before
+
+
+def test_an_error_that_code_reports_is_raised_and_the_next_call_is_right() -> None:
+    i = sj.vector("i", "int64")
+    f = sj.function([X, i], X[i])
+    x = np.arange(3.0)
+    for _ in range(3):
+        np.testing.assert_array_equal(f(x, np.array([2, 0])), [2.0, 0.0])
+        with pytest.raises(errors.OutOfBoundsError):
+            f(x, np.array([3, 0]))
+
+
+def test_assertions_and_checks_of_values_hold() -> None:
+    f = sj.function([X], sj.assert_(X.sum() > 0, sj.log(X), "the sum is not positive"))
+    for _ in range(2):
+        np.testing.assert_array_equal(f(np.ones(2)), np.zeros(2))
+        with pytest.raises(errors.ScanjitError, match="the sum is not positive"):
+            f(-np.ones(2))
+    config.check_finite = True
+    try:
+        with pytest.raises(errors.NonFiniteError):
+            f(np.array([0.0, 1.0]))
+    finally:
+        config.check_finite = False
+
+
+def test_a_table_that_another_call_uses_is_left_alone(monkeypatch: pytest.MonkeyPatch, other_calls: list[int]) -> None:
+    made: list[Workspace] = []
+
+    def workspace() -> Workspace:
+        made.append(Workspace())
+        return made[-1]
+
+    monkeypatch.setattr(compiled, "Workspace", workspace)
+    f = sj.function([X], sj.sort(X))
+    x = np.array([2.0, 1.0])
+    f(x)
+    own = made[0]
+    other_calls.clear()
+    own.entries[own.status + 1] = 1
+    np.testing.assert_array_equal(f(x), [1.0, 2.0])
+    assert other_calls == [1]
+    own.entries[own.status + 1] = 0
+    np.testing.assert_array_equal(f(x), [1.0, 2.0])
+    assert other_calls == [1]
+
+
+def test_several_threads_call_one_function() -> None:
+    f = sj.function([X], sj.cumsum(sj.sort(X)))
+
+    def many(seed: int) -> bool:
+        x = np.random.default_rng(seed).standard_normal(200)
+        wanted = np.cumsum(np.sort(x))
+        return all(np.allclose(f(x), wanted) for _ in range(300))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(many, range(4)))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex128", "int8", "bool"])
+def test_every_dtype(dtype: str) -> None:
+    x: Tensor = sj.vector("x", dtype)
+    f = sj.function([x], x[::-1])
+    value = np.array([1, 0, 1], dtype)
+    for _ in range(3):
+        np.testing.assert_array_equal(f(value), value[::-1])
+        assert f(value).dtype == dtype
