@@ -52,6 +52,7 @@ from scanjit.tensor import (
     NAMES as _tensor,
     tensor as tensor,  # the function, not the package of that name
 )
+from scanjit.tensor.foreign import THEANO as _THEANO
 from scanjit.tensor.probes import assert_, print_
 from scanjit.version import __version__ as __version__
 
@@ -106,20 +107,6 @@ __all__ = [
     *_loops,
     *_tensor,
 ]
-
-_THEANO = {
-    "eq": "equal",
-    "ge": "greater_equal",
-    "gt": "greater",
-    "inc_subtensor": "x[index].inc(value)",
-    "le": "less_equal",
-    "lt": "less",
-    "neq": "not_equal",
-    "set_subtensor": "x[index].set(value)",
-    "sqr": "square",
-    "switch": "where",
-}
-"""Theano's functions that have another name here, for errors."""
 
 _threadpool.watch()
 _tracebacks.install()

@@ -18,6 +18,7 @@ import scanjit as sj
 from lasagne_like import utils
 from lasagne_like.cells import GRU, LSTM, Cell, StackedCells
 from lasagne_like.importers.arrays import as_array, checked
+from lasagne_like.importers.weights import extras
 from lasagne_like.layers import Bidirectional, CudnnGRULayer, CudnnLSTMLayer, RNNLayer, kept_part
 
 __all__ = [
@@ -238,19 +239,26 @@ class _CudnnCell:
     """The parameters of one cell in cuDNN's order."""
 
     def __init__(self, cell: Any) -> None:
-        plain = (isinstance(cell, LSTM) and _plain_lstm(cell)) or (isinstance(cell, GRU) and _plain_gru(cell))
-        if cell.input_shape is None or not plain:
+        self.cell, self.gates = cell, _GRU_GATES if isinstance(cell, GRU) else _LSTM_GATES
+        if not self._is_plain():
             raise ValueError(
                 f"cuDNN has no cell like {cell!r}: it must be a plain LSTM, or a GRU with reset_after and b_hid; it "
                 "must have been built, and its parameters must be shared variables"
             )
-        self.cell = cell
-        self.gates = _GRU_GATES if isinstance(cell, GRU) else _LSTM_GATES
         n, inputs = self.cell.num_units, self.cell.input_shape[0]
         skips = getattr(cell, f"W_in_to_{self.gates[0]}") is None
         self.matrices: list[Any] = [(n, inputs)] * (0 if skips else len(self.gates)) + [(n, n)] * len(self.gates)
         self.biases: list[Any] = [(n,)] * (2 * len(self.gates))
         self.shapes = self.matrices, self.biases
+
+    def _is_plain(self) -> bool:
+        cell = self.cell
+        if cell.input_shape is None or not _settable(cell, self.gates):
+            return False
+        if isinstance(cell, GRU):
+            return cell.reset_after and cell.b_hid is not None and not extras(cell, "gru")
+        lacks = lambda: cell.peepholes or cell.forget_bias or cell.num_proj or extras(cell, "lstm")
+        return isinstance(cell, LSTM) and not lacks()
 
     def _sign(self, gate: str) -> int:
         return -1 if gate == "updategate" and self.cell.nonlinearity_updategate is not kept_part else 1
@@ -285,16 +293,6 @@ class _CudnnCell:
             own = [self._sign(gate) * b.get_value() for b in self._variables(gate)]
             pairs.append(own if len(own) == 2 else [own[0] / 2] * 2)
         return weights, [pair[0] for pair in pairs] + [pair[1] for pair in pairs]
-
-
-def _plain_lstm(cell: LSTM) -> bool:
-    """Whether an LSTM has no options that cuDNN lacks."""
-    extras = (cell.peepholes, cell.forget_bias, cell.coupled, cell.cell_clip is not None, cell.num_proj)
-    return not any((*extras, cell.layer_norm, cell.weight_norm)) and _settable(cell, _LSTM_GATES)
-
-
-def _plain_gru(cell: GRU) -> bool:
-    return cell.reset_after and getattr(cell, "b_hid", None) is not None and _settable(cell, _GRU_GATES)
 
 
 def _settable(cell: Any, gates: Sequence[str]) -> bool:

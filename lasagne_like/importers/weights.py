@@ -220,16 +220,19 @@ class CellWeights:
         if kind is None or cell.input_shape is None:
             raise ValueError(f"only an LSTM, GRU or SimpleRNN that has been built can be exported, got {cell!r}")
         own: Any = cell
-        _check_plain(own, kind)
+        if found := extras(own, kind):
+            raise ValueError(
+                f"{cell!r} cannot be exported: it has {', '.join(found)}, which other libraries do not have"
+            )
         gates = GATES[kind]
         W, R = (
             {letter: _value(cell, f"W_{source}_to_{gate}") for letter, gate in gates.items()}
             for source in ("in", "hid")
         )
         named = {letter: "b" if kind == "rnn" else f"b_{gate}" for letter, gate in gates.items()}
-        found = {letter: _biases(cell, name) for letter, name in named.items() if getattr(cell, name) is not None}
-        b = {letter: found[letter][0] if letter in found else np.zeros_like(M[0]) for letter, M in W.items()}
-        b, second = (b if found else {}), {letter: pair[1] for letter, pair in found.items() if len(pair) == 2}
+        biases = {letter: _biases(cell, name) for letter, name in named.items() if getattr(cell, name) is not None}
+        b = {letter: biases[letter][0] if letter in biases else np.zeros_like(M[0]) for letter, M in W.items()}
+        b, second = (b if biases else {}), {letter: pair[1] for letter, pair in biases.items() if len(pair) == 2}
         if kind == "rnn":
             chosen = "relu" if own.nonlinearity is nonlinearities.rectify else "tanh"
             return cls(kind, W, R, b, nonlinearity=chosen, b_second=second)
@@ -274,24 +277,19 @@ def _value(cell: Any, name: str) -> np.ndarray:
     return sj.function([], param, mode="reference")()
 
 
-def _check_plain(cell: Any, kind: str) -> None:
-    """Raise an error if a cell has something that other libraries do not have."""
-    extras = ["coupled", "layer_norm", "weight_norm"]
-    found = [name for name in extras if getattr(cell, name, False)]
+def extras(cell: Any, kind: str) -> list[str]:
+    """What a cell has and other libraries do not have, in words."""
+    found = [name for name in ("coupled", "layer_norm", "weight_norm") if getattr(cell, name, False)]
     found += [name for name in ("cell_clip", "proj_clip") if getattr(cell, name, None) is not None]
-    if kind == "lstm" and cell.nonlinearity is not nonlinearities.tanh:
+    own = {"lstm": (nonlinearities.tanh,), "rnn": (nonlinearities.tanh, nonlinearities.rectify)}
+    if kind in own and cell.nonlinearity not in own[kind]:
         found.append(f"nonlinearity={cell.nonlinearity!r}")
-    if kind == "rnn" and cell.nonlinearity not in (nonlinearities.tanh, nonlinearities.rectify):
-        found.append(f"nonlinearity={cell.nonlinearity!r}")
-    if found:
-        raise ValueError(f"{cell!r} cannot be exported: it has {', '.join(found)}, which other libraries do not have")
-    wanted = {"i": "sigmoid", "f": "sigmoid", "o": "sigmoid", "r": "sigmoid", "u": "sigmoid", "c": "tanh"}
     for letter, gate in GATES[kind].items() if kind != "rnn" else ():
-        used = getattr(cell, f"nonlinearity_{gate}", None)
-        if used is not getattr(nonlinearities, wanted[letter]) and not (letter == "u" and used is kept_part):
-            raise ValueError(
-                f"{cell!r} cannot be exported: the nonlinearity of its {gate} must be {wanted[letter]}, got {used!r}"
-            )
+        wanted = nonlinearities.tanh if letter == "c" else nonlinearities.sigmoid
+        used = getattr(cell, f"nonlinearity_{gate}", wanted)  # a gate that is coupled has none
+        if used is not wanted and not (letter == "u" and used is kept_part):
+            found.append(f"{used!r} instead of {wanted} as the nonlinearity of its {gate}")
+    return found
 
 
 # ---- layers ----------------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from lasagne_like.layers.rectifiers import *  # noqa: F403
 from lasagne_like.layers.recurrent import *  # noqa: F403
 from lasagne_like.layers.reverse import *  # noqa: F403
 from lasagne_like.layers.rnn import *  # noqa: F403
+from lasagne_like.layers.select import *  # noqa: F403
 from lasagne_like.layers.sequencer import *  # noqa: F403
 from lasagne_like.layers.shape import *  # noqa: F403
 from lasagne_like.layers.special import *  # noqa: F403

@@ -19,8 +19,9 @@ from scanjit.ops.stretch import full
 from scanjit.ops.view import as_row, only_row
 from scanjit.rewrite.alike import change_loops
 from scanjit.rewrite.engine import Note
-from scanjit.tensor.elementwise import isfinite, logaddexp
+from scanjit.tensor.elementwise import logaddexp
 from scanjit.tensor.looping import looped, scanned
+from scanjit.tensor.questions import isfinite
 
 
 def log_sums(outputs: list[Node], notes: list[Note]) -> list[Node]:

@@ -23,10 +23,12 @@ from scanjit.tensor.linalg import *  # noqa: F403
 from scanjit.tensor.nans import *  # noqa: F403
 from scanjit.tensor.norms import *  # noqa: F403
 from scanjit.tensor.order import *  # noqa: F403
+from scanjit.tensor.places import *  # noqa: F403
 from scanjit.tensor.polynomials import *  # noqa: F403
 from scanjit.tensor.pooling import *  # noqa: F403
 from scanjit.tensor.products import *  # noqa: F403
 from scanjit.tensor.quantiles import *  # noqa: F403
+from scanjit.tensor.questions import *  # noqa: F403
 from scanjit.tensor.reductions import *  # noqa: F403
 from scanjit.tensor.shapes import *  # noqa: F403
 from scanjit.tensor.special import *  # noqa: F403

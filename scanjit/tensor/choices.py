@@ -1,22 +1,24 @@
 """Functions that choose among values by conditions, places or sets, with NumPy's names and arguments."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from scanjit import errors
 from scanjit.ir import Node, dim_node, is_number
-from scanjit.ops.elementwise import where
 from scanjit.ops.promotion import cast, common_dtype
 from scanjit.symbol import TensorLike
 from scanjit.tensor.creation import zeros, zeros_like
-from scanjit.tensor.indexing import take, take_along_axis
+from scanjit.tensor.elementwise import where
 from scanjit.tensor.joining import broadcast_arrays, concatenate, stack
 from scanjit.tensor.order import searchsorted, sort
+from scanjit.tensor.places import take, take_along_axis
 from scanjit.tensor.reductions import all as all_of
 from scanjit.tensor.shapes import expand_dims, ravel
 from scanjit.tensor.variables import as_tensor, promoted
 
-__all__ = ["array_equal", "choose", "isin", "piecewise"]
+__all__ = ["array_equal", "choose", "isin", "piecewise", "select"]
 
 
 def array_equal(a: TensorLike, b: TensorLike) -> Node:
@@ -111,3 +113,24 @@ def isin(element: TensorLike, test_elements: TensorLike, invert: bool = False) -
     padded = concatenate([known, zeros(1, x.dtype)])
     found = (place < dim_node(n)) & (take(padded, place) == x)
     return ~found if invert else found
+
+
+def select(conditions: Sequence[TensorLike], choices: Sequence[TensorLike], default: TensorLike = 0) -> Node:
+    """The first of several values whose condition holds; `default` where none does. See `numpy.select`.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> x = sj.vector("x")
+    >>> f = sj.function([x], sj.select([x < 0, x < 1], [-x, x * x], default=1.0), mode="reference")
+    >>> f([-2.0, 0.5, 3.0])
+    array([2.  , 0.25, 1.  ])
+    """
+    if len(conditions) != len(choices) or not len(choices):
+        raise errors.ArgumentError(
+            "select takes a choice for each condition", got=f"{len(conditions)} conditions, {len(choices)} choices"
+        )
+    found = default
+    for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
+        found = where(condition, choice, found)
+    return as_tensor(found)

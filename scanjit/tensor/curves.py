@@ -16,10 +16,11 @@ from scanjit.symbol import Axis, TensorLike
 from scanjit.tensor.convolution import conv1d
 from scanjit.tensor.creation import arange, zeros
 from scanjit.tensor.cumulative import cumsum
-from scanjit.tensor.elementwise import clip, isfinite
+from scanjit.tensor.elementwise import clip
 from scanjit.tensor.joining import concatenate, flip
 from scanjit.tensor.order import searchsorted
 from scanjit.tensor.probes import assert_
+from scanjit.tensor.questions import isfinite
 from scanjit.tensor.reductions import max as max_, min as min_, sum as sum_
 from scanjit.tensor.shapes import broadcast_to, expand_dims, moveaxis, ravel, specify_shape
 from scanjit.tensor.variables import as_tensor, axes_as_given, axis_of, inexact, integer, promoted

@@ -11,8 +11,8 @@ from scanjit.ops.promotion import cast
 from scanjit.symbol import TensorLike
 from scanjit.tensor import sizes
 from scanjit.tensor.creation import arange
-from scanjit.tensor.indexing import take
 from scanjit.tensor.joining import concatenate, flip, split
+from scanjit.tensor.places import take
 from scanjit.tensor.probes import assert_
 from scanjit.tensor.shapes import broadcast_to, expand_dims, moveaxis, swapaxes
 from scanjit.tensor.variables import along_axis, as_tensor, axis_of, has_symbol, integer

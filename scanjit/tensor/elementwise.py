@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from scanjit import errors
-from scanjit.ir import COMPLEX, Node, apply
+from scanjit.ir import Node, apply
 from scanjit.kinds import kind_of
 from scanjit.ops import elementwise as ops, promotion
 from scanjit.ops.elementwise import hypot as hypot, power as power
 from scanjit.ops.parts import is_complex
-from scanjit.ops.promotion import Elementwise, truth
+from scanjit.ops.promotion import Elementwise
 from scanjit.symbol import TensorLike
 from scanjit.tensor.names import defined
+from scanjit.tensor.questions import signbit
 from scanjit.tensor.variables import as_tensor, inexact, integer
 
 
@@ -298,66 +299,6 @@ def rint(x: TensorLike) -> Node:
     return apply(ops.ROUND, inexact(x))
 
 
-def isfinite(x: TensorLike) -> Node:
-    """Whether neither NaN nor infinite.
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> sj.function([], sj.isfinite([1.0, float("inf"), float("nan")]), mode="reference")()
-    array([ True, False, False])
-    """
-    return apply(ops.ABS, inexact(x)) < math.inf
-
-
-def logical_and(x: TensorLike, y: TensorLike) -> Node:
-    """Whether both are not 0.
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> sj.function([], sj.logical_and([0, 1, 2], [True, True, False]), mode="reference")()
-    array([False,  True, False])
-    """
-    return apply(ops.AND, truth(as_tensor(x)), truth(as_tensor(y)))
-
-
-def logical_or(x: TensorLike, y: TensorLike) -> Node:
-    """Whether one or both are not 0.
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> sj.function([], sj.logical_or([0, 1, 0], [True, True, False]), mode="reference")()
-    array([ True,  True, False])
-    """
-    return apply(ops.OR, truth(as_tensor(x)), truth(as_tensor(y)))
-
-
-def logical_xor(x: TensorLike, y: TensorLike) -> Node:
-    """Whether exactly one is not 0.
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> sj.function([], sj.logical_xor([0, 1, 0], [True, True, False]), mode="reference")()
-    array([ True, False, False])
-    """
-    return apply(ops.XOR, truth(as_tensor(x)), truth(as_tensor(y)))
-
-
-def logical_not(x: TensorLike) -> Node:
-    """Whether it is 0.
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> sj.function([], sj.logical_not([0, 1, 2]), mode="reference")()
-    array([ True, False, False])
-    """
-    return apply(ops.INVERT, truth(as_tensor(x)))
-
-
 def logaddexp(x: TensorLike, y: TensorLike) -> Node:
     """`log(exp(x) + exp(y))` without overflow. It has derivatives also where `x` and `y` are infinite: 0 where both are
     -inf.
@@ -386,77 +327,6 @@ def heaviside(x: TensorLike, at_zero: TensorLike) -> Node:
     """
     x, at_zero = ops.DIV.prepare((x, at_zero))
     return where(x == 0, at_zero, where(x > 0, 1, where(x < 0, 0, x)))
-
-
-def nan_to_num(x: TensorLike, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Node:
-    """`x` with numbers in place of NaN and infinities; by default 0, and the largest and smallest finite number.
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> sj.function([], sj.nan_to_num([float("nan"), float("inf"), 2.0], posinf=9.0), mode="reference")()
-    array([0., 9., 2.])
-    """
-    x = as_tensor(x)
-    if is_complex(x):
-        return COMPLEX(*(nan_to_num(part, nan, posinf, neginf) for part in x.args))
-    if not x.type.kind.floating:
-        return x
-    largest = x.type.kind.largest
-    high, low = largest if posinf is None else posinf, -largest if neginf is None else neginf
-    finite = where(x == math.inf, high, where(x == -math.inf, low, x))
-    return where(x == x, finite, nan)
-
-
-def isclose(a: TensorLike, b: TensorLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Node:
-    """Whether `a` and `b` differ by at most `atol + rtol * abs(b)`. See `numpy.isclose`.
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> sj.function([], sj.isclose([1.0, 2.0], [1.0 + 1e-9, 2.1]), mode="reference")()
-    array([ True, False])
-    """
-    a, b = ops.DIV.prepare((a, b))
-    near = isfinite(b) & (apply(ops.ABS, a - b) <= atol + rtol * apply(ops.ABS, b))
-    same = (a == b) | near
-    return same | ((a != a) & (b != b)) if equal_nan else same
-
-
-def select(conditions: Sequence[TensorLike], choices: Sequence[TensorLike], default: TensorLike = 0) -> Node:
-    """The first of several values whose condition holds; `default` where none does. See `numpy.select`.
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> x = sj.vector("x")
-    >>> f = sj.function([x], sj.select([x < 0, x < 1], [-x, x * x], default=1.0), mode="reference")
-    >>> f([-2.0, 0.5, 3.0])
-    array([2.  , 0.25, 1.  ])
-    """
-    if len(conditions) != len(choices) or not len(choices):
-        raise errors.ArgumentError(
-            "select takes a choice for each condition", got=f"{len(conditions)} conditions, {len(choices)} choices"
-        )
-    found = default
-    for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
-        found = where(condition, choice, found)
-    return as_tensor(found)
-
-
-def signbit(x: TensorLike) -> Node:
-    """Whether a number is negative, -0.0 too. NaN is not.
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> sj.function([], sj.signbit([-2.0, -0.0, 0.0]), mode="reference")()
-    array([ True,  True, False])
-    """
-    x = as_tensor(x)
-    if not x.type.kind.floating:
-        return x < 0
-    return (x < 0) | ((x == 0) & (1 / x < 0))
 
 
 def copysign(x: TensorLike, y: TensorLike) -> Node:
@@ -604,30 +474,6 @@ def rad2deg(x: TensorLike) -> Node:
     array([  0., 180.])
     """
     return inexact(x) * (180 / math.pi)
-
-
-def isposinf(x: TensorLike) -> Node:
-    """Whether a number is inf.
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> sj.function([], sj.isposinf([1.0, float("inf"), -float("inf")]), mode="reference")()
-    array([False,  True, False])
-    """
-    return inexact(x) == math.inf
-
-
-def isneginf(x: TensorLike) -> Node:
-    """Whether a number is -inf.
-
-    Examples
-    --------
-    >>> import scanjit as sj
-    >>> sj.function([], sj.isneginf([1.0, float("inf"), -float("inf")]), mode="reference")()
-    array([False, False,  True])
-    """
-    return inexact(x) == -math.inf
 
 
 def sinc(x: TensorLike) -> Node:

@@ -17,6 +17,20 @@ ALIASES = {
 }
 """Maps functions of NumPy and SciPy to their names here."""
 
+THEANO = {
+    "eq": "equal",
+    "ge": "greater_equal",
+    "gt": "greater",
+    "inc_subtensor": "x[index].inc(value)",
+    "le": "less_equal",
+    "lt": "less",
+    "neq": "not_equal",
+    "set_subtensor": "x[index].set(value)",
+    "sqr": "square",
+    "switch": "where",
+}
+"""Maps Theano's functions that `scanjit` does not have to the advice what to write."""
+
 KEYWORDS = {"clip": {"a_min": "min", "a_max": "max"}}
 """Maps names of arguments of NumPy's functions to their names here."""
 

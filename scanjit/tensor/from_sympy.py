@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from scanjit import errors, types
 from scanjit.ir import Node, constant, is_number
 from scanjit.ops.stretch import broadcast_to
-from scanjit.tensor import elementwise as functions
+from scanjit.tensor import elementwise as functions, questions
 from scanjit.tensor.special import trigamma
 from scanjit.tensor.variables import as_tensor
 
@@ -311,7 +311,7 @@ def _heaviside(builder: _Builder, expr: Any) -> Value:
 
 def _negative_gamma(x: Node) -> Node:
     """Whether the gamma function is negative: between -1 and 0, -3 and -2, and so on."""
-    return functions.logical_and(x < 0, functions.equal(functions.mod(functions.floor(x), 2), 1))
+    return questions.logical_and(x < 0, functions.equal(functions.mod(functions.floor(x), 2), 1))
 
 
 def _gamma(builder: _Builder, expr: Any) -> Node:
@@ -325,7 +325,7 @@ def _gamma(builder: _Builder, expr: Any) -> Node:
 def _beta(builder: _Builder, expr: Any) -> Node:
     a, b = map(builder.node, expr.args)
     size = functions.exp(functions.gammaln(a) + functions.gammaln(b) - functions.gammaln(a + b))
-    negative = functools.reduce(functions.logical_xor, map(_negative_gamma, (a, b, a + b)))
+    negative = functools.reduce(questions.logical_xor, map(_negative_gamma, (a, b, a + b)))
     return functions.where(negative, -size, size)
 
 
@@ -372,10 +372,10 @@ _RULES: dict[str, Rule] = {
     "LessThan": _comparison(functions.less_equal),
     "StrictGreaterThan": _comparison(functions.greater),
     "GreaterThan": _comparison(functions.greater_equal),
-    "And": _folded(functions.logical_and),
-    "Or": _folded(functions.logical_or),
-    "Xor": _folded(functions.logical_xor),
-    "Not": _call(functions.logical_not),
+    "And": _folded(questions.logical_and),
+    "Or": _folded(questions.logical_or),
+    "Xor": _folded(questions.logical_xor),
+    "Not": _call(questions.logical_not),
     "Min": _folded(functions.minimum),
     "Max": _folded(functions.maximum),
     "Mod": _call(functions.mod),

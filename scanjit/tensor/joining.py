@@ -15,8 +15,9 @@ from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, flip as fli
 from scanjit.ops.stretch import BROADCAST_TO, full
 from scanjit.ops.view import reordered
 from scanjit.symbol import Axis, Symbol, TensorLike
-from scanjit.tensor.indexing import getitem, take
+from scanjit.tensor.indexing import getitem
 from scanjit.tensor.names import defined
+from scanjit.tensor.places import take
 from scanjit.tensor.shapes import (
     atleast_1d,
     atleast_2d,

@@ -1,12 +1,14 @@
-"""Reductions that leave NaN out, with NumPy's names and arguments. Integers have none."""
+"""NaN left out of reductions, or replaced by a number, with NumPy's names and arguments. Integers have none."""
+
+from __future__ import annotations
 
 import math
 
 from numpy.typing import DTypeLike
 
-from scanjit.ir import Node
+from scanjit.ir import COMPLEX, Node
 from scanjit.ops.elementwise import where
-from scanjit.ops.parts import size_squared
+from scanjit.ops.parts import is_complex, size_squared
 from scanjit.ops.promotion import cast
 from scanjit.symbol import Axis, TensorLike
 from scanjit.tensor import reductions
@@ -15,7 +17,18 @@ from scanjit.tensor.probes import assert_
 from scanjit.tensor.reductions import count_nonzero
 from scanjit.tensor.variables import as_tensor, inexact
 
-__all__ = ["nanargmax", "nanargmin", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar"]
+__all__ = [
+    "nan_to_num",
+    "nanargmax",
+    "nanargmin",
+    "nanmax",
+    "nanmean",
+    "nanmin",
+    "nanprod",
+    "nanstd",
+    "nansum",
+    "nanvar",
+]
 
 
 def nansum(x: TensorLike, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False) -> Node:
@@ -150,3 +163,23 @@ def _some(found: Node, x: Node, axis: int | None) -> Node:
     if not x.type.kind.inexact:
         return found
     return assert_(reductions.all(reductions.any(x == x, axis)), found, "all elements are NaN: none has a place")
+
+
+def nan_to_num(x: TensorLike, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Node:
+    """`x` with numbers in place of NaN and infinities; by default 0, and the largest and smallest finite number.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.nan_to_num([float("nan"), float("inf"), 2.0], posinf=9.0), mode="reference")()
+    array([0., 9., 2.])
+    """
+    x = as_tensor(x)
+    if is_complex(x):
+        return COMPLEX(*(nan_to_num(part, nan, posinf, neginf) for part in x.args))
+    if not x.type.kind.floating:
+        return x
+    largest = x.type.kind.largest
+    high, low = largest if posinf is None else posinf, -largest if neginf is None else neginf
+    finite = where(x == math.inf, high, where(x == -math.inf, low, x))
+    return where(x == x, finite, nan)

@@ -22,8 +22,8 @@ from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, flip, windo
 from scanjit.ops.stretch import broadcast_to, constant_value, full
 from scanjit.symbol import TensorLike
 from scanjit.tensor.cumulative import cumsum
-from scanjit.tensor.indexing import nonzero, take
 from scanjit.tensor.looping import scanned
+from scanjit.tensor.places import nonzero, take
 from scanjit.tensor.probes import assert_
 from scanjit.tensor.reductions import count_nonzero, max as max_of
 from scanjit.tensor.shapes import moveaxis, ravel

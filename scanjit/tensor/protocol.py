@@ -30,10 +30,12 @@ from scanjit.tensor import (
     nans,
     norms,
     order,
+    places,
     polynomials,
     pooling,
     products,
     quantiles,
+    questions,
     reductions,
     shapes,
     sizes,
@@ -46,6 +48,7 @@ from scanjit.tensor import (
 
 MODULES: tuple[ModuleType, ...] = (
     elementwise,
+    questions,
     complex_numbers,
     reductions,
     shapes,
@@ -59,6 +62,7 @@ MODULES: tuple[ModuleType, ...] = (
     transposed,
     pooling,
     indexing,
+    places,
     curves,
     fourier,
     cumulative,

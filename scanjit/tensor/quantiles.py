@@ -15,9 +15,9 @@ from scanjit.ops.stretch import constant_value, expand
 from scanjit.signatures import DType
 from scanjit.symbol import Axis, TensorLike
 from scanjit.tensor.elementwise import ceil, clip, floor, maximum, rint
-from scanjit.tensor.indexing import take_along_axis
 from scanjit.tensor.joining import stack
 from scanjit.tensor.order import sort
+from scanjit.tensor.places import take_along_axis
 from scanjit.tensor.probes import assert_
 from scanjit.tensor.reductions import any as any_of, count_nonzero
 from scanjit.tensor.shapes import moveaxis, ravel, reshape

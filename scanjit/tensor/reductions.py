@@ -16,8 +16,9 @@ from scanjit.ops.reduction import Reduction
 from scanjit.ops.stretch import SUM, broadcast_to, expand
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.symbol import Axis, TensorLike
-from scanjit.tensor.elementwise import exp, isclose, isfinite, log, sqrt, stop_gradient
+from scanjit.tensor.elementwise import exp, log, sqrt, stop_gradient
 from scanjit.tensor.names import defined
+from scanjit.tensor.questions import isclose, isfinite
 from scanjit.tensor.variables import accumulated, along_axis, as_tensor, axes_of, inexact
 
 

@@ -244,7 +244,9 @@ def test_errors() -> None:
     with pytest.raises(ValueError, match=r"has 84 numbers, got a buffer of shape \(83,\)"):
         set_cudnn_buffer(layer, np.zeros(83))
     assert (get_cudnn_buffer(layer) == before).all()
-    for cell in (cells.LSTM(3, peepholes=True), cells.GRU(3), cells.SimpleRNN(3)):
+    gate, b = cells.Gate(nonlinearity=np.tanh), init.Constant(0.0)
+    others = cells.GRU(3, gate, b_hid=b), cells.LSTM(3, gate), cells.LSTM(3, nonlinearity=None)
+    for cell in (cells.LSTM(3, peepholes=True), cells.GRU(3), cells.SimpleRNN(3), *others):
         with pytest.raises(ValueError, match="cuDNN has no cell like"):
             get_cudnn_weights(cell.build(2))
     with pytest.raises(TypeError, match="recurrent layers and cells, got 3"):

@@ -16,7 +16,7 @@ from scanjit import errors, ir
 from scanjit.ir import Node
 from scanjit.kinds import kind_of
 from scanjit.onnx import functions as tensor, tensors
-from scanjit.onnx.importing import dense, recurrent
+from scanjit.onnx.importing import convolutions, recurrent
 from scanjit.onnx.importing.call import Call
 from scanjit.ops import reduce as ops
 from scanjit.ops.elementwise import MAXIMUM, MINIMUM, ROUND, where
@@ -96,7 +96,7 @@ def _spread(call: Call, x: Node) -> Callable[[Node], Node]:
     axis, block = call.integer("axis", 1), call.integer("block_size", 0)
 
     def spread(given: Node) -> Node:
-        if all(isinstance(n, int) and n == 1 for n in given.type.shape) and not block:
+        if _is_one(given) and not block:
             return tensor.reshape(given, ())
         at = axis_of(axis, x.ndim)
         n = x.type.shape[at]
@@ -119,10 +119,16 @@ def _spread(call: Call, x: Node) -> Callable[[Node], Node]:
 
 def _centred(x: Node, zero: Node | None, dtype: str) -> Node:
     """`x - zero point`, in a dtype that holds it."""
-    values, shift = constant_value(x), None if zero is None else constant_value(zero)
-    if values is not None and values.shape == x.type.shape and (zero is None or shift is not None):
+    values, shift = _elements(x), None if zero is None else constant_value(zero)
+    if values is not None and (zero is None or shift is not None):
         return ir.constant((values.astype("int32") - (0 if shift is None else shift.astype("int32"))).astype(dtype))
     return cast(x, dtype) if zero is None else cast(x, dtype) - cast(zero, dtype)
+
+
+def _elements(x: Node) -> np.ndarray | None:
+    """The elements of a constant; None for other nodes, and for what broadcasting would make larger."""
+    known = constant_value(x)
+    return known if known is not None and known.shape == x.type.shape else None
 
 
 # ---- products --------------------------------------------------------------------------------------------------------
@@ -149,9 +155,8 @@ class Bytes(NamedTuple):
 def _bytes_of(x: Node, zero: Node | None) -> Bytes:
     """A tensor of integers of 8 bits and its zero point."""
     below = 0 if x.type.kind.signed else 128
-    known = constant_value(x)
-    whole = known is not None and known.shape == x.type.shape
-    values = ir.constant(known.astype("float32") - below) if known is not None and whole else cast(x, "float32") - below
+    known = _elements(x)
+    values = cast(x, "float32") - below if known is None else ir.constant(known.astype("float32") - below)
     return Bytes(values, (ir.constant(np.int32(0)) if zero is None else cast(zero, "int32")) - np.int32(below))
 
 
@@ -193,7 +198,7 @@ def conv_integer(call: Call) -> Node:
 def qlinear_conv(call: Call) -> Node:
     """A correlation of quantized tensors, with a bias in int32, quantized."""
     y, bias = _correlation(call, 3, 5), call.optional(8)
-    return _requantized(call, y if bias is None else y + dense.channels(bias, y.ndim))
+    return _requantized(call, y if bias is None else y + convolutions.channels(bias, y.ndim))
 
 
 def _correlation(call: Call, filters: int, filters_zero: int) -> Node:
@@ -205,7 +210,7 @@ def _correlation(call: Call, filters: int, filters_zero: int) -> Node:
     w = _centred(w, each, "float32")
     taps = int(np.prod([n if isinstance(n, int) else _EXACT for n in w.type.shape[2:]], dtype=object))
     step = _EXACT // (_LARGEST * _largest(w) * taps)
-    run = lambda x, w: dense.correlation(call, x, w)
+    run = lambda x, w: convolutions.correlation(call, x, w)
     if call.integer("group", 1) == 1:
         return _summed(x, w, 1, 1, step, run)
     inside = w.type.shape[1]
@@ -247,7 +252,7 @@ def _requantized(call: Call, y: Node) -> Node:
     """A sum in int32, quantized with the scale and the zero point of the result."""
     each, of_result, zero = (call.input(i) for i in (4, 6, 7))
     if each.ndim == 1 and not _is_one(each):
-        each = dense.channels(each, y.ndim) if call.op == "QLinearConv" else each
+        each = convolutions.channels(each, y.ndim) if call.op == "QLinearConv" else each
     else:
         each = tensor.reshape(each, ())
     scale = tensor.reshape(call.input(1), ()) * each / tensor.reshape(of_result, ())
@@ -311,14 +316,17 @@ def _matrix(call: Call, weights: Node, direction: int, at: int, columns: Dimensi
     scale, zero = (_of_direction(call, call.optional(i), direction, columns) for i in (at, at + 1))
     if scale is None:
         raise errors.FormatError(f"{call.op} lacks its input {at}")
-    values = constant_value(weights)
-    matrix = weights[direction] if values is None else ir.constant(values[direction])
-    return _bytes_of(matrix, zero), scale
+    return _bytes_of(_row(weights, direction), zero), scale
 
 
 def _of_direction(call: Call, given: Node | None, direction: int, columns: Dimension) -> Node | None:
     if given is None or given.ndim == 0:
         return given
-    values = constant_value(given)
-    row = given[direction] if values is None else ir.constant(values[direction])
+    row = _row(given, direction)
     return row if row.ndim == 0 else tensor.specify_shape(row, (columns,), f"a scale or zero point of {call.op}")
+
+
+def _row(x: Node, at: int) -> Node:
+    """A row of a tensor; of a constant, it is a constant."""
+    values = constant_value(x)
+    return x[at] if values is None else ir.constant(values[at])
