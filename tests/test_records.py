@@ -5,6 +5,7 @@ import builtins
 import inspect
 import pprint
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -12,8 +13,9 @@ from typing import ClassVar
 
 import pytest
 
-from scanjit.records import record
+from scanjit.records import Quick, record
 from scanjit.rewrite.masks import Mask
+from scanjit.schedule.nests import Statement, Value
 from scanjit.tensor import matrix
 
 ROOT = Path(__file__).parent.parent
@@ -150,3 +152,23 @@ def test_masks_are_equal_by_their_node() -> None:
     assert Mask(x, (0, 1)) != Mask(y, (0, 1))
     assert Mask(x, (0, 1)) != Mask(x, (0, 1), holds=False)
     assert len({Mask(x, (0, 1)), Mask(x, (0, 1)), Mask(x, (1, 0)), Mask(y, (0, 1))}) == 3
+
+
+def test_isinstance_of_abstract_classes_looks_at_bases_alone() -> None:
+    class Base(ABC, metaclass=Quick):
+        @abstractmethod
+        def made(self) -> int: ...
+
+    class Made(Base):
+        def made(self) -> int:
+            return 1
+
+    class Other: ...
+
+    Base.register(Other)
+    assert isinstance(Made(), Base)
+    assert not isinstance(Other(), Base)
+    with pytest.raises(TypeError, match="abstract"):
+        Base()  # type: ignore[abstract]
+    for asked in (Statement, Value):
+        assert type(asked) is Quick, "`isinstance` asks about its classes a hundred thousand times in a compilation"

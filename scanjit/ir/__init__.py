@@ -10,6 +10,7 @@ from scanjit.ir.graph import (
     map_dims,
     rebuild,
     rebuilt,
+    remembered_walks,
     replace,
     sizes_are_given,
     sizes_in,

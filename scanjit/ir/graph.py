@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from operator import attrgetter
 from typing import ClassVar
 
@@ -15,13 +17,36 @@ from scanjit.signatures import Parameter
 from scanjit.types import Atom, Dim, Dimension, Type
 from scanjit.walks import bottom_up
 
+_walked: ContextVar[dict[tuple[int, ...], tuple[list[Node], list[Node]]] | None] = ContextVar("walked", default=None)
+"""Walks that are remembered: the roots, and what was met, by the addresses of the roots."""
+
+
+@contextmanager
+def remembered_walks() -> Iterator[None]:
+    """Inside, a walk is made once for the same roots: most passes leave a graph as it is, and the next one walks over
+    it again. All nodes that were met live as long."""
+    token = _walked.set({})
+    try:
+        yield
+    finally:
+        _walked.reset(token)
+
 
 def walk(roots: Iterable[Node], stop: Container[Node] = (), sizes: bool = True) -> list[Node]:
     """Every node that `roots` depend on, arguments first. The walk lists the nodes in `stop`, but not their arguments.
     Without `sizes`, it leaves out nodes that only dimensions depend on."""
     if not sizes:
         return bottom_up(roots, lambda node: () if node in stop else node.operands)
-    return bottom_up(roots, (lambda node: () if node in stop else node.args) if stop != () else attrgetter("args"))
+    if stop != ():
+        return bottom_up(roots, lambda node: () if node in stop else node.args)
+    known = _walked.get()
+    if known is None:
+        return bottom_up(roots, attrgetter("args"))
+    roots = list(roots)
+    key = tuple(map(id, roots))
+    if key not in known:
+        known[key] = roots, bottom_up(roots, attrgetter("args"))
+    return list(known[key][1])
 
 
 def dependents(order: Iterable[Node], roots: Iterable[Node]) -> set[Node]:
@@ -203,7 +228,8 @@ def _renewed(
 
 def graphs_in(nodes: Iterable[Node]) -> list[Graph]:
     """The graphs that are parameters of nodes, and the graphs inside them. Each is given once, inner graphs first."""
-    return bottom_up(_graphs_at(nodes), lambda graph: _graphs_at(graph.nodes()))
+    found = _graphs_at(nodes)
+    return bottom_up(found, lambda graph: _graphs_at(graph.nodes())) if found else []
 
 
 def walk_inside(outputs: Iterable[Node]) -> Iterator[Node]:

@@ -436,7 +436,7 @@ def _param_atoms(value: object) -> Iterator[Atom]:
     if isinstance(value, Dim):
         yield from types.atoms(value)
     elif isinstance(value, Type):
-        yield from _param_atoms(value.shape)
+        yield from value.atoms
     elif isinstance(value, tuple | list):
         for item in value:
             yield from _param_atoms(item)

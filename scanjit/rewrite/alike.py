@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Concatenate, Generic, ParamSpec
 
-from scanjit.ir import Node, dim_nodes, new_input, rebuild, transferred, walk
+from scanjit.ir import Node, new_input, rebuild, transferred, walk
 from scanjit.ops.scan import SCAN
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.types import Type
@@ -34,9 +34,8 @@ class Alike(Generic[Given]):
 
     def __call__(self, scan: Node, notes: list[Note], *given: Given.args, **named: Given.kwargs) -> NewResults:
         """The result of `change` for a scan. `given` are further arguments that it depends on."""
-        if scan.applied.sizes or dim_nodes(
-            {"types": (*scan.types, *[x.type for x in scan.operands])}
-        ):  # a size is computed
+        types = (*scan.types, *[x.type for x in scan.operands])
+        if scan.applied.sizes or any([type_.is_computed for type_ in types]):
             return self._change(scan, notes, *given, **named)
         read: dict[Node, Node] = {}
         general = transferred(scan, self._general(scan.operands, read), scan.where, None)

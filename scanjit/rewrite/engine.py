@@ -81,7 +81,7 @@ class RuleTable:
         """Decorator: as `rule`, for nodes whose first operand is a node of an op in `of`. The rule gets both."""
 
         def add(function: Nested) -> Nested:
-            wrapped = functools.wraps(function)(lambda node, used: function(node, node.operands[0]))
+            wrapped = functools.wraps(function)(lambda node, used: function(node, node.args[0]))
             self._add(Rule(function.__name__.strip("_"), ops, wrapped, tuple(of)))
             return function
 
@@ -188,7 +188,7 @@ class Rewriter:
 
     def _step(self, node: Node) -> Node:
         """The node after one step: final arguments, then a final body, then one rule."""
-        new = rebuild(node, tuple(self._final[arg] for arg in node.args))
+        new = rebuild(node, tuple(map(self._final.__getitem__, node.args)))
         if new is not node:
             return new
         if "body" in node.params:

@@ -105,10 +105,10 @@ class _Encoder:
 
     def value(self, value: Any) -> JSON:
         """A parameter."""
-        if isinstance(value, DerivativeRule):
-            return None  # functions of the user's are no data
         if value is None or type(value) in (bool, int) or (isinstance(value, str) and len(value) <= LONGEST_TEXT):
             return value
+        if isinstance(value, DerivativeRule):
+            return None  # functions of the user's are no data
         if type(value) is float:
             return value if math.isfinite(value) else ["float", repr(value)]
         if isinstance(value, np.generic):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from scanjit import types
 from scanjit.codegen.generate import Generated, generate
-from scanjit.ir import Node, as_dim
+from scanjit.ir import Node, as_dim, remembered_walks
 from scanjit.rewrite import lower, run as rewrite
 from scanjit.rewrite.branches import share
 from scanjit.rewrite.unfit import without_unfit
@@ -58,9 +58,10 @@ def front(
     """The stages that compute `outputs` from `origins`, and the sizes that `conditions` are about. With `timed`, the
     code takes the time of its statements. The shared variables `changing` get new values in every call."""
     sized = _sized_by(conditions, origins)
-    written, unfit = without_unfit(share([*outputs, *sized], []))
-    rewritten = rewrite([*written, *unfit])
-    lowered = lower(rewritten.outputs)
+    with remembered_walks():
+        written, unfit = without_unfit(share([*outputs, *sized], []))
+        rewritten = rewrite([*written, *unfit])
+        lowered = lower(rewritten.outputs)
     found = [as_dim(node) for node in lowered[len(outputs) : len(written)]]
     checked = [(node.dim_atom, dim) for node, dim in zip(sized, found, strict=True) if node.dim_atom]
     made = [_made(stage, name, timed, changing) for stage in stages(origins, lowered)]

@@ -21,6 +21,7 @@ from scanjit.types.dims import (
     as_ints,
     atoms,
     dim_of,
+    exact_quotient,
     functions_in,
     maximum,
     minimum,

@@ -94,6 +94,8 @@ class Dim:
 
     def __mul__(self, other: Dimension) -> Dimension:
         if not isinstance(other, Dim):
+            if other == 1:
+                return self
             return _interned(tuple([(m, c * int(other)) for m, c in self.terms])) if other else 0
         total: dict[Monomial, int] = {}
         for left, a in self.terms:
@@ -105,14 +107,8 @@ class Dim:
     __rmul__ = __mul__
 
     def __floordiv__(self, other: Dimension) -> Dimension:
-        if isinstance(other, int) and other > 0 and all(c % other == 0 for _, c in self.terms):
-            return polynomial({m: c // other for m, c in self.terms})
-        if isinstance(other, Dim) and len(other.terms) == 1:
-            ((divisor, factor),) = other.terms
-            quotients = [(_without(m, divisor), c) for m, c in self.terms]
-            if factor > 0 and all(m is not None and c % factor == 0 for m, c in quotients):
-                return polynomial({m: c // factor for m, c in quotients if m is not None})
-        return 1 if other == self else _call("//", self, other)
+        found = exact_quotient(self, other)
+        return _call("//", self, other) if found is None else found
 
     def __rfloordiv__(self, other: Dimension) -> Dimension:
         return _call("//", other, self)
@@ -146,6 +142,30 @@ def _without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
 def terms(dim: Dimension) -> Iterable[tuple[Monomial, int]]:
     """The terms of a dimension, which is their sum: each a product of atoms and its factor."""
     return dim.terms if isinstance(dim, Dim) else (((), int(dim)),)
+
+
+def exact_quotient(dim: Dimension, divisor: Dimension) -> Dimension | None:
+    """The quotient of two dimensions if it certainly has no remainder, whatever the sizes are; else None. A negative
+    divisor divides itself and numbers alone.
+
+    Examples
+    --------
+    >>> from scanjit.types import size
+    >>> n = size("n")
+    >>> exact_quotient(6 * n, 2 * n), exact_quotient(6 * n, 4), exact_quotient(6, n)
+    (3, None, None)
+    """
+    if not isinstance(dim, Dim):
+        return None if isinstance(divisor, Dim) or not divisor or dim % divisor else dim // divisor
+    if isinstance(divisor, Dim):
+        if len(divisor.terms) == 1:
+            ((factors, number),) = divisor.terms
+            quotients = [(_without(m, factors), c) for m, c in dim.terms]
+            if number > 0 and all(m is not None and c % number == 0 for m, c in quotients):
+                return polynomial({m: c // number for m, c in quotients if m is not None})
+    elif divisor > 0 and all(c % divisor == 0 for _, c in dim.terms):
+        return polynomial({m: c // divisor for m, c in dim.terms})
+    return 1 if divisor == dim else None
 
 
 def polynomial(terms: dict[Monomial, int]) -> Dimension:
@@ -252,6 +272,9 @@ def maximum(left: Dimension, right: Dimension) -> Dimension:
 
 
 def _extreme(kind: str, left: Dimension, right: Dimension) -> Dimension:
+    for known in (_calls.get((kind, left, right)), _calls.get((kind, right, left))):
+        if known is not None:  # neither was certainly smaller when this atom was made
+            return dim_of(known)
     upper = kind == "max"
     if not_negative(left - right):
         return left if upper else right

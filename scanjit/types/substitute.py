@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from scanjit.types.dims import FUNCTIONS, Atom, Dim, Dimension, applied, as_atom, atoms, functions_in, polynomial, terms
+from scanjit.types.dims import (
+    FUNCTIONS,
+    Atom,
+    Dim,
+    Dimension,
+    applied,
+    as_atom,
+    atoms,
+    exact_quotient,
+    functions_in,
+    polynomial,
+    terms,
+)
 
 
 def remainder(dim: Dimension, divisor: Dimension) -> Dimension:
@@ -12,10 +24,10 @@ def remainder(dim: Dimension, divisor: Dimension) -> Dimension:
     division; by 0, the int itself."""
     if divisor == 0:
         return dim
-    parts = [polynomial({atoms: factor}) for atoms, factor in terms(dim)]
     rest: Dimension = 0
-    for part in parts:
-        if part // divisor * divisor != part:
+    for monomial, factor in terms(dim):
+        part = polynomial({monomial: factor})
+        if exact_quotient(part, divisor) is None:
             rest = (part % divisor if isinstance(part, int) and isinstance(divisor, int) else part) + rest
     return rest
 

@@ -10,24 +10,27 @@ from scanjit.interned import Interned
 from scanjit.kinds import Kind, kind_of
 from scanjit.signatures import DType
 from scanjit.types.conditions import equate
-from scanjit.types.dims import Dimension
+from scanjit.types.dims import Atom, Dimension, atoms
 
 
 class Type:
     """A dtype and a shape (a tuple of dimensions). Immutable and interned: equal types are the same object."""
 
-    __slots__ = ("__weakref__", "dtype", "is_half", "shape")
+    __slots__ = ("__weakref__", "atoms", "dtype", "is_half", "shape")
 
     dtype: DType
     shape: tuple[Dimension, ...]
     is_half: bool
     """Whether its elements are floats of 16 bits."""
+    atoms: tuple[Atom, ...]
+    """The sizes and values that its shape depends on, each once."""
 
     def __new__(cls, dtype: DType, shape: tuple[Dimension, ...] = ()) -> Type:
         found = _types.get((dtype, shape))
         if found is None:
             made = object.__new__(cls)
             made.dtype, made.shape, made.is_half = dtype, shape, kind_of(dtype).is_half
+            made.atoms = tuple(dict.fromkeys([atom for dim in shape for atom in atoms(dim)]))
             check_memory(1, made)
             found = _types.known((dtype, shape), made)
         return found
@@ -39,6 +42,11 @@ class Type:
     def ndim(self) -> int:
         """The number of axes."""
         return len(self.shape)
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether a size depends on the value of a node."""
+        return any([atom.kind == "value" for atom in self.atoms])
 
     @property
     def kind(self) -> Kind:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -208,3 +209,28 @@ def test_remainder() -> None:
     assert types.remainder(3 * B * T + 8 * B + 5, 4 * B) == 3 * B * T + 5
     assert types.remainder(8 * B * T, 4 * B) == 0
     assert [types.remainder(number, 4) for number in (12, 13, -3)] == [0, 1, 1]
+
+
+def test_a_quotient_is_exact_only_if_it_is_for_all_sizes() -> None:
+    B, T = types.size("B"), types.size("T")
+    assert types.exact_quotient(6 * B * T + 2 * B, 2 * B) == 3 * T + 1
+    assert types.exact_quotient(6 * B, 3) == 2 * B
+    assert types.exact_quotient(B - T, B - T) == 1
+    assert types.exact_quotient(-12, 3) == -4
+    for dim, divisor in ((6 * B, 4 * B), (6 * B, T), (6, B), (6, 4), (6, 0), (B * T + 1, B), (2 * B - 2 * T, B - T)):
+        assert types.exact_quotient(dim, divisor) is None
+
+
+def test_what_was_decided_of_two_sizes_is_not_decided_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each layer of a stack asks for the same minimum."""
+    n, m = types.size("n"), types.size("m")
+    pairs = [(n, m), (types.maximum(n - 1, 1), m), (n + m, 2 * m + 1)]
+    known = [(types.minimum(*pair), types.maximum(*pair)) for pair in pairs]
+
+    def again(dim: types.Dimension) -> bool:
+        raise AssertionError(dim)
+
+    monkeypatch.setattr(sys.modules["scanjit.types.dims"], "not_negative", again)
+    for (a, b), (least, most) in zip(pairs, known, strict=True):
+        assert types.minimum(a, b) == types.minimum(b, a) == least
+        assert types.maximum(a, b) == types.maximum(b, a) == most

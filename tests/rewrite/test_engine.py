@@ -1,18 +1,22 @@
 """The engine: rules to a fixpoint, bodies too; the verifier."""
 
+import operator
 import pickle
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import pytest
 
+import scanjit as sj
 from scanjit import errors, types
-from scanjit.ir import OPS, Graph, Node, rebuild, sizes_are_given, walk
+from scanjit.ir import OPS, Graph, Node, rebuild, remembered_walks, sizes_are_given, walk
 from scanjit.loops import scan
 from scanjit.ops.elementwise import ADD, EXP, NEG, TANH
 from scanjit.ops.stretch import full
 from scanjit.rewrite import RULES, Note, Rewriter, RuleTable, factor, pipeline, run
 from scanjit.rewrite.verify import verify
 from scanjit.types import Type
+from scanjit.walks import bottom_up
 from tests.rewrite.support import body, count, fn, scans, symbol
 
 
@@ -196,3 +200,40 @@ def test_rules_that_concern_no_op_leave_a_graph_alone() -> None:
     outputs = [scan(lambda r: fn("tanh", r * 1.0 + 0.0), [symbol("x", "T", 3)])]
     rewriter = Rewriter(factor.large)
     assert rewriter(outputs) == outputs and not rewriter.counts
+
+
+def test_a_graph_that_no_pass_changes_is_walked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = sj.tensor((3,), "float64", "x")
+    y = x * 2 + 1
+    made: list[list[Node]] = []
+
+    def counted(roots: Iterable[Node], below: Callable[[Node], Sequence[Node]]) -> list[Node]:
+        made.append(bottom_up(roots, below))
+        return made[-1]
+
+    monkeypatch.setattr("scanjit.ir.graph.bottom_up", counted)
+    with remembered_walks():
+        order = walk([y])
+        walk([y]).clear()  # the list belongs to the caller
+        assert all(map(operator.is_, walk([y]), order))
+        assert all(map(operator.is_, walk([y, x]), order))
+        assert len(walk([y], stop=[y])) == 1
+    assert len(made) == 3
+    walk([y])
+    assert len(made) == 4, "nodes do not live longer than a compilation"
+
+
+def test_passes_remember_walks(monkeypatch: pytest.MonkeyPatch) -> None:
+    walks = []
+
+    def looking(outputs: list[Node], notes: list[Note]) -> list[Node]:
+        monkeypatch.setattr("scanjit.ir.graph.bottom_up", lambda *given: walks.append(given) or bottom_up(*given))
+        walk(outputs)
+        walks.clear()
+        walk(outputs)
+        assert not walks
+        return outputs
+
+    monkeypatch.setattr(pipeline, "PIPELINE", (("looking", looking),))
+    x = sj.tensor((3,), "float64", "x")
+    assert sj.function([x], x + 41, mode="emulate")(np.ones(3)).tolist() == [42.0] * 3

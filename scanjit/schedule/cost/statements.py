@@ -55,29 +55,36 @@ class Cost(NamedTuple):
 def prices(suite: Sequence[Statement]) -> tuple[Price, ...]:
     """The price of every job of these statements, in order. A loop that may end early counts with all of its steps. The
     last block of time counts as a full one."""
-    return tuple(_prices(suite, {}, 1, None))
+    return tuple(_prices(suite, [({}, 1)], None))
 
 
-def _prices(suite: Sequence[Statement], at: Counters, runs: Dimension, rows: OwnRows | None) -> Iterator[Price]:
+def _prices(
+    suite: Sequence[Statement], samples: Sequence[tuple[Counters, Dimension]], rows: OwnRows | None
+) -> Iterator[Price]:
+    """The price of every job. `samples` has some runs of the suite that stand for all: the counters around it, and how
+    many runs each stands for."""
     for statement in suite:
         if isinstance(statement, Job):
-            yield Price(statement.dtype, (_run(statement, at, runs, rows),), rows)
+            yield Price(statement.dtype, _runs(statement, samples, rows), rows)
             continue
         own = statement.own_rows if isinstance(statement, TimeLoop | Blocks) else None
-        some = []
-        for counters, times in statement.samples:
-            inside = {**at, **{atom: types.substitute(dim, at) for atom, dim in counters.items()}}
-            some.append(_prices(statement.inner, inside, types.substitute(times, at) * runs, own or rows))
-        for same in zip(*some, strict=True):
-            samples = dict.fromkeys(run for price in same for run in price.samples)
-            yield same[0]._replace(samples=tuple(samples))
+        inner, inside = statement.samples, list[tuple[Counters, Dimension]]()
+        for at, runs in samples:
+            for counters, times in inner:
+                known = {atom: types.substitute(dim, at) for atom, dim in counters.items()}
+                inside.append(({**at, **known}, types.substitute(times, at) * runs))
+        yield from _prices(statement.inner, inside, own or rows)
 
 
-def _run(job: Job, at: Counters, runs: Dimension, rows: OwnRows | None) -> Run:
+def _runs(job: Job, samples: Sequence[tuple[Counters, Dimension]], rows: OwnRows | None) -> tuple[Run, ...]:
+    """The different runs of a job."""
     mine = rows is None or rows.copies != 1  # rows with copies are bands, and all that a band touches is one thread's
-    shared = () if mine else _traffic(job.traffic(True), at)
-    operations, pieces = (types.substitute(dim, at) for dim in (job.operations, job.pieces))
-    return Run(runs, operations, pieces, _traffic(job.traffic(), at), shared)
+    shared, traffic = () if mine else job.traffic(True), job.traffic()
+    found: dict[Run, None] = {}
+    for at, runs in samples:
+        operations, pieces = (types.substitute(dim, at) for dim in (job.operations, job.pieces))
+        found[Run(runs, operations, pieces, _traffic(traffic, at), _traffic(shared, at))] = None
+    return tuple(found)
 
 
 def _traffic(traffic: tuple[Traffic, ...], at: Counters) -> tuple[Traffic, ...]:

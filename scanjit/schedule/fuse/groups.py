@@ -61,7 +61,9 @@ class _Work:
     def of(cls, task: Task) -> _Work:
         values = walk_values([task.store.value])
         reductions = set(reductions_in(values))
-        return cls(values, reductions, _loaded(values), _read(reductions), rereads([task.store]))
+        written = task.store.access.buffer
+        again = task.store.add or any(access.buffer is written for value in values for access in value.accesses)
+        return cls(values, reductions, _loaded(values), _read(reductions), again and rereads([task.store]))
 
 
 @record(frozen=False)

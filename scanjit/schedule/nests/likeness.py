@@ -6,7 +6,7 @@ serves another one that is alike, under other names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import singledispatch
 from operator import attrgetter
@@ -67,12 +67,12 @@ class Likeness:
 
     def code(self, part: object) -> object:
         """What stands for a part of the nest in the key."""
-        kind = type(part)
-        if kind not in _CODERS:
-            plain = _code.dispatch(kind) is _code.dispatch(object) and not is_dataclass(kind)
-            _CODERS[kind] = None if plain else _code.dispatch(kind)
-        coder = _CODERS[kind]
+        coder = _CODERS[type(part)]
         return part if coder is None else coder(part, self)
+
+    def codes(self, parts: Iterable[object]) -> list[object]:
+        """What stands for each of some parts."""
+        return [part if (coder := _CODERS[type(part)]) is None else coder(part, self) for part in parts]
 
     def number(self, part: Value | NestLoop | Dim) -> tuple[int]:
         """The number of a part that is compared by identity. The part is described when it gets its number."""
@@ -91,13 +91,21 @@ class Likeness:
     def atom(self, atom: Atom) -> object:
         """The number and the kind of a size or value; the kind of a function, and the codes of its arguments."""
         if atom.args:
-            return atom.kind, *map(self.code, atom.args)
+            return atom.kind, *self.codes(atom.args)
         return self._atoms.setdefault(atom, len(self._atoms)), atom.kind
 
 
-_CODERS: dict[type, Callable[[object, Likeness], object] | None] = {}
-"""Maps the type of a part to the function that gives its code, or to None if such parts stand for themselves, as an int
-does. There are many parts, and `singledispatch` is slow."""
+class _Coders(dict[type, "Callable[[object, Likeness], object] | None"]):
+    """Maps the type of a part to the function that gives its code, or to None if such parts stand for themselves, as an
+    int does. There are many parts, and `singledispatch` is slow."""
+
+    def __missing__(self, kind: type) -> Callable[[object, Likeness], object] | None:
+        plain = _code.dispatch(kind) is _code.dispatch(object) and not is_dataclass(kind)
+        self[kind] = None if plain else _code.dispatch(kind)
+        return self[kind]
+
+
+_CODERS = _Coders()
 _MEMBERS: dict[type, Callable[[object], tuple[object, ...]]] = {}
 """Maps the type of a part to the function that gives the values of its fields."""
 
@@ -120,13 +128,13 @@ def _(buffer: Buffer, writer: Likeness) -> object:
 
 @_code.register(tuple)
 def _(parts: tuple[object, ...], writer: Likeness) -> object:
-    return tuple([writer.code(part) for part in parts])
+    return tuple(writer.codes(parts))
 
 
 @_code.register(dict)
 @_code.register(MappingProxyType)
 def _(parts: Mapping[object, object], writer: Likeness) -> object:
-    return tuple([writer.code(part) for pair in parts.items() for part in pair])
+    return tuple(writer.codes([part for pair in parts.items() for part in pair]))
 
 
 @_code.register(float)
@@ -147,12 +155,11 @@ def _content(part: object, writer: Likeness) -> object:
     if kind not in _MEMBERS:
         names = [field.name for field in fields(part)] if is_dataclass(part) else ["size", "parts"]
         _MEMBERS[kind] = attrgetter(*names)
-    return kind, *[writer.code(member) for member in _MEMBERS[kind](part)]
+    return kind, *writer.codes(_MEMBERS[kind](part))
 
 
 def _terms(dim: Dim, writer: Likeness) -> object:
     """The terms of a dimension."""
     for function in types.functions_in([dim]):  # arguments first, so that none is described inside a function
-        for argument in function.args:
-            writer.code(argument)
+        writer.codes(function.args)
     return tuple([(*[writer.atom(atom) for atom in monomial], factor) for monomial, factor in dim.terms])

@@ -219,7 +219,8 @@ class Nest(Job):
         get = substitute([*self.roots, *self.guessed], values or {}, access, loop)
 
         def store(old: Store) -> Store:
-            return replace(old.rebuilt(get), access=access(old.access))
+            indices = tuple([index.rebuilt(get) for index in old.indices])
+            return Store(access(old.access), get(old.value), indices, old.add, old.code, old.apart)
 
         return replace(
             self,

@@ -29,7 +29,7 @@ class Traffic(NamedTuple):
     most: Dimension
 
 
-class Statement(ABC):
+class Statement(ABC, metaclass=records.Quick):
     """Something that a program runs. Statements are compared by identity. `suite_names` names the fields that hold
     other statements, and `repeats` says whether these may run several times."""
 

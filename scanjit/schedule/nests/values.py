@@ -16,7 +16,7 @@ import numpy as np
 from scanjit.ir import Op
 from scanjit.ops import Elementwise, Reduction
 from scanjit.ops.elementwise import ADD
-from scanjit.records import record
+from scanjit.records import Quick, record
 from scanjit.schedule.nests.buffers import Buffer
 from scanjit.schedule.nests.loops import NestLoop
 from scanjit.signatures import DType
@@ -65,7 +65,7 @@ class Substitution:
 
 
 @record
-class Value(ABC):
+class Value(ABC, metaclass=Quick):
     """An expression, at every point of the loops that it depends on."""
 
     dtype: DType

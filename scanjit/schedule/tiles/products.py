@@ -141,5 +141,5 @@ def _goes_beyond(size: Dimension, step: Dimension, apart: Dimension) -> bool:
     """Whether `size` turns, each `step` behind the one before, are likely to go as far as `apart`."""
     if isinstance(step, int) and isinstance(apart, int) and isinstance(size, int):
         return abs(step) <= abs(apart) <= (size - 1) * abs(step)
-    times = apart // step if types.remainder(apart, step) == 0 else None
+    times = types.exact_quotient(apart, step)
     return isinstance(times, int) and 0 < abs(times) < (size if isinstance(size, int) else FEW_STEPS)
