@@ -10,7 +10,7 @@ from scanjit.signatures import DType
 
 INT32, INT64 = np.dtype("int32"), np.dtype("int64")
 """The dtype of positions, and of numbers in a table."""
-_WORDS = re.compile(r"\b[a-z_][a-z0-9_]*+(?=\()")
+_CALLED = re.compile(r"\b([a-z_][a-z0-9_]*+)\(")
 _PYTHON = {"range", "min", "max", "def", "return", "int", "if", "for"}
 
 
@@ -27,7 +27,7 @@ def number(value: object) -> str:
 def imports(lines: Sequence[str], local: frozenset[str] = frozenset()) -> list[str]:
     """The import lines that a source needs."""
     text = "\n".join(lines)
-    words = sorted(set(_WORDS.findall(text)) - _PYTHON - local)
+    words = sorted(set(_CALLED.findall(text)) - _PYTHON - local)
     constants = [name for name in ("inf", "nan") if name in text and re.search(rf"\b{name}\b", text)]
     result = [f"from math import {', '.join(constants)}"] if constants else []
     if words:

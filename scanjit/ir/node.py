@@ -496,7 +496,7 @@ class Data:
         self.array = np.array(array, order="C")
         self.array.setflags(write=False)
         small = self.array.nbytes <= 4096
-        self.key = (str(self.array.dtype), self.array.shape, self.array.tobytes() if small else id(self))
+        self.key = (self.array.dtype, self.array.shape, self.array.tobytes() if small else id(self))
 
     def __hash__(self) -> int:
         return hash(self.key)

@@ -33,15 +33,13 @@ class Mask:
     axes: tuple[int, ...]
     holds: bool = True
 
-    @property
-    def _key(self) -> tuple[object, ...]:
-        return id(self.node), self.axes, self.holds
-
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Mask) and self._key == other._key
+        if not isinstance(other, Mask):
+            return False
+        return self.node is other.node and self.axes == other.axes and self.holds == other.holds
 
     def __hash__(self) -> int:
-        return hash(self._key)
+        return hash((self.node, self.axes, self.holds))
 
 
 Facts = Mapping[Mask, bool] | None
@@ -75,7 +73,7 @@ def moved(facts: Facts, axes: Mapping[int, int]) -> Facts:
     if facts is None:
         return None
     kept = {m: tuple(axes[a] for a in m.axes) for m in facts if all(a in axes for a in m.axes)}
-    return {replace(m, axes=new): facts[m] for m, new in kept.items() if len(set(new)) == len(new)}
+    return {Mask(m.node, new, m.holds): facts[m] for m, new in kept.items() if len(set(new)) == len(new)}
 
 
 def arriving(facts: Facts, node: Node, i: int) -> Facts:

@@ -80,11 +80,16 @@ def _runs(job: Job, samples: Sequence[tuple[Counters, Dimension]], rows: OwnRows
     """The different runs of a job."""
     mine = rows is None or rows.copies != 1  # rows with copies are bands, and all that a band touches is one thread's
     shared, traffic = () if mine else job.traffic(True), job.traffic()
-    found: dict[Run, None] = {}
+    touched = [dim for each in (*traffic, *shared) for some in (*each.areas, (each.most,)) for dim in some]
+    used = {atom for dim in (job.operations, job.pieces, *touched) for atom in types.atoms(dim)}
+    found: dict[tuple[object, ...], Run] = {}
     for at, runs in samples:
-        operations, pieces = (types.substitute(dim, at) for dim in (job.operations, job.pieces))
-        found[Run(runs, operations, pieces, _traffic(traffic, at), _traffic(shared, at))] = None
-    return tuple(found)
+        known = {atom: dim for atom, dim in at.items() if atom in used}
+        key = runs, *known.items()
+        if key not in found:
+            operations, pieces = (types.substitute(dim, known) for dim in (job.operations, job.pieces))
+            found[key] = Run(runs, operations, pieces, _traffic(traffic, known), _traffic(shared, known))
+    return tuple(dict.fromkeys(found.values()))
 
 
 def _traffic(traffic: tuple[Traffic, ...], at: Counters) -> tuple[Traffic, ...]:

@@ -204,8 +204,11 @@ class Nest(Job):
 
     def refs(self) -> Iterator[Reference]:
         """The places of its accesses at the first point."""
-        for access, written in self.accesses():
-            yield access.buffer, access.offset, written
+        return iter(self._refs)
+
+    @cached_property
+    def _refs(self) -> tuple[Reference, ...]:
+        return tuple([(access.buffer, access.offset, written) for access, written in self.accesses()])
 
     def rebuilt(
         self,
