@@ -53,16 +53,18 @@ class Arrays:
         ValueError
             If the array has another shape, or if it does not have real numbers.
         """
-        if name not in self.given:
-            raise KeyError(f"there is no {name!r} in {self.what}; there are {_listed(self.given, name)}")
+        array = checked(self._found(name), name, shape, why)
         self.taken.add(name)
-        return checked(self.given[name], name, shape, why)
+        return array
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of the array `name`."""
+        return as_array(self._found(name), name).shape
+
+    def _found(self, name: str) -> Any:
         if name not in self.given:
-            raise KeyError(f"there is no {name!r} in {self.what}; there are {_listed(self.given, name)}")
-        return tuple(np.shape(as_array(self.given[name], name)))
+            raise KeyError(f"there is no {name!r} in {self.what}; there are {listed(self.given, name)}")
+        return self.given[name]
 
     def check_all_taken(self, names: Iterable[str]) -> None:
         """Raise an error if one of `names` has not been taken."""
@@ -121,8 +123,8 @@ def checked(value: Any, name: str, shape: Shape, why: str = "") -> np.ndarray:
     return array
 
 
-def _listed(given: Mapping[str, Any], name: str) -> str:
-    """The names of a mapping, those that are most similar to `name` first."""
+def listed(given: Mapping[str, Any], name: str) -> str:
+    """Some of the names of a mapping, those that are most similar to `name` first, for errors."""
     known = sorted(map(str, given))
     alike = difflib.get_close_matches(name, known, 6, 0)
     names = alike + [other for other in known if other not in alike]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lasagne_like.importers.arrays import as_array, checked
-from lasagne_like.importers.weights import KINDS, CellWeights, Format, build_layers, options_of, width_below
+from lasagne_like.importers.weights import KINDS, PLAIN, CellWeights, Format, build_layers, options_of, width_below
 
 __all__ = ["from_weights", "to_weights"]
 
@@ -141,9 +141,8 @@ def to_weights(layer: Any) -> list[list[np.ndarray]]:
     >>> [[w.shape for w in one] for one in keras.to_weights(CudnnGRULayer((None, None, 3), 4, num_layers=2))]
     [[(3, 12), (4, 12), (2, 12)], [(4, 12), (4, 12), (2, 12)]]
     """
-    lacks = {"peepholes": lambda one: one.peepholes, "a_projection": lambda one: one.projection is not None}
     found = []
-    for level in _FORMAT.read(layer, **lacks):
+    for level in _FORMAT.read(layer, **PLAIN):
         own: list[np.ndarray] = []
         for one in level:
             W, R, b = _FORMAT.packed(one)

@@ -183,11 +183,9 @@ def _arrays(one: CellWeights) -> dict[str, np.ndarray]:
     shape = (len(_FORMAT.orders[one.kind]), one.num_units)
     own = {"weights_layer": W.reshape(-1, *shape), "weights_iter": R.reshape(-1, *shape), "bias": b.reshape(shape)}
     if one.kind == "gru" and one.reset_after:
-        inner = np.zeros(one.num_units, b.dtype) if one.b_hid is None else one.b_hid
-        own["bias"] = np.concatenate([own["bias"], inner[None]])
+        own["bias"] = np.concatenate([own["bias"], one.halves("c")[1][None]])
     if one.peepholes:
-        zeros = np.zeros(one.num_units, b.dtype)
-        own["weights_peephole"] = np.stack([one.peepholes.get(gate, zeros) for gate in "ifo"])
+        own["weights_peephole"] = one.peephole_rows("ifo")
     if one.projection is not None:
         own["weights_projection"] = one.projection
     return own

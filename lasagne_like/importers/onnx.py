@@ -129,11 +129,6 @@ def to_arrays(layer: Any) -> list[dict[str, np.ndarray]]:
         own = {name: np.stack([both[k].T for both in packed]) for k, name in enumerate("WR")}
         own["B"] = np.stack([np.concatenate(_FORMAT.halves(one)) for one in level])
         if any(one.peepholes for one in level):
-            own["P"] = np.stack([_peepholes(one) for one in level])
+            own["P"] = np.stack([one.peephole_rows(_PEEPHOLES).ravel() for one in level])
         found.append(own)
     return found
-
-
-def _peepholes(one: CellWeights) -> np.ndarray:
-    zeros = np.zeros(one.num_units, one.W["i"].dtype)
-    return np.concatenate([one.peepholes.get(gate, zeros) for gate in _PEEPHOLES])

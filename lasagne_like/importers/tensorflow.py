@@ -142,8 +142,7 @@ def to_variables(layer: Any, scope: str = "") -> dict[str, np.ndarray]:
         kernel, n = np.concatenate([W, R]), 2 * one.num_units
         found = {"gates/kernel": kernel[:, :n].copy(), "gates/bias": b[:n].copy()}
         if one.reset_after:
-            inner = np.zeros(one.num_units, b.dtype) if one.b_hid is None else one.b_hid
-            for way, M, bias in (("input", W, b[n:]), ("hidden", R, inner)):
+            for way, M, bias in (("input", W, b[n:]), ("hidden", R, one.halves("c")[1])):
                 place = f"candidate/{way}_projection"
                 found |= {f"{place}/kernel": M[:, n:].copy(), f"{place}/bias": bias.copy()}
         else:

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from lasagne_like.importers.arrays import Arrays
+from lasagne_like.importers.arrays import Arrays, listed
 from lasagne_like.importers.files import read_npz
-from lasagne_like.importers.weights import CellWeights, Format, build_layers, width_below
+from lasagne_like.importers.weights import PLAIN, CellWeights, Format, build_layers, width_below
 
 __all__ = ["from_variables", "read_checkpoint", "to_variables"]
 
@@ -102,8 +102,7 @@ def _found(arrays: Arrays, scope: str | None) -> _Names:
     chosen = [(name, match) for name, match in matches if scope is None or (match["scope"] or "") == scope]
     if not chosen:
         wanted = f"{scope or '...'}/cell_K/bidirectional_rnn/fw/cudnn_compatible_lstm_cell/kernel"
-        known = ", ".join(map(repr, sorted(map(str, arrays.given))[:6])) or "none"
-        raise KeyError(f"there is no variable {wanted!r}; there are {known}")
+        raise KeyError(f"there is no variable {wanted!r}; there are {listed(arrays.given, wanted)}")
     return {(int(match["cell"]), match["way"] or "", match["what"]): name for name, match in chosen}
 
 
@@ -145,9 +144,8 @@ def to_variables(layer: Any, scope: str = "stack_bidirectional_rnn") -> dict[str
     >>> {key: value.shape for key, value in variables.items()}
     {'rnn/cell_0/cudnn_compatible_lstm_cell/kernel': (7, 16), 'rnn/cell_0/cudnn_compatible_lstm_cell/bias': (16,)}
     """
-    lacks = {"peepholes": lambda one: one.peepholes, "a_projection": lambda one: one.projection is not None}
     variables: dict[str, np.ndarray] = {}
-    for k, level in enumerate(_FORMAT.read(layer, **lacks)):
+    for k, level in enumerate(_FORMAT.read(layer, **PLAIN)):
         for way, one in zip(("fw", "bw") if len(level) == 2 else ("",), level, strict=True):
             place = f"{scope}/cell_{k}/" + (f"bidirectional_rnn/{way}/" if way else "") + "cudnn_compatible_lstm_cell"
             W, R, b = _FORMAT.packed(one)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from lasagne_like.importers.arrays import Arrays
+from lasagne_like.importers.arrays import Arrays, listed
 from lasagne_like.importers.weights import KINDS, CellWeights, Format, build_layers, options_of, width_below
 
 __all__ = ["from_state_dict", "to_state_dict"]
@@ -79,8 +79,8 @@ def from_state_dict(
     arrays = Arrays({key[len(prefix) :]: value for key, value in state.items() if key.startswith(prefix)}, "the state")
     matches = {key: match for key in arrays.given if (match := _NAME.fullmatch(key))}
     if not matches:
-        known = ", ".join(map(repr, sorted(map(str, state))[:6])) or "none"
-        raise KeyError(f"the state has no {prefix + 'weight_ih_l0'!r}; there are {known}")
+        wanted = f"{prefix}weight_ih_l0"
+        raise KeyError(f"the state has no {wanted!r}; there are {listed(state, wanted)}")
     single = any(match["layer"] is None for match in matches.values())
     count = 1 if single else 1 + max(int(match["layer"]) for match in matches.values())
     ways = ("", "_reverse") if any(match["back"] for match in matches.values()) else ("",)

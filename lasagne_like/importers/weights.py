@@ -160,6 +160,10 @@ class CellWeights:
         first, second = (np.concatenate([pair[k] for pair in pairs]) for k in range(2))
         return first, second
 
+    def peephole_rows(self, order: str) -> np.ndarray:
+        """The weights of the peepholes of some gates, a row each. A gate without a peephole has zeros."""
+        return np.stack([self.peepholes.get(gate, np.zeros_like(self.W[gate][0])) for gate in order])
+
     def _is_inside(self, gate: str) -> bool:
         """Whether the reset gate multiplies the second bias of a gate."""
         return gate == "c" and self.kind == "gru" and self.reset_after
@@ -417,6 +421,13 @@ def options_of(kind: str, nonlinearity: str, reset_after: bool) -> dict[str, Any
         raise ValueError(f"nonlinearity must be 'tanh' or 'relu', got {nonlinearity!r}")
     known: dict[str, dict[str, Any]] = {"rnn": {"nonlinearity": nonlinearity}, "gru": {"reset_after": reset_after}}
     return known.get(kind, {})
+
+
+PLAIN: dict[str, Callable[[CellWeights], Any]] = {
+    "peepholes": lambda one: one.peepholes,
+    "a_projection": lambda one: one.projection is not None,
+}
+"""What libraries with plain cells lack, for `Format.read`."""
 
 
 def width_below(levels: Levels) -> int | None:
