@@ -53,7 +53,7 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
     found = {}
     with open(path, "rb") as stream:
         if not stream.read(6).startswith((b"PK", b"\x93NUMPY")):
-            raise _bad(path, "it is not an .npz file")
+            raise unreadable(path, "it is not an .npz file")
         stream.seek(0)
         what = "it"
         try:
@@ -65,9 +65,9 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
         except Exception as error:  # zipfile and NumPy may raise anything for a malformed file
             if sj.from_signal_handler(error):
                 raise
-            raise _bad(path, f"{what} cannot be read as an array of an .npz file: {error}") from None
+            raise unreadable(path, f"{what} cannot be read as an array of an .npz file: {error}") from None
     if not isinstance(archive, np.lib.npyio.NpzFile):
-        raise _bad(path, "it is an .npy file with one array, not an .npz file")
+        raise unreadable(path, "it is an .npy file with one array, not an .npz file")
     return found
 
 
@@ -157,20 +157,20 @@ def read_safetensors(path: Path) -> dict[str, np.ndarray]:
         size = os.fstat(file.fileno()).st_size
         first = file.read(8)
         if len(first) < 8:
-            raise _bad(path, f"it has {size} bytes, fewer than the 8 bytes of the header's length")
+            raise unreadable(path, f"it has {size} bytes, fewer than the 8 bytes of the header's length")
         (length,) = struct.unpack("<Q", first)
         if length > min(size - 8, _LONGEST_HEADER):
-            raise _bad(path, f"its header should have {length} bytes, but the file has {size}")
+            raise unreadable(path, f"its header should have {length} bytes, but the file has {size}")
         header = _header(path, file.read(length))
         data = file.read()
     found, end = {}, 0
     for start, stop, name, entry in _ranges(path, header, len(data)):
         if start != end:
-            raise _bad(path, f"{name!r} begins at byte {start}, but the array before it ends at byte {end}")
+            raise unreadable(path, f"{name!r} begins at byte {start}, but the array before it ends at byte {end}")
         found[name] = _array(path, name, entry, data[start:stop])
         end = stop
     if end != len(data):
-        raise _bad(path, f"it has {len(data) - end} bytes behind the last array")
+        raise unreadable(path, f"it has {len(data) - end} bytes behind the last array")
     return {name: found[name] for name in header if name in found}
 
 
@@ -188,9 +188,9 @@ def _header(path: Path, text: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         if sj.from_signal_handler(error):
             raise
-        raise _bad(path, f"its header cannot be read: {error}") from None
+        raise unreadable(path, f"its header cannot be read: {error}") from None
     if not isinstance(header, dict):
-        raise _bad(path, "its header is not a JSON object")
+        raise unreadable(path, "its header is not a JSON object")
     return header
 
 
@@ -202,7 +202,7 @@ def _ranges(path: Path, header: Mapping[str, Any], size: int) -> list[tuple[int,
             continue
         offsets: Any = entry.get("data_offsets") if isinstance(entry, dict) else None
         if not _are_sizes(offsets) or len(offsets) != 2 or not offsets[0] <= offsets[1] <= size:
-            raise _bad(path, f"{name!r} has the offsets {offsets!r}, but there are {size} bytes of data")
+            raise unreadable(path, f"{name!r} has the offsets {offsets!r}, but there are {size} bytes of data")
         ranges.append((*offsets, name, entry))
     return sorted(ranges, key=lambda item: item[:2])
 
@@ -211,12 +211,14 @@ def _array(path: Path, name: str, entry: Mapping[str, Any], data: bytes) -> np.n
     code: Any = entry.get("dtype")
     shape: Any = entry.get("shape")
     if not isinstance(code, str) or code not in (*_DTYPES, "BF16"):
-        raise _bad(path, f"{name!r} has the unknown dtype {code!r}")
+        raise unreadable(path, f"{name!r} has the unknown dtype {code!r}")
     if not _are_sizes(shape) or len(shape) > 32:
-        raise _bad(path, f"{name!r} has the shape {shape!r}, which is not a list of sizes")
+        raise unreadable(path, f"{name!r} has the shape {shape!r}, which is not a list of sizes")
     dtype = np.dtype("<u2" if code == "BF16" else _DTYPES[code])
     if math.prod(shape) * dtype.itemsize != len(data):
-        raise _bad(path, f"{name!r} has {len(data)} bytes, which do not fit its dtype {code} and shape {tuple(shape)}")
+        raise unreadable(
+            path, f"{name!r} has {len(data)} bytes, which do not fit its dtype {code} and shape {tuple(shape)}"
+        )
     array = np.frombuffer(data, dtype).reshape(shape)
     if code == "BF16":
         return (array.astype(np.uint32) << 16).view(np.float32)
@@ -269,5 +271,6 @@ def write_safetensors(path: Path, arrays: Mapping[str, Any], metadata: Mapping[s
         file.write(struct.pack("<Q", len(text)) + text + b"".join(parts))
 
 
-def _bad(path: Path, why: str) -> sj.FormatError:
+def unreadable(path: Path, why: str) -> sj.FormatError:
+    """The error about a file that cannot be read."""
     return sj.FormatError(f"{os.fspath(path)} cannot be read: {why}")

@@ -1,6 +1,5 @@
 """Keras's files of weights, `.weights.h5`. They are HDF5 files with a group for each layer. h5py must be installed."""
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 
 import scanjit as sj
 from lasagne_like.importers.arrays import as_array
+from lasagne_like.importers.files import Path, unreadable
 
 __all__ = ["read_keras_h5"]
 
@@ -18,7 +18,7 @@ HDF5 does not store elements that were never written. Without this limit, a smal
 size."""
 
 
-def read_keras_h5(path: str | os.PathLike[str]) -> dict[str, list[np.ndarray]]:
+def read_keras_h5(path: Path) -> dict[str, list[np.ndarray]]:
     """Read the weights from a file that Keras's `model.save_weights("model.weights.h5")` wrote.
 
     Parameters
@@ -57,7 +57,7 @@ def read_keras_h5(path: str | os.PathLike[str]) -> dict[str, list[np.ndarray]]:
     except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
         if isinstance(error, sj.FormatError) or sj.from_signal_handler(error):
             raise
-        raise _bad(path, f"it cannot be read as HDF5: {error}") from None
+        raise unreadable(path, f"it cannot be read as HDF5: {error}") from None
 
 
 def _lists(group: Any, place: str, h5py: Any, path: Any) -> Iterator[tuple[str, list[np.ndarray]]]:
@@ -65,7 +65,7 @@ def _lists(group: Any, place: str, h5py: Any, path: Any) -> Iterator[tuple[str, 
     for name in group:
         inner = f"{place}/{name}" if place else name
         if type(group.get(name, getlink=True)) is not h5py.HardLink:
-            raise _bad(path, f"{inner!r} is a link, which may lead to another file")
+            raise unreadable(path, f"{inner!r} is a link, which may lead to another file")
         item = group[name]
         if not isinstance(item, h5py.Group):
             continue
@@ -75,7 +75,7 @@ def _lists(group: Any, place: str, h5py: Any, path: Any) -> Iterator[tuple[str, 
         elif inner.count("/") < 64:  # hard links may form a cycle
             yield from _lists(item, inner, h5py, path)
         else:
-            raise _bad(path, "its groups are nested more than 64 levels deep")
+            raise unreadable(path, "its groups are nested more than 64 levels deep")
 
 
 def _variables(group: Any, place: str, h5py: Any, path: Any) -> list[np.ndarray]:
@@ -84,16 +84,12 @@ def _variables(group: Any, place: str, h5py: Any, path: Any) -> list[np.ndarray]
     for name in map(str, range(len(group))):
         item = group[name] if type(group.get(name, getlink=True)) is h5py.HardLink else None
         if not isinstance(item, h5py.Dataset) or item.external or item.is_virtual:
-            raise _bad(path, f"{place}/{name} is not an array that is stored in this file")
+            raise unreadable(path, f"{place}/{name} is not an array that is stored in this file")
         if item.nbytes > _MOST_TIMES * item.id.get_storage_size():
-            raise _bad(
+            raise unreadable(
                 path,
                 f"{place}/{name} has only {item.id.get_storage_size()} bytes in the file, too few for its shape "
                 f"{item.shape}",
             )
         found.append(as_array(item[()], f"{place}/{name}"))
     return found
-
-
-def _bad(path: Any, why: str) -> sj.FormatError:
-    return sj.FormatError(f"{os.fspath(path)} cannot be read: {why}")
