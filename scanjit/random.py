@@ -29,6 +29,7 @@ from scanjit.ops.view import DIMSHUFFLE, along
 from scanjit.runtime.shared import SharedVariable, shared
 from scanjit.tensor.cumulative import cumsum
 from scanjit.tensor.elementwise import exp
+from scanjit.tensor.numbers import within
 from scanjit.tensor.reductions import max as largest, sum as total_of
 from scanjit.tensor.shapes import reshape
 from scanjit.tensor.variables import as_tensor, dimension, dimensions
@@ -177,7 +178,7 @@ class Stream:
         kind = _float(dtype, low, high)
         sizes = _shape(shape, low, high)
         x = self._draw(RANDOM_UNIFORM, sizes, dtype=kind)
-        _check_order(low, high, "low and high of uniform", "low <= high")
+        _check_order(low, high)
         low, high = _parameter(low, kind, sizes), _parameter(high, kind, sizes)
         width = high if _is(low, 0) else high - low
         return _moved(x, low, width)
@@ -204,7 +205,7 @@ class Stream:
         kind = _float(dtype, loc, scale)
         sizes = _shape(shape, loc, scale)
         x = self._draw(RANDOM_NORMAL, sizes, dtype=kind)
-        _check_order(0, scale, "scale of normal", "scale >= 0")
+        within(scale, "scale of normal")
         return _moved(x, _parameter(loc, kind, sizes), _parameter(scale, kind, sizes))
 
     def bernoulli(self, shape: Any = None, p: Any = 0.5, dtype: Any = "bool") -> Node:
@@ -225,7 +226,7 @@ class Stream:
         bool(8)
         """
         wanted = types.dtype_of(dtype)
-        _check_probability(p)
+        within(p, "p of bernoulli", 0, 1)
         fits = kind_of(wanted).floating and not kind_of(wanted).is_half
         own = _float(None, p) if _is_tensor(p) else wanted if fits else np.dtype("float64")
         sizes = _shape(shape, p)
@@ -477,12 +478,6 @@ def _known(value: Any) -> np.ndarray | None:
     return constant_value(as_tensor(value))
 
 
-def _check_probability(p: Any) -> None:
-    known = _known(p)
-    if known is not None and not np.all((known >= 0) & (known <= 1)):
-        raise errors.ArgumentError("p of bernoulli is a probability", got=p, expected="0 <= p <= 1")
-
-
 def _check_range(first: Any, end: Any, dtype: np.dtype) -> None:
     """Raise an error if integers from `first` to `end` - 1, as far as these are known, are none or do not fit."""
     if first is None or end is None:
@@ -498,11 +493,13 @@ def _check_range(first: Any, end: Any, dtype: np.dtype) -> None:
         raise errors.ArgumentError(f"these random integers do not fit {dtype}", got=f"from {first}, below {end}")
 
 
-def _check_order(low: Any, high: Any, what: str, expected: str) -> None:
+def _check_order(low: Any, high: Any) -> None:
     """Raise an error if numbers that are known now are in the wrong order."""
     first, last = _known(low), _known(high)
     if first is not None and last is not None and np.any(first > last):
-        raise errors.ArgumentError(f"{what} do not fit", got=f"{first} and {last}", expected=expected)
+        raise errors.ArgumentError(
+            "low and high of uniform do not fit", got=f"{first} and {last}", expected="low <= high"
+        )
 
 
 def _check_weights(weights: Node) -> None:

@@ -8,9 +8,9 @@ from scanjit import errors
 from scanjit.ir import Node
 from scanjit.loops import scan
 from scanjit.tensor import concatenate, eye, outer, zeros
+from scanjit.tensor.numbers import number, vector, within
 from scanjit.tensor.variables import inexact, integer
 from scanjit.timeseries.kalman import StateSpace, kalman_filter
-from scanjit.timeseries.vectors import number, vector, within
 
 DOUBLINGS = 40
 """The covariance of the first state is a sum of powers. The number of its terms is doubled this many times."""

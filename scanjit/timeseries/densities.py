@@ -8,7 +8,7 @@ import numpy as np
 
 from scanjit.ir import Node
 from scanjit.tensor import as_tensor, betaln, log, log1p, sqrt, where
-from scanjit.timeseries.vectors import within
+from scanjit.tensor.numbers import within
 
 LOG_TAU = float(np.log(2 * np.pi))
 

@@ -10,8 +10,8 @@ from scanjit import errors
 from scanjit.ir import Node, is_number
 from scanjit.loops import scan
 from scanjit.tensor import isnan, log, where, zeros
+from scanjit.tensor.numbers import number, vector
 from scanjit.tensor.variables import inexact
-from scanjit.timeseries.vectors import number, vector
 
 FORMS = ("add", "mul", None)
 

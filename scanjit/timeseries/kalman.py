@@ -32,10 +32,10 @@ from scanjit.tensor import (
     where,
     zeros_like,
 )
+from scanjit.tensor.numbers import real, within
 from scanjit.tensor.variables import inexact
 from scanjit.timeseries.densities import LOG_TAU
 from scanjit.timeseries.roots import lower, root
-from scanjit.timeseries.vectors import real, within
 
 
 class StateSpace(NamedTuple):

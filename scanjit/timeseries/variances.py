@@ -9,7 +9,7 @@ import numpy as np
 from scanjit.ir import Node
 from scanjit.loops import scan
 from scanjit.tensor import as_tensor, exp, log, zeros_like
-from scanjit.timeseries.vectors import within
+from scanjit.tensor.numbers import within
 
 
 def garch(errors: Any, constant: Any, reaction: Any, memory: Any, asymmetry: Any = 0.0, first: Any = None) -> Node:

@@ -6,7 +6,7 @@ from typing import Any
 from scanjit import errors
 from scanjit.ir import Node
 from scanjit.ops.stretch import constant_value
-from scanjit.tensor import as_tensor
+from scanjit.tensor.variables import as_tensor
 
 
 def vector(x: Any, name: str) -> Node:
@@ -39,7 +39,7 @@ def within(x: Any, name: str, low: float = 0, high: float = inf) -> Node:
     not checked. Errors call it `name`."""
     node = real(x, name)
     known = constant_value(node)
-    if known is not None and ((known < low) | (known > high)).any():
+    if known is not None and not ((known >= low) & (known <= high)).all():
         expected = f"{low} or more" if high == inf else f"from {low} to {high}"
         raise errors.ArgumentError(f"{name} is outside of its range", got=known.tolist(), expected=expected)
     return node
