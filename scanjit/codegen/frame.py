@@ -67,6 +67,7 @@ class Frame:
     columns : if lanes run along reductions, the loop of which several iterations are computed at a time, each with
         vectors of its own.
     level : for each open loop, how many scopes are around its lines.
+    running : for each open scope, the loop whose steps it holds, if it is the scope of one.
     index : the counters of open loops, by loop and row (or vector of `columns`).
     registers : the variables that are carried through time, by register and vector.
     order : the order of rows, if those that a mask wants come first.
@@ -83,6 +84,7 @@ class Frame:
         self.scopes: list[Scope] = [self.function]
         self.memos: list[dict[object, str]] = [{}]
         self.masks: list[list[str] | None] = [None]
+        self.running: list[NestLoop | None] = [None]
         self.level: dict[NestLoop, int] = {}
         self.index: dict[tuple[NestLoop, int], str] = {}
         self.registers: dict[tuple[int, int], str] = {}
@@ -130,6 +132,7 @@ class Frame:
         self.scopes.append(inner)
         self.memos.append({})
         self.masks.append(self.masks[-1])
+        self.running.append(loop if header is not None and header.startswith("for ") else None)
         self._hidden.append((loop, self.level[loop], self.index[loop, 0]) if loop in self.level else None)
         if loop is not None:
             self.level[loop] = len(self.scopes) - 1
@@ -143,11 +146,18 @@ class Frame:
             self.scopes.pop()
             self.memos.pop()
             self.masks.pop()
+            self.running.pop()
             self.scope.close()
 
     def level_of(self, loops: frozenset[NestLoop]) -> int:
         """The number of the outermost scope in which the counters of `loops` are known."""
         return max([self.level[loop] for loop in loops if loop in self.level], default=0)
+
+    def known_inside(self, level: int, dim: Dimension) -> Dimension:
+        """A dimension as it is known in the scope number `level`: the loops around it are not empty."""
+        loops = [each for loop in self.running[: level + 1] if loop is not None for each in (loop, *loop.parts)]
+        sizes = [loop.size for loop in loops]
+        return types.substitute(dim, {atom: size + 1 for size in sizes if (atom := types.as_atom(size)) is not None})
 
     def remember(self, level: int, key: object, hint: str, text: str) -> str:
         """The variable of an expression. If there is none yet, it is written in the scope number `level`, and

@@ -186,7 +186,8 @@ class _Places(NamedTuple):
             low, end = frame.size(-1 * index.least), frame.size(index.size - index.most)
             text = f"splat_boolx{self.width}({low} <= {place} < {end})"
             within = frame.remember(level, (*key, self.width), "ok", text)
-            some = "" if index.some == 1 else f" & splat_boolx{self.width}(0 < {frame.size(index.some)})"
+            known = frame.known_inside(level, index.some) == 1
+            some = "" if known else f" & splat_boolx{self.width}(0 < {frame.size(index.some)})"
             self._report(level, f"~{within}{some}")
         return place, (within,)
 

@@ -147,6 +147,17 @@ def test_an_index_that_reads_nothing_may_be_out_of_bounds(case: str) -> None:
         np.testing.assert_array_equal(other, found[0], strict=True)
 
 
+def test_a_step_of_a_loop_does_not_ask_whether_the_loop_has_steps() -> None:
+    at = sj.tensor(("K",), "int64", "at")
+    for made in (sj.bincount(at, length=5), sj.zeros((5, at.shape[0]))[at, sj.arange(at.shape[0])].inc(1.0)):
+        f = sj.function([at], made, mode="emulate")
+        assert "0 < n" not in f.source
+        with pytest.raises(sj.OutOfBoundsError, match="index 5"):
+            f(np.array([1, 5]))
+        assert f(np.zeros(0, "int64")).sum() == 0
+        assert f(np.array([1, 4, 1])).sum() == 3
+
+
 def test_prints_are_not_repeated(capsys: pytest.CaptureFixture[str]) -> None:
     w, _, i, _ = arguments()
     f = sj.function([w, i], sj.print_(w, "w")[i], mode="emulate")
