@@ -161,18 +161,24 @@ class CompiledStage:
 
     def for_sizes(self, sizes: Mapping[Atom, int]) -> Run:
         """What makes new arrays, one for each output, from the arrays of the stage's origins."""
-        found = self.sized(sizes, ALONE)
-        if found.sharing.small or not (self._decides or found.sharing.several):
-            return functools.partial(self._run_in_way, found, ALONE, None)
+        alone = self._alone(sizes)
+        if alone is not None:
+            return functools.partial(self._run_in_way, alone, ALONE, None)
         return functools.partial(self._run_by_choice, dict(sizes))
 
+    def _alone(self, sizes: Mapping[Atom, int]) -> Sized | None:
+        """All that follows from sizes for which calls always use one thread. None for other sizes."""
+        found = self.sized(sizes, Way(processors.count()))
+        always = found.sharing.small or not (self._decides or found.sharing.several)
+        return found if always else None
+
     def at_once(self, sizes: Mapping[Atom, int], alike: array[int]) -> AtOnce | None:
-        """See `Executable.at_once`. A call is one step if it is small, and nothing has to be done before and after its
-        code."""
+        """See `Executable.at_once`. A call is one step if it uses one thread and little memory, and nothing has to be
+        done before and after its code."""
         if self.mode != "numba" or self.timer is not None or self.table.ready or self.layout.has_lapack:
             return None
-        sized = self.sized(sizes, ALONE)
-        if not sized.sharing.small or sized.workspace > MOST_OWN:
+        sized = self._alone(sizes)
+        if sized is None or sized.workspace > MOST_OWN:
             return None
         workspace = Workspace()
         workspace.fill(sized, self.table)
