@@ -5,6 +5,7 @@ anew: that was a third of the time that importing the compiler took. Here the fu
 fields share their code; only the names differ. A new record, too, is made faster than a frozen dataclass.
 """
 
+import builtins
 import functools
 import inspect
 import sys
@@ -132,7 +133,8 @@ def _assigning(cls: type, found: Sequence[Field[Any]]) -> FunctionType:
         co_varnames=("self", *names.values()),
         co_qualname=f"{cls.__qualname__}.__init__",
     )
-    used = {"__name__": cls.__module__, "MISSING": MISSING}  # tracebacks ask whose code it is
+    # Tracebacks ask whose code it is, and `torch.compile` what Python's own names are.
+    used = {"__name__": cls.__module__, "__builtins__": vars(builtins), "MISSING": MISSING}
     used |= {f"make_{i}": each.default_factory for i, each in enumerate(found)}
     init = FunctionType(
         code, used, "__init__", tuple(each.default for each, known in zip(found, optional, strict=True) if known)

@@ -75,10 +75,17 @@ class TorchFunction(ForeignFunction):
     """
 
     def __init__(self, f: Callable[..., Any], mode: Mode = "numba") -> None:
-        _torch()
+        compiler = _torch().compiler
+        # What `torch.compile` translates calls our functions as they are: it cannot translate them.
+        self._is_compiling, self._outside = compiler.is_compiling, compiler.disable
         super().__init__(f, mode, "PyTorch")
 
     def __call__(self, *args: Any, **named: Any) -> Any:
+        if self._is_compiling():
+            return self._outside(self._result)(*args, **named)
+        return self._result(*args, **named)
+
+    def _result(self, *args: Any, **named: Any) -> Any:
         args, made = self._programs.by_position(args, named), self._programs.compiled
         if made is None:
             made = self._programs.traced(tuple(map(_kind, args)))

@@ -242,6 +242,27 @@ def test_numbers_take_the_dtype_of_the_floats() -> None:
 
 
 @needs_torch
+@pytest.mark.filterwarnings("ignore")  # of PyTorch's, about its own code
+def test_in_what_pytorch_compiles() -> None:
+    """`torch.compile` calls our functions as they are: it cannot translate them."""
+    x, w, h = some(4, 2, 3), some(3, 3), some(2, 3)
+
+    def loss(f: Any) -> Any:
+        return (f(2 * x, w, h)[0] ** 2).sum() * 3
+
+    f = made(rnn)
+    found = torch.compile(loss, backend="eager")(f)
+    torch.testing.assert_close(found, loss(theirs))
+    gradients = [torch.autograd.grad(value, [x, w, h]) for value in (found, loss(theirs))]
+    torch.testing.assert_close(*gradients)
+    v = sj.vector("v")
+    sums = sj.function([v], sj.cumsum(v), mode=MODE)
+    ones = torch.ones(3, dtype=torch.float64)
+    found = torch.compile(lambda v: torch.from_numpy(sums(v.numpy())) + v, backend="eager")(ones)
+    torch.testing.assert_close(found, torch.arange(2.0, 5.0, dtype=torch.float64))
+
+
+@needs_torch
 def test_from_other_threads() -> None:
     """Autograd calls backward from threads of its own; two may compile at a time."""
     import threading
