@@ -129,6 +129,20 @@ def brief(loop: TimeLoop, vectors: int = 1) -> Brief | None:
     return Brief(replace(loop, suite=tuple(suite), own_rows=None), some, most, lanes, vectors, tuple(rows))
 
 
+def numbers(loop: TimeLoop) -> Brief | None:
+    """The variant of a loop in which numbers that every step stores pass to the next step in registers. None if there
+    are no such numbers."""
+    suite = [statement for statement in loop.suite if isinstance(statement, Nest) and statement.time is None]
+    if len(suite) < len(loop.suite):
+        return None
+    rows: list[HeldRow] = []
+    for buffer in dict.fromkeys(store.access.buffer for nest in suite for store in nest.stores if not nest.space):
+        if not kind_of(buffer.dtype).is_mask and (found := _Stacked(loop, suite, buffer).held((1,))) is not None:
+            suite, row = found
+            rows.append(row)
+    return Brief(replace(loop, suite=tuple(suite)), (), 1, 1, 1, tuple(rows)) if rows else None
+
+
 def _bounded(size: Dimension) -> list[Dimension]:
     """The sizes that are at most as long as a vector, if a loop of some `size` is short: itself, or those that it is a
     product of, if it goes through several rows as if they were one. Nothing if it is known."""
@@ -227,9 +241,10 @@ class _Stacked:
             return None
         first = self._moved(access.offset, 0) - before
         along = [(loop.size, stride) for loop, stride in access.strides.items()]
-        if not isinstance(first, int) or first < 0 or len(along) != 1 or along[0][1] != 1:
+        if not isinstance(first, int) or first < 0 or len(along) > 1 or any(stride != 1 for _, stride in along):
             return None
-        return first if types.not_negative(size - first - along[0][0]) else None
+        length = along[0][0] if along else 1
+        return first if types.not_negative(size - first - length) else None
 
     def _moved(self, offset: Dimension, steps: int) -> Dimension:
         """An offset as a function of the step, so many steps later."""

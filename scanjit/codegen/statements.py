@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from scanjit import types
-from scanjit.codegen.brief import Brief, brief
+from scanjit.codegen.brief import Brief, brief, numbers
 from scanjit.codegen.common import Common, Draft, StatementPlace, unused
 from scanjit.codegen.jobs import Jobs
 from scanjit.codegen.meetings import without_meetings
@@ -114,7 +114,11 @@ class StatementWriter:
             self.draft.add(at, "else:")
             at = at.inside
         if not self.draft.whole and is_short(loop, self.common.program, self.common.nests):
-            self._call_loop(loop, at, whole=True)
+            held = numbers(loop) if is_alone(loop) and self.common.timed is None else None
+            if held is None:
+                self._call_loop(loop, at, whole=True)
+            else:
+                self._call_brief(loop, held, at)
         elif (not self.draft.alone and is_alone(loop)) or (loop.own_rows is not None and not self.draft.whole):
             self._call_loop(loop, at, whole=False)
         else:
@@ -261,13 +265,16 @@ class StatementWriter:
                 self.jobs.meet(at)  # nobody may run the loop again before all have looked
 
     def _call_brief(self, loop: TimeLoop, short: Brief, at: StatementPlace) -> None:
-        """Call the variant of a loop for short rows, if rows are short in this call."""
+        """Call the variant of a loop for short rows, if rows are short in this call, or the one that passes numbers in
+        registers."""
         if loop in self.common.done:
             self.common.done[short.loop] = self.common.done[loop]
         if short.sizes:
             self.draft.add(at, f"if {short.condition(self.common.number)}:")
             at = at.inside
         call = self._loop_function(short.loop, at, True, True, short)
+        if is_alone(loop) and not self.draft.alone:
+            self.jobs.look(at)  # as `_call_loop` does
         with self.jobs.first_thread(at) as first:
             self.draft.add(first, call("thread"))
         self._read_steps(short.loop, at)

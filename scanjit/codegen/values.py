@@ -1,5 +1,7 @@
 """Values of a nest as source."""
 
+import decimal
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -13,7 +15,7 @@ from scanjit.codegen.places import STATUS
 from scanjit.codegen.scope import Scope
 from scanjit.ir import Op
 from scanjit.kinds import kind_of
-from scanjit.ops.elementwise import ADD, AND, DIV, FLOORDIV, MAXIMUM, MOD, MUL, NEG, OR, SUB
+from scanjit.ops.elementwise import ADD, AND, DIV, FLOORDIV, MAXIMUM, MOD, MUL, NEG, OR, POW, SUB
 from scanjit.ops.promotion import Elementwise
 from scanjit.schedule.nests import (
     Apply,
@@ -161,6 +163,9 @@ class Values:
         if value.op in (FLOORDIV, MOD) and (bits := _log2(value.args[1])) is not None:
             how = f">> splat_{{}}({bits})" if value.op is FLOORDIV else f"& splat_{{}}({(1 << bits) - 1})"
             return f"{self.value(value.args[0], point)} {how.format(suffix(value.dtype, point.width))}"
+        if value.op is POW and (logarithm := _logarithm(value.args[0])) is not None:
+            splats = (f"splat_{suffix(value.dtype, point.width)}({number(part)})" for part in logarithm)
+            return f"pow_of_known({self.value(value.args[1], point)}, {', '.join(splats)})"
         text = _op_text(value).replace("{T}", suffix(value.dtype, point.width))
         if value.reports:
             operands = ", ".join(self.value(arg, point) for arg in value.args)
@@ -223,6 +228,19 @@ def _log2(value: Value) -> int | None:
         return None
     bits = int(value.number).bit_length() - 1
     return bits if value.number == 1 << bits else None
+
+
+def _logarithm(base: Value) -> tuple[float, float] | None:
+    """The logarithm of a number as the sum of two floats; None if the value is no finite number above 0, or 1."""
+    if not isinstance(base, Literal) or not kind_of(base.dtype).floating or kind_of(base.dtype).is_half:
+        return None
+    x = float(base.number)
+    if not 0 < x < math.inf or x == 1:
+        return None
+    with decimal.localcontext(prec=60):
+        exact = decimal.Decimal(x).ln()
+        high = base.dtype.type(exact)
+        return float(high), float(base.dtype.type(exact - decimal.Decimal(float(high))))
 
 
 def _hint(value: Value) -> str:

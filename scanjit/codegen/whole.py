@@ -180,7 +180,8 @@ def locals_of(loop: TimeLoop, program: Program, uses: Counter[Buffer], short: Br
 def row_on_stack(row: HeldRow, short: Brief) -> Local:
     """The last row of a carry of which every step is stored, on the stack."""
     (step,) = types.atoms(short.loop.step)
-    nbytes = -(-short.lanes * short.vectors * row.buffer.dtype.itemsize // LINE) * LINE
+    room, itemsize = row.buffer.shape[-1], row.buffer.dtype.itemsize
+    nbytes = room * itemsize if isinstance(room, int) else -(-short.lanes * short.vectors * itemsize // LINE) * LINE
     return Local(row.buffer, 2, nbytes, {**short.known(row.buffer), step: 0}, carried=True)
 
 

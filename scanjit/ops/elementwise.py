@@ -220,7 +220,8 @@ POW = Elementwise(
 
 
 def power(x: TensorLike, exponent: TensorLike) -> Node:
-    """`x ** exponent`; small constant exponents become products, which are fast and exact.
+    """`x ** exponent`. With a constant exponent ``n`` from -16 to 16 that is whole, it is computed as products, with an
+    error of at most ``|n|`` units in the last place; ``1/x**16`` is 0 where ``x**16`` is infinite.
 
     Examples
     --------

@@ -151,22 +151,28 @@ def neg(node: Node) -> Node | None:
 
 @rules.rule(ops.POW)
 def power(node: Node) -> Node | None:
-    """x^0 -> 1;  x^1 -> x;  x^2 -> x * x;  x^-1 -> 1 / x;  x^(1/2) -> sqrt(x)"""
+    """x^0 -> 1;  x^n -> x * x * ...;  x^-n -> 1 / x^n;  x^(1/2) -> sqrt(x)"""
     x, exponent = node.operands
-    value = scalar(exponent)
+    value, floating = scalar(exponent), node.type.kind.floating
     if value is None:
         return None
     if value == 0:
         return like(node, 1)
-    if value == 1:
-        return stretch(x, node)
-    if value == 2:
-        return stretch(ops.MUL(x, x), node)
-    if value == -1 and node.type.kind.floating:
-        return stretch(ops.DIV(constant(np.ones((), x.dtype)), x), node)
-    if value == 0.5 and node.type.kind.floating:
+    if value == 0.5 and floating:
         return stretch(ops.SQRT(x), node)
-    return None
+    if abs(value) > _MOST_MULTIPLIED or value % 1 or (value < 0 and not floating):
+        return None
+    product = _multiplied(x, abs(int(value)))
+    return stretch(product if value > 0 else ops.DIV(constant(np.ones((), x.dtype)), product), node)
+
+
+_MOST_MULTIPLIED = 16
+"""The largest exponent for which a power is computed as products. Each product rounds."""
+
+
+def _multiplied(x: Node, count: int) -> Node:
+    """`x` to the power of a positive integer, as products."""
+    return x if count == 1 else ops.MUL(_multiplied(x, count // 2), _multiplied(x, count - count // 2))
 
 
 @rules.rule(ops.ABS, ops.FLOOR, ops.CEIL, ops.ROUND, ops.TRUNC, ops.SIGN, ops.RELU)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from array import array
 from collections.abc import Callable, Collection
@@ -50,6 +51,7 @@ class Staged:
         self._timed, self.changing = timer is not None, frozenset(changing)
         self._recipe, kernels = self._found() or self._compiled()
         self._simple = self._recipe.simple and not self._conditions
+        self._checked = [(atom, types.formula(dim)) for atom, dim in self._recipe.checked]
         self.stages = [
             CompiledStage(stage, some, name, mode, functools.partial(self._made, i), timer)
             for i, (stage, some) in enumerate(zip(self._recipe.stages, kernels, strict=True))
@@ -124,9 +126,9 @@ class Staged:
         """Add new sizes, given with the numbers of their arrays, and the sizes of conditions that can now be
         computed."""
         sizes |= {atom: int(values[number]) for atom, number in new}
-        for atom, dim in self._recipe.checked:
-            if all(other in sizes for other in types.atoms(dim)):
-                sizes[atom] = types.evaluate(dim, sizes)
+        for atom, compute in self._checked:
+            with contextlib.suppress(KeyError):
+                sizes[atom] = compute(sizes)
 
     @property
     def source(self) -> str:

@@ -1,8 +1,9 @@
 """Sizes at run time: the number that each symbol stands for in a call, and the conditions on these numbers."""
 
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any
 
 from scanjit import errors, ir, types
@@ -139,7 +140,7 @@ class Check:
     def verify(self, env: Mapping[Atom, int]) -> bool:
         """Raise an error if the condition does not hold. False if `env` lacks one of its sizes."""
         try:
-            left, right = types.evaluate(self.left, env), types.evaluate(self.right, env)
+            left, right = (side(env) for side in self._sides)
         except KeyError:
             return False
         if left == right or (self.kind == "<=" and left < right):
@@ -151,6 +152,12 @@ class Check:
             raise types.other_shape(self.what, whole, where=self.where)
         shown = [f"{n}" if isinstance(d, int) else f"{n} ({d})" for n, d in ((left, self.left), (right, self.right))]
         raise self.error(f"{self.what} must be equal", got=" and ".join(shown), where=self.where)
+
+    @cached_property
+    def _sides(self) -> list[Callable[[Mapping[Atom, int]], int]]:
+        """What computes both dimensions: in every call if they are computed sizes, else for new shapes alone."""
+        compute = types.formula if self.on_values else partial(partial, types.evaluate)
+        return [compute(side) for side in (self.left, self.right)]
 
     def atoms(self) -> set[Atom]:
         """The sizes in the condition."""

@@ -322,8 +322,14 @@ class LlvmLanes(Lanes):
 
     def choose(self, yes: LlvmLanes, no: LlvmLanes) -> LlvmLanes:
         floats = yes.kind.floating and not yes.kind.is_half
-        choose = chosen if floats and has_register(self.value) else ir.IRBuilder.select
-        return yes._new(choose(self.builder, self.value, yes.value, no.value))
+        if floats and has_register(self.value):
+            return yes._new(chosen(self.builder, self.value, yes.value, no.value))
+        found = self.builder.select(self.value, yes.value, no.value)
+        # LLVM makes branches of some choices, which take 15 cycles where they are hard to predict, as those of states
+        # are. A mask with a register compares floats: whether a number is a new maximum is easy to predict.
+        if self.lanes == 1 and not has_register(self.value):
+            found.set_metadata("unpredictable", self.builder.module.add_metadata([]))
+        return yes._new(found)
 
     def copysign(self, sign: LlvmLanes) -> LlvmLanes:
         return self._intrinsic("copysign", sign.value)

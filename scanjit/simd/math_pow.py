@@ -7,13 +7,13 @@ from scanjit.kinds import KINDS
 
 from .lanes import Lanes, abs_, bits, fma, format_of, polynomial, select, wide
 from .math_exp import LN2_HIGH, LN2_LOW, LOG2E, PARTS, clamp, power_of_two, reduce_ln2, round_scaled, scaled_exp
-from .math_log import INF, NAN, exponent_as_float, log, log_pair, normalize, pair_product, split
+from .math_log import INF, NAN, Pair, exponent_as_float, log, log_pair, normalize, pair_product, split
 
 
-def _positive_wide(x: Lanes, y: Lanes) -> Lanes:
-    """``x**y`` of a positive finite float64 x."""
+def _positive_wide(logarithm: Pair, y: Lanes) -> Lanes:
+    """``x**y`` of a positive finite float64 x with this logarithm."""
     # a y beyond 2**80 overflows or underflows with every x but 1; limited, the pair's arithmetic stays finite
-    high, low = pair_product(log_pair(x), (clamp(y, -(2.0**80), 2.0**80), y.splat(0.0)))
+    high, low = pair_product(logarithm, (clamp(y, -(2.0**80), 2.0**80), y.splat(0.0)))
     limited = clamp(high, -750.0, 715.0)
     low = select(limited == high, low, 0.0)
     n, n_bits = round_scaled(limited, LOG2E, PARTS["f64"])
@@ -21,13 +21,17 @@ def _positive_wide(x: Lanes, y: Lanes) -> Lanes:
     return scaled_exp(n, n_bits, r + fma(n, -LN2_LOW["f64"], low))
 
 
-def _positive_narrow(x: Lanes, y: Lanes) -> Lanes:
-    """``x**y`` of a positive finite float32 x, in float64."""
-    product = clamp(log(wide(x)) * wide(y), -120.0, 100.0)
+def _positive_narrow(logarithm: Lanes, y: Lanes) -> Lanes:
+    """``x**y`` of a positive finite float32 x with this float64 as logarithm, in float64."""
+    product = clamp(logarithm * wide(y), -120.0, 100.0)
     return scaled_exp(*reduce_ln2(product, PARTS["f64"])).cast(KINDS["f32"])
 
 
-_POSITIVE = {"f32": _positive_narrow, "f64": _positive_wide}
+def pow_of_known(y: Lanes, high: Lanes, low: Lanes) -> Lanes:
+    """``x**y`` of a positive finite x, not 1, whose logarithm is ``high + low``."""
+    short = format_of(y).short
+    result = _positive_narrow(wide(high) + wide(low), y) if short else _positive_wide((high, low), y)
+    return select(y == y, result, NAN)
 
 
 def _float_power(x: Lanes, y: Lanes) -> Lanes:
@@ -35,7 +39,8 @@ def _float_power(x: Lanes, y: Lanes) -> Lanes:
     size, y_size = abs_(x), abs_(y)
     usable = (size > 0.0) & (size < INF)
     base = select(usable, size, 1.0)
-    result = _POSITIVE[x.kind.name](base, select(y == y, y, 1.0))
+    known = select(y == y, y, 1.0)
+    result = _positive_narrow(log(wide(base)), known) if form.short else _positive_wide(log_pair(base), known)
     # 0 and inf: the sign of y decides
     grows = (y > 0.0) == (size > 1.0)
     result = select(usable, result, select(grows, x.splat(INF), 0.0))

@@ -68,6 +68,7 @@ FUNCTIONS: dict[str, VectorFunction] = {
     "mod": VectorFunction(arith.mod, 2, "fiu"),
     "fmod": VectorFunction(arith.fmod, 2, "fiu"),
     "pow": VectorFunction(math_pow.pow, 2, "fiu"),
+    "pow_of_known": VectorFunction(math_pow.pow_of_known, 3),
     "exp": VectorFunction(math_exp.exp),
     "exp2": VectorFunction(math_exp.exp2),
     "expm1": VectorFunction(math_exp.expm1),

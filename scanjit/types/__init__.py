@@ -35,5 +35,5 @@ from scanjit.types.dims import (
 )
 from scanjit.types.dtypes import DTYPES, DtypeName, dtype_of, is_in_memory, of_arguments, promote
 from scanjit.types.named import anonymous_size, axis_size, counter, is_named, label, size, value_dim
-from scanjit.types.substitute import Numbers, evaluate, remainder, substitute
+from scanjit.types.substitute import Numbers, evaluate, formula, remainder, substitute
 from scanjit.types.type import LARGEST, Type, agree, check_memory

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import cast
 
 from scanjit.types.dims import (
     FUNCTIONS,
@@ -16,6 +17,7 @@ from scanjit.types.dims import (
     functions_in,
     polynomial,
     terms,
+    text,
 )
 
 
@@ -62,6 +64,33 @@ def substitute(dim: Dimension, mapping: Mapping[Atom, Dimension]) -> Dimension:
 def evaluate(dim: Dimension, env: Mapping[Atom, int]) -> int:
     """The value of a dimension, given the values of its atoms."""
     return dim if isinstance(dim, int) else Numbers(env)(dim)
+
+
+def formula(dim: Dimension) -> Callable[[Mapping[Atom, int]], int]:
+    """A function that computes what `evaluate` does of this dimension, in a tenth of the time. To make it takes as
+    long as twenty evaluations.
+
+    Examples
+    --------
+    >>> from scanjit.types import size
+    >>> n = size("n")
+    >>> formula(2 * n + n // 2)({n.terms[0][0][0]: 5})
+    12
+    """
+    functions = functions_in([dim])
+    names = {atom: f"f{i}" for i, atom in enumerate(functions)}
+    space: dict[str, object] = {"of": FUNCTIONS}
+
+    def name(atom: Atom) -> str:
+        if atom not in names:
+            place = f"a{len(names)}"
+            names[atom], space[place] = f"sizes[{place}]", atom
+        return names[atom]
+
+    written = lambda atom: f"of[{atom.kind!r}]({', '.join(text(arg, name) for arg in atom.args)})"
+    lines = [f"{names[atom]} = {written(atom)}" for atom in functions]
+    exec("\n    ".join(["def found(sizes):", *lines, f"return {text(dim, name)}"]), space)
+    return cast("Callable[[Mapping[Atom, int]], int]", space["found"])
 
 
 class Numbers:

@@ -54,6 +54,7 @@ def test_simplified_dimensions_keep_their_values(left: Any, right: Any) -> None:
             env = {types.as_atom(size): numbers[name] for name, size in zip(NAMES, SIZES, strict=True)}
             expected = built(left, numbers, min, max)
             assert types.evaluate(one, env) == expected  # type: ignore[arg-type]
+            assert types.formula(one)(env) == expected  # type: ignore[arg-type]
             assert expected >= 0 or not certain
             divisor = built(right, numbers, min, max)
             if divisor and not isinstance(other, int):

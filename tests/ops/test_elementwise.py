@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+import mpmath as mp
 import numpy as np
 import pytest
 import scipy.special
@@ -290,6 +291,22 @@ def test_powers_with_known_exponents(exponent: float) -> None:
     np.testing.assert_allclose(slope(lambda x: x**exponent, *at), n * x ** (n - 1) if n else 0 * x, rtol=1e-14)
     second = n * (n - 1) * x ** (n - 2) if n not in (0, 1) else 0 * x
     np.testing.assert_allclose(slope(lambda x: x**exponent, *at, order=2), second, rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("base", [0.9, 0.999999, 1.0000001, 2.5, 1e-30, 1e30, 1.0, 0.0, -2.0, np.inf])
+@pytest.mark.parametrize("mode", ["numba", "emulate"])
+def test_powers_of_known_bases(base: float, dtype: str, mode: str) -> None:
+    known, exponent = np.dtype(dtype).type(base), T.tensor((None,), dtype, "exponent")
+    f = T.function([exponent], T.constant(known) ** exponent, mode=mode)
+    special = np.array([0.0, -0.0, 1.0, -1.0, 3.0, np.inf, -np.inf, np.nan, 1e38, -1e38], dtype)
+    rtol = 1.5 * np.finfo(dtype).eps
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(f(special), known**special, rtol=rtol)
+        steps = np.random.default_rng(0).uniform(-1, 1, 200) * np.log(np.finfo(dtype).max) / np.log(np.float64(known))
+    steps = steps[np.isfinite(steps) & (steps != 0)].astype(dtype)
+    exact = [float(mp.mpf(float(known)) ** mp.mpf(step)) for step in steps.tolist()]
+    np.testing.assert_allclose(f(steps), exact, rtol=rtol)
 
 
 def test_powers_with_symbolic_exponents() -> None:

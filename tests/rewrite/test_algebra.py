@@ -10,6 +10,7 @@ from scanjit.ops.index import GATHER
 from scanjit.ops.promotion import cast
 from scanjit.ops.scan import scan_node
 from scanjit.ops.stretch import broadcast_to, full
+from scanjit.runtime.reference import evaluate
 from tests.rewrite.support import count, fn, same, simplified, symbol
 
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, 2.5, -3.0, np.nan, np.inf, -np.inf, 1e-310])
@@ -112,6 +113,29 @@ def test_integers_times_zero() -> None:
 def test_square_root_is_what_numpy_makes_of_a_power() -> None:
     a = x()
     assert simplified(a**0.5) is fn("sqrt", a)
+
+
+@pytest.mark.parametrize("n", [n for n in range(-16, 17) if n])
+def test_powers_are_products(n: int) -> None:
+    a, i = x(), symbol("i", "n", dtype="int64")
+    power = fn("pow", a, constant(float(n)))
+    new = simplified(power)
+    assert not count([new])["pow"] and count([new])["mul"] <= 6
+    ordinary = np.random.default_rng(0).uniform(-20, 20, 1000)
+    got, want = (evaluate([node], {a: np.append(ordinary, SPECIAL)})[0] for node in (new, power))
+    np.testing.assert_allclose(got, want, rtol=abs(n) * np.finfo("float64").eps)
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+    if n > 0:
+        power = fn("pow", i, constant(n))
+        new = simplified(power)
+        assert not count([new])["pow"]
+        same([power], [new], {i: np.arange(-9, 9)}, exact=True)
+
+
+@pytest.mark.parametrize("n", [17.0, -17.0, 0.3, 1.5, -0.5, np.inf, np.nan])
+def test_powers_that_are_no_products(n: float) -> None:
+    power = fn("pow", x(), constant(n))
+    assert simplified(power) is power
 
 
 def test_constants_are_folded_where_the_result_is_small() -> None:

@@ -1,6 +1,7 @@
 """Masks of one lane: joined, carried through a loop, and what they select; with the same bits as the emulation."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -66,3 +67,22 @@ def test_floats_are_selected_without_registers_of_masks() -> None:
     (unit,) = kernels.units([(text, "kernel", {})], AVX512).values()
     assembly = compiler.to_assembly(unit, AVX512)
     assert "%k" not in assembly and "vcmp" in assembly
+
+
+@pytest.mark.skipif(not host.target().is_x86, reason="assembly is made for this process")
+def test_integers_are_selected_without_branches() -> None:
+    body = ["held = splat_i64x1(0)", "count = splat_i64x1(0)", "for i in range(0, n, 2):"]
+    for place in (0, 8):
+        body += [
+            f"    x = load_i64x1(p + i*8 + {place})",
+            f"    same{place} = x == held",
+            f"    raised = select(same{place}, 0, count + 1)",
+            f"    turns{place} = raised >= 3",
+            f"    held = select(turns{place}, x, held)",
+            f"    count = select(turns{place}, 0, raised)",
+            f"    store(q + i*8 + {place}, held)",
+        ]
+    text = source_of(["load_i64x1", "select", "splat_i64x1", "store"], ["p", "q", "n"], body)
+    (unit,) = kernels.units([(text, "kernel", {})], AVX512).values()
+    jumps = re.findall(r"\tj\w+", compiler.to_assembly(unit, AVX512))
+    assert len(jumps) == 2  # around the loop and back
