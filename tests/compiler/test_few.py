@@ -67,6 +67,27 @@ def test_the_number_of_rows_decides_in_each_call() -> None:
 
 
 @pytest.mark.parametrize(
+    ("terms", "columns", "few", "vectors"),
+    [
+        (100, 1024, 4, 16),  # near
+        (1000, 1024, 2, 16),  # far
+        (100, 255, 4, 4),  # fewer columns than the long tile has
+        (1000, "N", None, None),  # rows may be short
+    ],
+)
+def test_one_row_is_read_in_long_pieces(terms: int, columns: int | str, few: int | None, vectors: int | None) -> None:
+    """Fewer rows than `few` are read in place. If the number of columns is not known, near operands alone are."""
+    x, w = sj.tensor(("B", terms), "float32", "x"), sj.tensor((terms, columns), "float32", "w")
+    with host.using(target_named("x86-64-v4")):
+        program = str(sj.dprint(sj.function([x, w], x @ w, mode="emulate"), stage="blocks", file="str"))
+    if few is not None:
+        assert f"for blocks of 1 of min(max(-B + {few}, 0), 1) steps" in program
+        assert f"{vectors} vectors a tile; 1 rows of i0 a tile" in program
+    else:
+        assert "16 vectors a tile" not in program
+
+
+@pytest.mark.parametrize(
     ("target", "least"), [("x86-64-v3", ROWS_OF_A_CALL[False]), ("x86-64-v4", ROWS_OF_A_CALL[True])]
 )
 def test_few_known_rows_pack_no_rows_of_vectors(target: str, least: int) -> None:

@@ -106,12 +106,14 @@ def _of_sums(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop | None, la
     """The tile with lanes along the last loop of the space. Its sums stay in registers."""
     lane = nest.space[-1]
     block, vectors = shapes.shape(len(reductions), rows, target, lane, lanes, _lefts(reductions, lane))
+    if nest.few == "rows":
+        one = 0 if len(nest.space) > 2 else shapes.vectors_of_one_row(len(reductions), lane.size, lanes, target)
+        block, vectors = 1, max(vectors, one)
     if rows is None and not any(_is_matrix(r, lane) for r in reductions):
         vectors = shapes.sums_side_by_side(len(reductions), target)
     vectors = vectors if lanes > 1 else 1  # the last vector of a row is masked, and scalars have no masks
     while vectors > 1 and isinstance(size := lane.size, int) and size <= lanes * vectors // 2:
         vectors //= 2
-    block = 1 if nest.few == "rows" else block
     if nest.few == "columns":
         vectors, block = 1, block if len(nest.space) == 2 else min(block, ROWS_OF_SMALL)
     group = 1 if rows is None else _group(nest, reductions, rows, lanes * vectors, target.near_bytes)

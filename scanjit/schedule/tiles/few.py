@@ -1,8 +1,11 @@
 """Products of few rows, or of few columns.
 
 To copy the right operand into panels takes as long as to compute several rows. So if rows are few, the operand is read
-where it is, and a register tile has one row. If columns are few, a tile has one vector of them: the others would be
-empty.
+where it is, and a register tile has one row, of many vectors if there are so many columns. If columns are few, a tile
+has one vector of them: the others would be empty.
+
+An operand that does not fit into the second-level cache is packed for two rows already, since each row reads it anew.
+A tile for one row must read long pieces of it: the processor does not foresee which short piece comes next.
 
 If the terms of an operand are neighbours, as in `x @ w.T` for few rows, or in `x @ w` for a `w` of one column, lanes
 run along the other axis of this operand. It is read in square blocks, which are transposed.
@@ -17,6 +20,7 @@ from dataclasses import replace as changed
 from scanjit import types
 from scanjit.ops.elementwise import MUL
 from scanjit.schedule.nests import Access, Apply, Few, Load, Nest, NestLoop
+from scanjit.schedule.tiles import shapes
 from scanjit.schedule.tiles.estimates import lanes_of
 from scanjit.schedule.tiles.products import factors, packable, reductions_of
 from scanjit.schedule.tiles.variant import Variant
@@ -29,6 +33,8 @@ LEAST_LANES = 8
 """Smaller squares take longer than what they spare."""
 FEW = 3
 """At most this many rows are few."""
+LONG_PIECE = 256
+"""Where a right operand does not fit into the second-level cache, a tile reads at least this many bytes of its rows."""
 
 
 def variants(nest: Nest, target: Target, notes: list[str]) -> list[Variant]:
@@ -64,7 +70,9 @@ def variants(nest: Nest, target: Target, notes: list[str]) -> list[Variant]:
     few = dict[Few, Dimension]()
     if few_rows and all(right.strides[lane] == 1 for right in rights):
         notes.append(f"nest {nest.label}: at most {FEW} rows of {rows.size} are computed one by one")
-        few["rows"] = _at_most(rows.size, FEW) * (1 if batch else _near(nest, rights, target))
+        far = 0 if batch or not _in_long_pieces(nest, len(found), target) else _at_most(rows.size, 1)
+        near = 1 if batch else _near(nest, rights, target)
+        few["rows"] = _at_most(rows.size, FEW) * near + far * (1 - near)
     if anything and types.as_atom(lane.size) is not None:
         notes.append(f"nest {nest.label}: at most {lanes} columns of {lane.size} are one vector")
         few["columns"] = _at_most(lane.size, lanes)
@@ -113,7 +121,12 @@ def _at_most(size: Dimension, most: int) -> Dimension:
 
 
 def _near(nest: Nest, rights: list[Access], target: Target) -> Dimension:
-    """1 if right operands fit into the second-level cache. Others are packed always: a tile reads a piece of each row,
-    which no processor foresees."""
+    """1 if right operands fit into the second-level cache, else 0."""
     nbytes = _terms(nest) * nest.space[-1].size * sum(right.buffer.dtype.itemsize for right in rights)
     return 1 - types.minimum(nbytes // (target.level2_bytes + 1), 1)
+
+
+def _in_long_pieces(nest: Nest, products: int, target: Target) -> bool:
+    """Whether a tile of one row reads long pieces of the rows of right operands."""
+    vectors = shapes.vectors_of_one_row(products, nest.space[-1].size, lanes_of(nest, target), target)
+    return vectors * target.vector_bytes >= LONG_PIECE

@@ -54,6 +54,14 @@ def shape(
     return min(block, max(sizes)), vectors
 
 
+def vectors_of_one_row(products: int, columns: Dimension, lanes: int, target: Target) -> int:
+    """How many vectors the tile of one row has, for each of so many products whose right operands are read where they
+    are: as many as half of the registers hold, as long pieces of rows come faster than short ones. One, if there may be
+    fewer columns."""
+    vectors = max(1, target.registers // 2 // products)
+    return vectors if isinstance(columns, int) and columns >= vectors * lanes else 1
+
+
 def _speeds(products: int, lefts: int, target: Target) -> Mapping[Shape, float]:
     """The speeds of the tiles of products, by the rows and vectors of each."""
     if lefts == products:
