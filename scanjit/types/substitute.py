@@ -90,7 +90,7 @@ def formula(dim: Dimension) -> Callable[[Mapping[Atom, int]], int]:
     written = lambda atom: f"of[{atom.kind!r}]({', '.join(text(arg, name) for arg in atom.args)})"
     lines = [f"{names[atom]} = {written(atom)}" for atom in functions]
     exec("\n    ".join(["def found(sizes):", *lines, f"return {text(dim, name)}"]), space)
-    return cast("Callable[[Mapping[Atom, int]], int]", space["found"])
+    return cast("Callable[[Mapping[Atom, int]], int]", space.pop("found"))  # else it would refer to itself
 
 
 class Numbers:

@@ -1,10 +1,12 @@
 """While something is compiled, Python looks for cycles less often; afterwards as before."""
 
 import gc
+import weakref
 
 import pytest
 
 import scanjit as sj
+from scanjit import types
 from scanjit.runtime import collecting, program
 
 
@@ -78,6 +80,20 @@ def test_the_compiler_leaves_no_cycles():
     finally:
         gc.enable()
     assert left == []
+
+
+def test_conditions_on_computed_sizes_leave_no_cycles():
+    """The functions that compute them would keep nodes."""
+    n = types.size("n")
+    found = types.formula(2 * n + n // 2)
+    assert found({atom: 5 for atom in types.atoms(n)}) == 12
+    alive = weakref.ref(found)
+    gc.disable()
+    try:
+        del found
+        assert alive() is None
+    finally:
+        gc.enable()
 
 
 def _garbage():
