@@ -30,6 +30,7 @@ FOUND = {
     977003400: "the verifier took the terms of a sum of no terms for reads",
     9500055: "a loop whose steps compute a size was to be computed for all steps of the loop around it",
     9301515: "functions that a step calls twice read from memory what lay on the stack",
+    9990845: "loops of a wave without steps had no memory for the state before the first step",
     920000598: "with other sizes than planned, a value has 390,625 elements",
 }
 

@@ -166,9 +166,14 @@ class _Turns:
         steps = types.minimum(size * turn.blocks, total)
         return cls(total, steps, -(-total // types.maximum(steps, 1)), loops)
 
+    def slots(self, made: _Slotted) -> Dimension:
+        """How many slots a buffer has: no more than there are turns. One without turns, for the rows before the first
+        step."""
+        return types.maximum(types.minimum(made.slots, self.many), 1)
+
     def short(self, made: _Slotted) -> Buffer:
-        """The buffer with slots. It has no more than there are turns."""
-        rows = types.minimum(made.slots, self.many) * (self.steps + made.reach)
+        """The buffer with slots."""
+        rows = self.slots(made) * (self.steps + made.reach)
         return changed(made.buffer, shape=(rows, *made.buffer.shape[1:]))
 
     def place(self, short: Mapping[_Slotted, Buffer], turn: Dimension) -> Rebase:
@@ -183,9 +188,8 @@ class _Turns:
 
     def _shift(self, made: _Slotted, turn: Dimension) -> Dimension:
         """By how many elements the rows of a turn move."""
-        slots = types.maximum(types.minimum(made.slots, self.many), 1)
         first = types.maximum(self.total - (turn + 1) * self.steps, 0) if made.reverse else turn * self.steps
-        return (turn % slots * (self.steps + made.reach) - first) * made.row
+        return (turn % self.slots(made) * (self.steps + made.reach) - first) * made.row
 
     def handed_on(self, made: _Slotted, new: Buffer, turn: Dimension) -> Nest:
         """A nest that copies the rows in front of a turn from the slot of the turn before."""
