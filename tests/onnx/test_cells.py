@@ -67,14 +67,14 @@ def of_op(model):
     return [node.op_type for node in model.graph.node if node.op_type in ("RNN", "LSTM", "GRU", "Scan")]
 
 
-def check(outputs, op):
+def check(outputs, op, x=x, value=X):
     model = sjo.export(([x], outputs))
     onnx.checker.check_model(model, full_check=True)
     assert of_op(model) == [op]
     session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    expected = sj.function([x], outputs, mode="reference")(X)
-    again = sjo.load(model).function(mode="reference")(X)
-    for found, back, wanted in zip(session.run(None, {"x": X}), again, expected, strict=True):
+    expected = sj.function([x], outputs, mode="reference")(value)
+    again = sjo.load(model).function(mode="reference")(value)
+    for found, back, wanted in zip(session.run(None, {x.name: value}), again, expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6, strict=True)
         np.testing.assert_allclose(back, wanted, rtol=1e-5, atol=1e-6, strict=True)
     return model
@@ -137,6 +137,14 @@ def test_weights_that_are_inputs_stay_a_scan():
     w = sj.tensor((I, H), "float32", "w")
     h = sj.scan(lambda row, h: sj.tanh(row @ w + h @ R[:, :H]), x, ZERO)
     assert of_op(sjo.export(([x, w], h))) == ["Scan"]
+
+
+@pytest.mark.parametrize("batch, row, size", [(0, I, H), ("B", 0, H), (B, 0, H), ("B", I, 0), (B, I, 0), (0, 0, 0)])
+def test_a_cell_without_rows_features_or_units_stays_a_scan(batch, row, size):
+    w, r = weights(row, size), weights(size, size)
+    rows = sj.tensor(("T", batch, row), "float32", "rows")
+    h = sj.scan(lambda row, h: sj.tanh(row @ w + h @ r), rows, sj.zeros((rows.shape[1], size), "float32"))
+    check([h, h[-1]], "Scan", rows, np.ones((T, B if batch == "B" else batch, row), "float32"))
 
 
 @pytest.mark.parametrize("options", [{}, {"backwards": True}, {"only_return_final": True, "precompute_input": False}])

@@ -131,6 +131,8 @@ class _Step:
         if not isinstance(width, int) or any(init.type.shape[1] != size for init in inits):
             return None
         rows = batch if isinstance(batch, int) else _LEAST_ROWS
+        if 0 in (rows, size, width):  # there are no values, or no weights, to recognise it by
+            return None
         x = ir.new_input(Type(sequence.dtype, (rows, width)))
         states = [ir.new_input(Type(sequence.dtype, (rows, size))) for _ in inits]
         outputs = body(*states, build(x), *consts)[: roles.carries]
