@@ -147,6 +147,69 @@ def test_a_cell_without_rows_features_or_units_stays_a_scan(batch, row, size):
     check([h, h[-1]], "Scan", rows, np.ones((T, B if batch == "B" else batch, row), "float32"))
 
 
+def with_a_plain_row(row, h):
+    return sj.tanh(row + h @ R[:, :H])
+
+
+def with_a_plain_state(row, h):
+    return sj.tanh(row @ R[:, :H] + 0.5 * h)
+
+
+def with_a_part_of_the_row(row, h):
+    return sj.tanh(row[:, 1:] @ R[: H - 1, :H] + h @ R[:, :H])
+
+
+def without_the_state(row, h):
+    return sj.tanh(row @ R[:, :H])
+
+
+def with_a_gate_of_the_state(row, h):
+    z = sj.sigmoid(h @ R[:, :H])
+    r = sj.sigmoid(row @ R[:, :H] + h @ R[:, H : 2 * H])
+    return z * h + (1 - z) * sj.tanh(row @ R[:, H : 2 * H] + (r * h) @ R[:, :H])
+
+
+def with_a_plain_row_and_cell(row, h, c):
+    i, j, f, o = split(h @ R, 4)
+    c = sj.sigmoid(f + row) * c + sj.sigmoid(i + row) * sj.tanh(j + row)
+    return sj.sigmoid(o + row) * sj.tanh(c), c
+
+
+@pytest.mark.parametrize(
+    "step, states",
+    [
+        (with_a_plain_row, 1),
+        (with_a_plain_state, 1),
+        (with_a_part_of_the_row, 1),
+        (without_the_state, 1),
+        (with_a_gate_of_the_state, 1),
+        (with_a_plain_row_and_cell, 2),
+    ],
+)
+def test_an_infinity_or_nan_reaches_no_more_units_than_in_the_step(step, states):
+    """An op multiplies by all of its weights: with zeros for what the step does not multiply, infinity gives NaN."""
+    rows = np.random.default_rng(1).normal(size=(T, B, H)).astype("float32")
+    rows[2, 0, 0], rows[3, 1, 1] = -np.inf, np.nan
+    source = sj.tensor(("T", "B", H), "float32", "source")
+    start = np.zeros((B, H), "float32")
+    start[0, 2] = np.inf
+    h = sj.scan(step, source, [sj.constant(start)] * states, return_list=True)[0]
+    model = sjo.export(([source], h))
+    expected = sj.function([source], h, mode="reference")(rows)
+    assert np.isfinite(expected).any() and np.isnan(expected).any()
+    (found,) = runtime.InferenceSession(model.SerializeToString()).run(None, {"source": rows})
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(sjo.load(model).function(mode="reference")(rows), expected, rtol=1e-5, atol=1e-6)
+    assert of_op(model) == ["Scan"]
+
+
+def test_weights_that_are_zero_are_weights():
+    """Zeros that the step multiplies by, and not zeros for what it does not."""
+    zeros = sj.shared(np.zeros((H, H), "float32"))
+    h = sj.scan(lambda row, h: sj.tanh(row @ W[:, :H] + h @ zeros), x, ZERO)
+    check([h, h[-1]], "RNN")
+
+
 @pytest.mark.parametrize("options", [{}, {"backwards": True}, {"only_return_final": True, "precompute_input": False}])
 @pytest.mark.parametrize("name, op", [("LSTMLayer", "LSTM"), ("GRULayer", "GRU")])
 def test_layers_are_exported_as_ops(name, op, options):

@@ -2,9 +2,9 @@
 
 A step is recognised by its function, not by its expressions. Its gates are the activations in it. The argument of
 each gate must be affine in the row, in the states and (for a product after a reset) in the reset gate. So its
-derivatives are the weights, exactly. Then the formula of the ONNX op, with these weights, is compared with the step at
-random points. A step may consist of sums, products and these activations only: two such functions that agree at random
-points are the same function.
+derivatives are the weights, exactly. The step must multiply the whole row and state by them, as the op does. Then the
+formula of the ONNX op, with these weights, is compared with the step at random points. A step may consist of sums,
+products and these activations only: two such functions that agree at random points are the same function.
 """
 
 from __future__ import annotations
@@ -250,19 +250,28 @@ class _Step:
 
     def _matrices(self, arguments: Sequence[Node], symbol: Node, more: Sequence[Node], at: float) -> list[np.ndarray]:
         """The matrix of derivatives of each argument with respect to a symbol. The rows of a batch are independent, so
-        each row of the batch gets another unit vector, and one run computes as many derivatives as there are rows."""
+        each row of the batch gets another unit vector, and one run computes as many derivatives as there are rows.
+
+        A matrix that the step does not multiply by is NaN, with which no step agrees. The op would multiply by the
+        zeros of such a matrix, say those of the identity for `row + state @ R`, and an infinity times 0 is NaN."""
         width = types.as_int(symbol.type.shape[1])
         tangent = ir.new_input(symbol.type)
         found = pushforward(arguments, self._tangents(symbol, tangent, more))
         count = -(-width // self.rows)
-        units = _unit_vectors(count * self.rows, width, symbol.dtype).reshape(count, self.rows, width)
-        all_units = ir.new_input(Type(symbol.dtype, units.shape))
-        made = iter(batch_graph([y for y in found if y is not None], {tangent: all_units}, count))
-        wide = [None if y is None else next(made)[0] for y in found]
-        given = {all_units: units, **{node: np.full(types.as_ints(node.type.shape), at, node.dtype) for node in more}}
-        values = iter(_values([y for y in wide if y is not None], given))
-        none = np.zeros((width, self.size), symbol.dtype)
-        return [none if y is None else next(values).reshape(-1, self.size)[:width] for y in wide]
+        all_units = ir.new_input(Type(symbol.dtype, (count, self.rows, width)))
+        made = [y for y, _ in batch_graph([y for y in found if y is not None], {tangent: all_units}, count)]
+        fixed = {node: np.full(types.as_ints(node.type.shape), at, node.dtype) for node in more}
+
+        def times(number: float) -> list[np.ndarray]:
+            units = _unit_vectors(count * self.rows, width, number, symbol.dtype).reshape(count, self.rows, width)
+            return [y.reshape(-1, self.size)[:width] for y in _values(made, {all_units: units, **fixed})]
+
+        none = np.full((width, self.size), np.nan, symbol.dtype)
+        matrices = times(1.0)
+        if not all(map(np.all, matrices)):
+            matrices = [m if np.isnan(y).all() else none for m, y in zip(matrices, times(np.nan), strict=True)]
+        known = iter(matrices)
+        return [none if y is None else next(known) for y in found]
 
     def _diagonal(self, arguments: Sequence[Node], symbol: Node, more: Sequence[Node]) -> list[np.ndarray]:
         """For each argument that is `symbol * p` plus other terms, the vector p."""
@@ -327,10 +336,10 @@ def _values(outputs: Sequence[Node], given: Mapping[Node, np.ndarray]) -> list[n
     return [values[output] for output in outputs]
 
 
-def _unit_vectors(count: int, width: int, dtype: np.dtype) -> np.ndarray:
-    """The rows of an identity matrix, as views of one line of zeros with a 1."""
+def _unit_vectors(count: int, width: int, number: float, dtype: np.dtype) -> np.ndarray:
+    """The rows of an identity matrix times a number, as views of one line of zeros with that number."""
     line = np.zeros(count + width, dtype)
-    line[count] = 1
+    line[count] = number
     return np.lib.stride_tricks.sliding_window_view(line, width)[count:0:-1]
 
 
