@@ -128,6 +128,34 @@ def test_short_loops_have_no_more_memory_than_rows() -> None:
     assert all(t.nbytes <= (3 + 1) * 2 * H * 4 for t in rows if t.name == "carry")
 
 
+@pytest.mark.parametrize(("T", "B", "width"), [(9, 2, 0), ("T", 0, 4), (1, 2, 4), (0, 2, 4)])
+@pytest.mark.parametrize("gradient", [False, True])
+@pytest.mark.parametrize("go_backwards", [False, True])
+def test_one_turn_or_rows_without_elements_have_no_slots(
+    T: Any, B: int, width: int, gradient: bool, go_backwards: bool
+) -> None:
+    """Their slots would lie at the same place in each turn, which the verifier refuses."""
+
+    def made(mode: str) -> Any:
+        x = sj.tensor((T, B, width), "float32")
+        weights = [sj.tensor((width, width), "float32") for _ in range(4)]
+        y: Any = x
+        for w, r in pairs(weights):
+            start = sj.ones((B, width), "float32")
+            y = sj.scan(lambda a, h, w=w, r=r: np.tanh(a @ w + h @ r), y, start, go_backwards=go_backwards)
+            y = y[::-1] if go_backwards else y
+        return sj.function([x, *weights], sj.grad((y * y).sum(), weights) if gradient else y, mode=mode)
+
+    rng = np.random.default_rng(0)
+    args = [rng.standard_normal((5 if T == "T" else T, B, width)).astype("float32")]
+    args += [rng.standard_normal((width, width)).astype("float32") for _ in range(4)]
+    for rewrite in (True, False):
+        with Config(rewrite=rewrite, width=32).active():
+            f = made("emulate")
+            assert "in turns, with memory" not in f.explain()
+            assert all(agree(a, b) for a, b in zip(flat(f(*args)), flat(made("reference")(*args)), strict=True))
+
+
 def test_too_few_slots_are_refused() -> None:
     (stage,) = program(skipping, "emulate").executable.stages
     verify(stage.program)

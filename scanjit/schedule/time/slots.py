@@ -80,7 +80,10 @@ class _Slotted:
 
 
 def _slotted(suite: Sequence[Statement], position: int, wave: Wave, lasting: set[Buffer]) -> list[_Slotted]:
-    """The buffers that can have slots, for the wave at a position of a suite."""
+    """The buffers that can have slots, for the wave at a position of a suite. A buffer has none if all steps are one
+    turn or if its rows have no elements: slots would save nothing, and no offset would tell them apart."""
+    if types.not_negative(1 - wave.total):
+        return []
     beside = suite[position]
     assert isinstance(beside, Beside)
     writers: dict[Buffer, set[int]] = {}
@@ -96,6 +99,8 @@ def _slotted(suite: Sequence[Statement], position: int, wave: Wave, lasting: set
         reach = buffer.shape[0] - wave.total if buffer.shape else None
         if buffer.kind != "temporary" or buffer in lasting or others or behind == 0 or not isinstance(reach, int):
             continue
+        if row_major(buffer.shape)[0] == 0:
+            continue  # rows without elements
         for reverse in (False, True):
             made = _Slotted(buffer, writer, reach, reverse, behind + 1)
             inside = all(_by_turns(made, beside.branches[i], wave) for i in users[buffer])
