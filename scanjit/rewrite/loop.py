@@ -1,19 +1,20 @@
 """A scan taken apart, to be changed and put together again. All loop transforms work on this.
 
-The nodes of the body stay as they are, with the body's bound inputs as origins. Inputs may be added; inputs and outputs
-may be removed. `finish` numbers them anew.
+The nodes of the body stay as they are, with the body's bound inputs as origins, unless `OpenScan.same` says that others
+stand for some of them. Inputs may be added; inputs and outputs may be removed. `finish` numbers them anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 
 from scanjit import errors, ir, types
-from scanjit.ir import PART, Graph, Node, as_dim, new_input, replace, walk
+from scanjit.ir import BOUND, PART, Graph, Node, as_dim, new_input, replace, walk
 from scanjit.ops.scan import Roles, scan_node
 from scanjit.records import record
-from scanjit.types import Dimension, Type
+from scanjit.rewrite.match import is_free
+from scanjit.types import Atom, Dimension, Type
 
 _KEPT = ("until", "reverse", "truncate", "unroll", "checkpoint", "name", "stored", "gradient")
 
@@ -52,26 +53,30 @@ class OpenScan:
     stop: Node | None
     results: list[Result] = field(default_factory=list)
     own: int = 0
-    same: dict[Node, Node] = field(default_factory=dict)  # inputs of the original body that are one input here
+    same: dict[Node, Node] = field(default_factory=dict)  # what stands here for inputs of the original body
 
     @classmethod
     def of(cls, scan: Node) -> OpenScan:
-        """Take a scan node apart. An operand that the scan has twice becomes one input."""
+        """Take a scan node apart. An operand that the scan has twice becomes one input. A size that is a constant moves
+        into the body."""
         roles, body = Roles.of(scan), scan.params["body"]
         inits, xs, consts = roles.split(scan.operands)
-        c_in, x_in, k_in = roles.split(body.inputs)
-        new, ys, stop = roles.split_results(body.outputs)
-        loop = cls(scan, scan.params["length"], [], {}, {}, stop)
-        same = loop.same
+        loop = cls(scan, scan.params["length"], [], {}, {}, None)
+        given = [(body.inputs[i].dim_atom, scan.operands[i]) for i, _ in scan.params["sizes"]]
+        known = {operand for _, operand in given if is_free(operand) and not operand.args}
+        first: dict[Node, Node] = {x: x for x in known}
+        for operand, inner in zip(consts, roles.split(body.inputs)[2], strict=True):
+            first.setdefault(operand, inner)
+        sizes = {atom: first[operand] for atom, operand in given if atom is not None}
+        c_in, x_in, k_in = roles.split(_with_sizes(body.inputs, sizes))
         for into, operands, inner in ((loop.xs, xs, x_in), (loop.consts, consts, k_in)):
             for operand, node in zip(operands, inner, strict=True):
-                if operand in into:
-                    same[node] = into[operand]
-                else:
-                    into[operand] = node
-        if same:
-            changed = replace([*new, *ys, *([] if stop is None else [stop])], same)
-            new, ys, stop = roles.split_results(changed)
+                if operand not in known:
+                    into.setdefault(operand, node)
+        now = [*c_in, *(loop.xs[x] for x in xs), *(loop.consts.get(x, x) for x in consts)]
+        loop.same = {old: new for old, new in zip(body.inputs, now, strict=True) if new is not old}
+        outputs = replace(body.outputs, loop.same) if loop.same else body.outputs
+        new, ys, stop = roles.split_results(outputs)
         loop.carries = [OpenCarry(*c, roles.lags.get(i)) for i, c in enumerate(zip(inits, c_in, new, strict=True))]
         loop.stop = stop
         loop.results = [*loop.carries, *map(Y, ys)]
@@ -203,6 +208,15 @@ class OpenScan:
         self.xs = {operand: inner for operand, inner in self.xs.items() if inner in used}
         used.update(walk(self.xs.values()))
         self.consts = {operand: inner for operand, inner in self.consts.items() if inner in used}
+
+
+def _with_sizes(inputs: Sequence[Node], sizes: Mapping[Atom, Node]) -> list[Node]:
+    """The inputs of a body where other nodes stand for sizes: their types use these nodes."""
+    new = {atom: as_dim(node) for atom, node in sizes.items() if node.dim_atom is not atom}
+    if not new:
+        return list(inputs)
+    types_ = [ir.map_dims(node.type, lambda dim: types.substitute(dim, new)) for node in inputs]
+    return [BOUND(index=i, type=type_) for i, type_ in enumerate(types_)]
 
 
 class Y:

@@ -12,7 +12,22 @@ from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, full
 from scanjit.rewrite import Note, pipeline
 from scanjit.types import Type
-from tests.rewrite.support import body, count, cut, fn, mm, passed, same, scans, shape, symbol, total, values, view
+from tests.rewrite.support import (
+    body,
+    checked,
+    count,
+    cut,
+    fn,
+    mm,
+    passed,
+    same,
+    scans,
+    shape,
+    symbol,
+    total,
+    values,
+    view,
+)
 
 B, T = types.size("B"), types.size("T")
 
@@ -76,6 +91,28 @@ def test_constants_of_computed_sizes_keep_the_size_that_the_step_knows() -> None
     loop = scan_node(body, [], [symbol("x", "T", dtype="int64")], [size, IOTA(length=as_dim(size))], T)
     (out,), _ = passed("prune", [PART(loop, index=0)])
     same([PART(loop, index=0)], [out], values([loop]))
+
+
+@pytest.mark.parametrize("kind", ["number", "name", "twice"])
+@pytest.mark.parametrize("role", ["carry", "row", "constant"])
+def test_sizes_that_rewriting_finds_to_be_known_or_equal(kind: str, role: str) -> None:
+    """A tensor that a step reads has a size that was the value of a constant of the loop."""
+    n = fn("mod", dim_node(T), 4)
+    found = {"number": constant(3), "name": dim_node(B), "twice": n}[kind]
+    choice = fn("where", fn("less", total(symbol("c", "B")), 0.5), found, found)
+    sizes = [as_dim(choice), as_dim(n)]
+    assert types.as_atom(sizes[0]) is choice.dim_atom is not None
+    a, b = (cut(symbol(name, "T", 9), 0, size) for name, size in zip("ab", sizes, strict=True))
+    if role == "carry":
+        ys = scan(lambda r, p, q: (fn("tanh", p + r), fn("sin", q + r)), [total(x(), 1, 2)], [total(a, 0), total(b, 0)])
+    elif role == "row":
+        ys = scan(lambda p, q: (fn("tanh", p), fn("sin", q)), [a, b], [None, None])
+    else:
+        ys = [scan(lambda r, p, q: fn("tanh", total(p * r) + total(q * r)), [total(x(), 1, 2)], [None], [a, b])]
+    new, _ = passed("simplify prune", ys)
+    (loop,) = scans(new)
+    assert len(loop.params["sizes"]) == 1
+    checked([*ys, *grad(sum(map(total, ys), constant(0.0)), [a])])
 
 
 def test_equal_carries_are_one() -> None:
