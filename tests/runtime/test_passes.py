@@ -45,7 +45,7 @@ def test_shuffles_are_not_merged() -> None:
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("base", [10.0, 0.5, -2.0, 1.0, 0.0, float("inf")])
 def test_the_logarithm_of_a_known_base_is_known(base: float, dtype: str) -> None:
-    """LLVM computes what `pow` does with a base that is a number; with the same bits."""
+    """The logarithm of a base that is a number is computed with the function; the bits are those of `pow`."""
     x, b = sj.tensor(("T",), dtype, "x"), sj.tensor((), dtype, "b")
     known, given = sj.function([x], base**x), sj.function([x, b], b**x)
     rng = np.random.default_rng(0)
@@ -55,10 +55,11 @@ def test_the_logarithm_of_a_known_base_is_known(base: float, dtype: str) -> None
     np.testing.assert_array_equal(known(values), given(values, np.array(base, dtype)))
 
 
-def test_a_known_base_makes_the_function_shorter(capsys: pytest.CaptureFixture[str]) -> None:
+def test_code_for_a_known_base_has_no_logarithm(capsys: pytest.CaptureFixture[str]) -> None:
+    """A logarithm divides."""
     x, b = sj.tensor(("T",), name="x"), sj.tensor((), name="b")
-    lines = []
+    divisions = []
     for f in (sj.function([x], 10.0**x), sj.function([x, b], b**x)):
         sj.dprint(f, stage="assembly")
-        lines.append(capsys.readouterr().out.count("\n"))
-    assert lines[0] < lines[1] - 50
+        divisions.append(capsys.readouterr().out.count("div"))
+    assert divisions[0] == 0 < divisions[1]
