@@ -56,7 +56,7 @@ class Timer(Protocol):
         """Call `start`, which runs the code with the table at that address, and note how long that takes."""
 
 
-def _cut(made: list[np.ndarray], results: list[ResultView]) -> list[np.ndarray]:
+def _results_in(made: list[np.ndarray], results: list[ResultView]) -> list[np.ndarray]:
     """The results, which lie in the arrays that were made."""
     return [made[which] if cut is None else cut(made[which]) for which, cut in results]
 
@@ -192,7 +192,7 @@ class CompiledStage:
             finally:
                 if running:
                     ended(at)
-            return made if results is None or made is False else _cut(made, results)
+            return made if results is None or made is False else _results_in(made, results)
 
         return run
 
@@ -227,7 +227,7 @@ class CompiledStage:
                 fix="run it with mode='reference', which says the index, the axis and the step",
                 where=node.where,
             )
-        return made if sized.results is None else _cut(made, sized.results)
+        return made if sized.results is None else _results_in(made, sized.results)
 
     def _call(self, sized: Sized, way: Way, choice: Choice | None, arrays: list[np.ndarray]) -> int:
         """Run the program in this way, with its arguments and the arrays for its results. Returns the status. `choice`

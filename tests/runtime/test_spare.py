@@ -187,9 +187,12 @@ def test_a_fork_has_its_own_blocks(doubled):
     y = doubled(np.ones(ROWS))
     child = os.fork()
     if child == 0:
-        del y
-        z = doubled(np.full(ROWS, 4.0))
-        os._exit(0 if (z == 8).all() else 1)
+        failed = 1
+        try:
+            del y
+            failed = int((doubled(np.full(ROWS, 4.0)) != 8).any())
+        finally:
+            os._exit(failed)
     assert os.waitpid(child, 0)[1] == 0
     assert (y == 2).all()
 
