@@ -195,7 +195,7 @@ class Carries:
             own, kind = kind_of(type(item.leaf.value)), result.type.kind
             if result.ndim or kind.order < own.order:
                 continue
-            alike = [dtype for dtype in entering if kind_of(dtype).family == kind.family]
+            alike = [dtype for dtype in entering if kind_of(dtype).order == kind.order]
             wanted = types.promote(alike) if alike else default_dtype(kind)
             if wanted == item.type.dtype:
                 wanted = result.dtype
@@ -252,16 +252,22 @@ def default_dtype(kind: Kind) -> np.dtype:
 
 def _dtypes_met(symbols: Sequence[Sequence[Node]], results: Sequence[Node]) -> list[set[np.dtype]]:
     """For each weak scalar, the dtypes of the tensors from which its results are computed, directly or through other
-    weak scalars."""
+    weak scalars. Where numbers are chosen or counted by comparisons, the dtypes of what is compared do not count."""
     all_symbols = [symbol for group in symbols for symbol in group]
-    met = [{_uncast(node).dtype for node in ir.free_variables([result], all_symbols)} for result in results]
+    met: list[set[np.dtype]] = []
     uses = []
     for result in results:
-        nodes = set(ir.walk([result]))
+        masks = () if result.type.kind.is_mask else [node for node in ir.walk([result]) if _is_mask(node)]
+        met.append({_uncast(node).dtype for node in ir.free_variables([result], [*all_symbols, *masks])})
+        nodes = set(ir.walk([result], {*all_symbols, *masks}))
         uses.append([k for k, group in enumerate(symbols) if not nodes.isdisjoint(group)])
     for _ in results:  # a path through all weak scalars has so many steps
         met = [own.union(*(met[k] for k in used)) for own, used in zip(met, uses, strict=True)]
     return met
+
+
+def _is_mask(node: Node) -> bool:
+    return len(node.types) == 1 and node.type.kind.is_mask
 
 
 def _uncast(node: Node) -> Node:

@@ -283,6 +283,13 @@ def check_options(length: Dimension, seqs: Iterable[Entry], truncate: Any, unrol
         )
 
 
+def check_flags(**given: Any) -> None:
+    """Raise an error for an option that is neither True nor False."""
+    for name, value in given.items():
+        if not isinstance(value, int | np.bool_) or value not in (0, 1):
+            raise ScanError(f"{name} must be True or False", got=repr(value))
+
+
 def check_checkpoint(checkpoint: Any) -> None:
     """Raise an error for a `checkpoint` that is unknown."""
     known = checkpoint is None or (isinstance(checkpoint, str) and checkpoint in ("sqrt", "all"))

@@ -190,6 +190,7 @@ def scan(
     >>> sj.function([], fibonacci, mode="reference")()
     array([ 1,  2,  3,  5,  8, 13, 21, 34])
     """
+    entries.check_flags(return_list=return_list, return_last=return_last)
     loop = build(
         fn,
         entries.sequences(sequences),
@@ -230,6 +231,7 @@ def build(
     last values of the outputs, and no stack is stored."""
     check_callable(fn)
     check_name(name)
+    entries.check_flags(go_backwards=go_backwards, strict=strict, return_updates=return_updates)
     length = entries.count_of_steps(seqs, entries.steps(n_steps))
     entries.check_options(length, seqs, truncate_gradient, unroll, checkpoint)
     where = function_location(fn)

@@ -139,7 +139,8 @@ class Jitted(FunctionWrapper, Generic[P, R]):
         check_mode(mode)
         if not callable(fn):
             raise errors.ArgumentError("jit compiles a function", got=repr(fn))
-        self.static = (static_argnums,) if isinstance(static_argnums, int | np.integer) else tuple(static_argnums)
+        self.static = _positions(static_argnums, "static_argnums")
+        _check_static(fn, self.static)
         super().__init__(*(made or (Jitted, fn, mode, self.static)))
         self.fn, self.mode = fn, mode
         self._functions: dict[Any, CompiledFunction[R]] = {}
@@ -323,6 +324,32 @@ class _Call:
         return self.jitted.fn(*args, **named)
 
 
+def _positions(given: Any, name: str) -> tuple[int, ...]:
+    """The positions of arguments, of which one may stand alone."""
+    found = tuple(given) if isinstance(given, Iterable) else (given,)
+    if not all(isinstance(i, int | np.integer) and not isinstance(i, bool) for i in found):
+        raise errors.ArgumentError(f"{name} has positions of arguments, which are ints", got=repr(given))
+    return found
+
+
+def _check_static(fn: Callable[..., Any], positions: Sequence[int]) -> None:
+    """Raise an error for a position at which a function has no argument."""
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):  # of some functions of C
+        return
+    count = sum(one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in parameters)
+    if any(one.kind is one.VAR_POSITIONAL for one in parameters):
+        return
+    for i in positions:
+        if not -count <= i < count:
+            raise errors.ArgumentError(
+                "static_argnums has a position without an argument",
+                got=i,
+                expected=f"less than {count}, the number of arguments",
+            )
+
+
 def _check_names(fn: Callable[..., Any], named: Iterable[str]) -> None:
     """Raise an error if one of the names is no argument of a function, as Python does."""
     parameters = inspect.signature(fn).parameters.values()
@@ -367,7 +394,7 @@ def value_and_grad(
     >>> f({"a": 2.0, "b": 1.0}, np.array([1.0, 2.0]))
     (array(8.), {'a': array(3.), 'b': array(2.)})
     """
-    positions = (argnums,) if isinstance(argnums, int | np.integer) else tuple(argnums)
+    positions = _positions(argnums, "argnums")
 
     @functools.wraps(fn)
     def with_gradient(*args: Any, **named: Any) -> tuple[Any, Any]:

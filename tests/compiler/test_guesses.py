@@ -46,8 +46,22 @@ def aside(x: Any, y: Any, w: Any) -> Any:
     return w + 0.01 * (1.0 - x @ w) * x, sj.where(x @ w > 0, y, 0.0)
 
 
+def elements(x: Any, y: Any, w: Any) -> Any:
+    """Each element has its own condition, though all of them wait for the mean."""
+    return 0.5 * w + 0.1 * sj.where(w > w.mean(), x, 0.0).sum()
+
+
+def largest(x: Any, y: Any, w: Any) -> Any:
+    """Likewise, in the derivative of a maximum."""
+    return 0.5 * w + x[0] * sj.grad(sj.max(w), w)
+
+
+def counted(x: Any, y: Any, w: Any) -> Any:
+    return 0.5 * w + 0.1 * y * sj.cast(w > w.mean(), w.dtype).sum()
+
+
 GUESSED: list[Step] = [term, truth, state]
-CHOSEN: list[Step] = [signs, apart, early, aside]
+CHOSEN: list[Step] = [signs, apart, early, aside, elements, largest, counted]
 
 
 def program(step: Step, size: Any, dtype: str = "float64", **options: Any) -> Any:

@@ -215,6 +215,13 @@ ERRORS: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "truncate": (lambda: scan(identity, X, truncate_gradient=-2), ["truncate_gradient is a number of steps", "-2"]),
     "float truncate": (lambda: scan(identity, X, truncate_gradient=2.5), ["truncate_gradient", "2.5"]),
     "unroll": (lambda: scan(identity, X, unroll=0), ["unroll is a number of steps", "0"]),
+    "backwards": (lambda: scan(identity, X, go_backwards="no"), ["go_backwards must be True or False", "'no'"]),
+    "strict flag": (lambda: scan(identity, X, strict=None), ["strict must be True or False", "None"]),
+    "list flag": (lambda: scan(identity, X, return_list=2), ["return_list must be True or False", "2"]),
+    "last flag": (lambda: scan(add, X, W, return_last="no"), ["return_last must be True or False", "'no'"]),
+    "updates flag": (lambda: scan(identity, X, return_updates=[]), ["return_updates must be True or False", "[]"]),
+    "map backwards": (lambda: sj.map(identity, X, go_backwards="no"), ["go_backwards must be True or False"]),
+    "reduce backwards": (lambda: reduce(add, X, W, go_backwards="no"), ["go_backwards must be True or False"]),
     "checkpoint": (lambda: scan(identity, X, checkpoint="cbrt"), ["checkpoint is unknown", "'cbrt'", "'sqrt'"]),
     "checkpoint 0": (lambda: scan(identity, X, checkpoint=0), ["checkpoint is unknown"]),
     "unroll of an unknown length": (

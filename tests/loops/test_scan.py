@@ -351,6 +351,11 @@ def test_carries_of_a_delay_line_move_up() -> None:
         (0, "int64", lambda a, h: h + 1, "int64"),
         (0, "float32", lambda a, h: h + 1, "int64"),
         (0, "float32", lambda a, h: 0.5 * h, "float64"),
+        (0, "uint8", lambda a, h: h + a, "uint8"),
+        (0, "int8", lambda a, h: h + (a > 0), "int64"),
+        (0, "int8", lambda a, h: h + (a > h), "int64"),
+        (0, "uint8", lambda a, h: np.where(a > h, h + 1, 0), "int64"),
+        (0.0, "float32", lambda a, h: np.where(a > h, 0.5 * h, a), "float32"),
         (False, "float32", lambda a, h: (a > 0) | h, "bool"),
         (False, "int32", lambda a, h: h + a, "int32"),
         (1.0, "float32", lambda a, h: 1.0, "float64"),
@@ -365,6 +370,15 @@ def test_a_python_number_is_a_weak_initial_value(initial: Any, x: str, step: Any
 def test_weak_initial_values_that_feed_each_other() -> None:
     a, b = scan(lambda x, h, c: (h + c, c * 0.5 + x), symbol("x", "T", dtype="float32"), [0.0, 1])
     assert (a.dtype, b.dtype) == (np.float32, np.float32)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "float32"])
+def test_counters_have_64_bits_whatever_is_compared(dtype: str) -> None:
+    def step(x, before, run):
+        return x, np.where(x == before, run + 1, 0)
+
+    before, run = scan(step, symbol("x", "T", dtype=dtype), [0, 0])
+    assert (before.dtype, run.dtype) == (dtype, np.int64)
 
 
 def test_a_step_is_called_once_unless_a_dtype_must_be_found() -> None:

@@ -142,6 +142,17 @@ def test_static_arguments(mode):
         f([1.0], ["sum"])
 
 
+@pytest.mark.parametrize("wrong", [2, (0, -3), "n", 1.0, True, None])
+def test_wrong_static_arguments(wrong):
+    with pytest.raises(sj.ArgumentError, match="static_argnums has"):
+        sj.jit(lambda x, n: x * n, static_argnums=wrong)
+
+
+def test_static_arguments_among_any_number():
+    f = sj.jit(lambda x, *others: x * sum(others), mode="reference", static_argnums=2)
+    assert f(2.0, 3, 4) == 14.0
+
+
 def test_static_numbers_of_different_types_are_different():
     f = sj.jit(lambda x, n: x * n, mode="reference", static_argnums=1)
     x = np.ones(1, np.int64)
@@ -315,6 +326,8 @@ def test_value_and_grad_composes():
 def test_wrong_uses_of_value_and_grad():
     with pytest.raises(sj.ArgumentError, match="argnums"):
         sj.value_and_grad(lambda x: x, 1, mode="reference")(1.0)
+    with pytest.raises(sj.ArgumentError, match="argnums has positions of arguments"):
+        sj.value_and_grad(lambda x: x, "x", mode="reference")
     with pytest.raises(sj.ScanjitError, match="scalar"):
         sj.value_and_grad(lambda x: x, mode="reference")([1.0, 2.0])
     with pytest.raises(sj.GradientError, match=r"2 values \(tuple\)(.|\n)*return the cost alone"):

@@ -21,7 +21,7 @@ from scanjit.schedule.nests.buffers import Buffer
 from scanjit.schedule.nests.loops import NestLoop
 from scanjit.signatures import DType
 from scanjit.types import Dimension
-from scanjit.walks import bottom_up
+from scanjit.walks import bottom_up, fold
 
 POSITIONS = Buffer(np.dtype("int64"), (), "temporary", "positions")
 """Stands for the buffer of a `Position`, so that its offset and strides can be changed as those of an access."""
@@ -343,10 +343,14 @@ def reductions_in(values: Iterable[Value]) -> list[Reduce]:
 
 
 def loops_of(value: Value) -> set[NestLoop]:
-    """The loops that a value depends on, without the loops of reductions inside it."""
-    parts = walk_values([value])
-    found = {loop for part in parts for loop in part.own_loops}
-    return found.difference(*(part.loops for part in reductions_in(parts)))
+    """The loops that a value depends on. A reduction does not depend on its own loops; what stands beside it may, as
+    the first `x[k]` in `x[k] == max[k](x[k])`."""
+    return fold(value, attrgetter("operands"), _dependence, {})
+
+
+def _dependence(value: Value, parts: list[set[NestLoop]]) -> set[NestLoop]:
+    found = set(value.own_loops).union(*parts)
+    return found.difference(value.loops) if isinstance(value, Reduce) else found
 
 
 def places_read(values: Iterable[Value], buffers: Collection[Buffer]) -> list[object]:
