@@ -11,7 +11,7 @@ from scanjit.codegen.frame import Frame, Point
 from scanjit.codegen.memory import write
 from scanjit.codegen.names import suffix
 from scanjit.codegen.values import Values
-from scanjit.schedule.nests import Access, Apply, Fetch, Load, Nest, NestLoop, Reduce, Register
+from scanjit.schedule.nests import Access, Apply, Fetch, Load, Nest, NestLoop, Reduce, Register, Search
 
 LEAST_BYTES = 4
 """Vectors of smaller elements have so many lanes that a block would be hundreds of instructions."""
@@ -30,7 +30,7 @@ def crossed(nest: Nest) -> NestLoop | None:
     tile = nest.tile
     if nest.time is not None or nest.sequential or tile is None or tile.lanes == 1 or tile.horizontal or tile.brief:
         return None
-    if any(isinstance(value, Reduce | Fetch | Register) for value in nest.values):
+    if any(isinstance(value, Reduce | Fetch | Search | Register) for value in nest.values):
         return None
     *outer, lane = nest.space
     across = _across(nest)

@@ -13,6 +13,7 @@ from scanjit.codegen.multiply_add import parts_of
 from scanjit.codegen.names import number, suffix
 from scanjit.codegen.places import STATUS
 from scanjit.codegen.scope import Scope
+from scanjit.codegen.search import search
 from scanjit.ir import Op
 from scanjit.kinds import kind_of
 from scanjit.ops.elementwise import ADD, AND, DIV, FLOORDIV, MAXIMUM, MOD, MUL, NEG, OR, POW, SUB
@@ -25,6 +26,7 @@ from scanjit.schedule.nests import (
     Position,
     Reduce,
     Register,
+    Search,
     Value,
     fits_any_width,
 )
@@ -103,7 +105,18 @@ class Values:
         level, key = self._key(value, point)
         if value in self.frame.nest.guessed and isinstance(value, Apply):
             return self._guessed(value, point, level, key)
+        if isinstance(value, Search) and not self._is_for_all(value, point):
+            return self._searched(value, point)
         return self.frame.remember(level, key, _hint(value), self._text(value, point))
+
+    def _searched(self, value: Search, point: Point) -> str:
+        """A search, which is written for all vectors of a register tile."""
+        points = [Point(point.row, vector, point.width) for vector in range(self.frame.tile.vectors)]
+        if self._key(value, points[-1]) == self._key(value, points[0]) or self.frame.lane is None:
+            points = [point]
+        for each, text in zip(points, search(self.frame, self.value, value, points), strict=True):
+            self.given(value, each, text)
+        return self.value(value, point)
 
     def _guessed(self, value: Apply, point: Point, level: int, key: object) -> str:
         """A choice that is a branch."""
@@ -146,11 +159,11 @@ class Values:
     def _is_for_all(self, value: Value, point: Point) -> bool:
         """Whether an expensive op has the same result in all lanes, so that one lane computes it. A division of eight
         lanes takes twice as long as that of one, and tables are looked up for each lane."""
-        if point.width == 1 or not isinstance(value, Apply) or not isinstance(value.op, Elementwise):
+        of_op = isinstance(value, Apply) and isinstance(value.op, Elementwise) and value.op.cost >= EXPENSIVE
+        if point.width == 1 or not (of_op or isinstance(value, Search)):
             return False
-        if value.op.cost < EXPENSIVE or not {self.frame.lane, self.frame.columns}.isdisjoint(self.frame.depends(value)):
-            return False
-        return fits_any_width(value)
+        lanes = {self.frame.lane, self.frame.columns}
+        return lanes.isdisjoint(self.frame.depends(value)) and fits_any_width(value)
 
     def _apply(self, value: Apply, point: Point) -> str:
         if (place := self.frame.multiply_adds.places.get(value)) is not None:
@@ -247,4 +260,4 @@ def _hint(value: Value) -> str:
     """The beginning of a variable's name."""
     if isinstance(value, Apply):
         return _HINTS.get(value.op, value.op.name + "_")
-    return {Load: "x", Fetch: "x", Literal: "k", Position: "at"}.get(type(value), "v")
+    return {Load: "x", Fetch: "x", Literal: "k", Position: "at", Search: "place"}.get(type(value), "v")

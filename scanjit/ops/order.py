@@ -1,5 +1,6 @@
-"""Sorting along the last axis: the elements in order, `sort`, and their places, `argsort`; and some of these, `ranked`
-and `argranked`, for which not all elements must be sorted. All functions that sort are made of these."""
+"""Sorting along the last axis: the elements in order, `sort`, and their places, `argsort`; some of these, `ranked` and
+`argranked`, for which not all elements must be sorted; and places in sorted rows, `searched`. All functions that sort
+are made of these."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from scanjit import errors, types
 from scanjit.ir import Node, Op
 from scanjit.kinds import kind_of
 from scanjit.ops.index import GATHER, SCATTER
-from scanjit.ops.samples import ANY_DTYPE, numbered, sample
+from scanjit.ops.samples import ANY_DTYPE, NUMBERS, numbered, sample
 from scanjit.ops.shape import IOTA, RESHAPE
 from scanjit.ops.stretch import broadcast_to, zeros_like
 from scanjit.ops.view import along, moved_axis
@@ -97,6 +98,53 @@ def _parted_reference(x: Array, group: Array, *, count: int) -> Array:
 def _parted_vjp(g: Node, y: Node, x: Node, group: Node, *, count: int) -> tuple[Node, None]:
     places = PARTED(broadcast_to(IOTA(length=x.type.shape[-1]), x.type.shape), group, count=count)
     return SCATTER(zeros_like(x), g, *_before(x), places, axis=0, add=True), None
+
+
+def comes_before(a: Node, v: Node, side: str) -> Node:
+    """Whether elements of a sorted row come before numbers in an order in which NaN is last. On the "right" side, equal
+    elements do."""
+    if side == "right":
+        return (a <= v) | (v != v) if a.type.kind.floating else a <= v
+    return (a < v) | ((v != v) & (a == a)) if a.type.kind.floating else a < v
+
+
+def _infer_searched(rows: Type, v: Type, *, side: str) -> Type:
+    _check(rows)
+    if rows.dtype != v.dtype or rows.kind.is_mask or v.ndim < rows.ndim - 1:
+        raise errors.InternalError("searched takes rows, and numbers of their dtype for each", got=f"{rows} and {v}")
+    before = zip(rows.shape[:-1], v.shape, strict=False)
+    shape = [types.equate(*pair, "the first axes of sorted rows and of what is looked for in them") for pair in before]
+    return Type(np.dtype("int64"), (*shape, *v.shape[len(shape) :]))
+
+
+def _searched_reference(rows: Array, v: Array, *, side: Parameter) -> Array:
+    """NumPy's `searchsorted` in each row."""
+    if rows.ndim == 1:
+        return np.asarray(np.searchsorted(rows, v, side=side), np.int64)
+    found = np.empty(v.shape, np.int64)
+    for place in np.ndindex(*rows.shape[:-1]):
+        found[place] = np.searchsorted(rows[place], v[place], side=side)
+    return found
+
+
+def _searched_batch(args: Sequence[Node], batched: Sequence[bool], size: Dimension, *, side: str) -> tuple[Node, bool]:
+    """A batch of rows is more rows. In rows that are the same for all examples, these are looked for together."""
+    rows, v = args
+    if batched[0]:
+        return SEARCHED(rows, v if batched[1] else broadcast_to(v, (size, *v.type.shape)), side=side), True
+    last = rows.ndim - 1
+    return moved_axis(SEARCHED(rows, moved_axis(v, 0, last), side=side), last, 0), True
+
+
+def _searched_samples(rng: np.random.Generator, dtype: str) -> Samples:
+    for shape, many in (((5,), (7,)), ((40,), (3, 30)), ((0,), (2,)), ((1,), ()), ((300,), (20,)), ((2, 3, 50), (4,))):
+        rows, v = np.sort(sample(rng, shape, dtype)), sample(rng, (*shape[:-1], *many), dtype)
+        if kind_of(rows.dtype).floating and rows.size > 2:
+            rows[..., -2:] = np.nan
+            v.flat[0], v.flat[-1] = np.nan, rows.flat[0]
+        for side in ("left", "right"):
+            yield (rows, v), {"side": side}
+            yield (rows, np.sort(v, axis=None).reshape(v.shape)), {"side": side}
 
 
 def entries(rows: Node, places: Node) -> Node:
@@ -217,4 +265,18 @@ PARTED: Op = _sorting(
     samples=_parted_samples,
     doc="the elements along the last axis in the order of their groups, int8 from 0 to below `count`; those of a group"
     " stay in order",
+)
+SEARCHED: Op = Op(
+    "searched",
+    infer=_infer_searched,
+    reference=_searched_reference,
+    batch=_searched_batch,
+    samples=_searched_samples,
+    aligned=lambda position, operand, result, *, side: {a: a for a in range(operand.ndim - (position == 0))},
+    dtypes=NUMBERS,
+    never_fails=True,
+    reads_memory="first",
+    goes_anywhere=True,
+    doc="how many elements of a sorted row come before each number, NaN last. The last axis has the rows; the first"
+    ' axes of the numbers are the other axes. On the `side` "right", elements that are equal come before',
 )

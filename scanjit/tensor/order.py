@@ -16,13 +16,12 @@ from scanjit.ops.branch import captured
 from scanjit.ops.elementwise import MINIMUM, where
 from scanjit.ops.expect import expect
 from scanjit.ops.index import GATHER, SCATTER
-from scanjit.ops.order import ARGRANKED, ARGSORT, PARTED, RANKED, SORT, entries
+from scanjit.ops.order import ARGRANKED, ARGSORT, PARTED, RANKED, SEARCHED, SORT, comes_before, entries
 from scanjit.ops.promotion import cast
 from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, flip, window
 from scanjit.ops.stretch import broadcast_to, constant_value, full
 from scanjit.symbol import TensorLike
 from scanjit.tensor.cumulative import cumsum
-from scanjit.tensor.looping import scanned
 from scanjit.tensor.places import nonzero, take
 from scanjit.tensor.probes import assert_
 from scanjit.tensor.reductions import count_nonzero, max as max_of
@@ -45,8 +44,6 @@ LONG = 2048
 """Rows of more elements than this are cut at the elements of given ranks, unless there are more than `FEW` ranks."""
 FEW = 4
 """See `LONG`."""
-FARTHEST = 48
-"""A vector of unknown length has at most two to the power of this elements."""
 
 
 # ---- sorting ---------------------------------------------------------------------------------------------------------
@@ -239,7 +236,7 @@ def _order_by_groups(rows: Node, kth: Any, moved: Node) -> Node:
     group = full(0, rows.type.shape, "int8")
     for i in range(len(ranks)):
         middle = found[..., i : i + 1]
-        for behind in (_comes_before(middle, rows, "left"), _comes_before(middle, rows, "right")):
+        for behind in (comes_before(middle, rows, "left"), comes_before(middle, rows, "right")):
             group = group + cast(behind, "int8")
     return PARTED(moved, group, count=2 * len(ranks) + 1)
 
@@ -294,27 +291,9 @@ def searchsorted(a: TensorLike, v: TensorLike, side: str = "left", sorter: Tenso
         raise errors.DtypeError("complex numbers have no order", got=a.type)
     if sorter is not None:
         a = take(a, sorter, 0)
-    n = a.type.shape[0]
-    found = full(0, v.type.shape, "int64")
-    if isinstance(n, int) and n == 0:
-        return found
-    if isinstance(n, int):
-        for power in reversed(range(n.bit_length())):
-            found = _further(found, constant(1 << power), a, v, side)
-        return found
-    steps: Dimension = 1  # as many as n has binary digits
-    for power in range(1, FARTHEST):
-        steps = types.minimum(n // 2**power, 1) + steps
-    powers = window(constant(2 ** np.arange(FARTHEST - 1, -1, -1, dtype=np.int64)), 0, FARTHEST - steps, steps)
-    return scanned(powers, found, lambda at, step, a, v: _further(at, step, a, v, side), [a, v])[-1]
-
-
-def _further(found: Node, step: Node, a: Node, v: Node, side: str) -> Node:
-    """The next step of a search: `step` elements further, if all of them come before those of `v`."""
-    further = found + step
-    inside = further <= dim_node(a.type.shape[0])
-    place = where(inside, further - 1, 0)
-    return where(inside & _comes_before(_entries(a, place), v, side), further, found)
+    if a.type.kind.is_mask:
+        a, v = cast(a, "int8"), cast(v, "int8")
+    return SEARCHED(a, v, side=side)
 
 
 def _entries(a: Node, place: Node) -> Node:
@@ -323,13 +302,6 @@ def _entries(a: Node, place: Node) -> Node:
     if not types.not_negative(n - 1):
         a = SET_SLICE(full(0, (types.maximum(n, 1),), a.dtype), a, start=(0,), step=(1,))
     return GATHER(a, place, axis=0)
-
-
-def _comes_before(a: Node, v: Node, side: str) -> Node:
-    """Whether `a` comes before `v` in an order in which NaN is last."""
-    if side == "right":
-        return (a <= v) | (v != v) if a.type.kind.floating else a <= v
-    return (a < v) | ((v != v) & (a == a)) if a.type.kind.floating else a < v
 
 
 def digitize(x: TensorLike, bins: TensorLike, right: bool = False) -> Node:

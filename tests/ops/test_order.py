@@ -464,6 +464,43 @@ def test_places_in_sorted_vectors(n: int, side: Any) -> None:
     agrees(lambda a, v: np.searchsorted(a, v, side), lambda a, v: np.searchsorted(a, v, side), integers, some)
 
 
+@pytest.mark.quick(3)
+@pytest.mark.parametrize("mode", ["numba", "emulate"])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int8"])
+def test_places_near_those_found_before_and_far_from_them(dtype: str, mode: Any) -> None:
+    """Numbers that rise, fall, stay or jump, in rows of few and of many elements; some of both are NaN. Elements of a
+    row may lie apart or backwards, or those of several rows beside each other."""
+    rows, falling, v = (sj.tensor((size,), dtype) for size in ("n", "n", "k"))
+    known, several = sj.tensor((200,), dtype), sj.tensor((19, "m"), dtype)
+    outputs = [
+        sj.searchsorted(rows, v),
+        sj.searchsorted(rows, v, "right"),
+        sj.searchsorted(rows[::2], v),
+        sj.searchsorted(falling[::-1], v, "right"),
+        sj.searchsorted(known, v),
+        sj.vmap(lambda row: sj.searchsorted(row, v, "right"))(several),
+        sj.vmap(lambda row, x: sj.searchsorted(row, x))(several, v[:19]),
+        sj.scan(lambda x, last: sj.searchsorted(rows, x) + 0 * last, v, sj.constant(0)),
+    ]
+    f = sj.function([rows, falling, v, known, several], outputs, mode=mode)
+    for n in (0, 1, 31, 32, 33, 70, 500):
+        a, b, c = (np.sort(numbers(shape, dtype)) for shape in ((n,), (200,), (19, n)))
+        steps = np.concatenate([numbers((30,), dtype), a, a[::-1], np.ones(20, dtype), numbers((13,), dtype)])
+        for x in (steps, np.sort(steps), np.sort(steps)[::-1], steps[:19]):
+            wanted = [
+                np.searchsorted(a, x),
+                np.searchsorted(a, x, "right"),
+                np.searchsorted(a[::2], x),
+                np.searchsorted(a, x, "right"),
+                np.searchsorted(b, x),
+                np.stack([np.searchsorted(row, x, "right") for row in c]),
+                np.array([np.searchsorted(*pair) for pair in zip(c, x, strict=False)]),
+                np.searchsorted(a, x),
+            ]
+            for got, right in zip(f(a, a[::-1].copy(), x.copy(), b, c), wanted, strict=True):
+                np.testing.assert_array_equal(got, right, strict=True)
+
+
 @pytest.mark.parametrize("right", [False, True])
 def test_bins(right: bool) -> None:
     x = numbers((3, 4))

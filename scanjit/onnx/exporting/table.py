@@ -4,7 +4,7 @@ A rule gets the writer, the node and the names of its operands. It writes the no
 result, or the names of several. Ops that are not here have no equivalent in ONNX: random numbers, factorizations, gamma
 functions."""
 
-from scanjit.onnx.exporting import elementwise as e, fourier, loops, products, shapes as s
+from scanjit.onnx.exporting import elementwise as e, fourier, loops, products, searches, shapes as s
 from scanjit.onnx.exporting.convolutions import pooled
 from scanjit.onnx.exporting.writer import Rule
 from scanjit.onnx.tensors import BFLOAT16
@@ -97,6 +97,7 @@ TABLE: dict[str, Rule] = {
     "argranked": s.ranked_places,
     "ranked": s.ranked,
     "parted": s.parted,
+    "searched": searches.searched,
     "fourier": fourier.transform,
     "from_half_spectrum": fourier.from_half_spectrum,
     "half_spectrum": fourier.half_spectrum,

@@ -18,6 +18,7 @@ from scanjit.ir import Node, Op
 from scanjit.kinds import kind_of
 from scanjit.ops import View, elementwise as ops
 from scanjit.ops.index import GATHER, SCATTER
+from scanjit.ops.order import SEARCHED
 from scanjit.ops.promotion import CAST, Elementwise
 from scanjit.ops.reduce import ArgReduction
 from scanjit.ops.shape import IOTA, SET_SLICE
@@ -37,6 +38,8 @@ class Carry(NamedTuple):
 Range = tuple[int, int]
 """The smallest and the largest number."""
 
+LONGEST_ROW = 1 << 60
+"""A row of unknown size has fewer elements than this."""
 DEEP = 6
 """What a condition says is asked of this many operations in front of a value that it selects."""
 MOST_TRIES = 40
@@ -370,6 +373,12 @@ def _counted(node: Node, of: Callable[[Node], Range | None]) -> Range | None:
     return (0, length - 1) if isinstance(length, int) and length > 0 else None
 
 
+def _place_in_row(node: Node, of: Callable[[Node], Range | None]) -> Range:
+    """How many elements of a row come before a number: never less than none, nor more than all."""
+    size = node.operands[0].type.shape[-1]
+    return 0, size if isinstance(size, int) else LONGEST_ROW
+
+
 def _other(node: Node, of: Callable[[Node], Range | None]) -> Range | None:
     """The range of a constant, or of a view of something known."""
     if node.op is ir.CONSTANT:
@@ -406,5 +415,6 @@ _RULES: dict[Op, Rule] = {
     SCATTER: _scatter,
     SET_SLICE: _scatter,
     IOTA: _counted,
+    SEARCHED: _place_in_row,
     **{op: _compared(op) for op in _OPPOSITES},
 }

@@ -10,7 +10,7 @@ from scanjit.ops.guest import CALL
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.linalg import Contraction
 from scanjit.ops.narrow import CONTRACT_PAIRS
-from scanjit.ops.order import ARGRANKED, ARGSORT, PARTED, RANKED, SORT
+from scanjit.ops.order import ARGRANKED, ARGSORT, PARTED, RANKED, SEARCHED, SORT
 from scanjit.ops.reduce import ArgReduction
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import CONCATENATE, COPY, IOTA, RESHAPE, SET_SLICE
@@ -29,6 +29,7 @@ from scanjit.schedule.lower.ops.reduction import ReductionRule
 from scanjit.schedule.lower.ops.reshape import CopyRule, ReshapeRule
 from scanjit.schedule.lower.ops.scan import ScanRule
 from scanjit.schedule.lower.ops.scatter import ScatterRule
+from scanjit.schedule.lower.ops.search import SearchRule
 from scanjit.schedule.lower.ops.set_slice import SetSliceRule
 from scanjit.target import Target
 
@@ -56,6 +57,7 @@ RULES = LoweringRules(
         ARGRANKED: OrderRule(finds_places=True),
         RANKED: OrderRule(finds_places=False),
         PARTED: PartingRule(),
+        SEARCHED: SearchRule(),
         FOURIER: FourierRule(),
         HALF_SPECTRUM: FourierRule(),
         FROM_HALF_SPECTRUM: FourierRule(),

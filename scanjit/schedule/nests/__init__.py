@@ -37,6 +37,7 @@ from scanjit.schedule.nests.values import (
     Position,
     Reduce,
     Register,
+    Search,
     Value,
     fits_any_width,
     in_one_lane,

@@ -12,7 +12,7 @@ from scanjit.schedule.nests.nest import Nest
 from scanjit.schedule.nests.pack import Pack
 from scanjit.schedule.nests.statement import Statement
 from scanjit.schedule.nests.steps import Blocks, TimeLoop
-from scanjit.schedule.nests.values import Fetch
+from scanjit.schedule.nests.values import Fetch, Search
 from scanjit.types import Atom, Dimension
 
 Axes = tuple[tuple[Dimension, Dimension], ...]
@@ -48,7 +48,7 @@ def _sum(axes: Iterable[tuple[Dimension, Dimension]]) -> Dimension:
 def extents(statement: Statement) -> Iterator[Extent]:
     """The accesses of a statement, without those at places that are only known when it runs, and without panels."""
     if isinstance(statement, Nest):
-        computed = {value.access for value in statement.values if isinstance(value, Fetch)}
+        computed = {value.access for value in statement.values if isinstance(value, Fetch | Search)}
         computed |= {store.access for store in statement.stores if store.indices}
         for access, writes in statement.accesses():
             if access.panel is None and access not in computed:

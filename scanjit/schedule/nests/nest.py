@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Literal, Self
+from typing import Literal, Self, TypeGuard
 
 from scanjit import types
 from scanjit.kinds import kind_of
@@ -21,6 +21,7 @@ from scanjit.schedule.nests.values import (
     Index,
     Reduce,
     Register,
+    Search,
     Value,
     places_read,
     substitute,
@@ -66,6 +67,11 @@ def rereads(stores: Iterable[Store]) -> bool:
     written = [value for store in stores for value in store.values]
     read = bottom_up(written, lambda value: () if isinstance(value, Reduce) else value.operands)
     return any(store.add for store in stores) or not changed.isdisjoint(places_read(read, buffers))
+
+
+def _is_costly(value: Value) -> TypeGuard[Apply | Search]:
+    """Whether a value has a cost of its own."""
+    return type(value) is Apply or type(value) is Search  # isinstance takes long to say no
 
 
 def one_of(dtype: DType) -> int | float:
@@ -289,10 +295,10 @@ class Nest(Job):
         for value in values:
             if type(value) is Reduce:  # isinstance takes long to say no
                 terms = types.product(loop.size for loop in value.loops)
-                parts = [v for v in walk_values([value.term]) if type(v) is Apply and v not in inside]
+                parts = [v for v in walk_values([value.term]) if _is_costly(v) and v not in inside]
                 inside.update(parts)
                 each = each + terms * (1 + sum(part.cost for part in parts))
-        each = each + sum(v.cost for v in values if type(v) is Apply and v not in inside)
+        each = each + sum(v.cost for v in values if _is_costly(v) and v not in inside)
         return types.product(loop.size for loop in self.loops) * each
 
     def traffic(self, shared: bool = False) -> tuple[Traffic, ...]:

@@ -35,6 +35,7 @@ from scanjit.schedule.nests.values import (
     Position,
     Reduce,
     Register,
+    Search,
     Value,
     walk_values,
 )
@@ -355,6 +356,11 @@ class _NestWriter:
     @own_text.register
     def _(self, value: Fetch) -> str:
         return self.place(value.access, value.indices)
+
+    @own_text.register
+    def _(self, value: Search) -> str:
+        row = f"{self.place(value.access)}, {self.writer.dim(value.size)} elements"
+        return f"searched({row}, {self.operand(value.item)}, {'right' if value.right else 'left'})"
 
     @own_text.register
     def _(self, value: Apply) -> str:

@@ -243,6 +243,45 @@ class Fetch(Read):
 
 
 @record
+class Search(Read):
+    """How many elements of a sorted row come before `item`, in an order in which NaN is last. `access` is the place of
+    the first element, and the row has `size` elements that lie `stride` apart. With `right`, elements that are equal
+    come before."""
+
+    item: Value
+    size: Dimension
+    stride: Dimension
+    right: bool
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        """The value to look for."""
+        return (self.item,)
+
+    @property
+    def own_dims(self) -> tuple[Dimension, ...]:
+        """The size of the row, and its stride."""
+        return self.size, self.stride
+
+    @property
+    def indices(self) -> tuple[Index, ...]:
+        """An index that may be anywhere in the row."""
+        return (Index(self, self.stride, self.size, sure=True),)
+
+    @property
+    def cost(self) -> int:
+        """About how many operations it takes in a row of a thousand elements, where an addition takes one."""
+        return 100
+
+    def rebuilt(self, changes: Substitution) -> Value:
+        """The search in the changed row, for the changed value."""
+        access, item = changes.access(self.access), changes.value(self.item)
+        if access is self.access and item is self.item:
+            return self
+        return Search(self.dtype, access, item, self.size, self.stride, self.right)
+
+
+@record
 class Apply(Value):
     """An elementwise op, applied to `args`. An op that may fail reports `code`."""
 
@@ -377,7 +416,7 @@ def fits_any_width(value: Value) -> bool:
 def _fits_any_width(value: Value) -> bool:
     if isinstance(value, Load):
         return bool(value.when == 1)
-    return isinstance(value, Literal | Position | Fetch) or (isinstance(value, Apply) and not value.reports)
+    return isinstance(value, Literal | Position | Fetch | Search) or (isinstance(value, Apply) and not value.reports)
 
 
 def substitute(

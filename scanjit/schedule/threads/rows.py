@@ -23,6 +23,7 @@ from scanjit.schedule.nests import (
     NestLoop,
     OwnRows,
     Program,
+    Search,
     Statement,
     TimeLoop,
 )
@@ -122,7 +123,7 @@ def own_loop(nest: Nest, size: Dimension, written: set[Buffer], steps: dict[Buff
             continue
         met = dict(steps)
         if all(_stays(access, (loop, each), size, met) for access in _accesses(nest, written)):
-            if not any(isinstance(v, Fetch) and v.access.buffer in written for v in nest.values):
+            if not any(isinstance(v, Fetch | Search) and v.access.buffer in written for v in nest.values):
                 steps.update(met)
                 return loop, each
     return None

@@ -17,6 +17,7 @@ from scanjit.schedule.nests import (
     Nest,
     NestLoop,
     Reduce,
+    Search,
     Value,
     in_one_lane,
     walk_values,
@@ -340,4 +341,4 @@ def _longest(nest: Nest, starts: Sequence[Value]) -> dict[Value, float]:
 
 
 def _cost(value: Value) -> float:
-    return float(value.cost if isinstance(value, Apply) else len(value.accesses))
+    return float(value.cost if isinstance(value, Apply | Search) else len(value.accesses))

@@ -8,7 +8,7 @@ steps.
 from collections.abc import Iterator, Set as AbstractSet
 
 from scanjit import types
-from scanjit.schedule.nests import Access, Buffer, Fetch, Index, Nest, Statement, row_major
+from scanjit.schedule.nests import Access, Buffer, Fetch, Index, Nest, Search, Statement, row_major
 from scanjit.schedule.time.flow import plan_of
 from scanjit.types import Dimension
 
@@ -61,7 +61,7 @@ def row_step(buffer: Buffer) -> Dimension:
 
 def computed(nest: Nest) -> Iterator[tuple[Access, tuple[Index, ...]]]:
     """The accesses of a nest at computed indices, each with its indices."""
-    yield from ((value.access, value.indices) for value in nest.values if isinstance(value, Fetch))
+    yield from ((value.access, value.indices) for value in nest.values if isinstance(value, Fetch | Search))
     yield from ((store.access, store.indices) for store in nest.stores if store.indices)
 
 

@@ -10,6 +10,7 @@ from scanjit import ir, types
 from scanjit.ir import Node
 from scanjit.ops import Elementwise, View
 from scanjit.ops.index import GATHER
+from scanjit.ops.order import SEARCHED
 from scanjit.ops.shape import IOTA
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.lowering import Lowering
@@ -38,7 +39,7 @@ def points(step: LoweredStep) -> tuple[Dimension, ...] | None:
 
 
 def _is_pointwise(node: Node) -> bool:
-    plain = (ir.BOUND, ir.INPUT, ir.CONSTANT, ir.SIZE, IOTA, GATHER)
+    plain = (ir.BOUND, ir.INPUT, ir.CONSTANT, ir.SIZE, IOTA, GATHER, SEARCHED)
     return isinstance(node.op, Elementwise | View) or node.op in plain
 
 
