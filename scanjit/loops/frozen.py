@@ -8,7 +8,7 @@ import builtins
 import dis
 import inspect
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -31,8 +31,8 @@ def _warn(function: FunctionType, package: str) -> None:
     if function.__code__ in _read or _package(function) in _HERE:
         return
     _read.add(function.__code__)
-    names = {**vars(builtins), **function.__globals__, **inspect.getclosurevars(function).nonlocals}
-    for value, text, line in _mentioned(function.__code__, names):
+    outside, closure = {**vars(builtins), **function.__globals__}, inspect.getclosurevars(function).nonlocals
+    for value, text, line in _mentioned(function.__code__, outside, closure):
         advice = _advice(value)
         if advice is not None:
             warnings.warn_explicit(
@@ -60,11 +60,16 @@ def _function_of(fn: Any) -> FunctionType | None:
     return fn if isinstance(fn, FunctionType) else None
 
 
-def _mentioned(code: CodeType, names: dict[str, Any]) -> Iterator[tuple[Any, str, int]]:
-    """The objects that code refers to by global names, such as `np.random.normal`: value, text and line of each."""
+def _mentioned(
+    code: CodeType, outside: Mapping[str, Any], closure: Mapping[str, Any]
+) -> Iterator[tuple[Any, str, int]]:
+    """The objects that code refers to by names of others, such as `np.random.normal`: value, text and line of each.
+    `outside` has the global names, `closure` those of the functions around it."""
+    closure = {name: value for name, value in closure.items() if name in code.co_freevars}
     chain: tuple[Any, str, int] | None = None
     for instruction in dis.get_instructions(code):
         name, line = instruction.argval, instruction.positions.lineno if instruction.positions else None
+        names = closure if instruction.opname == "LOAD_DEREF" else outside
         if instruction.opname in ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME") and name in names:
             if chain is not None:
                 yield chain
@@ -76,7 +81,7 @@ def _mentioned(code: CodeType, names: dict[str, Any]) -> Iterator[tuple[Any, str
             chain = None
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _mentioned(constant, names)
+            yield from _mentioned(constant, outside, closure)
 
 
 def _is_looked_into(value: Any) -> bool:

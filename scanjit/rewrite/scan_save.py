@@ -6,6 +6,7 @@ the expensive ones of these values too, such as `exp(x_t @ w)`, and R read them.
 loop is an R.
 """
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import field
 
@@ -29,6 +30,8 @@ from scanjit.types import Dimension
 COSTLY = 8
 """An elementwise op of at least this cost is stored rather than computed again."""
 _FEW = 8 * COSTLY
+LONG = 64
+"""A guess at the length of an axis whose length is not known."""
 
 Rows = tuple[Dimension, int]
 """The rows of a stack that a sequence consists of: the first row, and the step."""
@@ -170,6 +173,7 @@ class _Choice:
                 self.again.add(node)
                 if node not in given and all(arg in self.known for arg in node.args):
                     self.known.add(node)
+        self.parts = self._parts_of_states(set(Roles.of(source).split(source.params["body"].inputs)[0]))
         images = [node for node in self.order if node in self.again]
         self.image = dict(zip(images, replace(images, given), strict=True))
 
@@ -178,6 +182,33 @@ class _Choice:
         if self.nothing:
             return {}
         return {node: self.image[node] for node in self._moved(self._without_light(self._asked()))}
+
+    def _parts_of_states(self, states: Collection[Node]) -> set[Node]:
+        """The entries that R reads of states of which it reads nothing but a few entries. F then need not store these
+        states: a buffer of thousands of entries, of which each step changes one."""
+        users = users_among(self.order)
+        found: set[Node] = set()
+        for row in self.rows:
+            if self.given.get(row) in states:
+                found.update(self._few_entries(row, users))
+        return found
+
+    def _few_entries(self, row: Node, users: dict[Node, list[Node]]) -> list[Node]:
+        """All reads of a row, if they are entries, and few."""
+        reads: dict[Node, None] = {}
+        left = [row]
+        while left:
+            at = left.pop()
+            for user in users.get(at, []):
+                if isinstance(user.op, View):
+                    left.append(user)
+                elif user.op is GATHER and user in self.again and not any(arg is at for arg in user.args[1:]):
+                    reads[user] = None
+                else:
+                    return []
+            if at in self.outputs:
+                return []
+        return list(reads) if _are_few(list(reads), row) else []
 
     def _demand(self) -> list[Node]:
         """The values that R could compute from F's and that the rest of R's body uses."""
@@ -225,6 +256,8 @@ class _Choice:
             return base not in self.given and is_costly(base) and self.image[base] not in self.ys
         if isinstance(node.op, View):
             return False
+        if node in self.parts:
+            return True
         if self.image[node] in self.ys or compared_with_extreme(self.image[node]) is not None:
             return True
         return self.all or (is_costly(node) and not self._grows(node))
@@ -285,6 +318,16 @@ class _Choice:
                 self.cheap.discard(node)
                 gone.add(node)
                 stack.extend(node.args)
+
+
+def _are_few(reads: Sequence[Node], row: Node) -> bool:
+    """Whether some reads have at most half of the elements of a row."""
+    return 0 < 2 * sum(map(_elements, reads)) <= _elements(row)
+
+
+def _elements(node: Node) -> int:
+    """About how many elements a node has: `LONG` along an axis of unknown length."""
+    return math.prod(dim if isinstance(dim, int) else LONG for dim in node.type.shape)
 
 
 def _widened(node: Node, given: dict[Node, Node]) -> Node | None:

@@ -21,6 +21,10 @@ def noise() -> float:
     return random.gauss(0.0, 1.0)
 
 
+def now() -> float:
+    return time.perf_counter()
+
+
 STEPS: dict[str, tuple[Callable[..., Any], str]] = {
     "np.random": (lambda a, h: a + h + np.random.normal(), "np.random.normal runs once"),
     "np.random.default_rng": (lambda a, h: a + h + np.random.default_rng(1).normal(), "np.random.default_rng"),
@@ -67,7 +71,11 @@ def test_what_does_no_harm_is_not_warned_of() -> None:
         assert isinstance(RNG, np.random.Generator)
         return np.tanh(a + h) + stream.normal()
 
+    def weighted(x: Any, now: Any) -> Any:  # `now` is not the function of that name
+        return sj.scan(lambda a, h: a + h * now, x, 0.0)
+
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         sj.scan(step, X, 0.0)
+        sj.jit(weighted, mode="reference")(np.ones(3), 2.0)
         sj.jit(lambda x: np.random and x * np.pi, mode="reference")(1.0)
