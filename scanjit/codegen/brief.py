@@ -126,7 +126,7 @@ def brief(loop: TimeLoop, vectors: int = 1) -> Brief | None:
     )
     if most == 0:
         return None
-    return Brief(replace(loop, suite=tuple(suite), own_rows=None), some, most, lanes, vectors, tuple(rows))
+    return Brief(replace(loop, suite=tuple(suite)), some, most, lanes, vectors, tuple(rows))
 
 
 def numbers(loop: TimeLoop) -> Brief | None:

@@ -31,6 +31,7 @@ from scanjit.schedule.nests import (
     Pack,
     Parting,
     RootsOfUnity,
+    Tile,
 )
 from scanjit.schedule.threads.split import Piece
 from scanjit.target import Target
@@ -178,28 +179,46 @@ class Jobs:
         else:
             sources = [self.common.known(source) for source in sources]
             self.draft.calls |= dict.fromkeys(source.name for source in sources)
-        tile, kept = sources[0].tile, self.sharing.step(at)
+        tile, kept, turn = sources[0].tile, self.sharing.step(at), ""
+        by_columns = not self.draft.alone and tile.split is not None and tile.split is not tile.own
+        if not by_columns:
+            at, turn = self._in_turns(tile, at)
         if self.draft.alone:
-            self._call_for(sources, at, "0")
+            self._call_for(sources, at, "0", turn)
         elif told and tile.split is None:
             with self.first_thread(at) as inside:
                 self._call_for(sources, inside, "0")
         else:
-            piece, shared, turns = self.draft.fresh("piece"), self.sharing.shared(tile, at), "0"
+            piece, shared, turns = self.draft.fresh("piece"), self.sharing.shared(tile, at, turn), "0"
             if nest is not None:
                 turns = self._turns(nest)
+            elif by_columns and self.sharing.turns(tile, at) is not None:
+                turns = self.common.number(tile.group * tile.unit)  # columns that stay in the cache for all rows
             operands = ", ".join([self._sync(at), kept.thread, kept.threads, *shared, turns, "line"])
             self.draft.add(at, f"{piece} = first_piece({operands})", f"while {piece} >= 0:")
-            self._call_for(sources, at.inside, piece)
+            inside = at.inside
+            if by_columns:
+                inside, turn = self._in_turns(tile, inside)
+            self._call_for(sources, inside, piece, turn)
             self.draft.add(at.inside, f"{piece} = next_piece(line)")
         return sources
 
-    def _call_for(self, sources: Sequence[Source], at: StatementPlace, piece: str) -> None:
-        """Call functions for a piece of the loop that threads share."""
-        for source in sources:
-            self._call_one(source, at, piece)
+    def _in_turns(self, tile: Tile, at: StatementPlace) -> tuple[StatementPlace, str]:
+        """A loop over the turns in which a thread computes its own rows, if these come several times: where to write
+        what it does in a turn, and the variable that is the number of the turn."""
+        times = self.sharing.turns(tile, at)
+        if times is None:
+            return at, ""
+        turn = self.draft.fresh("time")
+        self.draft.add(at, f"for {turn} in range({times}):")
+        return at.inside, turn
 
-    def _call_one(self, source: Source, at: StatementPlace, piece: str) -> None:
+    def _call_for(self, sources: Sequence[Source], at: StatementPlace, piece: str, turn: str = "") -> None:
+        """Call functions for a piece of the loop that threads share, and for the rows of a turn."""
+        for source in sources:
+            self._call_one(source, at, piece, turn)
+
+    def _call_one(self, source: Source, at: StatementPlace, piece: str, turn: str) -> None:
         tile, line, rows = source.tile, ["line"] if source.looks else [], source.rows
         addresses = [self.common.address(buffer, offset, at) for buffer, offset in source.addresses]
         numbers = self.common.given(source)
@@ -226,7 +245,7 @@ class Jobs:
         if rows is not None and (tile.split is None or rows.steps is not None):
             ranges = ("0", self.common.number(rows.size))
         if tile.own is not None and tile.own is not tile.split:
-            ranges += self.sharing.own(tile, at)
+            ranges += self.sharing.own(tile, at, turn)
         self.draft.add(at, call(*ranges))
 
     def _turns(self, nest: Nest) -> str:

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from scanjit import types
 from scanjit.codegen.common import Common, Draft, StatementPlace
 from scanjit.schedule.nests import OwnRows, Tile
 
@@ -62,24 +63,38 @@ class Variables:
             self._steps[rows] = made
         return self._steps[rows]
 
-    def shared(self, tile: Tile, at: StatementPlace) -> SharedTurns:
+    def shared(self, tile: Tile, at: StatementPlace, turn: str = "") -> SharedTurns:
         """The turns of a nest that threads share: those of its `split` loop, or of its own rows."""
         if tile.split is None:
             return WHOLE
         if tile.rest:
             return SharedTurns("0", self.step(at).threads, "1")
         own = tile.split is tile.own and at.rows is not None
-        low, high = self.own(tile, at) if own else ("0", self.common.number(tile.split.size))
+        low, high = self.own(tile, at, turn) if own else ("0", self.common.number(tile.split.size))
         return SharedTurns(low, high, str(tile.unit))
 
-    def own(self, tile: Tile, at: StatementPlace) -> tuple[str, str]:
-        """The range of a nest's `own` loop that belongs to this thread's rows."""
+    def own(self, tile: Tile, at: StatementPlace, turn: str = "") -> tuple[str, str]:
+        """The range of a nest's `own` loop that belongs to this thread's rows, in one of the `turns`."""
         assert tile.own is not None
         if at.rows is None:
             return "0", self.common.number(tile.own.size)
         kept, each = self.step(at), self.common.number(tile.each)
         low, high = (name if each == "1" else f"{name}*{each}" for name in (kept.low, kept.high))
-        return low, high
+        if not turn:
+            return low, high
+        rows = at.rows.size * tile.each
+        moved = f" + {turn}*{self.common.number(rows)}"
+        others = self.common.number((1 - at.rows.apart) * (tile.own.size - rows))
+        return low + moved, f"{high}{moved} + {others}"
+
+    def turns(self, tile: Tile, at: StatementPlace) -> str | None:
+        """How many times a thread computes its own rows in a nest: as often as these come, or all rows of all times at
+        once if it keeps none. None if they come once."""
+        if tile.own is None or at.rows is None:
+            return None
+        times = types.exact_quotient(tile.own.size, at.rows.size * tile.each)
+        assert times is not None
+        return None if times == 1 else self.common.number(1 + at.rows.apart * (times - 1))
 
     def evenly(self, tile: Tile, at: StatementPlace, share: str) -> list[tuple[str, str, str, str]]:
         """Two calls of a nest for a share, each with a range of its `split` and one of its rows. In the first one, all

@@ -22,7 +22,7 @@ from scanjit.codegen.places import SYNC, SYNC_WORDS
 from scanjit.codegen.source import Parameters, Source
 from scanjit.codegen.whole import is_alone, is_short, locals_of, row_on_stack, steps_between_looks
 from scanjit.ops.scan import MOST_UNROLLED
-from scanjit.schedule.nests import Beside, Blocks, If, Job, Nest, Statement, TimeLoop, Wave
+from scanjit.schedule.nests import Beside, Blocks, If, Job, Nest, RowsApart, Statement, TimeLoop, Wave
 from scanjit.types import Atom, Dimension
 
 DEEPEST = 8
@@ -102,25 +102,46 @@ class StatementWriter:
                 self._if(statement, at)
             case TimeLoop():
                 self._time_loop(statement, at)
+            case RowsApart():
+                self._rows_apart(statement, at)
             case _:
                 raise TypeError(statement)
 
-    def _time_loop(self, loop: TimeLoop, at: StatementPlace) -> None:
-        """A loop over time, and before it the variants for rows of one vector and of two, if there are such."""
+    def _rows_apart(self, apart: RowsApart, at: StatementPlace) -> None:
+        """Statements of which threads may compute their own rows: a function. If the loop is one without them, each
+        statement is written by itself."""
+        if self.draft.whole or apart.suite == (apart.loop,) or self._is_brief(apart.loop, at):
+            for statement in apart.suite:
+                if isinstance(statement, TimeLoop):
+                    self._time_loop(statement, at, apart)
+                else:
+                    self._statement(statement, at)
+        else:
+            self._call_loop(apart, at, whole=False)
+
+    def _is_brief(self, loop: TimeLoop, at: StatementPlace) -> bool:
+        """Whether a loop has variants for short rows, or is one function with its nests."""
+        short = is_short(loop, self.common.program, self.common.nests)
+        return short or next(self._brief(loop, at), None) is not None
+
+    def _time_loop(self, loop: TimeLoop, at: StatementPlace, apart: RowsApart | None = None) -> None:
+        """A loop over time, and before it the variants for rows of one vector and of two, if there are such. Threads
+        may compute its rows `apart`."""
         for short in self._brief(loop, at):
             self._call_brief(loop, short, at)
             if not short.sizes:
                 return
             self.draft.add(at, "else:")
             at = at.inside
+        own = loop if apart is None else replace(apart, suite=(loop,), private=())  # other statements use those too
         if not self.draft.whole and is_short(loop, self.common.program, self.common.nests):
             held = numbers(loop) if is_alone(loop) and self.common.timed is None else None
             if held is None:
-                self._call_loop(loop, at, whole=True)
+                self._call_loop(own, at, whole=True)
             else:
                 self._call_brief(loop, held, at)
-        elif (not self.draft.alone and is_alone(loop)) or (loop.own_rows is not None and not self.draft.whole):
-            self._call_loop(loop, at, whole=False)
+        elif (not self.draft.alone and is_alone(loop)) or (apart is not None and not self.draft.whole):
+            self._call_loop(own, at, whole=False)
         else:
             self._loop(loop, at)
 
@@ -210,12 +231,29 @@ class StatementWriter:
             self.draft.add(at, "end_loop(line)")
         self.common.end([blocks.first, blocks.count])
 
+    def _kept_rows(self, apart: RowsApart, at: StatementPlace) -> None:
+        """What a thread computes of its rows: nests, the loop over time, and nests."""
+        if apart.private:
+            kept, copy = self.jobs.sharing.step(at), self.common.counter(apart.copy, "copy")
+            flag = self.common.number(apart.own_rows.apart)
+            self.draft.add(
+                at, f"{copy} = {flag}*min(thread, {kept.low})"
+            )  # 1 of 2 threads has the only row: its copy is 0
+            self.common.private |= dict.fromkeys(apart.private, apart.copy)
+        place = apart.suite.index(apart.loop)
+        if apart.suite[:place]:
+            self.write(apart.suite[:place], at)
+        self._loop(apart.loop, at)
+        if apart.suite[place + 1 :]:
+            self.write(apart.suite[place + 1 :], at)
+
     def _scan_of(self, blocks: Blocks) -> Statement | None:
         """The scan of which the blocks run some steps each: the last one in the suite, as the others are run again for
         it. None for other blocks."""
-        lengths: dict[Statement, Dimension] = {s: s.length for s in blocks.suite if isinstance(s, TimeLoop)}
-        lengths |= {s: s.time.size for s in blocks.suite if isinstance(s, Nest) and s.time is not None}
-        return next((s for s in reversed(blocks.suite) if s in lengths and self.common.moves(lengths[s])), None)
+        every = [s.loop if isinstance(s, RowsApart) else s for s in blocks.suite]
+        lengths: dict[Statement, Dimension] = {s: s.length for s in every if isinstance(s, TimeLoop)}
+        lengths |= {s: s.time.size for s in every if isinstance(s, Nest) and s.time is not None}
+        return next((s for s in reversed(every) if s in lengths and self.common.moves(lengths[s])), None)
 
     def _if(self, choice: If, at: StatementPlace) -> None:
         """The two branches. In a loop, threads meet once all have read the condition, before anyone overwrites it."""
@@ -231,7 +269,7 @@ class StatementWriter:
         self.draft.add(at, "else:")
         self.write(choice.otherwise, at.inside)
 
-    def _call_loop(self, loop: TimeLoop | Blocks, at: StatementPlace, whole: bool) -> None:
+    def _call_loop(self, loop: TimeLoop | Blocks | RowsApart, at: StatementPlace, whole: bool) -> None:
         """Call a function that is a loop: one whose source contains the functions of its nests, one that a single
         thread runs, or one that each thread may run for its own rows. These rows are then its share of the loop: if it
         is late, another thread runs the loop in its place."""
@@ -248,13 +286,13 @@ class StatementWriter:
                 self.jobs.look(inside)  # before the conditions of its steps are read, and never again
             with self.jobs.first_thread(inside) as first:
                 self.draft.add(first, call("thread"))
-        elif loop.own_rows is not None:
+        elif isinstance(loop, Blocks | RowsApart) and loop.own_rows is not None:
             with self.jobs.shares(inside, f"{self.common.number(loop.own_rows.apart)}*threads") as (place, share):
                 self.draft.add(place, call(share))
         else:
             self.draft.add(inside, call("thread"))
-        if isinstance(loop, TimeLoop):
-            self._read_steps(loop, at)
+        if not isinstance(loop, Blocks):
+            self._read_steps(_loop_of(loop), at)
 
     def _read_steps(self, loop: TimeLoop, at: StatementPlace) -> None:
         """Read how many steps ran of a loop that was a function, if its steps may end it."""
@@ -280,20 +318,28 @@ class StatementWriter:
         self._read_steps(short.loop, at)
 
     def _loop_function(
-        self, loop: TimeLoop | Blocks, at: StatementPlace, whole: bool, alone: bool, short: Brief | None = None
+        self,
+        loop: TimeLoop | Blocks | RowsApart,
+        at: StatementPlace,
+        whole: bool,
+        alone: bool,
+        short: Brief | None = None,
     ) -> Callable[[str], str]:
         """Write the function of a loop, which one thread runs if it is `alone`; it may be the variant of another one
         for `short` rows. Returns what makes a call of it for the share of a thread."""
-        place = replace(at, depth=0, rows=loop.own_rows or at.rows)
+        rows = None if isinstance(loop, TimeLoop) else loop.own_rows
+        place = replace(at, depth=0, rows=rows or at.rows)
 
         def write(inner: StatementWriter) -> None:
             inner.draft.alone |= alone
             if isinstance(loop, Blocks):
                 inner._blocks(loop, place)
+            elif isinstance(loop, RowsApart) and not whole:
+                inner._kept_rows(loop, place)
             elif alone and whole:
-                inner._on_stack(loop, place, short)
+                inner._on_stack(_loop_of(loop), place, short)
             else:
-                inner._loop(loop, place)
+                inner._loop(_loop_of(loop), place)
 
         name, table, counters = self._function("loop", [loop], at, write, whole=whole)
         others = at.parameters[2:]
@@ -537,6 +583,10 @@ def _pieces(outlines: Sequence[object]) -> list[tuple[int, int]]:
         step = size if again else PORTION if end - begin > 2 * PORTION else end - begin
         found += [(i, min(i + step, end)) for i in range(begin, end, step)]
     return found
+
+
+def _loop_of(loop: TimeLoop | RowsApart) -> TimeLoop:
+    return loop if isinstance(loop, TimeLoop) else loop.loop
 
 
 def _loops(few: Portion) -> bool:

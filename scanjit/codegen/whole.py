@@ -27,6 +27,7 @@ from scanjit.schedule.nests import (
     Nest,
     Pack,
     Program,
+    RowsApart,
     Statement,
     TimeLoop,
 )
@@ -109,7 +110,7 @@ def is_short(loop: TimeLoop, program: Program, sources: NestSources, short: Brie
                 return False
             lines += sources.of(statement).text.count("\n")
             work += statement.operations if isinstance(statement.operations, int) else 0
-        elif not isinstance(statement, Blocks | TimeLoop) or _copies(statement):
+        elif not isinstance(statement, Blocks | TimeLoop | RowsApart) or _copies(statement):
             return False
     return lines <= (SHORT if short is None or short.vectors > 1 else SHORT_IN_BRIEF) and work <= LITTLE
 
@@ -125,7 +126,7 @@ def steps_between_looks(loop: TimeLoop) -> int:
     return 1 if loop.ends_early else 1 << (max(STRETCH // max(work, FEW), 1).bit_length() - 1)
 
 
-def is_alone(loop: TimeLoop | Blocks) -> bool:
+def is_alone(loop: Statement) -> bool:
     """Whether one thread runs all of a loop: threads share nothing of a step."""
     return not any(_is_shared(statement) for statement in loop.every())
 
@@ -141,7 +142,7 @@ def _is_shared(statement: Statement) -> bool:
         case Blocks():
             return statement.own_rows is not None
         case _:
-            return not isinstance(statement, TimeLoop | If | LapackCall | GuestCall)
+            return not isinstance(statement, TimeLoop | RowsApart | If | LapackCall | GuestCall)
 
 
 def locals_of(loop: TimeLoop, program: Program, uses: Counter[Buffer], short: Brief | None = None) -> list[Local]:

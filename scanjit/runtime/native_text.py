@@ -97,9 +97,13 @@ declare i64 @CLOCK()
 
 define i64 @scanjit_new_team() {
   %size = ptrtoint ptr getelementptr (%team, ptr null, i32 1) to i64
-  %memory = call ptr @PyMem_RawCalloc(i64 1, i64 %size)
-  store ptr %memory, ptr @team
-  %address = ptrtoint ptr %memory to i64
+  %room = add i64 %size, 64
+  %memory = call ptr @PyMem_RawCalloc(i64 1, i64 %room)
+  %given = ptrtoint ptr %memory to i64
+  %above = add i64 %given, 63
+  %address = and i64 %above, -64
+  %team = inttoptr i64 %address to ptr
+  store ptr %team, ptr @team
   %calls = get blas.calls @blas
   %none = icmp eq i64 %calls, 0
   br i1 %none, label %done, label %restore

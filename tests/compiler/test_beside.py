@@ -222,7 +222,9 @@ def test_branches_share_no_memory():
     inputs, outputs = network(2)
     (stage,) = sj.function(inputs, outputs, mode="emulate").executable.stages
     lives = stage.table.lives
-    sizes = {atom: 40 for life in lives for d in (*life.buffer.shape, *life.branches) for atom in types.atoms(d)}
+    sizes = {
+        atom: 40 for life in lives for d in (*life.buffer.shape, life.copies, *life.branches) for atom in types.atoms(d)
+    }
     offsets, _ = assign(stage.table.lives, types.Numbers(sizes))
     spans = {life.buffer: (at, at + types.evaluate(life.buffer.nbytes, sizes))
              for life, at in zip(stage.table.lives, offsets, strict=True)}  # fmt: skip

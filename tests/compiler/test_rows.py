@@ -13,6 +13,7 @@ import scanjit as sj
 from scanjit import types
 from scanjit.config import config
 from scanjit.schedule.cost import rates
+from scanjit.schedule.nests import RowsApart
 from scanjit.schedule.threads.rows import with_rows
 from scanjit.schedule.threads.sharing import sharing
 from scanjit.schedule.threads.teams import Way
@@ -125,6 +126,55 @@ def test_threads_in_turns(step: Step, gradient: bool, batch: Any, shared: bool, 
     assert decided and all(value == (meeting > 0) for rows in decided for value in rows.values())
     for a, b in zip(_list(got), _list(expected), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def in_blocks(step: Step, batch: Any, last: bool, columns: Any = H) -> sj.CompiledFunction:
+    """A loop in blocks of time, with the product that it reads. Its batch is the first or the second axis of `xs`."""
+    shape = (batch, "T", columns) if last else ("T", batch, columns)
+    xs, w = sj.tensor(shape, "float32", "xs"), sj.tensor((columns, columns), "float32", "w")
+    x = xs.transpose(1, 0, 2) if last else xs
+    h = sj.scan(lambda x, h: step(x @ w[::-1], h, w), x, sj.zeros(x.shape[1:], "float32"))
+    return sj.function([xs, w], [h, *sj.grad((h * h).sum(), [xs, w])], mode="emulate")
+
+
+def parts(f: sj.CompiledFunction) -> list[int]:
+    """For the statements of which threads may keep the rows: how many nests stand beside the loop."""
+    every = [inner for stage in f.executable.stages for outer in stage.program.suite for inner in outer.every()]
+    return [len(each.suite) - 1 for each in every if isinstance(each, RowsApart)]
+
+
+@pytest.mark.quick(4)
+@pytest.mark.parametrize("step", [network, deep])
+@pytest.mark.parametrize("batch", ["B", 8])
+@pytest.mark.parametrize("last", [False, True])
+def test_products_of_a_block_go_with_the_rows_of_its_loop(step: Step, batch: Any, last: bool, meeting: float) -> None:
+    """The rows come once for each step of the block: in a nest that goes over steps and rows as if they were one."""
+    rng = np.random.default_rng(3)
+    size = 29 if batch == "B" else batch
+    xs, w = (rng.standard_normal(n).astype("float32") for n in ((size, 6, H) if last else (6, size, H), (H, H)))
+    expected = in_blocks(step, batch, last)(xs, w)
+    with Config(width=16, threads=3, small=True).active():
+        rates.MEETING = meeting
+        f = in_blocks(step, batch, last)
+        got = f(xs, w)
+    assert max(parts(f)) > 0
+    decided = [sized.sharing.rows_apart for stage in f.executable.stages for sized in stage.known.values()]
+    assert meeting == 0 or all(value for rows in decided for value in rows.values())
+    for a, b in zip(got, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
+
+
+def test_a_loop_with_variants_for_short_rows_shares_memory_with_its_products(meeting: float) -> None:
+    """The variant reads what the product before it has written for all threads."""
+    rng = np.random.default_rng(4)
+    for columns in (3, 40):
+        xs, w = ((rng.standard_normal(n) * 0.1).astype("float32") for n in ((6, 9, columns), (columns, columns)))
+        expected = in_blocks(network, "B", False, "H")(xs, w)
+        with Config(width=16, threads=3, small=True).active():
+            rates.MEETING = meeting
+            got = in_blocks(network, "B", False, "H")(xs, w)
+        for a, b in zip(got, expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
 
 
 def test_points_of_own_rows_that_whole_vectors_leave(meeting: float, monkeypatch: pytest.MonkeyPatch) -> None:

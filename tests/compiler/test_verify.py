@@ -24,6 +24,7 @@ from scanjit.schedule.nests import (
     Pack,
     Program,
     Reduce,
+    RowsApart,
     Statement,
     TimeLoop,
     Value,
@@ -331,8 +332,9 @@ WRONG: dict[str, tuple[str, type[Statement], int, Change]] = {
     "no multiple of a vector": ("product", Nest, 0, tile(split=lambda nest: nest.space[-1], unit=1)),
     "own rows are of a loop that is not its": ("lstm", TimeLoop, 0, lambda loop: loop.with_suites(
         [tile(own=FOREIGN)(loop.suite[0])])),
-    "own rows outside a loop": ("product", Nest, 0, tile(own=lambda nest: nest.space[0])),
-    "no own rows in a loop": ("lstm", TimeLoop, 0, lambda loop: loop.with_suites([tile(own=None)(loop.suite[0])])),
+    "own rows where threads keep no rows": ("product", Nest, 0, tile(own=lambda nest: nest.space[0])),
+    "no own rows where threads keep rows": ("lstm", TimeLoop, 0, lambda loop: loop.with_suites(
+        [tile(own=None)(loop.suite[0])])),
     "what is left over is shared by no rows": ("product", Nest, 0, tile(rest=True)),
     "it has strips, but no time and no sums": ("lstm", Nest, 0, tile(strips=(1,))),
     "strips are of another number": ("over_time", Nest, 1, tile(strips=(8, 8))),
@@ -340,10 +342,12 @@ WRONG: dict[str, tuple[str, type[Statement], int, Change]] = {
         "over_time", Nest, 1, lambda nest: replace(tile(strips=(64,))(nest), carried=[]),
     ),
     "something that is no nest": (
-        "lstm", TimeLoop, 0, lambda loop: loop.with_suites([*loop.suite, replace(loop, own_rows=None, suite=[])]),
+        "lstm", TimeLoop, 0, lambda loop: loop.with_suites([*loop.suite, replace(loop, suite=[])]),
     ),
+    "through more or less than one loop": (
+        "lstm", RowsApart, 0, lambda apart: apart.with_suites([*apart.suite, *apart.suite])),
     "are not the rows of a nest": (
-        "lstm", TimeLoop, 0, fields(own_rows=lambda loop: replace(loop.own_rows, size=loop.own_rows.size + 1)),
+        "lstm", RowsApart, 0, fields(own_rows=lambda apart: replace(apart.own_rows, size=apart.own_rows.size + 1)),
     ),
     # threads
     "does not move with": (

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from scanjit import types
-from scanjit.schedule.nests import Blocks, Job, OwnRows, Statement, TimeLoop, Traffic
+from scanjit.schedule.nests import Blocks, Job, OwnRows, RowsApart, Statement, Traffic
 from scanjit.schedule.nests.statement import Counters
 from scanjit.types import Dimension, Numbers
 
@@ -59,27 +59,30 @@ def prices(suite: Sequence[Statement]) -> tuple[Price, ...]:
 
 
 def _prices(
-    suite: Sequence[Statement], samples: Sequence[tuple[Counters, Dimension]], rows: OwnRows | None
+    suite: Sequence[Statement],
+    samples: Sequence[tuple[Counters, Dimension]],
+    rows: OwnRows | None,
+    bands: bool = False,
 ) -> Iterator[Price]:
     """The price of every job. `samples` has some runs of the suite that stand for all: the counters around it, and how
-    many runs each stands for."""
+    many runs each stands for. If `rows` are `bands`, all that a job touches is one thread's."""
     for statement in suite:
         if isinstance(statement, Job):
-            yield Price(statement.dtype, _runs(statement, samples, rows), rows)
+            yield Price(statement.dtype, _runs(statement, samples, rows is not None and not bands), rows)
             continue
-        own = statement.own_rows if isinstance(statement, TimeLoop | Blocks) else None
+        own = statement.own_rows if isinstance(statement, RowsApart | Blocks) else None
+        mine = isinstance(statement, Blocks) if own is not None else bands
         inner, inside = statement.samples, list[tuple[Counters, Dimension]]()
         for at, runs in samples:
             for counters, times in inner:
                 known = {atom: types.substitute(dim, at) for atom, dim in counters.items()}
                 inside.append(({**at, **known}, types.substitute(times, at) * runs))
-        yield from _prices(statement.inner, inside, own or rows)
+        yield from _prices(statement.inner, inside, own or rows, mine)
 
 
-def _runs(job: Job, samples: Sequence[tuple[Counters, Dimension]], rows: OwnRows | None) -> tuple[Run, ...]:
-    """The different runs of a job."""
-    mine = rows is None or rows.copies != 1  # rows with copies are bands, and all that a band touches is one thread's
-    shared, traffic = () if mine else job.traffic(True), job.traffic()
+def _runs(job: Job, samples: Sequence[tuple[Counters, Dimension]], with_rows: bool) -> tuple[Run, ...]:
+    """The different runs of a job, whose threads may keep rows."""
+    shared, traffic = job.traffic(True) if with_rows else (), job.traffic()
     touched = [dim for each in (*traffic, *shared) for some in (*each.areas, (each.most,)) for dim in some]
     used = {atom for dim in (job.operations, job.pieces, *touched) for atom in types.atoms(dim)}
     found: dict[tuple[object, ...], Run] = {}

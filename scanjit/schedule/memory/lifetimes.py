@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from scanjit.schedule.nests import Beside, Blocks, Buffer, Job, Lifetime, Program, Statement
+from scanjit.schedule.nests import Beside, Blocks, Buffer, Job, Lifetime, Program, RowsApart, Statement
 from scanjit.types import Dimension
 
 
@@ -68,7 +68,7 @@ class _Walk:
                     self._inside.pop()
                 else:
                     self.visit(inner, again)
-            if isinstance(statement, Blocks) and statement.own_rows is not None:
+            if isinstance(statement, Blocks | RowsApart) and statement.own_rows is not None:
                 self.copies.update(dict.fromkeys(statement.private, statement.own_rows.copies))
             if statement.repeats or statement.lasting:
                 for buffer in {b for b in known if self.last[b] >= begin} | statement.lasting:

@@ -25,7 +25,7 @@ from scanjit.schedule.nests.pack import Pack
 from scanjit.schedule.nests.parting import Parting
 from scanjit.schedule.nests.program import Program
 from scanjit.schedule.nests.statement import Job, Statement, Traffic, jobs_of
-from scanjit.schedule.nests.steps import Blocks, OwnRows, TimeLoop, Turn
+from scanjit.schedule.nests.steps import Blocks, OwnRows, RowsApart, TimeLoop, Turn
 from scanjit.schedule.nests.tile import Tile
 from scanjit.schedule.nests.values import (
     Access,

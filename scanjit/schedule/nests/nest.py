@@ -305,9 +305,9 @@ class Nest(Job):
         """For each buffer, the bytes that its accesses reach."""
         areas: dict[Buffer, dict[Dimension, dict[Dimension, None]]] = {}
         products: dict[tuple[Dimension, ...], Dimension] = {}
-        own = self.tile.own if self.tile is not None else None
+        own = self.tile.own_loops if self.tile is not None else ()
         for access, _ in self.accesses():
-            if not shared or own is None or access.strides.get(own, 0) == 0:
+            if not shared or not any(access.strides.get(loop, 0) != 0 for loop in own):
                 found = areas.setdefault(access.buffer, {}).setdefault(access.offset, {})
                 loops = tuple([loop.size for loop, stride in access.strides.items() if stride != 0])
                 if loops not in products:

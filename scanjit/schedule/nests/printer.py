@@ -23,7 +23,7 @@ from scanjit.schedule.nests.nest import Nest, Store
 from scanjit.schedule.nests.pack import Pack
 from scanjit.schedule.nests.program import Program
 from scanjit.schedule.nests.statement import Statement
-from scanjit.schedule.nests.steps import Blocks, TimeLoop
+from scanjit.schedule.nests.steps import Blocks, RowsApart, TimeLoop
 from scanjit.schedule.nests.tile import Tile
 from scanjit.schedule.nests.values import (
     Access,
@@ -169,14 +169,17 @@ class _Writer:
         stop = self.dim(loop.start + loop.length)
         rows = f"{self.dim(loop.total - 1)} - {step}" if loop.reverse else step
         lines = [f"for {step} from {start} to {stop}, {row} = {rows}:   # {loop.title}"]
-        if loop.own_rows is not None:
-            lines.append(f"{INDENT}# each thread may keep its part of {self.dim(loop.own_rows.size)} rows")
         lines += self.suite(loop.suite, INDENT)
         if loop.stop is not None and loop.count is not None:
             count, ran = self.buffer(loop.count.buffer), self.dim(loop.ran)
             lines.append(f"{INDENT}{count}[0] = {ran} = {step} + 1")
             lines.append(f"{INDENT}stop if {self.buffer(loop.stop.buffer)}[0] is {ran}")
         return lines
+
+    @lines.register
+    def _(self, apart: RowsApart) -> list[str]:
+        head = f"each thread may keep its part of {self.dim(apart.own_rows.size)} rows:"
+        return [head, *self.suite(apart.suite, INDENT)]
 
     @lines.register
     def _(self, blocks: Blocks) -> list[str]:

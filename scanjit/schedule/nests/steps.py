@@ -1,4 +1,5 @@
-"""Loops over statements: over the steps of a scan (`TimeLoop`), and over blocks of steps (`Blocks`)."""
+"""Loops over statements: over the steps of a scan (`TimeLoop`), and over blocks of steps (`Blocks`). And statements of
+which each thread may compute its own rows (`RowsApart`)."""
 
 from __future__ import annotations
 
@@ -41,7 +42,6 @@ class TimeLoop(Statement):
         that is late, and looks when others have come to later steps, still finds whether its own step was the last.
     count : an int64 in memory that gets the number of steps that ran. `ran` is its value after the loop.
     unroll : how many copies of a step are written one after the other.
-    own_rows : the rows that threads may keep.
     persistent : buffers that pass something from step to step, or into the first step.
     plan : where the carries and outputs of a scan lie, if these are all of its steps.
     """
@@ -58,7 +58,6 @@ class TimeLoop(Statement):
     ran: Dimension = 0
     unroll: int = 1
     label: str = ""
-    own_rows: OwnRows | None = None
     persistent: tuple[Buffer, ...] = ()
     plan: Plan | None = None
     suite_names: ClassVar[tuple[str, ...]] = ("suite",)
@@ -76,8 +75,8 @@ class TimeLoop(Statement):
 
     @property
     def dims(self) -> tuple[Dimension, ...]:
-        """The number of steps, the first step, the number of rows, and the number of rows that threads may keep."""
-        return self.length, self.start, self.total, 0 if self.own_rows is None else self.own_rows.size
+        """The number of steps, the first step, and the number of rows."""
+        return self.length, self.start, self.total
 
     def refs(self) -> Iterator[Reference]:
         """The places of `count` and `stop`."""
@@ -93,10 +92,8 @@ class TimeLoop(Statement):
 
     @property
     def lasting(self) -> set[Buffer]:
-        """The buffers that steps hand on to later steps. If threads keep rows, these are all buffers of the loop: the
-        threads may be at different steps."""
-        own = {buffer for buffer, _, _ in self.refs()} | set(self.persistent)
-        return own if self.own_rows is None else own | {buffer for buffer, _, _ in self.all_refs()}
+        """The buffers that steps hand on to later steps."""
+        return {buffer for buffer, _, _ in self.refs()} | set(self.persistent)
 
     @property
     def in_steps(self) -> bool:
@@ -107,6 +104,48 @@ class TimeLoop(Statement):
     def samples(self) -> list[tuple[Counters, Dimension]]:
         """The first step stands for all. A loop that may end early counts with all of its steps."""
         return [(at(self.step, 0) | at(self.row, 0) | at(self.ran, 0), self.length)]
+
+
+@record
+class RowsApart(Statement):
+    """Statements of which each thread may compute its own rows: one loop over time, and nests before and after it. A
+    thread then meets no other one between them.
+
+    In a nest before or after the loop, the rows may come several times: those of one step, then those of the next. A
+    thread has its own copy of each buffer in `private`; `copy` is the number of this copy. (If rows of two threads lie
+    side by side, their cores take lines of the cache from each other: processors fetch what lies behind a row.)
+    """
+
+    suite: tuple[Statement, ...]
+    own_rows: OwnRows
+    copy: Dimension = 0
+    private: tuple[Buffer, ...] = ()
+    suite_names: ClassVar[tuple[str, ...]] = ("suite",)
+
+    @property
+    def loop(self) -> TimeLoop:
+        """The loop over time."""
+        return next(statement for statement in self.suite if isinstance(statement, TimeLoop))
+
+    @property
+    def title(self) -> str:
+        """The title of the loop."""
+        return self.loop.title
+
+    @property
+    def counters(self) -> tuple[Dimension, ...]:
+        """The number of the thread's copy of private buffers."""
+        return (self.copy,)
+
+    @property
+    def dims(self) -> tuple[Dimension, ...]:
+        """The number of rows."""
+        return (self.own_rows.size,)
+
+    @property
+    def lasting(self) -> set[Buffer]:
+        """All buffers: the threads may be at different statements and steps."""
+        return {buffer for buffer, _, _ in self.all_refs()}
 
 
 @record(eq=True)

@@ -19,7 +19,8 @@ class Tile:
         a mask, and threads may share them more evenly.
     group : how many tiles of columns are computed for some rows, before the next rows.
     split : the loop that threads share, in pieces of `unit` iterations.
-    own : the loop of which each thread keeps its part through all steps (see `OwnRows`). One row is `each` iterations.
+    own : the loop of which each thread keeps its part (see `OwnRows`). One row is `each` iterations. Outside of a step,
+        the rows may come several times: then a thread keeps its part of each time.
     rest : whether all threads compute equally many pieces of `split`, and then share the pieces that are left by rows:
         the loop `own`.
     strips : in a nest with time, how many iterations of each loop a strip has. All points of a strip go through a step
@@ -60,3 +61,8 @@ class Tile:
         if self.rows is None:
             return ()
         return self.rows.parts or (self.rows,)
+
+    @property
+    def own_loops(self) -> tuple[NestLoop, ...]:
+        """The loops of the nest that `own` consists of."""
+        return () if self.own is None else self.own.parts or (self.own,)

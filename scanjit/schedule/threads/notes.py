@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from scanjit.schedule.nests import Beside, Blocks, Program, TimeLoop
+from scanjit.schedule.nests import Beside, Blocks, Program, RowsApart
 from scanjit.schedule.threads.rows import with_rows
 from scanjit.schedule.threads.sharing import Sharing
 from scanjit.schedule.threads.teams import Assignment
@@ -39,8 +39,8 @@ def _beside(beside: Beside, sharing: Sharing | None, assigned: Assignment | None
     return f"{text}; on threads {', '.join(numbers)}, in {turns.many} blocks of {turns.size} steps ({costs})"
 
 
-def _loop(loop: TimeLoop | Blocks) -> str:
-    return f"{loop.title}: its rows" if isinstance(loop, TimeLoop) else "points of different bands"
+def _loop(loop: RowsApart | Blocks) -> str:
+    return f"{loop.title}: its rows" if isinstance(loop, RowsApart) else "points of different bands"
 
 
 def _rows(sharing: Sharing | None, apart: bool) -> str:

@@ -10,7 +10,7 @@ that holds one band: the states of the band, for example.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from scanjit import types
@@ -23,26 +23,28 @@ from scanjit.schedule.nests import (
     NestLoop,
     OwnRows,
     Program,
+    RowsApart,
     Search,
     Statement,
     TimeLoop,
+    reductions_in,
 )
 from scanjit.types import Atom, Dimension
 
 Own = tuple[NestLoop, Dimension]
 """The loop of a nest that goes over the rows, and how many iterations of it are one row: 3 for a loop over the 30
-elements of 10 rows."""
+elements of 10 rows. It may go over all rows several times."""
 
 
 def own_rows(program: Program) -> Program:
-    """The program with own rows marked. A loop over time whose rows never meet names these rows (`TimeLoop.rows`), and
-    each nest in it names its loop over them (`Tile.own`)."""
+    """The program with own rows marked. A loop over time whose rows never meet is in a `RowsApart`, and each nest in it
+    names its loop over these rows (`Tile.own`)."""
     made: dict[Statement, Statement] = {}  # a statement may stand in a program twice
     uses = _uses(program.suite)
     for statement in (inside for outer in program.suite for inside in outer.every()):
         if isinstance(statement, Blocks) and statement.own_rows is not None:
             made[statement] = _with_private(statement, uses)
-    return program.with_suite(_rebuilt(statement, frozenset(), made) for statement in program.suite)
+    return program.with_suite(_Writer(program.once, made, uses).suite(program.suite))
 
 
 def _uses(suite: Iterable[Statement]) -> Counter[Buffer]:
@@ -55,8 +57,7 @@ def _with_private(blocks: Blocks, uses: Counter[Buffer]) -> Blocks:
     write some other memory, or if a loop before them decides how many rows there are, threads share each block
     instead."""
     assert blocks.own_rows is not None
-    own = _uses([blocks])
-    private = tuple(buffer for buffer, times in own.items() if buffer.kind == "temporary" and uses[buffer] == times)
+    private = _used_only_in(blocks, uses)
     first = set(types.atoms(blocks.first))
     written = [(buffer, offset) for buffer, offset, writes in blocks.all_refs() if writes]
     known = not any(atom.kind == "counter" for atom in types.atoms(blocks.own_rows.size))
@@ -65,41 +66,112 @@ def _with_private(blocks: Blocks, uses: Counter[Buffer]) -> Blocks:
     return replace(blocks, own_rows=None, copy=0)
 
 
-def with_rows(suite: Sequence[Statement]) -> list[TimeLoop | Blocks]:
-    """The loops over time, and the blocks, of which threads may compute their own rows."""
+def _with_copies(apart: RowsApart, uses: Counter[Buffer]) -> RowsApart:
+    """Statements with rows, of whose temporaries each thread has its own: those that nobody else uses."""
+    private = _used_only_in(apart, uses)
+    if len(apart.suite) == 1 or not private:
+        return apart
+    rows = replace(apart.own_rows, copies=types.anonymous_size("copies"))
+    return replace(apart, own_rows=rows, private=private, copy=types.counter("copy"))
+
+
+def _used_only_in(statement: Statement, uses: Counter[Buffer]) -> tuple[Buffer, ...]:
+    """The temporaries that only this statement uses."""
+    own = _uses([statement])
+    return tuple(buffer for buffer, times in own.items() if buffer.kind == "temporary" and uses[buffer] == times)
+
+
+def with_rows(suite: Sequence[Statement]) -> list[RowsApart | Blocks]:
+    """The statements, and the blocks, of which threads may compute their own rows."""
     every = (inside for statement in suite for inside in statement.every())
-    return [loop for loop in every if isinstance(loop, TimeLoop | Blocks) and loop.own_rows is not None]
+    return [each for each in every if isinstance(each, RowsApart | Blocks) and each.own_rows is not None]
 
 
-def _rebuilt(statement: Statement, counters: frozenset[Atom], made: dict[Statement, Statement]) -> Statement:
-    if statement not in made:
-        counters = counters.union(*map(types.atoms, statement.counters))
-        own = _with_own_rows(statement, counters) if isinstance(statement, TimeLoop) else None
-        inner = ([_rebuilt(inside, counters, made) for inside in suite] for suite in statement.suites)
-        made[statement] = own or statement.with_suites(*inner)
-    return made[statement]
+class _Writer:
+    """Marks the rows of statements. `once` are the statements that run once for many calls, `made` those that are
+    done. `uses` counts the references to each buffer."""
+
+    def __init__(self, once: Collection[Statement], made: dict[Statement, Statement], uses: Counter[Buffer]) -> None:
+        self.once, self.made, self.uses = once, made, uses
+
+    def marked(self, statement: Statement, counters: frozenset[Atom] = frozenset()) -> Statement:
+        """A statement in loops with these counters."""
+        if statement not in self.made:
+            counters = counters.union(*map(types.atoms, statement.counters))
+            inner = [self._suite(suite, counters, isinstance(statement, Blocks)) for suite in statement.suites]
+            self.made[statement] = statement.with_suites(*inner)
+        return self.made[statement]
+
+    def suite(self, suite: Sequence[Statement]) -> list[Statement]:
+        """The statements of a program."""
+        return self._suite(suite, frozenset(), False)
+
+    def _suite(self, suite: Sequence[Statement], counters: frozenset[Atom], with_nests: bool) -> list[Statement]:
+        """Statements, with each loop whose rows never meet in a `RowsApart`. In a loop over blocks of time, the nests
+        before and after the loop go with it as far as they keep to its rows. (Outside of blocks, nests are longer: each
+        is computed a piece at a time, so that an interrupt can end it.)"""
+        found: list[Statement] = []
+        for statement in suite:
+            last = found[-1] if found and with_nests else None
+            apart: RowsApart | None = None
+            if isinstance(statement, TimeLoop):
+                apart = _apart([statement], counters.union(*map(types.atoms, statement.counters)), None)
+                while apart is not None and with_nests and found and self._may_go_along(found[-1]):
+                    more = _apart([found[-1], *apart.suite], counters, apart.own_rows.size)
+                    if more is None:
+                        break
+                    apart = more
+                    found.pop()
+            elif isinstance(last, RowsApart) and self._may_go_along(statement):
+                apart = _apart([*last.suite, statement], counters, last.own_rows.size)
+                if apart is not None:
+                    found.pop()
+            found.append(self.marked(statement, counters) if apart is None else apart)
+        return [_with_copies(each, self.uses) if isinstance(each, RowsApart) else each for each in found]
+
+    def _may_go_along(self, statement: Statement) -> bool:
+        """Whether a nest may go along with a loop. A product with a mask computes its rows in an order that is found
+        for all of them together."""
+        if not isinstance(statement, Nest) or statement.time is not None or statement in self.once:
+            return False
+        return all(value.guard is None for value in reductions_in(statement.values))
 
 
-def _with_own_rows(loop: TimeLoop, counters: frozenset[Atom]) -> TimeLoop | None:
-    """A loop over time with its rows named; None if its rows meet, or if their number changes with a counter."""
-    nests = [statement for statement in loop.suite if isinstance(statement, Nest)]
-    if len(nests) < len(loop.suite) or not all(map(_is_plain, nests)) or loop.stop is not None:
+def _apart(suite: Sequence[Statement], counters: frozenset[Atom], size: Dimension | None) -> RowsApart | None:
+    """A loop over time, and the nests around it, with their rows named; None if rows meet, or if their number changes
+    with a counter. The loop decides the number of rows if `size` is None."""
+    place = next(i for i, statement in enumerate(suite) if isinstance(statement, TimeLoop))
+    loop, around = suite[place], [*reversed(suite[:place]), *suite[place + 1 :]]
+    assert isinstance(loop, TimeLoop)
+    steps = [statement for statement in loop.suite if isinstance(statement, Nest)]
+    nests = [*steps, *(nest for nest in around if isinstance(nest, Nest))]
+    if len(steps) < len(loop.suite) or loop.stop is not None or not all(map(_is_plain, nests)):
         return None
     written = {store.access.buffer for nest in nests for store in (*nest.stores, *nest.finals)}
-    for size in _sizes(nests):
-        steps: dict[Buffer, Dimension] = {}
-        found = [own_loop(nest, size, written, steps) for nest in nests]
-        own = [pair for pair in found if pair is not None]
-        if len(own) == len(nests) and counters.isdisjoint(types.atoms(size)):
-            suite: list[Statement] = []
-            unit = 1
-            for nest, (rows, each) in zip(nests, own, strict=True):
-                assert nest.tile is not None
-                rest = nest.tile.rest and rows is nest.tile.rows and each == 1
-                suite.append(replace(nest, tile=replace(nest.tile, own=rows, each=each, rest=rest)))
-                unit = max(unit, nest.tile.row_block if rows is nest.tile.rows else 1)
-            return replace(loop, suite=tuple(suite), own_rows=OwnRows(size, unit, types.counter("apart")))
+    for rows in _sizes(steps) if size is None else [size]:
+        if not counters.isdisjoint(types.atoms(rows)):
+            continue
+        apart: dict[Buffer, Dimension] = {}
+        own = {nest: found for nest in nests if (found := own_loop(nest, rows, written, apart, nest in around))}
+        if len(own) == len(nests):
+            marked: dict[Statement, Nest] = {nest: _with_own(nest, rows, *found) for nest, found in own.items()}
+            inside = replace(loop, suite=tuple(marked[nest] for nest in steps))
+            new: dict[Statement, Statement] = {**marked, loop: inside}
+            unit = max(_row_block(nest) for nest in marked.values())
+            return RowsApart(tuple(new[each] for each in suite), OwnRows(rows, unit, types.counter("apart")))
     return None
+
+
+def _row_block(nest: Nest) -> int:
+    """How many of its own rows a nest computes together."""
+    tile = nest.tile
+    return tile.row_block if tile is not None and tile.own is not None and tile.own is tile.rows else 1
+
+
+def _with_own(nest: Nest, rows: Dimension, own: NestLoop, each: Dimension) -> Nest:
+    assert nest.tile is not None
+    rest = nest.tile.rest and own is nest.tile.rows and each == 1 and own.size == rows
+    return replace(nest, tile=replace(nest.tile, own=own, each=each, rest=rest))
 
 
 def _is_plain(nest: Nest) -> bool:
@@ -113,20 +185,52 @@ def _sizes(nests: Sequence[Nest]) -> list[Dimension]:
     return [size for size in found if not isinstance(size, int) or size > 1]
 
 
-def own_loop(nest: Nest, size: Dimension, written: set[Buffer], steps: dict[Buffer, Dimension]) -> Own | None:
+def own_loop(
+    nest: Nest, size: Dimension, written: set[Buffer], steps: dict[Buffer, Dimension], in_turns: bool = False
+) -> Own | None:
     """The loop of a nest that goes over the rows, if the nest touches only one row, its own, of each buffer that is
-    `written` in a step; else None. `steps` gets the distance between two rows of each buffer."""
+    `written` in a step; else None. `steps` gets the distance between two rows of each buffer. With `in_turns`, the
+    loop may go over all rows several times."""
     singles = nest.tile is not None and nest.tile.singles
+    accesses = _accesses(nest, written)
+    if any(isinstance(value, Fetch | Search) and value.access.buffer in written for value in nest.values):
+        return None
     for loop in nest.space:
-        each = loop.size // size
-        if each * size != loop.size or (singles and loop is nest.space[-1]):
+        if singles and loop is nest.space[-1]:
             continue
-        met = dict(steps)
-        if all(_stays(access, (loop, each), size, met) for access in _accesses(nest, written)):
-            if not any(isinstance(v, Fetch | Search) and v.access.buffer in written for v in nest.values):
+        for each in _eaches(loop, size, accesses, steps, in_turns):
+            met = dict(steps)
+            if all(_stays(access, (loop, each), size, met) for access in accesses):
                 steps.update(met)
-                return loop, each
+                return _in_row_tile(nest, loop, each)
     return None
+
+
+def _eaches(
+    loop: NestLoop, size: Dimension, accesses: Sequence[Access], steps: dict[Buffer, Dimension], in_turns: bool
+) -> Iterator[Dimension]:
+    """How many iterations of a loop may be one row. If the loop goes over the rows several times, how far apart they
+    are in some buffer may say so."""
+    whole = loop.size // size
+    if whole * size == loop.size:
+        yield whole
+    if in_turns:
+        strides = [(steps.get(access.buffer), access.strides.get(loop, 0)) for access in accesses]
+        known = [types.exact_quotient(step, stride) for step, stride in strides if step is not None]
+        for each in dict.fromkeys([*known, 1]):
+            if each is not None and each != whole and types.exact_quotient(loop.size, each * size) is not None:
+                if types.not_negative(each - 1):
+                    yield each
+
+
+def _in_row_tile(nest: Nest, loop: NestLoop, each: Dimension) -> Own:
+    """The loop over the rows, and how many iterations of it are one. If register tiles have rows of several loops, it
+    is the one that counts all of these."""
+    rows = None if nest.tile is None else nest.tile.rows
+    if rows is None or loop not in rows.parts:
+        return loop, each
+    inner = rows.parts[rows.parts.index(loop) + 1 :]
+    return rows, each * types.product(part.size for part in inner)
 
 
 def _accesses(nest: Nest, buffers: set[Buffer]) -> list[Access]:

@@ -312,7 +312,7 @@ def _never_meeting(nests: Sequence[Nest], size: Dimension) -> tuple[dict[Nest, N
         found: dict[Nest, NestLoop] = {}
         for nest in nests:
             own = own_loop(nest, size, written, steps)
-            if own is not None and own[1] == 1 and not _shares(nest, own[0]):
+            if own is not None and own[1] == 1 and own[0].size == size and not _shares(nest, own[0]):
                 found[nest] = own[0]
         if len(found) == len(nests):
             return found, steps

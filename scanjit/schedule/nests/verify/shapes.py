@@ -10,7 +10,7 @@ from scanjit.schedule.nests.nest import Nest, rereads
 from scanjit.schedule.nests.pack import Pack
 from scanjit.schedule.nests.program import Program
 from scanjit.schedule.nests.statement import Statement
-from scanjit.schedule.nests.steps import Blocks, TimeLoop
+from scanjit.schedule.nests.steps import Blocks, RowsApart, TimeLoop
 from scanjit.schedule.nests.tile import Tile
 from scanjit.schedule.nests.values import Reduce
 from scanjit.schedule.nests.verify.walk import Problem, with_outer
@@ -86,9 +86,9 @@ def tiles_fit(program: Program) -> Iterator[Problem]:
     """A tile names loops of its own nest. Its numbers are positive. Fields that need each other are both set."""
     for statement, outer in with_outer(program.suite):
         if isinstance(statement, Nest) and statement.tile is not None:
-            kept = outer[-1].own_rows if outer and isinstance(outer[-1], TimeLoop) else None
-            yield from _broken(statement, _tile_checks(statement, statement.tile, kept is not None))
-        if isinstance(statement, TimeLoop) and statement.own_rows is not None:
+            kept = any(isinstance(around, RowsApart) for around in outer)
+            yield from _broken(statement, _tile_checks(statement, statement.tile, kept))
+        if isinstance(statement, RowsApart):
             yield from _broken(statement, _own_checks(statement))
 
 
@@ -118,8 +118,8 @@ def _tile_checks(nest: Nest, tile: Tile, kept: bool) -> dict[str, bool]:
         or tile.horizontal
         or tile.unit % tile.lanes == 0,
         "own rows are of a loop that is not its": tile.own is None or tile.own in shared,
-        "it has own rows outside a loop whose threads keep rows": tile.own is None or tile.rest or kept,
-        "it has no own rows in a loop whose threads keep rows": tile.own is not None or not kept,
+        "it has own rows where threads keep no rows": tile.own is None or tile.rest or kept,
+        "it has no own rows where threads keep rows": tile.own is not None or not kept,
         "what is left over is shared by no rows": not tile.rest
         or (tile.split is not None and tile.rows is not None and tile.own is tile.rows is not tile.split),
         "it has strips, but no time and no sums": not tile.strips or nest.time is not None or reduces,
@@ -128,13 +128,16 @@ def _tile_checks(nest: Nest, tile: Tile, kept: bool) -> dict[str, bool]:
     }
 
 
-def _own_checks(loop: TimeLoop) -> dict[str, bool]:
-    assert loop.own_rows is not None
-    nests = [statement for statement in loop.suite if isinstance(statement, Nest) and statement.tile is not None]
-    tiles = [nest.tile for nest in nests if nest.tile is not None and nest.tile.own is not None]
+def _own_checks(apart: RowsApart) -> dict[str, bool]:
+    loops = [statement for statement in apart.suite if isinstance(statement, TimeLoop)]
+    parts = [*apart.suite, *(inner for loop in loops for inner in loop.suite)]
+    tiles = [part.tile for part in parts if isinstance(part, Nest) and part.tile is not None]
     return {
-        "threads keep rows of something that is no nest": len(nests) == len(loop.suite),
+        "threads keep rows of something that is no nest": len(tiles) + len(loops) == len(parts),
+        "threads keep rows through more or less than one loop": len(loops) == 1,
         "rows that threads keep are not the rows of a nest": all(
-            tile.own is not None and tile.own.size == loop.own_rows.size * tile.each for tile in tiles
+            types.exact_quotient(tile.own.size, apart.own_rows.size * tile.each) is not None
+            for tile in tiles
+            if tile.own is not None
         ),
     }

@@ -10,7 +10,8 @@ from scanjit.schedule.nests.loops import NestLoop
 from scanjit.schedule.nests.nest import Nest
 from scanjit.schedule.nests.program import Program
 from scanjit.schedule.nests.statement import Statement
-from scanjit.schedule.nests.steps import Blocks, TimeLoop
+from scanjit.schedule.nests.steps import Blocks, RowsApart
+from scanjit.schedule.nests.tile import Tile
 from scanjit.schedule.nests.values import Access
 from scanjit.schedule.nests.verify.walk import Problem, nests, with_outer
 from scanjit.types import Dimension
@@ -62,28 +63,40 @@ def own_rows_apart(program: Program) -> Iterator[Problem]:
                 moves = not set(types.atoms(statement.first)).isdisjoint(types.atoms(offset))
                 if writes and not moves and buffer not in statement.private:
                     yield statement, f"all blocks write one place in {buffer.name!r}, though threads keep theirs"
-        if isinstance(statement, TimeLoop) and statement.own_rows is not None:
+        if isinstance(statement, RowsApart):
             yield from _meeting(statement)
 
 
-def _meeting(loop: TimeLoop) -> Iterator[Problem]:
-    assert loop.own_rows is not None
-    inner = [statement for statement in loop.suite if isinstance(statement, Nest)]
+def _meeting(apart: RowsApart) -> Iterator[Problem]:
+    rows = apart.own_rows.size
+    inner = [statement for statement in apart.every() if isinstance(statement, Nest)]
     written = {access.buffer for nest in inner for access, writes in nest.accesses() if writes}
     steps: dict[Buffer, Dimension] = {}
     for nest in inner:
-        tile = nest.tile
-        if tile is None or tile.own is None:
+        if nest.tile is None or nest.tile.own is None:
             continue  # another rule says so
+        loop, each = _row_loop(nest.tile, rows)
         for access, _ in nest.accesses():
             if access.buffer in written:
-                step = access.strides.get(tile.own, 0) * tile.each
+                step = access.strides.get(loop, 0) * each
                 if step == 0:
                     yield nest, f"all threads touch one place in {access.buffer.name!r}, though each keeps its rows"
                 elif steps.setdefault(access.buffer, step) != step:
                     yield nest, f"rows in {access.buffer.name!r} are not those of the other nests of the step"
-                elif _leaves_row(access, tile.own, step, loop.own_rows.size):
+                elif _leaves_row(access, loop, step, rows):
                     yield nest, f"a row in {access.buffer.name!r} reaches into that of another thread"
+
+
+def _row_loop(tile: Tile, rows: Dimension) -> tuple[NestLoop, Dimension]:
+    """The loop of a nest that goes over the rows that threads keep, and how many iterations of it are one row. It may
+    be one of several that are counted together."""
+    inner: Dimension = 1
+    for loop in reversed(tile.own_loops):
+        each = types.exact_quotient(tile.each, inner)
+        if each is not None and types.exact_quotient(loop.size, each * rows) is not None:
+            return loop, each
+        inner = inner * loop.size
+    return tile.own_loops[-1], tile.each
 
 
 def _leaves_row(access: Access, own: NestLoop, step: Dimension, rows: Dimension) -> bool:
