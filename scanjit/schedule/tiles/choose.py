@@ -50,7 +50,8 @@ def choose_tile(nest: Nest, target: Target, once: bool = False, kept: Kept = nev
     reductions = reductions_of(nest)
     lanes = lanes_of(nest, target)
     free = bool(nest.space) and _lanes_free(nest)
-    if nest.sequential or (not free and any(store.indices for store in nest.stores)):
+    sums = reductions and not nest.space and nest.time is None  # lanes along the terms of one point, but for its stores
+    if not sums and (nest.sequential or (not free and any(store.indices for store in nest.stores))):
         return Tile(lanes=_fit(lanes, nest.space[-1].size) if free else 1)
     if nest.few == "squares":
         return _of_squares(nest, lanes)
