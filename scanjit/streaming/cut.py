@@ -8,7 +8,7 @@ from scanjit import ir
 from scanjit.ir import PART, Node
 from scanjit.records import record
 from scanjit.streaming.rules import cut_node, refuse
-from scanjit.streaming.values import Cut, Fixed, Last, StatePart, TimeRows, Value
+from scanjit.streaming.values import Begun, Cut, Fixed, Last, StatePart, TimeRows, Value, latest
 from scanjit.types import Atom
 
 
@@ -64,14 +64,18 @@ def _operand(node: Node, value: Value | None) -> Value:
 def _value(cutter: Cut, node: Node, operands: list[Value]) -> Value | list[Value | None]:
     """The value of one node in the function of a block."""
     streamed = any(not isinstance(operand, Fixed) for operand in operands)
-    sized = any(atom is cutter.time for atom in ir.atoms_of(node))
-    if not streamed and not sized:
+    timed = any(atom is cutter.time for atom in ir.atoms_of(node))
+    sized = timed and cutter.is_sized(node)
+    if not streamed and not timed:
         return [Fixed(part) for part in ir.parts(node)] if node.several else Fixed(node)
     if any(not isinstance(operand, Fixed) for operand in operands[node.arity :]):
         refuse(node, "a size that depends on the steps")
     if not sized and not any(isinstance(operand, TimeRows) for operand in operands):
-        made = ir.rebuild(node, tuple([operand.node for operand in operands]))
-        return [Last(part) for part in ir.parts(made)] if node.several else Last(made)
+        nodes = [operand.node for operand in operands]
+        made = cutter.applied(node, nodes[: node.arity], 0) if timed else ir.rebuild(node, tuple(nodes))
+        ended = any(isinstance(operand, Last) for operand in operands)
+        known = lambda part: Last(part) if ended else Begun(part, latest(operands))
+        return [known(part) for part in ir.parts(made)] if node.several else known(made)
     return cut_node(cutter, node, operands[: node.arity])
 
 

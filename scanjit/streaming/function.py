@@ -306,8 +306,9 @@ def step_function(
     """Cut a function of a whole sequence into steps: what a step needs of the steps before becomes a state.
 
     Everything that goes through time is cut: loops (`scan`) in any number, one after the other; values of earlier
-    steps, as `concatenate` or `pad` and a slice give them; convolutions over time that are padded in front; sums and
-    other reductions over all steps up to now; positions (`arange`).
+    steps, as `concatenate` or `pad` and a slice give them; those of the first steps, as `x[0]`, with which a loop over
+    `x[1:]` may begin; convolutions over time that are padded in front; sums and other reductions over all steps up to
+    now; positions (`arange`).
 
     Parameters
     ----------

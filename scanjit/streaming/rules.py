@@ -11,18 +11,19 @@ import numpy as np
 
 from scanjit import errors, ir, types
 from scanjit.ir import Node
+from scanjit.ops.elementwise import MINIMUM, where
 from scanjit.ops.expect import EXPECT
 from scanjit.ops.factor import CHOLESKY, DET, DET_SIGN, LOGABSDET, SOLVE, TRIANGULAR_SOLVE
 from scanjit.ops.index import GATHER
 from scanjit.ops.order import ARGRANKED, ARGSORT, PARTED, RANKED, SORT
 from scanjit.ops.reduce import ARGMAX, ARGMIN
 from scanjit.ops.reduction import Reduction
-from scanjit.ops.scan import SCAN, Roles
+from scanjit.ops.scan import KEPT, SCAN, Roles, scan_node
 from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, SLICE, window
-from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, expand
-from scanjit.ops.view import DIMSHUFFLE
+from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, expand, zeros_like
+from scanjit.ops.view import DIMSHUFFLE, along
 from scanjit.ops.windows import WINDOWS, extent
-from scanjit.streaming.values import Cut, Fixed, Last, TimeRows, Value
+from scanjit.streaming.values import Begun, Cut, Fixed, Last, StatePart, TimeRows, Value, latest
 
 Operands = Sequence[Value]
 Found = Value | list[Value | None]
@@ -90,6 +91,12 @@ def _up_to_now(cutter: Cut, node: Node, rows: TimeRows) -> TimeRows:
     return cutter.delayed(_plain(node, rows), late) if late > 0 else rows
 
 
+def _check_begun(node: Node, operands: Operands, lead: int) -> None:
+    """Raise an error unless values of the first steps are known when rows with this lead need them."""
+    if any(isinstance(operand, Begun) for operand in operands) and (lead > 0 or latest(operands) > -lead):
+        refuse(node, "the value of one step in others before it", "give it to the function as an input of its own")
+
+
 def _nodes(operands: Operands) -> list[Node]:
     return [operand.node for operand in operands]
 
@@ -125,6 +132,7 @@ def _fixed_size(cutter: Cut, node: Node, given: Sequence[TimeRows]) -> str:
 def _same(cutter: Cut, node: Node, operands: Operands, axis: int) -> TimeRows:
     """The op on the rows of a block; `axis` is the time axis of its result."""
     together, lead = _together(cutter, node, operands)
+    _check_begun(node, operands, lead)
     first = next(rows for rows in together if isinstance(rows, TimeRows))
     made = cutter.applied(node, _nodes(together), first.more)
     before = cutter.applied(node, _befores(together), first.more, lead) if lead > 0 else None
@@ -242,6 +250,7 @@ def _broadcast(cutter: Cut, node: Node, operands: Operands) -> Value:
     if len(places) != 1 or more is None:
         refuse(node, "an array whose size is not the number of steps")
     lead = max(more, 0)
+    _check_begun(node, operands, lead)
     before = cutter.applied(node, _nodes(operands), more, lead) if lead else None
     return TimeRows(cutter.applied(node, _nodes(operands), more), places[0], lead, more, before)
 
@@ -256,7 +265,8 @@ def _expect(cutter: Cut, node: Node, operands: Operands) -> Value:
 def _slice(cutter: Cut, node: Node, operands: Operands) -> Value:
     (rows,) = _some(node, operands)
     axis = rows.axis
-    start, length, step = (node.params[key][axis] for key in ("start", "length", "step"))
+    start, length = (cutter.of_many(node.params[key][axis]) for key in ("start", "length"))
+    step = node.params["step"][axis]
     if not cutter.has_time(start) and (start, step) == (0, 1) and length == node.operands[0].type.shape[axis]:
         return _same(cutter, node, operands, axis)
     _plain(node, rows)
@@ -269,11 +279,14 @@ def _slice(cutter: Cut, node: Node, operands: Operands) -> Value:
         return TimeRows(rest, axis, lead, more, None if rows.before is None else _others(node, rows.before, axis))
     if isinstance(start, int) and isinstance(length, int) and start + length <= rows.lead:
         return Fixed(_others(node, rows.entry(start, start + length), axis))
+    if isinstance(start, int) and isinstance(length, int):
+        first = cutter.first(rows, start, length)
+        return replace(first, node=_others(node, first.node, axis))
     if late is not None and isinstance(length, int):
         count = max(rows.lead - late - 1, 0)
         seen = _others(node, cutter.history(rows, count), axis)
         return Last(window(seen, axis, cutter.steps + count - (rows.lead - late), length))
-    refuse(node, "the value of one step in all others", "give it to the function as an input of its own")
+    refuse(node, "a part of the steps whose place depends on how many there are")
 
 
 def _others(node: Node, x: Node, axis: int) -> Node:
@@ -291,8 +304,10 @@ def _concatenate(cutter: Cut, node: Node, operands: Operands) -> Value:
         return _aligned(cutter, node, operands)
     if others or not isinstance(operands[-1], TimeRows):
         refuse(node, "rows behind the last step")
-    head = _nodes(operands[:-1])
-    return _padded(node, rows, head[0] if len(head) == 1 else CONCATENATE(*head, axis=axis))
+    heads = _nodes(operands[:-1])
+    head = heads[0] if len(heads) == 1 else CONCATENATE(*heads, axis=axis)
+    _check_begun(node, operands[:-1], rows.lead + types.as_int(head.type.shape[axis]))
+    return _padded(cutter, node, rows, head)
 
 
 def _set_slice(cutter: Cut, node: Node, operands: Operands) -> Value:
@@ -312,13 +327,18 @@ def _set_slice(cutter: Cut, node: Node, operands: Operands) -> Value:
     if start[axis] + part.more != whole.more:
         refuse(node, "rows behind the last step", "pad in front of the first step only: as many rows as are read back")
     padding = cutter.applied(node.operands[0], list(node.operands[0].operands), whole.more, start[axis])
-    return _padded(node, part, padding)
+    return _padded(cutter, node, part, padding)
 
 
-def _padded(node: Node, rows: TimeRows, head: Node) -> TimeRows:
-    """Rows with others in front: the first of them are known before the first step."""
+def _padded(cutter: Cut, node: Node, rows: TimeRows, head: Node) -> TimeRows:
+    """Rows with others in front. Those in front of what comes at the first step are known before it."""
     rows = _plain(node, rows)
     count = types.as_int(head.type.shape[rows.axis])
+    if count and rows.lead == -count:  # as many as come before the first of the rows
+        number = cutter.numbers()
+        own = GATHER(head, ir.apply(MINIMUM, number, count - 1), axis=rows.axis)
+        made = where(along(number < count, rows.axis, rows.node.ndim), own, rows.node)
+        return replace(rows, node=made, lead=0, more=rows.more + count)
     if rows.lead < 0:
         refuse(node, "rows in front of what needs a later step", "put them in front of the input of what needs it")
     before = head if rows.lead == 0 else CONCATENATE(head, rows.entry(0, rows.lead), axis=rows.axis)
@@ -354,7 +374,11 @@ def _reduction(cutter: Cut, node: Node, operands: Operands) -> Value:
     rows = _up_to_now(cutter, node, rows)
     if rows.lead != rows.more:
         refuse(node, f"the {op.name} of some of the steps")
-    if rows.lead == 0:
+    kind = rows.node.dtype
+    if rows.lead < 0:  # the first steps have none of the rows
+        late = along(cutter.numbers() < -rows.lead, rows.axis, rows.node.ndim)
+        rows = replace(rows, node=where(late, ir.constant(np.asarray(op.initial(kind), kind)), rows.node))
+    if rows.lead <= 0:
         identity = ir.constant(np.asarray(op.initial(node.dtype), node.dtype))
         initial = BROADCAST_TO(identity, shape=node.type.shape)
     else:
@@ -380,18 +404,17 @@ def _scan(cutter: Cut, node: Node, operands: Operands) -> list[Value | None]:
     more = cutter.more(params["length"])
     if more is None or not all(isinstance(x, TimeRows) and x.axis == 0 and not x.merged for x in xs):
         refuse(node, "a loop that does not go over the steps")
-    if not all(isinstance(value, Fixed) for value in (*inits, *consts)):
+    given = [*inits, *consts]
+    if not all(isinstance(value, Fixed | Begun) for value in given):
         refuse(node, "a loop whose start or whose constants depend on the steps")
     if any(atom is cutter.time for inner in params["body"].nodes() for atom in ir.atoms_of(inner)):
         refuse(node, "a loop whose step uses the number of steps")
     now = [_up_to_now(cutter, node, x) if isinstance(x, TimeRows) else x for x in xs]
     together, lead = _together(cutter, node, now) if xs else ([], max(more, 0))
-    if lead < 0:
-        refuse(
-            node,
-            "a loop that reads the sequence ahead",
-            f"put {-lead} row{'s' * (lead < -1)} in front of the sequence, so that step t reads rows up to t",
-        )
+    _check_begun(node, given, lead)
+    skipped = max(-lead, 0)
+    if skipped and roles.lags:
+        refuse(node, "a loop with taps far back that reads the sequence ahead")
     begin = _nodes(inits)
     rows_before: Sequence[Node | None] = [None] * len(node.types)
     if lead > 0:
@@ -400,16 +423,39 @@ def _scan(cutter: Cut, node: Node, operands: Operands) -> list[Value | None]:
     label = params["name"] or "carry"
     names = [f"{label}_{i}" if roles.carries > 1 else label for i in range(roles.carries)]
     fed = [init in cutter.fed for init in node.operands[: roles.carries]]
-    fresh = zip(fed, names, begin, strict=True)
-    states = [None if is_fed else cutter.state(name, initial) for is_fed, name, initial in fresh]
-    before = [start if state is None else state.before for state, start in zip(states, begin, strict=True)]
-    results = ir.parts(cutter.applied(node, [*before, *_nodes(together), *_nodes(consts)], more))
+    states: list[StatePart | None] = []
+    before = []
+    for is_fed, name, value, start in zip(fed, names, inits, begin, strict=True):
+        own = None if is_fed else cutter.state(name, zeros_like(start) if isinstance(value, Begun) else start)
+        states.append(own)
+        if own is not None:
+            start = where(cutter.counted() <= skipped, start, own.before) if isinstance(value, Begun) else own.before
+        before.append(start)
+    if skipped:
+        made = _skipping(cutter, node, before, _nodes(together), _nodes(consts), skipped)
+    else:
+        made = cutter.applied(node, [*before, *_nodes(together), *_nodes(consts)], more)
+    results = ir.parts(made)
     for state, after in zip(states, results, strict=False):
         if state is not None:
             state.after = after
     stacked = zip(results[roles.carries :], rows_before[roles.carries :], strict=True)
     ended: list[Value | None] = [Last(result) if lead == more else None for result in results[: roles.carries]]
     return [*ended, *(TimeRows(ys, 0, lead, more, early) for ys, early in stacked)]
+
+
+def _skipping(
+    cutter: Cut, node: Node, inits: Sequence[Node], xs: Sequence[Node], consts: Sequence[Node], count: int
+) -> Node:
+    """A loop over the steps of a block, in which the carries stay as they are in the first `count` of all steps."""
+    inputs, outputs = node.params["body"].opened()
+    carries, rows, fixed = Roles.of(node).split(inputs)
+    number = ir.new_input(types.Type(np.dtype("int64")))
+    kept = [where(number < count, old, new) for old, new in zip(carries, outputs, strict=False)]
+    body = ir.Graph.of([*carries, *rows, number, *fixed], [*kept, *outputs[len(carries) :]])
+    params = {**{key: node.params[key] for key in KEPT}, "length": cutter.steps}
+    with errors.located(node.where):
+        return scan_node(body, inits, [*xs, cutter.numbers()], consts, **params)
 
 
 RULES: dict[ir.Op, Rule] = {

@@ -1,17 +1,19 @@
 """The values of nodes when a function of a whole sequence is cut into blocks of steps.
 
 A node becomes `TimeRows` (it has an entry for each step), `Last` (it is one value for all steps up to now, such as the
-last value of a carry), or `Fixed` (it depends on no step).
+last value of a carry), `Begun` (it depends on the first steps alone), or `Fixed` (it depends on no step).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from scanjit import errors, ir, types
 from scanjit.ir import Node
-from scanjit.ops.shape import CONCATENATE, window
+from scanjit.ops.elementwise import where
+from scanjit.ops.index import GATHER
+from scanjit.ops.shape import CONCATENATE, IOTA, window
 from scanjit.ops.stretch import full
 from scanjit.records import record
 from scanjit.types import Atom, Dimension
@@ -22,6 +24,14 @@ class Fixed:
     """A node that depends on no step. It is the same for all blocks."""
 
     node: Node
+
+
+@record
+class Begun:
+    """A value of the first steps, such as `x[0]`: after step `late`, it is the same for all blocks."""
+
+    node: Node
+    late: int
 
 
 @record
@@ -68,7 +78,12 @@ class TimeRows:
         return window(self.before, self.axis, shift + start, stop - start)
 
 
-Value = Fixed | Last | TimeRows
+Value = Fixed | Begun | Last | TimeRows
+
+
+def latest(values: Sequence[Value]) -> int:
+    """The step after which all of these values are known that depend on the first steps alone; 0 if none does."""
+    return max([value.late for value in values if isinstance(value, Begun)], default=0)
 
 
 @dataclass(eq=False)
@@ -108,17 +123,29 @@ class Cut:
         return difference if isinstance(difference, int) else None
 
     def of_many(self, dim: Dimension) -> Dimension:
-        """The dimension in a sequence of many steps: `max(T - 2, 0)` is `T - 2`, `max(T - 2, 0) + 2` is `T`."""
+        """The dimension in a sequence of many steps: `max(T - 2, 0)` is `T - 2`, and `min(T, 1)` is 1."""
 
         def of_atom(atom: Atom) -> Dimension:
-            if atom.kind == "max" and atom.args[1] == 0:
+            if atom.kind in ("max", "min") and isinstance(atom.args[1], int):
                 length = self.of_many(atom.args[0])
                 if isinstance(length - self.steps, int):
-                    return length
+                    return length if atom.kind == "max" else atom.args[1]
             return types.dim_of(atom)
 
         terms = [types.product(map(of_atom, atoms)) * factor for atoms, factor in types.terms(dim)]
         return sum(terms, start=0)
+
+    def is_sized(self, node: Node) -> bool:
+        """Whether a size of a node depends on the number of steps, if there are many."""
+        found: list[bool] = []
+
+        def noted(dim: Dimension) -> Dimension:
+            found.append(self.has_time(self.of_many(dim)))
+            return dim
+
+        for value in (node.types, *node.params.values()):
+            ir.map_dims(value, noted)
+        return any(found)
 
     def applied(self, node: Node, operands: list[Node], more: int, count: Dimension | None = None) -> Node:
         """The node's op on operands of a block. In the whole sequence, they have `more` entries than there are steps.
@@ -152,6 +179,24 @@ class Cut:
             state = self.state("steps", ir.constant(0, "int64"))
             self._counted, state.after = state.before, state.before + ir.SIZE(dim=self.steps)
         return self._counted
+
+    def numbers(self) -> Node:
+        """The numbers of the steps of a block."""
+        return IOTA(length=self.steps) + self.counted()
+
+    def first(self, rows: TimeRows, start: int, length: int) -> Begun:
+        """Some of the first entries, which a state keeps when they have come."""
+        axis, known = rows.axis, max(rows.lead - start, 0)
+        shape = list(rows.node.type.shape)
+        shape[axis] = length - known
+        later = full(0, shape, rows.node.dtype)
+        initial = CONCATENATE(rows.entry(start, rows.lead), later, axis=axis) if known else later
+        state = self.state("first", initial)
+        place = IOTA(length=length) + (start - rows.lead) - self.counted()
+        here = (place >= 0) & (place < ir.dim_node(self.steps))
+        both = CONCATENATE(state.before, rows.node, axis=axis)
+        state.after = GATHER(both, where(here, place + length, IOTA(length=length)), axis=axis)
+        return Begun(state.after, start + length - 1 - rows.lead)
 
     def delayed(self, rows: TimeRows, count: int) -> TimeRows:
         """The same entries, each `count` steps later: the state holds as many."""

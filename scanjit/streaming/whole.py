@@ -82,16 +82,25 @@ def _output(graph: FunctionGraph, key: Any, name: str) -> int:
     """The number of an output, from its number, its key or its name in a file."""
     tree = graph.tree
     assert tree is not None
-    names: list[Any] = list(graph.names) or list(tree.names)
-    if key in names:
-        return names.index(key)
+    names: list[Any] = list(graph.names) or [
+        key for key, child in zip(tree.names, tree.children, strict=True) for _ in range(child.size)
+    ]
+    found = [number for number, known in enumerate(names) if known == key]
+    if len(found) == 1:
+        return found[0]
+    if len(found) > 1:
+        raise errors.ArgumentError(
+            f"an output of {name} that is fed back is one tensor",
+            got=f"{key!r}, which is {len(found)} tensors",
+            fix="feed each of them back to an input of its own, by its number among all tensors that are returned",
+        )
     count = len(graph.outputs)
     if isinstance(key, int) and -count <= key < count:
         return key % count
     raise errors.ArgumentError(
         f"{name} has no output of this name or number",
         got=repr(key),
-        expected=f"one of {names}" if names else f"a number below {count}",
+        expected=f"one of {[*dict.fromkeys(names)]}" if names else f"a number below {count}",
     )
 
 
@@ -151,13 +160,16 @@ def _axes(inputs: Sequence[Node], time: Any, fed: Mapping[Node, int], name: str)
 
 
 def _without(tree: Tree, dropped: set[int]) -> Tree:
-    """The structure without the outputs that are fed back. A list or tuple of two of which one is left becomes a
-    leaf."""
+    """The structure without the outputs that are fed back. A list or tuple of which one item is left becomes this
+    item."""
     if not dropped:
         return tree
-    children = [
-        (name, child) for i, (name, child) in enumerate(zip(tree.names, tree.children, strict=True)) if i not in dropped
-    ]
-    if len(children) == 1 and tree.kind in (tuple, list):
-        return children[0][1]
-    return Tree(tree.kind, tuple(name for name, _ in children), tuple(child for _, child in children))
+    kept, at = [], 0
+    for name, child in zip(tree.names, tree.children, strict=True):
+        own = {number - at for number in dropped if at <= number < at + child.size}
+        at += child.size
+        if not own or len(own) < child.size:
+            kept.append((name, _without(child, own)))
+    if len(kept) == 1 and tree.kind in (tuple, list):
+        return kept[0][1]
+    return Tree(tree.kind or tuple, tuple(name for name, _ in kept), tuple(child for _, child in kept))

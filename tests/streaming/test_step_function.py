@@ -213,6 +213,37 @@ def test_feedback_is_a_part_of_the_state():
         np.testing.assert_array_equal(state["h"], want)
 
 
+def test_feedback_from_an_output_behind_a_structure():
+    """A key names an output, of which there are more than keys: those of a list count one by one."""
+    x, h = sj.tensor((2,), name="x"), sj.tensor((2,), name="h")
+    new = np.tanh(x + 0.5 * h)
+    outputs = {"y": [2 * new, {"sum": new.sum(), "old": h}], "new": new}
+    f = sj.function([x, h], outputs, mode="reference")
+    for key in ("new", 3, -1):
+        step = sj.step_function(f, time=None, feedback={"h": key})
+        state, want = None, np.zeros(2)
+        for row in numbers(3, 2):
+            output, state = step(row, state)
+            want = np.tanh(row + 0.5 * want)
+            assert output.keys() == {"y"} and output["y"][1].keys() == {"sum", "old"}
+            np.testing.assert_array_equal(output["y"][0], 2 * want)
+            np.testing.assert_array_equal(state["h"], want)
+    with pytest.raises(sj.ArgumentError, match="one tensor") as raised:
+        sj.step_function(f, time=None, feedback={"h": "y"})
+    assert "3 tensors" in str(raised.value)
+    step = sj.step_function(([x, h], {"pair": [new, new.sum()], "x": x}), None, {"h": 0}, mode="reference")
+    output, state = step(np.ones(2))
+    np.testing.assert_array_equal(output["pair"], state["h"].sum())
+    np.testing.assert_array_equal(output["x"], np.ones(2))
+
+
+def test_feedback_may_be_the_only_output():
+    x, h = sj.tensor((2,), name="x"), sj.tensor((2,), name="h")
+    output, state = sj.step_function(([x, h], x + h), None, {"h": 0}, mode="reference")(np.ones(2))
+    assert output == ()
+    np.testing.assert_array_equal(state["h"], np.ones(2))
+
+
 def test_a_loop_that_begins_with_feedback_has_no_state_of_its_own():
     x, h0 = sj.tensor(("T", 2), name="x"), sj.tensor((2,), name="h0")
     h = sj.scan(lambda row, h: np.tanh(row + h), x, h0)
@@ -269,11 +300,35 @@ def test_what_needs_later_steps_is_refused():
     refused(x, sj.pad(x, ((1, 1), (0, 0))), "behind the last step")
     refused(x, x.argmax(0), "all steps at once")
     refused(x, x[np.array([0, 1])], "chooses steps")
-    refused(x, x + x[0], "one step in all others")
+    refused(x, x + x[1], "others before it")
+    refused(x, sj.scan(lambda row, h: row + h, x, x[1]), "others before it")
+    refused(x, sj.concatenate([x[1:2], sj.scan(lambda row, h: row + h, x[1:], x[0])]), "whose place depends on how")
+    refused(x, sj.concatenate([x[:1], x]), "others before it")
     refused(x, sj.sort(x, axis=0), "all steps at once|several steps")
     refused(x, x.reshape((2, x.shape[0])), "mixes steps")
     taps = dict(input=x, taps=[0, 1])
-    assert "in front" in refused(x, sj.scan(lambda a, b: a + b, taps), "ahead").fix
+    assert "in front" in refused(x, sj.scan(lambda a, b: a + b, taps), r"needs step t \+ 1").fix
+
+
+@pytest.mark.parametrize("mode", ["reference", "numba"])
+def test_what_begins_with_the_first_steps(mode):
+    x = sj.tensor(("T", 2), name="x")
+    smooth = sj.scan(lambda row, h: 0.8 * h + 0.2 * row, x[1:], x[0])
+    both = sj.scan(lambda row, h, n: (h * row + n, n + 1.0), x[2:], [x[1] - x[0], sj.constant(0.0)])[0]
+    rows = [
+        sj.concatenate([x[:1], smooth]),
+        x - x[0],
+        x / abs(x[0]) + sj.cumsum(x, 0),
+        sj.scan(lambda row, h: sj.tanh(row + h), x, x[0]),
+        sj.associative_scan(lambda a, b: a + b - 0.1 * a * b, x),
+        sj.concatenate([np.zeros((2, 2)), both]),
+        sj.concatenate([np.ones((1, 2)), sj.cumsum(x[1:] * x[0], 0)]),
+    ]
+    for y in rows:
+        for lengths in (LENGTHS, (0, 1, 2, 8), (TIME,)):
+            check(sj.function([x], y, mode=mode), [numbers(TIME, 2)], tolerance=1e-12, lengths=lengths)
+    for y in (smooth[-1], both[-1], x[0], x[2] * 2, x[1:].sum(0), x[2:].max(0), x[1:].argsort(1)[-1]):
+        check(sj.function([x], y, mode=mode), [numbers(TIME, 2)], out=None, tolerance=1e-12, lengths=(3, 1, 5, 2))
 
 
 def test_wrong_arguments():
