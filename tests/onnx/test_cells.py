@@ -175,9 +175,25 @@ def with_a_plain_row_and_cell(row, h, c):
     return sj.sigmoid(o + row) * sj.tanh(c), c
 
 
+def with_a_peephole_of_one_gate(row, h, c):
+    i, j, f, o = split(row @ R + h @ R, 4)
+    c = sj.sigmoid(f) * c + sj.sigmoid(i) * sj.tanh(j)
+    return sj.sigmoid(o + P[0] * c) * sj.tanh(c), c
+
+
+def with_a_peephole_of_one_of_two_gates(row, h, c):
+    """Both are slices of one sigmoid."""
+    i, j, f, o = split(row @ R + h @ R, 4)
+    both = sj.sigmoid(sj.concatenate([i, f + abs(P[0]) * c], 1))
+    c = both[:, H:] * c + both[:, :H] * sj.tanh(j)
+    return sj.sigmoid(o) * sj.tanh(c), c
+
+
 @pytest.mark.parametrize(
     "step, states",
     [
+        (with_a_peephole_of_one_gate, 2),
+        (with_a_peephole_of_one_of_two_gates, 2),
         (with_a_plain_row, 1),
         (with_a_plain_state, 1),
         (with_a_part_of_the_row, 1),

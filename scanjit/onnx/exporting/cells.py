@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from scanjit import ir, types
-from scanjit.ir import BOUND, CONSTANT, INPUT, SHARED, SIZE, Graph, Node, Op
+from scanjit.ir import CONSTANT, INPUT, SHARED, SIZE, Graph, Node, Op
 from scanjit.onnx.exporting.weights import Upright, Weight
 from scanjit.onnx.exporting.writer import Writer
+from scanjit.onnx.weights import is_weight
 from scanjit.ops.batch import batch_graph
 from scanjit.ops.chain import pushforward
 from scanjit.ops.elementwise import ADD, CLIP_GRADIENT, MUL, RELU, SIGMOID, STOP_GRADIENT, TANH
@@ -121,7 +122,7 @@ class _Step:
         inits, (sequence,), consts = roles.split(node.operands)
         body: Graph = node.params["body"]
         kinds = {(init.dtype, init.ndim) for init in inits}
-        if kinds != {(sequence.dtype, 2)} or not sequence.type.kind.floating or not all(map(_is_known, consts)):
+        if kinds != {(sequence.dtype, 2)} or not sequence.type.kind.floating or not all(map(is_weight, consts)):
             return None
         batch, size = inits[0].type.shape
         build, source = _rowwise(sequence)
@@ -207,11 +208,14 @@ class _Step:
             z, old = self._before(weights, h), self._at(c)
             of_old, of_new = (self._diagonal(gates[:3], symbol, (seen,)) for symbol in (c, seen))
             for i, o, f in itertools.permutations(range(3)):
-                now = _sigmoid(z[f] + of_old[f] * old) * old + _sigmoid(z[i] + of_old[i] * old) * np.tanh(z[3])
-                out = _sigmoid(z[o] + of_new[o] * now) * np.tanh(now)
                 p = [of_old[i], of_new[o], of_old[f]]
+                if 0 < sum(v is None for v in p) < 3:  # a peephole of zeros makes NaN of an infinite state
+                    continue
+                seen_i, seen_o, seen_f = (np.float64(0) if v is None else v for v in p)
+                now = _sigmoid(z[f] + seen_f * old) * old + _sigmoid(z[i] + seen_i * old) * np.tanh(z[3])
+                out = _sigmoid(z[o] + seen_o * now) * np.tanh(now)
                 w, r, b = ([part[k] for k in (i, o, f, 3)] for part in weights)
-                made = functools.partial(_lstm, w, r, b, p, swapped)
+                made = functools.partial(_lstm, w, r, b, [v for v in p if v is not None], swapped)
                 yield ([now, out] if swapped else [out, now]), made
 
     def _grus(self) -> Iterator[Guess]:
@@ -224,7 +228,8 @@ class _Step:
             gate = ir.new_input(reset.type)
             (new,) = ir.replace([argument], {reset: gate})
             weights = self._affine([update, reset_argument, new], h, (gate,), at=1.0)
-            (inside,) = self._diagonal([new], gate, (gate,))
+            (found_inside,) = self._diagonal([new], gate, (gate,))
+            inside = np.zeros(self.size, h.dtype) if found_inside is None else found_inside
             z, r = self._before(weights, h), weights[1][2]
             s = _sigmoid(z[1])
             rest = z[2] - _times(self._random[h], r)
@@ -273,13 +278,17 @@ class _Step:
         known = iter(matrices)
         return [none if y is None else next(known) for y in found]
 
-    def _diagonal(self, arguments: Sequence[Node], symbol: Node, more: Sequence[Node]) -> list[np.ndarray]:
-        """For each argument that is `symbol * p` plus other terms, the vector p."""
+    def _diagonal(self, arguments: Sequence[Node], symbol: Node, more: Sequence[Node]) -> list[np.ndarray | None]:
+        """For each argument that is `symbol * p` plus other terms, the vector p; None if it does not depend on the
+        symbol."""
         tangent = ir.new_input(symbol.type)
         found = pushforward(arguments, self._tangents(symbol, tangent, more))
-        ones = {tangent: np.ones(types.as_ints(symbol.type.shape), symbol.dtype)}
-        values = iter(_values([y for y in found if y is not None], ones))
-        return [np.zeros(self.size, symbol.dtype) if y is None else next(values)[0] for y in found]
+        made = [y for y in found if y is not None]
+        ones = np.ones(types.as_ints(symbol.type.shape), symbol.dtype)
+        vectors = [y[0] for y in _values(made, {tangent: ones})]
+        reached = [np.isnan(y).all() for y in _values(made, {tangent: ones * np.nan})]
+        known = iter([p if all_of_it else None for p, all_of_it in zip(vectors, reached, strict=True)])
+        return [None if y is None else next(known) for y in found]
 
     def _tangents(self, symbol: Node, tangent: Node, more: Sequence[Node]) -> dict[Node, Node | None]:
         known: dict[Node, Node | None] = dict.fromkeys([self.x, *self.states, *more])
@@ -293,13 +302,13 @@ Weights = Sequence[np.ndarray]
 
 
 def _lstm(w: Weights, r: Weights, b: Weights, p: Weights, swapped: bool) -> RecurrentOp:
-    """The LSTM with these weights of the gates i, o, f, c, and peepholes of i, o, f."""
+    """The LSTM with these weights of the gates i, o, f, c, and peepholes of i, o, f, or none."""
     return RecurrentOp(
         "LSTM",
         Upright(w),
         Upright(r),
         np.concatenate([*b, *(0 * v for v in b)]),
-        np.concatenate(p) if any(v.any() for v in p) else None,
+        np.concatenate(p) if p else None,
         swapped=swapped,
     )
 
@@ -403,15 +412,10 @@ _NUMPY: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-def _is_known(node: Node) -> bool:
-    """Whether a node depends on weights and constants alone."""
-    return not any(n.op in (INPUT, BOUND) or "body" in n.params for n in ir.walk([node]))
-
-
 def _is_analytic(outputs: Sequence[Node]) -> bool:
     """Whether functions are analytic, so that two that agree at random points are the same. A relu may come last."""
     ends = [out.operands[0] if out.op is RELU else out for out in outputs]
-    return all(node.op.is_linear or node.op in _ANALYTIC or _is_known(node) for node in ir.walk(ends))
+    return all(node.op.is_linear or node.op in _ANALYTIC or is_weight(node) for node in ir.walk(ends))
 
 
 def _activated(node: Node) -> tuple[str, Node] | None:
@@ -446,7 +450,7 @@ def _rowwise(sequence: Node) -> Rowwise:
 
 def _biased(rest: Node, bias: Node) -> Rowwise | None:
     """A sequence plus a bias that all of its rows share."""
-    if not _is_known(bias) or bias.ndim > 1 or rest.ndim != 3:
+    if not is_weight(bias) or bias.ndim > 1 or rest.ndim != 3:
         return None
     build, source = _rowwise(rest)
     return (lambda row: build(row) + bias), source
@@ -456,10 +460,10 @@ def _product(node: Node) -> tuple[Callable[[Node], Node], Node] | None:
     """`sequence @ weights`."""
     left, right, out = (node.params[key] for key in ("left", "right", "out"))
     x, weights = node.operands
-    if _is_known(x):
+    if is_weight(x):
         x, weights, left, right = weights, x, right, left
     plain = len(left) == 3 and len(right) == 2 and out[:2] == left[:2] and left[2] in right and left[2] not in out
-    if not plain or not _is_known(weights):
+    if not plain or not is_weight(weights):
         return None
     return (lambda row: contract(row, weights, left[1:], right, out[1:])), x
 

@@ -166,6 +166,11 @@ def _equal(a: Any, b: Any) -> bool | None:
     return True if a == b else False if apart else None
 
 
+def _over(function: Callable[[Elements], Dimension]) -> Callable[..., Elements]:
+    """A rule for a reduction."""
+    return lambda count, x, *, axes: x if not axes else [None if None in x else function(x)]
+
+
 _same = lambda count, x, **_: x * count if len(x) == 1 else x
 _RULES: dict[Op, Callable[..., Elements | None]] = {
     CONCATENATE: lambda count, *xs, axis: [v for x in xs for v in x],
@@ -179,8 +184,8 @@ _RULES: dict[Op, Callable[..., Elements | None]] = {
     MOD: _each(lambda a, b: 0 if isinstance(b, int) and b == 0 else a % b),
     EQUAL: _each(_equal),
     WHERE: _each(lambda condition, a, b: a if condition else b),
-    SUM: lambda count, x, *, axes: [sum(x)] if axes and None not in x else x,
-    PROD: lambda count, x, *, axes: [types.product(x)] if axes and None not in x else x,
+    SUM: _over(sum),
+    PROD: _over(types.product),
 }
 """For each op, a function that computes the elements of the result from those of the operands. Ops with `of_dims` need
 none."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from scanjit import errors, ir
+from scanjit import errors, ir, types
 from scanjit.ir import Node
 from scanjit.loops import entries
 from scanjit.loops.scan import BuiltScan, build
@@ -21,7 +21,6 @@ from scanjit.ops.shape import IOTA
 from scanjit.tensor.variables import axis_of
 from scanjit.types import Dimension
 
-_NO_LIMIT = 2**62
 _MOST_ROWS = 1 << 20
 """A loop that a condition ends stacks its results at once if it has at most this many steps. Otherwise, a first loop
 counts the steps, and a second one stacks the results."""
@@ -100,9 +99,9 @@ def loop(call: Call) -> list[Node]:
         raise errors.FormatError("the body of Loop returns a condition and all states", got=len(body.output))
     outputs = len(body.output) - 1 - states
     limit, condition = call.optional(0), call.optional(1)
-    most = _NO_LIMIT if limit is None else known.size(cast(scalar(limit), "int64"))
+    most = types.LARGEST if limit is None else known.size(cast(scalar(limit), "int64"))
     if isinstance(most, int):
-        most = max(min(most, _NO_LIMIT), 0)
+        most = max(min(most, types.LARGEST), 0)
     length = most if condition is None else _allowed(truth(scalar(condition)), most)
     counters: set[int] = set()
     made = _built(call, body, initial, outputs, length, counters, stack=outputs > 0)

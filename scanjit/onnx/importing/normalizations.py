@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from scanjit import ir
-from scanjit.ir import BOUND, INPUT, Node
+from scanjit.ir import Node
 from scanjit.onnx import functions as tensor
 from scanjit.onnx.importing.call import Call
 from scanjit.onnx.importing.convolutions import channels
+from scanjit.onnx.weights import is_weight
 from scanjit.ops.elementwise import ADD
 from scanjit.ops.linalg import CONTRACT, contract
 from scanjit.ops.shape import RESHAPE
@@ -51,7 +51,7 @@ def batch_norm(call: Call) -> Node:
     call.ignore("momentum", "spatial")
     x, scale, bias, mean, var = (call.input(i) for i in range(5))
     factor = scale / tensor.sqrt(var + call.number("epsilon", 1e-5))
-    scaled, ndim = _scaled(x, factor) if _is_fixed(factor) else None, max(x.ndim, 2)
+    scaled, ndim = _scaled(x, factor) if is_weight(factor) else None, max(x.ndim, 2)
     y = x * channels(factor, ndim) if scaled is None else scaled
     return y + channels(bias - mean * factor, ndim)
 
@@ -61,11 +61,11 @@ def _scaled(x: Node, factor: Node) -> Node | None:
 
     The filters are multiplied instead, which is done once and not in every call. Those of a channel that learned
     nothing are often subnormal, which makes processors a hundred times slower; its factor makes zeros of them."""
-    if x.op is ADD and _is_fixed(x.operands[1]):
+    if x.op is ADD and is_weight(x.operands[1]):
         inner = _scaled(x.operands[0], factor)
         return None if inner is None else inner + x.operands[1] * channels(factor, x.ndim)
     inner = x.operands[0] if x.op is RESHAPE else x
-    if inner.op is not CONTRACT or inner.operands[0].op is not WINDOWS or not _is_fixed(inner.operands[1]):
+    if inner.op is not CONTRACT or inner.operands[0].op is not WINDOWS or not is_weight(inner.operands[1]):
         return None
     (terms, filters), sides = inner.operands, [inner.params[side] for side in ("left", "right", "out")]
     first = 2 if x.op is RESHAPE else 1  # groups, and filters of each
@@ -74,11 +74,6 @@ def _scaled(x: Node, factor: Node) -> Node | None:
     factor = tensor.reshape(factor, (*filters.type.shape[:first], *[1] * (filters.ndim - first)))
     made = contract(terms, filters * factor, *sides)
     return made if x is inner else tensor.reshape(made, x.type.shape)
-
-
-def _is_fixed(node: Node) -> bool:
-    """Whether a node depends on weights and constants alone."""
-    return not any(n.op in (INPUT, BOUND) for n in ir.walk([node]))
 
 
 def dropout(call: Call) -> list[Node]:

@@ -136,7 +136,8 @@ def cumulative(function: Callable[..., Node], start: int) -> Callable[[Call], No
 def dft(call: Call) -> Node:
     """A Fourier transform of real numbers, or of pairs, along an axis: the last one holds the parts."""
     x = call.input(0)
-    axis = axis_of(int(call.integer("axis", 1) if call.optional(2) is None else call.scalar_input(2)), x.ndim)
+    usual = 1 if call.version < 20 else -2
+    axis = axis_of(int(call.integer("axis", usual) if call.optional(2) is None else call.scalar_input(2)), x.ndim)
     inverse, half = call.flag("inverse"), call.flag("onesided")
     given = call.optional(1)
     parts = x.type.shape[-1]

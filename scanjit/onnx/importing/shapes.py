@@ -23,7 +23,7 @@ from scanjit.tensor.variables import axes_of, axis_of
 from scanjit.types import Dimension
 
 _HUGE = 2**31 - 1
-"""A bound of a slice of at least this means "to the end"."""
+"""A bound of a slice of at least this is beyond the axis."""
 
 
 def reshape(call: Call) -> Node:
@@ -113,7 +113,8 @@ def slice_(call: Call) -> Node:
         if step == 1 and (inside or (start == 0 and _counts_up_to(x.type.shape[axis], end))):
             x = window(x, axis, start, count)
         else:
-            key[axis] = slice(_bound(start), _bound(end, last=True, step=step), step)
+            n = x.type.shape[axis]
+            key[axis] = slice(_bound(start, n, step, False), _bound(end, n, step, True), step)
     return x[tuple(key)] if any(k != slice(None) for k in key) else x
 
 
@@ -133,11 +134,14 @@ def _is_computed(dim: Dimension) -> bool:
     return any(atom.kind == "value" for atom in types.atoms(dim)) if isinstance(dim, types.Dim) else False
 
 
-def _bound(value: Dimension, last: bool = False, step: int = 1) -> Dimension | None:
-    """A bound of a slice; None if it means "to the end"."""
-    if isinstance(value, int) and abs(value) >= _HUGE:
-        return None if (value > 0) == (step > 0) or not last else value
-    return value
+def _bound(value: Dimension, n: Dimension, step: int, last: bool) -> Dimension | None:
+    """A bound of a slice of an axis of n entries: the first one, or the `last`. A number beyond the axis becomes an end
+    of the axis, or None if the slice begins or stops there anyway."""
+    if not isinstance(value, int) or abs(value) < _HUGE:
+        return value
+    if (value > 0) == ((step > 0) == last):
+        return None
+    return n if value > 0 else 0
 
 
 def gather(call: Call) -> Node:
@@ -288,20 +292,16 @@ def range_(call: Call) -> Node:
     """`start`, `start + delta`, ... as long as it is before `limit`."""
     start, limit, delta = call.alike(*(scalar(call.input(i)) for i in range(3)))
     if start.type.kind.floating:
-        values = [known.array(x) for x in (start, limit, delta)]
-        if not any(value is None for value in values):
-            low, high, apart = (float(value) for value in values if value is not None)
-            count: Dimension = max(int(np.ceil((high - low) / apart)), 0)
-        else:
-            steps = cast(ir.apply(CEIL, cast(limit - start, "float64") / cast(delta, "float64")), "int64")
-            count = known.size(ir.apply(MAXIMUM, steps, 0))
+        first, end, apart = (cast(x, "float64") for x in (start, limit, delta))
+        steps = cast(ir.apply(CEIL, (end - first) / apart), "int64")
+        count = known.size(ir.apply(MAXIMUM, steps, 0))
     else:
-        (first,), (end,), (step,) = (known.dims(x, "the input of Range") for x in (start, limit, delta))
+        (low,), (high,), (step,) = (known.dims(x, "the input of Range") for x in (start, limit, delta))
         if isinstance(step, int) and step == 0:
             raise errors.FormatError("Range has a step of 0")
         if not isinstance(step, int):
             raise call.refuse("with a step of integers that is not known")
-        ahead = end - first if step > 0 else first - end
+        ahead = high - low if step > 0 else low - high
         count = types.maximum((ahead + (abs(step) - 1)) // abs(step), 0)
     return start + cast(IOTA(length=count), start.dtype) * delta
 

@@ -1,0 +1,66 @@
+"""Attributes, bounds and shapes that exporters seldom write, as ONNX Runtime computes them."""
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+import scanjit.onnx as sjo  # noqa: E402
+from tests.onnx.support import check, computed, expected, one_node  # noqa: E402
+
+
+@pytest.mark.parametrize("opset", [17, 20])
+def test_a_transform_without_an_axis(opset: int) -> None:
+    """Since version 20 it is along the last axis before that of the parts; before, along axis 1."""
+    feeds = {"x": np.random.default_rng(0).normal(size=(2, 3, 8, 1)).astype("float32")}
+    check(one_node("DFT", feeds, opset=opset), feeds, 1e-5)
+
+
+FAR = 2**62
+
+
+@pytest.mark.parametrize(
+    "start, end, step",
+    [(FAR, FAR, 1), (-FAR, FAR, 1), (0, -FAR, 1), (FAR, -FAR, -1), (-FAR, -FAR, -1), (4, FAR, -1), (-FAR, 3, 2)],
+)
+def test_slices_with_bounds_beyond_the_axis(start: int, end: int, step: int) -> None:
+    feeds = {"x": np.arange(5, dtype="float32")}
+    bounds = {name: np.array([value]) for name, value in (("starts", start), ("ends", end), ("axes", 0))}
+    model = one_node("Slice", feeds, bounds | {"steps": np.array([step])})
+    check(model, feeds, modes=("reference", "numba"))
+    free = one_node("Slice", feeds, bounds | {"steps": np.array([step])}, shapes={"x": ("n",)})
+    check(free, feeds, modes=("reference", "numba"))
+
+
+@pytest.mark.parametrize("bounds", [(0.1, 0.4, 0.1), (0.0, 0.7, 0.1), (1.0, 0.0, -0.3), (1.0, 0.0, 0.5)])
+def test_a_range_of_floats_has_as_many_numbers_if_they_are_known_before(bounds: tuple[float, ...]) -> None:
+    names = ("start", "limit", "delta")
+    given = {name: np.float32(value) for name, value in zip(names, bounds, strict=True)}
+    known, unknown = one_node("Range", {}, given), one_node("Range", {k: np.array(v) for k, v in given.items()})
+    check(known, {}, 1e-6)
+    check(unknown, {k: np.array(v) for k, v in given.items()}, 1e-6)
+
+
+def test_a_product_of_sizes_of_which_one_is_not_known() -> None:
+    """It is one number, though it is made of two."""
+    nodes = [
+        onnx.helper.make_node("Shape", ["x"], ["shape"]),
+        onnx.helper.make_node("Equal", ["shape", "wanted"], ["equal"]),
+        onnx.helper.make_node("Where", ["equal", "other", "shape"], ["chosen"]),
+        onnx.helper.make_node("ReduceProd", ["chosen"], ["count"], keepdims=1),
+        onnx.helper.make_node("ConstantOfShape", ["count"], ["y"]),
+    ]
+    graph = onnx.helper.make_graph(
+        nodes,
+        "sizes",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ("n", "m"))],
+        [onnx.helper.make_empty_tensor_value_info("y")],
+        [onnx.numpy_helper.from_array(np.array(v), name) for name, v in (("wanted", [1, 4]), ("other", [2, 2]))],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    assert sjo.load(model).outputs[0].ndim == 1
+    for shape in ((3, 4), (1, 5)):
+        feeds = {"x": np.zeros(shape, "float32")}
+        np.testing.assert_array_equal(computed(model, feeds)[0], expected(model, feeds)[0], strict=True)
