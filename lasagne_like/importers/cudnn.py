@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 
 import scanjit as sj
-from lasagne_like import utils
-from lasagne_like.cells import GRU, LSTM, Cell, StackedCells
+from lasagne_like.cells import GRU, LSTM
 from lasagne_like.importers.arrays import as_array, checked
-from lasagne_like.importers.weights import extras
-from lasagne_like.layers import Bidirectional, CudnnGRULayer, CudnnLSTMLayer, RNNLayer, kept_part
+from lasagne_like.importers.weights import cells_of, extras, summands
+from lasagne_like.layers import kept_part
 
 __all__ = [
     "double_biases",
@@ -125,7 +124,7 @@ def set_cudnn_weights(layer: Any, weights: Sequence[Any], biases: Sequence[Any])
     (32, (4, 3), 32)
     >>> set_cudnn_weights(CudnnLSTMLayer((None, None, 3), 4, 2, "bidirectional", double_bias=True), weights, biases)
     """
-    cells = [_CudnnCell(cell) for cell in _cells(layer)]
+    cells = _cells(layer)
     given = (
         _checked(layer, "matrices", list(weights), [shape for cell in cells for shape in cell.matrices]),
         _checked(layer, "biases", list(biases), [shape for cell in cells for shape in cell.biases]),
@@ -164,7 +163,7 @@ def get_cudnn_weights(layer: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """
     weights, biases = [], []
     for cell in _cells(layer):
-        own = _CudnnCell(cell).to_cudnn()
+        own = cell.to_cudnn()
         weights += own[0]
         biases += own[1]
     return weights, biases
@@ -189,7 +188,7 @@ def set_cudnn_buffer(layer: Any, buffer: Any) -> None:
     True
     """
     buffer = as_array(buffer, "the buffer")
-    cells = [_CudnnCell(cell) for cell in _cells(layer)]
+    cells = _cells(layer)
     shapes = [*(s for cell in cells for s in cell.matrices), *(s for cell in cells for s in cell.biases)]
     sizes = [int(np.prod(shape)) for shape in shapes]
     if buffer.shape != (sum(sizes),):
@@ -218,21 +217,9 @@ def get_cudnn_buffer(layer: Any) -> np.ndarray:
     return np.concatenate([value.ravel() for value in [*weights, *biases]])
 
 
-def _cells(layer: Any) -> list[Cell]:
+def _cells(layer: Any) -> list["_CudnnCell"]:
     """The cells of layers, in cuDNN's order."""
-    if isinstance(layer, list | tuple):
-        return [cell for one in layer for cell in _cells(one)]
-    if isinstance(layer, CudnnLSTMLayer | CudnnGRULayer):
-        return _cells(layer.all_layers)
-    if isinstance(layer, Bidirectional):
-        return _cells([layer.forward_layer, layer.backward_layer])
-    if isinstance(layer, RNNLayer):
-        return _cells(layer.cell)
-    if isinstance(layer, StackedCells):
-        return _cells(layer.cells)
-    if not isinstance(layer, Cell):
-        raise TypeError(f"cuDNN's parameters are those of recurrent layers and cells, got {layer!r}")
-    return [layer]
+    return [_CudnnCell(cell) for level in cells_of(layer) for cell in level]
 
 
 class _CudnnCell:
@@ -271,9 +258,7 @@ class _CudnnCell:
 
     def _variables(self, gate: str) -> list[Any]:
         """The variables of the bias of a gate: one variable, or two that are added."""
-        if gate == "hidden_update":
-            return [self.cell.b_hidden_update, self.cell.b_hid]
-        return utils.collect_shared_vars([getattr(self.cell, f"b_{gate}")])
+        return [b for both in _biases(self.cell, gate) for b in both]
 
     def to_ours(self, weights: list[np.ndarray], biases: list[np.ndarray]) -> list[tuple[Any, np.ndarray]]:
         """Pairs of a variable of the cell and its new value, from cuDNN's matrices and biases."""
@@ -296,9 +281,16 @@ class _CudnnCell:
 
 
 def _settable(cell: Any, gates: Sequence[str]) -> bool:
-    """Whether all gates have biases, and weights that are variables."""
+    """Whether all weights are variables, and all biases are variables or sums of two."""
     names = [f"W_{source}_to_{gate}" for source in ("in", "hid") for gate in gates]
     weights = [getattr(cell, name, None) for name in names]
+    biases = [_biases(cell, gate) for gate in gates]
     return all(W is None or isinstance(W, sj.SharedVariable) for W in weights) and all(
-        getattr(cell, f"b_{gate}", None) is not None for gate in gates
+        1 <= len(b) <= 3 - len(both) for both in biases for b in both
     )
+
+
+def _biases(cell: Any, gate: str) -> list[list[sj.SharedVariable]]:
+    """The variables of the bias of a gate; in a GRU's candidate also of the one that the reset gate multiplies."""
+    names = [f"b_{gate}", *["b_hid"] * (gate == "hidden_update")]
+    return [summands(getattr(cell, name, None)) for name in names]

@@ -262,13 +262,17 @@ def dtype_of(*values: np.ndarray) -> np.dtype:
     return np.dtype(np.float32 if kept else sj.config.floatX)
 
 
+def summands(param: Any) -> list[sj.SharedVariable]:
+    """The variable that a parameter is, or the two of which it is the sum. Empty for other expressions, and None."""
+    if param is None or isinstance(param, sj.SharedVariable):
+        return [] if param is None else [param]
+    parts = utils.collect_shared_vars([param])
+    return parts if len(parts) == 2 and parts[0] + parts[1] is param else []  # equal expressions are one node
+
+
 def _biases(cell: Any, name: str) -> list[np.ndarray]:
     """The value of a bias, or two values if the bias is the sum of two parameters."""
-    param = getattr(cell, name)
-    parts = utils.collect_shared_vars([param])
-    if len(parts) == 2 and parts[0] + parts[1] is param:  # equal expressions are one node
-        return [part.get_value() for part in parts]
-    return [_value(cell, name)]
+    return [part.get_value() for part in summands(getattr(cell, name))] or [_value(cell, name)]
 
 
 def _value(cell: Any, name: str) -> np.ndarray:
@@ -399,19 +403,26 @@ _RECURRENT = (RNNLayer, Bidirectional, CudnnLSTMLayer, CudnnGRULayer)
 
 def _own_levels(layer: Any) -> Levels:
     """The weights of one layer, or of all layers inside it."""
+    if isinstance(layer, Bidirectional) and layer.merge not in ("concat", None):
+        raise ValueError(f"merge of {layer!r} must be 'concat' to export it, got {layer.merge!r}")
+    return [[CellWeights.of(cell) for cell in level] for level in cells_of(layer)]
+
+
+def cells_of(layer: Any) -> list[list[Any]]:
+    """The cells of one layer, of all layers inside it, or of a list of layers: those of each level, forwards first."""
+    if isinstance(layer, list | tuple):
+        return [level for one in layer for level in cells_of(one)]
     if isinstance(layer, CudnnLSTMLayer | CudnnGRULayer):
-        return [[CellWeights.of(one.cell) for one in pair] for pair in layer.layers]
+        return [[one.cell for one in pair] for pair in layer.layers]
     if isinstance(layer, Bidirectional):
-        if layer.merge not in ("concat", None):
-            raise ValueError(f"merge of {layer!r} must be 'concat' to export it, got {layer.merge!r}")
         pair = layer.forward_layer, layer.backward_layer
-        return [[CellWeights.of(one.cell) for one in sorted(pair, key=lambda one: one.backwards)]]
+        return [[one.cell for one in sorted(pair, key=lambda one: one.backwards)]]
     if isinstance(layer, RNNLayer):
-        return _own_levels(layer.cell)
+        return cells_of(layer.cell)
     if isinstance(layer, StackedCells):
-        return [[CellWeights.of(cell)] for cell in layer.cells]
+        return [[cell] for cell in layer.cells]
     if isinstance(layer, Cell):
-        return [[CellWeights.of(layer)]]
+        return [[layer]]
     raise TypeError(f"expected a recurrent layer or a cell, got {layer!r}")
 
 

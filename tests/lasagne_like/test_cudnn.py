@@ -220,6 +220,24 @@ def test_halves_and_sums() -> None:
         single_biases(b[:3])
 
 
+def test_the_direction_that_reads_forwards_comes_first() -> None:
+    both = Bidirectional(RNNLayer((None, None, 2), cells.GRU(3, b_hid=init.Constant(0.5)), backwards=True))
+    forwards, backwards = (get_cudnn_weights(layer)[0] for layer in (both.backward_layer, both.forward_layer))
+    for got, value in zip(get_cudnn_weights(both)[0], [*forwards, *backwards], strict=True):
+        close(got, value, 0)
+
+
+def test_biases_that_are_other_expressions_are_no_biases_of_cudnn() -> None:
+    """The value of such a bias is not that of the variable in it."""
+    b = sj.shared(np.ones(3), "b")
+    for bias in (2 * b, b + b, sj.constant(np.ones(3))):
+        cell = cells.GRU(3, cells.Gate(W_cell=None, b=bias), b_hid=init.Constant(0.5)).build(2)
+        with pytest.raises(ValueError, match="its parameters must be shared variables"):
+            get_cudnn_weights(cell)
+    cell = cells.GRU(3, cells.Gate(W_cell=None, b=b + sj.shared(np.ones(3))), b_hid=init.Constant(0.5)).build(2)
+    assert [float(value[0]) for value in get_cudnn_weights(cell)[1]] == [1.0, 0.0, 0.0, 1.0, 0.0, 0.5]
+
+
 def test_errors() -> None:
     with pytest.raises(ValueError, match="direction must be one of 'unidirectional', 'bidirectional', got 'both'"):
         CudnnLSTMLayer((None, None, 2), 3, direction="both")
@@ -249,7 +267,7 @@ def test_errors() -> None:
     for cell in (cells.LSTM(3, peepholes=True), cells.GRU(3), cells.SimpleRNN(3), *others):
         with pytest.raises(ValueError, match="cuDNN has no cell like"):
             get_cudnn_weights(cell.build(2))
-    with pytest.raises(TypeError, match="recurrent layers and cells, got 3"):
+    with pytest.raises(TypeError, match="expected a recurrent layer or a cell, got 3"):
         get_cudnn_weights(3)
 
 
