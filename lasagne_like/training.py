@@ -34,13 +34,10 @@ A loop that can be killed at any time, and goes on where it was:
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import json
 import os
-import secrets
 import sys
-import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -241,7 +238,7 @@ class Checkpoint:
     """Saves the state of a training run in one file. A run that loads it goes on bit for bit as if it had not stopped.
 
     Writing is atomic: if the process is killed, the file is the old one or the new one. Beside it there may be an
-    incomplete file whose name ends with ".tmp"; nobody reads it.
+    incomplete file whose name begins with a dot; nobody reads it.
 
     Parameters
     ----------
@@ -301,17 +298,8 @@ class Checkpoint:
             "counters": counters,
         }
         text = json.dumps(about, default=_plain)
-        temporary = self.path.with_name(f"{self.path.name}.{secrets.token_hex(8)}.tmp")
-        try:
-            with open(temporary, "xb") as file:
-                np.savez(file, about=np.array(text), allow_pickle=False, **arrays)
-                file.flush()
-                os.fsync(file.fileno())
-            _rename(temporary, self.path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
+        with sj.replace_file(self.path) as file:
+            np.savez(file, about=np.array(text), allow_pickle=False, **arrays)
 
     def load(self) -> dict[str, Any]:
         """Set all values to those in the file. After an error no value has changed.
@@ -363,16 +351,6 @@ class Checkpoint:
         kinds = [None if s is None else s["bit_generator"] for s in (state, own)]
         if own is not None and kinds[0] != kinds[1]:
             raise ValueError(f"{self.path} holds the state of the generator {kinds[0]}, not of {kinds[1]}")
-
-
-def _rename(temporary: Path, path: Path) -> None:
-    """Replace a file. Windows refuses this while another process has the file open; so try again for two seconds."""
-    for pause in (0.01, 0.04, 0.15, 0.6, 1.2) if sys.platform == "win32" else ():
-        try:
-            return os.replace(temporary, path)
-        except PermissionError:
-            time.sleep(pause)
-    return os.replace(temporary, path)
 
 
 def _listed(names: Iterable[str | None]) -> str:

@@ -38,6 +38,7 @@ from scanjit.loops import *  # noqa: F403
 from scanjit.loops import __all__ as _loops
 from scanjit.precision import mixed
 from scanjit.runtime import threadpool as _threadpool
+from scanjit.runtime.files import replace_file
 from scanjit.runtime.function import CompiledFunction, function
 from scanjit.runtime.gradcheck import check_grad
 from scanjit.runtime.jit import jit, value_and_grad
@@ -97,6 +98,7 @@ __all__ = [
     "mixed",
     "pprint",
     "print_",
+    "replace_file",
     "set_values",
     "shared",
     "step_function",

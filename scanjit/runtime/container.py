@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors, types
-from scanjit.runtime.files import replace
+from scanjit.runtime.files import replace_file
 
 _TEXT = "scanjit-function.json"
 _BEFORE_NAME = 30  # bytes of the header of an entry of a zip archive, before its name
@@ -38,8 +38,9 @@ def write(path: str | os.PathLike[str], content: Any, arrays: Sequence[np.ndarra
             with archive.open(zipfile.ZipInfo(_name(i), _NEVER), "w", force_zip64=True) as entry:
                 np.lib.format.write_array(entry, array, allow_pickle=False)
         archive.comment = _COMMENT + b"0" * _DIGEST
-    with packed.getbuffer()[:-_DIGEST] as data:  # after an error, too, nothing holds the buffer
-        replace(path, [data, hashlib.sha256(data).hexdigest().encode()])
+    # after an error, too, nothing holds the buffer
+    with packed.getbuffer()[:-_DIGEST] as data, replace_file(path) as file:
+        file.writelines([data, hashlib.sha256(data).hexdigest().encode()])
 
 
 def _name(i: int) -> str:

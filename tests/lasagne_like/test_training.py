@@ -259,7 +259,7 @@ def test_a_run_that_is_killed_while_it_saves_goes_on_bit_for_bit(tmp_path: Path,
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     killed = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    (part,) = tmp_path.glob("run.npz.*.tmp")
+    (part,) = tmp_path.glob(".run.npz-*")
     assert part.stat().st_size > 100
 
     train, rng, epoch = program("reference")

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit.runtime import files
 
 MODES = ("reference", "emulate", "numba")
 TOO_LARGE = "larger than any memory"
@@ -143,7 +142,8 @@ def test_files_are_written_as_the_umask_says_and_without_changing_it(tmp_path):
     try:
         thread.start()
         for _ in range(50):
-            files.replace(tmp_path / "f", [b"12", memoryview(b"3")])
+            with sj.replace_file(tmp_path / "f") as file:
+                file.writelines([b"12", memoryview(b"3")])
     finally:
         done.set()
         thread.join()

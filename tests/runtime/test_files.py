@@ -10,7 +10,11 @@ import pytest
 
 import scanjit as sj
 from lasagne_like.training import Checkpoint
-from scanjit.runtime import files
+
+
+def write_new(path: Path) -> None:
+    with sj.replace_file(path) as file:
+        file.write(b"new")
 
 
 def function(path: Path) -> None:
@@ -19,7 +23,7 @@ def function(path: Path) -> None:
 
 
 WRITERS: dict[str, Callable[[Path], object]] = {
-    "replace": lambda path: files.replace(path, [b"new"]),
+    "replace": write_new,
     "function": function,
     "checkpoint": lambda path: Checkpoint(path, sj.shared(1.0, "w")).save(),
 }

@@ -13,7 +13,7 @@ from scanjit.onnx.exporting.table import TABLE
 from scanjit.onnx.exporting.weights import Weight, add, encoded, nbytes, pieces
 from scanjit.onnx.exporting.writer import Writer
 from scanjit.onnx.extra import package
-from scanjit.runtime.files import replace as replace_file
+from scanjit.runtime.files import replace_file
 from scanjit.runtime.function import CompiledFunction, function
 from scanjit.runtime.function_graph import check_complete
 from scanjit.show.identifiers import writable
@@ -59,6 +59,10 @@ def export(source: Any, opset: int = 18, name: str | None = None, cells: bool = 
     Notes
     -----
     `print_` and `assert_` pass their operand on: the model prints nothing and checks nothing.
+
+    ONNX Runtime 1.32 refuses models with float64 in `RNN`, `LSTM` and `GRU` (which `cells=False` writes as scans), in
+    convolutions and means over windows, and in `erf`, `tan`, `sinh`, `cosh` and the inverses of functions like them:
+    it has them for float32.
 
     Examples
     --------
@@ -115,8 +119,10 @@ def save(
     beside = None
     if sum(map(nbytes, weights.values())) > MOST_BYTES:
         beside = f"{os.path.basename(path)}.data"
-        replace_file(os.path.join(os.path.dirname(path), beside), itertools.chain(*map(pieces, weights.values())))
-    replace_file(path, encoded(model, weights, beside))
+        with replace_file(os.path.join(os.path.dirname(path), beside)) as file:
+            file.writelines(itertools.chain(*map(pieces, weights.values())))
+    with replace_file(path) as file:
+        file.writelines(encoded(model, weights, beside))
 
 
 # ---- the source ------------------------------------------------------------------------------------------------------
