@@ -9,6 +9,7 @@ from scanjit.types import Atom, Dimension
 
 FUNCTIONS = {"//": "quotient", "%": "rest", "min": "smaller", "max": "larger", "root": "root"}
 """The C functions for the functions of dimensions."""
+_CALLS = {kind: f"{name}({{0}}, {{1}})" for kind, name in FUNCTIONS.items()}
 
 HELPERS = """\
 /* Arithmetic of sizes. What is beyond LARGEST sets *wide, and counts as 0. */
@@ -86,13 +87,21 @@ def expression(dim: Dimension, names: Mapping[Atom, str], functions: Mapping[str
     def named(atom: Atom) -> str:
         if atom in names:
             return names[atom]
-        return functions[atom.kind].format(*(f"({expression(arg, names, functions)})" for arg in atom.args))
+        given = [f"({expression(arg, names, functions)})" for arg in atom.args]
+        return functions[atom.kind].format(*_ordered(atom, given))
 
     return types.text(dim, named)
 
 
+def _ordered(atom: Atom, texts: list[str]) -> list[str]:
+    """The texts of the arguments of a function. The order of those of `min` and `max` does not depend on which size was
+    made first."""
+    return sorted(texts) if atom.kind in ("min", "max") else texts
+
+
 class Sizes:
-    """Writes the lines of C that compute dimensions from sizes, each only once.
+    """Writes the lines of C that compute dimensions from sizes, each only once. They do not depend on which size was
+    made first.
 
     Parameters
     ----------
@@ -103,6 +112,7 @@ class Sizes:
         self.lines: list[str] = []
         self._fixed = {atom: value for atom, value in known.items() if isinstance(value, int)}
         self._names: dict[Atom, str] = {atom: text for atom, text in known.items() if isinstance(text, str)}
+        self._sizes = dict(self._names)
         self._known: dict[Dimension, str] = {}
 
     def fixed(self, dim: Dimension) -> int | None:
@@ -116,16 +126,22 @@ class Sizes:
         if isinstance(dim, int):
             return number(dim)
         if dim not in self._known:
-            for atom in types.functions_in([dim]):
+            for atom in sorted(types.functions_in([dim]), key=self._place):
                 if atom not in self._names:
-                    left, right = (self.text(arg) for arg in atom.args)
+                    left, right = _ordered(atom, list(map(self.text, atom.args)))
                     self._names[atom] = self._variable(f"{FUNCTIONS[atom.kind]}({left}, {right})")
-            terms = [self._term(factor, [self._names[atom] for atom in atoms]) for atoms, factor in types.terms(dim)]
+            named = [(sorted(self._names[atom] for atom in atoms), factor) for atoms, factor in types.terms(dim)]
+            terms = [self._term(factor, names) for names, factor in sorted(named, key=lambda term: (not term[0], term))]
             total = terms[0]
             for term in terms[1:]:
                 total = self._variable(f"sum({total}, {term}, &wide)")
             self._known[dim] = total
         return self._known[dim]
+
+    def _place(self, atom: Atom) -> tuple[int, str]:
+        """The place of a function among others: behind those in its arguments, whose texts are shorter."""
+        text = expression(types.dim_of(atom), self._sizes, _CALLS)
+        return len(text), text
 
     def _term(self, factor: int, names: list[str]) -> str:
         if factor != 1 or not names:

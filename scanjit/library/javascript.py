@@ -89,6 +89,9 @@ export class Model {
     for (const [what, given] of [["input", inputs], ["size", sizes]]) {
       const other = Object.keys(given).find((name) => !known[what].includes(name));
       const all = known[what].join(", ") || "none";
+      if (other !== undefined && FACE.sizes.includes(other)) {
+        throw new ModelError(`${other} is a size, which comes after the inputs: run(inputs, { ${other}: 4 })`);
+      }
       if (other !== undefined) throw new ModelError(`there is no ${what} ${other}, but ${all}`);
     }
     const missing = known.input.find((name) => (inputs[name] ?? null) === null);
@@ -176,17 +179,21 @@ export class Model {
     for (let more = true; more; ) {
       more = false;
       for (const each of FACE.inputs) {
-        const open = each.sizes.filter((name) => name !== null && sizes[name] === undefined);
+        const open = [...new Set(each.sizes)].filter((name) => name !== null && sizes[name] === undefined);
         if (open.length !== 1 || inputs[each.name]?.length === undefined) continue;
-        const rest = product(each.shape({ ...sizes, [open[0]]: 1 }));
-        const count = inputs[each.name].length;
-        if (rest > 0 && count % rest !== 0) {
-          throw new ModelError(`${each.name} has ${count} elements, expected a multiple of ${rest}`);
+        const elements = (size) => product(each.shape({ ...sizes, [open[0]]: size }));
+        const [count, rest] = [inputs[each.name].length, elements(1)];
+        if (!(rest > 0)) continue;
+        let size = Math.floor(count / rest);
+        if (elements(size) !== count) {
+          for (size = 0; size < count && elements(size) < count; size++); // as of a matrix (n, n)
         }
-        if (rest > 0) {
-          sizes[open[0]] = count / rest;
-          more = true;
+        if (elements(size) !== count) {
+          const fits = elements(2) === 2 * rest ? `expected a multiple of ${rest}` : `which no size ${open[0]} gives`;
+          throw new ModelError(`${each.name} has ${count} elements, ${fits}`);
         }
+        sizes[open[0]] = size;
+        more = true;
       }
     }
     return sizes;

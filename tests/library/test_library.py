@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from scanjit import types
+from scanjit.library.dims import Sizes
 from scanjit.library.model import level
 from scanjit.runtime import host
 from tests.library.support import GUARDED, SANITIZED, Built, same
@@ -211,3 +213,14 @@ def test_loops_whose_end_is_computed(tmp_path: Path) -> None:
     assert built.status > 0
     built.call(np.array([0.0]), 0)
     assert built.status <= -100 and "test_library.py:" in built.said
+
+
+def test_lines_of_sizes_do_not_depend_on_which_was_made_first() -> None:
+    def lines(*order: str) -> list[str]:
+        made = {name: types.anonymous_size() for name in order}
+        sizes = Sizes({types.as_atom(dim): f"sizes->{name}" for name, dim in made.items()})
+        m, n = made["m"], made["n"]
+        last = sizes.text(types.minimum(n, m) * n + 3 * n * m - m // 2 + n // 2 + types.maximum(m - n, 0) + m + n)
+        return [*sizes.lines, last]
+
+    assert lines("m", "n") == lines("n", "m")

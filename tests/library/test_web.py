@@ -120,6 +120,31 @@ def test_a_step_keeps_its_state_in_the_module(tmp_path: Path) -> None:
     assert wasm.stat().st_size < 60_000
 
 
+@linked
+def test_a_size_that_is_an_argument_and_one_of_a_matrix(tmp_path: Path) -> None:
+    a, steps = sj.tensor(("n", "n"), "float32", "a"), sj.scalar("steps", "int64")
+    f = sj.function([a, steps], sj.scan(lambda h: a @ h, outputs_info=sj.ones(a.shape[0], "float32"), n_steps=steps))
+    sj.export_library(f, tmp_path, "model", kind="wasm")
+    found = told(
+        tmp_path,
+        """
+        import { load } from "./model.js";
+        const model = await load();
+        const a = given[0], errors = [];
+        const [y] = Object.values(model.run({ a }, { steps: 3 }));
+        for (const call of [() => model.run({ a, steps: 3 }), () => model.run({ a: a.slice(1) }, { steps: 3 })]) {
+          try { call(); errors.push("none"); } catch (error) { errors.push(error.message); }
+        }
+        tell({ y: [...y], shape: y.shape, errors });
+        """,
+        numbers(3, 3),
+    )
+    assert found["shape"] == [3, 3]
+    np.testing.assert_allclose(np.reshape(found["y"], (3, 3)), f(numbers(3, 3), 3), rtol=1e-5)
+    assert "steps is a size" in found["errors"][0] and "run(inputs, { steps: 4 })" in found["errors"][0]
+    assert found["errors"][1] == "a has 8 elements, which no size n gives"
+
+
 def test_sizes_are_written_as_javascript_has_them() -> None:
     """Names decide about the order: "late" is made last."""
     x = sj.tensor(("late", "T"), name="x")
