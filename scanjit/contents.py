@@ -27,10 +27,19 @@ def digest(facts: Iterator[object]) -> str:
     return hashlib.sha256(repr(list(facts)).encode()).hexdigest()
 
 
-def captured(function: Any) -> str:
+class Digest(str):
+    """A digest that keeps the objects alive which are known by their addresses, so that no others get these."""
+
+    held: list[Any]
+
+
+def captured(function: Any) -> Digest:
     """A digest that changes when a function does, or what it uses from outside: numbers, arrays, functions, and the
     attributes of objects, classes and modules that its code names. All other objects are known by their addresses."""
-    return digest(Facts(_of_object).all(function))
+    facts = Facts(_of_object)
+    found = Digest(digest(facts.all(function)))
+    found.held = facts.held
+    return found
 
 
 class Facts:
@@ -38,13 +47,14 @@ class Facts:
 
     `names` has the names in the user's code that was met so far, and `owners` the objects whose attributes may have
     such names. `seen` has what was met, by addresses: its number, and the object itself, so that no other object gets
-    its address."""
+    its address. `held` are the objects that are known by their addresses."""
 
     def __init__(self, other: Callable[[Any, Facts], Iterator[object]]) -> None:
         self.other = other
         self.names: dict[str, None] = {}
         self.owners: list[Any] = []
         self.seen: dict[int, tuple[int, Any]] = {}
+        self.held: list[Any] = []
 
     def all(self, value: Any) -> Iterator[object]:
         """The facts about a value and all that it uses: the attributes come last, when all names are known. Methods
@@ -67,6 +77,11 @@ class Facts:
         else:
             self.seen[id(value)] = len(self.seen), value
             yield from self._of_new(value)
+
+    def address(self, value: Any) -> int:
+        """The address of an object, which is held."""
+        self.held.append(value)
+        return id(value)
 
     def _of_new(self, value: Any) -> Iterator[object]:
         if isinstance(value, tuple | frozenset):
@@ -170,13 +185,13 @@ def _of_object(value: Any, facts: Facts) -> Iterator[object]:
     elif callable(value) and hasattr(value, "__wrapped__"):
         yield from facts.of(value.__wrapped__)
     elif in_library(type(value)):
-        yield id(value)
+        yield facts.address(value)
     elif hasattr(value, "__array__"):
         array = array_of(value)  # of objects, for a tensor of another device, or one with gradients
-        yield from [id(value)] if array.dtype == object else facts.of(array)
+        yield from [facts.address(value)] if array.dtype == object else facts.of(array)
     else:
         has_attributes = hasattr(value, "__dict__") or hasattr(value, "__slots__")
-        yield id(type(value)) if hasattr(value, "__dict__") else id(value)
+        yield facts.address(type(value) if hasattr(value, "__dict__") else value)
         if has_attributes:
             facts.owners.append(value)
         if callable(value):

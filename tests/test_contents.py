@@ -1,7 +1,9 @@
 """Digests of functions and of what they use from outside."""
 
 import functools
+import gc
 import types
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import scanjit as sj
 from scanjit.contents import captured
 
 
@@ -107,3 +110,14 @@ def test_a_variable_without_a_value() -> None:
     before = captured(function)
     later = 1.0
     assert captured(function) != before
+
+
+def test_what_is_known_by_its_address_lives_as_long_as_the_digest() -> None:
+    """Another object with this address would be taken for it."""
+    used = {"stream": sj.random.Stream(1)}
+    found, lives = captured(lambda x: x + used["stream"].uniform(())), weakref.ref(used.pop("stream"))
+    gc.collect()
+    assert lives() is not None
+    del found
+    gc.collect()
+    assert lives() is None

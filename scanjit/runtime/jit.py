@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from types import MethodType
@@ -166,7 +167,7 @@ class Jitted(FunctionWrapper, Generic[P, R]):
         kind = call.key()
         compiled = self._functions.get(call.key_with_sizes(kind, self._sized.get(kind)))
         # A kind of arguments is compiled once, whoever comes first.
-        return compiled or holding([self._tracing], self._compiled, call, kind)
+        return compiled or _outside_of_torch(holding)([self._tracing], self._compiled, call, kind)
 
     def _compiled(self, call: _Call, kind: Any) -> CompiledFunction[R]:
         compiled = self._functions.get(call.key_with_sizes(kind, self._sized.get(kind)))
@@ -231,7 +232,7 @@ class _Call:
             if len(self.given) == self.count:
                 return kinds  # the short key of the fast path
         try:
-            static = tuple((i, type(value), value) for i, value in self.static.items())
+            static = tuple((i, _told_apart(value)) for i, value in self.static.items())
             hash(static)
         except TypeError:
             raise errors.ArgumentError(
@@ -350,6 +351,14 @@ def _check_static(fn: Callable[..., Any], positions: Sequence[int]) -> None:
             )
 
 
+def _outside_of_torch(run: Callable[..., Any]) -> Callable[..., Any]:
+    """A function as it is: `torch.compile` would translate what is called below it, our tracing too."""
+    if "torch._dynamo" not in sys.modules:
+        return run
+    disabled: Callable[..., Any] = sys.modules["torch"].compiler.disable(run)
+    return disabled
+
+
 def _check_names(fn: Callable[..., Any], named: Iterable[str]) -> None:
     """Raise an error if one of the names is no argument of a function, as Python does."""
     parameters = inspect.signature(fn).parameters.values()
@@ -363,6 +372,13 @@ def _check_names(fn: Callable[..., Any], named: Iterable[str]) -> None:
             raise TypeError(
                 f"{getattr(fn, '__name__', fn)}() got an unexpected keyword argument {name!r}{hint}"
             ) from None
+
+
+def _told_apart(value: Any) -> Any:
+    """A key of a setting. Python takes 1, 1.0 and True for the same, and also 0.0 and -0.0: functions need not."""
+    if type(value) in (tuple, frozenset):
+        return type(value), type(value)(map(_told_apart, value))
+    return type(value), repr(value) if type(value) is float else value
 
 
 def _is_weak(leaf: Any) -> bool:

@@ -83,7 +83,7 @@ def quantile(x: TensorLike, q: TensorLike, axis: Axis = None, method: str = "lin
     >>> sj.function([], sj.quantile([4.0, 1.0, 3.0], [0.0, 0.25, 1.0]), mode="reference")()
     array([1., 2., 4.])
     """
-    shares, dtype = _shares(x, q)
+    shares, dtype, method = _shares(x, q, method)
     axes, rows, n = _rows(as_tensor(x), dtype, axis, "quantile")
     count = dim_node(n)
     place = _place(shares, count, method)
@@ -126,7 +126,7 @@ def nanquantile(
     >>> sj.function([], sj.nanquantile([4.0, float("nan"), 1.0, 3.0], [0.0, 0.25]), mode="reference")()
     array([1., 2.])
     """
-    shares, dtype = _shares(x, q)
+    shares, dtype, method = _shares(x, q, method)
     axes, rows, _ = _rows(as_tensor(x), dtype, axis, "nanquantile")
     ordered = sort(rows)  # NaN comes last
     count = count_nonzero(rows == rows, -1)
@@ -157,20 +157,24 @@ def nanpercentile(
     return nanquantile(x, q / 100 if is_number(q) else as_tensor(q) / 100, axis, method, keepdims)
 
 
-def _shares(x: TensorLike, q: TensorLike) -> tuple[Node, np.dtype[Any]]:
-    """The shares in float64, from 0 to 1, and the dtype of the result."""
+def _shares(x: TensorLike, q: TensorLike, method: str) -> tuple[Node, np.dtype[Any], str]:
+    """The shares in float64, from 0 to 1, the dtype of the result, and the method. As in NumPy, the integers 0 and 1
+    are the places of the smallest and the largest entry, whatever lies beside them."""
     node, q = as_tensor(x), q if is_number(q) else as_tensor(q)
     dtype = node.dtype if node.type.kind.floating else np.dtype("float64")
     if isinstance(q, Node):
         dtype = types.promote([dtype, q.dtype])
-    shares = cast(as_tensor(q), "float64")
+    given = as_tensor(q)
+    if method == "linear" and given.type.kind.integral:
+        method = "lower"
+    shares = cast(given, "float64")
     known = constant_value(shares)
     message = "the shares of quantiles are from 0 to 1"
     if known is not None and not ((known >= 0) & (known <= 1)).all():
         raise errors.ArgumentError(message, got=known)
     if known is None:
         shares = assert_(((shares >= 0) & (shares <= 1)).all(), shares, message)
-    return shares, dtype
+    return shares, dtype, method
 
 
 def _rows(x: Node, dtype: DType | None, axis: Axis, name: str) -> tuple[tuple[int, ...], Node, Dimension]:

@@ -21,7 +21,9 @@ def dtype_of(name: object) -> DType:
     except (TypeError, ValueError):
         known = (*DTYPES, "bfloat16", *(kind.dtype for kind in COMPLEX))
         expected = "one of " + ", ".join(map(str, known))
-        raise errors.DtypeError("this dtype is not supported", got=repr(name), expected=expected) from None
+        fix = "convert it, as by x.astype('int64'): uint8 is the only dtype of integers without a sign"
+        fix = fix if "uint" in str(name) else ""
+        raise errors.DtypeError("this dtype is not supported", got=repr(name), expected=expected, fix=fix) from None
 
 
 def is_in_memory(dtype: object) -> bool:

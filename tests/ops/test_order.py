@@ -427,6 +427,17 @@ def test_quantiles_beside_infinities(dtype: str, mode: Any) -> None:
             np.testing.assert_array_equal(sj.function([x], fn(x, 1), mode=mode)(rows), fn(rows, 1))
 
 
+@pytest.mark.parametrize("q", [0, 1, [0, 1], [0.0, 1.0]])
+def test_whole_shares_beside_infinities(q: Any) -> None:
+    """NumPy gives an infinite entry for the integers 0 and 1, and NaN for the floats."""
+    inf = np.inf
+    rows = np.array([[1, 2, inf], [-inf, 0, inf], [NAN, -inf, 1], [NAN, 1, inf], [inf, inf, inf]])
+    x = sj.matrix("x")
+    with np.errstate(invalid="ignore"):
+        for fn in (np.quantile, np.nanquantile):
+            np.testing.assert_array_equal(sj.function([x], fn(x, q, 1))(rows), fn(rows, q, 1))
+
+
 def test_derivatives_of_quantiles_by_their_share() -> None:
     """At the place of an entry the slope is that towards the next one; at the last one there is none."""
     q, x = sj.vector("q"), sj.vector("x")

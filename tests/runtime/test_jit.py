@@ -1,5 +1,6 @@
 """`jit` and `value_and_grad`: structures, when a function is traced again, and what is said about wrong arguments."""
 
+import math
 import pickle
 import re
 import threading
@@ -157,6 +158,22 @@ def test_static_numbers_of_different_types_are_different():
     f = sj.jit(lambda x, n: x * n, mode="reference", static_argnums=1)
     x = np.ones(1, np.int64)
     assert f(x, 1).dtype == np.int64 and f(x, 1.0).dtype == np.float64 and f(x, True).dtype == np.int64
+
+
+def test_static_settings_that_python_takes_for_equal():
+    x = np.ones(1, np.int64)
+    f = sj.jit(lambda x, n: x * n[0], mode="reference", static_argnums=1)
+    assert f(x, (2,)).dtype == np.int64 and f(x, (2.0,)).dtype == np.float64 and f(x, (True,)).dtype == np.int64
+    g = sj.jit(lambda x, n: sj.copysign(x, n), mode="reference", static_argnums=1)
+    assert g(x, 0.0) == 1.0 and g(x, -0.0) == -1.0
+    counted = Counted(lambda x, n: x * n)
+    h = sj.jit(lambda x, n: counted(x, n), mode="reference", static_argnums=1)
+    assert np.isnan(h(x, math.nan)) and np.isnan(h(x, float("nan"))) and counted.count == 1
+
+
+def test_a_dtype_that_there_is_not_says_what_to_do():
+    with pytest.raises(sj.DtypeError, match=r"x\.astype\('int64'\)"):
+        sj.jit(lambda x: x + 1, mode="reference")(np.ones(3, "uint32"))
 
 
 def test_wrong_arguments_are_named():

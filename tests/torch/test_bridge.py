@@ -263,6 +263,21 @@ def test_in_what_pytorch_compiles() -> None:
 
 
 @needs_torch
+@pytest.mark.filterwarnings("ignore")  # of PyTorch's, about its own code
+def test_what_is_traced_in_what_pytorch_compiles() -> None:
+    """PyTorch translated our tracing too, and failed at the first array that cannot be written to."""
+    sums = sj.jit(lambda v: sj.cumsum(v) + np.ones(3))
+    slope = sj.value_and_grad(lambda v: (v**2).sum())
+
+    def both(v: Any) -> Any:
+        return torch.from_numpy(sums(v.numpy())) + torch.from_numpy(slope(v=v.numpy())[1])
+
+    for _ in range(2):
+        found = torch.compile(both, backend="eager")(torch.ones(3, dtype=torch.float64))
+        torch.testing.assert_close(found, torch.arange(4.0, 7.0, dtype=torch.float64))
+
+
+@needs_torch
 def test_from_other_threads() -> None:
     """Autograd calls backward from threads of its own; two may compile at a time."""
     import threading
