@@ -10,6 +10,7 @@ from dataclasses import field, replace
 from functools import cached_property
 
 from scanjit import types
+from scanjit.codegen.names import FreshNames
 from scanjit.codegen.nest import NestSources
 from scanjit.codegen.places import SCRATCH
 from scanjit.codegen.source import Source
@@ -202,9 +203,9 @@ class Common:
 class Draft:
     """The lines of one function.
 
-    `shares` are lines that come first: they compute the share of the thread. `tables` are the tables of the functions
-    that it calls, one after the other; its own entries lie behind them. If it is a `whole`, the functions of jobs that
-    stand in the same source are `inside`, by name. `alone` says that one thread runs it.
+    `fresh` makes new variables. `shares` are lines that come first: they compute the share of the thread. `tables` are
+    the tables of the functions that it calls, one after the other; its own entries lie behind them. If it is a `whole`,
+    the functions of jobs that stand in the same source are `inside`, by name. `alone` says that one thread runs it.
     """
 
     def __init__(self, whole: bool = False, alone: bool = False) -> None:
@@ -214,16 +215,11 @@ class Draft:
         self.whole, self.alone = whole, alone
         self.inside: dict[str, Source] = {}
         self.tables: list[Buffer | Dimension] = []
-        self._counts: dict[str, int] = {}
+        self.fresh = FreshNames()
 
     def add(self, at: StatementPlace, *lines: str) -> None:
         """Add lines at the depth of a place."""
         self.lines += ["    " * at.depth + line for line in lines]
-
-    def fresh(self, name: str) -> str:
-        """A new variable that begins with a name."""
-        self._counts[name] = self._counts.get(name, -1) + 1
-        return f"{name}{self._counts[name]}"
 
     def table_of(self, function: Source) -> str:
         """The address in the table at which the entries of a called function begin, as text."""

@@ -11,6 +11,7 @@ from functools import cached_property
 
 from scanjit import types
 from scanjit.codegen.multiply_add import NONE, MultiplyAdds, multiply_adds
+from scanjit.codegen.names import FreshNames
 from scanjit.codegen.neighbours import Part, in_pairs, loaded_in_pairs
 from scanjit.codegen.scope import Scope
 from scanjit.codegen.source import Parameters
@@ -72,6 +73,7 @@ class Frame:
     registers : the variables that are carried through time, by register and vector.
     order : the order of rows, if those that a mask wants come first.
     tested : the variables that must not be NaN, while steps are written as if nothing were NaN; None elsewhere.
+    fresh : makes new variables.
     """
 
     def __init__(self, nest: Nest) -> None:
@@ -91,7 +93,7 @@ class Frame:
         self.order: RowOrder | None = None
         self.tested: list[str] | None = None
         self._hidden: list[tuple[NestLoop, int, str] | None] = [None]
-        self._counts: dict[str, int] = {}
+        self.fresh = FreshNames()
         self._dependence: dict[Value, frozenset[NestLoop]] = {}
 
     @cached_property
@@ -230,11 +232,6 @@ class Frame:
         self.tile = tile
 
     # ---- names and numbers ------------------------------------------------------------------------------------------
-
-    def fresh(self, hint: str) -> str:
-        """A new variable."""
-        self._counts[hint] = self._counts.get(hint, -1) + 1
-        return f"{hint}{self._counts[hint]}"
 
     def size(self, dim: Dimension) -> str:
         """A dimension as text: a literal, or a parameter."""

@@ -1,6 +1,7 @@
-"""Names in generated code: suffixes of SIMD types, literals, and the names that a source imports."""
+"""Names in generated code: variables, suffixes of SIMD types, literals, and the names that a source imports."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,6 +13,24 @@ INT32, INT64 = np.dtype("int32"), np.dtype("int64")
 """The dtype of positions, and of numbers in a table."""
 _CALLED = re.compile(r"\b([a-z_][a-z0-9_]*+)\(")
 _PYTHON = {"range", "min", "max", "def", "return", "int", "if", "for"}
+
+
+class FreshNames:
+    """Makes variables of a function: each has a name of its own, which begins with a hint.
+
+    Examples
+    --------
+    >>> fresh = FreshNames()
+    >>> fresh("x"), fresh("x"), fresh("y")
+    ('x0', 'x1', 'y0')
+    """
+
+    def __init__(self) -> None:
+        self._counts = Counter[str]()
+
+    def __call__(self, hint: str) -> str:
+        self._counts[hint] += 1
+        return f"{hint}{self._counts[hint] - 1}"
 
 
 def suffix(dtype: DType, lanes: int) -> str:

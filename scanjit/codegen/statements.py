@@ -1,4 +1,4 @@
-"""Functions that run statements: loops over time and blocks of it, branches, loops side by side.
+"""Functions that run statements: loops over time and blocks of it, branches.
 
 A function takes the address of a table of int64: addresses of buffers, and numbers (sizes, strides) that the caller
 computed from the sizes of this call. The function itself computes only what changes from step to step. The tables of
@@ -14,15 +14,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from scanjit import types
+from scanjit.codegen.beside import BesideWriter, BranchCall
 from scanjit.codegen.brief import Brief, brief, numbers
 from scanjit.codegen.common import Common, Draft, StatementPlace, unused
 from scanjit.codegen.jobs import Jobs
 from scanjit.codegen.meetings import without_meetings
-from scanjit.codegen.places import SYNC, SYNC_WORDS
 from scanjit.codegen.source import Parameters, Source
 from scanjit.codegen.whole import is_alone, is_short, locals_of, row_on_stack, steps_between_looks
 from scanjit.ops.scan import MOST_UNROLLED
-from scanjit.schedule.nests import Beside, Blocks, If, Job, Nest, RowsApart, Statement, TimeLoop, Wave
+from scanjit.schedule.nests import Beside, Blocks, If, Job, Nest, RowsApart, Statement, TimeLoop
 from scanjit.types import Atom, Dimension
 
 DEEPEST = 8
@@ -31,8 +31,6 @@ PORTION = 16
 """If a sequence of statements is longer than this, pieces of this length are functions of their own."""
 FEWEST = 3
 """At least this many statements become a function of their own if others do the same with other buffers."""
-BranchCall = Callable[[str, str, str, Mapping[str, str]], str]
-"""Writes the call of a function that runs a branch of loops side by side: see `StatementWriter._branch`."""
 Portion = tuple[Statement, ...]
 """Statements that one function may run: a statement, or jobs that come one after the other."""
 
@@ -487,69 +485,15 @@ class StatementWriter:
     # ---- side by side ------------------------------------------------------------------------------------------------
 
     def _beside(self, beside: Beside, at: StatementPlace) -> None:
-        """Loops side by side: a function for each, which all threads call, or the threads of its team. The work of a
-        thread for its team is its share of the whole: if the thread is late, another one does it in its place."""
+        """Loops side by side: a function for each."""
         if beside.wave is not None:
             self.common.counter(beside.wave.number, "turn")
         calls = [self._branch(branch, at) for branch in beside.branches]
-        number, sync = self.common.number, self.common.address(SYNC, 0, at)
-        together = [call("thread", "threads", sync, {}) for call in calls]
-        self.draft.add(at, f"if {number(beside.apart)} == 0 or threads == 1:")
-        if beside.wave is None:
-            self.draft.add(at.inside, *together)
-        else:
-            self.jobs.begin_loop(at.inside, beside.wave.total)
-            self.draft.add(at.inside, f"for {number(beside.wave.number)} in range({number(beside.wave.many)}):")
-            self.draft.add(at.inside.inside, *together)
-            self.jobs.look(at.inside.inside)
-            self.draft.add(at.inside, "end_loop(line)")
-        self.draft.add(at, "else:")
-        if beside.wave is None:
-            self._teams(beside, calls, at.inside, [{} for _ in calls], [""] * len(calls))
-        else:
-            self._turns(beside, beside.wave, calls, at.inside)
+        BesideWriter(self.common, self.draft, self.jobs).write(beside, calls, at)
         self.common.end(beside.counters)
 
-    def _turns(self, beside: Beside, wave: Wave, calls: Sequence[BranchCall], at: StatementPlace) -> None:
-        """The turns of a wave. All threads run a block together if no other loop has one."""
-        number, turn, inside = self.common.number, self.draft.fresh("turn"), at.inside
-        many, latest = number(wave.many), max(wave.delays)
-        behind = [{number(wave.number): f"{turn} - {delay}"} for delay in wave.delays]
-        self.jobs.begin_loop(at, wave.total)
-        self.draft.add(at, f"for {turn} in range({many} + {latest}):")
-        word = "if"
-        for delay, which in ((0, "0"), (latest, f"{many} + {latest - 1}")):
-            if wave.delays.count(delay) == 1:
-                i, sync = wave.delays.index(delay), self.common.address(SYNC, 0, at)
-                self.draft.add(inside, f"{word} {turn} == {which}:")
-                self.draft.add(inside.inside, calls[i]("thread", "threads", sync, behind[i]))
-                word = "elif"
-        if word == "elif":
-            self.draft.add(inside, "else:")
-        has_block = [f" and {delay} <= {turn} < {many} + {delay}" for delay in wave.delays]
-        self._teams(beside, calls, inside.inside if word == "elif" else inside, behind, has_block)
-        self.jobs.look(inside)
-        self.draft.add(at, "end_loop(line)")
-
-    def _teams(
-        self,
-        beside: Beside,
-        calls: Sequence[BranchCall],
-        at: StatementPlace,
-        turns: Sequence[Mapping[str, str]],
-        conditions: Sequence[str],
-    ) -> None:
-        """Each branch with threads of its own, in these turns, if a condition holds."""
-        number, base = self.common.number, self.common.address(SYNC, 0, at)
-        with self.jobs.shares(at, "threads") as (inside, share):
-            for i, (first, many, place) in enumerate(zip(beside.first, beside.many, beside.place, strict=True)):
-                begin, count = number(first), number(many)
-                run = calls[i](f"{share} - {begin}", count, f"{base} + {number(place)}*{8 * SYNC_WORDS}", turns[i])
-                self.draft.add(inside, f"if {begin} <= {share} < {begin} + {count}{conditions[i]}:", "    " + run)
-
     def _branch(self, branch: Statement, at: StatementPlace) -> BranchCall:
-        """Write a function that runs a branch. Returns what writes its call by a thread of a team that meets at
-        `sync`, with other text for some counters."""
+        """Write a function that runs a branch. Returns what writes its call."""
         place = StatementPlace(team=True, counted=at.counted, repeated=at.repeated)
         name, table, counters = self._function("branch", [branch], place, lambda inner: inner.write([branch], place))
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 
-from scanjit import errors, ir
+from scanjit import errors, ir, types
 from scanjit.errors import ScanError
 from scanjit.ir import Graph, Node, apply, constant, with_params
 from scanjit.loops import entries
@@ -25,7 +25,6 @@ from scanjit.tensor.looping import check_callable
 from scanjit.types import Dimension
 
 S = TypeVar("S")
-_NO_LIMIT = 2**62
 
 
 _Checkpoint = int | Literal["sqrt", "all"] | None
@@ -140,7 +139,7 @@ def while_loop(
             return [new]
 
     given = entries.steps(max_steps, "max_steps")
-    most = _NO_LIMIT if given is None else given
+    most = types.LARGEST if given is None else given
     entries.check_checkpoint(checkpoint)
     loop = build(step, [], [state], [], most, name="while_loop", stack=False)
     if refused:

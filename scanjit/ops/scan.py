@@ -180,6 +180,8 @@ operands and the dimension which that operand's value is: for those constants wh
 (int, of the gradient), `unroll` (int or True), `checkpoint`, `name`, `stored` (None, "bfloat16" or "float16": what a
 gradient keeps of the steps' float32 values), `gradient` (bool: whether this is the loop of a gradient, which reads what
 other loops keep for it)."""
+KEPT = ("length", "until", "reverse", "truncate", "unroll", "checkpoint", "name", "stored", "gradient")
+"""The parameters that do not depend on which operands a scan has."""
 
 
 def scan_node(
@@ -537,7 +539,7 @@ def _forward(node: Node, tangents: Sequence[Node | None]) -> tuple[Node | None, 
         [*scan.after, *outputs, *d_ys.values(), *scan.ends],
         name=_derived(params["name"], "jvp"),
         lags={**lags, **{count + k: lags[i] for k, i in enumerate(active) if i in lags}},
-        **{key: params[key] for key in _KEPT if key != "name"},
+        **{key: params[key] for key in KEPT if key != "name"},
     )
     d_carries = dict(zip(active, results[count:], strict=False))
     d_stacks = dict(zip(d_ys, results[count + len(active) :], strict=False))
@@ -609,7 +611,7 @@ class _Batch:
             [(x, o) for x, (o, _) in zip(fixed, consts, strict=True)],
             [*new, *stacked, *end],
             lags=roles.lags,
-            **{key: self.params[key] for key in _KEPT},
+            **{key: self.params[key] for key in KEPT},
         )
         finals = [_swapped(g) if i in active and i in roles.lags else g for i, g in enumerate(found[: roles.carries])]
         start = roles.carries + len(extra)
@@ -639,9 +641,6 @@ class _Batch:
         counted = select(ended, count, count + 1)
         rows = [select(ended, zeros_like(y), y) for y in ys]
         return [(ended, no), (count, zero)], [*kept, over, counted], rows, [ALL(over, axes=(0,))]
-
-
-_KEPT = ("length", "until", "reverse", "truncate", "unroll", "checkpoint", "name", "stored", "gradient")
 
 
 def _swapped(x: Node) -> Node:

@@ -11,12 +11,10 @@ from dataclasses import field
 
 from scanjit import errors, ir, types
 from scanjit.ir import BOUND, PART, Graph, Node, as_dim, new_input, replace, walk
-from scanjit.ops.scan import Roles, scan_node
+from scanjit.ops.scan import KEPT, Roles, scan_node
 from scanjit.records import record
 from scanjit.rewrite.match import is_free
 from scanjit.types import Atom, Dimension, Type
-
-_KEPT = ("until", "reverse", "truncate", "unroll", "checkpoint", "name", "stored", "gradient")
 
 
 @record(frozen=False)
@@ -194,12 +192,12 @@ class OpenScan:
         """Put the scan together. `changed`: parameters that differ from those of the original scan."""
         self._drop_unused()
         inputs = [*(c.inner for c in self.carries), *self.xs.values(), *self.consts.values()]
-        params = {**{name: self.scan.params[name] for name in _KEPT}, **changed}
+        params = {**{name: self.scan.params[name] for name in KEPT}, "length": self.length, **changed}
         with errors.located(self.where):
             body = Graph.of(inputs, self.outputs)
             inits = [c.init for c in self.carries]
             lags = {i: c.lag for i, c in enumerate(self.carries) if c.lag is not None}
-            new = scan_node(body, inits, list(self.xs), list(self.consts), self.length, lags=lags, **params)
+            new = scan_node(body, inits, list(self.xs), list(self.consts), lags=lags, **params)
         return Finished(self, new)
 
     def _drop_unused(self) -> None:

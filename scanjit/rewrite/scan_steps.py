@@ -36,7 +36,6 @@ from scanjit.rewrite.scan_merge import merge
 from scanjit.rewrite.scan_prune import prune
 from scanjit.types import Atom, Dimension
 
-_NO_LIMIT = 2**62
 _MOST_ROWS = 2**40
 """A loop of more steps than this has no limit from which its memory could be planned."""
 
@@ -254,7 +253,7 @@ class _Level:
         stacks = [i for i in used if i in roles.stacks]
         most = self.most(length)
         if most is None and not stacks:
-            most = _NO_LIMIT
+            most = types.LARGEST
         sources = {x: self._rows(x) for x in roles.split(scan.operands)[1]}
         if most is None or any(source is None for source in sources.values()):
             return None

@@ -6,9 +6,7 @@ runs the program, and commits the updates of shared variables, all of them or no
 
 from __future__ import annotations
 
-import functools
 import os
-from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import (
@@ -16,7 +14,6 @@ from typing import (
     Any,
     Concatenate,
     Generic,
-    NamedTuple,
     NoReturn,
     ParamSpec,
     Protocol,
@@ -36,6 +33,7 @@ from scanjit.ops.narrow import REMARK
 from scanjit.ops.probe import has_probes
 from scanjit.runtime import bounds, saving, sizes
 from scanjit.runtime.arguments import READY, Slot
+from scanjit.runtime.bindings import Bindings, Bound
 from scanjit.runtime.decoding import decode
 from scanjit.runtime.encoding import Encoded, encode
 from scanjit.runtime.executable import Executable, Interpreted, executable_of
@@ -47,11 +45,9 @@ from scanjit.runtime.waiting import told
 from scanjit.runtime.watch import OnStep, Step
 from scanjit.symbol import Tensor, TensorLike
 from scanjit.tensor.variables import check_name
-from scanjit.types import Atom
 
 if TYPE_CHECKING:
     # These import the scheduler and llvmlite, which who only builds graphs need not wait for.
-    from scanjit.runtime.compiled import AtOnce, Run
     from scanjit.runtime.footprint import Memory
     from scanjit.runtime.profile import Profile
 
@@ -63,8 +59,6 @@ Array = NDArray[Any]
 Inputs = Sequence[Node]
 Updates = Mapping[SharedVariable, TensorLike] | Iterable[tuple[SharedVariable, TensorLike]] | None
 _ndarray = np.ndarray
-_KEPT_SHAPES = 64
-"""How many combinations of argument shapes a function remembers as checked."""
 
 
 class Compiling(Protocol[P]):
@@ -187,21 +181,6 @@ def _probed(computed: list[Node], mode: str) -> tuple[list[Node], Probes, list[N
     return plain, probes, probed
 
 
-class _Bound(NamedTuple):
-    """What follows from the shapes of arguments: the sizes, and what computes the results."""
-
-    sizes: dict[Atom, int]
-    run: Run
-    fits: Callable[[tuple[Any, ...]], bool]
-    """Whether all arguments of a call are arrays of these shapes that need no look at each."""
-    at_once: AtOnce | None
-    """What makes whole calls with such arguments."""
-
-
-def _never(args: tuple[Any, ...]) -> bool:
-    return False
-
-
 class CompiledFunction(Generic[R]):
     """A function of arrays, made by `scanjit.function`. Call it by position or by the names of its inputs.
 
@@ -236,7 +215,7 @@ class CompiledFunction(Generic[R]):
         index = {node: i for i, node in enumerate(self._computed)}
         place = {node: index[new] for node, new in zip(computed, probed, strict=True)}
         self._looked_at = [index[node] for node in self._probes.values]
-        self._conditions = sizes.conditions(computed)
+        conditions = sizes.conditions(computed)
         watches = [] if on_step is None else [OnStep(on_step)]
         self._targets = [variable for variable, _ in graph.updates]
         changed = set(self._targets)
@@ -262,11 +241,10 @@ class CompiledFunction(Generic[R]):
         ]
         """The variables whose new values may not fit, each with the number of its result."""
         self._returned = _returning(graph, place)
-        self._known: dict[tuple[tuple[int, ...], ...], _Bound] = {}
-        sized = [isinstance(dim, int) for variable in self._shared for dim in variable.type.shape]
-        self._varying = self._arity if all(sized) else len(self._leaves)
-        """How many of the leaves, the first ones, may have other shapes in another call."""
-        self._last: _Bound | None = None
+        self._bindings = Bindings(
+            self._leaves, self._slots, conditions, self.executable, mode == "numba", at_once=not self._targets
+        )
+        self._last: Bound | None = None
         """What follows from the shapes of the last call."""
 
     def __call__(self, *args: Any, **named: Any) -> R:
@@ -293,7 +271,7 @@ class CompiledFunction(Generic[R]):
             return self._returned(self._run(arrays, known))
         return updating(self._targets, self._update, arrays, known)
 
-    def _update(self, arrays: list[np.ndarray], known: _Bound | None) -> Any:
+    def _update(self, arrays: list[np.ndarray], known: Bound | None) -> Any:
         """What a call returns, after the updates of shared variables."""
         results = self._run(arrays, known)
         returned = self._returned(results)
@@ -350,17 +328,13 @@ class CompiledFunction(Generic[R]):
             fix="" if all(node.name for node in self.graph.inputs) else 'give inputs names, as in sj.vector("x")',
         )
 
-    def _run(self, arrays: list[np.ndarray], known: _Bound | None) -> list[np.ndarray]:
+    def _run(self, arrays: list[np.ndarray], known: Bound | None) -> list[np.ndarray]:
         """The results, in the order that the program was compiled for. `known` is what follows from the shapes, if that
         is known."""
         if self._shared:
             arrays += snapshot(self._shared)
         if known is None:
-            shapes = tuple([each.shape for each in arrays[: self._varying]])
-            known = self._known.get(shapes)
-            if known is None:
-                known = self._known[shapes] = self._bind([each.shape for each in arrays])
-            self._last = known
+            known = self._last = self._bindings.to(arrays)
         if config.check_finite:
             return self._watched().for_sizes(known.sizes)(arrays)
         timed = config.profile and self.mode == "numba"
@@ -389,29 +363,6 @@ class CompiledFunction(Generic[R]):
             self._profiled = timed(self._leaves, self._computed, self.name, self._changing)
         self._profiled_calls += 1
         return self._profiled
-
-    def _bind(self, shapes: Sequence[tuple[int, ...]]) -> _Bound:
-        """What follows from these shapes, after all checks."""
-        for slot, shape in zip(self._slots, shapes, strict=False):
-            slot.check_shape(shape)
-        found = sizes.bind(self._leaves, shapes)
-        sizes.check(self._conditions, found)  # those on values, which it leaves undecided, are the program's to check
-        if len(self._known) >= _KEPT_SHAPES:
-            self._known.clear()
-        run = self.executable.for_sizes(found)
-        if self.mode != "numba" or self._varying > self._arity or not all(slot.as_it_is for slot in self._slots):
-            return _Bound(found, run, _never, None)
-        from scanjit.runtime.native import native  # imports llvmlite
-
-        fits = functools.partial(native().alike, self._alike(shapes[: self._arity]).tobytes())
-        return _Bound(found, run, fits, None if self._targets else self.executable.at_once(found, self._alike(shapes)))
-
-    def _alike(self, shapes: Sequence[tuple[int, ...]]) -> array[int]:
-        """Words that say that values are arrays of these shapes, which are taken as they are (see `native.Alike`)."""
-        words = array("q", [id(np.ndarray), len(shapes)])
-        for leaf, shape in zip(self._leaves, shapes, strict=False):
-            words.extend([id(leaf.type.in_memory.dtype), len(shape), *shape])
-        return words
 
     # ---- looking inside ------------------------------------------------------------------------------------------
 

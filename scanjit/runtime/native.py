@@ -1,8 +1,8 @@
 """Calls compiled programs: starts a program, lends it threads, and ends it early if Python asks for that.
 
 A signal handler may raise an exception between any two calls in Python code. So everything that a call must do in any
-case (wake threads, wait for them, give them back) is one function of machine code. Its text is in `native_text`. The
-functions with which kernels share work (`simd.sharing`) belong to it.
+case (wake threads, wait for them, give them back) is one function of machine code. Its text is in `native_text` and
+`team_text`. The functions with which kernels share work (`simd.sharing`) belong to it.
 
 While a program runs, Python does not. A clock thread counts ticks. A program looks at the count every so often
 (`simd.interrupted`), which costs it a load from memory. When the count has changed, the thread that made the call takes
@@ -21,8 +21,9 @@ import numpy as np
 
 from scanjit.codegen.places import SYNC_WORDS
 from scanjit.runtime import cache, host
-from scanjit.runtime.native_text import STRUCTS, WORK_WORDS, native_text, python_functions
+from scanjit.runtime.native_text import native_text, python_functions
 from scanjit.runtime.spare_text import spare_text
+from scanjit.runtime.team_text import TEAM_STRUCTS, WORK_WORDS
 from scanjit.schedule.threads.teams import MOST_TEAMS
 
 Tick = Callable[[int], None]
@@ -66,7 +67,7 @@ class LineFields(ctypes.Structure):
     """A line as Python sees it, in the memory of the program: the fields as words."""
 
     _fields_ = [
-        *((field.split()[1], ctypes.c_int64) for field in STRUCTS["line"].split(", ")[:-1]),
+        *((field.split()[1], ctypes.c_int64) for field in TEAM_STRUCTS["line"].split(", ")[:-1]),
         ("work", ctypes.c_int64 * WORK_WORDS),
     ]
 

@@ -10,7 +10,7 @@ import time
 
 from scanjit.runtime import bars
 from scanjit.runtime.native import LineFields
-from scanjit.runtime.native_text import TICK
+from scanjit.runtime.team_text import TICK
 
 _LOST = 1.0
 """A call that has not ticked for this many seconds has ended: by an exception of a signal handler that came before

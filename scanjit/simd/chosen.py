@@ -3,7 +3,8 @@
 from llvmlite import ir
 
 from .llvm_calls import I8, I32, I64, call
-from .llvm_lanes import LlvmLanes, overload_suffix
+from .llvm_lanes import LlvmLanes
+from .llvm_values import overload_suffix
 
 
 def count_lanes(b: ir.IRBuilder, mask: LlvmLanes) -> ir.Value:

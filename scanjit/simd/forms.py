@@ -15,7 +15,8 @@ from scanjit.kinds import KINDS
 
 from . import chosen, lapack, memory, narrow, sharing, table
 from .llvm_calls import I32, I64
-from .llvm_lanes import LlvmLanes, indices, join, one_lane, splat_scalar
+from .llvm_lanes import LlvmLanes, join
+from .llvm_values import indices, one_lane, splat_scalar
 from .operands import common, is_number, need, need_mask, need_vector, operand, splat
 from .types import BOOL, FLOAT, INT, NOTHING, Signature, SimdType, mask_type, simd_type
 

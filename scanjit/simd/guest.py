@@ -18,7 +18,7 @@ from llvmlite import ir
 from scanjit.ops.guest import LINKED, is_checked
 
 from .llvm_calls import I1, I8, I32, I64, declare
-from .llvm_lanes import element_type, from_lanes, one_lane
+from .llvm_values import element_type, from_lanes, one_lane
 from .operands import need, need_mask, need_vector
 from .types import INT, NOTHING, Signature, SimdType
 

@@ -10,7 +10,7 @@ from llvmlite import ir
 from scanjit.target import Target
 
 from .intrinsics import make, operator_of
-from .llvm_lanes import TargetModule
+from .llvm_values import TargetModule
 from .register_masks import has_register
 from .types import HELD_MASK, NOTHING, Type, mask_type
 

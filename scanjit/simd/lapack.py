@@ -17,7 +17,7 @@ from scanjit.kinds import Kind
 
 from .lanes import FORMATS
 from .llvm_calls import call as call_function
-from .llvm_lanes import element_type
+from .llvm_values import element_type
 from .table import LAPACK
 
 I8, I64 = ir.IntType(8), ir.IntType(64)

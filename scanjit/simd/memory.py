@@ -7,8 +7,8 @@ from llvmlite import ir
 from scanjit.kinds import KINDS, Kind
 
 from .llvm_calls import F32, F64, I8, I32, I64, call
-from .llvm_lanes import (
-    LlvmLanes,
+from .llvm_lanes import LlvmLanes
+from .llvm_values import (
     constant,
     element_type,
     indices,

@@ -7,7 +7,8 @@ from llvmlite import ir
 
 from scanjit.kinds import Kind
 
-from .llvm_lanes import FLOATS, LlvmLanes, constant, element_type, splat_scalar
+from .llvm_lanes import LlvmLanes
+from .llvm_values import FLOATS, constant, element_type, splat_scalar
 from .types import BOOL, FLOAT, INT, SimdType, mask_type
 
 

@@ -1,6 +1,6 @@
 """What threads do together, as LLVM instructions: look whether to end, tell how far they are, share loops, meet.
 
-Each of these functions takes the address of the *line* of a thread as an operand (see `runtime.native_text`). Three of
+Each of these functions takes the address of the *line* of a thread as an operand (see `runtime.team_text`). Three of
 them call functions whose names begin with `TOGETHER`. A process has these once, for all kernels that it loads
 (`functions_together`).
 """
@@ -12,7 +12,7 @@ from llvmlite import ir
 from scanjit.target import Target
 
 from .llvm_calls import I32, I64, call
-from .llvm_lanes import TargetModule, internal, phi
+from .llvm_values import TargetModule, internal, phi
 from .memory import clock, load_i64, store_i64
 
 TOGETHER = "scanjit_together_"

@@ -7,7 +7,7 @@ from llvmlite import ir
 from scanjit.kinds import KINDS, Kind
 
 from .llvm_calls import F64, I1, I64
-from .llvm_lanes import vector_type
+from .llvm_values import vector_type
 from .register_masks import IN_REGISTER
 
 

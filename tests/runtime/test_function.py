@@ -103,7 +103,7 @@ def test_many_shapes_are_not_all_remembered():
     f = sj.function([x], x.sum(), mode="reference")
     for n in range(600):
         assert f(np.ones(n)) == n
-    assert len(f._known) <= 64
+    assert len(f._bindings._known) <= 64
 
 
 # ---- arguments -------------------------------------------------------------------------------------------------------

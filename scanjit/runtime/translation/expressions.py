@@ -8,7 +8,7 @@ from typing import Any
 from scanjit.runtime.translation import integers
 from scanjit.runtime.translation.instructions import Instructions, KernelValue
 from scanjit.simd.inlined import OPERATOR, inlined
-from scanjit.simd.llvm_lanes import constant
+from scanjit.simd.llvm_values import constant
 from scanjit.simd.types import BOOL, FLOAT, INT, NOTHING, SimdType
 from scanjit.target import Target
 

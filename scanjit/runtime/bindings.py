@@ -1,0 +1,100 @@
+"""What follows from the shapes of the arguments of a function, which it remembers for later calls."""
+
+from __future__ import annotations
+
+import functools
+from array import array
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from scanjit.ir import Node
+from scanjit.runtime import sizes
+from scanjit.runtime.arguments import Slot
+from scanjit.runtime.executable import Executable
+from scanjit.types import Atom
+
+if TYPE_CHECKING:
+    from scanjit.runtime.compiled import AtOnce, Run  # imports the scheduler
+
+_KEPT_SHAPES = 64
+"""How many combinations of argument shapes a function remembers as checked."""
+
+
+class Bound(NamedTuple):
+    """What follows from the shapes of arguments: the sizes, and what computes the results."""
+
+    sizes: dict[Atom, int]
+    run: Run
+    fits: Callable[[tuple[Any, ...]], bool]
+    """Whether all arguments of a call are arrays of these shapes that need no look at each."""
+    at_once: AtOnce | None
+    """What makes whole calls with such arguments."""
+
+
+def _never(args: tuple[Any, ...]) -> bool:
+    return False
+
+
+class Bindings:
+    """Binds the sizes of a function to the shapes of arguments, after all checks.
+
+    Parameters
+    ----------
+    leaves : the inputs, and then the shared variables.
+    slots : the place of each input.
+    conditions : what sizes must fulfil.
+    executable : the part of the function that a call runs.
+    compiled : whether calls run compiled code.
+    at_once : whether whole calls may be made at once.
+    """
+
+    def __init__(
+        self,
+        leaves: Sequence[Node],
+        slots: Sequence[Slot],
+        conditions: list[sizes.Check],
+        executable: Executable,
+        compiled: bool,
+        at_once: bool,
+    ) -> None:
+        self.leaves, self.slots, self.conditions, self.executable = leaves, slots, conditions, executable
+        shared = [leaf.params["variable"] for leaf in leaves[len(slots) :]]
+        sized = all(isinstance(dim, int) for variable in shared for dim in variable.type.shape)
+        self._varying = len(slots) if sized else len(leaves)
+        """How many of the leaves, the first ones, may have other shapes in another call."""
+        self._as_they_are = compiled and sized and all(slot.as_it_is for slot in slots)
+        self._at_once = at_once
+        self._known: dict[tuple[tuple[int, ...], ...], Bound] = {}
+
+    def to(self, arrays: Sequence[np.ndarray]) -> Bound:
+        """What follows from the shapes of the values of all leaves."""
+        key = tuple([each.shape for each in arrays[: self._varying]])
+        found = self._known.get(key)
+        if found is None:
+            found = self._bound([each.shape for each in arrays])
+            if len(self._known) >= _KEPT_SHAPES:
+                self._known.clear()
+            self._known[key] = found
+        return found
+
+    def _bound(self, shapes: Sequence[tuple[int, ...]]) -> Bound:
+        for slot, shape in zip(self.slots, shapes, strict=False):
+            slot.check_shape(shape)
+        found = sizes.bind(self.leaves, shapes)
+        sizes.check(self.conditions, found)  # those on values, which it leaves undecided, are the program's to check
+        run = self.executable.for_sizes(found)
+        if not self._as_they_are:
+            return Bound(found, run, _never, None)
+        from scanjit.runtime.native import native  # imports llvmlite
+
+        fits = functools.partial(native().alike, self._alike(shapes[: len(self.slots)]).tobytes())
+        return Bound(found, run, fits, self.executable.at_once(found, self._alike(shapes)) if self._at_once else None)
+
+    def _alike(self, shapes: Sequence[tuple[int, ...]]) -> array[int]:
+        """Words that say that values are arrays of these shapes, which are taken as they are (see `native.Alike`)."""
+        words = array("q", [id(np.ndarray), len(shapes)])
+        for leaf, shape in zip(self.leaves, shapes, strict=False):
+            words.extend([id(leaf.type.in_memory.dtype), len(shape), *shape])
+        return words
