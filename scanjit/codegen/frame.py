@@ -11,7 +11,7 @@ from functools import cached_property
 
 from scanjit import types
 from scanjit.codegen.multiply_add import NONE, MultiplyAdds, multiply_adds
-from scanjit.codegen.names import FreshNames
+from scanjit.codegen.names import FreshNames, suffix
 from scanjit.codegen.neighbours import Part, in_pairs, loaded_in_pairs
 from scanjit.codegen.scope import Scope
 from scanjit.codegen.source import Parameters
@@ -19,6 +19,7 @@ from scanjit.records import record
 from scanjit.schedule.nests import (
     Access,
     Buffer,
+    Load,
     Nest,
     NestLoop,
     Position,
@@ -261,7 +262,23 @@ class Frame:
             found |= {self.nest.time, *self.nest.space}
         return frozenset(found)
 
+    def place(self, value: Value, point: Point) -> tuple[int, int, int]:
+        """Where a value is known at a point: the number of the scope, and the row and the vector that it is for."""
+        loops = self.depends(value)
+        row = point.row if point.row and not loops.isdisjoint(self.tile.row_loops) else 0
+        return self.level_of(loops), row, point.vector if (self.columns or self.lane) in loops else 0
+
     # ---- addresses --------------------------------------------------------------------------------------------------
+
+    def turned(self, load: Load, point: Point) -> str:
+        """The address of a square of as many vectors as they have lanes, in which a load's lanes lie one vector after
+        the other. It is written here."""
+        lanes = self.tile.lanes
+        step = lanes * load.dtype.itemsize
+        square = self.remember(0, ("square", load), "square", f"stack({lanes * step})")
+        at, across = self.vector(load.access, point)
+        self.scope.add(f"transpose_{suffix(load.dtype, lanes)}({square}, {step}, {at}, {self.size(across)})")
+        return square
 
     def vector(self, access: Access, point: Point) -> tuple[str, Dimension]:
         """The address of a vector's first lane, and the bytes from lane to lane (0: all lanes read one element).

@@ -170,10 +170,7 @@ class _Places(NamedTuple):
         It is checked as soon as it is known: the index of a slice once, before the loop over the elements of the
         slice."""
         frame, point = self.frame, self.point
-        loops = frame.depends(index.value)
-        level = frame.level_of(loops)
-        row = point.row if point.row and not loops.isdisjoint(frame.tile.row_loops) else 0
-        vector = point.vector if (frame.columns or frame.lane) in loops else 0
+        level, row, vector = frame.place(index.value, point)
         key = (*index.dims, index.value, self.code, row, vector)
         place, within = (frame.recall(level, (*key, part)) for part in ("place", self.width))
         if place is None:

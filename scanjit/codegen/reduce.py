@@ -12,7 +12,7 @@ from scanjit.ops.elementwise import MUL
 from scanjit.ops.promotion import Elementwise
 from scanjit.ops.reduce import ArgReduction
 from scanjit.ops.stretch import SUM
-from scanjit.schedule.nests import Apply, Load, Reduce, reductions_in, walk_values
+from scanjit.schedule.nests import Apply, Reduce, reductions_in, walk_values
 from scanjit.schedule.tiles.products import factors
 from scanjit.signatures import DType
 from scanjit.types import Dimension
@@ -139,14 +139,8 @@ class Together:
         frame.push(f"if {frame.counter(lane, point)} + {lanes} <= {frame.size(lane.size)}:")
         frame.scope.add(f"{done} = {size}//{lanes}*{lanes}")
         first = frame.loop(self.loop, "k", ("0", done), lanes)
-        squares = dict[Load, str]()
-        for load in {load: None for r in self.reductions for load in factors(r) or ()}:
-            if lane in load.access.strides:
-                step = lanes * load.dtype.itemsize
-                squares[load] = frame.remember(0, ("square", load), "square", f"stack({lanes * step})")
-                at, across = frame.vector(load.access, point)
-                operands = f"{squares[load]}, {step}, {at}, {frame.size(across)}"
-                frame.scope.add(f"transpose_{suffix(load.dtype, lanes)}({operands})")
+        loads = {load: None for r in self.reductions for load in factors(r) or ()}
+        squares = {load: frame.turned(load, point) for load in loads if lane in load.access.strides}
         inside = len(frame.scopes)
         for k in range(lanes):
             frame.push(None, self.loop, f"({first} + {k})")

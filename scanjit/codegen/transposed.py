@@ -97,13 +97,8 @@ def _compute_blocks(
 def _compute_block(frame: Frame, values: Values, down: NestLoop, row: str) -> None:
     """Compute the rows from `row` on, as many as a vector has lanes."""
     lanes = frame.tile.lanes
-    point, squares = Point(width=lanes), dict[Load, str]()
-    for load in _across(frame.nest):
-        step = lanes * load.dtype.itemsize
-        squares[load] = frame.remember(0, ("square", load), "square", f"stack({lanes * step})")
-        at, across = frame.vector(load.access, point)
-        operands = f"{squares[load]}, {step}, {at}, {frame.size(across)}"
-        frame.scope.add(f"transpose_{suffix(load.dtype, lanes)}({operands})")
+    point = Point(width=lanes)
+    squares = {load: frame.turned(load, point) for load in _across(frame.nest)}
     inner = frame.loop(down, "k", (row, f"{row} + {lanes}"), most=lanes)
     for load, square in squares.items():
         place = f"{square} + ({inner} - {row})*{lanes * load.dtype.itemsize}"

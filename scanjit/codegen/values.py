@@ -90,11 +90,8 @@ class Values:
 
     def _key(self, value: Value, point: Point) -> tuple[int, tuple[Value, int, int, int]]:
         """The level of the scope that a value is written in, and the key under which it is remembered."""
-        frame = self.frame
-        loops = frame.depends(value)
-        row = point.row if point.row and not loops.isdisjoint(frame.tile.row_loops) else 0
-        vector = point.vector if (frame.columns or frame.lane) in loops else 0
-        return frame.level_of(loops), (value, row, vector, point.width)
+        level, row, vector = self.frame.place(value, point)
+        return level, (value, row, vector, point.width)
 
     def _written(self, value: Value, point: Point) -> str:
         found = self._known(value, point)
