@@ -174,9 +174,11 @@ class Common:
             return self.entry("number", dim)
         groups: dict[tuple[Atom, ...], Dimension] = {}
         for monomial, factor in dim.terms:
-            moving = tuple(atom for atom in monomial if self.moves(types.monomial([atom], 1)))
+            moving = tuple(sorted([a for a in monomial if self.moves(types.monomial([a], 1))], key=self._word_of))
             still = types.monomial([atom for atom in monomial if atom not in moving], factor)
             groups[moving] = groups.get(moving, 0) + still
+        # By name: the order of atoms depends on the programs that were made before this one.
+        groups = dict(sorted(groups.items(), key=lambda group: [self._word_of(atom) for atom in group[0]]))
         owned: list[tuple[Atom, ...]] = []
         if self.turned and buffer is not None:
             owned += [moving for moving in groups if len(moving) == 1 and moving[0] in self.counters]
@@ -192,6 +194,10 @@ class Common:
                 factors.append(self.number(coefficient))
             terms.append("*".join(factors))
         return terms[0] if len(terms) == 1 else f"({' + '.join(terms)})"
+
+    def _word_of(self, atom: Atom) -> str:
+        """The variable of a counter; nothing for a function of counters."""
+        return self.counters.get(atom, "")
 
     def _atom(self, atom: Atom) -> str:
         if atom in self.counters:
