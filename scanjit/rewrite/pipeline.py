@@ -13,8 +13,10 @@ from scanjit.rewrite.filters import filters_in_lanes
 from scanjit.rewrite.guards import guards
 from scanjit.rewrite.narrow import in_packs
 from scanjit.rewrite.scan_apart import apart
+from scanjit.rewrite.scan_count import counters
 from scanjit.rewrite.scan_entries import by_entries
 from scanjit.rewrite.scan_hoist import hoist
+from scanjit.rewrite.scan_lanes import changes_in_lanes
 from scanjit.rewrite.scan_last import last_rows
 from scanjit.rewrite.scan_log import log_sums
 from scanjit.rewrite.scan_merge import merge
@@ -89,6 +91,7 @@ LOOPS: tuple[tuple[str, Pass], ...] = (
     ("merge", merge),  # `save` put copies of inner loops into the outer forward loop
     ("hoist_post", hoist_post),  # values that feed no carry, and sums over time
     ("save", save),  # values that the forward loop stores since `hoist_post`
+    ("counters", counters),  # after `save`, as `apart`; before `apart`, which would give them a loop of their own
     ("apart", apart),  # after `save`, which compares the loop of a gradient with the forward loop
     ("hoist_pre", hoist_pre),  # values that need no carry
     ("simplify", simplify),
@@ -103,6 +106,7 @@ LOOPS: tuple[tuple[str, Pass], ...] = (
     ("log_sums", log_sums),  # after all passes that compare the loop of a gradient with the forward loop
     ("early_quotients", early_quotients),  # before `straight_lines`, which writes out all other systems
     ("straight_lines", straight_lines),  # after all passes that treat a system as one op, before steps are by entries
+    ("changes_in_lanes", changes_in_lanes),  # after all passes that know changes at places
     ("by_entries", by_entries),  # last: all others treat a vector as one value
     ("simplify", simplify),
     ("prune", prune),

@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
-from scanjit.ir import Node, Op
+import numpy as np
+
+from scanjit.ir import CONSTANT, Node, Op
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.computed import indices_of
 from scanjit.schedule.lower.maps import IndexMap
@@ -30,11 +32,21 @@ class GatherRule(PointRule):
         x, axis, middle = node.operands[0], node.params["axis"], _middle(node, at)
         ref = builder.reference(x)
         sure = [builder.ranges.is_inside(*each) for each in zip(node.operands[1:], x.type.shape[axis:], strict=False)]
+        if all(sure) and _counts(x):
+            return values[0]
         found = indices_of(values, ref, axis, at, sure)
         access = maps.place(ref, (*at[:axis], *found.counted, *at[axis + len(middle) :]))
         builder.origins[access] = x, False
         indices = found.checked
         return Fetch(node.dtype, access, indices, builder.code(node)) if indices else Load(node.dtype, access)
+
+
+def _counts(x: Node) -> bool:
+    """Whether an array is known to be 0, 1, 2, ..., so that what is read there is the index."""
+    if x.op is not CONSTANT or x.ndim != 1 or x.dtype != np.int64:
+        return False
+    array = x.params["data"].array
+    return array[-1:] == array.size - 1 and np.array_equal(array, np.arange(array.size))
 
 
 def _middle(node: Node, at: IndexMap) -> IndexMap:

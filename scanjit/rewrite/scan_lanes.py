@@ -1,0 +1,120 @@
+"""Steps that change an element of a small array at a computed place, and also compute with all of the array.
+
+If the element is stored alone, a vector that is then loaded there waits until the store has left the processor's
+buffer of stores, which takes longer than all else in such a step. So the change becomes a choice in each lane: the new
+value at the place, the old one elsewhere. A step of elementwise ops is then one nest, with the array in registers.
+
+Arrays of which steps read and change single elements only, such as a delay line, stay as they are.
+"""
+
+import math
+import operator
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from scanjit import errors, types
+from scanjit.ir import Node, constant, dependents, rebuild, rebuilt, replace, walk, with_params
+from scanjit.ops.elementwise import ADD, EQUAL, where
+from scanjit.ops.index import GATHER, SCATTER
+from scanjit.ops.promotion import Elementwise
+from scanjit.ops.reduce import ArgReduction
+from scanjit.ops.scan import SCAN, Roles
+from scanjit.ops.view import reordered
+from scanjit.rewrite.engine import Note, in_bodies, uses
+
+MOST_BYTES = 512
+"""A small array has at most this many bytes."""
+FEW = 8
+"""The place of an extreme element among at most this many is found without vectors."""
+MOST_WORK = 256
+"""What the new value is made of is computed in all lanes only if this is at most so many operations on elements."""
+
+
+def changes_in_lanes(outputs: list[Node], notes: list[Note]) -> list[Node]:
+    """Change an element of a small array at a computed place by a choice in each lane, in steps that also compute with
+    all of the array."""
+    outputs = in_bodies(outputs, lambda inner: changes_in_lanes(inner, notes))
+    return rebuilt(outputs, lambda old, scan: _changed(scan, notes) if scan.op is SCAN else None)
+
+
+def _changed(scan: Node, notes: list[Note]) -> Node | None:
+    """A scan with such choices; None if there are none."""
+    roles, body = Roles.of(scan), scan.params["body"]
+    single = _by_elements(body.inputs[: roles.carries], body.outputs)
+    made: dict[Node, Node] = {}
+    for node in walk(body.outputs):
+        if node.op is SCATTER and node not in single and _is_small(node):
+            made[node] = replace([_choice(node, single)], made)[0]
+    if not made:
+        return None
+    notes.append(Note("changes_in_lanes", scan.where, "elements of small arrays are chosen in lanes"))
+    return with_params(scan, body=body.with_outputs(replace(body.outputs, made)))
+
+
+def _by_elements(carries: Sequence[Node], outputs: Sequence[Node]) -> set[Node]:
+    """The carries of which a step reads and changes single elements only, and their changes."""
+    users, found = uses(outputs), set[Node]()
+    for before, after in zip(carries, outputs, strict=False):
+        line = [after]
+        while line[-1].op is SCATTER:
+            line.append(line[-1].operands[0])
+        others = [user for node in line for user in users.get(node, ()) if not _takes_element(user, node)]
+        if line[-1] is before and len(others) == 1 and others[0] is after:
+            found.update(line)
+    return found
+
+
+def _takes_element(user: Node, node: Node) -> bool:
+    """Whether a user of a node reads or changes single elements of it. An extreme element among a few is looked for one
+    by one."""
+    if isinstance(user.op, ArgReduction):
+        return types.not_negative(FEW - types.product(node.type.shape))
+    return user.op in (GATHER, SCATTER) and user is not node and node not in set(user.operands[1:])
+
+
+def _is_small(node: Node) -> bool:
+    """Whether a node changes one place of a small array."""
+    x, _, *indices = node.operands
+    size = types.product(x.type.shape)
+    fits = isinstance(size, int) and 0 < size * x.dtype.itemsize <= MOST_BYTES
+    return fits and node.params["axis"] == 0 and not any(index.ndim for index in indices)
+
+
+def _choice(node: Node, single: Collection[Node]) -> Node:
+    """What a change of one place gives, as a choice. The place is read from a table of all places, which reports a
+    place that lies outside."""
+    x, _, *indices = node.operands
+    shape = tuple(map(types.as_int, x.type.shape[: len(indices)]))
+    with errors.located(node.where):
+        table = constant(np.arange(math.prod(shape)).reshape(shape), _integer(x, math.prod(shape)))
+        lanes = reordered(table, (*range(len(shape)), *[None] * (x.ndim - len(shape))))
+        new = _new_value(node, single)
+        return where(EQUAL(lanes, GATHER(table, *indices, axis=0)), ADD(x, new) if node.params["add"] else new, x)
+
+
+def _integer(x: Node, places: int) -> str:
+    """The dtype of so many places in an array: one as wide as its elements, if it has so many numbers."""
+    return next(f"int{8 * n}" for n in (1, 2, 4, 8) if n >= x.dtype.itemsize and places <= 1 << (8 * n - 1))
+
+
+def _new_value(node: Node, single: Collection[Node]) -> Node:
+    """The value that a change puts at its place. If it is made of elements of arrays at the same place, as in
+    `h[k].set(0.9 * h[k])`, it is made of these whole arrays."""
+    x, v, *indices = node.operands
+    order = walk([v])
+    made: dict[Node, Node] = {}
+    for part in order:
+        if part.op is GATHER and part.params["axis"] == 0:
+            array, *places = part.operands
+            same = array.type.shape == x.type.shape and len(places) == len(indices)
+            if same and array not in single and all(map(operator.is_, places, indices)):
+                made[part] = array
+    moving = dependents(order, made)
+    others = [part for part in order if part in moving and part not in made]
+    costs = [part.op.cost if isinstance(part.op, Elementwise) else math.inf for part in others]
+    if sum(costs) * types.as_int(types.product(x.type.shape)) > MOST_WORK:
+        return v
+    for part in others:
+        made[part] = rebuild(part, tuple([made.get(arg, arg) for arg in part.args]))
+    return made.get(v, v)
