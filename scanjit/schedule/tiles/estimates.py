@@ -37,8 +37,12 @@ CLEARLY = 1.1
 """Lanes run along another loop than the last one only if that takes this many times less."""
 MANY = 16
 """Points count as at most this many vectors. A space of unknown size counts as so many; more are never in flight."""
-MOST_TOGETHER = 4
+MOST_TOGETHER = 8
 """At most this many vectors go through time together, with their carries in registers: all vectors of a short row."""
+MOST_CARRIED = 12
+"""So many carries of vectors fit into 16 registers, with what a step needs besides."""
+MOST_SIDE_BY_SIDE = 4
+"""At most this many vectors are computed side by side in a nest without time, or in a step of a strip."""
 MOST_STEPS = 2
 """In strips, a vector goes through at most so many steps before the next one does. With four, the rows of several steps
 fall into one set of the first cache where they lie a power of two apart."""
@@ -167,7 +171,7 @@ def computes_longer_than_fetches(nest: Nest) -> bool:
 def side_by_side(nest: Nest, lanes: int) -> int:
     """How many vectors are computed side by side in a nest without time, or in a step of a strip. They are several if
     operations wait for each other longer than they take, but no more than a known row fills."""
-    size, work, vectors = nest.space[-1].size, _work(nest), MOST_TOGETHER
+    size, work, vectors = nest.space[-1].size, _work(nest), MOST_SIDE_BY_SIDE
     longest = _longest(nest, [value for value in nest.values if not value.operands])
     if rates.LATENCY * max(longest.values(), default=0.0) <= max(work, SEEN):
         return 1
@@ -315,7 +319,8 @@ def _together(nest: Nest, lanes: int, work: float) -> int:
     one."""
     size = nest.space[-1].size if nest.space else 1
     few = size // lanes if isinstance(size, int) and size and size % lanes == 0 else 1
-    return few if few <= MOST_TOGETHER and few * work <= MOST_WORK else 1
+    fits = few <= MOST_SIDE_BY_SIDE or (few <= MOST_TOGETHER and few * len(nest.registers) <= MOST_CARRIED)
+    return few if fits and few * work <= MOST_WORK else 1
 
 
 def _work(nest: Nest) -> float:
