@@ -28,6 +28,7 @@ from scanjit.schedule.nests import (
     Tile,
     TimeLoop,
     Value,
+    reductions_in,
     with_room,
 )
 from scanjit.types import Atom, Dimension
@@ -129,18 +130,46 @@ def brief(loop: TimeLoop, vectors: int = 1) -> Brief | None:
     return Brief(replace(loop, suite=tuple(suite)), some, most, lanes, vectors, tuple(rows))
 
 
-def numbers(loop: TimeLoop) -> Brief | None:
-    """The variant of a loop in which numbers that every step stores pass to the next step in registers. None if there
-    are no such numbers."""
+def known(loop: TimeLoop) -> Brief | None:
+    """The variant of a loop that one thread runs, in which numbers and short rows of known length that every step
+    stores pass to the next step in registers, and nests read and write parts of such rows there. None if there is
+    nothing of this."""
     suite = [statement for statement in loop.suite if isinstance(statement, Nest) and statement.time is None]
     if len(suite) < len(loop.suite):
         return None
+    changed = [replace(nest, tile=_tile_of_parts(nest, nest.tile or Tile())) for nest in suite]
+    lanes = min((nest.tile.lanes for nest in changed if nest.tile is not None and nest.tile.lanes > 1), default=1)
+    sizes = (1, *{size for nest in changed if nest.space and isinstance(size := nest.space[-1].size, int)})
+    short = tuple(size for size in sizes if 0 < size <= 2 * lanes)
     rows: list[HeldRow] = []
-    for buffer in dict.fromkeys(store.access.buffer for nest in suite for store in nest.stores if not nest.space):
-        if not kind_of(buffer.dtype).is_mask and (found := _Stacked(loop, suite, buffer).held((1,))) is not None:
-            suite, row = found
+    for buffer in dict.fromkeys(store.access.buffer for nest in suite for store in nest.stores):
+        if not kind_of(buffer.dtype).is_mask and (found := _Stacked(loop, changed, buffer).held(short)) is not None:
+            changed, row = found
             rows.append(row)
-    return Brief(replace(loop, suite=tuple(suite)), (), 1, 1, 1, tuple(rows)) if rows else None
+    if not rows and all(new.tile == old.tile or old.tile is None for new, old in zip(changed, suite, strict=True)):
+        return None
+    return Brief(replace(loop, suite=tuple(changed)), (), max(short), lanes, 1, tuple(rows))
+
+
+def _tile_of_parts(nest: Nest, tile: Tile) -> Tile:
+    """The tile of a nest that reads or stores a part of a row of one or two vectors: all of the row is loaded or
+    stored. The tile as it is, of other nests."""
+    elementwise = not nest.sequential and not tile.horizontal and tile.rows is None
+    if not elementwise or tile.lanes == 1 or len(nest.space) != 1 or reductions_in(nest.values):
+        return tile
+    lane, vectors = nest.space[0], dict[Dimension, int]()
+    loads = [value.access for value in nest.values if isinstance(value, Load)]
+    for access in (*loads, *(store.access for store in nest.stores if not store.indices)):
+        row = access.buffer.row
+        if isinstance(row, int) and isinstance(lane.size, int) and dict(access.strides) == {lane: 1}:
+            room = types.as_int(access.buffer.shape[-1])
+            part = row != lane.size or types.remainder(access.offset, room) != 0
+            if part and room in (tile.lanes, 2 * tile.lanes):
+                vectors[row] = room // tile.lanes
+    if len(set(vectors.values())) != 1:
+        return tile
+    wide = max(vectors.values())
+    return replace(tile, brief=(lane.size, *vectors), wide=wide, vectors=wide, singles=False, narrow=False)
 
 
 def _bounded(size: Dimension) -> list[Dimension]:

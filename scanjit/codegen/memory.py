@@ -33,7 +33,7 @@ def _load(frame: Frame, value: Load, point: Point) -> str:
         return f"load_{name}({address})"
     if (first := _in_brief_row(frame, value.access, point)) is not None:
         texts = [_zeros(kept, point)] * 2
-        for i in range(min(frame.tile.wide - point.vector, 1 + (first > 0))):
+        for i in range(min(_vectors(frame, value.access, point) - point.vector, 1 + (first > 0))):
             texts[i] = f"load_{name}({_row(frame, value.access, first, replace(point, vector=point.vector + i))})"
         return _slid(frame, texts[0], "down", first, texts[1], _zeros(kept, point))
     return f"load_masked_{name}({address}, {mask})"
@@ -78,6 +78,12 @@ def _in_brief_row(frame: Frame, access: Access, point: Point) -> int | None:
     whole = frame.index[lane, 0] == "0" and (point.vector == 0 or frame.tile.wide > 1)
     whole = whole and not (frame.tile.horizontal and frame.tile.wide > 1)
     return first if fits and isinstance(first, int) and whole else None
+
+
+def _vectors(frame: Frame, access: Access, point: Point) -> int:
+    """How many vectors a row has."""
+    room = access.buffer.shape[-1]
+    return room // point.width if isinstance(room, int) else frame.tile.wide
 
 
 def _row(frame: Frame, access: Access, first: int, point: Point) -> str:

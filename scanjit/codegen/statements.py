@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from scanjit import types
 from scanjit.codegen.beside import BesideWriter, BranchCall
-from scanjit.codegen.brief import Brief, brief, numbers
+from scanjit.codegen.brief import Brief, brief, known as known_rows
 from scanjit.codegen.common import Common, Draft, StatementPlace, unused
 from scanjit.codegen.jobs import Jobs
 from scanjit.codegen.meetings import without_meetings
@@ -133,7 +133,7 @@ class StatementWriter:
             at = at.inside
         own = loop if apart is None else replace(apart, suite=(loop,), private=())  # other statements use those too
         if not self.draft.whole and is_short(loop, self.common.program, self.common.nests):
-            held = numbers(loop) if is_alone(loop) and self.common.timed is None else None
+            held = known_rows(loop) if is_alone(loop) and self.common.timed is None else None
             if held is None:
                 self._call_loop(own, at, whole=True)
             else:
@@ -377,7 +377,8 @@ class StatementWriter:
             self.draft.add(at, f"{name} = stack({some.stack_bytes})", *some.cleared(name, lanes))
             first, size = common.address(row.first.buffer, row.first.offset, at), common.number(row.size)
             self.draft.add(at, f"if {common.number(loop.length)} > 0:")
-            self.draft.add(at.inside, *some.begun(name, first, size, lanes, short.lanes * short.vectors))
+            most = row.size if isinstance(row.size, int) else short.lanes * short.vectors
+            self.draft.add(at.inside, *some.begun(name, first, size, lanes, most))
             after_step += some.copied(name, f"{name} + {some.nbytes}", lanes)
             common.local[row.buffer] = name, some.known
         self._loop(loop, at, after_step)

@@ -72,7 +72,11 @@ class Local:
             yield f"store({target}{more}, load_{name}({source}{more}))"
 
     def begun(self, target: str, source: str, size: str, lanes: int, most: int) -> Iterator[str]:
-        """Lines that copy a row of `size` elements, at most `most`, from memory that has no room behind it."""
+        """Lines that copy a row of `size` elements, at most `most`, from memory that has no room behind it. A number is
+        copied as such: LLVM would keep it in a vector otherwise, and take it out again in each step."""
+        if most == 1:
+            yield f"store({target}, load_{suffix(self.buffer.dtype, 1)}({source}))"
+            return
         name, itemsize = suffix(self.buffer.dtype, lanes), self.buffer.dtype.itemsize
         for place in range(0, most, lanes):
             more, left = (f" + {place * itemsize}", f" - {place}") if place else ("", "")
@@ -81,7 +85,7 @@ class Local:
     def cleared(self, target: str, lanes: int) -> Iterator[str]:
         """Lines that write zeros, if rows have room behind their elements. Nobody reads what is computed in that room;
         but an operation on a denormal number would take a processor 150 cycles."""
-        if self.buffer.row is not None:
+        if self.buffer.row is not None and self.buffer.row != self.buffer.shape[-1]:
             zero = number(self.buffer.dtype.type(0))
             for more, name in self._vectors(self.nbytes * self.slots, lanes):
                 yield f"store({target}{more}, splat_{name}({zero}))"

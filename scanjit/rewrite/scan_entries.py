@@ -29,10 +29,14 @@ from scanjit.rewrite.loop import Finished, OpenCarry, OpenScan, Y
 MOST_READ = 128
 """A step reads at most this many numbers of a tensor."""
 MOST_WORK = 140
-"""A step has at most this many operations on entries of vectors. With vectors, several are done at a time, but vectors
-must be stored and loaded."""
+"""A step has at most this many operations on entries of vectors. With vectors, several are done at a time, but parts of
+vectors must be moved."""
+WIDE = 8
+"""An operation on an entry of at least so many counts twice: most lanes of a vector would be used."""
 EXPENSIVE = 20
 """An elementwise op of at least this cost is better done for all entries of a vector at once."""
+LONG = 64
+"""So is one that takes so long for all entries together, one after the other."""
 
 Entries: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.object_]]"
 """A node for each entry of a tensor."""
@@ -87,18 +91,23 @@ def _fits(loop: OpenScan) -> bool:
             if size > MOST_READ:
                 return False
         elif isinstance(node.op, Elementwise):
-            if size > 1 and node.op.cost >= EXPENSIVE:
+            if size > 1 and (node.op.cost >= EXPENSIVE or size * node.op.cost >= LONG):
                 return False
-            work += size * node.op.cost if size > 1 else 0
+            work += size * node.op.cost * _weight(size) if size > 1 else 0
         elif node.op is CONTRACT and node.dtype != np.bool_:
-            work += math.isqrt(size * _size(*node.operands))  # (n, k) @ (k, m) are n * k * m products
+            # (n, k) @ (k, m) are n * k * m products
+            work += math.isqrt(size * _size(*node.operands)) * _weight(size)
         elif isinstance(node.op, Reduction):
-            work += _size(*node.operands)
+            work += _size(*node.operands) * _weight(_size(*node.operands))
         elif not isinstance(node.op, View) and node.op not in (RESHAPE, CONCATENATE, SET_SLICE):
             return False
         joins = isinstance(node.op, Reduction) or node.op in (CONTRACT, CONCATENATE, SET_SLICE, SLICE)
         mixes = mixes or (joins and node in moving)
     return mixes and work <= MOST_WORK
+
+
+def _weight(size: int) -> int:
+    return 2 if size >= WIDE else 1
 
 
 def _size(*nodes: Node) -> int:
