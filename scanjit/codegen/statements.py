@@ -189,7 +189,7 @@ class StatementWriter:
         turned = not whole and (label != "part" or self.common.turned)  # a whole loop is optimised as one
         inner = StatementWriter(self.common.inside(known, turned), whole, self.draft.alone)
         write(inner)
-        words = inner.draft.words()
+        words = inner.draft.words() if known else set()
         counters = [atom for atom, name in known.items() if name in words]
         function = self.common.known(inner.source(label, at, [known[atom] for atom in counters]))
         self.draft.calls[function.name] = None

@@ -156,7 +156,8 @@ class Graph:
     def of(cls, inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph:
         """The graph of `outputs` as a function of `inputs` (any distinct nodes). Other origins are an error."""
         bound, dims = _renewed(inputs, lambda i, type_, name: BOUND(index=i, type=type_))
-        new = tuple(replace(outputs, dict(zip(inputs, bound, strict=True)), dims))
+        moved = {old: new for old, new in zip(inputs, bound, strict=True) if new is not old}
+        new = tuple(replace(outputs, moved, dims)) if moved else tuple(outputs)
         allowed = set(bound)
         for node in walk(new):
             if node.op in ORIGINS and node not in allowed:

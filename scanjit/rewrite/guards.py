@@ -14,7 +14,7 @@ step reads a row of a mask, that row is a mask in the step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace as changed
 
 from scanjit import errors, ir, types
@@ -37,9 +37,8 @@ def guards(outputs: list[Node], notes: list[Note]) -> list[Node]:
     since no rule knows that op."""
     if not _has_masks(outputs):
         return outputs
-    level = _Level(outputs, {}, notes)
-    level.ask(dict.fromkeys(outputs, NOWHERE))
-    done = level.rewritten()
+    met = _Met()
+    done = _Asked(_Level(outputs, {}, met), dict.fromkeys(outputs, NOWHERE), met).rewritten(notes)
     return [done[output] for output in outputs]
 
 
@@ -49,40 +48,75 @@ def _has_masks(outputs: Sequence[Node]) -> bool:
     )
 
 
-class _Level:
-    """A graph: the whole one, or the body of a loop."""
+class _Met:
+    """The bodies of the loops that were met so far. Equal ones are looked at once, if their inputs are zero at the same
+    places, and again if other results of them are wanted."""
 
-    def __init__(self, outputs: Sequence[Node], zero: dict[Node, Facts], notes: list[Note]) -> None:
-        self.order, self.zero, self.notes = walk(outputs), zero, notes
-        self.idle: dict[Node, Facts] = {}
-        """Where nodes are not wanted, by the users that were met so far. A node without such a user has no entry."""
-        self.wants: dict[Node, Node] = {}
-        """For each node that is wanted everywhere: a user that wants all of it."""
+    def __init__(self) -> None:
+        self._levels: dict[object, _Level] = {}
+        self._asked: dict[object, _Asked] = {}
+
+    def level(self, outputs: Sequence[Node], zero: Mapping[Node, Facts]) -> _Level:
+        """The level of a body. One with loops in it belongs to one loop: what it makes of these is put into them."""
+        key = tuple(outputs), _key(zero)
+        found = self._levels.get(key) or _Level(outputs, zero, self)
+        if not found.loops:
+            self._levels[key] = found
+        return found
+
+    def asked(self, level: _Level, wanted: Mapping[Node, Facts]) -> _Asked:
+        """A level of which these results are wanted."""
+        key = level, _key(wanted)
+        if key not in self._asked:
+            self._asked[key] = _Asked(level, wanted, self)
+        return self._asked[key]
+
+
+def _key(facts: Mapping[Node, Facts]) -> object:
+    """A key that is equal for equal facts about the same nodes."""
+    return tuple([(node, None if some is None else tuple(some.items())) for node, some in facts.items()])
+
+
+class _Level:
+    """A graph, the whole one or the body of a loop: where its nodes are zero, and a `_Body` for each of its loops.
+    `zero` says where its inputs are zero."""
+
+    def __init__(self, outputs: Sequence[Node], zero: Mapping[Node, Facts], met: _Met) -> None:
+        self.order, self.zero = walk(outputs), dict(zero)
         self.loops: dict[Node, _Body] = {}
         for node in self.order:
             if node.op is SCAN:
-                self.loops[node] = _Body(node, self)
+                self.loops[node] = _Body(node, self, met)
             elif node.op is PART:
                 made = self.loops.get(node.args[0])
-                zero[node] = NOWHERE if made is None else made.zero_part(node.params["index"])
-            elif node not in zero:
-                zero[node] = NOWHERE if node.several else zeros(node, self.known)
+                self.zero[node] = NOWHERE if made is None else made.zero_part(node.params["index"])
+            elif node not in self.zero:
+                self.zero[node] = NOWHERE if node.several else zeros(node, self.known)
 
     def known(self, node: Node) -> Facts:
         """Where a node is zero."""
         return self.zero[node]
 
-    def ask(self, wanted: dict[Node, Facts]) -> None:
-        """Find out where each node is not wanted, given where the outputs are not wanted."""
+
+class _Asked:
+    """A level, and where its nodes are not wanted, given where its outputs are not."""
+
+    def __init__(self, level: _Level, wanted: Mapping[Node, Facts], met: _Met) -> None:
+        self.level = level
+        self.idle: dict[Node, Facts] = {}
+        """Where nodes are not wanted, by the users that were met so far. A node without such a user has no entry."""
+        self.wants: dict[Node, Node] = {}
+        """For each node that is wanted everywhere: a user that wants all of it."""
+        self._done: dict[object, dict[Node, Node]] = {}
         for node, facts in wanted.items():
             self.use(node, facts, node)
-        for node in reversed(self.order):
+        for node in reversed(level.order):
             facts = self.idle.get(node)
             if node.op is SCAN:
-                self.loops[node].ask(self)
+                level.loops[node].ask(self, met)
             elif node.op is not PART:
                 for i, x in enumerate(node.operands):
-                    self.use(x, unwanted(node, i, facts, self.known), node)
+                    self.use(x, unwanted(node, i, facts, level.known), node)
             for x in node.args[node.arity :]:
                 self.use(x, NOWHERE, node)
 
@@ -99,37 +133,44 @@ class _Level:
         summed = types.product(sizes)
         if not sizes or (isinstance(summed, int) and summed < LEAST_TERMS):
             return None
-        known = (self.idle.get(node), out), (self.zero[a], left), (self.zero[b], right)
+        zero = self.level.zero
+        known = (self.idle.get(node), out), (zero[a], left), (zero[b], right)
         found = {(mask, tuple(labels[a] for a in mask.axes)) for facts, labels in known for mask in facts or ()}
         if not found:
             return None
         return max(found, key=lambda g: (set(g[1]) <= set(out), len(g[1]), -g[0].node.serial, g[0].holds, g[1]))
 
-    def guarded(self, within: _Body | None) -> dict[Node, tuple[Node, tuple[int, ...]]]:
+    def guarded(self, notes: list[Note], within: _Body | None) -> dict[Node, tuple[Node, tuple[int, ...]]]:
         """The products of this level that get a guard: the bool node, and the labels."""
         found = {}
-        for node in self.order:
+        for node in self.level.order:
             chosen = self.guard(node) if node.op is CONTRACT and not node.type.kind.is_mask else None
             if chosen is not None:
                 mask, labels = chosen
                 found[node] = (_bare(mask) if within is None else within.inside(mask)), labels
-                self.notes.append(Note("guards", node.where, _words(node, labels)))
+                notes.append(Note("guards", node.where, _words(node, labels)))
             elif node.op is CONTRACT and node in self.wants and within is not None and within.masks:
                 user = self.wants[node]
                 text = f"a product {node.type} is computed in full: all of it is wanted by {user.op.name}"
-                self.notes.append(Note("guards", user.where or node.where, text))
+                notes.append(Note("guards", user.where or node.where, text))
         return found
 
-    def rewritten(self, within: _Body | None = None) -> dict[Node, Node]:
+    def rewritten(self, notes: list[Note], within: _Body | None = None) -> dict[Node, Node]:
         """Maps each node to its replacement."""
-        guarded = self.guarded(within)
+        guarded = self.guarded(notes, within)
+        key = tuple(guarded.items())
+        if key not in self._done:
+            self._done[key] = self._with_guards(guarded, notes)
+        return self._done[key]
+
+    def _with_guards(self, guarded: Mapping[Node, tuple[Node, tuple[int, ...]]], notes: list[Note]) -> dict[Node, Node]:
         done: dict[Node, Node] = {}
         new: set[Node] = set()
         """The nodes that are not as they were."""
         parts: dict[Node, dict[int, Node]] = {}
-        for node in self.order:
+        for node in self.level.order:
             if node.op is SCAN:
-                made = self.loops[node].rewritten()
+                made = self.level.loops[node].rewritten(notes)
                 if made is not None:
                     parts[node] = dict(zip(made, _among(list(made.values()), done), strict=True))
                     new.add(node)
@@ -172,7 +213,7 @@ def _words(node: Node, labels: Sequence[int]) -> str:
 class _Body:
     """The step of a loop, between facts outside and facts inside."""
 
-    def __init__(self, scan: Node, outer: _Level) -> None:
+    def __init__(self, scan: Node, outer: _Level, met: _Met) -> None:
         self.loop = loop = OpenScan.of(scan)
         self.scan, self.over_time = scan, OverTime(loop)
         self.carried = loop.depends(c.inner for c in loop.carries)
@@ -185,7 +226,7 @@ class _Body:
         zero = {inner: self._entering(outer.zero[x]) for x, inner in loop.xs.items()}
         zero |= dict.fromkeys((*loop.consts.values(), *(c.inner for c in loop.carries)), NOWHERE)
         zero |= {node: {own: False} for node in zero if node.type.kind.is_mask and (own := mask_of(node)) is not None}
-        self.level = _Level(loop.outputs, zero, outer.notes)
+        self.level = met.level(loop.outputs, zero)
 
     def _meet(self, mask: Mask | None) -> None:
         outside = None if mask is None else self._lifted(Mask(mask.node, tuple(range(len(mask.axes)))))
@@ -233,7 +274,7 @@ class _Body:
             return NOWHERE
         return self._leaving(self.level.zero[result.node])
 
-    def ask(self, outer: _Level) -> None:
+    def ask(self, outer: _Asked, met: _Met) -> None:
         """Find out where nodes of the step are not wanted, and from these where those of the graph around are not."""
         loop = self.loop
         wanted: dict[Node, Facts] = dict.fromkeys(loop.outputs, NOWHERE)
@@ -244,11 +285,11 @@ class _Body:
             part = PART(self.scan, index=i)
             if isinstance(result, Y) and part in outer.idle and result.node not in fed:
                 wanted[result.node] = either(wanted[result.node], self._entering(outer.idle[part]))
-        self.level.ask(wanted)
+        self.asked = met.asked(self.level, wanted)
         fixed = {*loop.consts, *(c.init for c in loop.carries)}
         for x in self.scan.operands:
             inner = loop.xs.get(x)
-            facts = NOWHERE if inner is None else self._leaving(self.level.idle.get(inner))
+            facts = NOWHERE if inner is None else self._leaving(self.asked.idle.get(inner))
             if x in fixed:
                 facts = NOWHERE
             outer.use(x, facts, self.scan)
@@ -264,9 +305,9 @@ class _Body:
             return bare
         return loop.x(lifted.node)
 
-    def rewritten(self) -> dict[int, Node] | None:
+    def rewritten(self, notes: list[Note]) -> dict[int, Node] | None:
         """The results of the loop, if something in it has changed."""
-        done = self.level.rewritten(self)
+        done = self.asked.rewritten(notes, self)
         new = [done[node] for node in self.loop.outputs]
         if all(a is b for a, b in zip(new, self.loop.outputs, strict=True)):
             return None

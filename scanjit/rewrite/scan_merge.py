@@ -9,6 +9,7 @@ from scanjit.ops.scan import SCAN, Roles
 from scanjit.rewrite.engine import Note, in_bodies
 from scanjit.rewrite.loop import OpenScan
 from scanjit.rewrite.scan_prune import equal_carries
+from scanjit.walks import bottom_up
 
 
 def merge(outputs: list[Node], notes: list[Note]) -> list[Node]:
@@ -78,8 +79,9 @@ def _functions(body: Graph, carries: int, first: Sequence[int]) -> list[tuple[Gr
 
 
 def _merged(a: Node, b: Node) -> dict[Node, Node] | None:
-    """The results of both scans, computed by one scan, if they have a carry in common."""
-    if a in set(walk(b.args)) or b in set(walk(a.args)):
+    """The results of both scans, computed by one scan, if they have a carry in common. The earlier one comes first."""
+    later = lambda node: [arg for arg in node.args if arg.serial >= a.serial]  # the others were made before `a`
+    if a in set(bottom_up([b], later)):
         return None
     with errors.located(a.where):
         loop = OpenScan.of(a)

@@ -20,6 +20,9 @@ def collected_seldom() -> Iterator[None]:
     """Let Python look for cycles less often within a `with` block. If somebody has turned the collector off, or set it
     to look even less often, nothing changes.
 
+    What was made within the block then counts as old. Else the collector would look through all of it at once, and find
+    next to nothing.
+
     The setting belongs to the process. If blocks of several threads overlap, the first that ends restores it.
     """
     global _usual
@@ -31,4 +34,7 @@ def collected_seldom() -> Iterator[None]:
         yield
     finally:
         if gc.get_threshold()[0] == SELDOM:
+            if not gc.get_freeze_count():  # else `unfreeze` would undo what a user has frozen
+                gc.freeze()
+                gc.unfreeze()
             gc.set_threshold(*_usual)

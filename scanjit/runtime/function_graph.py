@@ -80,7 +80,7 @@ def check_complete(graph: FunctionGraph, name: str) -> None:
             )
     origins = [*graph.inputs, *(node for node in nodes if node.op is SHARED)]
     known = {atom for origin in origins for dim in origin.type.shape for atom in types.atoms(dim)}
-    for node in nodes:
+    for node in {(node.applied, node.types): node for node in reversed(nodes)}.values():
         for atom in ir.atoms_of(node):
             if atom.kind == "size" and atom not in known:
                 raise errors.ArgumentError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from scanjit.ops.reduce import ARGMAX
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import SUM
+from scanjit.rewrite import guards
 from tests.rewrite.support import checked, cut, fn, mm, symbol, total, view
 
 B, T = types.size("B"), types.size("T")
@@ -95,6 +97,29 @@ def test_stacked_layers_and_what_follows_them() -> None:
     cost = total(fn("tanh", mm(hs, out)) * cast(view(m, 0, 1, None), "float64"))
     new, _ = checked([cost, *grad(cost, [x, w, out])])
     assert "all" not in products(new)
+
+
+def test_equal_steps_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a step knows is found once for equal steps, unless others want other results of them."""
+    asked: Counter[tuple[Node, int]] = Counter()
+    plain = guards.unwanted
+
+    def counted(node: Node, i: int, *facts: Any) -> Any:
+        asked[node, i] += 1
+        return plain(node, i, *facts)
+
+    monkeypatch.setattr(guards, "unwanted", counted)
+    (x, h, w, r), m, n = weights(), symbol("m", "T", "B", dtype="bool"), symbol("n", "T", "B", dtype="bool")
+
+    def layer(start: Node) -> Node:
+        return scan(lambda a, c, p: held(c, fn("tanh", mm(a, w) + mm(p, r)), p), [x, m], [start])
+
+    new, _ = checked([layer(h), layer(h * 2), layer(h * 3)])
+    assert products(new) == ["rows"] * 4 and set(asked.values()) == {1}
+    apart = lambda a, p: fn("tanh", a * p)  # the second loop alone makes rows that nobody wants
+    one, other = (scan(apart, [mm(x, w)], [start]) for start in (h, h * 2))
+    new, _ = checked([one, fn("where", view(m & n, 0, 1, None), other, 0)])
+    assert max(asked.values()) == 2
 
 
 def test_a_mask_that_does_not_change() -> None:

@@ -63,6 +63,24 @@ def test_what_a_user_sets_meanwhile_stays(usual):
     assert gc.get_threshold()[0] == 1234
 
 
+def test_what_was_made_counts_as_old():
+    """So the collector does not look through all of it at once."""
+    with collecting.collected_seldom():
+        made = [[] for _ in range(10_000)]
+    assert gc.get_count()[0] < 1000
+    assert any(each is made for each in gc.get_objects(generation=2))
+
+
+def test_what_a_user_has_frozen_stays_frozen():
+    gc.freeze()
+    try:
+        with collecting.collected_seldom():
+            pass
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
+
+
 def test_the_compiler_leaves_no_cycles():
     """What refers to itself stays until Python looks for cycles, with all that it refers to. (The objects of llvmlite,
     of which `simd` makes new functions of vectors, refer to each other.)"""

@@ -125,6 +125,8 @@ class Lowering:
     def __init__(self, rules: LoweringRules, context: Context, known: Mapping[Node, Ref], whole: bool = True) -> None:
         self.rules, self.context, self.whole = rules, context, whole
         self.places = dict(known)
+        # The node of a size is the same node inside, and lies where it lies outside.
+        self._sizes = {node: ref for node, ref in known.items() if node.dim_atom is not None}
         self.items: list[Item] = []
         self._escaping: set[Item] = set()
         self.makers: dict[Node, list[Item]] = {}
@@ -168,9 +170,7 @@ class Lowering:
     ) -> Region:
         """The region that computes `outputs` in a step of a loop, or in a branch. It computes the nodes in `early`
         before it changes anything in place."""
-        # The node of a size is the same node inside, and lies where it lies outside.
-        sizes = {n: ref for n, ref in self.places.items() if n.dim_atom is not None and n not in self.makers}
-        lowering = Lowering(self.rules, self.context, {**sizes, **known}, whole=False)
+        lowering = Lowering(self.rules, self.context, {**self._sizes, **known}, whole=False)
         lowering.early = early
         lowering.run(outputs, targets)
         return lowering.region

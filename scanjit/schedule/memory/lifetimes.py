@@ -55,7 +55,8 @@ class _Walk:
     def visit(self, suite: Sequence[Statement], repeated: bool = False) -> None:
         """Walk over statements, and over those inside them."""
         for statement in suite:
-            begin, known = self._moment, set(self.first)
+            begin, lasts = self._moment, statement.repeats or bool(statement.lasting)
+            known = set(self.first) if lasts else set()
             for buffer, _, _ in statement.refs():
                 self._touch(buffer, begin)
                 if not isinstance(statement, Job) and not repeated:
@@ -70,7 +71,7 @@ class _Walk:
                     self.visit(inner, again)
             if isinstance(statement, Blocks | RowsApart) and statement.own_rows is not None:
                 self.copies.update(dict.fromkeys(statement.private, statement.own_rows.copies))
-            if statement.repeats or statement.lasting:
+            if lasts:
                 for buffer in {b for b in known if self.last[b] >= begin} | statement.lasting:
                     self._touch(buffer, begin)
                 self.loops.append((begin, self._moment))

@@ -55,7 +55,7 @@ class Store:
     def rebuilt(self, value: Callable[[Value], Value]) -> Store:
         """The same with changed values."""
         indices = tuple(index.rebuilt(value) for index in self.indices)
-        return replace(self, value=value(self.value), indices=indices)
+        return Store(self.access, value(self.value), indices, self.add, self.code, self.apart)
 
 
 def rereads(stores: Iterable[Store]) -> bool:

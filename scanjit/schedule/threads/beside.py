@@ -49,9 +49,9 @@ def side_by_side(program: Program) -> Program:
 
 def _arranged(suite: list[Statement], once: Collection[Statement]) -> list[Statement]:
     """These statements, with loops side by side, except those in `once`."""
-    needs = _needs(suite)
     left, result = list(range(len(suite))), []
     loops = [i for i in left if suite[i] not in once and suite[i].in_steps]
+    needs = _needs(suite) if loops else []
     while loops:
         group = loops[:1]
         for i in loops[1:]:
@@ -70,7 +70,8 @@ def _arranged(suite: list[Statement], once: Collection[Statement]) -> list[State
         after = [i for i in left if i > group[-1] or needs[i] & together]
         result += _arranged([suite[i] for i in left if i not in group and i not in after], once)
         left = [i for i in after if i not in group]
-        loops = [i for i in loops if i in left]
+        behind = set(left)
+        loops = [i for i in loops if i in behind]
         first, many, place = (tuple(types.counter(what) for _ in group) for what in ("first", "many", "place"))
         branches, wave = (tuple(suite[i] for i in group), None) if stages is None else stages.as_wave()
         result.append(Beside(branches, types.counter("apart"), first, many, place, wave))

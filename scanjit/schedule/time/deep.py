@@ -42,10 +42,10 @@ def cut_long_sums(program: Program) -> Program:
 def _cut(nest: Nest, target: Target, notes: list[str]) -> list[Statement]:
     """The statements of a nest with long sums: packs of whole right operands, and the loop over stretches. Another nest
     stays as it is."""
-    if _long_sums(nest, target) is None:
-        return [nest]
-    packs, nest = _packed(nest, target)
-    found = _long_sums(nest, target)
+    packs, found = list[Pack](), _long_sums(nest, target)
+    if found is not None and any(access.buffer.fixed for access, _ in nest.accesses()):
+        packs, nest = _packed(nest, target)
+        found = _long_sums(nest, target)
     if found is None:
         return [*packs, nest]
     first, rows, total = types.counter("first"), types.counter("rows"), next(iter(found.values())).size
