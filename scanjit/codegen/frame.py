@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
+from typing import NamedTuple
 
 from scanjit import types
 from scanjit.codegen.multiply_add import NONE, MultiplyAdds, multiply_adds
@@ -60,6 +61,15 @@ class RowOrder:
     first: str = ""
 
 
+class Turned(NamedTuple):
+    """Memory on the stack in which the vectors of some rows lie one behind the other: where the first one lies, the row
+    that it belongs to, and the bytes of a vector."""
+
+    address: str
+    low: str
+    step: int
+
+
 class Frame:
     """The source of one nest while it is written, and what is known at each place in it.
 
@@ -75,6 +85,7 @@ class Frame:
     order : the order of rows, if those that a mask wants come first.
     tested : the variables that must not be NaN, while steps are written as if nothing were NaN; None elsewhere.
     fresh : makes new variables.
+    squares : where the vectors of accesses lie that were turned (see `codegen.across`), by access and vector.
     """
 
     def __init__(self, nest: Nest) -> None:
@@ -93,6 +104,7 @@ class Frame:
         self.registers: dict[tuple[int, int], str] = {}
         self.order: RowOrder | None = None
         self.tested: list[str] | None = None
+        self.squares: dict[tuple[Access, int], Turned] = {}
         self._hidden: list[tuple[NestLoop, int, str] | None] = [None]
         self.fresh = FreshNames()
         self._dependence: dict[Value, frozenset[NestLoop]] = {}
@@ -304,6 +316,13 @@ class Frame:
         if point.vector and self.columns is None:
             text += f" + {self._beside(access, point, lane, apart)}"
         return text, itemsize if point.width == 1 or access.panel is lane else apart
+
+    def turned_vector(self, access: Access, point: Point) -> str | None:
+        """The address of the vector of a step, if it was turned."""
+        found = self.squares.get((access, point.vector))
+        if found is None or self.nest.time is None:
+            return None
+        return f"{found.address} + ({self.index[self.nest.time, 0]} - {found.low})*{found.step}"
 
     def _beside(self, access: Access, point: Point, lane: NestLoop, apart: Dimension) -> str:
         """How many bytes a vector of a register tile lies behind the first one, as text.

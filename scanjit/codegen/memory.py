@@ -20,6 +20,8 @@ def load(frame: Frame, value: Load, point: Point) -> str:
 
 
 def _load(frame: Frame, value: Load, point: Point) -> str:
+    if (turned := frame.turned_vector(value.access, point)) is not None:
+        return f"load_{suffix(value.dtype, point.width)}({turned})"
     address, step = frame.vector(value.access, point)
     kept = value.access.buffer.dtype
     name, mask = suffix(kept, point.width), frame.mask(point)
@@ -157,6 +159,9 @@ def write(frame: Frame, stores: Sequence[Store], texts: Sequence[str], point: Po
 
 
 def _write(frame: Frame, store: Store, text: str, point: Point) -> None:
+    if (turned := frame.turned_vector(store.access, point)) is not None:
+        frame.scope.add(f"store({turned}, {text})")
+        return
     address, step = frame.vector(store.access, point)
     mask = frame.mask(point)
     if step not in (0, store.access.buffer.dtype.itemsize):

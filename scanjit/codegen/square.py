@@ -32,11 +32,9 @@ def turned(
         at_row, at_vector = f"{rows} + g*{row} + i*{size}", f"{vectors} + i*{apart} + g*{size}"
         ends = (at_vector, str(apart), at_row, row) if into else (at_row, row, at_vector, str(apart))
         copied = [f"for g in range(0, {lanes}, {side}):", f"    transpose_{kind}x{side}({', '.join(ends)})"]
-        whole = [f"for i in range(0, {count} - {side - 1}, {side}):", *indented(copied)]
-        rest = [f"i = {count} - {side}", *copied]
-        if isinstance(count, int):
-            return [*whole, *rest] if count % side else whole
-        return [*whole, f"if ({count}) % {side} > 0:", *indented(rest)]
+        if isinstance(count, int) and count % side == 0:
+            return [f"for i in range(0, {count}, {side}):", *indented(copied)]
+        return [f"for k in range(0, {count}, {side}):", f"    i = min(k, {count} - {side})", *indented(copied)]
 
     sides = [side for side in SIDES if side <= lanes]
     if isinstance(count, int):

@@ -1,5 +1,6 @@
 """Time inside all other loops of a nest: carries are in registers from step to step."""
 
+from scanjit.codegen.across import is_across, write_across
 from scanjit.codegen.frame import Frame, Point
 from scanjit.codegen.linear import LinearTime
 from scanjit.codegen.memory import write
@@ -22,6 +23,18 @@ class TimeInside:
             for register in nest.registers:
                 text = self.values.value(register.init, point)
                 frame.registers[register.index, point.vector] = frame.line("c", text)
+        if is_across(frame):
+            write_across(frame, self.time, self._steps)
+        else:
+            self._all_steps()
+        for point in frame.points():
+            for stores in in_pairs(nest.finals):
+                kept = [store.value.index for store in stores if isinstance(store.value, Register)]
+                write(frame, stores, [frame.registers[index, point.vector] for index in kept], point)
+
+    def _all_steps(self) -> None:
+        """Write the loops over all steps."""
+        frame, nest = self.frame, self.frame.nest
         size, unroll = self.time.size, max(1, nest.unroll)
         full = size // unroll * unroll if nest.lanewise is None else nest.lanewise.steps
         if nest.lanewise is None:
@@ -30,10 +43,6 @@ class TimeInside:
             LinearTime(frame, self.values, self._steps).write(self.time, nest.lanewise)
         if size != full:
             self._steps(frame.size(full), frame.size(size), 1, max(unroll, frame.tile.lanes))
-        for point in frame.points():
-            for stores in in_pairs(nest.finals):
-                kept = [store.value.index for store in stores if isinstance(store.value, Register)]
-                write(frame, stores, [frame.registers[index, point.vector] for index in kept], point)
 
     def _steps(self, start: str, stop: str, copies: int = 1, most: int | None = None) -> None:
         """Write a loop over steps, `copies` of them in each turn, with at most `most` turns."""

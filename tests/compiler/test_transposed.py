@@ -1,5 +1,7 @@
 """Nests that read rows where they write columns, in square blocks."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,26 +12,33 @@ A = sj.vector("a")
 XS = sj.matrix("xs")
 
 
-def _series():
-    """A recurrence of each row of `xs`, whose steps lie side by side in memory."""
-    return sj.vmap(lambda a, x: sj.scan(lambda x, h: a * h + x, x, 0.0))(A, XS)
+def _series(a, xs, waits=False):
+    """A recurrence of each row of `xs`, whose steps lie side by side in memory. Each step `waits` long for the one
+    before it, or not."""
+
+    def step(x, h, a):
+        return sj.tanh(a * h + x) if waits else a * h + x
+
+    return sj.vmap(lambda a, x: sj.scan(step, x, np.zeros((), xs.dtype), a))(a, xs)
 
 
-@pytest.fixture(scope="module")
-def series():
-    return sj.function([A, XS], _series())
+@pytest.fixture(scope="module", params=[False, True])
+def series(request):
+    return request.param, sj.function([A, XS], _series(A, XS, request.param))
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 5), (8, 8), (9, 7), (16, 40), (17, 33), (300, 261), (5, 0), (0, 5)])
 def test_sequences_along_rows(series, shape):
+    """Rows are copied if steps wait; others are read and written where they lie."""
+    waits, f = series
     rng = np.random.default_rng(1)
     a, xs = rng.uniform(-1, 1, shape[0]), rng.standard_normal(shape)
     wanted, h = [], np.zeros(shape[0])
     for x in xs.T:
-        h = a * h + x
+        h = np.tanh(a * h + x) if waits else a * h + x
         wanted.append(h)
-    assert " rows (" in series.explain()
-    np.testing.assert_allclose(series(a, xs), np.array(wanted).T.reshape(shape), rtol=1e-12, atol=1e-12)
+    assert (" rows (" in f.explain()) == waits
+    np.testing.assert_allclose(f(a, xs), np.array(wanted).T.reshape(shape), rtol=1e-12, atol=1e-12)
 
 
 SHAPES = [(19, 35), (16, 16), (33, 20), (13, 13), (40, 6), (7, 30), (18, 4), (35, 3), (4, 12), (1, 9)]
@@ -37,16 +46,51 @@ SHAPES = [(19, 35), (16, 16), (33, 20), (13, 13), (40, 6), (7, 30), (18, 4), (35
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("nbytes", ["16", "64"])
-def test_blocks_stay_inside(dtype, nbytes, monkeypatch):
+@pytest.mark.parametrize("waits", [False, True])
+def test_blocks_stay_inside(dtype, nbytes, waits, monkeypatch):
     """Every load and store is inside of its array: for whole blocks, those of half the rows, and single rows."""
     monkeypatch.setenv("SCANJIT_VECTOR_BYTES", nbytes)
     rng = np.random.default_rng(2)
     x, y = sj.vector("a", dtype), sj.matrix("xs", dtype)
-    result = sj.vmap(lambda a, x: sj.scan(lambda x, h: a * h + x, x, np.zeros((), dtype)))(x, y)
+    result = _series(x, y, waits)
     reference, emulated = (sj.function([x, y], result, mode=mode) for mode in ("reference", "emulate"))
     for shape in SHAPES:
         a, xs = rng.uniform(-1, 1, shape[0]).astype(dtype), rng.standard_normal(shape).astype(dtype)
         np.testing.assert_allclose(emulated(a, xs), reference(a, xs), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["numba", "emulate"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int8"])
+def test_steps_of_rows_that_lie_across(dtype: str, mode: Any) -> None:
+    """Forwards and backwards, with rows that are arguments, computed, or all alike; with results of which some are used
+    twice; in pieces of time; in calls with few rows, and with rows that fill no vector; on two threads."""
+    x, y, z = sj.tensor((None, None), dtype), sj.tensor((11, 130), dtype), sj.tensor((2, "k", 9), dtype)
+    zero = np.zeros((), dtype)
+
+    def both(row: Any, total: Any, least: Any) -> tuple[Any, Any]:
+        return total + row, sj.minimum(least, row)
+
+    def of(x: Any) -> list[Any]:
+        total, least = sj.vmap(lambda row: sj.scan(both, row, [zero, zero]))(x)
+        late = sj.vmap(lambda row: sj.scan(lambda e, h: h + e, row, zero, go_backwards=True))(x)
+        return [total, least, least * 2, late]
+
+    outputs = [
+        *of(x),
+        *of(y),
+        sj.cumsum(z, -1, dtype),
+        sj.cumsum(x + x, -1, dtype),
+        sj.cumsum(y, -1, dtype)[:, ::2],
+    ]
+    reference = sj.function([x, y, z], outputs, mode="reference")
+    rng = np.random.default_rng(4)
+    for threads in (1, 2):
+        with Config(threads=threads).active():
+            f = sj.function([x, y, z], outputs, mode=mode)
+            for shape in [(0, 3), (3, 0), (1, 5), (3, 70), (9, 3), (8, 64), (35, 5), (17, 129), (40, 17)]:
+                given = [rng.integers(-3, 4, size).astype(dtype) for size in (shape, (11, 130), (2, shape[0], 9))]
+                for found, wanted in zip(f(*given), reference(*given), strict=True):
+                    np.testing.assert_array_equal(found, wanted, strict=True)
 
 
 @pytest.mark.parametrize("mode", ["numba", "emulate"])

@@ -116,6 +116,7 @@ class Lowering:
     makers : the items that compute a node.
     stored : the nodes that get a place in memory. All others are computed where they are read.
     destinations : the places into which nodes are to be computed. Any other node gets a buffer of its own.
+    turned : the places of results of the graph in which scans may stack their rows, with the axes in another order.
     early : nodes that must be computed before an array is changed in place.
     nodes : all nodes that are needed and are not origins.
     outputs : the nodes that are computed for someone outside.
@@ -132,6 +133,7 @@ class Lowering:
         self.makers: dict[Node, list[Item]] = {}
         self.stored: set[Node] = set()
         self.destinations: dict[Node, Ref] = {}
+        self.turned: dict[Node, Ref] = {}
         self.early: Sequence[Node] = ()
         self.nodes: set[Node] = set()
         self.outputs: frozenset[Node] = frozenset()
@@ -184,10 +186,13 @@ class Lowering:
         rules = {op: self.rules.of(op) for op in {node.op for node in order}}
         changing = {op for op, rule in rules.items() if isinstance(rule, ChangeRule)}
         changes = {node for node in order if node.op in changing}
+        uses = Counter([*outputs, *(arg for node in order for arg in node.args)])
         for node, target in zip(outputs, targets, strict=True):
             if target is not None and node in self.stored and (node.op.goes_anywhere or node in changes):
                 self.destinations.setdefault(node, target)
-        uses = Counter([*outputs, *(arg for node in order for arg in node.args)])
+            if self.whole and target is None and node.op is DIMSHUFFLE and node not in self.places:
+                found = _rows_of_scan(node, self.new_place(node), uses)
+                self.turned |= dict([found] if found is not None else [])
         for node in reversed(order):
             if node in changes and (x := node.operands[0]) in changes and uses[x] == 1:
                 self.destinations[x] = self.destinations[node] = self.destination(node)

@@ -22,6 +22,7 @@ from scanjit.schedule.nests import (
     in_one_lane,
     walk_values,
 )
+from scanjit.schedule.tiles.across import LEAST_LANES, TURNED, across
 from scanjit.schedule.tiles.along import horizontal, thin
 from scanjit.schedule.tiles.products import factors, packable, reductions_of
 from scanjit.schedule.tiles.shapes import USUAL, shape
@@ -37,6 +38,8 @@ CLEARLY = 1.1
 """Lanes run along another loop than the last one only if that takes this many times less."""
 MANY = 16
 """Points count as at most this many vectors. A space of unknown size counts as so many; more are never in flight."""
+MOST_ACROSS = 4
+"""At most so many rows that lie across are read or written where they are: what is turned stays in the first cache."""
 MOST_TOGETHER = 8
 """At most this many vectors go through time together, with their carries in registers: all vectors of a short row."""
 MOST_CARRIED = 12
@@ -149,11 +152,18 @@ def step_costs(nest: Nest, lanes: int, vectors: int | None = None) -> StepCosts:
     vectors = _vectors(nest, lanes) if vectors is None else vectors
     work, chain = _work(nest), _chain(nest)
     together, moves = _together(nest, lanes, work), rates.MOVE * len(nest.registers)
-    rows = _rows(nest) if vectors > together else 0
-    inside = max(work, rates.LATENCY * chain / together) + rates.NEXT_ROW * rows
+    turned = len(across(nest)) if lanes >= LEAST_LANES else 0
+    rows = _rows(nest) - turned if vectors > together else 0
+    inside = max(work, rates.LATENCY * chain / together) + rates.NEXT_ROW * rows + TURNED * turned
     strips = max(work + moves, rates.LATENCY * (chain + moves) / min(vectors, MANY))
-    strips += rates.LOOP * len(nest.space) / min(vectors, MANY)
+    strips += rates.LOOP * len(nest.space) / min(vectors, MANY) + rates.MOVE_ELEMENT * lanes * turned
     return StepCosts(together, inside, strips)
+
+
+def takes_less_across(nest: Nest) -> bool:
+    """Whether a nest with time reads and writes rows that lie across where they are in less time than with copies: not
+    if steps wait for each other longer than they take, as in strips more vectors are in flight."""
+    return len(across(nest)) <= MOST_ACROSS and rates.LATENCY * _chain(nest) <= max(_work(nest), TURNED)
 
 
 def places(nest: Nest) -> set[tuple[Buffer, Dimension]]:

@@ -19,6 +19,7 @@ each with a copy of `h`.
 Linear scans, such as running sums, fill vectors with the steps of one series (see `scanjit.schedule.tiles.linear`).
 Where the number of series is not known, a second `Blocks` is for calls with fewer of them than a vector has lanes: each
 of its bands is one series. If a step reads the series side by side, as in columns, it is for calls with one series.
+Scans over rows that lie across (see `scanjit.schedule.tiles.across`) need no bands, but have such a second `Blocks`.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ from scanjit.schedule.nests import (
     walk_values,
 )
 from scanjit.schedule.threads.rows import own_loop
+from scanjit.schedule.tiles.across import across
 from scanjit.schedule.tiles.estimates import lanes_of
 from scanjit.schedule.tiles.linear import linear
 from scanjit.schedule.tiles.products import factors
@@ -71,7 +73,11 @@ def in_bands(program: Program) -> Program:
     points, then for the next."""
     suite, notes, tried = list(program.suite), list[str](), set[Dimension]()
     while (group := _next_group(suite, tried)) is not None:
-        band, suite = group.band(program.target), list(group.flow.statements)
+        suite = list(group.flow.statements)
+        if not group.pays:
+            suite = group.cut_few(program.target)
+            continue
+        band = group.band(program.target)
         if band is not None:
             suite = group.cut(band, program.target)
             names = ", ".join(sorted({buffer.name for buffer in group.short}))
@@ -125,6 +131,11 @@ class _Group:
         used = {nest: stacks & short & (flow.writes[nest] | flow.reads[nest]) for nest in self.members}
         return any(not used[scan].isdisjoint(used[nest]) for scan in scans for nest in used if nest is not scan)
 
+    @property
+    def is_across(self) -> bool:
+        """Whether a scan reads or writes rows that lie across."""
+        return any(across(nest) for nest in self.members)
+
     def band(self, target: Target) -> Dimension | None:
         """How many points are computed at a time: as many as read and write `near_bytes` of short buffers. None if
         these are certainly all points."""
@@ -146,15 +157,28 @@ class _Group:
         return any(access.strides.get(points) == 1 and scan.time in access.strides for access in outside)
 
     def cut(self, band: Dimension, target: Target) -> list[Statement]:
-        """The statements of the suite: those that members need, the members in bands, and the rest."""
+        """The statements of the suite, with the members in bands."""
+        few = self._few(target)
+        single = [] if few is None else [self._bands(1, few)]
+        return self._around([*single, self._bands(band, self.size if few is None else self.size - few)])
+
+    def cut_few(self, target: Target) -> list[Statement]:
+        """The statements of the suite, with the members once more for calls with few points, one point at a time."""
+        few = self._few(target)
+        if few is None:
+            return list(self.flow.statements)
+        first, count = types.counter("first"), types.counter("rows")
+        others = Blocks(1 - types.minimum(few, 1), 1, first, count, tuple(self.members))
+        return self._around([self._bands(1, few), others])
+
+    def _around(self, made: Sequence[Statement]) -> list[Statement]:
+        """The statements of the suite: those that members need, what is `made` of the members, and the rest."""
         before, after = list[Statement](), list[Statement]()
         for statement in self.flow.statements:
             if statement not in self.members:
                 later = not self.flow.below[statement].isdisjoint(self.members)
                 (after if later else before).append(statement)
-        few = self._few(target)
-        single = [] if few is None else [self._bands(1, few)]
-        return [*before, *single, self._bands(band, self.size if few is None else self.size - few), *after]
+        return [*before, *made, *after]
 
     def _few(self, target: Target) -> Dimension | None:
         """The number of points in calls with so few points that they fill no vector, else 0. None if vectors cannot be
@@ -241,7 +265,7 @@ def _next_group(suite: Sequence[Statement], tried: set[Dimension]) -> _Group | N
             tried.add(size)
             apart = [part for statement in suite for part in _split_sums(flow, statement, size)]
             group = _group(_flow(apart), size)
-            if group.pays:
+            if group.pays or group.is_across:
                 return group
     return None
 

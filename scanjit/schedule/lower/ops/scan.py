@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from scanjit import ir, types
 from scanjit.ir import Node
 from scanjit.ops.promotion import Elementwise
+from scanjit.ops.scan import Roles
 from scanjit.ops.stretch import full
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering
@@ -19,6 +20,7 @@ from scanjit.schedule.lower.ranges import Carry
 from scanjit.schedule.lower.region import Item, name_of
 from scanjit.schedule.nests import Access, Buffer, Load, Nest, NestLoop, Ref, Store, Value
 from scanjit.schedule.nests.plan import Plan
+from scanjit.schedule.tiles.estimates import takes_less_across
 from scanjit.types import Dimension
 
 LEAST_BYTES = 4
@@ -34,7 +36,8 @@ class ScanRule(ArrayRule):
         """Put the initial values where the first step reads them, then add the steps."""
         step, first = LoweredStep.of(node), len(lowering.items)
         shape = points(step)
-        plan = make_plan(lowering, node, step, shape is not None)
+        across = shape is not None and _across(lowering, node, step, shape)
+        plan = make_plan(lowering, node, step, shape is not None, across)
         inits, xs, consts = plan.roles.split(node.operands)
         given = zip((*step.rows, *step.consts), (*xs, *consts), strict=True)
         cleared = _cleared(lowering, plan) if plan.roles.until else {}
@@ -45,7 +48,8 @@ class ScanRule(ArrayRule):
         known = {bound: lowering.place_of(outer) for bound, outer in zip(step.consts, consts, strict=True)}
         paired = _paired(step, shape)
         sequences = [
-            _by_rows(lowering, x, shape if bound in paired else None) for bound, x in zip(step.rows, xs, strict=True)
+            lowering.place_of(x) if across else _by_rows(lowering, x, shape if bound in paired else None)
+            for bound, x in zip(step.rows, xs, strict=True)
         ]
         label = name_of(node)
         with lowering.context.ranges.inside(given, list(map(Carry, step.carries, inits, step.new))):
@@ -76,14 +80,33 @@ def _paired(step: LoweredStep, shape: tuple[Dimension, ...] | None) -> set[Node]
     return {row for row in found if 1 not in row.type.shape}
 
 
+def _across(lowering: Lowering, node: Node, step: LoweredStep, shape: tuple[Dimension, ...]) -> bool:
+    """Whether the nest of a scan reads or writes rows that lie across where they are. Otherwise there are none, or it
+    takes less time to copy them."""
+    roles = Roles.of(node)
+    _, xs, consts = roles.split(node.operands)
+    places = [place for x in (*xs, *consts) if (place := maps.view_ref(x, lowering.locate)) is not None]
+    targets = [lowering.turned.get(ir.PART(node, index=i)) for i in roles.stacks]
+    if len(places) < len(xs) + len(consts) or not any(map(_lies_across, (*places[: len(xs)], *targets))):
+        return False
+    plan, known = make_plan(lowering, node, step, True, True), dict(zip(step.consts, places[len(xs) :], strict=True))
+    with lowering.context.ranges.inside([]):
+        found = as_nest(lowering, plan, step, shape, known, places[: len(xs)])
+    return found is not None and takes_less_across(found[0])
+
+
+def _lies_across(place: Ref | None) -> bool:
+    """Whether neighbours in a row lie apart, and rows beside each other, as for `vmap` over the rows of a matrix."""
+    return place is not None and len(place.shape) > 1 and place.strides[0] == 1 and place.strides[-1] not in (0, 1)
+
+
 def _by_rows(lowering: Lowering, x: Node, points: tuple[Dimension, ...] | None) -> Ref:
-    """Where a sequence lies. If neighbours in a row lie apart, and rows beside each other, as for `vmap` over the rows
-    of a matrix, the sequence is copied so that each row lies in one piece. `points` are the sizes of the copied rows,
-    if they are given."""
+    """Where a sequence lies. If it lies across, it is copied so that each row lies in one piece. `points` are the sizes
+    of the copied rows, if they are given."""
     place = lowering.place_of(x)
-    apart = x.ndim > 1 and place.strides[0] == 1 and place.strides[-1] not in (0, 1)
     row = types.product(x.type.shape[1:])
-    if not apart or x.dtype.itemsize < LEAST_BYTES or (isinstance(row, int) and row < SHORT_ROW):
+    short = isinstance(row, int) and row < SHORT_ROW
+    if not _lies_across(place) or x.dtype.itemsize < LEAST_BYTES or short:
         return place
     shape = x.type.shape if points is None else (x.type.shape[0], *points)
     rows = Ref.whole(Buffer(x.dtype, shape, "temporary", "rows"))

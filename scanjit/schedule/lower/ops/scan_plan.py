@@ -21,18 +21,19 @@ LITTLE = 256
 """A carry that is known to have at most this many bytes is copied: it may lie in registers."""
 
 
-def make_plan(lowering: Lowering, node: Node, step: LoweredStep, pointwise: bool) -> Plan:
+def make_plan(lowering: Lowering, node: Node, step: LoweredStep, pointwise: bool, turned: bool = False) -> Plan:
     """Give every carry and every output its memory.
 
     A carry needs a trajectory (memory for all steps) if its values are also an output. A carry with a lag also needs
     one in three other cases: if the scan may be one nest (`pointwise`), if its last values are read after the loop, or
     if there are checkpoints. If a nest holds a carry in a register, an output of its values can be stored right in a
-    larger tensor. A carry that is changed in place may become a result of the graph as it is, so it has no room for
-    full vectors. A carry that is another one of a step before is not copied: it is `behind` the other, in its slots.
+    larger tensor; if outputs may be `turned`, right in a result of the graph that has its axes in another order. A
+    carry that is changed in place may become a result of the graph as it is, so it has no room for full vectors. A
+    carry that is another one of a step before is not copied: it is `behind` the other, in its slots.
     """
     roles, length, reverse = Roles.of(node), node.params["length"], node.params["reverse"]
     carries: list[CarryMemory] = []
-    given = _stored_in_place(lowering, node, step) if pointwise else {}
+    given = _stored_in_place(lowering, node, step, turned) if pointwise else {}
     once = {} if pointwise or node.params["checkpoint"] is not None else overwritten(step)
     for i, (before, after) in enumerate(zip(step.carries, step.new, strict=True)):
         lag = roles.lags.get(i)
@@ -84,13 +85,14 @@ def _may_share(carry: CarryMemory) -> bool:
     return carry.lag is None and not carry.trajectory and carry.slots == 2 and not little
 
 
-def _stored_in_place(lowering: Lowering, node: Node, step: LoweredStep) -> dict[Node, Ref]:
+def _stored_in_place(lowering: Lowering, node: Node, step: LoweredStep, turned: bool) -> dict[Node, Ref]:
     """The outputs that can be stored right where others want them. With checkpoints or lags there are none: later steps
     read these outputs where carries lie."""
     roles = Roles.of(node)
     if node.params["checkpoint"] is not None or roles.lags:
         return {}
-    places, often = [lowering.destinations.get(ir.PART(node, index=i)) for i in roles.stacks], Counter(step.ys)
+    wanted = {**lowering.turned, **lowering.destinations} if turned else lowering.destinations
+    places, often = [wanted.get(ir.PART(node, index=i)) for i in roles.stacks], Counter(step.ys)
     return {y: place for y, place in zip(step.ys, places, strict=True) if place is not None and often[y] == 1}
 
 
