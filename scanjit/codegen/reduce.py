@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from scanjit import types
 from scanjit.codegen.best import UNLIKE, divides, search
 from scanjit.codegen.frame import Frame, Point, ValueOf
 from scanjit.codegen.guard import open_guard
@@ -10,7 +11,7 @@ from scanjit.kinds import kind_of
 from scanjit.ops import Reduction
 from scanjit.ops.elementwise import MUL
 from scanjit.ops.promotion import Elementwise
-from scanjit.ops.reduce import ArgReduction
+from scanjit.ops.reduce import ALL, ANY, MAX, MIN, SUPREMUM, ArgReduction
 from scanjit.ops.stretch import SUM
 from scanjit.schedule.nests import Apply, Reduce, reductions_in, walk_values
 from scanjit.schedule.tiles.products import factors
@@ -19,6 +20,13 @@ from scanjit.types import Dimension
 
 CHUNK = 256
 """How many elements (or vectors) are summed before their sum is added to the total."""
+
+BESIDE = 4
+"""So many vectors are combined side by side, if each waits long for the one before."""
+LEAST = 2
+"""There must be at least so many times as many: otherwise it takes longer to join them than to wait."""
+ANY_ORDER = MAX, MIN, SUPREMUM, ANY, ALL
+"""Reductions that may combine their terms in any order."""
 
 CHEAP = 4
 """The terms of a short loop are written one after the other if each takes at most this many operations."""
@@ -124,6 +132,8 @@ class Together:
             done = search(self.frame, self.value_of, reduction, point, totals[reduction, point])
             self.terms(totals, done, start, lanes)
             start = f"max({done}, {start})"
+        elif full != 0 and lanes > 1 and self._waits():
+            self._beside(totals, full, lanes)
         elif full != 0:
             self._chunks(totals, full, lanes)
         if lanes > 1 and not (isinstance(size, int) and size == full):
@@ -191,6 +201,35 @@ class Together:
             (total,) = totals[key]
             frame.scope.add(f"{total} = {total} + {part}")
         frame.pop(depth)
+
+    def _waits(self) -> bool:
+        """Whether a vector waits long for the one before it, as for extrema of floats, and the order of terms does not
+        change the bits of any reduction."""
+        plain = self.reductions[0].guard is None and self.frame.tile.rows is None and len(self.points) == 1
+        alike = plain and all(r.op in ANY_ORDER and r.init is None for r in self.reductions)
+        return alike and any(kind_of(r.dtype).floating for r in self.reductions)
+
+    def _beside(self, totals: Totals, stop: Dimension, step: int) -> None:
+        """The loops over whole vectors: first several at a time, each with accumulators of its own."""
+        frame, depth, width = self.frame, len(self.frame.scopes), BESIDE * step
+        whole = stop // width * width * types.minimum(stop // (LEAST * width), 1)
+        if whole != 0:
+            frame.push(None if isinstance(whole, int) else f"if {frame.size(whole)} > 0:")
+            beside = [totals, *({(r, p): self.empty(r, p) for r, p in totals} for _ in range(BESIDE - 1))]
+            outside, name = len(frame.scopes), frame.loop(self.loop, "k", ("0", frame.size(whole)), width)
+            frame.masks[-1], inside = None, len(frame.scopes)
+            for k, each in enumerate(beside):
+                frame.push(None, self.loop, f"({name} + {k * step})" if k else name)
+                self._add(each)
+                frame.pop(inside)
+            frame.pop(outside)
+            for (r, p), names in totals.items():
+                for other in beside[1:]:
+                    text = r.op.combine.replace("{0}", names[0]).replace("{1}", other[r, p][0])  # type: ignore[attr-defined]
+                    frame.scope.add(f"{names[0]} = {text}")
+            frame.pop(depth)
+        if whole != stop:
+            self.terms(totals, frame.size(whole), frame.size(stop), step)
 
     def terms(
         self, totals: Totals, start: str | None, stop: str, step: int = 1, masked: bool = False, first: int = 0

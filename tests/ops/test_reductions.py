@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -209,3 +210,25 @@ def test_axes_must_exist() -> None:
         sj.sum(sj.matrix(), axis=(0, -2))
     with pytest.raises(errors.ArgumentError, match="must be an integer"):
         sj.sum(sj.matrix(), axis=1.0)
+
+
+@pytest.mark.parametrize("mode", ["numba", "emulate"])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int32"])
+def test_extremes_of_rows_of_all_lengths(dtype: str, mode: Any) -> None:
+    """One vector at a time, and several side by side. NaN may be anywhere."""
+    x, known = sj.tensor((None, None), dtype), sj.tensor((2, 300), dtype)
+    rng = np.random.default_rng(5)
+    functions: list[Any] = [lambda l, x: l.max(x, -1), lambda l, x: l.min(x, -1), lambda l, x: l.max(x) - l.min(x)]
+    functions += [lambda l, x: l.nanmax(x, -1), lambda l, x: l.argmax(x, -1), lambda l, x: l.any(x > 2, -1)]
+    f = sj.function([x, known], [function(sj, of) for of in (x, known) for function in functions], mode=mode)
+    for n in (1, 7, 8, 33, 64, 65, 127, 128, 129, 200, 321):
+        given = [rng.integers(-99, 99, shape).astype(dtype) for shape in ((6, n), (2, 300))]
+        if dtype[0] == "f":
+            for each in given:
+                each[range(2), rng.integers(0, each.shape[1], 2)] = np.nan, -np.inf
+                each[-1, -1] = np.nan
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of rows that are all NaN
+            wanted = [function(np, of) for of in given for function in functions]
+        for found, right in zip(f(*given), wanted, strict=True):
+            np.testing.assert_array_equal(found, right)
