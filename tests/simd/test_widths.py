@@ -66,11 +66,15 @@ def test_older_processors_agree_with_this_one(kind: str, features: str) -> None:
         assert agree.all(), (name, x[~agree][:3], got[~agree][:3], want[~agree][:3])
 
 
-@pytest.mark.parametrize("kind", [*FLOATS, "i32", "i64"])
+@pytest.mark.parametrize("kind", [*FLOATS, "i8", "i16", "i32", "i64"])
 @pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16, 32])
-def test_a_hidden_value_of_any_width(kind: str, lanes: int) -> None:
+@pytest.mark.parametrize("older", [False, True])
+def test_a_hidden_value_of_any_width(kind: str, lanes: int, older: bool) -> None:
+    if older and not (host.target().is_x86 and host.target().has("avx2", "fma")):
+        pytest.skip("for CPUs with AVX2")
     names = [f"load_{kind}x{lanes}", "store", "opaque"]
-    kernel = compiled(source_of(names, ["x", "y"], [f"store(y, opaque(load_{kind}x{lanes}(x)))"]))
+    source = source_of(names, ["x", "y"], [f"store(y, opaque(load_{kind}x{lanes}(x)))"])
     x = np.arange(1, lanes + 1).astype(KINDS[kind].dtype)
-    kernel(x.ctypes.data, (y := np.zeros_like(x)).ctypes.data)
+    with host.using(target_for(host.target().triple, features="+avx2,+fma") if older else host.target()):
+        compiled(source)(x.ctypes.data, (y := np.zeros_like(x)).ctypes.data)
     np.testing.assert_array_equal(y, x)
