@@ -267,7 +267,7 @@ def _dtypes_met(symbols: Sequence[Sequence[Node]], results: Sequence[Node]) -> l
 
 
 def _is_mask(node: Node) -> bool:
-    return len(node.types) == 1 and node.type.kind.is_mask
+    return not node.several and node.type.kind.is_mask
 
 
 def _uncast(node: Node) -> Node:
