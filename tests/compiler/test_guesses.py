@@ -69,7 +69,7 @@ def program(step: Step, size: Any, dtype: str = "float64", **options: Any) -> An
     start = sj.tensor((size,), dtype, "start")
     found = sj.scan(step, [x, y], [start, None] if step is aside else start)
     rows = found[0].sum() + found[1].sum() if step is aside else found
-    return sj.function([x, y, start], [rows, *sj.grad(rows.sum(), [x, start])], **options)
+    return sj.function([x, y, start], [rows, *sj.grad(rows.sum(), [x, start], disconnected="zero")], **options)
 
 
 def arguments(size: int, dtype: str) -> list[Any]:
