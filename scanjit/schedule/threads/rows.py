@@ -5,6 +5,10 @@ nest. In an RNN, what is written for a sequence is read for that sequence alone.
 from the first step to the last without waiting. It then reads all columns of the weights, not some. Whether that pays
 is decided when the sizes are known (`sharing`).
 
+In a loop over blocks of time, nests before and after the steps go with them (`RowsApart`): in `x @ W` for the steps of
+a block, a thread computes its own rows of each step. Each thread has its own copy of the temporaries of a block. Else
+rows of two threads would lie side by side, and their cores would take lines of the cache from each other.
+
 Bands of points (`time.bands`) never meet either. A thread that computes bands of its own needs a copy of every buffer
 that holds one band: the states of the band, for example.
 """
