@@ -28,6 +28,7 @@ MODULES = (
         "byhand",
         "machines",
         "processes",
+        "memories",
     ),
 )
 
