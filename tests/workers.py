@@ -2,31 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
-
-from scanjit.config import MOST_THREADS
-from scanjit.runtime.native import LineFields, native
+from scanjit.runtime.native import native
+from scanjit.runtime.structures import TeamFields
 
 
-class _Slot(ctypes.Structure):
-    _fields_ = [
-        ("line", LineFields),
-        *((name, ctypes.c_int64) for name in ("wake", "done", "program", "table", "number", "threads", "given")),
-        ("empty", ctypes.c_int64),
-    ]
-
-
-class _Team(ctypes.Structure):
-    _fields_ = [
-        ("clock", ctypes.c_int64 * 16),
-        *((name, ctypes.c_int64) for name in ("busy", "stop", "workers", "place")),
-        ("empty", ctypes.c_int64 * 4),
-        ("slots", _Slot * MOST_THREADS),
-    ]
-
-
-def _team() -> _Team:
-    return _Team.from_address(native().team)
+def _team() -> TeamFields:
+    return TeamFields.from_address(native().team)
 
 
 def busy() -> bool:

@@ -18,7 +18,7 @@ from scanjit.schedule.threads.teams import MOST_TEAMS
 from scanjit.types import Atom, Dimension
 
 LINE_BYTES = 256
-"""The bytes of the line of a thread (see `runtime.team_text`)."""
+"""The bytes of the line of a thread (see `runtime.structures`)."""
 _LAYOUT = """\
 typedef struct {layout} {{
     int64_t bytes; /* of the workspace */

@@ -109,13 +109,15 @@ def to_load(translated: Translated) -> tuple[bytes, list[str]]:
 
 
 def plain_object(texts: Sequence[str], target: Target) -> bytes:
-    """Object code for this process of modules, joined. It is not optimised: that takes 12 ms for the code that calls
+    """Object code for this process of modules, joined. It is hardly optimised: that takes 12 ms for the code that calls
     programs, and calls are not faster. They wait for atomics, and for what they call."""
     with _workshop() as workshop, llvm.parse_assembly("", workshop.context) as whole:
         for text in texts:
             whole.link_in(llvm.parse_assembly(text, workshop.context))
         whole.verify()
-        return _object(workshop.machine(target, True, 0), whole)
+        machine = workshop.machine(target, True, 0)
+        _optimise(whole, machine, thoroughly=False, stack=False)
+        return _object(machine, whole)
 
 
 def to_assembly(unit: Unit, target: Target) -> str:

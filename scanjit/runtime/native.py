@@ -1,8 +1,9 @@
 """Calls compiled programs: starts a program, lends it threads, and ends it early if Python asks for that.
 
 A signal handler may raise an exception between any two calls in Python code. So everything that a call must do in any
-case (wake threads, wait for them, give them back) is one function of machine code. Its text is in `native_text` and
-`team_text`. The functions with which kernels share work (`simd.sharing`) belong to it.
+case (wake threads, wait for them, give them back) is one function of machine code. Its source is in `native_source` and
+`team_source`, in the language of kernels and a few words more (`translation.memory`). The functions with which kernels
+share work (`simd.sharing`) belong to it.
 
 While a program runs, Python does not. A clock thread counts ticks. A program looks at the count every so often
 (`simd.interrupted`), which costs it a load from memory. When the count has changed, the thread that made the call takes
@@ -14,6 +15,7 @@ a call of a function that the caller gave: it may tell somebody how far the prog
 import ctypes
 import hashlib
 import os
+import re
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -21,9 +23,10 @@ import numpy as np
 
 from scanjit.codegen.places import SYNC_WORDS
 from scanjit.runtime import cache, host
-from scanjit.runtime.native_text import native_text, python_functions
-from scanjit.runtime.spare_text import spare_text
-from scanjit.runtime.team_text import TEAM_STRUCTS, WORK_WORDS
+from scanjit.runtime.native_source import NATIVE_NUMBERS, NATIVE_SOURCE
+from scanjit.runtime.spare_source import SPARE_NUMBERS, SPARE_SOURCE
+from scanjit.runtime.structures import STRUCTURES
+from scanjit.runtime.team_source import TEAM_NUMBERS, TEAM_SOURCE
 from scanjit.schedule.threads.teams import MOST_TEAMS
 
 Tick = Callable[[int], None]
@@ -63,15 +66,6 @@ reports an error.
 """
 
 
-class LineFields(ctypes.Structure):
-    """A line as Python sees it, in the memory of the program: the fields as words."""
-
-    _fields_ = [
-        *((field.split()[1], ctypes.c_int64) for field in TEAM_STRUCTS["line"].split(", ")[:-1]),
-        ("work", ctypes.c_int64 * WORK_WORDS),
-    ]
-
-
 class _Method(ctypes.Structure):
     """Python's `PyMethodDef`."""
 
@@ -90,28 +84,40 @@ _new_builtin = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.POINTER(_Method), ctyp
 )
 
 
+def _source() -> str:
+    """The source of this machine code, with numbers in place of names in capitals."""
+    numbers = {**NATIVE_NUMBERS, **TEAM_NUMBERS, **SPARE_NUMBERS}
+    source = f"{TEAM_SOURCE}{NATIVE_SOURCE}{SPARE_SOURCE}"
+    return re.sub(rf"\b({'|'.join(numbers)})\b", lambda name: str(numbers[name[0]]), source)
+
+
 class Native:
     """The functions of this machine code, and the memory that the threads of this process share (the team)."""
 
     def __init__(self) -> None:
         from llvmlite import binding as llvm
 
-        for name in python_functions():
-            llvm.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
+        source = _source()
+        outside = re.findall(r"\b(?:Py|mem)\w+(?=\()", source)
+        for name in outside:
+            if name.startswith("Py"):
+                llvm.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         triple = llvm.get_process_triple()
         machine = llvm.Target.from_triple(triple).create_target_machine(jit=True)
-        text, store = f"{native_text(triple)}\n{spare_text()}", cache.default()
-        facts = text, cache.version(host.target()), triple
+        target, store = host.target(), cache.default()
+        offsets = [getattr(each, name).offset for each in STRUCTURES.values() for name, *_ in each._fields_]
+        facts = source, offsets, cache.version(target), triple
         stem = f"native_{hashlib.sha256(repr(facts).encode()).hexdigest()[:20]}"
         entry = store.load(stem, "native")
         if entry is None:
-            from scanjit.runtime import compiler
+            from scanjit.runtime import compiler, translation
             from scanjit.simd.sharing import functions_together
 
-            together, names = functions_together(host.target())
-            entry = cache.CacheEntry({"together": names}, compiler.plain_object([text, together], host.target()))
+            text = translation.functions(source, STRUCTURES, outside, target)
+            together, names = functions_together(target)
+            entry = cache.CacheEntry({"together": names}, compiler.plain_object([text, together], target))
             store.store(stem, entry, "native")
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(entry.payload))

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from scanjit.runtime.native import native
-from scanjit.runtime.spare_text import MOST_BLOCKS
+from scanjit.runtime.structures import SpareFields
 
 LARGE = 1 << 17
 """Results of fewer bytes are made as NumPy makes arrays: C libraries keep the memory of those themselves."""
@@ -35,16 +35,6 @@ class _Handler(ctypes.Structure):
     """NumPy's `PyDataMem_Handler`."""
 
     _fields_ = [("name", ctypes.c_char * 127), ("version", ctypes.c_uint8), ("allocator", _Allocator)]
-
-
-class Spare(ctypes.Structure):
-    """The structure `spare` of `spare_text`."""
-
-    _fields_ = [
-        *((name, ctypes.c_void_p) for name in ("context", "take", "give")),
-        *((name, ctypes.c_int64) for name in ("busy", "turn", "bytes", "count")),
-        ("blocks", ctypes.c_void_p * MOST_BLOCKS),
-    ]
 
 
 def _python(name: str, result: Any, *arguments: Any) -> Any:
@@ -67,7 +57,7 @@ class Keeper:
         self._context = contextvars.Context()
         self._usual = self._context.run(get)
         usual = _Handler.from_address(_pointer(self._usual, _NAME)).allocator
-        self.spare = Spare(context=usual.context, take=usual.take, give=usual.give)
+        self.spare = SpareFields(*(getattr(usual, name) or 0 for name in ("context", "take", "give")))
         at = native().address
         self._handler = _Handler(
             b"scanjit",

@@ -1,6 +1,6 @@
 """What threads do together, as LLVM instructions: look whether to end, tell how far they are, share loops, meet.
 
-Each of these functions takes the address of the *line* of a thread as an operand (see `runtime.team_text`). Three of
+Each of these functions takes the address of the *line* of a thread as an operand (see `runtime.structures`). Three of
 them call functions whose names begin with `TOGETHER`. A process has these once, for all kernels that it loads
 (`functions_together`).
 """

@@ -16,7 +16,8 @@ import pytest
 import scanjit as sj
 from scanjit.runtime import spare
 from scanjit.runtime.spare import LARGE, keeper
-from scanjit.runtime.spare_text import MOST_BLOCKS, MOST_BYTES
+from scanjit.runtime.spare_source import MOST_BYTES
+from scanjit.runtime.structures import MOST_BLOCKS
 
 ROWS = 3 * LARGE // 8
 

@@ -17,8 +17,8 @@ import scanjit as sj
 from scanjit.config import config
 from scanjit.runtime import bars
 from scanjit.runtime.compiled import CompiledStage
-from scanjit.runtime.native import LineFields
 from scanjit.runtime.steps import Steps
+from scanjit.runtime.structures import LineFields
 from scanjit.schedule.cost import rates
 from scanjit.simd import emulate
 from tests.terminals import Terminal, without_tqdm

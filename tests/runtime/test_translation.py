@@ -12,7 +12,8 @@ import pytest
 
 from scanjit.runtime import host
 from scanjit.runtime.kernels import kernel
-from scanjit.runtime.translation import translate
+from scanjit.runtime.structures import STRUCTURES
+from scanjit.runtime.translation import functions, translate
 from scanjit.runtime.translation.variables import in_memory
 from scanjit.runtime.unit import Unit
 
@@ -454,3 +455,8 @@ def test_functions_have_their_own_names() -> None:
     source = "from scanjit.simd import exp as tanh\n\n\ndef k(x):\n    pass\n"
     with pytest.raises(TypeError, match="by their own names"):
         translate(Unit("k", source, "k.py", "k", {}, "k"), host.target(), "e", True)
+
+
+def test_functions_that_call_kernels_name_what_is_no_place() -> None:
+    with pytest.raises(TypeError, match="no place in memory: 3"):
+        functions("def f(a):\n    return get(3)\n", STRUCTURES, (), host.target())

@@ -10,10 +10,13 @@ memory until LLVM takes it out again. For a function of 6,000 lines that takes 6
 """
 
 import ast
+import ctypes
+from collections.abc import Collection, Mapping
 
 from scanjit.runtime.parsing import parsed
 from scanjit.runtime.translation.expressions import Expressions
 from scanjit.runtime.translation.instructions import Instructions
+from scanjit.runtime.translation.memory import ATOMIC, MemoryWriter
 from scanjit.runtime.translation.statements import Statements
 from scanjit.runtime.translation.variables import parameters_of
 from scanjit.runtime.unit import Unit
@@ -42,3 +45,21 @@ def translate(unit: Unit, target: Target, data_layout: str, loaded: bool) -> tup
     Statements(instructions, expressions).write_function(main)
     module = instructions.module(unit.symbol, parameters, target.triple, data_layout)
     return module, len(parameters), instructions.has_vectors, instructions.has_stack
+
+
+def functions(
+    source: str, structures: Mapping[str, type[ctypes.Structure]], outside: Collection[str], target: Target
+) -> str:
+    """A module of functions that call kernels (see `scanjit.runtime.translation.memory`). Others see those whose names
+    begin with "scanjit_"."""
+    defined = {each.name: each for each in parsed(source).body if isinstance(each, ast.FunctionDef)}
+    home = f"@home = internal global [{ctypes.sizeof(structures['home'])} x i8] zeroinitializer, align 8"
+    parts, lines = {"home": home, "atomic": ATOMIC}, []
+    for name, function in defined.items():
+        to = Instructions()
+        memory = MemoryWriter(to, target, structures, defined, outside)
+        Statements(to, memory.expressions, memory).write_function(function)
+        parts |= to.parts
+        result = "i64" if name.startswith("scanjit_") else "internal i64"
+        lines += to.function(name, parameters_of(function), result)
+    return "\n".join([*parts.values(), *lines])

@@ -1,8 +1,11 @@
 """The expressions of kernels: integers, conditions, and calls, through which all operations on vectors are made."""
 
+from __future__ import annotations
+
 import ast
 import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from scanjit.runtime.translation import integers
@@ -49,6 +52,7 @@ class Expressions:
     imported : the names that the source imports, from `scanjit.simd` and `math`.
     target : the machine that they are for.
     inside : the functions in the same source that are called, by name.
+    more : what writes further kinds of expressions, or known ones in another way.
 
     Attributes
     ----------
@@ -62,6 +66,7 @@ class Expressions:
         imported: Collection[str],
         target: Target,
         inside: Mapping[str, ast.FunctionDef],
+        more: Mapping[type, Writer] = MappingProxyType({}),
     ) -> None:
         self.write_inside: Callable[[ast.FunctionDef, Sequence[KernelValue]], None]
         self._inside = inside
@@ -69,10 +74,11 @@ class Expressions:
         self._externals = externals
         self._imported = imported
         self._target = target
+        self._writers = {**_WRITERS, **more} if more else _WRITERS
 
     def value(self, expression: ast.expr) -> KernelValue:
         """The value of an expression."""
-        write = _WRITERS.get(type(expression))
+        write = self._writers.get(type(expression))
         if write is None:
             raise TypeError(f"kernels have no expression {type(expression).__name__}: {ast.unparse(expression)}")
         return write(self, expression)
@@ -215,7 +221,8 @@ class Expressions:
         return value
 
 
-_WRITERS: dict[type, Callable[[Expressions, Any], KernelValue]] = {
+Writer = Callable[[Expressions, Any], KernelValue]
+_WRITERS: Mapping[type, Writer] = {
     ast.BinOp: Expressions._chain,
     ast.BoolOp: Expressions._both_or_either,
     ast.Call: Expressions._called,

@@ -42,6 +42,7 @@ class Instructions:
     ended : whether it has its last instruction.
     has_vectors : whether an instruction gave a vector.
     has_stack : whether there is memory on the stack.
+    parts : the other things in the module, by name.
     """
 
     def __init__(self, loaded: bool = False, held_masks: bool = False) -> None:
@@ -49,7 +50,6 @@ class Instructions:
         self._callees: dict[str, str] = {}
         self._lines: list[str | list[str]] = []  # a list is filled later
         self._places: list[str] = []
-        self._parts: dict[str, str] = {}
         self._in_memory: set[str] = set()
         self._variables: dict[str, KernelValue] = {}
         self._known: dict[str, KernelValue] = {}  # results of instructions without effects, by their text
@@ -60,6 +60,7 @@ class Instructions:
         self.ended = False
         self.has_vectors = False
         self.has_stack = False
+        self.parts: dict[str, str] = {}
 
     # ---- instructions
 
@@ -212,15 +213,18 @@ class Instructions:
 
     def include(self, parts: Mapping[str, str]) -> None:
         """Add other things to the module, by name: functions, declarations, metadata."""
-        self._parts.update(parts)
+        self.parts.update(parts)
+
+    def function(self, symbol: str, parameters: Sequence[str], result: str = "void") -> list[str]:
+        """The lines of the function. Its arguments are called %a0, %a1, ..."""
+        arguments = ", ".join(f"i64 %a{i}" for i in range(len(parameters)))
+        lines = [line for each in self._lines for line in ([each] if isinstance(each, str) else each)]
+        return [f'define {result} @"{symbol}"({arguments}) {{', "entry:", *self._places, *self._found(), *lines, "}"]
 
     def module(self, symbol: str, parameters: Sequence[str], triple: str, data_layout: str) -> str:
-        """The whole text. The function returns nothing; its arguments are called %a0, %a1, ..."""
-        arguments = ", ".join(f"i64 %a{i}" for i in range(len(parameters)))
+        """The whole text. The function returns nothing."""
         head = [f'target triple = "{triple}"', f'target datalayout = "{data_layout}"']
-        lines = [line for each in self._lines for line in ([each] if isinstance(each, str) else each)]
-        function = [f'define void @"{symbol}"({arguments}) {{', "entry:", *self._places, *self._found(), *lines, "}"]
-        return "\n".join([*head, *self._parts.values(), *self._addresses(), *function])
+        return "\n".join([*head, *self.parts.values(), *self._addresses(), *self.function(symbol, parameters)])
 
     def _addresses(self) -> list[str]:
         """The addresses of the functions that are called through them, and where these addresses lie."""

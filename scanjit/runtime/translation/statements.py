@@ -7,6 +7,7 @@ from typing import Any
 from scanjit.runtime.translation import integers
 from scanjit.runtime.translation.expressions import Expressions
 from scanjit.runtime.translation.instructions import Instructions, KernelValue
+from scanjit.runtime.translation.memory import MemoryWriter
 from scanjit.runtime.translation.variables import parameters_of
 from scanjit.simd.types import BOOL, INT
 
@@ -24,10 +25,13 @@ LOADS = ("broadcast_", "load_")
 
 
 class Statements:
-    """Writes the instructions of statements."""
+    """Writes the instructions of statements. A function with `memory` gives an integer: 0 where it returns nothing."""
 
-    def __init__(self, instructions: Instructions, expressions: Expressions) -> None:
+    def __init__(
+        self, instructions: Instructions, expressions: Expressions, memory: MemoryWriter | None = None
+    ) -> None:
         self._to = instructions
+        self._memory = memory
         self._expressions = expressions
         self._value = expressions.value
         self._exits: list[str] = []
@@ -40,7 +44,7 @@ class Statements:
         for i, name in enumerate(parameters_of(function)):
             self._to.assign(name, KernelValue(INT, f"%a{i}"))
         self._write(function.body)
-        self._to.end("ret void")
+        self._to.end("ret void" if self._memory is None else "ret i64 0")
         del self._expressions.write_inside  # or both would stay until Python looks for cycles
 
     def _write_inside(self, function: ast.FunctionDef, arguments: Sequence[KernelValue]) -> None:
@@ -67,7 +71,11 @@ class Statements:
             write(self, statement)
 
     def _assign(self, statement: ast.Assign) -> None:
-        self._to.assign(_named(statement.targets), self._value(statement.value))
+        value = self._value(statement.value)
+        if self._memory is not None and isinstance(statement.targets[0], ast.Attribute | ast.Subscript):
+            self._memory.store(statement.targets[0], value)
+        else:
+            self._to.assign(_named(statement.targets), value)
 
     def _change(self, statement: ast.AugAssign) -> None:
         name = _named([statement.target])
@@ -80,11 +88,15 @@ class Statements:
 
     def _call(self, statement: ast.Expr) -> None:
         if isinstance(statement.value, ast.Call):
-            self._expressions.call(statement.value)
+            (self._expressions.call if self._memory is None else self._value)(statement.value)
         elif not (isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, str)):
             raise TypeError(f"neither a call nor a docstring: {ast.unparse(statement)}")
 
     def _return(self, statement: ast.Return) -> None:
+        if self._memory is not None:
+            number = self._expressions.integer(statement.value) if statement.value else integers.ZERO
+            self._to.end(f"ret i64 {number.text}")
+            return
         if statement.value is not None:
             raise TypeError("a kernel returns nothing")
         self._to.end("ret void" if self._end is None else f"br label %{self._end}")

@@ -60,7 +60,7 @@ class _Variables:
                 self._read(each.value, block)
                 for target in each.targets if isinstance(each, ast.Assign) else [each.target]:
                     self._assign(target, block)
-            elif isinstance(each, ast.Expr):
+            elif isinstance(each, ast.Expr | ast.Return) and each.value is not None:
                 self._read(each.value, block)
 
     def _inside(self, block: Block) -> Block:
@@ -73,6 +73,8 @@ class _Variables:
             if target.id in self._assigned or target.id in self._read_before:
                 self.several.add(target.id)
             self._assigned.setdefault(target.id, block)
+        else:
+            self._read(target, block)  # a place in memory
 
     def _read(self, expression: ast.expr, block: Block) -> None:
         """Without recursion, because a sum of many terms is nested deep."""
@@ -88,6 +90,6 @@ class _Variables:
             elif type(node) is ast.BinOp:
                 nodes += (node.left, node.right)
             elif type(node) is ast.Call:
-                nodes += node.args
+                nodes += node.args if type(node.func) is ast.Name else (node.func, *node.args)
             elif type(node) is not ast.Constant:
                 nodes += ast.iter_child_nodes(node)

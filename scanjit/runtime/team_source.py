@@ -1,0 +1,133 @@
+"""The machine code of the threads that run programs: the clock, the workers, and how a thread looks whether it is to
+end. `native` says what it is for."""
+
+import ctypes
+
+from scanjit.runtime.structures import SlotFields, TeamFields
+
+TICK = 0.05
+"""Seconds between two ticks of the clock thread."""
+IDLE_TICKS = 20
+"""After this many ticks without a call, the clock thread sleeps."""
+
+TEAM_NUMBERS = {
+    "MICROSECONDS": int(TICK * 1e6),
+    "IDLE_TICKS": IDLE_TICKS,
+    "TEAM_BYTES": ctypes.sizeof(TeamFields),
+    "SLOT_BYTES": ctypes.sizeof(SlotFields),
+    "NO_THREAD": 0xFFFFFFFF,
+}
+TEAM_SOURCE = """
+# ---- for Python: a new team (of a new process)
+
+
+def scanjit_new_team():
+    home.team = (PyMem_RawCalloc(1, TEAM_BYTES + 64) + 63) & -64
+    if home.calls != 0:
+        home.calls = 0
+        home.set(home.before)
+    return home.team
+
+
+def scanjit_set_place(place):
+    home.team.place = place
+
+
+# ---- looking
+
+
+def told(line, step, element, elements):
+    return 1
+
+
+def look(line, step, element, elements):
+    if line.ended:
+        return 1
+    PyEval_RestoreThread(line.state)
+    line.expected = get(line.number[0])
+    line.step = step
+    line.element = element
+    line.elements = elements
+    result = 0
+    address = PyLong_FromSsize_t(line)
+    if address:
+        result = PyObject_CallOneArg(line.tick, address)
+        Py_DecRef(address)
+    if result:
+        Py_DecRef(result)
+        line.state = PyEval_SaveThread()
+        return 0
+    line.state = PyEval_SaveThread()
+    line.ended = 1
+    line.expected = -1
+    if line.team:
+        put(line.team.stop, 1)
+    return 1
+
+
+# ---- the clock
+
+
+def ticking(team):
+    idle = 0
+    while True:
+        PyThread_acquire_lock_timed(team.nap, MICROSECONDS, 0)
+        add(team.ticks, 1)
+        idle += 1
+        if get(team.running) > 0:
+            idle = 0
+        if idle == IDLE_TICKS:
+            change(team.asleep, 0, 1)
+            if get(team.running) <= 0 or not change(team.asleep, 1, 0):
+                PyThread_acquire_lock(team.alarm, 1)
+            idle = 0
+
+
+def begin(team):
+    others = add(team.running, 1)
+    if not team.started:
+        team.started = 1
+        team.alarm = closed_lock()
+        team.nap = closed_lock()
+        PyThread_start_new_thread(ticking, team)
+    elif get(team.asleep) and change(team.asleep, 1, 0):
+        PyThread_release_lock(team.alarm)
+    return others
+
+
+def closed_lock():
+    lock = PyThread_allocate_lock()
+    PyThread_acquire_lock(lock, 1)
+    return lock
+
+
+# ---- workers
+
+
+def working(slot):
+    while True:
+        PyThread_acquire_lock(slot.wake, 1)
+        while not change(slot.given, 3, 0):
+            if change(slot.given, 1, 2):
+                slot.program(slot.table, slot.number, slot.threads, slot)
+                put(slot.table, 0)
+                put(slot.given, 0)
+                PyThread_release_lock(slot.done)
+                break
+
+
+def hire(team, wanted):
+    while team.workers < wanted:
+        slot = team.slots + team.workers*SLOT_BYTES
+        line = slot
+        line.number = at(team.stop)
+        line.expected = 0
+        line.function = told
+        slot.wake = closed_lock()
+        slot.done = closed_lock()
+        slot.number = team.workers + 1
+        if (PyThread_start_new_thread(working, slot) & NO_THREAD) == NO_THREAD:
+            break
+        team.workers = slot.number
+    return team.workers
+"""
