@@ -45,15 +45,16 @@ def _spill(frame: Frame, values: Values, rows: NestLoop, points: Sequence[Point]
     first, block, size, order = frame.index[rows, 0], frame.tile.row_block, rows.size, frame.order
     whole = isinstance(size, int) and size % block == 0 and rows is not frame.tile.own
     stop = frame.bounds(rows)[1] if rows is frame.tile.own else frame.size(size)
-    last = f"{first} + {block}" if whole else f"min({first} + {block}, {stop})"
     if order is not None:
-        first, last = order.first, f"min({order.first} + {block}, {order.count})"
-    name = frame.fresh("i")
-    frame.push(f"for {name} in range({first}, {last}):", rows, name)
-    at = name if order is None else frame.line("row", f"load_i64({order.rows} + {name}*8)")
-    frame.index[rows, SPILLED] = at
+        first, stop, whole = order.first, order.count, False
+    count = str(block) if whole else frame.line("count", f"min({block}, {stop} - {first})")
+    turn = frame.fresh("turn")
+    frame.push(f"for {turn} in range({count}):", rows, turn, block)
+    place = frame.line("place", _from_both_ends(turn, count))
+    at = f"{first} + {place}"
+    frame.index[rows, SPILLED] = frame.line("row", at if order is None else f"load_i64({order.rows} + ({at})*8)")
     split_joined(frame, rows, SPILLED)
-    row = frame.line("row", f"{scratch} + ({name} - {first})*{nbytes // block}")
+    row = frame.line("row", f"{scratch} + {place}*{nbytes // block}")
     inner = [Point(SPILLED, point.vector, point.width) for point in points if point.row == 0]
     for point in inner:
         for value in reductions:
@@ -61,3 +62,11 @@ def _spill(frame: Frame, values: Values, rows: NestLoop, points: Sequence[Point]
             text = f"load_{suffix(value.dtype, point.width)}({row}{f' + {offset}' if offset else ''})"
             frame.memos[-1]["reduced", value, point] = frame.line("dot", text)
     return inner
+
+
+def _from_both_ends(turn: str, count: str) -> str:
+    """The row of a turn: the first, the last, the second, the last but one, and so on.
+
+    Processors fetch ahead what an instruction reads in even steps. They would also fetch the rows of another thread,
+    which lie behind the last row of this one, and whose core then has to get them back."""
+    return f"({turn} >> 1) + ({turn} & 1)*({count} - 1 - ({turn} >> 1)*2)"

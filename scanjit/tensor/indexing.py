@@ -240,8 +240,9 @@ def getitem(x: Node, key: Any) -> Node:
         found.base = x
         return found
     found = _read(x, _parts(x, key))
-    if found.base is not None and found.base is not x:
-        # The same node is what another index of another tensor gave. A slice of everything tells them apart.
+    if found is x or (found.base is not None and found.base is not x):
+        # `x[:]` is not `x` itself, as only what an index gave can be set. And the same node may be what another index
+        # of another tensor gave. A slice of everything tells them apart.
         whole = SLICE(x, start=(0,) * x.ndim, length=x.type.shape, step=(1,) * x.ndim)
         found = _read(whole, _parts(whole, key))
     found.base = x

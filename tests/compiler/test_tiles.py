@@ -344,3 +344,18 @@ def test_neighbours_in_vectors_of_half_the_width(size, step, halved, monkeypatch
         assert ("4 lanes" in sj.dprint(f, file="str", stage="blocks")) == (halves and halved)
     np.testing.assert_array_equal(*results)
     np.testing.assert_allclose(results[0], sj.function([h], y, mode="reference")(given))
+
+
+@pytest.mark.parametrize("rows", range(1, 10))
+def test_the_rows_of_a_tile_are_finished_from_both_ends(rows: int) -> None:
+    """What is read in even steps is fetched ahead, which takes the next rows from the thread that computes them."""
+    h = sj.matrix("h", dtype="float32")
+    w = sj.tensor((16, 16), "float32", "w")
+    f = sj.function([h, w], sj.tanh(h @ w), mode="emulate")
+    (place,) = re.findall(r"place0 = (.*)", f.source)
+    order = [eval(place, {"turn0": turn, "count0": rows}) for turn in range(rows)]
+    assert sorted(order) == list(range(rows))
+    assert len({after - before for before, after in itertools.pairwise(order)}) == max(rows - 1, 0)
+    hv = np.linspace(-1, 1, rows * 16, dtype="float32").reshape(rows, 16)
+    wv = np.linspace(-1, 1, 256, dtype="float32").reshape(16, 16)
+    np.testing.assert_allclose(f(hv, wv), np.tanh(hv @ wv), rtol=1e-5, atol=1e-6)

@@ -177,8 +177,17 @@ def test_sizes_of_slices_are_simple() -> None:
     assert x[::-1].type.shape == x.type.shape == x[:].type.shape
     assert str(x[-3:].type.shape[0]) == "min(T, 3)"
     assert str(x[:5].type.shape[0]) == "min(T, 5)"
-    assert x[:] is x
-    assert x[: x.shape[0]] is x
+
+
+def test_a_slice_of_everything_is_not_the_tensor_itself() -> None:
+    """Else `x.set(...)` would be allowed once somebody has written `x[:]`, and `x` would refer to itself."""
+    x = sj.vector("x")
+    for whole in (x[:], x[...], x[: x.shape[0]]):
+        assert whole is not x
+        assert whole.type == x.type
+        assert sj.function([x], whole.set(3.0), mode="reference")(np.zeros(2)).tolist() == [3, 3]
+    with pytest.raises(errors.ArgumentError, match="only what an index gave can be set"):
+        x.set(3.0)
 
 
 def test_slices_promise_nothing_that_they_keep_by_themselves() -> None:

@@ -114,6 +114,18 @@ def test_conditions_on_computed_sizes_leave_no_cycles():
         gc.enable()
 
 
+def test_a_slice_of_everything_leaves_no_cycle():
+    gc.disable()
+    try:
+        x = sj.vector("x")
+        alive = weakref.ref(x)
+        x[:], x[...]
+        del x
+        assert alive() is None
+    finally:
+        gc.enable()
+
+
 def _garbage():
     """The modules and names of the classes of which there are objects that only cycles keep."""
     gc.set_debug(gc.DEBUG_SAVEALL)
