@@ -177,11 +177,12 @@ class _Places(NamedTuple):
             alone = point if in_lanes(frame, index.value) else Point(point.row, point.vector, 1)
             text = self.value_of(index.value, alone)
             place = frame.remember(level, (*key, "place"), "k", f"lane_i64({text}, 0)")
-        if index.sure:
+        if index.sure and types.not_negative(index.size - 1):
             return place, ()
         if within is None:
             low, end = frame.size(-1 * index.least), frame.size(index.size - index.most)
-            text = f"splat_boolx{self.width}({low} <= {place} < {end})"
+            text = f"0 < {frame.size(index.size)}" if index.sure else f"{low} <= {place} < {end}"
+            text = f"splat_boolx{self.width}({text})"
             within = frame.remember(level, (*key, self.width), "ok", text)
             known = frame.known_inside(level, index.some) == 1
             some = "" if known else f" & splat_boolx{self.width}(0 < {frame.size(index.some)})"
@@ -194,11 +195,13 @@ class _Places(NamedTuple):
         vector = self.value_of(index.value, self.point)
         term = f"{vector} * splat_{long}({stride})"
         offsets = term if place.offsets is None else f"{place.offsets} + {term}"
-        if index.sure:
+        if index.sure and types.not_negative(index.size - 1):
             return place._replace(offsets=offsets)
         ok = frame.fresh("ok")
         low, end = frame.size(-1 * index.least), frame.size(index.size - index.most)
         within = f"({vector} >= splat_{long}({low})) & ({vector} < splat_{long}({end}))"
+        if index.sure:
+            within = f"splat_boolx{self.point.width}(0 < {frame.size(index.size)})"
         inside = place.mask(frame, self.point.width)
         frame.scopes[self.level].add(f"{ok} = {inside} & {within}")
         self._report(self.level, f"{inside} & ~{ok}")

@@ -46,6 +46,52 @@ def test_what_may_leave_the_array_is_checked(start, last, step):
             compiled(np.zeros(60))
 
 
+MOVES = {
+    "up": (0, lambda k, n: sj.where(sj.equal(k, n - 1), 0, k + 1)),
+    "down": (0, lambda k, n: sj.where(sj.equal(k, 0), n - 1, k - 1)),
+    "from the end": (None, lambda k, n: sj.where(k <= 0, n - 1, k - 1)),
+    "a rest": (0, lambda k, n: (k + 1) % n),
+    "compared after": (0, lambda k, n: sj.where(k + 1 >= n, 0, k + 1)),
+    "at a bound": (0, lambda k, n: sj.minimum(k + 1, n - 1)),
+    "one too far": (0, lambda k, n: sj.where(sj.equal(k, n), 0, k + 1)),
+    "compared with another number": (0, lambda k, n: sj.where(sj.equal(k, n - 2), 0, k + 1)),
+    "from an unknown place": (3, lambda k, n: sj.where(sj.equal(k, n - 1), 0, k + 1)),
+    "back to a known place": (0, lambda k, n: sj.where(sj.equal(k, n - 1), 3, k + 1)),
+    "two steps": (0, lambda k, n: sj.where(sj.equal(k, n - 1), 0, k + 2)),
+    "a rest of another number": (0, lambda k, n: (k + 1) % (n + 1)),
+}
+
+
+@pytest.mark.parametrize("case", MOVES)
+def test_a_ring_of_unknown_length(case):
+    """Code checks only that there is a place, and this for each step alike."""
+    start, move = MOVES[case]
+    x, line = sj.vector("x", "float64"), sj.vector("line", "float64")
+
+    def step(x, line, k):
+        y = x + 0.5 * line[k]
+        return line[k].set(y), move(k, line.shape[0]), y
+
+    first = line.shape[0] - 1 if start is None else start
+    y = sj.scan(step, x, [line, first, None])[2]
+    wanted, *others = (sj.function([x, line], y, mode=mode) for mode in ("reference", "emulate", "numba"))
+    data = np.random.default_rng(0).standard_normal(12)
+    sure = list(MOVES).index(case) < 6
+    for f in others:
+        assert ("(0 <= k" not in f.source and "less_" not in f.source.replace("less_equal", "")) == sure
+        for n in (1, 2, 5, 20):
+            try:
+                expected = wanted(data, np.ones(n))
+            except sj.OutOfBoundsError:
+                with pytest.raises(sj.OutOfBoundsError):
+                    f(data, np.ones(n))
+            else:
+                np.testing.assert_allclose(f(data, np.ones(n)), expected, rtol=1e-12)
+        with pytest.raises(sj.OutOfBoundsError):
+            f(data, np.ones(0))
+        assert f(data[:0], np.ones(0)).shape == (0,)
+
+
 def test_a_stack():
     """What a condition says counts in the sum that it selects a term of."""
 
@@ -128,6 +174,26 @@ def test_ranges_hold(seed):
             known += 1
             assert between[0] <= found.min() and found.max() <= between[1]
     assert known or seed
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_inside_of_an_axis_of_unknown_size(seed):
+    """Every value of an index that is known to be inside is inside, for all sizes but 0."""
+    rng = np.random.default_rng(seed)
+    i, j, z = sj.vector("i", "int64"), sj.vector("j", "int64"), sj.vector("z", "float64")
+    n = z.shape[0]
+    x, y = sj.where(j > 2, i % n, n - 1), sj.clip(j, -1, n - 1)
+    drawn = [expressions(rng, *((x, y), (y, n - x), (n - x, x))[seed % 3], 2) + 0 * x for _ in range(8)]
+    nodes = [sj.minimum(sj.maximum(node, 0), n - 1) if k < 2 else node for k, node in enumerate(drawn)]
+    nodes += [sj.where(node < n, sj.where(node >= 0, node, node % n), 0) for node in drawn]
+    ranges = Ranges()
+    inside = [node for node in nodes if ranges.is_inside(node, z.type.shape[0])]
+    assert len(inside) >= 2
+    f = sj.function([i, j, z], [*inside, i + j + n], mode="reference")
+    grid = np.array([(a, b) for a in range(9) for b in range(-3, 9)])
+    for size in range(1, 9):
+        for found in f(grid[:, 0], grid[:, 1], np.zeros(size))[:-1]:
+            assert found.min() >= 0 and found.max() < size
 
 
 def test_choices_by_floats_among_choices_by_integers():

@@ -3,13 +3,16 @@
 The ranges of carries are found by trying. In `where(k == 24, 0, k + 1)` from 0 on, k is 0 at first, then 0 or 1. As
 this would go on for long, a range that grows reaches the next of the numbers that stand in the step: k lies between 0
 and 24. Once a step takes no carry out of its range, the ranges hold for all steps.
+
+An axis of unknown size n is asked about on its own: the ends of ranges may then be n plus a number, as in `where(k == n
+- 1, 0, k + 1)`, and n is at least 1. Code checks just this, which is the same in all steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import NamedTuple, final
 
 import numpy as np
 
@@ -35,9 +38,6 @@ class Carry(NamedTuple):
     new: Node
 
 
-Range = tuple[int, int]
-"""The smallest and the largest number."""
-
 LONGEST_ROW = 1 << 60
 """A row of unknown size has fewer elements than this."""
 DEEP = 6
@@ -53,6 +53,84 @@ class _TooLong(Exception):
     pass
 
 
+@final
+class BySize:
+    """A number that depends on the unknown size of an axis, linearly: what it is for a size of 1, and of LONGEST_ROW.
+
+    A comparison is true if it holds for both, and so for all sizes between them.
+    """
+
+    __slots__ = ("few", "many")
+
+    def __init__(self, few: int, many: int) -> None:
+        self.few, self.many = few, many
+
+    def __add__(self, other: End) -> BySize:
+        return BySize(self.few + _few(other), self.many + _many(other))
+
+    __radd__ = __add__
+
+    def __neg__(self) -> BySize:
+        return BySize(-self.few, -self.many)
+
+    def __sub__(self, other: End) -> BySize:
+        return self + -other
+
+    def __rsub__(self, other: End) -> BySize:
+        return -self + other
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, int | BySize) and (self.few, self.many) == (_few(other), _many(other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __le__(self, other: End) -> bool:
+        return self.few <= _few(other) and self.many <= _many(other)
+
+    def __lt__(self, other: End) -> bool:
+        return self.few < _few(other) and self.many < _many(other)
+
+    def __ge__(self, other: End) -> bool:
+        return self.few >= _few(other) and self.many >= _many(other)
+
+    def __gt__(self, other: End) -> bool:
+        return self.few > _few(other) and self.many > _many(other)
+
+
+End = int | BySize
+Range = tuple[End, End]
+"""The smallest and the largest number."""
+
+
+def _few(end: End) -> int:
+    return end.few if isinstance(end, BySize) else end
+
+
+def _many(end: End) -> int:
+    return end.many if isinstance(end, BySize) else end
+
+
+def _below(*ends: End) -> End:
+    """An end that is at most as large as each of these, whatever the size is."""
+    few, many = min(map(_few, ends)), min(map(_many, ends))
+    return few if few == many else BySize(few, many)
+
+
+def _above(*ends: End) -> End:
+    """An end that is at least as large as each of these, whatever the size is."""
+    return -_below(*(-end for end in ends))
+
+
+def _lesser(*ends: End) -> End:
+    """One of some ends: that which is less for small sizes, as an upper bound that is needed there."""
+    return min(ends, key=lambda end: (_few(end), _many(end)))
+
+
+def _greater(*ends: End) -> End:
+    """One of some ends: that which is greater for small sizes."""
+    return max(ends, key=lambda end: (_few(end), _many(end)))
+
+
 class Ranges:
     """The ranges of the integers of a program, as far as they are known.
 
@@ -60,9 +138,78 @@ class Ranges:
     """
 
     def __init__(self) -> None:
+        self._body = _Body((), (), None)
+
+    def of(self, node: Node) -> Range | None:
+        """The range of the elements of a node; None if it is not known."""
+        return self._body.known(0).of(node)
+
+    def is_inside(self, index: Node, size: Dimension) -> bool:
+        """Whether an index certainly lies inside an axis that has elements."""
+        known = self._body.known(size)
+        found, most = known.of(index), known.end(size)
+        return found is not None and most is not None and found[0] >= 0 and found[1] < most
+
+    def settled(self, node: Node, size: Dimension, locate: Callable[[Node], object]) -> Node:
+        """What an index of an axis is, if its conditions are known: `where(k < 0, k + n, k)` is k, if k is not
+        negative. A node that lies in memory stays as it is: what it was computed from may be out of reach."""
+        known = self._body.known(size)
+        while node.op is ops.WHERE and locate(node) is None and (holds := known.of(node.args[0])) in ((0, 0), (1, 1)):
+            chosen = node.args[1 if holds == (1, 1) else 2]
+            if chosen.type != node.type:
+                break
+            node = chosen
+        return node
+
+    @contextmanager
+    def inside(self, given: Iterable[tuple[Node, Node]], carries: Sequence[Carry] = ()) -> Iterator[None]:
+        """While the body of a scan or an ifelse is lowered: the ranges in this body. It is `given` rows and constants,
+        each with the node outside that it comes from. The inputs of two bodies may be one node, so nothing that is
+        known outside holds inside, and nothing that is known inside holds outside."""
+        outside = self._body
+        self._body = _Body(tuple(given), carries, outside)
+        try:
+            yield
+        finally:
+            self._body = outside
+
+
+@final
+class _Body:
+    """The body of a scan or an ifelse, or the program around all bodies: what is known in it, with and without an axis
+    of unknown size."""
+
+    def __init__(self, given: Sequence[tuple[Node, Node]], carries: Sequence[Carry], outside: _Body | None) -> None:
+        self.given, self.carries, self.outside = given, carries, outside
+        self._known: dict[Dimension, _Known] = {}
+
+    def known(self, size: Dimension) -> _Known:
+        """What is known in this body, if an axis has this size and has elements."""
+        size = 0 if isinstance(size, int) else size
+        if size not in self._known:
+            self._known[size] = _Known(size, self.known(0)._carries if size else {})
+            if self.outside is not None:
+                self._known[size].begin(self.given, self.carries, self.outside.known(size))
+        return self._known[size]
+
+
+@final
+class _Known:
+    """What is known in one body, if an axis of unknown `size` has elements; with the size 0, without such an axis."""
+
+    def __init__(self, size: Dimension, carries: Mapping[Node, Range]) -> None:
+        self.size, self._carries = size, dict(carries)
         self._given: dict[Node, Range | None] = {}
         self._found: dict[Node, Range | None] = {}
         self._left = MOST_WORK
+
+    def begin(self, given: Iterable[tuple[Node, Node]], carries: Iterable[Carry], outside: _Known) -> None:
+        """Find what is known of the inputs of a body."""
+        self._given = {**{bound: outside.of(value) for bound, value in given}, **self._carries}
+        left = [carry for carry in carries if carry.before not in self._carries]
+        self._find_carries(
+            left, {carry.before: found for carry in left if (found := outside.of(carry.init)) is not None}
+        )
 
     def of(self, node: Node) -> Range | None:
         """The range of the elements of a node; None if it is not known."""
@@ -70,6 +217,13 @@ class Ranges:
             return self._asked(node)
         except _TooLong:
             return None
+
+    def end(self, dim: Dimension) -> End | None:
+        """A dimension as a number; None if it is not known."""
+        if isinstance(dim, int):
+            return dim
+        more = dim - self.size
+        return BySize(1, LONGEST_ROW) + more if isinstance(more, int) else None
 
     def _asked(self, node: Node) -> Range | None:
         if not _is_whole(node):
@@ -81,41 +235,12 @@ class Ranges:
                     known[part] = self._result(part, self._asked, DEEP, {})
         return self._found[node]
 
-    def is_inside(self, index: Node, size: Dimension) -> bool:
-        """Whether an index certainly lies inside an axis."""
-        if not isinstance(size, int):
-            return False
-        found = self.of(index)
-        return found is not None and found[0] >= 0 and found[1] < size
-
-    def settled(self, node: Node, locate: Callable[[Node], object]) -> Node:
-        """What a node is, if its conditions are known: `where(k < 0, k + n, k)` is k, if k is not negative. A node that
-        lies in memory stays as it is: what it was computed from may be out of reach."""
-        while node.op is ops.WHERE and locate(node) is None and (known := self.of(node.args[0])) in ((0, 0), (1, 1)):
-            chosen = node.args[1 if known == (1, 1) else 2]
-            if chosen.type != node.type:
-                break
-            node = chosen
-        return node
-
-    @contextmanager
-    def inside(self, given: Iterable[tuple[Node, Node]], carries: Sequence[Carry] = ()) -> Iterator[None]:
-        """While the body of a scan or an ifelse is lowered: the ranges in this body. It is `given` rows and constants,
-        each with the node outside that it comes from. The inputs of two bodies may be one node, so nothing that is
-        known outside holds inside, and nothing that is known inside holds outside."""
-        known = {bound: self.of(value) for bound, value in given}
-        tried = {carry.before: found for carry in carries if (found := self.of(carry.init)) is not None}
-        outside = self._given, self._found, self._left
-        self._given, self._found, self._left = known, {}, MOST_WORK
-        self._find_carries(carries, tried)
-        try:
-            yield
-        finally:
-            self._given, self._found, self._left = outside
-
     def _find_carries(self, carries: Sequence[Carry], tried: dict[Node, Range]) -> None:
-        """Find the ranges of carries, which begin with those of their initial values."""
+        """Find the ranges of carries, which begin with those of their initial values. An end that grows reaches the
+        last place of the axis of unknown size first."""
         unknown = dict.fromkeys(carry.before for carry in carries)
+        size = self.end(self.size) if self.size else None
+        last = None if size is None else size - 1
         stops = _numbers_in([carry.new for carry in carries if carry.before in tried])
         for turn in range(MOST_TRIES):
             self._given |= unknown | tried
@@ -124,9 +249,10 @@ class Ranges:
                 after = {carry.before: self._asked(carry.new) for carry in carries if carry.before in tried}
             except _TooLong:
                 break
-            grown = {before: _grown(tried[before], found, stops) for before, found in after.items()}
+            grown = {before: _grown(tried[before], found, stops, last) for before, found in after.items()}
             if grown == tried:
                 self._left = MOST_WORK
+                self._carries |= tried
                 return
             tried = {before: found for before, found in grown.items() if found is not None and turn < MOST_TRIES // 2}
         self._given |= unknown
@@ -151,13 +277,16 @@ class Ranges:
         self._left -= 1
         if self._left < 0:
             raise _TooLong
+        if node.op is ir.SIZE:
+            size = self.end(node.params["dim"])
+            return None if size is None else (size, size)
         if node.op is ops.WHERE:
             return self._chosen(node, of, deep, said)
         selected = [part for part in node.operands if part.op is ops.WHERE] if node.op in (ops.ADD, ops.SUB) else []
         if len(selected) == 1 and deep > 0:
             found = self._of_each(node, selected[0], deep, said)
         else:
-            found = _RULES[node.op](node, of) if node.op in _RULES else _other(node, of)
+            found = _RULES[node.op](node, of) if node.op in _RULES else self._other(node, of)
         least, most = _limits(node)
         if found is None and kind_of(node.dtype).is_mask:
             return least, most
@@ -214,7 +343,7 @@ class Ranges:
                     return None
                 for node, (low, high) in told.items():
                     least, most = found.get(node, (low, high))
-                    found[node] = max(low, least), min(high, most)
+                    found[node] = _greater(low, least), _lesser(high, most)
             return None if any(low > high for low, high in found.values()) else found
         op = condition.op if holds else _OPPOSITES.get(condition.op)
         if op not in _OPPOSITES:
@@ -225,6 +354,21 @@ class Ranges:
         of_a, of_b = (of(each) or _limits(each) for each in (a, b))
         narrow = {a: _kept(op, of_a, of_b), b: _kept(_TURNED.get(op, op), of_b, of_a)}
         return None if any(low > high for low, high in narrow.values()) else narrow
+
+    def _other(self, node: Node, of: Callable[[Node], Range | None]) -> Range | None:
+        """The range of a constant, of places along an axis, or of a view of something known."""
+        if node.op is ir.CONSTANT:
+            array = node.params["data"].array
+            return (int(array.min()), int(array.max())) if array.size else None
+        if node.op is SEARCHED:  # how many elements of a row come before a number
+            size = self.end(node.operands[0].type.shape[-1])
+            return 0, LONGEST_ROW if size is None else size
+        if node.op is IOTA or isinstance(node.op, ArgReduction):
+            argument = isinstance(node.op, ArgReduction)
+            length = node.operands[0].type.shape[node.params["axis"]] if argument else node.params["length"]
+            size = self.end(length)
+            return (0, size - 1) if size is not None and size > 0 else None
+        return of(node.operands[0]) if isinstance(node.op, View) else None
 
 
 def _is_whole(node: Node) -> bool:
@@ -252,12 +396,16 @@ def _numbers_in(results: Sequence[Node]) -> list[int]:
     return sorted(found)
 
 
-def _grown(old: Range, new: Range | None, stops: Sequence[int]) -> Range | None:
-    """A range that holds the old one and the new one. An end that moves goes on to the next of `stops`."""
+def _grown(old: Range, new: Range | None, stops: Sequence[int], last: End | None) -> Range | None:
+    """A range that holds the old one, to be tried next. An end that moves goes on to the next of `stops`; the largest
+    number goes on to `last` before, if that may be."""
     if new is None:
         return None
-    low = old[0] if new[0] >= old[0] else max((stop for stop in stops if stop <= new[0]), default=None)
-    high = old[1] if new[1] <= old[1] else min((stop for stop in stops if stop >= new[1]), default=None)
+    low = old[0] if new[0] >= old[0] else max((stop for stop in stops if new[0] >= stop), default=None)
+    high: End | None = old[1]
+    if not new[1] <= old[1]:
+        ahead = last is not None and old[1] <= last and old[1] != last
+        high = last if ahead else min((stop for stop in stops if new[1] <= stop), default=None)
     return None if low is None or high is None else (low, high)
 
 
@@ -269,7 +417,7 @@ def _joined(found: Iterable[Range | None]) -> Range | None:
             return None
         lows.append(each[0])
         highs.append(each[1])
-    return (min(lows), max(highs)) if lows else None
+    return (_below(*lows), _above(*highs)) if lows else None
 
 
 # ---- what conditions say ---------------------------------------------------------------------------------------------
@@ -285,15 +433,15 @@ def _kept(op: Op, a: Range, b: Range) -> Range:
     """The range of what lies in `a` and compares to something in `b` like this."""
     (low, high), (least, most) = a, b
     if op is ops.LESS:
-        return low, min(high, most - 1)
+        return low, _lesser(high, most - 1)
     if op is ops.LESS_EQUAL:
-        return low, min(high, most)
+        return low, _lesser(high, most)
     if op is ops.GREATER:
-        return max(low, least + 1), high
+        return _greater(low, least + 1), high
     if op is ops.GREATER_EQUAL:
-        return max(low, least), high
+        return _greater(low, least), high
     if op is ops.EQUAL:
-        return max(low, least), min(high, most)
+        return _greater(low, least), _lesser(high, most)
     if least == most:
         return low + (low == least), high - (high == least)
     return a
@@ -331,21 +479,21 @@ def _compared(op: Op) -> Rule:
 
 def _mod(node: Node, of: Callable[[Node], Range | None]) -> Range | None:
     a, b = map(of, node.operands)
-    if b is None or b[0] <= 0:
+    if b is None or not b[0] > 0:
         return None
     return a if a is not None and a[0] >= 0 and a[1] < b[0] else (0, b[1] - 1)
 
 
 def _and(node: Node, of: Callable[[Node], Range | None]) -> Range | None:
     found = [each for each in map(of, node.operands) if each is not None and each[0] >= 0]
-    return (0, min(high for _, high in found)) if found else None
+    return (0, _lesser(*(high for _, high in found))) if found else None
 
 
 def _shifted(node: Node, of: Callable[[Node], Range | None]) -> Range | None:
     a, b = map(of, node.operands)
     if a is None or b is None or b[0] != b[1] or not 0 <= b[0] < 8 * node.dtype.itemsize:
         return None
-    return a[0] >> b[0], a[1] >> b[0]
+    return _quotient(a, (1 << b[0],) * 2) if isinstance(b[0], int) else None
 
 
 def _cast(node: Node, of: Callable[[Node], Range | None]) -> Range | None:
@@ -363,39 +511,26 @@ def _scatter(node: Node, of: Callable[[Node], Range | None]) -> Range | None:
     return None if node.params.get("add") else _joined(map(of, node.operands[:2]))
 
 
-def _best(node: Node, of: Callable[[Node], Range | None]) -> Range | None:
-    size = node.operands[0].type.shape[node.params["axis"]]
-    return (0, size - 1) if isinstance(size, int) and size > 0 else None
+def _most(a: Range, b: Range) -> Range:
+    """The range of a maximum."""
+    return _greater(a[0], b[0]), _above(a[1], b[1])
 
 
-def _counted(node: Node, of: Callable[[Node], Range | None]) -> Range | None:
-    length = node.params["length"]
-    return (0, length - 1) if isinstance(length, int) and length > 0 else None
+def _least(a: Range, b: Range) -> Range:
+    """The range of a minimum."""
+    return _below(a[0], b[0]), _lesser(a[1], b[1])
 
 
-def _place_in_row(node: Node, of: Callable[[Node], Range | None]) -> Range:
-    """How many elements of a row come before a number: never less than none, nor more than all."""
-    size = node.operands[0].type.shape[-1]
-    return 0, size if isinstance(size, int) else LONGEST_ROW
+def _product(a: Range, b: Range) -> Range | None:
+    ends = [x * y for x in a for y in b if not isinstance(x, BySize) and not isinstance(y, BySize)]
+    return (min(ends), max(ends)) if len(ends) == 4 else None
 
 
-def _other(node: Node, of: Callable[[Node], Range | None]) -> Range | None:
-    """The range of a constant, or of a view of something known."""
-    if node.op is ir.CONSTANT:
-        array = node.params["data"].array
-        return (int(array.min()), int(array.max())) if array.size else None
-    if isinstance(node.op, ArgReduction):
-        return _best(node, of)
-    return of(node.operands[0]) if isinstance(node.op, View) else None
-
-
-def _clipped(number: int, low: int, high: int) -> int:
-    return min(max(number, low), high)
-
-
-def _product(a: Range, b: Range) -> Range:
-    ends = [x * y for x in a for y in b]
-    return min(ends), max(ends)
+def _quotient(a: Range, b: Range) -> Range | None:
+    (low, high), (by, most) = a, b
+    if isinstance(low, BySize) or isinstance(high, BySize) or isinstance(by, BySize) or by != most or by <= 0:
+        return None
+    return low // by, high // by
 
 
 _RULES: dict[Op, Rule] = {
@@ -403,10 +538,10 @@ _RULES: dict[Op, Rule] = {
     ops.SUB: _of_ranges(lambda a, b: (a[0] - b[1], a[1] - b[0])),
     ops.MUL: _of_ranges(_product),
     ops.NEG: _of_ranges(lambda a: (-a[1], -a[0])),
-    ops.MAXIMUM: _bounded(lambda a, b: (max(a[0], b[0]), max(a[1], b[1]))),
-    ops.MINIMUM: _bounded(lambda a, b: (min(a[0], b[0]), min(a[1], b[1]))),
-    ops.CLIP: _bounded(lambda x, low, high: (_clipped(x[0], low[0], high[0]), _clipped(x[1], low[1], high[1]))),
-    ops.FLOORDIV: _of_ranges(lambda a, b: (a[0] // b[0], a[1] // b[0]) if b[0] == b[1] > 0 else None),
+    ops.MAXIMUM: _bounded(_most),
+    ops.MINIMUM: _bounded(_least),
+    ops.CLIP: _bounded(lambda x, low, high: _least(_most(x, low), high)),
+    ops.FLOORDIV: _of_ranges(_quotient),
     ops.RIGHT_SHIFT: _shifted,
     ops.MOD: _mod,
     ops.AND: _and,
@@ -414,7 +549,5 @@ _RULES: dict[Op, Rule] = {
     GATHER: _gather,
     SCATTER: _scatter,
     SET_SLICE: _scatter,
-    IOTA: _counted,
-    SEARCHED: _place_in_row,
     **{op: _compared(op) for op in _OPPOSITES},
 }

@@ -186,7 +186,8 @@ class Index:
     With `turn`, the axis begins again after its last entry, as for `roll`. `turn` is how far the access has moved along
     the axis. `value + turn` is always less than `2 * size`: if it is `size` or more, `size` is subtracted.
 
-    An index that is `sure` is certainly inside, and is not checked.
+    An index that is `sure` is certainly inside of an axis that has elements. Code checks this alone, and only if the
+    size is not known.
     """
 
     value: Value

@@ -24,7 +24,9 @@ class GatherRule(PointRule):
 
     def reads(self, builder: ValueBuilder, node: Node, at: IndexMap) -> Sequence[NodeAt]:
         """The indices, each at the axes of the result that come from them."""
-        settled = [builder.ranges.settled(index, builder.locate) for index in node.operands[1:]]
+        x, *indices = node.operands
+        sizes = x.type.shape[node.params["axis"] :]
+        settled = [builder.ranges.settled(*each, builder.locate) for each in zip(indices, sizes, strict=False)]
         return [(index, maps.index_map(index, _middle(node, at))) for index in settled]
 
     def value(self, builder: ValueBuilder, node: Node, at: IndexMap, values: Sequence[Value]) -> Value:

@@ -30,9 +30,10 @@ def _values(lowering: Lowering, node: Node, target: Ref, first: Sequence[Item]) 
     builder, at = lowering.builder(space), maps.identity(space)
     ndim = v.ndim - (x.ndim - count)
     middle = at[axis : axis + ndim]
-    settled = [builder.ranges.settled(index, builder.locate) for index in indices]
+    indexed = list(zip(indices, x.type.shape[axis:], strict=False))
+    settled = [builder.ranges.settled(*each, builder.locate) for each in indexed]
     values = [builder.value(index, maps.index_map(index, middle)) for index in settled]
-    sure = [builder.ranges.is_inside(*each) for each in zip(indices, x.type.shape[axis:], strict=False)]
+    sure = [builder.ranges.is_inside(*each) for each in indexed]
     found = indices_of(values, target, axis, at, sure)
     before, after = at[:axis], at[axis + ndim :]
     value, code = builder.value(v, at), lowering.context.code(node)
