@@ -12,11 +12,12 @@ from scanjit import errors, types
 from scanjit.ir import Node, Op
 from scanjit.kinds import kind_of
 from scanjit.ops.index import GATHER, SCATTER
+from scanjit.ops.promotion import Elementwise
 from scanjit.ops.samples import ANY_DTYPE, NUMBERS, numbered, sample
 from scanjit.ops.shape import IOTA, RESHAPE
 from scanjit.ops.stretch import broadcast_to, zeros_like
 from scanjit.ops.view import along, moved_axis
-from scanjit.signatures import Array, Parameter, Samples
+from scanjit.signatures import Array, DType, Parameter, Samples
 from scanjit.types import Dimension, Type
 
 
@@ -227,6 +228,44 @@ SORT = _sorting(
     batch_params=lambda size: {},
     samples=_distinct_samples,
     doc="the elements along the last axis in order, the smallest first, -0.0 before 0.0, NaN last",
+)
+
+
+def _turned(text: str, dtype: DType) -> str:
+    """The text of integers of which the negative ones, a sign and a magnitude, are turned: they have an order then.
+    Twice, it is what it was."""
+    bits = 8 * dtype.itemsize
+    return f"{text} ^ (({text} >> {bits - 1}) & {2 ** (bits - 1) - 1})"
+
+
+def _word_reference(x: Array) -> Array:
+    words = x.view(f"int{8 * x.itemsize}")
+    most = np.iinfo(words.dtype).max
+    return np.where(np.isnan(x), most, np.where(words < 0, words ^ most, words))
+
+
+def _unword_reference(words: Array) -> Array:
+    return np.where(words < 0, words ^ np.iinfo(words.dtype).max, words).view(f"float{8 * words.itemsize}")
+
+
+WORD = Elementwise(
+    "word",
+    lower=lambda x: f"select(isnan({{0}}), {2 ** (8 * x.itemsize - 1) - 1}, {_turned('bitcast_{T}({0})', x)})",
+    result=lambda x: f"int{8 * x.itemsize}",
+    takes="f",
+    reference=_word_reference,
+    cost=5,
+    doc="an integer as large as a float; the integers are in the order in which `sort` puts the floats",
+)
+UNWORD = Elementwise(
+    "unword",
+    lower=lambda words: f"bitcast_{{T}}({_turned('{0}', words)})",
+    result=lambda words: f"float{8 * words.itemsize}",
+    takes="i",
+    dtypes=("int64", "int32"),
+    reference=_unword_reference,
+    cost=4,
+    doc="the float that an integer was made of by `word`",
 )
 ARGSORT = _sorting(
     "argsort",

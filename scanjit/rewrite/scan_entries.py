@@ -14,10 +14,12 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import CONSTANT, ORIGINS, Node, constant, new_input, walk
-from scanjit.ops.elementwise import ADD, MUL
+from scanjit.ops.elementwise import ADD, MAXIMUM, MINIMUM, MUL
 from scanjit.ops.linalg import CONTRACT
+from scanjit.ops.order import SORT, UNWORD, WORD
 from scanjit.ops.promotion import Elementwise
 from scanjit.ops.reduction import Reduction
+from scanjit.ops.samples import FLOATS
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import CONCATENATE, RESHAPE, SET_SLICE, SLICE
 from scanjit.ops.stretch import constant_value
@@ -99,9 +101,14 @@ def _fits(loop: OpenScan) -> bool:
             work += math.isqrt(size * _size(*node.operands)) * _weight(size)
         elif isinstance(node.op, Reduction):
             work += _size(*node.operands) * _weight(_size(*node.operands))
+        elif node.op is SORT and (node.type.kind.integral or node.dtype in FLOATS):
+            # two operations for each pair of words, and what floats cost to be words
+            length = types.as_int(node.type.shape[-1])
+            words = (WORD.cost + UNWORD.cost) * length if node.type.kind.floating else 0
+            work += size // length * (2 * len(list(exchanges(length))) + words)
         elif not isinstance(node.op, View) and node.op not in (RESHAPE, CONCATENATE, SET_SLICE):
             return False
-        joins = isinstance(node.op, Reduction) or node.op in (CONTRACT, CONCATENATE, SET_SLICE, SLICE)
+        joins = isinstance(node.op, Reduction) or node.op in (CONTRACT, CONCATENATE, SET_SLICE, SLICE, SORT)
         mixes = mixes or (joins and node in moving)
     return mixes and work <= MOST_WORK
 
@@ -199,7 +206,32 @@ def _entries(node: Node, operands: Sequence[Entries]) -> Entries:
     if op is CONTRACT:
         left, right = operands
         return _array(_products(left, right, **node.params), shape)
+    if op is SORT:
+        rows = operands[0].reshape(-1, shape[-1])
+        return _array(itertools.chain.from_iterable(_sorted(row.tolist()) for row in rows), shape)
     return op.reference(*operands, **node.params)
+
+
+def _sorted(row: Sequence[Node]) -> list[Node]:
+    """The nodes of a row in order."""
+    floats = row[0].type.kind.floating
+    words = [WORD(x) if floats else x for x in row]
+    for i, j in exchanges(len(words)):
+        words[i], words[j] = MINIMUM(words[i], words[j]), MAXIMUM(words[i], words[j])
+    return [UNWORD(word) if floats else word for word in words]
+
+
+def exchanges(n: int) -> Iterator[tuple[int, int]]:
+    """Pairs of places: if each pair is put in order, one after the other, all of `n` words are. (D. E. Knuth, The Art
+    of Computer Programming, volume 3, algorithm 5.2.2M.)"""
+    top = 1 << max(n - 1, 1).bit_length() - 1
+    p = top
+    while p > 0:
+        q, r, d = top, 0, p
+        while d > 0:
+            yield from ((i, i + d) for i in range(n - d) if i & p == r)
+            d, q, r = q - p, q >> 1, p
+        p >>= 1
 
 
 def _products(

@@ -97,6 +97,22 @@ def test_compiled():
         np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "uint8"])
+@pytest.mark.parametrize("shape", [(1,), (3,), (4,), (2, 3), (7,)])
+def test_sorted_states(shape, dtype):
+    """Each row is in order in each step, with NaN last and -0.0 before 0.0."""
+    x = sj.tensor((None, *shape), dtype)
+    y = sj.scan(lambda x, h: sj.sort(sj.where(x > 2, h, x)), x, sj.zeros(shape, dtype))
+    f, compiled, wanted = (sj.function([x], y, mode=mode) for mode in ("emulate", "numba", "reference"))
+    assert "number by number" in f.explain()
+    values = [0.0, -0.0, np.nan, np.inf, -np.inf, 3.0, -1.5, 1e-300] if dtype.startswith("float") else [0, 1, 2, 3, 250]
+    given = np.random.default_rng(0).choice(np.array(values), (40, *shape)).astype(dtype)
+    for got in (f(given), compiled(given)):
+        np.testing.assert_array_equal(got, wanted(given))
+        signs = [np.copysign(1.0, np.nan_to_num(values)) for values in (got, wanted(given))]
+        np.testing.assert_array_equal(*signs)
+
+
 @pytest.mark.parametrize(
     ("step", "size"),
     [
