@@ -108,16 +108,14 @@ def to_load(translated: Translated) -> tuple[bytes, list[str]]:
     return code, undefined(code)
 
 
-def plain_object(texts: Sequence[str], target: Target) -> bytes:
-    """Object code for this process of modules, joined. It is hardly optimised: that takes 12 ms for the code that calls
+def plain_object(text: str, target: Target) -> bytes:
+    """Object code for this process of a module. It is hardly optimised: that takes 12 ms for the code that calls
     programs, and calls are not faster. They wait for atomics, and for what they call."""
-    with _workshop() as workshop, llvm.parse_assembly("", workshop.context) as whole:
-        for text in texts:
-            whole.link_in(llvm.parse_assembly(text, workshop.context))
-        whole.verify()
+    with _workshop() as workshop, llvm.parse_assembly(text, workshop.context) as module:
+        module.verify()
         machine = workshop.machine(target, True, 0)
-        _optimise(whole, machine, thoroughly=False, stack=False)
-        return _object(machine, whole)
+        _optimise(module, machine, thoroughly=False, stack=False)
+        return _object(machine, module)
 
 
 def to_assembly(unit: Unit, target: Target) -> str:

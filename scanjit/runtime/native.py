@@ -24,6 +24,7 @@ import numpy as np
 from scanjit.codegen.places import SYNC_WORDS
 from scanjit.runtime import cache, host
 from scanjit.runtime.native_source import NATIVE_NUMBERS, NATIVE_SOURCE
+from scanjit.runtime.sharing_source import sharing_source
 from scanjit.runtime.spare_source import SPARE_NUMBERS, SPARE_SOURCE
 from scanjit.runtime.structures import STRUCTURES
 from scanjit.runtime.team_source import TEAM_NUMBERS, TEAM_SOURCE
@@ -108,16 +109,17 @@ class Native:
         machine = llvm.Target.from_triple(triple).create_target_machine(jit=True)
         target, store = host.target(), cache.default()
         offsets = [getattr(each, name).offset for each in STRUCTURES.values() for name, *_ in each._fields_]
-        facts = source, offsets, cache.version(target), triple
+        facts = source, sharing_source(target), offsets, cache.version(target), triple
         stem = f"native_{hashlib.sha256(repr(facts).encode()).hexdigest()[:20]}"
         entry = store.load(stem, "native")
         if entry is None:
             from scanjit.runtime import compiler, translation
-            from scanjit.simd.sharing import functions_together
 
-            text = translation.functions(source, STRUCTURES, outside, target)
-            together, names = functions_together(target)
-            entry = cache.CacheEntry({"together": names}, compiler.plain_object([text, together], target))
+            parts = translation.functions_together(target)
+            names = [name for name in parts if name.startswith("scanjit_together_")]
+            parts |= translation.functions(source, STRUCTURES, outside, target)
+            text = "\n".join(parts.values()).replace('define internal i64 @"scanjit_', 'define i64 @"scanjit_')
+            entry = cache.CacheEntry({"together": names}, compiler.plain_object(text, target))
             store.store(stem, entry, "native")
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(entry.payload))

@@ -10,9 +10,6 @@ from scanjit.config import MOST_THREADS
 from scanjit.runtime.addresses import CLASS_FIELD
 from scanjit.runtime.table import STATUS_WORDS
 
-WORK_WORDS = 16
-"""A line has this many words for the work that its thread shares with others. It ends where a line of the cache
-does."""
 MOST_BLOCKS = 16
 """So many blocks are spare at most."""
 
@@ -33,15 +30,19 @@ class LineFields(ctypes.Structure):
     that runs it writes how many steps it has in `total` (0 if none runs), whether it may end `early`, and how many
     steps are `done` (-1 if a nest makes them all). Such a nest tells the `function` at which `step` it is, and for
     which `element` of so many `elements`. `tick` is what Python calls with the address of the line when the clock has
-    ticked, `table` that of the call. Where threads meet, they note in `met` when that was. `work` is what the thread
-    shares with others just now (`simd.sharing.first_piece`).
+    ticked, `table` that of the call. Where threads meet, they note in `met` when that was.
+
+    The rest is what the thread shares with others just now: the operands of `simd.sharing.first_piece` (`shares` in
+    place of the number of threads), how far the thread is in its share, and where this share ends. A line ends where a
+    line of the cache does.
     """
 
     _fields_ = [
         *_words(
             "number expected function loops total early done step element elements ended state team tick table met"
         ),
-        ("work", ctypes.c_int64 * WORK_WORDS),
+        *_words("place thread shares low high unit turns reached end"),
+        ("empty", ctypes.c_int64 * 7),
     ]
 
 
@@ -67,6 +68,20 @@ class TeamFields(ctypes.Structure):
         *_words("busy stop workers place"),
         ("behind_workers", ctypes.c_int64 * 4),
         ("slots", SlotFields * MOST_THREADS),
+    ]
+
+
+class PlaceFields(ctypes.Structure):
+    """A *place* is where threads share work: how many shares are `computed`, in all works so far; the same count for
+    the works that are `complete`, and how many threads are `asleep` until it grows; and a cache line for each of the
+    `threads`."""
+
+    _fields_ = [
+        *_words("computed"),
+        ("behind_computed", ctypes.c_int64 * 15),
+        *_words("complete asleep"),
+        ("behind_asleep", ctypes.c_int64 * 14),
+        ("threads", ctypes.c_int64 * (8 * MOST_THREADS)),
     ]
 
 
@@ -111,6 +126,16 @@ class HeaderFields(ctypes.Structure):
     _fields_ = _words("memory size")
 
 
-_ALL = (LineFields, SlotFields, TeamFields, HomeFields, ArrayFields, StatusFields, SpareFields, HeaderFields)
+_ALL = (
+    LineFields,
+    SlotFields,
+    TeamFields,
+    PlaceFields,
+    HomeFields,
+    ArrayFields,
+    StatusFields,
+    SpareFields,
+    HeaderFields,
+)
 STRUCTURES = {each.__name__.removesuffix("Fields").lower(): each for each in _ALL}
 """The structures by the names that variables have which hold their addresses."""

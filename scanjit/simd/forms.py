@@ -266,6 +266,7 @@ FORMS: dict[str, Form] = {
     "count_steps": Form("int int", "nothing", lambda b, t, *args: sharing.count_steps(b, *args)),
     "end_loop": Form("int", "nothing", lambda b, t, line: sharing.end_loop(b, line)),
     "clock": Form("", "int", lambda b, t: memory.clock(b)),
+    "pause": Form("", "nothing", lambda b, t: sharing.pause(b)),
     "stack": Form("int", "int", lambda b, t, nbytes: memory.stack(b, nbytes)),
 }
 """By name, without the suffix that says a type."""

@@ -14,12 +14,15 @@ import ctypes
 from collections.abc import Collection, Mapping
 
 from scanjit.runtime.parsing import parsed
+from scanjit.runtime.sharing_source import sharing_source
+from scanjit.runtime.structures import STRUCTURES
 from scanjit.runtime.translation.expressions import Expressions
 from scanjit.runtime.translation.instructions import Instructions
-from scanjit.runtime.translation.memory import ATOMIC, MemoryWriter
+from scanjit.runtime.translation.memory import MemoryWriter
 from scanjit.runtime.translation.statements import Statements
 from scanjit.runtime.translation.variables import parameters_of
 from scanjit.runtime.unit import Unit
+from scanjit.simd.sharing import TOGETHER
 from scanjit.target import Target
 
 
@@ -43,23 +46,29 @@ def translate(unit: Unit, target: Target, data_layout: str, loaded: bool) -> tup
     parameters, instructions = parameters_of(main), Instructions(loaded, target.has_avx512)
     expressions = Expressions(instructions, unit.externals, imported, target, functions)
     Statements(instructions, expressions).write_function(main)
+    if not loaded and any(name.startswith(TOGETHER) for name in instructions.parts):
+        instructions.include(functions_together(target))
     module = instructions.module(unit.symbol, parameters, target.triple, data_layout)
     return module, len(parameters), instructions.has_vectors, instructions.has_stack
 
 
+def functions_together(target: Target) -> dict[str, str]:
+    """The functions with which threads share work, as the parts of a module by name."""
+    outside = {"syscall", target.gives_way or ""}
+    return functions(sharing_source(target), STRUCTURES, outside, target)
+
+
 def functions(
     source: str, structures: Mapping[str, type[ctypes.Structure]], outside: Collection[str], target: Target
-) -> str:
-    """A module of functions that call kernels (see `scanjit.runtime.translation.memory`). Others see those whose names
-    begin with "scanjit_"."""
+) -> dict[str, str]:
+    """Functions that call kernels, or that kernels call (see `scanjit.runtime.translation.memory`), as the parts of a
+    module by name. No other module sees them."""
     defined = {each.name: each for each in parsed(source).body if isinstance(each, ast.FunctionDef)}
-    home = f"@home = internal global [{ctypes.sizeof(structures['home'])} x i8] zeroinitializer, align 8"
-    parts, lines = {"home": home, "atomic": ATOMIC}, []
+    parts: dict[str, str] = {}
     for name, function in defined.items():
         to = Instructions()
         memory = MemoryWriter(to, target, structures, defined, outside)
         Statements(to, memory.expressions, memory).write_function(function)
-        parts |= to.parts
-        result = "i64" if name.startswith("scanjit_") else "internal i64"
-        lines += to.function(name, parameters_of(function), result)
-    return "\n".join([*parts.values(), *lines])
+        written = to.function(name, parameters_of(function), "internal i64")
+        parts |= to.parts | {name: "\n".join(written)}
+    return parts

@@ -18,7 +18,7 @@ from scanjit.runtime.translation.instructions import Instructions, KernelValue
 from scanjit.simd.types import INT
 from scanjit.target import Target
 
-ATOMIC = """
+_ATOMIC = """
 define internal i64 @get(i64 %place) alwaysinline {
   %at = inttoptr i64 %place to ptr
   %value = load atomic i64, ptr %at seq_cst, align 8
@@ -43,7 +43,8 @@ define internal i64 @change(i64 %place, i64 %before, i64 %after) alwaysinline {
 }
 """
 _ATOMIC_NAMES = ("get", "put", "add", "change")
-_BUILT_IN = ("clock", "max", "min", "stack")
+_VECTORLESS = {"clock", "interrupted", "pause"}
+_BUILT_IN = {*_VECTORLESS, "max", "min", "stack"}
 _WORD = KernelValue(INT, "8", 8)
 
 
@@ -75,7 +76,7 @@ class MemoryWriter:
         loaded = lambda _, expression: self._loaded(expression)
         writers: dict[type, Writer] = {ast.Attribute: loaded, ast.Subscript: loaded}
         writers |= {ast.Name: self._name, ast.Call: self._call}
-        self.expressions = Expressions(instructions, {}, {"clock"}, target, {}, writers)
+        self.expressions = Expressions(instructions, {}, _VECTORLESS, target, {}, writers)
 
     def store(self, place: ast.Attribute | ast.Subscript, value: KernelValue) -> None:
         """Store a value in a field or a word."""
@@ -94,10 +95,11 @@ class MemoryWriter:
             offset, size = KernelValue(INT, str(field.offset), field.offset), field.size
         else:
             raise TypeError(f"no place in memory: {ast.unparse(expression)}")
-        return integers.binary(self._to, "add", integer(expression.value), offset), size
+        # (an address is computed where it is used: there, an instruction that loads adds the offset)
+        return self._to.get(INT, f"add i64 {integer(expression.value).text}, {offset.text}"), size
 
     def _pointer(self, address: KernelValue) -> str:
-        return self._to.pure(INT, f"inttoptr i64 {address.text} to ptr", address).text
+        return self._to.get(INT, f"inttoptr i64 {address.text} to ptr").text
 
     def _loaded(self, expression: ast.expr) -> KernelValue:
         place, size = self._place(expression)
@@ -107,6 +109,9 @@ class MemoryWriter:
         return value if size == 8 else self._to.get(INT, f"sext i{8 * size} {value.text} to i64")
 
     def _name(self, expressions: Expressions, expression: ast.Name) -> KernelValue:
+        if expression.id == "home":
+            nbytes = ctypes.sizeof(self._structures["home"])
+            self._to.include({"home": f"@home = internal global [{nbytes} x i8] zeroinitializer, align 8"})
         if expression.id == "home" or expression.id in self._functions:
             return KernelValue(INT, f"ptrtoint (ptr @{expression.id} to i64)")
         return self._to.read(expression.id)
@@ -122,6 +127,8 @@ class MemoryWriter:
         ]
         if name == "at":
             return given[0]
+        if name in _ATOMIC_NAMES:
+            self._to.include({"atomic": _ATOMIC})
         if name in self._outside:
             self._to.include({name: f"declare i64 @{name}({', '.join(['i64'] * len(given))})"})
         known = name in self._outside or name in self._functions or name in _ATOMIC_NAMES
