@@ -113,41 +113,30 @@ def _counted(frame: Frame, each: _Vector, near: str) -> list[str]:
 
 
 def _halved(frame: Frame, value: Search, vectors: Sequence[_Vector]) -> list[str]:
-    """Go to the end of the first half, and from there on through what is left, if its last element comes before a
-    lane."""
-    left, half, n = frame.fresh("left"), frame.fresh("half"), vectors[0].n
-    gathers, moves = list[str](), list[str]()
-    for each in vectors:
-        offsets = f"({each.found} + splat_{each.long}({half} - 1)) * splat_{each.long}({each.step})"
-        if each.apart != 0:
-            offsets += f" + iota_{each.long}(0) * splat_{each.long}({frame.size(each.apart)})"
-        gathers.append(f"    {each.x} = gather_{each.kind}({each.row}, {offsets}, {each.inside})")
-        moved = f"{each.found} + splat_{each.long}({half})"
-        moves.append(f"    {each.found} = select({each.before(each.x)}, {moved}, {each.found})")
-    lines = [f"{each.found} = splat_{each.long}(0)" for each in vectors]
-    lines += [f"{left} = {n}", f"while {left} > 0:", f"    {half} = ({left} + 1) >> 1", *gathers, *moves]
-    lines.append(f"    {left} -= {half}")
+    """The search by halves, and then the places of NaN: behind all elements, or behind those that are numbers."""
+    lines = _by_halves(frame, [(each, each.found, each.before(each.x), each.inside) for each in vectors])
     for each in vectors:
         if each.odd:
-            lines += [f"if {each.any(each.odd)}:", *indented(_of_nan(frame, value, each))]
+            place, behind = f"splat_{each.long}({each.n})", list[str]()
+            if not value.right:
+                place = frame.fresh("place")
+                behind = _by_halves(frame, [(each, place, f"{each.x} == {each.x}", f"{each.odd} & {each.inside}")])
+            found = f"{each.found} = select({each.odd}, {place}, {each.found})"
+            lines += [f"if {each.any(each.odd)}:", *indented([*behind, found])]
     return lines
 
 
-def _of_nan(frame: Frame, value: Search, each: _Vector) -> list[str]:
-    """Find the places of NaN: behind all elements, or behind those that are numbers."""
-    if value.right:
-        return [f"{each.found} = select({each.odd}, splat_{each.long}({each.n}), {each.found})"]
-    left, half, place = frame.fresh("left"), frame.fresh("half"), frame.fresh("place")
-    offsets = f"({place} + splat_{each.long}({half} - 1)) * splat_{each.long}({each.step})"
-    if each.apart != 0:
-        offsets += f" + iota_{each.long}(0) * splat_{each.long}({frame.size(each.apart)})"
-    return [
-        f"{place} = splat_{each.long}(0)",
-        f"{left} = {each.n}",
-        f"while {left} > 0:",
-        f"    {half} = ({left} + 1) >> 1",
-        f"    {each.x} = gather_{each.kind}({each.row}, {offsets}, {each.odd} & {each.inside})",
-        f"    {place} = select({each.x} == {each.x}, {place} + splat_{each.long}({half}), {place})",
-        f"    {left} -= {half}",
-        f"{each.found} = select({each.odd}, {place}, {each.found})",
-    ]
+def _by_halves(frame: Frame, vectors: Sequence[tuple[_Vector, str, str, str]]) -> list[str]:
+    """Go to the end of the first half, and from there on through what is left, if its last element comes before a lane.
+    Of each vector are given the variable for what is found, the lanes that `x` comes before, and those that exist."""
+    left, half, n = frame.fresh("left"), frame.fresh("half"), vectors[0][0].n
+    gathers, moves = list[str](), list[str]()
+    for each, found, before, inside in vectors:
+        offsets = f"({found} + splat_{each.long}({half} - 1)) * splat_{each.long}({each.step})"
+        if each.apart != 0:
+            offsets += f" + iota_{each.long}(0) * splat_{each.long}({frame.size(each.apart)})"
+        gathers.append(f"    {each.x} = gather_{each.kind}({each.row}, {offsets}, {inside})")
+        moves.append(f"    {found} = select({before}, {found} + splat_{each.long}({half}), {found})")
+    lines = [f"{found} = splat_{each.long}(0)" for each, found, _, _ in vectors]
+    lines += [f"{left} = {n}", f"while {left} > 0:", f"    {half} = ({left} + 1) >> 1", *gathers, *moves]
+    return [*lines, f"    {left} -= {half}"]
