@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import scanjit.numba  # makes `scanjit.simd` known to Numba
+from scanjit.codegen.places import SYNC_WORDS
 from scanjit.runtime.kernels import kernel
 from scanjit.runtime.program import Staged
 from tests.golden.programs import PROGRAMS
@@ -57,3 +58,16 @@ def test_an_error_names_the_function_and_its_arguments() -> None:
 
     with pytest.raises(numba.TypingError, match=re.escape("tanh(int64): no operand is a vector")):
         wrong(3)
+
+
+def test_numba_finds_the_functions_with_which_threads_share_work() -> None:
+    from scanjit.simd import first_piece, store_i64
+
+    @numba.njit
+    def begin(log, sync, line):
+        store_i64(log, first_piece(sync, 1, 3, 0, 30, 1, 0, line))
+
+    log, sync, number, line = (np.zeros(n, np.int64) for n in (1, SYNC_WORDS + 8, 1, 32))
+    line[0] = number.ctypes.data
+    begin(log.ctypes.data, -(-sync.ctypes.data // 64) * 64, line.ctypes.data)
+    assert log[0] == 10

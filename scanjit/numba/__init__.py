@@ -28,11 +28,13 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 from numba.extending import lower_builtin, models, register_model, typeof_impl
 
 from scanjit.runtime import host
+from scanjit.runtime.native import native
 from scanjit.simd.intrinsics import UNARY, Intrinsic, operator_of
 from scanjit.simd.lanes import ARITHMETIC, COMPARISONS
 from scanjit.simd.types import BOOL, FLOAT, INT, NOTHING, SimdType, Type
 
 types: Any = _types  # Numba's stubs lack half of it
+native()  # gives LLVM the addresses of the functions with which threads share work
 
 
 class VectorType(types.Type):
@@ -124,7 +126,6 @@ def _lowered(intrinsic: Intrinsic) -> tuple[str, str]:
 
         def lower(context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
             builder.module.target = host.target()  # some functions choose their instructions by it
-            builder.module.loaded = False  # Numba finds no functions of this process
             result = intrinsic.lowering(builder, intrinsic.typing(*map(_ours, sig.args)), args)
             return context.get_dummy_value() if result is None else result
 

@@ -35,9 +35,8 @@ class Inlined(NamedTuple):
 
 
 @functools.cache
-def inlined(name: str, arguments: tuple[Type, ...], target: Target, loaded: bool) -> Inlined:
-    """A function of this package, or an operator (`operator add`), for arguments of these types. Code that is `loaded`
-    into this process calls functions that the process has.
+def inlined(name: str, arguments: tuple[Type, ...], target: Target) -> Inlined:
+    """A function of this package, or an operator (`operator add`), for arguments of these types.
 
     Raises
     ------
@@ -48,7 +47,7 @@ def inlined(name: str, arguments: tuple[Type, ...], target: Target, loaded: bool
         signature = intrinsic.typing(*[mask_type(1) if each is HELD_MASK else each for each in arguments])
     except TypeError as error:
         raise TypeError(f"{name}({', '.join(each.name for each in arguments)}): {error}") from None
-    module = TargetModule(name, target, "", loaded)
+    module = TargetModule(name, target)
     symbol = f"scanjit {name} {' '.join(f'{each.name} held' if each is HELD_MASK else each.name for each in arguments)}"
     kind = ir.FunctionType(signature.result.llvm, [each.llvm for each in arguments])
     function = ir.Function(module, kind, symbol)

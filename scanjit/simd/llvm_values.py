@@ -32,13 +32,11 @@ class BFloat(ir.Type):
 
 
 class TargetModule(ir.Module):
-    """A module of LLVM's, which knows what target its code is for: some operations choose their instructions by it.
-    Code that is `loaded` into this process calls functions that the process has."""
+    """A module of LLVM's, which knows what target its code is for: some operations choose their instructions by it."""
 
-    def __init__(self, name: str, target: Target, data_layout: str, loaded: bool = False):
+    def __init__(self, name: str, target: Target):
         super().__init__(name)
-        self.target, self.loaded = target, loaded
-        self.triple, self.data_layout = target.triple, data_layout
+        self.target, self.triple = target, target.triple
 
 
 @functools.cache

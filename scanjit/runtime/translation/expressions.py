@@ -151,7 +151,7 @@ class Expressions:
         return _NOTHING
 
     def _intrinsic(self, name: str, arguments: Sequence[KernelValue]) -> KernelValue:
-        function = inlined(name, tuple(each.type for each in arguments), self._target, self._to.loaded)
+        function = inlined(name, tuple(each.type for each in arguments), self._target)
         if name.startswith("splat_") and arguments[0].number is not None:
             vector = function.result
             assert isinstance(vector, SimdType)
