@@ -1,7 +1,8 @@
 """The interface that makes symbols feel like arrays: methods, indexing, and NumPy's own functions on symbols."""
 
 from collections.abc import Callable, Iterator
-from types import ModuleType, SimpleNamespace
+from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,76 +11,28 @@ from scanjit import errors
 from scanjit.ir import PART, Node
 from scanjit.ops.scan import SCAN
 from scanjit.tensor import (
-    activations,
-    choices,
     complex_numbers,
-    convolution,
-    creation,
     cumulative,
-    curves,
-    cutting,
-    decompositions,
     elementwise,
     foreign,
-    fourier,
-    fourier_axes,
     indexing,
-    joining,
-    least_squares,
-    linalg,
-    nans,
-    norms,
-    order,
-    places,
-    polynomials,
-    pooling,
     products,
-    quantiles,
-    questions,
-    reductions,
     shapes,
     sizes,
-    special,
     standard,
-    statistics,
-    transposed,
     variables,
 )
 
-MODULES: tuple[ModuleType, ...] = (
-    elementwise,
-    questions,
-    complex_numbers,
-    reductions,
-    shapes,
-    joining,
-    creation,
-    products,
-    linalg,
-    decompositions,
-    least_squares,
-    convolution,
-    transposed,
-    pooling,
-    indexing,
-    places,
-    curves,
-    fourier,
-    cumulative,
-    order,
-    quantiles,
-    nans,
-    norms,
-    statistics,
-    polynomials,
-    fourier_axes,
-    cutting,
-    choices,
-    special,
-    activations,
-)
+_MODULES = (
+    "elementwise questions complex_numbers reductions shapes joining creation products linalg decompositions "
+    "least_squares convolution transposed pooling indexing places curves fourier cumulative order quantiles nans "
+    "norms statistics polynomials fourier_axes cutting choices special activations"
+).split()
+"""The modules of the functions that users write with."""
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    name: getattr(module, name) for module in MODULES for name in module.__all__
+    name: getattr(module, name)
+    for module in (import_module(f"scanjit.tensor.{each}") for each in _MODULES)
+    for name in module.__all__
 }
 """Every public function by its name."""
 
