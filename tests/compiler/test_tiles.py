@@ -266,6 +266,17 @@ def test_a_small_batch_fills_tiles_of_an_unknown_number_of_rows() -> None:
         assert (rows, vectors * products >= 3) == (4, True), (products, columns)
 
 
+def test_two_threads_share_the_tiles_of_their_rows_evenly() -> None:
+    """Of 5 tiles of 4 rows, one of two threads would have 3."""
+    target = target_for("x86_64-linux-gnu", "znver4", "+avx512f,+avx512vl", vector_bytes=64)
+    steps, columns = types.size("steps"), NestLoop(320)
+    for size, block in ((16, 4), (20, 5), (24, 4), (12, 6), (40, 4), (64, 4), (100, 4)):
+        for rows in (NestLoop(size), NestLoop(size * steps)):  # all rows of some steps
+            assert shapes.shape(1, rows, target, columns, 16)[0] == block, rows.size
+    assert shapes.shape(4, NestLoop(20), target, columns, 16) == (5, 1)
+    assert shapes.shape(1, NestLoop(3 * steps), target, columns, 16)[0] == 4
+
+
 @pytest.mark.parametrize("columns", ["N", 40, 56])
 def test_columns_that_fill_half_a_tile_are_single_vectors(columns: int | str) -> None:
     """Of a tile of 4 vectors of 8 numbers, a row of 40 would leave 3 vectors empty behind the first tile."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 from scanjit import types
@@ -13,6 +14,8 @@ USUAL = (4, 8, 16, 32, 64)
 """Numbers of rows that stand for all, if the number is not known."""
 USUAL_COLUMNS = (8, 16, 32, 64, 128)
 """Numbers of columns that stand for all, if the number is not known."""
+EVEN = 0.1
+"""What a row counts for that one of two threads computes and the other one waits for. (They may share columns.)"""
 IN_FLIGHT = 6
 """About this many multiply-adds that do not wait for each other keep a core busy."""
 
@@ -31,27 +34,35 @@ def shape(
     share the vectors of the right operand, as the rows of one product do: a tile of 2 rows for two products takes as
     long as one of 4 rows for one product.
 
-    A tile of 4 rows is slower than one of 5 if there are 5 rows, as its second tile is almost empty. If the number of
-    columns is not known, a tile of 8 rows and 2 vectors is faster than one of 4 and 4, as rows may be short.
+    A tile of 4 rows is slower than one of 5 if there are 5 rows, as its second tile is almost empty; and if there are
+    20, or 20 in each of some steps, as two threads cannot share 5 tiles evenly. If the number of columns is not known,
+    a tile of 8 rows and 2 vectors is faster than one of 4 and 4, as rows may be short.
     """
     if rows is None:
         return 1, max(1, 4 // products)
     speeds = _speeds(products, lefts, target)
-    sizes = (max(rows.size, 1),) if isinstance(rows.size, int) else USUAL
     widths = (max(columns.size, 1),) if columns is not None and isinstance(columns.size, int) else USUAL_COLUMNS
 
-    def mean_cost(shape: Shape) -> float:
-        """The mean cost of a multiply-add of this tile, for these sizes."""
-        block, vectors = shape
-        alone = speeds.get((block, 1), speeds[shape] * min(1.0, block * products / IN_FLIGHT))
-        across = 1 / speeds[shape]
-        if columns is not None:
-            singles = left_single(columns.size, lanes, vectors, target)
-            across = _mean(_across(n, lanes, vectors, across, 1 / alone if singles else None) for n in widths)
-        return across * _mean(-(-size // block) * block / size for size in sizes)
+    def fastest(sizes: tuple[int, ...]) -> Shape:
+        """The tile with the least mean cost of a multiply-add, for these numbers of rows."""
 
-    block, vectors = min(speeds, key=mean_cost)
-    return min(block, max(sizes)), vectors
+        def mean_cost(shape: Shape) -> float:
+            block, vectors = shape
+            alone = speeds.get((block, 1), speeds[shape] * min(1.0, block * products / IN_FLIGHT))
+            across = 1 / speeds[shape]
+            if columns is not None:
+                singles = left_single(columns.size, lanes, vectors, target)
+                across = _mean(_across(n, lanes, vectors, across, 1 / alone if singles else None) for n in widths)
+            return across * _mean((_taken(n, block) + EVEN * _waited(n, block)) / n for n in sizes)
+
+        block, vectors = min(speeds, key=mean_cost)
+        return min(block, max(sizes)), vectors
+
+    if isinstance(rows.size, int):
+        return fastest((max(rows.size, 1),))
+    found = fastest(USUAL)
+    of_step = math.gcd(*(factor for _, factor in types.terms(rows.size)))
+    return fastest((of_step,)) if _waited(of_step, found[0]) else found
 
 
 def vectors_of_one_row(products: int, columns: Dimension, lanes: int, target: Target) -> int:
@@ -108,6 +119,18 @@ def _across(size: int, lanes: int, vectors: int, whole: float, alone: float | No
     else:
         taken = count // vectors * vectors * whole + count % vectors * alone
     return taken * lanes / size
+
+
+def _taken(size: int, block: int) -> int:
+    """How many rows the tiles of `size` rows have: 8 for 5 rows, in two tiles of 4."""
+    return -(-size // block) * block
+
+
+def _waited(size: int, block: int) -> int:
+    """How many more rows two threads take that share the tiles, if they are more than a tenth of all rows: 4 for 20
+    rows, in tiles of 4, of which one thread computes three and the other two. One tile is not shared."""
+    more = _taken(size, 2 * block) - _taken(size, block)
+    return more if size > block and 10 * more > size else 0
 
 
 def _mean(values: Iterable[float]) -> float:
