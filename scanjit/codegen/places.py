@@ -8,9 +8,9 @@ from scanjit.schedule.threads.teams import MOST_TEAMS
 
 STATUS = Buffer(np.dtype("int64"), (), "temporary", "status")
 """Where a nest reports an index out of bounds."""
-SCRATCH = Buffer(np.dtype("int8"), (MOST_THREADS * SCRATCH_BYTES,), "temporary", "scratch")
+SCRATCH = Buffer(np.dtype("int8"), (SCRATCH_BYTES,), "temporary", "scratch")
 """Where a register tile is put before the rows of its epilogue are computed one after the other, and where the sums of
-columns lie between two terms. Each thread has a part."""
+columns lie between two terms. Each thread has a copy."""
 SYNC_WORDS = 32 + 8 * MOST_THREADS
 SYNC = Buffer(np.dtype("int64"), ((1 + MOST_TEAMS) * SYNC_WORDS,), "temporary", "sync")
 """Where threads meet: all of them, and those of each team that runs loops of its own."""

@@ -1,5 +1,7 @@
 """Reductions: accumulators, the loops that fill them, and lanes joined at the end."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from scanjit import types
@@ -7,11 +9,12 @@ from scanjit.codegen.best import UNLIKE, divides, search
 from scanjit.codegen.frame import Frame, Point, ValueOf
 from scanjit.codegen.guard import open_guard
 from scanjit.codegen.names import INT64, number, suffix
+from scanjit.codegen.space import MANY
 from scanjit.kinds import kind_of
 from scanjit.ops import Reduction
 from scanjit.ops.elementwise import MUL
 from scanjit.ops.promotion import Elementwise
-from scanjit.ops.reduce import ALL, ANY, MAX, MIN, SUPREMUM, ArgReduction
+from scanjit.ops.reduce import ArgReduction
 from scanjit.ops.stretch import SUM
 from scanjit.schedule.nests import Apply, Reduce, reductions_in, walk_values
 from scanjit.schedule.tiles.products import factors
@@ -23,11 +26,10 @@ CHUNK = 256
 
 BESIDE = 4
 """So many vectors are combined side by side, if each waits long for the one before."""
+MOST_BESIDE = 3
+"""At most so many reductions: the vectors of more fill all registers, and do not wait for each other anyway."""
 LEAST = 2
 """There must be at least so many times as many: otherwise it takes longer to join them than to wait."""
-ANY_ORDER = MAX, MIN, SUPREMUM, ANY, ALL
-"""Reductions that may combine their terms in any order."""
-
 CHEAP = 4
 """The terms of a short loop are written one after the other if each takes at most this many operations."""
 
@@ -132,10 +134,8 @@ class Together:
             done = search(self.frame, self.value_of, reduction, point, totals[reduction, point])
             self.terms(totals, done, start, lanes)
             start = f"max({done}, {start})"
-        elif full != 0 and lanes > 1 and self._waits():
-            self._beside(totals, full, lanes)
         elif full != 0:
-            self._chunks(totals, full, lanes)
+            self._vectors(totals, full, lanes)
         if lanes > 1 and not (isinstance(size, int) and size == full):
             self.terms(totals, start, self.frame.size(size), lanes, masked=True)
 
@@ -170,7 +170,7 @@ class Together:
         if lanes > 1:
             for vector in range(frame.tile.wide):
                 self.terms(totals, None, size, lanes, masked=True, first=vector * lanes)
-        elif self.reductions[0].guard is not None or self._cost() > CHEAP or len(frame.nest.space) > 1:
+        elif self.reductions[0].guard is not None or self._cost(self.reductions) > CHEAP or len(frame.nest.space) > 1:
             self.terms(totals, "0", size)
         else:
             for k in range(frame.tile.lanes * frame.tile.wide):
@@ -179,68 +179,102 @@ class Together:
                 frame.memos[-1] = {}  # the next term stands in this scope
             frame.pop(depth)
 
-    def _cost(self) -> int:
+    def _cost(self, reductions: Sequence[Reduce]) -> int:
         """How many operations the terms take."""
-        inside = walk_values([reduction.term for reduction in self.reductions])
+        inside = walk_values([reduction.term for reduction in reductions])
         return sum(value.cost for value in inside if isinstance(value, Apply))
 
-    def _chunks(self, totals: Totals, stop: Dimension, step: int) -> None:
-        """The loop over whole vectors. A long sum of floats is the sum of chunks, so that its rounding error grows with
-        the length of a chunk plus the number of chunks, not with their product."""
-        frame, stretch = self.frame, CHUNK * step
+    def _vectors(self, totals: Totals, full: Dimension, step: int) -> None:
+        """The loops over whole vectors. If each waits long for the one before, there are first several at a time."""
+        frame, depth, many = self.frame, len(self.frame.scopes), self._side_by_side(len(totals))
+        if many == 1:
+            self._chunks(totals, full, step, 1)
+            return
+        width = many * step
+        whole = full // width * width * types.minimum(full // (LEAST * width), 1)
+        if whole != 0:
+            frame.push(None if isinstance(whole, int) else f"if {frame.size(whole)} > 0:")
+            self._chunks(totals, whole, step, many)
+            frame.pop(depth)
+        if whole != full:
+            self.terms(totals, frame.size(whole), frame.size(full), step, most=LEAST * many - 1)
+
+    def _side_by_side(self, totals: int) -> int:
+        """How many vectors are combined side by side: several if the loop does little but wait for floats.
+
+        One for a first value, which is the first operand; and for products that share rows in register tiles, as rows
+        that are computed one by one have the same order of terms."""
+        tile, alike = self.frame.tile, self.reductions
+        if tile.rows is not None or alike[0].guard is not None or totals > MOST_BESIDE:
+            return 1
+        if not all(isinstance(r.op, Reduction) and r.init is None and self._cost([r]) <= CHEAP for r in alike):
+            return 1
+        alone = tile.horizontal and tile.vectors == 1
+        waits = any(kind_of(r.dtype).floating for r in alike) and (alone or all(factors(r) is None for r in alike))
+        return max(BESIDE // len(self.points), 1) if waits else 1
+
+    def _chunks(self, totals: Totals, stop: Dimension, step: int, many: int) -> None:
+        """The loop over turns of `many` vectors. A long sum of floats is the sum of chunks, so that its rounding error
+        grows with the length of a chunk plus the number of chunks, not with their product."""
+        frame, stretch = self.frame, CHUNK * step * many
         sums = [r for r in self.reductions if r.op is SUM and kind_of(r.dtype).floating]
         chain = len(sums) > 0 and sums[0].init is not None and len(sums[0].loops) == 1
         if not sums or chain or frame.tile.rows is not None or (isinstance(stop, int) and stop <= stretch):
-            self.terms(totals, "0", frame.size(stop), step)
+            end = frame.size(stop)
+            if many > 1 and isinstance(stop, int) and stop // (many * step) >= MANY:  # LLVM would write all turns
+                end = frame.parameters.number_of(self.loop, stop)
+            self._turns(totals, "0", end, step, many)
             return
         depth, start = len(frame.scopes), frame.fresh("chunk")
         frame.push(f"for {start} in range(0, {frame.size(stop)}, {stretch}):")
         parts = {(r, point): self.empty(r, point) for point in self.points for r in sums}
-        self.terms(totals | parts, start, f"min({start} + {stretch}, {frame.size(stop)})", step)
+        self._turns(totals | parts, start, f"min({start} + {stretch}, {frame.size(stop)})", step, many)
         for key, (part,) in parts.items():
             (total,) = totals[key]
             frame.scope.add(f"{total} = {total} + {part}")
         frame.pop(depth)
 
-    def _waits(self) -> bool:
-        """Whether a vector waits long for the one before it, as for extrema of floats, and the order of terms does not
-        change the bits of any reduction."""
-        plain = self.reductions[0].guard is None and self.frame.tile.rows is None and len(self.points) == 1
-        alike = plain and all(r.op in ANY_ORDER and r.init is None for r in self.reductions)
-        return alike and any(kind_of(r.dtype).floating for r in self.reductions)
-
-    def _beside(self, totals: Totals, stop: Dimension, step: int) -> None:
-        """The loops over whole vectors: first several at a time, each with accumulators of its own."""
-        frame, depth, width = self.frame, len(self.frame.scopes), BESIDE * step
-        whole = stop // width * width * types.minimum(stop // (LEAST * width), 1)
-        if whole != 0:
-            frame.push(None if isinstance(whole, int) else f"if {frame.size(whole)} > 0:")
-            beside = [totals, *({(r, p): self.empty(r, p) for r, p in totals} for _ in range(BESIDE - 1))]
-            outside, name = len(frame.scopes), frame.loop(self.loop, "k", ("0", frame.size(whole)), width)
-            frame.masks[-1], inside = None, len(frame.scopes)
-            for k, each in enumerate(beside):
-                frame.push(None, self.loop, f"({name} + {k * step})" if k else name)
-                self._add(each)
-                frame.pop(inside)
-            frame.pop(outside)
-            for (r, p), names in totals.items():
-                for other in beside[1:]:
-                    text = r.op.combine.replace("{0}", names[0]).replace("{1}", other[r, p][0])  # type: ignore[attr-defined]
-                    frame.scope.add(f"{names[0]} = {text}")
-            frame.pop(depth)
-        if whole != stop:
-            self.terms(totals, frame.size(whole), frame.size(stop), step)
+    def _turns(self, totals: Totals, start: str, stop: str, step: int, many: int) -> None:
+        """One loop over turns of `many` vectors, each with accumulators of its own, which are joined behind it."""
+        if many == 1:
+            self.terms(totals, start, stop, step)
+            return
+        frame, depth = self.frame, len(self.frame.scopes)
+        beside = [totals, *({(r, p): self.empty(r, p) for r, p in totals} for _ in range(many - 1))]
+        name = frame.loop(self.loop, "k", (start, stop), many * step)
+        if frame.tile.horizontal:
+            frame.masks[-1] = None
+        inside = len(frame.scopes)
+        for k, each in enumerate(beside):
+            frame.push(None, self.loop, f"({name} + {k * step})" if k else name)
+            self._add(each)
+            frame.pop(inside)
+        frame.pop(depth)
+        while len(beside) > 1:
+            others = beside[len(beside) // 2 :]
+            for to, other in zip(beside, others, strict=False):
+                for key, (total,) in to.items():
+                    text = key[0].op.combine.replace("{0}", total)  # type: ignore[attr-defined]
+                    frame.scope.add(f"{total} = {text.replace('{1}', other[key][0])}")
+            beside = beside[: len(beside) // 2]
 
     def terms(
-        self, totals: Totals, start: str | None, stop: str, step: int = 1, masked: bool = False, first: int = 0
+        self,
+        totals: Totals,
+        start: str | None,
+        stop: str,
+        step: int = 1,
+        masked: bool = False,
+        first: int = 0,
+        most: int | None = None,
     ) -> None:
-        """One loop over elements or vectors, which are added to the totals. If `start` is None, it is the vector from
-        `first` on, without a loop."""
+        """One loop over elements or vectors, at most `most` of them, which are added to the totals. If `start` is None,
+        it is the vector from `first` on, without a loop."""
         frame, depth, name = self.frame, len(self.frame.scopes), str(first)
         if start is None:
             frame.push(None, self.loop, name)
         else:
-            name = frame.loop(self.loop, "k", (start, stop), step, 1 if masked else None)
+            name = frame.loop(self.loop, "k", (start, stop), step, 1 if masked else most)
         if masked:
             left = frame.size(self.loop.size) + ("" if name == "0" else f" - {name}")
             frame.masks[-1] = [frame.line("mask", f"head_x{step}({left})")]

@@ -9,7 +9,8 @@ from scanjit.schedule.nests import NestLoop, reductions_in
 from scanjit.types import Dimension
 
 MANY = 8
-"""If a nest has at least this many tiles of rows, the number of rows is a parameter, even if it is known."""
+"""If a loop has at least this many turns, each for a tile of rows or several vectors of a sum, their number is a
+parameter, even if it is known: LLVM would write all of them, and read what they need in an order of its own."""
 
 
 class Space:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors, types
-from scanjit.codegen.places import SCRATCH
 from scanjit.ir import SHARED, Node
 from scanjit.library.names import distinct
 from scanjit.library.prepared import prepared
@@ -24,7 +23,6 @@ from scanjit.runtime.recipe import Recipe
 from scanjit.runtime.shared import SharedVariable
 from scanjit.runtime.sizes import Check
 from scanjit.runtime.unit import Unit
-from scanjit.schedule.nests import SCRATCH_BYTES, Lifetime
 from scanjit.schedule.threads.sharing import decided
 from scanjit.signatures import DType
 from scanjit.target import Target
@@ -268,20 +266,10 @@ def level(interface: Interface, graph: FunctionGraph, label: str, target: Target
             for i, argument in enumerate(found.arguments)
             if argument < len(leaves) and leaves[argument].op is SHARED and leaves[argument] not in changing
         }
-        layout = _for_threads(prepared(stage, {**interface.fixed, **decisions}, constant), threads)
+        layout = prepared(stage, {**interface.fixed, **decisions}, constant)
+        layout = replace(layout, table=replace(layout.table, lives=layout.table.lives_for(threads)))
         stages.append(StageCall(layout, symbol, stage.program.codes))
     return Level(label, target, stages, recipe, decisions, leaves, list(units.values()))
-
-
-def _for_threads(layout: Layout, threads: int) -> Layout:
-    """The layout, with room for the register tiles of this many threads."""
-    lives = [
-        Lifetime(replace(life.buffer, shape=(threads * SCRATCH_BYTES,)), life.first, life.last)
-        if life.buffer is SCRATCH
-        else life
-        for life in layout.table.lives
-    ]
-    return replace(layout, table=replace(layout.table, lives=lives))
 
 
 def _decided(layout: Layout) -> dict[Atom, int]:

@@ -85,8 +85,9 @@ def sized(layout: Layout, number: Numbers, way: Way) -> Sized:
             entries[i] = value
     for i, data in table.constants:
         entries[i] = address(data)
-    offsets, total = assign(table.lives, number)
-    nbytes = [max(number(life.nbytes), 0) for life in table.lives]  # of a branch that must not run
+    lives = table.lives_for(1) if shared.small else table.lives
+    offsets, total = assign(lives, number)
+    nbytes = [max(number(life.nbytes), 0) for life in lives]  # of a branch that must not run
     lasting = list(zip(offsets, nbytes, strict=True))[: table.lasting]
     lasting += [(-1, number(dim)) for dim in layout.kept_sizes]
     shapes = [tuple(map(number, buffer.shape)) for buffer in table.out_buffers]

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scanjit import types
 from scanjit.codegen.places import PREPARED, SCRATCH, STATUS, SYNC
+from scanjit.config import MOST_THREADS
 from scanjit.records import record
 from scanjit.schedule.nests import Buffer, Lifetime, Program
 from scanjit.schedule.threads.sharing import StatementCosts, decided
@@ -35,6 +37,7 @@ class EntryTable:
     out_buffers, outputs : the buffers that hold results; and their entries, each with the number of such a buffer.
     lives, temporaries : the lifetimes of the temporaries that the code uses; and their entries, each with the number of
         a temporary.
+    scratch : whether the last temporary is the scratch memory of threads.
     lasting : how many temporaries keep their values between calls. They are the first ones.
     constants : the entries for constants, each with its array.
     status : the entry for the address of the status, in which code reports an index out of bounds.
@@ -49,6 +52,7 @@ class EntryTable:
     out_buffers: list[Buffer]
     outputs: list[tuple[int, int]]
     lives: list[Lifetime]
+    scratch: bool
     temporaries: list[tuple[int, int]]
     lasting: int
     constants: list[tuple[int, np.ndarray]]
@@ -74,14 +78,15 @@ class EntryTable:
 
         out_buffers = list(dict.fromkeys(ref.buffer for ref in program.outputs))
         lives = [life for life in program.lifetimes if life.buffer in places]
-        if SCRATCH in places:
-            lives.append(Lifetime(SCRATCH, 0, sys.maxsize))
+        if SCRATCH in places:  # the last one, which `lives_for` knows
+            lives.append(Lifetime(SCRATCH, 0, sys.maxsize, copies=MOST_THREADS))
         return cls(
             size=len(code.table),
             inputs=entries(program.inputs),
             out_buffers=out_buffers,
             outputs=entries(out_buffers),
             lives=lives,
+            scratch=SCRATCH in places,
             temporaries=entries(life.buffer for life in lives),
             lasting=sum(buffer in places for buffer in program.lasting),
             constants=[(i, buffer.data) for buffer in places if buffer.data is not None for i in places[buffer]],
@@ -91,6 +96,10 @@ class EntryTable:
             numbers=list(numbers.items()),
             atoms=_atoms(program, code, costs, [*out_buffers, *(life.buffer for life in lives)]),
         )
+
+    def lives_for(self, threads: int) -> list[Lifetime]:
+        """The lifetimes of temporaries, with scratch memory for this many threads."""
+        return [*self.lives[:-1], replace(self.lives[-1], copies=threads)] if self.scratch else self.lives
 
 
 def _atoms(program: Program, code: Generated, costs: Sequence[StatementCosts], buffers: Sequence[Buffer]) -> list[Atom]:

@@ -111,8 +111,8 @@ def test_no_rows() -> None:
 
 
 def test_threads_and_strips_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sums of many chunks: in one thread or three; and as a function adds them that goes through each tile of columns
-    by itself."""
+    """Sums of many chunks: in one thread or three; and, but for columns behind the last whole tile, as a function adds
+    them that goes through each tile of columns by itself."""
     for name in ("SMALLEST_NEST", "SMALLEST_PROGRAM", "LEAST_GAIN"):
         monkeypatch.setattr(rates, name, 0)
     x, found = sj.tensor((None, None), "float32", "x"), []
@@ -124,8 +124,11 @@ def test_threads_and_strips_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> No
             monkeypatch.setattr(sj.config, "threads", threads)
             sizes = ((1100, 1300), (300, 1028), (33, 20000))
             found.append([f(given(rows, width, "float32"))[0] for f in fs for rows, width in sizes])
-    for results in found[1:]:
-        np.testing.assert_equal(results, found[0])
+    np.testing.assert_equal(found[1::2], found[::2])
+    for strips, tiles in zip(found[0], found[2], strict=True):
+        whole = strips.size // 64 * 64
+        np.testing.assert_array_equal(strips[:whole], tiles[:whole])
+        np.testing.assert_allclose(strips, tiles, rtol=1e-4, atol=1e-3)
 
 
 def test_rounding_errors_grow_slowly() -> None:

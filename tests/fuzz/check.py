@@ -26,6 +26,7 @@ from scanjit.ops.promotion import Elementwise
 from scanjit.rewrite import pipeline
 from scanjit.runtime import emulation, front as backend, host, processors, reference, workspace
 from scanjit.runtime.function import function
+from scanjit.runtime.table import EntryTable
 from scanjit.schedule.cost import rates
 from scanjit.schedule.nests import OwnRows, verify as verifier
 from scanjit.schedule.threads import rows, waves
@@ -297,6 +298,7 @@ def _in_turns(patch: pytest.MonkeyPatch, count: int, ended: Callable[[], bool]) 
     for name, each in patched.items():
         patch.setattr(emulate, name, each)
     patch.setattr(processors, "count", lambda: count)
+    patch.setattr(EntryTable, "lives_for", lambda table, threads: table.lives)  # programs are small, and yet shared
 
 
 class Guard:

@@ -232,3 +232,37 @@ def test_extremes_of_rows_of_all_lengths(dtype: str, mode: Any) -> None:
             wanted = [function(np, of) for of in given for function in functions]
         for found, right in zip(f(*given), wanted, strict=True):
             np.testing.assert_array_equal(found, right)
+
+
+@pytest.mark.parametrize("mode", ["numba", "emulate"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_sums_of_all_lengths(dtype: str, mode: Any) -> None:
+    """One vector at a time, and several side by side: along rows, and down the columns of narrow arrays."""
+    x, known = sj.tensor((None, None), dtype), sj.tensor((2, 300), dtype)
+    functions: list[Any] = [
+        lambda x: x.sum(-1),
+        lambda x: x.sum(0),
+        lambda x: (1 + x / 99).prod(-1),
+        lambda x: x.var(0),
+    ]
+    functions += [lambda x: (1 + x / 99).prod(0), lambda x: x.mean(-1) + x.max(-1), lambda x: x.max(0) - x.min(0)]
+    f = sj.function([x, known], [function(of) for of in (x, known) for function in functions], mode=mode)
+    rng = np.random.default_rng(5)
+    for shape in ((6, 1), (7, 3), (8, 4), (9, 33), (40, 17), (31, 200), (3, 321)):
+        given = [rng.normal(size=each).astype(dtype) for each in (shape, (2, 300))]
+        wanted = [function(of.astype("float64")) for of in given for function in functions]
+        for found, right in zip(f(*given), wanted, strict=True):
+            np.testing.assert_allclose(found, right, rtol=2e-5 if dtype == "float32" else 1e-12, atol=1e-5)
+
+
+def test_terms_down_narrow_columns_are_added_side_by_side() -> None:
+    """Every fourth term is added to one sum: the large numbers are gone before they meet the small one."""
+    x = sj.tensor((None, None), "float64")
+    given = np.zeros((8, 3))
+    given[:3] = [[1e16], [1], [-1e16]]
+    np.testing.assert_array_equal(sj.function([x], x.sum(0))(given), np.ones(3))
+
+
+def test_sums_of_few_numbers_take_the_memory_of_one_thread() -> None:
+    x = sj.tensor(("a", "b"), "float64")
+    assert sj.function([x], x.sum(0)).memory(a=4, b=4).workspace < 2**14

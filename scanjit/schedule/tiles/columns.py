@@ -3,7 +3,8 @@
 One register tile of columns reads a few lines of every row, and the next tile reads the rows once more, after all
 other rows. Processors fetch ahead what is read in one direction, within a page of memory: they foresee nothing here.
 So the columns go in strips. All columns of a strip add a few terms, which is a long piece of a few rows; then the next
-terms. The sums lie in memory meanwhile. Every column still adds its terms in the same order.
+terms. The sums lie in memory meanwhile. Every column still adds its terms in the same order, but for those
+that are left behind the last whole tile.
 """
 
 from collections.abc import Sequence
