@@ -222,10 +222,7 @@ def _backward(
     consider_constant: Iterable[Any],
     disconnected: str,
 ) -> Any:
-    if disconnected not in _DISCONNECTED:
-        raise errors.ArgumentError(
-            "the value of `disconnected` is unknown", got=repr(disconnected), expected=_DISCONNECTED
-        )
+    errors.check_known("the value of `disconnected`", disconnected, _DISCONNECTED)
     leaves, tree = flatten(wrt)
     variables = [float_node(leaf, "wrt") for leaf in leaves]
     constants = nodes_of(consider_constant)

@@ -6,6 +6,7 @@ import functools
 import signal
 import sys
 import traceback
+from collections.abc import Iterable
 from types import CodeType, FrameType
 from typing import Any
 
@@ -165,6 +166,23 @@ class ScanjitError(tracebacks.BriefError):
 
 class ArgumentError(ScanjitError, TypeError):
     """An argument is missing, superfluous, or of the wrong kind."""
+
+
+def check_known(what: str, value: object, known: Iterable[object]) -> None:
+    """Raise an error unless a value is one of those that are known.
+
+    Examples
+    --------
+    >>> check_known("the colour", "rde", ("red", "green", "blue"))
+    Traceback (most recent call last):
+    scanjit.errors.ArgumentError: the colour is unknown
+      got:      'rde'
+      expected: 'red', 'green' or 'blue'
+      at:       ...
+    """
+    if value not in (every := list(known)):
+        *others, last = map(repr, every)
+        raise ArgumentError(f"{what} is unknown", got=repr(value), expected=f"{', '.join(others)} or {last}")
 
 
 class NoSuchAttributeError(ScanjitError, AttributeError):

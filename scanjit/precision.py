@@ -134,9 +134,7 @@ class Policy:
 
     def __post_init__(self) -> None:
         for what, got, formats in (("weights", self.weights, Weights), ("what a gradient keeps", self.stored, Stored)):
-            if got is not None and got not in get_args(formats):
-                expected = " or ".join([*map(repr, get_args(formats)), "None"])
-                raise errors.ArgumentError(f"the format of {what} is unknown", got=repr(got), expected=expected)
+            errors.check_known(f"the format of {what}", got, (None, *get_args(formats)))
         if self.stored is not None:
             types.dtype_of(self.stored)  # it may be missing
 

@@ -71,8 +71,7 @@ def jacobian(
     >>> sj.function([x, rate], slopes, mode="reference")([0.0, 1.0, 2.0], 0.0)
     array([0., 1., 2.])
     """
-    if mode is not None and mode not in _MODES:
-        raise errors.ArgumentError("the mode of a jacobian is unknown", got=repr(mode), expected=_MODES)
+    errors.check_known("the mode of a jacobian", mode, (None, *_MODES))
     node = float_node(outputs, "the output")
     leaves, tree = flatten(wrt)
     variables = [float_node(leaf, "wrt") for leaf in leaves]

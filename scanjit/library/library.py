@@ -140,9 +140,6 @@ def _check(f: object, path: object, name: object, sizes: object, kind: object, t
         raise errors.ArgumentError(
             "sizes must be a mapping from names of sizes to numbers", got=repr(sizes), expected='such as {"batch": 1}'
         )
-    if kind not in get_args(Form):
-        raise errors.ArgumentError(
-            "the kind of the library is unknown", got=repr(kind), expected=f"one of {get_args(Form)}"
-        )
+    errors.check_known("the kind of the library", kind, get_args(Form))
     if isinstance(threads, bool) or not isinstance(threads, int):
         raise errors.ArgumentError("the number of threads must be an int", got=f"threads={threads!r}")

@@ -113,10 +113,7 @@ def minimize(
     >>> found.x[:, 1].round(3).tolist(), found.success.tolist()
     ([0.5, 0.9, 1.0], [True, True, True])
     """
-    if method not in list(METHODS):
-        raise errors.ArgumentError(
-            "the method of minimize is unknown", got=repr(method), expected=", ".join(map(repr, METHODS))
-        )
+    errors.check_known("the method of minimize", method, METHODS)
     if not callable(loss):
         raise errors.ArgumentError("minimize takes a loss: a function of symbols", got=repr(loss))
     chosen = METHODS[method]

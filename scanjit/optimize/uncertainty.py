@@ -72,10 +72,7 @@ def covariance(
     array([[1.555556, 0.      ],
            [0.      , 0.166667]])
     """
-    if kind not in KINDS:
-        raise errors.ArgumentError(
-            "the kind of the covariance is unknown", got=repr(kind), expected=", ".join(map(repr, KINDS))
-        )
+    errors.check_known("the kind of the covariance", kind, KINDS)
     over = -1 if lags is None else integer(lags, "lags", 0)
     x = variables(x, batched)
     found: np.ndarray = _covariance(terms, captured(terms), kind, batched, lags is None)(

@@ -58,10 +58,7 @@ class FunctionGraph:
 
 def check_mode(mode: str) -> None:
     """Raise an error unless there is such a mode."""
-    if mode not in MODES:
-        raise errors.ArgumentError(
-            "the mode of a function is unknown", got=repr(mode), expected=" or ".join(map(repr, MODES))
-        )
+    errors.check_known("the mode of a function", mode, MODES)
 
 
 def check_complete(graph: FunctionGraph, name: str) -> None:

@@ -254,8 +254,7 @@ def _convolved(a: Node, v: Node, mode: str, same: Dimension) -> Node:
     """The part of the convolution that a mode asks for. "same" begins at entry number `same`."""
     long, short = _lengths(a, v)
     parts = {"full": (0, long + short - 1), "same": (same, long), "valid": (short - 1, long - short + 1)}
-    if mode not in parts:
-        raise errors.ArgumentError("mode of convolve is unknown", got=repr(mode), expected="'full', 'same' or 'valid'")
+    errors.check_known("mode of convolve", mode, parts)
     start, count = parts[mode]
     return window(conv1d(expand_dims(a, (0, 1)), expand_dims(v, (0, 1)), border_mode="full")[0, 0], 0, start, count)
 

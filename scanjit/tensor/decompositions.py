@@ -141,8 +141,7 @@ def qr(a: TensorLike, mode: str = "reduced") -> Qr | Node:
     array([[5. , 2.2],
            [0. , 0.4]])
     """
-    if mode not in ("reduced", "complete", "r"):
-        raise errors.ArgumentError("mode of qr is unknown", got=repr(mode), expected="'reduced', 'complete' or 'r'")
+    errors.check_known("mode of qr", mode, ("reduced", "complete", "r"))
     x = matrices(a, "qr")
     if mode == "complete":
         _check_whole(x, False, "qr gives as many columns of Q as there are columns", 'mode="reduced"')

@@ -177,10 +177,7 @@ def _checked(x: Node, n: Any, default: Dimension) -> tuple[Node, Dimension]:
 
 def check_norm(norm: Any) -> None:
     """Raise an error if this is no norm of a Fourier transform."""
-    if norm not in (None, "backward", "ortho", "forward"):
-        raise errors.ArgumentError(
-            "norm of a Fourier transform is unknown", got=repr(norm), expected="'backward', 'ortho' or 'forward'"
-        )
+    errors.check_known("norm of a Fourier transform", norm, (None, "backward", "ortho", "forward"))
 
 
 def _scaled(x: Node, n: Dimension, norm: Norm, sign: int) -> Node:

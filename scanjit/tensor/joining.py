@@ -276,8 +276,7 @@ def meshgrid(*vectors: TensorLike, indexing: str = "xy") -> list[Node]:
            [1, 2, 3]]), array([[4, 4, 4],
            [5, 5, 5]])]
     """
-    if indexing not in ("xy", "ij"):
-        raise errors.ArgumentError("indexing of meshgrid is unknown", got=repr(indexing), expected="'xy' or 'ij'")
+    errors.check_known("indexing of meshgrid", indexing, ("xy", "ij"))
     nodes = [ravel(as_tensor(x)) for x in vectors]
     places = list(range(len(nodes)))
     if indexing == "xy" and len(nodes) > 1:
@@ -394,10 +393,7 @@ def pad(x: TensorLike, pad_width: Any, mode: str = "constant", constant_values: 
         if value.ndim:
             raise errors.ArgumentError("constant_values of pad is one number", got=repr(constant_values))
         return SET_SLICE(full(value, whole), x, start=start, step=(1,) * x.ndim)
-    if mode not in ("edge", "reflect", "symmetric", "wrap"):
-        raise errors.ArgumentError(
-            "mode of pad is unknown", got=repr(mode), expected="'constant', 'edge', 'reflect', 'symmetric' or 'wrap'"
-        )
+    errors.check_known("mode of pad", mode, ("constant", "edge", "reflect", "symmetric", "wrap"))
     for axis, (before, after) in enumerate(widths):
         n = x.type.shape[axis]
         parts = []

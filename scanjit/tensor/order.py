@@ -282,8 +282,7 @@ def searchsorted(a: TensorLike, v: TensorLike, side: str = "left", sorter: Tenso
     >>> sj.function([], sj.searchsorted([1.0, 2.0, 4.0], [2.0, 3.0, 9.0]), mode="reference")()
     array([1, 2, 3])
     """
-    if side not in ("left", "right"):
-        raise errors.ArgumentError("side of searchsorted is unknown", got=repr(side), expected="'left' or 'right'")
+    errors.check_known("side of searchsorted", side, ("left", "right"))
     a, v = promoted([a, v])
     if a.ndim != 1:
         raise errors.ShapeError("searchsorted looks into a vector", got=a.type, fix="sj.vmap, for several vectors")

@@ -76,8 +76,7 @@ def pool(
     count = len(size) if isinstance(size, tuple | list) else 1
     if not 1 <= count <= x.ndim:
         raise errors.ShapeError(f"the windows of pool have {count} axes, its input has {x.ndim}", got=x.type)
-    if mode not in _MODES:
-        raise errors.ArgumentError("mode of pool is unknown", got=repr(mode), expected=", ".join(map(repr, _MODES)))
+    errors.check_known("mode of pool", mode, _MODES)
     axes = list(_windowed(x.type.shape[x.ndim - count :], size, stride, pad, ignore_border, dilation))
     inner = tuple(range(x.ndim, x.ndim + count))
     if mode == "max":

@@ -77,8 +77,7 @@ def ets(
     """
     trend_form = _form("trend_form", trend_form, trend)
     season_form = _form("season_form", season_form, season)
-    if error not in ("add", "mul"):
-        raise errors.ArgumentError("the form of the error is unknown", got=repr(error), expected="'add' or 'mul'")
+    errors.check_known("the form of the error", error, ("add", "mul"))
     idle = {"smooth_trend": (smooth_trend, 0, trend_form), "damping": (damping, 1, trend_form)}
     for name, (value, nothing, form) in (idle | {"smooth_season": (smooth_season, 0, season_form)}).items():
         if form is None and not (is_number(value) and value == nothing):

@@ -133,10 +133,7 @@ def kalman_filter(observations: Any, model: StateSpace, form: str = "covariance"
     >>> walk(np.array([2.0, np.nan, 4.0])).round(3)
     array([1.   , 1.   , 3.143])
     """
-    if form not in list(_FORMS):
-        raise errors.ArgumentError(
-            "the form of the filter is unknown", got=repr(form), expected=", ".join(map(repr, _FORMS))
-        )
+    errors.check_known("the form of the filter", form, _FORMS)
     begin, observe, move, shown = _FORMS[form]
     observations = inexact(real(observations, "observations"))
     sequences, per_step, fixed = _taken(observations, model)
