@@ -249,7 +249,10 @@ _NAMES = '"valid", "full", "half", "same"; or '
 
 def _named_zeros(name: str, border: str, reach: Dimension) -> Dimension:
     zeros: dict[str, Dimension] = {"valid": 0, "full": reach - 1, "half": reach // 2, "same": (reach - 1) // 2}
-    errors.check_known(f"border_mode of {name}", border, zeros)
+    if border not in zeros:
+        raise errors.ArgumentError(
+            f"there is no border_mode {border!r} of {name}", expected=", ".join(map(repr, zeros))
+        )
     if isinstance(found := zeros[border], int) and found < 0:
         raise errors.ShapeError(f"border_mode {border!r} of {name} needs filters that are not empty", got="width 0")
     return found
