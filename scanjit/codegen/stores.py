@@ -48,9 +48,10 @@ def _spill(frame: Frame, values: Values, rows: NestLoop, points: Sequence[Point]
     if order is not None:
         first, stop, whole = order.first, order.count, False
     count = str(block) if whole else frame.line("count", f"min({block}, {stop} - {first})")
-    turn = frame.fresh("turn")
-    frame.push(f"for {turn} in range({count}):", rows, turn, block)
-    place = frame.line("place", _from_both_ends(turn, count))
+    place, own = frame.fresh("turn"), order is None and rows is frame.tile.own
+    last = frame.line("last", f"max(min({first} + {2 * block + 1} - {stop}, 1), 0)") if own else ""
+    frame.push(f"for {place} in range({count}):", rows, place, block)
+    place = frame.line("place", _from_both_ends(place, count, last)) if own else place
     at = f"{first} + {place}"
     frame.index[rows, SPILLED] = frame.line("row", at if order is None else f"load_i64({order.rows} + ({at})*8)")
     split_joined(frame, rows, SPILLED)
@@ -64,9 +65,10 @@ def _spill(frame: Frame, values: Values, rows: NestLoop, points: Sequence[Point]
     return inner
 
 
-def _from_both_ends(turn: str, count: str) -> str:
-    """The row of a turn: the first, the last, the second, the last but one, and so on.
+def _from_both_ends(turn: str, count: str, last: str) -> str:
+    """The row of a turn. In the `last` two tiles (1; else 0), the first row is followed by the last, the second, the last
+    but one, and so on.
 
-    Processors fetch ahead what an instruction reads in even steps. They would also fetch the rows of another thread,
-    which lie behind the last row of this one, and whose core then has to get them back."""
-    return f"({turn} >> 1) + ({turn} & 1)*({count} - 1 - ({turn} >> 1)*2)"
+    Processors fetch ahead what an instruction reads in even steps. Behind the rows of this thread they would fetch those
+    of another one, whose core then has to get them back."""
+    return f"({turn} >> {last}) + ({turn} & {last})*({count} - 1 - ({turn} >> 1)*2)"
