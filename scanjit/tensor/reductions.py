@@ -153,10 +153,8 @@ def argmin(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> No
 
 
 def _positions(op: ops.ArgReduction, x: Node, axis: int | None, keepdims: bool) -> Node:
-    if x.type.kind.is_mask:
-        x = cast(x, "int8")
     whole, place = along_axis(x, axis)
-    found = op(whole, axis=place)
+    found = op(cast(whole, "int8") if x.type.kind.is_mask else whole, axis=place)
     return expand(found, axes_of(axis, x.ndim)) if keepdims else found
 
 

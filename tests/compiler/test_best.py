@@ -50,3 +50,22 @@ def test_only_long_rows_of_plain_elements_are_divided(case: str) -> None:
     x, short = sj.matrix("x"), sj.tensor((5, 60), "float64", "short")
     inputs = [short] if case == "short rows" else [x]
     assert "stretch" not in sj.function(inputs, UNDIVIDED[case](x, short), mode="emulate").source
+
+
+@pytest.mark.parametrize("mode", ["emulate", "numba"])
+@pytest.mark.parametrize("size", [1, 8, 9, 24, 100, None])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int8"])
+def test_the_first_true_answer(dtype: str, size: int | None, mode: str) -> None:
+    """It is the least place with a true answer, and 0 where no answer is true."""
+    x = sj.tensor(("rows", size), dtype)
+    found = [sj.argmax(x > 2, 1), sj.argmin(x > -3, 1), sj.argmax(x > 2, 0), sj.argmin(x > -3, 0), sj.argmax(x > 2)]
+    f = sj.function([x], found, mode=mode)
+    assert size in (1, 8) or "better" not in f.source
+    rng = np.random.default_rng(0)
+    for n in (1, 5, 40) if size is None else (size,):
+        given = np.clip(rng.standard_normal((12, n)) * 3, -5, 5).astype(dtype)
+        given[0], given[1] = 5, -5
+        large, small = given > 2, given > -3
+        wanted = large.argmax(1), small.argmin(1), large.argmax(0), small.argmin(0), large.argmax()
+        for got, place in zip(f(given), wanted, strict=True):
+            np.testing.assert_array_equal(got, place)

@@ -2,10 +2,19 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from scanjit.ir import Node
+from scanjit.kinds import kind_of
+from scanjit.ops.elementwise import EQUAL, INVERT, WHERE
+from scanjit.ops.promotion import CAST
+from scanjit.ops.reduce import ARGMIN, MIN, ArgReduction
 from scanjit.schedule.lower.maps import IndexMap
 from scanjit.schedule.lower.values import NodeAt, PointRule, ValueBuilder
-from scanjit.schedule.nests import NestLoop, Reduce, Value
+from scanjit.schedule.nests import Apply, Literal, NestLoop, Position, Reduce, Value
+
+FEW = 8
+"""Among so many truth values, the first true one is looked for as any extreme element."""
 
 
 class ReductionRule(PointRule):
@@ -19,7 +28,22 @@ class ReductionRule(PointRule):
 
     def value(self, builder: ValueBuilder, node: Node, at: IndexMap, values: Sequence[Value]) -> Value:
         """All of its elements, combined."""
-        return Reduce(node.dtype, node.op, tuple(_loops(builder, node).values()), values[0])
+        loops, (term,) = tuple(_loops(builder, node).values()), values
+        if isinstance(node.op, ArgReduction) and isinstance(term, Apply) and term.op is CAST:
+            answers, few = term.args[0], isinstance(loops[0].size, int) and loops[0].size <= FEW
+            if kind_of(answers.dtype).is_mask and not few:
+                return _first(loops[0], Apply(answers.dtype, INVERT, (answers,), {}) if node.op is ARGMIN else answers)
+        return Reduce(node.dtype, node.op, loops, term)
+
+
+def _first(loop: NestLoop, answers: Value) -> Value:
+    """The first place at which an answer is true, the least of all these; 0 if there is none."""
+    size = loop.size
+    dtype = np.dtype("int32" if isinstance(size, int) and size < 1 << 31 else "int64")
+    nowhere = Literal(dtype, size) if isinstance(size, int) else Position(dtype, size, {})
+    found = Reduce(dtype, MIN, (loop,), Apply(dtype, WHERE, (answers, Position(dtype, 0, {loop: 1}), nowhere), {}))
+    place = Apply(dtype, WHERE, (Apply(np.dtype("bool"), EQUAL, (found, nowhere), {}), Literal(dtype, 0), found), {})
+    return place if dtype == np.int64 else Apply(np.dtype("int64"), CAST, (place,), {"dtype": np.dtype("int64")})
 
 
 def _loops(builder: ValueBuilder, node: Node) -> dict[int, NestLoop]:
