@@ -167,12 +167,16 @@ class _Places(NamedTuple):
 
     def _one(self, index: Index) -> tuple[str, tuple[str, ...]]:
         """An index that is the same for all lanes, and a mask that says whether it is inside; no mask if that is sure.
-        It is checked as soon as it is known: the index of a slice once, before the loop over the elements of the
-        slice."""
+        It is checked as soon as it is known: the index of a slice once, before the loop over the elements of the slice.
+        If the axis is known to have places for it, an index that lies outside is reported and becomes the first of
+        these, so that no mask is needed."""
         frame, point = self.frame, self.point
         level, row, vector = frame.place(index.value, point)
-        key = (*index.dims, index.value, self.code, row, vector)
-        place, within = (frame.recall(level, (*key, part)) for part in ("place", self.width))
+        key = (*index.dims, index.value, row, vector)
+        least, most = -1 * index.least, index.size - index.most
+        places = types.not_negative(most - least - 1)
+        part = "inside" if places else self.width
+        place, within = (frame.recall(level, (*key, each)) for each in ("place", part))
         if place is None:
             alone = point if in_lanes(frame, index.value) else Point(point.row, point.vector, 1)
             text = self.value_of(index.value, alone)
@@ -180,14 +184,18 @@ class _Places(NamedTuple):
         if index.sure and types.not_negative(index.size - 1):
             return place, ()
         if within is None:
-            low, end = frame.size(-1 * index.least), frame.size(index.size - index.most)
+            low, end = frame.size(least), frame.size(most)
             text = f"0 < {frame.size(index.size)}" if index.sure else f"{low} <= {place} < {end}"
-            text = f"splat_boolx{self.width}({text})"
-            within = frame.remember(level, (*key, self.width), "ok", text)
+            width = 1 if places else self.width
+            within = frame.remember(level, (*key, part), "ok", f"splat_boolx{width}({text})")
             known = frame.known_inside(level, index.some) == 1
-            some = "" if known else f" & splat_boolx{self.width}(0 < {frame.size(index.some)})"
+            some = "" if known else f" & splat_boolx{width}(0 < {frame.size(index.some)})"
             self._report(level, f"~{within}{some}")
-        return place, (within,)
+            if places:  # also where no step reads anything: what is the same in all steps is read in front of them
+                outside = Scope(f"if any_of(~{within}):")
+                outside.add(f"{place} = {low}")
+                frame.scopes[level].add(outside)
+        return place, () if places else (within,)
 
     def _each(self, index: Index, stride: str, place: _Place) -> _Place:
         """A place moved by an index that differs from lane to lane."""

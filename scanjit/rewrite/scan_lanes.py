@@ -4,12 +4,14 @@ If the element is stored alone, a vector that is then loaded there waits until t
 buffer of stores, which takes longer than all else in such a step. So the change becomes a choice in each lane: the new
 value at the place, the old one elsewhere. A step of elementwise ops is then one nest, with the array in registers.
 
-Arrays of which steps read and change single elements only, such as a delay line, stay as they are.
+Arrays of which steps read and change single elements only, such as a delay line, stay as they are. So do tables of
+which they also read short rows, for an extremum or its place: such a row is read element by element.
 """
 
 import math
 import operator
 from collections.abc import Collection, Sequence
+from functools import reduce
 
 import numpy as np
 
@@ -18,9 +20,11 @@ from scanjit.ir import Node, constant, dependents, rebuild, rebuilt, replace, wa
 from scanjit.ops.elementwise import ADD, EQUAL, where
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.promotion import Elementwise
-from scanjit.ops.reduce import ArgReduction
+from scanjit.ops.reduce import MAX, MIN, ArgReduction
+from scanjit.ops.reduction import Reduction
 from scanjit.ops.scan import SCAN, Roles
-from scanjit.ops.view import reordered
+from scanjit.ops.shape import CONCATENATE
+from scanjit.ops.view import DIMSHUFFLE, reordered
 from scanjit.rewrite.engine import Note, in_bodies, uses
 
 MOST_BYTES = 512
@@ -46,9 +50,13 @@ def _changed(scan: Node, notes: list[Note]) -> Node | None:
     for node in walk(body.outputs):
         if node.op is SCATTER and node not in single and _is_small(node):
             made[node] = replace([_choice(node, single)], made)[0]
+        elif isinstance(node.op, ArgReduction) or node.op in (MAX, MIN):
+            if (row := node.operands[0]).op is GATHER and row.operands[0] in single and _is_short(row):
+                made[node] = replace([_of_elements(node, row)], made)[0]
     if not made:
         return None
-    notes.append(Note("changes_in_lanes", scan.where, "elements of small arrays are chosen in lanes"))
+    if any(node.op is SCATTER for node in made):
+        notes.append(Note("changes_in_lanes", scan.where, "elements of small arrays are chosen in lanes"))
     return with_params(scan, body=body.with_outputs(replace(body.outputs, made)))
 
 
@@ -71,6 +79,23 @@ def _takes_element(user: Node, node: Node) -> bool:
     if isinstance(user.op, ArgReduction):
         return types.not_negative(FEW - types.product(node.type.shape))
     return user.op in (GATHER, SCATTER) and user is not node and node not in set(user.operands[1:])
+
+
+def _is_short(row: Node) -> bool:
+    """Whether a row, the elements along the last axis of an array at one place of the others, is short."""
+    x, *indices = row.operands
+    one = row.ndim == 1 and row.params["axis"] == 0 and len(indices) == x.ndim - 1
+    return one and not any(index.ndim for index in indices) and types.not_negative(FEW - row.type.shape[0])
+
+
+def _of_elements(node: Node, row: Node) -> Node:
+    """An extremum of a row, or its place, made of the elements one by one."""
+    with errors.located(node.where):
+        places = range(types.as_int(row.type.shape[0]))
+        found = [GATHER(*row.operands, constant(place, "int64"), axis=0) for place in places]
+        if isinstance(node.op, Reduction):
+            return reduce(node.op.join, found)
+        return node.op(CONCATENATE(*(DIMSHUFFLE(x, order=(None,)) for x in found), axis=0), axis=0)
 
 
 def _is_small(node: Node) -> bool:

@@ -78,7 +78,8 @@ def test_a_ring_of_unknown_length(case):
     data = np.random.default_rng(0).standard_normal(12)
     sure = list(MOVES).index(case) < 6
     for f in others:
-        assert ("(0 <= k" not in f.source and "less_" not in f.source.replace("less_equal", "")) == sure
+        assert ("(0 <= k" not in f.source) == sure
+        assert case == "a rest" or ("less_" not in f.source.replace("less_equal", "")) == sure
         for n in (1, 2, 5, 20):
             try:
                 expected = wanted(data, np.ones(n))
@@ -194,6 +195,34 @@ def test_what_is_inside_of_an_axis_of_unknown_size(seed):
     for size in range(1, 9):
         for found in f(grid[:, 0], grid[:, 1], np.zeros(size))[:-1]:
             assert found.min() >= 0 and found.max() < size
+
+
+RESTS = {
+    "of a ring": (True, lambda k, n: (k + 1) % 25),
+    "of a power of two": (True, lambda k, n: (k - 3) % 8),
+    "of a ring of unknown length": (True, lambda k, n: (k + 1) % n),
+    "of a number that is less": (True, lambda k, n: (k & 7) % 9 + 1),
+    "of more than twice the divisor": (False, lambda k, n: (k + 3) % 7),
+    "of a number that may be negative": (False, lambda k, n: (k - 1) % 7),
+    "of an unknown number": (False, lambda k, n: (k + 1) % (n - 1)),
+}
+
+
+@pytest.mark.parametrize("case", RESTS)
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8"])
+def test_rests_that_take_no_division(case, dtype):
+    easy, change = RESTS[case]
+    z = sj.vector("z", "float64")
+
+    def step(k):
+        return sj.cast(change(sj.cast(k, "int64") if dtype == "uint8" else k, sj.cast(z.shape[0], "int64")), dtype)
+
+    k = sj.scan(step, outputs_info=sj.as_tensor(np.array(0, dtype)), n_steps=40)
+    wanted, *others = (sj.function([z], k, mode=mode) for mode in ("reference", "emulate", "numba"))
+    for f in others:
+        assert ("mod(" not in f.source) == easy or dtype != "int64"
+        for n in (0, 1, 2, 7):
+            np.testing.assert_array_equal(f(np.zeros(n)), wanted(np.zeros(n)))
 
 
 def test_choices_by_floats_among_choices_by_integers():

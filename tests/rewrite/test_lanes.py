@@ -131,3 +131,36 @@ def test_arrays_of_single_elements_stay_in_memory() -> None:
         delayed(100, lambda line, k: line.max()),
     )
     assert [NOTE in str(f.explain()) for f in (alone, read, long)] == [False, True, False]
+
+
+EXTREMA = {
+    "maximum": lambda row: row.max(),
+    "minimum": lambda row: row.min(),
+    "place of the largest": lambda row: 0.1 * sj.argmax(row),
+    "place of the least": lambda row: 0.1 * sj.argmin(row),
+}
+
+
+@pytest.mark.parametrize("mode", ["emulate", "numba"])
+@pytest.mark.parametrize("case", EXTREMA)
+def test_short_rows_of_a_table_that_is_learned(case: str, mode: Any) -> None:
+    """A row is read element by element, as the elements are changed; its place is checked once."""
+    s, n, x = sj.lvector("s"), sj.lvector("n"), sj.vector("x", "float64")
+
+    def step(s: Any, n: Any, x: Any, table: Any) -> Any:
+        return table[s, 1].inc(x + 0.5 * EXTREMA[case](table[n]))
+
+    y = sj.scan(step, [s, n, x], sj.zeros((6, 4), "float64"))
+    f, reference = (sj.function([s, n, x], y, mode=each) for each in (mode, "reference"))
+    assert "x4(" not in f.source.split("def gather")[1].split("import")[0]
+    assert f.source.split("def gather")[1].split("import")[0].count("store_i64(") == 1
+    rng = np.random.default_rng(0)
+    arrays = rng.integers(-6, 6, 30), rng.integers(-6, 6, 30), rng.standard_normal(30)
+    arrays[2][7] = np.nan
+    np.testing.assert_allclose(f(*arrays), reference(*arrays), rtol=1e-12)
+    for places in arrays[:2]:
+        for outside in (6, -7, 2**60):
+            places[20] = outside
+            with pytest.raises(sj.OutOfBoundsError, match=f"index {outside} is out of bounds"):
+                f(*arrays)
+            places[20] = 0

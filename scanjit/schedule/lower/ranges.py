@@ -150,6 +150,16 @@ class Ranges:
         found, most = known.of(index), known.end(size)
         return found is not None and most is not None and found[0] >= 0 and found[1] < most
 
+    def most_times(self, x: Node, by: Node) -> int | None:
+        """How many times a divisor goes into a number that is certainly not negative: never (0), or only if both are
+        equal (1), or perhaps more often (2). The divisor is a positive number, or a size, for which this is said if it
+        is positive. None for other numbers and divisors."""
+        known = self._body.known(by.params["dim"] if by.op is ir.SIZE else 0)
+        a, b = known.of(x), known.of(by)
+        if a is None or b is None or b[0] != b[1] or not (a[0] >= 0 and b[0] > 0):
+            return None
+        return 0 if a[1] < b[0] else 1 if a[1] <= b[0] else 2
+
     def settled(self, node: Node, size: Dimension, locate: Callable[[Node], object]) -> Node:
         """What an index of an axis is, if its conditions are known: `where(k < 0, k + n, k)` is k, if k is not
         negative. A node that lies in memory stays as it is: what it was computed from may be out of reach."""

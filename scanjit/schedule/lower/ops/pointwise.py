@@ -2,8 +2,11 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from scanjit.ir import Node, Op
 from scanjit.ops import Elementwise
+from scanjit.ops.elementwise import AND, LESS, MOD, WHERE
 from scanjit.ops.promotion import is_widening
 from scanjit.ops.shape import IOTA
 from scanjit.schedule.lower.maps import IndexMap, broadcast_map, view_map
@@ -28,8 +31,27 @@ class ElementwiseRule(PointRule):
         """The op, applied to the values of its operands. What lies in memory in 16 bits is loaded as float32."""
         if is_widening(node) and isinstance(values[0], Load) and not values[0].widens:
             return builder.widened(values[0], node.dtype)
+        if node.op is MOD and not node.ndim and (rest := _rest(builder, node, values)) is not None:
+            return rest
         code = 0 if node.op.never_fails else builder.code(node)
         return Apply(node.dtype, node.op, tuple(values), node.params, code)
+
+
+def _rest(builder: ValueBuilder, node: Node, values: Sequence[Value]) -> Value | None:
+    """The rest of a division of integers without a division, if it is known that the dividend is not negative, and at
+    most the divisor: `(k + 1) % n` is 0 if `k + 1` is n, else `k + 1`. The rest of a division by 0, which sizes may be,
+    is 0. None if it is not known, and for powers of two, whose rests are bits."""
+    times = builder.ranges.most_times(*node.operands)
+    x, by = values
+    number = int(by.number) if isinstance(by, Literal) else 0
+    if times == 0 and number:
+        return x
+    if times is None or times == 2 or number.bit_count() == 1:
+        return None
+    truth, zero = np.dtype("bool"), Literal(node.dtype, 0)
+    below: Value = Apply(truth, LESS, (x, by), {})
+    below = below if number else Apply(truth, AND, (Apply(truth, LESS, (zero, by), {}), below), {})
+    return Apply(node.dtype, WHERE, (below, x, zero), {})
 
 
 class ViewRule(PointRule):
