@@ -66,9 +66,9 @@ def _spill(frame: Frame, values: Values, rows: NestLoop, points: Sequence[Point]
 
 
 def _from_both_ends(turn: str, count: str, last: str) -> str:
-    """The row of a turn. In the `last` two tiles (1; else 0), the first row is followed by the last, the second, the last
-    but one, and so on.
+    """The row of a turn. In the `last` two tiles (1; else 0), the first row is followed by the last, the second, the
+    last but one, and so on.
 
-    Processors fetch ahead what an instruction reads in even steps. Behind the rows of this thread they would fetch those
-    of another one, whose core then has to get them back."""
+    Processors fetch ahead what an instruction reads in even steps. Behind the rows of this thread they would fetch
+    those of another one, whose core then has to get them back."""
     return f"({turn} >> {last}) + ({turn} & {last})*({count} - 1 - ({turn} >> 1)*2)"

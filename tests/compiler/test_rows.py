@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,13 +12,16 @@ import pytest
 
 import scanjit as sj
 from scanjit import types
+from scanjit.codegen.generate import generate
 from scanjit.config import config
+from scanjit.rewrite import run as rewrite
 from scanjit.schedule.cost import rates
 from scanjit.schedule.nests import RowsApart
+from scanjit.schedule.pipeline import schedule
 from scanjit.schedule.threads.rows import with_rows
 from scanjit.schedule.threads.sharing import sharing
 from scanjit.schedule.threads.teams import Way
-from scanjit.target import Target
+from scanjit.target import Target, target_for
 from tests.fuzz.check import Config
 
 H = 5
@@ -252,6 +256,17 @@ def test_rows_that_threads_could_not_share_evenly() -> None:
         sizes = {atoms["T"]: 50, atoms["B"]: batch}
         decided = sharing(stage.layout.costs, types.Numbers(sizes), Way(2), stage.layout.near_bytes)
         assert list(decided.rows_apart.values()) == [wanted]
+
+
+@pytest.mark.parametrize(("rows", "size", "steps"), [(32, 64, 32), (32, 512, 4), (32, 2048, 32), (512, 2048, 2)])
+def test_a_matrix_that_fits_no_cache_is_read_seldom(rows: int, size: int, steps: int) -> None:
+    """Stretches of time are as long as the cache allows, and longer for a matrix that comes from memory anyway."""
+    x = sj.tensor((100, rows, size), "float32", "x")
+    w, u = (sj.tensor((size, size), "float32", name) for name in "wu")
+    ys = sj.scan(lambda row, h: np.tanh(row @ w + h @ u), x, sj.zeros((rows, size), "float32"))
+    program = schedule([x, w, u], rewrite([ys]).outputs, target_for("x86_64-linux-gnu", features="+avx2"))
+    text = "".join(function.text for function in generate(program, "f").functions)
+    assert re.findall(r"rows0 = min\((\d+)", text) == [str(steps)]
 
 
 def test_remainder() -> None:

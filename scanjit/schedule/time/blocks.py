@@ -28,7 +28,7 @@ MOST_CACHES = 4
 def blocked(chain: Chain, nests: Mapping[Statement, Nest], target: Target) -> tuple[list[Statement], list[str]]:
     """The statements of a chain: those that run once before, the loop over stretches, and those that run after it. And
     notes for `explain`."""
-    plan, size = chain.plan, _size(chain, nests, target.near_bytes)
+    plan, size = chain.plan, _size(chain, nests, target)
     more = {plan.carries[i].store.buffer: plan.carries[i].reach for i in chain.rings}
     short = {b: changed(b, shape=(size + more.get(b, 0), *b.shape[1:])) for b in _short(chain)}
     first, rows = types.counter("first"), types.counter("rows")
@@ -60,14 +60,17 @@ def _short(chain: Chain) -> list[Buffer]:
     return [*chain.short, *(chain.plan.carries[i].store.buffer for i in chain.rings)]
 
 
-def _size(chain: Chain, nests: Mapping[Statement, Nest], near_bytes: int) -> Dimension:
-    """How many steps a stretch has: as many as read and write about `near_bytes` in short buffers."""
-    plan = chain.plan
+def _size(chain: Chain, nests: Mapping[Statement, Nest], target: Target) -> Dimension:
+    """How many steps a stretch has: as many as read and write about `near_bytes` in short buffers, or half as many
+    bytes as a matrix has that comes from memory in each stretch."""
+    plan, near_bytes = chain.plan, target.near_bytes
     step = sum((types.product(buffer.shape[1:]) * buffer.dtype.itemsize for buffer in _short(chain)), start=0)
     size = types.maximum(near_bytes // types.maximum(step, 1), 1)
     if itemsize := max((_series(nests[statement]) for statement in chain.before), default=0):
         longer = MOST_CACHES * near_bytes // types.maximum(step, 1)
         size = types.maximum(size, types.minimum(longer, LEAST_PIECE // itemsize))
+    matrix = max((_matrix(nests[statement], target) for statement in (*chain.before, *chain.after)), default=0)
+    size = types.maximum(size, matrix // 2 // types.maximum(step, 1))
     for found in chain.sums.values():
         if (depth := depth_of(found)) is not None:
             size = types.maximum(size, (DEPTH - 1) // types.maximum(depth, 1) + 1)
@@ -82,3 +85,12 @@ def _series(nest: Nest) -> int:
     time = nest.space[0]
     read = [access for access, written in nest.accesses() if not written and access.strides.get(time) in (1, -1)]
     return max((access.buffer.dtype.itemsize for access in read if len(access.strides) > 1), default=0)
+
+
+def _matrix(nest: Nest, target: Target) -> int:
+    """The bytes of the largest operand that a nest over time reads anew in each stretch, if two of them fill the
+    third-level cache; 0 if there is none, or if its size is not known."""
+    time = nest.space[0]
+    read = [access for access, written in nest.accesses() if not written and time not in access.strides]
+    sizes = [types.product(loop.size for loop in a.strides) * a.buffer.dtype.itemsize for a in read]
+    return max((size for size in sizes if isinstance(size, int) and 2 * size >= target.far_bytes), default=0)
