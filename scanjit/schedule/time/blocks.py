@@ -69,8 +69,8 @@ def _size(chain: Chain, nests: Mapping[Statement, Nest], target: Target) -> Dime
     if itemsize := max((_series(nests[statement]) for statement in chain.before), default=0):
         longer = MOST_CACHES * near_bytes // types.maximum(step, 1)
         size = types.maximum(size, types.minimum(longer, LEAST_PIECE // itemsize))
-    matrix = max((_matrix(nests[statement], target) for statement in (*chain.before, *chain.after)), default=0)
-    size = types.maximum(size, matrix // 2 // types.maximum(step, 1))
+    if matrix := max((_matrix(nests[statement], target) for statement in (*chain.before, *chain.after)), default=0):
+        size = types.maximum(size, matrix // 2 // types.maximum(step, 1))
     for found in chain.sums.values():
         if (depth := depth_of(found)) is not None:
             size = types.maximum(size, (DEPTH - 1) // types.maximum(depth, 1) + 1)
