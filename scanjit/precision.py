@@ -121,8 +121,10 @@ def mixed(
         return CompiledFunction(graph, f.name, f.mode)
     if not callable(f):
         raise errors.ArgumentError("mixed takes a function", got=repr(f))
-    options: dict[str, Any] = {"mode": f.mode, "static_argnums": f.static} if isinstance(f, Jitted) else {}
-    return jit(_Mixed(f, policy), **options)
+    if isinstance(f, Jitted):
+        numbers, names = f.static_argnums, f.static_argnames
+        return jit(_Mixed(f, policy), mode=f.mode, static_argnums=numbers, static_argnames=names)
+    return jit(_Mixed(f, policy))
 
 
 @record

@@ -27,6 +27,7 @@ from scanjit.ops.view import DIMSHUFFLE, View
 from scanjit.rewrite.alike import Alike
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.rewrite.loop import Finished, OpenCarry, OpenScan, Y
+from scanjit.types import Dimension
 
 MOST_READ = 128
 """A step reads at most this many numbers of a tensor."""
@@ -130,7 +131,7 @@ def _by_entries(loop: OpenScan) -> dict[int, Node]:
     loop.carries = []
     carried: list[list[OpenCarry]] = []
     for carry in old:
-        inits = _outside(carry.init, 0)
+        inits = _outside(carry.init, 0, carry.inner.type.shape)
         own = [OpenCarry(init, symbol := new_input(init.type), symbol, None) for init in inits.flat]
         known[carry.inner] = _array((c.inner for c in own), inits.shape)
         carried.append(own)
@@ -140,7 +141,7 @@ def _by_entries(loop: OpenScan) -> dict[int, Node]:
                 known[inner] = _array([inner], ())
                 continue
             del inputs[operand]
-            rows = _outside(operand, first)
+            rows = _outside(operand, first, inner.type.shape)
             known[inner] = _array((row if row.op is CONSTANT else add(row) for row in rows.flat), rows.shape)
     for node in walk([*(carry.new for carry in old), *ys, *ends]):
         if node not in known:
@@ -177,9 +178,10 @@ def _joined(parts: Sequence[Node], shape: tuple[int, ...]) -> Node:
     return RESHAPE(CONCATENATE(*columns, axis=len(lead)), shape=(*lead, *shape))
 
 
-def _outside(node: Node, first: int) -> Entries:
-    """The entries of a node outside of the loop, along all axes but the `first` ones."""
-    shape = tuple(dim for dim in node.type.shape[first:] if isinstance(dim, int))
+def _outside(node: Node, first: int, inside: Sequence[Dimension]) -> Entries:
+    """The entries of a node outside of the loop, along all axes but the `first` ones. The step may know more sizes of
+    these than the node does."""
+    shape = tuple(map(types.as_int, inside))
     value = constant_value(node) if first == 0 else None
     if value is not None:
         return _array((constant(x, node.dtype) for x in np.broadcast_to(value, shape).flat), shape)
@@ -195,7 +197,7 @@ def _entries(node: Node, operands: Sequence[Entries]) -> Entries:
     """The entries of a node, from the entries of its operands. An op that moves data moves entries."""
     op, shape = node.op, tuple(dim for dim in node.type.shape if isinstance(dim, int))
     if op is CONSTANT:
-        return _outside(node, 0)
+        return _outside(node, 0, shape)
     if isinstance(op, Elementwise):
         given = np.broadcast_arrays(*operands)
         return _array((op(*args, **node.params) for args in zip(*(x.flat for x in given), strict=True)), shape)

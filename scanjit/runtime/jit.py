@@ -53,6 +53,7 @@ class Options(TypedDict, total=False):
 
     mode: Mode
     static_argnums: int | Iterable[int]
+    static_argnames: str | Iterable[str]
 
 
 class Jit(Protocol):
@@ -80,7 +81,13 @@ def _typed(function: Any) -> Jit:
 
 
 @_typed
-def jit(fn: Callable[..., Any] | None = None, *, mode: Mode = "numba", static_argnums: int | Iterable[int] = ()) -> Any:
+def jit(
+    fn: Callable[..., Any] | None = None,
+    *,
+    mode: Mode = "numba",
+    static_argnums: int | Iterable[int] = (),
+    static_argnames: str | Iterable[str] = (),
+) -> Any:
     """Compile a Python function of arrays; also a decorator, with or without arguments.
 
     Parameters
@@ -90,6 +97,7 @@ def jit(fn: Callable[..., Any] | None = None, *, mode: Mode = "numba", static_ar
     mode : as for `function`.
     static_argnums : positions of arguments that are settings, not arrays. `fn` gets them as they are, and is compiled
         for each value. They must be hashable. `None` is a setting wherever it stands.
+    static_argnames : names of such arguments. Either says how an argument is meant, by position and by name.
 
     Returns
     -------
@@ -116,8 +124,8 @@ def jit(fn: Callable[..., Any] | None = None, *, mode: Mode = "numba", static_ar
     {'x': array([0.25, 0.75]), 'sum': array(4.)}
     """
     if fn is None:
-        return lambda fn: Jitted(fn, mode, static_argnums)
-    return Jitted(fn, mode, static_argnums)
+        return lambda fn: Jitted(fn, mode, static_argnums, static_argnames)
+    return Jitted(fn, mode, static_argnums, static_argnames)
 
 
 class Jitted(FunctionWrapper, Generic[P, R]):
@@ -125,7 +133,7 @@ class Jitted(FunctionWrapper, Generic[P, R]):
 
     Parameters
     ----------
-    fn, mode, static_argnums : as for `jit`.
+    fn, mode, static_argnums, static_argnames : as for `jit`.
     made : the function that made it, with its arguments: unpickling calls it again. By default `jit` and the other
         three.
     """
@@ -134,15 +142,17 @@ class Jitted(FunctionWrapper, Generic[P, R]):
         self,
         fn: Callable[..., Any],
         mode: Mode,
-        static_argnums: int | Iterable[int],
+        static_argnums: int | Iterable[int] = (),
+        static_argnames: str | Iterable[str] = (),
         made: tuple[Callable[..., FunctionWrapper], Callable[..., Any], Any, str] | None = None,
     ) -> None:
         check_mode(mode)
         if not callable(fn):
             raise errors.ArgumentError("jit compiles a function", got=repr(fn))
-        self.static = _positions(static_argnums, "static_argnums")
-        _check_static(fn, self.static)
-        super().__init__(*(made or (Jitted, fn, mode, self.static)))
+        self.static_argnums = _positions(static_argnums, "static_argnums")
+        self.static_argnames = _names(static_argnames)
+        self.static = _static(fn, self.static_argnums, self.static_argnames)
+        super().__init__(*(made or (Jitted, fn, mode, self.static_argnums, self.static_argnames)))
         self.fn, self.mode = fn, mode
         self._functions: dict[Any, CompiledFunction[R]] = {}
         self._sized: dict[Any, Axes] = {}  # of kinds of arguments of which some sizes are part of the key
@@ -217,9 +227,10 @@ class _Call:
                 raise
             args, named = bound.args, bound.kwargs
         self.jitted, self.count = jitted, len(args)
-        self.static = {i % len(args): args[i] for i in jitted.static if -len(args) <= i < len(args)}
-        self.given: dict[int | str, Any] = {i: arg for i, arg in enumerate(args) if i not in self.static}
-        self.given |= sorted(named.items())
+        every: dict[int | str, Any] = dict(enumerate(args)) | dict(sorted(named.items()))
+        static = {*jitted.static, *(i + len(args) for i in jitted.static if isinstance(i, int) and i < 0)}
+        self.static = {key: arg for key, arg in every.items() if key in static}
+        self.given = {key: arg for key, arg in every.items() if key not in static}
         taken = [flatten(arg, whole=True) for arg in self.given.values()]
         self.trees = [tree for _, tree in taken]
         self.leaves = [leaf for leaves, _ in taken for leaf in leaves]
@@ -262,7 +273,7 @@ class _Call:
                 raise errors.ArgumentError(
                     f"{self.labels()[i]}, an argument of {self.name}, is no array of numbers",
                     got=f"{value!r} ({type(value).__name__})",
-                    fix="if it is a setting and not data, give its position in static_argnums",
+                    fix="if it is a setting and not data, name it in static_argnames, or its place in static_argnums",
                 )
 
     @property
@@ -319,10 +330,10 @@ class _Call:
             key: tree.unflatten([next(leaves) for _ in range(tree.size)])
             for key, tree in zip(self.given, self.trees, strict=True)
         }
-        args = [self.static[i] if i in self.static else traced[i] for i in range(self.count)]
-        named = {key: value for key, value in traced.items() if isinstance(key, str)}
+        every = traced | self.static
+        named = {key: value for key, value in every.items() if isinstance(key, str)}
         frozen.warn_of_draws(self.jitted.fn)
-        return self.jitted.fn(*args, **named)
+        return self.jitted.fn(*[every[i] for i in range(self.count)], **named)
 
 
 def _positions(given: Any, name: str) -> tuple[int, ...]:
@@ -333,22 +344,45 @@ def _positions(given: Any, name: str) -> tuple[int, ...]:
     return found
 
 
-def _check_static(fn: Callable[..., Any], positions: Sequence[int]) -> None:
-    """Raise an error for a position at which a function has no argument."""
+def _names(given: Any) -> tuple[str, ...]:
+    """The names of arguments, of which one may stand alone."""
+    found = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
+    if not all(isinstance(name, str) for name in found):
+        raise errors.ArgumentError("static_argnames has names of arguments, which are texts", got=repr(given))
+    return found
+
+
+def _static(fn: Callable[..., Any], positions: Sequence[int], names: Sequence[str]) -> frozenset[int | str]:
+    """The positions and names of the settings of a function: both of each one that has both. Raises an error for one
+    that the function does not have."""
     try:
         parameters = inspect.signature(fn).parameters.values()
     except (TypeError, ValueError):  # of some functions of C
-        return
-    count = sum(one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in parameters)
-    if any(one.kind is one.VAR_POSITIONAL for one in parameters):
-        return
+        return frozenset((*positions, *names))
+    kinds = {one.kind for one in parameters}
+    places = [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    named = [one.name for one in parameters if one.kind in (one.KEYWORD_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    found = set[int | str](names)
     for i in positions:
-        if not -count <= i < count:
+        if inspect.Parameter.VAR_POSITIONAL not in kinds:
+            if not -len(places) <= i < len(places):
+                raise errors.ArgumentError(
+                    "static_argnums has a position without an argument",
+                    got=i,
+                    expected=f"less than {len(places)}, the number of arguments",
+                )
+            i %= len(places)
+        found.add(i)
+        if 0 <= i < len(places):
+            found.add(places[i])
+    for name in names:
+        if name in places:
+            found.add(places.index(name))
+        elif name not in named and inspect.Parameter.VAR_KEYWORD not in kinds:
             raise errors.ArgumentError(
-                "static_argnums has a position without an argument",
-                got=i,
-                expected=f"less than {count}, the number of arguments",
+                "static_argnames has a name that is no argument", got=repr(name), expected=" or ".join(named)
             )
+    return frozenset(found)
 
 
 def _outside_of_torch(run: Callable[..., Any]) -> Callable[..., Any]:
@@ -429,7 +463,7 @@ def value_and_grad(
             value, symbols[argnums] if isinstance(argnums, int | np.integer) else tuple(symbols[i] for i in positions)
         )
 
-    return Jitted(with_gradient, mode, (), (_with_gradient, fn, argnums, mode))
+    return Jitted(with_gradient, mode, made=(_with_gradient, fn, argnums, mode))
 
 
 def _with_gradient(fn: Callable[..., Any], argnums: int | Sequence[int], mode: Mode) -> Jitted[..., Any]:

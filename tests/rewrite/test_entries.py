@@ -156,3 +156,23 @@ def test_checkpoints_change_no_bit(step):
     f, g = (sj.function([x, w], gradients(step, x, w, given), mode="emulate") for given in ("sqrt", "all"))
     given = 0.1 * np.random.default_rng(0).standard_normal((30, 3)), MIXED
     np.testing.assert_equal(f(*given), g(*given))
+
+
+def test_steps_that_know_more_sizes():
+    """A direction of known shape tells inner loops the sizes of what the outer loop gives them."""
+
+    def product(A, B, x, directions):
+        def improved(u):
+            xs = sj.scan(lambda row, x: A @ x + B @ row, u, x)
+            return u - 0.1 * sj.scan(lambda x, l: A.T @ l + 2 * x, xs, xs[-1], go_backwards=True) @ B
+
+        cost = (sj.scan(improved, outputs_info=sj.zeros((2, 1), "float64"), n_steps=2)[-1] ** 2).sum()
+        return sj.hvp(cost, [A, B, x], directions)
+
+    rng = np.random.default_rng(0)
+    args, directions = ([rng.normal(size=shape) for shape in ((2, 2), (2, 1), (2,))] for _ in range(2))
+    got, expected = (
+        sj.jit(lambda *given: product(*given, directions), mode=mode)(*args) for mode in ("numba", "reference")
+    )
+    for value, other in zip(got, expected, strict=True):
+        np.testing.assert_allclose(value, other, rtol=1e-9, atol=1e-12)

@@ -149,6 +149,28 @@ def test_wrong_static_arguments(wrong):
         sj.jit(lambda x, n: x * n, static_argnums=wrong)
 
 
+def test_settings_by_name():
+    def fn(x, scale=1.0, kind="sum", *, double=False):
+        return {"sum": x.sum, "prod": x.prod}[kind]() * scale * (2 if double else 1)
+
+    for options in ({"static_argnums": -1, "static_argnames": "double"}, {"static_argnames": ("kind", "double")}):
+        f = sj.jit(fn, mode="reference", **options)
+        assert f([2.0, 3.0]) == 5.0  # the last argument is a setting, and x is not, though it is the last that is given
+        assert f([2.0, 3.0], kind="prod") == 6.0 and f([2.0, 3.0], 2.0, "prod") == 12.0
+        assert f([2.0, 3.0], double=True) == 10.0 and f([2.0, 3.0], kind="prod", double=True) == 12.0
+        assert sj.mixed(f, weights="bfloat16")([2.0, 3.0], kind="prod", double=True) == 12.0
+    f = sj.jit(lambda x, **options: x * len(options["n"]), mode="reference", static_argnames="n")
+    assert f(2.0, n="abc") == 6.0
+    g = sj.jit(lambda x, n=1, k=2: sj.zeros(k) + x, mode="reference", static_argnums=2)
+    assert g(1.0, k=3).shape == (3,) and g(1.0, k=3).dtype == np.float64  # as a number, k could not be a size
+
+
+@pytest.mark.parametrize("wrong", ["m", ("n", "m"), 1, None, (0,)])
+def test_wrong_names_of_settings(wrong):
+    with pytest.raises(sj.ArgumentError, match="static_argnames has"):
+        sj.jit(lambda x, n: x * n, static_argnames=wrong)
+
+
 def test_static_arguments_among_any_number():
     f = sj.jit(lambda x, *others: x * sum(others), mode="reference", static_argnums=2)
     assert f(2.0, 3, 4) == 14.0

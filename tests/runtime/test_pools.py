@@ -71,7 +71,7 @@ def test_made_inside_functions():
     with pytest.raises((pickle.PicklingError, AttributeError), match="<locals>"):
         pickle.dumps(local)
     power, squares, own = cloudpickle.loads(cloudpickle.dumps(made))
-    assert power(XS, 3).tolist() == local(XS, 3).tolist() and power.static == (1,)
+    assert power(XS, 3).tolist() == local(XS, 3).tolist() and power.static_argnums == (1,)
     np.testing.assert_equal(squares(XS), made[1](XS))
     x = sj.vector("x")
     f = sj.function([x], sj.grad(own(x).sum(), x), mode="reference")
