@@ -65,17 +65,23 @@ RUNNING = {
 }
 """Maps NumPy's ufuncs to the functions here that do the same as their `accumulate`; for others, it is `accumulate`."""
 
-METHODS = {
-    ("add", "reduce"): "sj.sum(x)",
-    ("maximum", "reduce"): "sj.max(x)",
-    ("minimum", "reduce"): "sj.min(x)",
-    ("multiply", "outer"): "sj.outer(x, y)",
-    ("multiply", "reduce"): "sj.prod(x)",
+REDUCED = {
+    "add": "sum",
+    "logaddexp": "logsumexp",
+    "logical_and": "all",
+    "logical_or": "any",
+    "maximum": "max",
+    "minimum": "min",
+    "multiply": "prod",
 }
-"""The advice what to write for methods of NumPy's ufuncs."""
+"""Maps NumPy's ufuncs to the functions here that do the same as their `reduce`."""
+
+WITHOUT_EFFECT = {"assume_unique", "copy", "optimize", "overwrite_input"}
+"""Options of NumPy's functions that change no result, of which nothing remains here."""
 
 CALLS = {
     "copyto": "x[...].set(value), which gives a new symbol",
+    "apply_along_axis": "sj.vmap(function), with in_axes and out_axes for the other axes",
     "empty_like": "sj.zeros_like(x)",
     "ndtri": "np.sqrt(2) * sj.erfinv(2 * p - 1)",
     "put_along_axis": "sj.put_along_axis, which gives a new symbol",

@@ -1,6 +1,8 @@
 """The interface that makes symbols feel like arrays: methods, indexing, and NumPy's own functions on symbols."""
 
-from collections.abc import Callable, Iterator
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
@@ -49,19 +51,32 @@ METHODS = (
 
 def _array_ufunc(self: Node, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
     function = FUNCTIONS.get(foreign.ALIASES.get(ufunc.__name__, ufunc.__name__))
-    if method == "accumulate" and function is not None and ufunc.nin == 2:
-        return _accumulate(ufunc.__name__, function, *inputs, **kwargs)
+    if function is not None and ufunc.nin == 2:
+        if method == "accumulate":
+            return _accumulate(ufunc.__name__, function, *inputs, **kwargs)
+        if method == "reduce" and ufunc.__name__ in foreign.REDUCED:
+            return _reduce(ufunc.__name__, *inputs, **kwargs)
+        if method == "outer" and not ufunc.signature:
+            _no_more_than(f"{ufunc.__name__}.outer", kwargs)
+            first, second = map(variables.as_tensor, inputs)
+            return function(first[(..., *[None] * second.ndim)], second)
     if function is None or method != "__call__":
         module = "numpy" if getattr(np, ufunc.__name__, None) is ufunc else "scipy.special"
         name = f"{module}.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
-        known = foreign.METHODS.get((ufunc.__name__, method))
-        fix = known or (
-            foreign.call(ufunc.__name__, FUNCTIONS) if function is None else "sj.scan, for what is not a sum"
-        )
+        fix = foreign.ATTRIBUTES["at"] if method == "at" else "sj.scan, for what is not a sum"
+        fix = foreign.call(ufunc.__name__, FUNCTIONS) if function is None else fix
         raise errors.NotSupportedError(f"{name} is not defined for symbols", got=repr(self), fix=fix)
     options = {"axis": kwargs.pop("axis")} if ufunc.signature and "axis" in kwargs else {}
     _no_more_than(ufunc.__name__, kwargs)
     return function(*inputs, **options)
+
+
+def _reduce(
+    name: str, x: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False, **others: Any
+) -> Any:
+    _no_more_than(f"{name}.reduce", {"out": out} | others)
+    x = elementwise.cast(x, dtype) if dtype else x
+    return FUNCTIONS[foreign.REDUCED[name]](x, axis, keepdims=keepdims)
 
 
 def _accumulate(name: str, function: Any, x: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
@@ -85,10 +100,40 @@ def _array_function(self: Node, func: Any, types: Any, args: Any, kwargs: Any) -
             "where of symbols needs a condition and two tensors",
             fix="for the indices of true elements, use sj.nonzero(condition, size=n)",
         )
-    dropped = {"out", "where", "initial", "order", "casting", "subok", "optimize"} & set(kwargs)
-    _no_more_than(name, {key: kwargs[key] for key in dropped if (key, kwargs[key]) != ("order", "C")})
-    renamed = foreign.KEYWORDS.get(name, {})
-    return function(*args, **{renamed.get(key, key): value for key, value in kwargs.items() if key not in dropped})
+    args, kwargs = _by_our_names(func, function, args, kwargs)
+    return function(*args, **kwargs)
+
+
+def _by_our_names(
+    func: Any, function: Any, args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[Sequence[Any], dict[str, Any]]:
+    """The arguments of a function of NumPy's for the function here that does the same. From the first option on that
+    has another place here, they have names. What is not known here is an error, if it is not the default."""
+    theirs, ours = _parameters(func), list(_parameters(function))
+    renamed = foreign.KEYWORDS.get(func.__name__, {})
+    places = [name for name, one in theirs.items() if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    if any(one.kind is one.VAR_POSITIONAL for one in theirs.values()):
+        places = []
+    for i, name in enumerate(places[: len(args)]):
+        if theirs[name].default is not inspect.Parameter.empty and ours[i : i + 1] != [renamed.get(name, name)]:
+            args, kwargs = args[:i], dict(zip(places[i:], args[i:], strict=False)) | kwargs
+            break
+    known = {key: value for key, value in kwargs.items() if renamed.get(key, key) in ours}
+    others = {key: value for key, value in kwargs.items() if key not in known and key not in foreign.WITHOUT_EFFECT}
+    defaults = {name: one.default for name, one in theirs.items() if isinstance(one.default, bool | int | str)}
+    _no_more_than(
+        func.__name__, {key: value for key, value in others.items() if key not in defaults or value != defaults[key]}
+    )
+    return args, {renamed.get(key, key): value for key, value in known.items()}
+
+
+@functools.cache
+def _parameters(function: Any) -> dict[str, inspect.Parameter]:
+    """The parameters of a function by name. Nothing for a function of C that does not tell them."""
+    try:
+        return dict(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return {}
 
 
 def _named(name: str) -> list[Any]:

@@ -51,6 +51,8 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "math.exp": (lambda: math.exp(S), sj.ArgumentError, "functions of scanjit or NumPy"),
     "np.trim_zeros": (lambda: np.trim_zeros(X), sj.NotSupportedError, "compute it with NumPy before"),
     "np.subtract.reduce": (lambda: np.subtract.reduce(X), sj.NotSupportedError, "sj.scan"),
+    "np.add.at": (lambda: np.add.at(X, 0, 1.0), sj.NotSupportedError, r"x\[i\].inc\(value\)"),
+    "np.apply_along_axis": (lambda: np.apply_along_axis(np.sum, 0, X), sj.NotSupportedError, r"sj\.vmap"),
     "unpacking": (lambda: unpacked(X), sj.ArgumentError, r"x\[0\], x\[1\], \.\.\."),
 }
 

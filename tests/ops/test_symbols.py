@@ -214,7 +214,11 @@ def test_what_numpy_cannot_do_with_symbols() -> None:
     x = sj.vector("x")
     for fn in (
         lambda: np.linalg.eig(sj.matrix()),
-        lambda: np.add.reduce(x),
+        lambda: np.hypot.reduce(x),
+        lambda: np.add.reduce(x, initial=1.0),
+        lambda: np.take(x, [0], 0, None, "clip"),
+        lambda: np.std(x, 0, np.float32),
+        lambda: np.interp(x, x, x, period=3),
         lambda: np.nextafter(x, x),
         lambda: np.lexsort((x, x)),
         lambda: np.sum(x, where=x > 0),
