@@ -133,9 +133,7 @@ class Native:
         self.call: Call = self._builtin("scanjit_call")
         self.alike: Alike = self._builtin("scanjit_alike")
         self.set_blas = self._function("scanjit_set_blas", None, word, word)
-        self._new_team = self._function("scanjit_new_team", word)
-        self._set_place = self._function("scanjit_set_place", None, word)
-        self.team = self.place = 0
+        self._new_team = self._function("scanjit_new_team", word, word)
         self._places: list[Any] = []
         self.new_team()
         # Threads may still run this code, and meet at its places, while Python frees all modules at its end.
@@ -158,10 +156,9 @@ class Native:
     def new_team(self) -> None:
         """Start with no workers and no clock, as a new process does. The old team's memory is kept: a call that forked
         may still use it."""
-        self.team = self._new_team()
         self._places.append(ctypes.create_string_buffer(8 * SYNC_WORDS * (1 + MOST_TEAMS) + 64))
         self.place = -(-ctypes.addressof(self._places[-1]) // 64) * 64
-        self._set_place(self.place)
+        self.team = self._new_team(self.place)
 
 
 _made: dict[None, Native] = {}

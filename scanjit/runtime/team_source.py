@@ -21,16 +21,13 @@ TEAM_SOURCE = """
 # ---- for Python: a new team (of a new process)
 
 
-def scanjit_new_team():
+def scanjit_new_team(place):
     home.team = (PyMem_RawCalloc(1, TEAM_BYTES + 64) + 63) & -64
+    home.team.place = place
     if home.calls != 0:
         home.calls = 0
         home.set(home.before)
     return home.team
-
-
-def scanjit_set_place(place):
-    home.team.place = place
 
 
 # ---- looking
