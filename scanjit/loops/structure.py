@@ -60,8 +60,13 @@ class Tree:
         if self.kind is dict:
             return dict(zip(self.names, values, strict=True))
         if issubclass(self.kind, tuple):
-            return self.kind(*values)
-        return self.kind(**dict(zip(map(str, self.names), values, strict=True)))
+            make: Callable[[list[Any]], Any] = getattr(self.kind, "_make", self.kind)  # of a named tuple
+            return make(values)
+        fields = dict(zip(map(str, self.names), values, strict=True))
+        made = self.kind(**fields)
+        for name, value in fields.items():
+            _check_kept(made, name, value)
+        return made
 
     def with_leaves(self, trees: Iterable[Tree]) -> Tree:
         """The same structure with other structures in place of its leaves."""
@@ -152,6 +157,26 @@ class Tree:
 
 STORED = Tree(complex, ("stored",), (Tree(),))
 """The structure of an array of complex numbers, whose leaf is the array of floats that holds them."""
+
+
+def _check_kept(made: Any, name: str, given: Any) -> None:
+    """Raise an error if a dataclass changed a field when it was made: made again, it would change it twice."""
+    kept = getattr(made, name)
+    if kept is given:
+        return
+    before, after = flatten(given)[0], flatten(kept)[0]
+    same = len(before) == len(after) and all(map(_is_same, before, after))
+    if not same:
+        raise errors.ArgumentError(
+            f"{type(made).__name__} changes its field {name} when it is made: made again, it would do so twice",
+            got=f"{describe(kept)} from {describe(given)}",
+            fix="compute it before it is given, or put it into a field with init=False",
+        )
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    """Whether two leaves are one symbol, or have the same value."""
+    return a is b or (not (is_symbol(a) or is_symbol(b)) and np.array_equal(a, b, np.asarray(a).dtype.kind in "fc"))
 
 
 class Mismatch(Exception):

@@ -1,11 +1,12 @@
 """Nested sequences, states and constants: tuples, dicts, named tuples, dataclasses."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
+from scanjit.errors import ArgumentError
 from scanjit.ir import Node
 from scanjit.loops import associative_scan, foldl, map, scan, until, while_loop
 from scanjit.loops.structure import flatten
@@ -134,3 +135,42 @@ def test_structures_of_one_tensor(state: Any) -> None:
     assert type(last) is type(state(0.0)) and run(get(last), {x0: 1.5})[0] == 9.5
     products = associative_scan(lambda a, b: state(get(a) * get(b)), state(x))
     assert type(products) is type(state(0.0)) and run(get(products), {x: X})[0].tolist() == [1, 2, 6]
+
+
+class Pair(tuple[Any, ...]):
+    """A tuple that is no named one."""
+
+
+@dataclass
+class Derived:
+    h: Any
+    square: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.h = np.array(self.h) if isinstance(self.h, np.ndarray) else self.h  # equal, and not the same
+        self.square = self.h * self.h
+
+
+@dataclass
+class Doubled:
+    h: Any
+
+    def __post_init__(self) -> None:
+        self.h = self.h * 2.0
+
+
+def test_what_classes_do_when_they_are_made() -> None:
+    """Structures are made again, so one that changes what it gets would change it twice."""
+    x = symbol("x", "T")
+    h, c = scan(lambda a, s: Pair([s[0] + a, s[1] + s[0] + a]), x, [Pair([0.0, 0.0])])
+    assert [part.tolist() for part in run([h, c], {x: X})] == [H.tolist(), C.tolist()]
+    result = scan(lambda a, s: Derived(s.h + a), x, [Derived(0.0)])
+    assert run(result.square, {x: X})[0].tolist() == (H * H).tolist()
+    values = np.array([1.0, np.nan])
+    leaves, tree = flatten(Derived(values))
+    assert tree.unflatten(leaves).h is not values
+    with pytest.raises(ArgumentError, match="Doubled changes its field h when it is made"):
+        scan(lambda a, s: Doubled(s.h + a), x, [Doubled(0.0)])
+    leaves, tree = flatten(Doubled(values))
+    with pytest.raises(ArgumentError, match="init=False"):
+        tree.unflatten(leaves)
