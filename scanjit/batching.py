@@ -38,6 +38,7 @@ def vmap(fn: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Calla
         symbols that it closes over are the same for all examples.
     in_axes : the axis of the batch: one number for all arguments, or a tuple with one an argument. None for an argument
         that is the same for all examples. For an argument that is a structure, the number applies to all of its leaves.
+        The batch of arguments that are given by name is on axis 0.
     out_axes : the axis of the batch in the results: one number for all, or, if `fn` returns a tuple or list, one an
         entry.
 
@@ -77,11 +78,12 @@ def vmap(fn: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Calla
     if not callable(fn):
         raise errors.ArgumentError("vmap takes a function", got=repr(fn))
 
-    def batched(*args: Any) -> Any:
+    def batched(*args: Any, **named: Any) -> Any:
         axes = _one_each(in_axes, len(args), "in_axes", "arguments")
-        size, stand_ins, examples = _examples(args, axes)
+        size, stand_ins, examples = _examples([*args, *named.values()], [*axes, *[0] * len(named)])
+        names = dict(zip(named, examples[len(args) :], strict=True))
         with tracing.mark("example") as example:
-            leaves, tree = flatten(fn(*examples))
+            leaves, tree = flatten(fn(*examples[: len(args)], **names))
         if example.asked is not None:
             stand_ins[example.asked] = IOTA(length=size)
         count = len(tree.children) if tree.kind in (tuple, list) else 1

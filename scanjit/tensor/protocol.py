@@ -110,14 +110,16 @@ def _by_our_names(
     """The arguments of a function of NumPy's for the function here that does the same. From the first option on that
     has another place here, they have names. What is not known here is an error, if it is not the default."""
     theirs, ours = _parameters(func), list(_parameters(function))
-    renamed = foreign.KEYWORDS.get(func.__name__, {})
     places = [name for name, one in theirs.items() if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
     if any(one.kind is one.VAR_POSITIONAL for one in theirs.values()):
         places = []
+    required = [name for name in places if theirs[name].default is inspect.Parameter.empty]
+    renamed = dict(zip(required, ours, strict=False)) | foreign.KEYWORDS.get(func.__name__, {})
     for i, name in enumerate(places[: len(args)]):
-        if theirs[name].default is not inspect.Parameter.empty and ours[i : i + 1] != [renamed.get(name, name)]:
+        if name not in required and ours[i : i + 1] != [renamed.get(name, name)]:
             args, kwargs = args[:i], dict(zip(places[i:], args[i:], strict=False)) | kwargs
             break
+    kwargs = {key: value for key, value in kwargs.items() if value is not np._NoValue}
     known = {key: value for key, value in kwargs.items() if renamed.get(key, key) in ours}
     others = {key: value for key, value in kwargs.items() if key not in known and key not in foreign.WITHOUT_EFFECT}
     defaults = {name: one.default for name, one in theirs.items() if isinstance(one.default, bool | int | str)}

@@ -64,6 +64,14 @@ def test_what_is_not_batched_stays_as_it_is() -> None:
     assert any(arg is inner for node in ir.walk([new]) for arg in node.args)
 
 
+def test_arguments_by_name_are_batched_on_the_first_axis() -> None:
+    x, w, b = sj.matrix("x"), sj.vector("w"), sj.vector("b")
+    batched = sj.vmap(lambda x, w, scale=1.0, shift=0.0: x @ w * scale + shift, in_axes=(1, None))
+    f = sj.function([x, w, b], batched(x, w, shift=b), mode="reference")
+    rows, weights, shifts = np.arange(6.0).reshape(2, 3), np.array([1.0, 2.0]), np.array([0.0, 10.0, 20.0])
+    np.testing.assert_array_equal(f(rows, weights, shifts), weights @ rows + shifts)
+
+
 def test_broadcasting_between_ranks() -> None:
     compare(lambda x, y: x * y, [np.ones(2), np.ones((3, 2))], [True, False])
     compare(lambda x, y: x * y, [np.ones(2), np.ones((3, 2))], [False, True])
