@@ -156,11 +156,16 @@ def _no_more_than(name: str, options: dict[str, Any]) -> None:
     """Raise an error for options that NumPy passes on with a value."""
     given = [key for key, value in options.items() if value is not None and value is not np._NoValue]
     if given:
-        raise errors.NotSupportedError(f"numpy.{name} of symbols does not take {', '.join(given)}")
+        fix = "a = a + x for a += x, which would change the array a" if "out" in given else None
+        raise errors.NotSupportedError(f"numpy.{name} of symbols does not take {', '.join(given)}", fix=fix)
+
+
+_SET = "a = sj.as_tensor(a)[i].set(x) for a[i] = x"
 
 
 def _array(self: Node, *_: Any, **__: Any) -> Any:
-    fix = "sj.stack([a, b]) or sj.as_tensor([[a, b], [c, d]]) puts symbols together; otherwise " + foreign.NO_VALUE
+    fix = "sj.stack([a, b]) or sj.as_tensor([[a, b], [c, d]]) puts symbols together, "
+    fix += f"{_SET} puts one into an array; otherwise {foreign.NO_VALUE}"
     if self.ndim == 0 and self.type.kind.integral:
         fix = "sj.arange(n), sj.eye(n), sj.zeros(n); for a loop, sj.scan(..., n_steps=n); otherwise " + foreign.NO_VALUE
     raise errors.ArgumentError(
@@ -176,7 +181,7 @@ def _number(self: Node) -> Any:
     raise errors.ArgumentError(
         "a symbol has no value while a function is built",
         got=repr(self),
-        fix="write np.exp(x) for math.exp(x), and no float(x) or int(x); for the value, " + foreign.NO_VALUE,
+        fix=f"write np.exp(x) for math.exp(x), {_SET}, and no float(x) or int(x); for the value, " + foreign.NO_VALUE,
     )
 
 

@@ -51,6 +51,12 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "math.exp": (lambda: math.exp(S), sj.ArgumentError, "functions of scanjit or NumPy"),
     "np.trim_zeros": (lambda: np.trim_zeros(X), sj.NotSupportedError, "compute it with NumPy before"),
     "np.subtract.reduce": (lambda: np.subtract.reduce(X), sj.NotSupportedError, "sj.scan"),
+    "+= of an array": (lambda: np.ones(3).__iadd__(X), sj.NotSupportedError, r"a = a \+ x for a \+= x"),
+    "[i] = of an array": (
+        lambda: np.ones((2, 3)).__setitem__(0, X),
+        sj.ArgumentError,
+        r"\[i\]\.set\(x\) for a\[i\] = x",
+    ),
     "np.add.at": (lambda: np.add.at(X, 0, 1.0), sj.NotSupportedError, r"x\[i\].inc\(value\)"),
     "np.apply_along_axis": (lambda: np.apply_along_axis(np.sum, 0, X), sj.NotSupportedError, r"sj\.vmap"),
     "unpacking": (lambda: unpacked(X), sj.ArgumentError, r"x\[0\], x\[1\], \.\.\."),
@@ -63,6 +69,12 @@ def test_the_error_says_what_to_write(name: str) -> None:
     with pytest.raises(kind, match=words) as caught:
         call()
     assert __file__ in str(caught.value), "the line is the user's, not NumPy's"
+
+
+def test_a_number_put_into_an_array() -> None:
+    with pytest.raises(ValueError, match="sequence") as caught:  # of NumPy, which tells the cause
+        np.ones(3)[1] = S
+    assert "a = sj.as_tensor(a)[i].set(x) for a[i] = x" in str(caught.value.__cause__)
 
 
 def test_a_symbol_has_only_the_attributes_that_it_has() -> None:
