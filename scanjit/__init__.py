@@ -53,7 +53,7 @@ from scanjit.tensor import (
     NAMES as _tensor,
     tensor as tensor,  # the function, not the package of that name
 )
-from scanjit.tensor.foreign import THEANO as _THEANO
+from scanjit.tensor.foreign import NAMES as _FOREIGN
 from scanjit.tensor.probes import assert_, print_
 from scanjit.version import __version__ as __version__
 
@@ -132,5 +132,5 @@ else:
         """These are imported when they are first used."""
         if name in ("frames", "jax", "onnx", "optimize", "parallel", "plot", "pytensor", "timeseries", "torch"):
             return _importlib.import_module(f"scanjit.{name}")
-        hint = f": write {_THEANO[name]}" if name in _THEANO else ""
+        hint = f": write {_FOREIGN[name]}" if name in _FOREIGN else ""
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")

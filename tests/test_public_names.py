@@ -49,7 +49,17 @@ def test_names_that_are_modules_too_are_functions():
     assert callable(sj.tensor) and callable(sj.function) and callable(sj.jit) and callable(sj.shared)
 
 
-@pytest.mark.parametrize(("name", "here"), [("switch", "where"), ("eq", "equal"), ("set_subtensor", r"x\[index\].set")])
-def test_names_of_theano_lead_to_ours(name: str, here: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "here"),
+    [
+        ("switch", "where"),
+        ("eq", "equal"),
+        ("set_subtensor", r"x\[index\].set"),
+        ("nan", r"np\.nan"),
+        ("linalg", "its functions alone, such as sj.solve"),
+        ("asarray", "as_tensor"),
+    ],
+)
+def test_names_of_other_libraries_lead_to_ours(name: str, here: str) -> None:
     with pytest.raises(AttributeError, match=f"has no attribute {name!r}: write {here}"):
         getattr(sj, name)

@@ -17,19 +17,26 @@ ALIASES = {
 }
 """Maps functions of NumPy and SciPy to their names here."""
 
-THEANO = {
+NAMES = {
+    "array": "as_tensor",
+    "asarray": "as_tensor",
     "eq": "equal",
+    "fori_loop": "scan(step, outputs_info=state, n_steps=n)",
     "ge": "greater_equal",
     "gt": "greater",
     "inc_subtensor": "x[index].inc(value)",
     "le": "less_equal",
+    "linalg": "its functions alone, such as sj.solve",
     "lt": "less",
     "neq": "not_equal",
+    "nn": "its functions alone, such as sj.relu",
+    "nnet": "its functions alone, such as sj.sigmoid",
     "set_subtensor": "x[index].set(value)",
+    "special": "its functions alone, such as sj.gammaln",
     "sqr": "square",
     "switch": "where",
-}
-"""Maps Theano's functions that `scanjit` does not have to the advice what to write."""
+} | {name: f"np.{name}" for name in "bool_ e float32 float64 inf int32 int64 nan newaxis pi".split()}
+"""Maps names of Theano, NumPy and JAX that `scanjit` does not have to the advice what to write."""
 
 KEYWORDS = {"clip": {"a_min": "min", "a_max": "max"}}
 """Maps names of arguments of NumPy's functions to their names here."""
