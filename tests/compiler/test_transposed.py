@@ -94,6 +94,33 @@ def test_steps_of_rows_that_lie_across(dtype: str, mode: Any) -> None:
 
 
 @pytest.mark.parametrize("mode", ["numba", "emulate"])
+@pytest.mark.parametrize("nbytes", ["32", "64"])
+@pytest.mark.parametrize("dtype", ["float64", "int64"])
+def test_long_rows_that_lie_across(dtype: str, nbytes: str, mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Linear steps of long rows are in the lanes of vectors, of short ones not; also backwards, and beside infinities
+    and NaN. On two threads, too."""
+    monkeypatch.setenv("SCANJIT_VECTOR_BYTES", nbytes)
+    x, y, zero = sj.tensor((None, None), dtype), sj.tensor((5, 75), dtype), np.zeros((), dtype)
+
+    def of(x: Any) -> list[Any]:
+        late = sj.vmap(lambda row: sj.scan(lambda e, h: sj.maximum(h, e), row, zero, go_backwards=True))(x)
+        return [sj.cumsum(x, -1), late, *([_series(x[:, 0], x)] if dtype == "float64" else [])]
+
+    for threads in (1, 2):
+        with Config(threads=threads).active():
+            f, known = sj.function([x], of(x), mode=mode), sj.function([y], of(y), mode=mode)
+            assert "lanes along the steps" in f.explain() and "lanes along the steps" in known.explain()
+            reference = sj.function([x], of(x), mode="reference")
+            for shape in [(0, 90), (1, 60), (7, 3), (3, 47), (3, 48), (9, 49), (2, 200), (5, 75)]:
+                given = np.random.default_rng(4).integers(-3, 4, shape).astype(dtype)
+                if dtype == "float64" and shape[0] > 2:
+                    given[0, -2], given[1, -3:] = np.inf, (-np.inf, np.inf, np.nan)
+                for g in (f, known) if shape == (5, 75) else (f,):
+                    for found, wanted in zip(g(given), reference(given), strict=True):
+                        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("mode", ["numba", "emulate"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 def test_sums_with_transposed_arrays(dtype: str, mode: str) -> None:
     """Blocks of two operands are transposed on the stack, and what is left is computed row by row."""

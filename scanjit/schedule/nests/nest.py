@@ -147,7 +147,7 @@ class Nest(Job):
     unroll : how many copies of a step are written one after the other.
     tile : how the nest is vectorised and shared.
     reach : if steps read what earlier steps stored: at least how many steps later.
-    lane : the loop that lanes are to run along, if that is decided before the tile.
+    lane : the loop that lanes are to run along, if that is decided before the tile: one of the space, or time.
     few : of what products have few in calls with this variant of the nest. Of few rows, register tiles have one row,
         and read right operands where they are; of few columns, one vector. With "squares", lanes run along the other
         operand, which is read in square blocks. This is decided before the tile.
@@ -242,6 +242,7 @@ class Nest(Job):
             lanewise=None,
             extrema=None,
             guessed=tuple(map(get, self.guessed)),
+            lane=None if self.lane is None else loop(self.lane),
         )
 
     def rebased(self, place: Rebase) -> Self:

@@ -13,7 +13,8 @@ class Tile:
     ----------
     lanes : how many elements a vector has. Lanes run along the last loop of the space.
     vectors : how many vectors a register tile has along that loop.
-    horizontal : whether lanes run along the last loop of each reduction instead.
+    horizontal : whether lanes run along the last loop of each reduction instead; or, without reductions, along the
+        steps of each row.
     rows : a loop (or several, joined) whose iterations share loads. A register tile has `row_block` of these rows.
     singles : whether the vectors that are left after whole tiles are computed one at a time. Only the last of them has
         a mask, and threads may share them more evenly.

@@ -84,7 +84,7 @@ def with_tile(nest: Nest, target: Target, once: bool, kept: Kept = never) -> Nes
     split, unit = split_of(nest, tile)
     tile = changed(tile, split=split, unit=unit)
     tile = changed(tile, own=tile.rows, rest=True) if leaves_rest(tile) else tile
-    if (solved := lanewise(nest, tile.lanes)) is not None:
+    if (solved := lanewise(nest, tile)) is not None:
         return changed(nest, tile=tile, lanewise=solved)
     return changed(nest, tile=tile, extrema=extrema(nest, target), guessed=guesses(nest))
 
@@ -102,7 +102,8 @@ def _described(nest: Nest) -> str:
         text += f"{nest.time.size} steps {strips.described(nest, tile)}; "
     if tile.horizontal:
         tiles = f", tiles of {tile.row_block} rows x {tile.vectors} columns" if tile.rows is not None else ""
-        return text + f"{tile.lanes} lanes along the reductions{tiles}"
+        along = "reductions" if reductions else "steps"
+        return text + f"{tile.lanes} lanes along the {along}{tiles}"
     tiles = f", {tile.vectors} vectors side by side" if tile.vectors > 1 else ""
     if tile.rows is not None:
         tiles = f", tiles of {tile.row_block} rows x {tile.vectors} vectors"

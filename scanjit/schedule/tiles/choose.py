@@ -21,6 +21,7 @@ from scanjit.schedule.tiles.along import Kept, horizontal, never, row_loop, thin
 from scanjit.schedule.tiles.columns import strip_of_columns
 from scanjit.schedule.tiles.estimates import (
     lanes_of,
+    long_rows,
     may_scatter_few,
     reads_neighbours,
     side_by_side,
@@ -64,6 +65,8 @@ def choose_tile(nest: Nest, target: Target, once: bool = False, kept: Kept = nev
         return Tile(_fit(lanes, nest.space[-1].size))
     if reductions and thin(nest, reductions, lanes):
         return _along_thin_sums(nest, reductions, target)
+    if nest.time is not None and (nest.lane is nest.time or (nest.lane is None and long_rows(nest, lanes) == 1)):
+        return Tile(lanes, horizontal=True)
     lanes = _fit(lanes, nest.space[-1].size)
     if nest.time is not None:
         return strips.with_time(nest, lanes, target)

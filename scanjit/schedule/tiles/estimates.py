@@ -24,6 +24,7 @@ from scanjit.schedule.nests import (
 )
 from scanjit.schedule.tiles.across import LEAST_LANES, TURNED, across
 from scanjit.schedule.tiles.along import horizontal, thin
+from scanjit.schedule.tiles.linear import linear
 from scanjit.schedule.tiles.products import factors, packable, reductions_of
 from scanjit.schedule.tiles.shapes import USUAL, shape
 from scanjit.target import Target
@@ -58,6 +59,11 @@ SEEN = 100.0
 """A processor looks this many operations ahead for vectors that do not wait for each other."""
 SEEN_STEPS = 200.0
 """The same for vectors of steps, which wait for one operation of those before them."""
+
+LONG_ROW = 6
+"""A row is long if it fills at least so many vectors: the rest of its steps are done one by one."""
+WIDE_ELEMENT = 8
+"""Rows of smaller elements are turned however long they are: a vector has many rows, whose steps do not wait."""
 
 # ---- lanes ----------------------------------------------------------------------------------------------------------
 
@@ -164,6 +170,21 @@ def takes_less_across(nest: Nest) -> bool:
     """Whether a nest with time reads and writes rows that lie across where they are in less time than with copies: not
     if steps wait for each other longer than they take, as in strips more vectors are in flight."""
     return len(across(nest)) <= MOST_ACROSS and rates.LATENCY * _chain(nest) <= max(_work(nest), TURNED)
+
+
+def long_rows(nest: Nest, lanes: int) -> Dimension:
+    """1 in calls in which a nest with time takes less time row by row, as many steps at a time as a vector has lanes,
+    than in vectors of rows that are turned; else 0. Its steps must be linear, and its rows must lie across and be
+    long."""
+    turned = across(nest)
+    if nest.time is None or not turned or nest.reach is not None or _apart(nest):
+        return 0
+    if any(access.buffer.dtype.itemsize < WIDE_ELEMENT for access in turned):
+        return 0
+    steps = linear(nest, True)
+    if not steps or sum(_composing(step, lanes) for step in steps) >= TURNED * len(turned):
+        return 0
+    return types.minimum(nest.time.size // (LONG_ROW * lanes), 1)
 
 
 def places(nest: Nest) -> set[tuple[Buffer, Dimension]]:

@@ -23,7 +23,7 @@ PARTS = 256
 def lanes_last(nest: Nest, target: Target) -> Nest:
     """The nest with the loop that lanes run along as its last."""
     lane = nest.lane or _best(nest, _candidates(nest), target)
-    if lane is None or lane is nest.space[-1]:
+    if lane is None or lane is nest.time or lane is nest.space[-1]:
         return nest
     return changed(nest, space=(*(loop for loop in nest.space if loop is not lane), lane))
 

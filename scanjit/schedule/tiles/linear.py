@@ -19,7 +19,7 @@ from scanjit import types
 from scanjit.ir import Op
 from scanjit.kinds import kind_of
 from scanjit.ops.elementwise import ADD, CLIP, DIV, MAXIMUM, MINIMUM, MUL, NEG, SUB, WHERE
-from scanjit.schedule.nests import Apply, Lanewise, Linear, Literal, Nest, Register, Value, one_of, walk_values
+from scanjit.schedule.nests import Apply, Lanewise, Linear, Literal, Nest, Register, Tile, Value, one_of, walk_values
 from scanjit.signatures import DType
 from scanjit.walks import fold
 
@@ -29,10 +29,11 @@ this many vectors of steps before. (One would be enough for right results. But a
 of two vectors that were just stored waits for both.)"""
 
 
-def lanewise(nest: Nest, lanes: int) -> Lanewise | None:
+def lanewise(nest: Nest, tile: Tile) -> Lanewise | None:
     """The steps of a nest that are computed as many at a time as a vector has lanes. None if all are computed one by
     one."""
-    found = linear(nest) if lanes > 1 else None
+    lanes = tile.lanes
+    found = linear(nest, tile.horizontal) if lanes > 1 else None
     if found is None or nest.time is None:
         return None
     steps = nest.time.size // lanes * lanes
@@ -41,11 +42,11 @@ def lanewise(nest: Nest, lanes: int) -> Lanewise | None:
     return None if steps == 0 else Lanewise(tuple(found), steps)
 
 
-def linear(nest: Nest) -> list[Linear] | None:
+def linear(nest: Nest, in_rows: bool = False) -> list[Linear] | None:
     """The carries of a nest, in an order in which each depends only on itself and those before it. None if there is no
-    such order, or if one of them is not linear. The list is empty for a nest without carries that reads what it has
-    stored."""
-    if nest.time is None or nest.space or (not nest.registers and nest.reach is None):
+    such order, or if one of them is not linear; and if there are several points, unless each goes through all steps
+    before the next (`in_rows`). The list is empty for a nest without carries that reads what it has stored."""
+    if nest.time is None or (nest.space and not in_rows) or (not nest.registers and nest.reach is None):
         return None
     if not all(_counts(register.dtype) for register in nest.registers):
         return None

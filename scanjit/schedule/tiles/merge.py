@@ -76,6 +76,4 @@ def _renamed(
     def loops(loop: NestLoop) -> NestLoop:
         return names.get(loop) or loop
 
-    if nest.lane is not None:
-        nest = changed(nest, lane=loops(nest.lane))
     return nest.rebuilt(access, loops, space)

@@ -19,13 +19,15 @@ each with a copy of `h`.
 Linear scans, such as running sums, fill vectors with the steps of one series (see `scanjit.schedule.tiles.linear`).
 Where the number of series is not known, a second `Blocks` is for calls with fewer of them than a vector has lanes: each
 of its bands is one series. If a step reads the series side by side, as in columns, it is for calls with one series.
-Scans over rows that lie across (see `scanjit.schedule.tiles.across`) need no bands, but have such a second `Blocks`.
+Scans over rows that lie across (see `scanjit.schedule.tiles.across`) need no bands. Their second `Blocks` is for calls
+with long rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import replace as changed
+from functools import reduce
 
 from scanjit import types
 from scanjit.ops import Reduction
@@ -50,7 +52,7 @@ from scanjit.schedule.nests import (
 )
 from scanjit.schedule.threads.rows import own_loop
 from scanjit.schedule.tiles.across import across
-from scanjit.schedule.tiles.estimates import lanes_of
+from scanjit.schedule.tiles.estimates import lanes_of, long_rows
 from scanjit.schedule.tiles.linear import linear
 from scanjit.schedule.tiles.products import factors
 from scanjit.schedule.time.flow import Flow, plan_of, scans_of
@@ -84,6 +86,11 @@ def in_bands(program: Program) -> Program:
             scans = len(scans_of(group.members))
             notes.append(f"{scans} scans go through all steps for {band} points at a time, with memory for {names}")
     return program.with_suite(suite, notes)
+
+
+def _once(when: Dimension, suite: tuple[Statement, ...]) -> Blocks:
+    """Statements that run in calls in which `when` is 1, and not in those in which it is 0."""
+    return Blocks(when, 1, types.counter("first"), types.counter("rows"), suite)
 
 
 @record(eq=True)
@@ -163,13 +170,18 @@ class _Group:
         return self._around([*single, self._bands(band, self.size if few is None else self.size - few)])
 
     def cut_few(self, target: Target) -> list[Statement]:
-        """The statements of the suite, with the members once more for calls with few points, one point at a time."""
+        """The statements of the suite, with the members once more for calls in which lanes run along their steps: if
+        rows that lie across are long; or for few points, one point at a time."""
+        scans = [nest for nest in self.members if nest.time is not None]
+        long: Dimension = reduce(types.minimum, (long_rows(scan, lanes_of(scan, target)) for scan in scans))
+        if not isinstance(long, int):
+            in_rows = tuple(nest if nest.time is None else changed(nest, lane=nest.time) for nest in self.members)
+            turned = tuple(nest if nest.time is None else changed(nest, lane=nest.space[-1]) for nest in self.members)
+            return self._around([_once(long, in_rows), _once(1 - long, turned)])
         few = self._few(target)
-        if few is None:
+        if few is None or long == 1:
             return list(self.flow.statements)
-        first, count = types.counter("first"), types.counter("rows")
-        others = Blocks(1 - types.minimum(few, 1), 1, first, count, tuple(self.members))
-        return self._around([self._bands(1, few), others])
+        return self._around([self._bands(1, few), _once(1 - types.minimum(few, 1), tuple(self.members))])
 
     def _around(self, made: Sequence[Statement]) -> list[Statement]:
         """The statements of the suite: those that members need, what is `made` of the members, and the rest."""

@@ -76,7 +76,7 @@ def _nest_checks(nest: Nest) -> dict[str, bool]:
         "not every register has an update": len(nest.registers) == len(nest.updates),
         "time is one of its other loops too": nest.time not in nest.space,
         "a loop comes twice": len(set(nest.space)) == len(nest.space),
-        "lanes are to run along a loop that is not its": nest.lane is None or nest.lane in nest.space,
+        "lanes are to run along a loop that is not its": nest.lane in (None, nest.time, *nest.space),
         "computed places are written out of order": in_order,
         "a final store is of no register": all(store.value in nest.registers for store in nest.finals),
     }
@@ -106,7 +106,7 @@ def _tile_checks(nest: Nest, tile: Tile, kept: bool) -> dict[str, bool]:
         "rows may be computed twice, and read what they change": tile.rows is None or not rereads(nest.stores),
         "it has groups of tiles, but no rows": tile.rows is not None or tile.group == 1,
         "the vectors left of no tile are single": not tile.singles or tile.rows is not None,
-        "lanes run along reductions, and there are none": not tile.horizontal or reduces,
+        "lanes run along reductions, and there are none": not tile.horizontal or reduces or nest.lanewise is not None,
         "lanes run along reductions, and panels are wider than a number": not tile.horizontal
         or all(access.panel is None or access.buffer.shape[-1] == 1 for access, _ in nest.accesses()),
         "threads share a loop that is not its": tile.split is None or tile.split in shared,
