@@ -63,6 +63,7 @@ class Together:
         self.frame, self.value_of, self.loops, self.loop = frame, value_of, value.loops, value.loops[-1]
         alike = reductions_in(frame.nest.values)
         alike = [other for other in alike if other.loops == value.loops and other.guard is value.guard]
+        self._ready(value, value)  # first: those that it needs are not written once more beside it
         self.reductions = [other for other in alike if self._ready(other, value)]
         width = frame.tile.lanes if frame.tile.horizontal else 0
         self.points = [Point(p.row, p.vector, width or p.width) for p in frame.points()]

@@ -266,3 +266,9 @@ def test_terms_down_narrow_columns_are_added_side_by_side() -> None:
 def test_sums_of_few_numbers_take_the_memory_of_one_thread() -> None:
     x = sj.tensor(("a", "b"), "float64")
     assert sj.function([x], x.sum(0)).memory(a=4, b=4).workspace < 2**14
+
+
+def test_a_reduction_that_another_one_needs_is_computed_once() -> None:
+    x = sj.tensor((None, None), "float32")
+    assert sj.function([x], sj.logsumexp(x, -1)).source.count(" = reduce_max(") == 1
+    assert sj.function([x], x.var(-1)).source.count(" = reduce_add(") == 2
