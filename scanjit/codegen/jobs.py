@@ -22,16 +22,19 @@ from scanjit.codegen.sharing import Variables
 from scanjit.codegen.source import Source
 from scanjit.schedule.nests import (
     Decomposition,
+    Fetch,
     Fourier,
     GuestCall,
     Job,
     LapackCall,
+    Load,
     Nest,
     Order,
     Pack,
     Parting,
     RootsOfUnity,
     Tile,
+    walk_values,
 )
 from scanjit.schedule.threads.split import Piece
 from scanjit.target import Target
@@ -66,6 +69,8 @@ class Jobs:
     def write_without_meeting(self, some: Sequence[Nest], at: StatementPlace) -> None:
         """Run nests between which threads do not meet (see `codegen.meetings`)."""
         nests, tile = self.common.nests, some[0].tile
+        if any(map(_trusts_memory, some)):
+            self.look(at)
         singles = [single for nest in some if (single := self.common.program.single.get(nest)) is not None]
         if singles and tile is not None and tile.rows is not None:
             self.draft.add(at, f"if {self.common.number(tile.rows.size)} == 1:")
@@ -157,6 +162,8 @@ class Jobs:
     def _nest(self, nest: Nest, at: StatementPlace) -> Sequence[Source]:
         program, nests, sources = self.common.program, self.common.nests, self._sources(nest, at)
         single, pieces = program.single.get(nest), nest if nest in program.pieces else None
+        if _trusts_memory(nest):
+            self.look(at)
         if nest.time is not None and sources[0].looks and not at.counted:
             self.begin_loop(at, nest.time.size)
             self._call(sources, at, pieces, told=True)
@@ -254,6 +261,15 @@ class Jobs:
         turns = types.size()
         self.common.pieces.append(Piece.of(nest, turns))
         return self.common.number(turns)
+
+
+def _trusts_memory(nest: Nest) -> bool:
+    """Whether a nest takes numbers from memory for places without a check, as what writes them leaves none outside.
+    Nobody may have written them if a thread was interrupted."""
+    stores = [index for store in (*nest.stores, *nest.finals) for index in store.indices]
+    fetches = [index for value in nest.values if isinstance(value, Fetch) for index in value.indices]
+    places = [value for index in (*stores, *fetches) if index.sure for value in index.values]
+    return any(isinstance(value, Load) and value.access.buffer.kind != "input" for value in walk_values(places))
 
 
 @singledispatch

@@ -85,7 +85,8 @@ def wave(x: sj.Tensor, n: sj.Tensor) -> Any:
 
 def places(x: sj.Tensor, n: sj.Tensor) -> Any:
     y = sj.scan(lambda row, h: np.tanh(row[:N] + h @ W), x, x[0, :N])
-    return [x[y.argmax(axis=0)], x[y[:, 0].argsort()], x[sj.cast(abs(y[:, 0]), "int64") % y.shape[0]]]
+    some = sj.cast(abs(y[:, 0]), "int64")
+    return [x[y.argmax(axis=0)], x[y[:, 0].argsort()], x[some % y.shape[0]], x[:, some.argsort() % N]]
 
 
 PROGRAMS = [
