@@ -205,7 +205,13 @@ def test_a_loop_that_needs_later_steps_waits() -> None:
     assert refused(lambda x, some: layer(layer(x, *some[:2]), *some[2:4], backwards=True))
     assert refused(lambda x, some: layer(layer(x, *some[:2])[1:], *some[2:4]))
     assert refused(lambda x, some: layer(layer(x, *some[:2]) + layer(x, *some[:2])[-1], *some[2:4]))
-    assert refused(lambda x, some: layer(layer(x, *some[:2]).take(sj.arange(x.shape[0]) * 1, axis=0), *some[2:4]))
+    for places in (lambda n: sj.arange(n) * 7 % n, lambda n: n - 1 - sj.arange(n)):
+        chosen = lambda x, some, places=places: layer(x, *some[:2]).take(places(x.shape[0]), axis=0)
+        assert refused(lambda x, some, chosen=chosen: layer(chosen(x, some), *some[2:4]))
+
+
+def test_a_loop_that_reads_each_step_by_its_place_is_in_a_wave() -> None:
+    assert not refused(lambda x, some: layer(layer(x, *some[:2]).take(sj.arange(x.shape[0]) * 1, axis=0), *some[2:4]))
 
 
 def test_a_loop_that_may_end_early_is_in_no_wave() -> None:
