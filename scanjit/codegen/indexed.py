@@ -190,11 +190,12 @@ class _Places(NamedTuple):
             within = frame.remember(level, (*key, part), "ok", f"splat_boolx{width}({text})")
             known = frame.known_inside(level, index.some) == 1
             some = "" if known else f" & splat_boolx{width}(0 < {frame.size(index.some)})"
-            self._report(level, f"~{within}{some}")
+            outside = self._report(level, f"~{within}{some}")
             if places:  # also where no step reads anything: what is the same in all steps is read in front of them
-                outside = Scope(f"if any_of(~{within}):")
+                if some or outside is None:
+                    outside = Scope(f"if any_of(~{within}):")
+                    frame.scopes[level].add(outside)
                 outside.add(f"{place} = {low}")
-                frame.scopes[level].add(outside)
         return place, () if places else (within,)
 
     def _each(self, index: Index, stride: str, place: _Place) -> _Place:
@@ -215,11 +216,13 @@ class _Places(NamedTuple):
         self._report(self.level, f"{inside} & ~{ok}")
         return _Place(place.address, offsets, (ok,))
 
-    def _report(self, level: int, outside: str) -> None:
-        """Report the code if a lane is outside; in front of the loop over time, only if there is a step."""
+    def _report(self, level: int, outside: str) -> Scope | None:
+        """Report the code if a lane is outside; in front of the loop over time, only if there is a step, else in the
+        scope that is returned."""
         frame, time, some = self.frame, self.frame.nest.time, ""
         if time is not None and level < frame.level.get(time, 0) and not types.not_negative(time.size - 1):
             some = f"{frame.size(time.size)} > 0 and "
         report = Scope(f"if {some}any_of({outside}):")
         report.add(f"store_i64({frame.address(STATUS, 0)}, {self.code})")
         frame.scopes[level].add(report)
+        return None if some else report

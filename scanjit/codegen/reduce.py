@@ -30,6 +30,8 @@ MOST_BESIDE = 3
 """At most so many reductions: the vectors of more fill all registers, and do not wait for each other anyway."""
 LEAST = 2
 """There must be at least so many times as many: otherwise it takes longer to join them than to wait."""
+PAIRED = range(6, 9)
+"""Extreme elements among so many are compared in pairs. Among fewer, a processor often guesses which is the best."""
 CHEAP = 4
 """The terms of a short loop are written one after the other if each takes at most this many operations."""
 
@@ -129,6 +131,9 @@ class Together:
         if size in self.frame.tile.brief:
             self._brief(totals, lanes)
             return
+        if isinstance(size, int) and size in PAIRED and lanes == 1 and self._looks_for_places(totals):
+            self._tournaments(totals, size)
+            return
         full = size // lanes * lanes
         start, (reduction, point) = self.frame.size(full), next(iter(totals))
         if lanes > 1 and len(totals) == 1 and divides(reduction, lanes):
@@ -139,6 +144,43 @@ class Together:
             self._vectors(totals, full, lanes)
         if lanes > 1 and not (isinstance(size, int) and size == full):
             self.terms(totals, start, self.frame.size(size), lanes, masked=True)
+
+    def _looks_for_places(self, totals: Totals) -> bool:
+        """Whether all reductions are an argmax or argmin along one loop, at one point, of what is computed quickly."""
+        alone = self.frame.tile.horizontal and len(self.points) == 1 and len(self.loops) == 1
+        places = all(isinstance(r.op, ArgReduction) and r.guard is None for r, _ in totals)
+        return alone and places and self._cost([r for r, _ in totals]) <= CHEAP
+
+    def _tournaments(self, totals: Totals, size: int) -> None:
+        """The places of extreme elements among a few: each two of them are compared, then each two of the better ones.
+        One after the other, each would wait for the one before. NaN is rare, and looked for apart."""
+        frame, depth = self.frame, len(self.frame.scopes)
+        for (reduction, point), (best, place) in totals.items():
+            assert isinstance(reduction.op, ArgReduction)
+            dtype, elements = _compared(reduction), list[tuple[str, str]]()
+            for k in range(size):
+                frame.push(None, self.loop, str(k))
+                term = self.value_of(reduction.term, point)
+                term = term if dtype == reduction.term.dtype else f"cast_{suffix(dtype, point.width)}({term})"
+                elements.append((frame.line("b", term), f"splat_{suffix(INT64, point.width)}({k})"))
+                frame.pop(depth)
+            left = elements
+            while len(left) > 1:
+                pairs = list(zip(left[::2], left[1::2], strict=False))
+                tests = [frame.line("better", f"{b} {reduction.op.sign} {a}") for (a, _), (b, _) in pairs]
+                chosen = [
+                    (frame.line("b", f"select({test}, {b}, {a})"), frame.line("k", f"select({test}, {j}, {i})"))
+                    for test, ((a, i), (b, j)) in zip(tests, pairs, strict=True)
+                ]
+                left = [*chosen, *left[2 * len(pairs) :]]
+            frame.scope.add(f"{best} = {left[0][0]}")
+            frame.scope.add(f"{place} = {left[0][1]}")
+            if kind_of(dtype).floating:
+                frame.push(f"if any_of({' | '.join(f'isnan({b})' for b, _ in elements)}):")
+                for b, j in reversed(elements):
+                    frame.scope.add(f"{place} = select(isnan({b}), {j}, {place})")
+                    frame.scope.add(f"{best} = select(isnan({b}), {b}, {best})")
+                frame.pop(depth)
 
     def _squares(self, totals: Totals) -> None:
         """The terms of operands that have neighbours along the loop, and lanes along another one: square blocks of them

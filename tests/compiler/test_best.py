@@ -69,3 +69,18 @@ def test_the_first_true_answer(dtype: str, size: int | None, mode: str) -> None:
         wanted = large.argmax(1), small.argmin(1), large.argmax(0), small.argmin(0), large.argmax()
         for got, place in zip(f(given), wanted, strict=True):
             np.testing.assert_array_equal(got, place)
+
+
+@pytest.mark.parametrize("mode", ["emulate", "numba"])
+@pytest.mark.parametrize("size", [6, 7, 8])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
+def test_few_elements_are_compared_in_pairs(dtype: str, size: int, mode: str) -> None:
+    x = sj.tensor((size,), dtype)
+    f = sj.function([x], [sj.argmax(x), x.max(), sj.argmin(2 * x)], mode=mode)
+    assert "better4" in f.source
+    rng = np.random.default_rng(0)
+    values = [0, 1, 2, -1] if dtype == "int64" else [0.0, -0.0, 1.0, 2.0, -1.0, np.nan, np.inf, -np.inf]
+    for k in range(200):
+        given = rng.choice(np.array(values[: 8 if k % 2 else 4]), size).astype(dtype)
+        for got, wanted in zip(f(given), (given.argmax(), given.max(), given.argmin()), strict=True):
+            np.testing.assert_array_equal(got, wanted)
