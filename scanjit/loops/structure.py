@@ -176,7 +176,9 @@ def _check_kept(made: Any, name: str, given: Any) -> None:
 
 def _is_same(a: Any, b: Any) -> bool:
     """Whether two leaves are one symbol, or have the same value."""
-    return a is b or (not (is_symbol(a) or is_symbol(b)) and np.array_equal(a, b, np.asarray(a).dtype.kind in "fc"))
+    if a is b or is_symbol(a) or is_symbol(b):
+        return a is b
+    return np.array_equal(a, b, equal_nan=np.issubdtype(np.asarray(a).dtype, np.inexact))
 
 
 class Mismatch(Exception):
