@@ -57,7 +57,7 @@ def conv_transpose(
     array([[[100.,  10., 201.,  20.,   2.]]])
     >>> x, w = sj.tensor(("B", 4, "n")), sj.tensor((4, 3, 2))
     >>> sj.conv_transpose(x, w, subsample=2)
-    <reshape: float64(B, 3, 2*n)>
+    <slice: float64(B, 3, 2*n)>
     """
     name = "conv_transpose"
     x, w = promoted((input, filters))
