@@ -153,3 +153,13 @@ def test_short_rows(known):
     for length in range(1, 21) if known is None else [known]:
         xs = np.random.default_rng(3).standard_normal((37, length)).astype("float32")
         np.testing.assert_allclose(f(xs), np.cumsum(xs, axis=1), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_rows_without_vectors(dtype: str) -> None:
+    """Where a register holds one number, no vector has several steps."""
+    x = sj.tensor((None, "T"), dtype)
+    with Config(width=4).active():
+        f = sj.function([x], sj.cumsum(x, axis=1), mode="emulate")
+    xs = np.random.default_rng(3).standard_normal((3, 100)).astype(dtype)
+    np.testing.assert_allclose(f(xs), np.cumsum(xs, axis=1), rtol=1e-4, atol=1e-5)

@@ -177,7 +177,7 @@ def long_rows(nest: Nest, lanes: int) -> Dimension:
     than in vectors of rows that are turned; else 0. Its steps must be linear, and its rows must lie across and be
     long."""
     turned = across(nest)
-    if nest.time is None or not turned or nest.reach is not None or _apart(nest):
+    if nest.time is None or lanes == 1 or not turned or nest.reach is not None or _apart(nest):
         return 0
     if any(access.buffer.dtype.itemsize < WIDE_ELEMENT for access in turned):
         return 0
