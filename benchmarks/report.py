@@ -101,8 +101,7 @@ compute from the same arrays; their results were compared with a plain loop in f
 *Speed* is how often scanjit computes a row in the time of the fastest peer. *Of the limit* is the part of what the
 processor's multiply-add units (or its caches, or the latency of an fma) allow, measured in the same run, in the same
 row or, where a row was disturbed, in most rows. A loop that was written by hand for Numba is shown where there is one,
-and is no peer. Where all cores are used, scanjit uses as many of them as was fastest in its earlier calls, as it does
-for users."""
+and is no peer."""
 
 
 def _threads(report: Report) -> str:

@@ -68,15 +68,12 @@ def _shape(task: Task, name: str, value: np.ndarray) -> tuple[int | str, ...]:
 
 
 class Call:
-    """The call, with its function and arguments to look at. If it may use all cores, the function chooses how many
-    threads it uses, as it does for users."""
+    """The call, with its function and arguments to look at."""
 
     def __init__(self, function: Any, values: list[np.ndarray], threads: int) -> None:
         import scanjit as sj
-        from scanjit.runtime import processors
 
-        self.function, self.values, self.config = function, values, sj.config
-        self.threads = 0 if threads == processors.available() else threads
+        self.function, self.values, self.threads, self.config = function, values, threads, sj.config
 
     def __call__(self) -> list[np.ndarray]:
         self.config.threads = self.threads
