@@ -6,10 +6,11 @@ sorted in registers, some vectors at a time, and merged by Batcher's bitonic sor
 lie in two whole vectors, or all in one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from scanjit.codegen.lines import indented
 from scanjit.codegen.words import Words
+from scanjit.ops.order import exchanges
 
 Names = tuple[str, ...]
 """The variables for a vector of words, and for their places."""
@@ -106,7 +107,7 @@ def block(words: Words, lanes: int, most: int) -> int:
 def _in_block(words: Words, lanes: int, many: int) -> list[str]:
     """Sort the words of `many` vectors: first those of each lane, then those of two lanes that are neighbours, of four
     lanes, and so on. The words of such lanes are in order vector by vector."""
-    lines = [line for pair in merge_exchange(many) for line in _exchanged(words, *map(_vector, pair))]
+    lines = [line for pair in exchanges(many) for line in _exchanged(words, *map(_vector, pair))]
     for width in _powers(lanes):
         flip = 2 * width - 1
         for run in reversed(_powers(many)):
@@ -140,18 +141,6 @@ def in_vector(words: Words, lanes: int) -> list[str]:
         for flip in (2 * p - 1, *reversed(_powers(p))):
             lines += _within(words, AU, flip)
     return lines
-
-
-def merge_exchange(n: int) -> Iterator[tuple[int, int]]:
-    """The pairs of the words that Batcher's merge exchange of `n` words compares."""
-    top = 1 << max((n - 1).bit_length() - 1, 0)
-    p = top if n > 1 else 0
-    while p > 0:
-        q, r, d = top, 0, p
-        while d > 0:
-            yield from ((i, i + d) for i in range(n - d) if i & p == r)
-            d, q, r = q - p, q >> 1, p
-        p >>= 1
 
 
 def _powers(end: int) -> list[int]:

@@ -4,7 +4,7 @@ are made of these."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -319,3 +319,16 @@ SEARCHED: Op = Op(
     doc="how many elements of a sorted row come before each number, NaN last. The last axis has the rows; the first"
     ' axes of the numbers are the other axes. On the `side` "right", elements that are equal come before',
 )
+
+
+def exchanges(n: int) -> Iterator[tuple[int, int]]:
+    """Pairs of places: if each pair is put in order, one after the other, all of `n` elements are. This is Batcher's
+    merge exchange (D. E. Knuth, The Art of Computer Programming, volume 3, algorithm 5.2.2M)."""
+    top = 1 << max(n - 1, 1).bit_length() - 1
+    p = top
+    while p > 0:
+        q, r, d = top, 0, p
+        while d > 0:
+            yield from ((i, i + d) for i in range(n - d) if i & p == r)
+            d, q, r = q - p, q >> 1, p
+        p >>= 1

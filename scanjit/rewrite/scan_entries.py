@@ -16,7 +16,7 @@ from scanjit import errors, types
 from scanjit.ir import CONSTANT, ORIGINS, Node, constant, new_input, walk
 from scanjit.ops.elementwise import ADD, MAXIMUM, MINIMUM, MUL
 from scanjit.ops.linalg import CONTRACT
-from scanjit.ops.order import SORT, UNWORD, WORD
+from scanjit.ops.order import SORT, UNWORD, WORD, exchanges
 from scanjit.ops.promotion import Elementwise
 from scanjit.ops.reduction import Reduction
 from scanjit.ops.samples import FLOATS
@@ -221,19 +221,6 @@ def _sorted(row: Sequence[Node]) -> list[Node]:
     for i, j in exchanges(len(words)):
         words[i], words[j] = MINIMUM(words[i], words[j]), MAXIMUM(words[i], words[j])
     return [UNWORD(word) if floats else word for word in words]
-
-
-def exchanges(n: int) -> Iterator[tuple[int, int]]:
-    """Pairs of places: if each pair is put in order, one after the other, all of `n` words are. (D. E. Knuth, The Art
-    of Computer Programming, volume 3, algorithm 5.2.2M.)"""
-    top = 1 << max(n - 1, 1).bit_length() - 1
-    p = top
-    while p > 0:
-        q, r, d = top, 0, p
-        while d > 0:
-            yield from ((i, i + d) for i in range(n - d) if i & p == r)
-            d, q, r = q - p, q >> 1, p
-        p >>= 1
 
 
 def _products(
