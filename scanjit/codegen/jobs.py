@@ -200,7 +200,8 @@ class Jobs:
             if nest is not None:
                 turns = self._turns(nest)
             elif by_columns and self.sharing.turns(tile, at) is not None:
-                turns = self.common.number(tile.group * tile.unit)  # columns that stay in the cache for all rows
+                # columns that stay in the cache for all rows
+                turns = self.common.number(tile.group * (tile.lanes * tile.vectors))
             operands = ", ".join([self._sync(at), kept.thread, kept.threads, *shared, turns, "line"])
             self.draft.add(at, f"{piece} = first_piece({operands})", f"while {piece} >= 0:")
             inside = at.inside

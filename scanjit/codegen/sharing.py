@@ -5,6 +5,7 @@ from typing import NamedTuple
 from scanjit import types
 from scanjit.codegen.common import Common, Draft, StatementPlace
 from scanjit.schedule.nests import OwnRows, Tile
+from scanjit.types import Dimension
 
 
 class Share(NamedTuple):
@@ -82,19 +83,17 @@ class Variables:
         low, high = (name if each == "1" else f"{name}*{each}" for name in (kept.low, kept.high))
         if not turn:
             return low, high
-        rows = at.rows.size * tile.each
-        moved = f" + {turn}*{self.common.number(rows)}"
-        others = self.common.number((1 - at.rows.apart) * (tile.own.size - rows))
-        return low + moved, f"{high}{moved} + {others}"
+        moved = f" + {turn}*{self.common.number(at.rows.size * tile.each)}"
+        times = self.common.number(_times(tile, at.rows, 1 - _in_turns(at.rows)))
+        return low + moved, f"{high}*{times}{moved}"
 
     def turns(self, tile: Tile, at: StatementPlace) -> str | None:
-        """How many times a thread computes its own rows in a nest: as often as these come, or all rows of all times at
-        once if it keeps none. None if they come once."""
+        """In how many turns a thread computes its own rows in a nest: as often as these come, or all rows of all times
+        at once if it has all rows. None if they come once."""
         if tile.own is None or at.rows is None:
             return None
-        times = types.exact_quotient(tile.own.size, at.rows.size * tile.each)
-        assert times is not None
-        return None if times == 1 else self.common.number(1 + at.rows.apart * (times - 1))
+        times = _times(tile, at.rows, _in_turns(at.rows))
+        return None if times == 1 else self.common.number(times)
 
     def evenly(self, tile: Tile, at: StatementPlace, share: str) -> list[tuple[str, str, str, str]]:
         """Two calls of a nest for a share, each with a range of its `split` and one of its rows. In the first one, all
@@ -117,6 +116,20 @@ class Variables:
         )
         first, last = (kept.low, kept.high) if at.rows is not None else ("0", number(rows))
         return [(begin, end, first, last), (left, number(size), low, high)]
+
+
+def _in_turns(rows: OwnRows) -> Dimension:
+    """1 in calls in which several threads keep rows, 0 in others: a thread that has all rows has those of all times
+    side by side."""
+    return rows.apart * types.minimum((rows.size + (rows.unit - 1)) // rows.unit // 2, 1)
+
+
+def _times(tile: Tile, rows: OwnRows, all_times: Dimension) -> Dimension:
+    """How many times the rows come in a nest, if `all_times` is 1; 1 if that is 0."""
+    assert tile.own is not None
+    times = types.exact_quotient(tile.own.size, rows.size * tile.each)
+    assert times is not None
+    return 1 + all_times * (times - 1)
 
 
 def _scale(unit: int) -> str:

@@ -258,6 +258,40 @@ def test_rows_that_threads_could_not_share_evenly() -> None:
         assert list(decided.rows_apart.values()) == [wanted]
 
 
+@pytest.mark.parametrize(("size", "turns"), [(1, 1), (2, 1), (29, 6)])
+def test_a_thread_that_has_all_rows_takes_those_of_all_steps_at_once(size: int, turns: int, meeting: float) -> None:
+    """The only row of a step would else be computed in a register tile of several rows."""
+    rng = np.random.default_rng(3)
+    with Config(width=16, threads=3, small=True).active():
+        rates.MEETING = meeting
+        f = in_blocks(network, "B", False)
+        f(*(rng.standard_normal(n).astype("float32") for n in ((6, size, H), (H, H))))
+    (stage,) = f.executable.stages
+    (sized,) = stage.known.values()
+    found = []
+    for function in f.source.split("\ndef "):
+        begin = re.search(function.split("(")[0] + r"\(table \+ (\d+)", f.source)
+        entries = re.findall(r"(n\d+) = load_i64\(table \+ (\d+)\)", function)
+        numbers = {name: sized.entries[(int(begin[1] if begin else 0) + int(at)) // 8] for name, at in entries}
+        for count in re.findall(r"for time\d+ in range\((.+)\):", function):
+            found.append(eval(count, {}, {**numbers, "rows0": 6}))
+    assert found
+    assert set(found) == {turns if meeting else 1}
+
+
+@pytest.mark.parametrize("size", [96, 512, 1024])
+def test_pieces_of_columns_have_whole_register_tiles(size: int) -> None:
+    """Columns that fill no tile are computed one vector at a time: with few sums, which wait for each other."""
+    x, w = sj.tensor(("T", "B", size), "float32", "x"), sj.tensor((size, 4 * size), "float32", "w")
+    ys = sj.scan(lambda row, h: np.tanh(row @ w[:, :size] + h @ w[:, size : 2 * size]), x, x[0])
+    target = target_for("x86_64-linux-gnu", "znver3", "+avx2,+fma")
+    text = "".join(f.text for f in generate(schedule([x, w], rewrite([ys]).outputs, target), "f").functions)
+    (columns,) = {int(n) for n in re.findall(r"range\(first\d+, last\d+, (\d+)\)", text)} - {target.lanes(4)}
+    pieces = [int(n) for n in re.findall(r"first_piece\(.+, (\d+), line\)", text)]
+    assert any(pieces)
+    assert all(piece % columns == 0 for piece in pieces)
+
+
 @pytest.mark.parametrize(("rows", "size", "steps"), [(32, 64, 32), (32, 512, 4), (32, 2048, 32), (512, 2048, 2)])
 def test_a_matrix_that_fits_no_cache_is_read_seldom(rows: int, size: int, steps: int) -> None:
     """Stretches of time are as long as the cache allows, and longer for a matrix that comes from memory anyway."""
