@@ -4,7 +4,6 @@ programs. Each is compiled when it is first run. PyTorch, JAX and PyTensor call 
 from __future__ import annotations
 
 import importlib
-import threading
 from abc import ABC
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -24,6 +23,7 @@ from scanjit.runtime.decoding import decode
 from scanjit.runtime.encoding import Encoded, encode
 from scanjit.runtime.function import CompiledFunction, function
 from scanjit.runtime.function_graph import Mode, check_mode
+from scanjit.runtime.locks import new_lock
 from scanjit.tensor import tensor
 from scanjit.types import Type
 
@@ -51,7 +51,7 @@ class BridgedFunction:
         self.kept = list(kept)
         self._compiled = compiled
         self._derived: dict[tuple[Any, ...], Any] = {}
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self.floats = [carries_gradient(node) for node in self.outputs]
         self.labels = [f"input {node.name or i!r} of {name}" for i, node in enumerate(self.inputs)]
 
@@ -235,7 +235,7 @@ class BridgedFunctions:
         self.mode = f.mode if isinstance(f, CompiledFunction) else mode
         self.compiled = made_of(f, library) if isinstance(f, CompiledFunction) else None
         self._traced: dict[Any, MadeProgram] = {}
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def by_position(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         """The arguments of a call in the order of inputs. Only a compiled function knows its inputs by names."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import threading
 import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,6 +19,7 @@ from scanjit import errors
 from scanjit.bridge import ArgumentKind, BridgedFunction, Derivative, ForeignFunction, imported, in_memory, is_weak
 from scanjit.ir import Node
 from scanjit.runtime.function_graph import Mode
+from scanjit.runtime.locks import new_lock
 
 __all__ = ["JaxFunction", "as_function"]
 
@@ -283,7 +283,7 @@ class _NewError(ctypes.Structure):
 _HANDLER = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_Frame))
 _METADATA, _EXECUTE, _UNKNOWN = 1, 3, 2
 _targets: dict[BridgedFunction, tuple[str, Any]] = {}
-_lock = threading.Lock()
+_lock = new_lock()
 
 
 def _target(program: BridgedFunction) -> str:

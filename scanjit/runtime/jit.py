@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
@@ -29,7 +28,7 @@ from scanjit.loops.wrappers import FunctionWrapper
 from scanjit.ops.parts import symbol
 from scanjit.runtime.function import Array, CompiledFunction, T, function
 from scanjit.runtime.function_graph import Mode, check_mode
-from scanjit.runtime.locks import holding
+from scanjit.runtime.locks import holding, new_lock
 from scanjit.runtime.waiting import told
 from scanjit.show import Document
 from scanjit.symbol import Tensor
@@ -156,7 +155,7 @@ class Jitted(FunctionWrapper, Generic[P, R]):
         self.fn, self.mode = fn, mode
         self._functions: dict[Any, CompiledFunction[R]] = {}
         self._sized: dict[Any, Axes] = {}  # of kinds of arguments of which some sizes are part of the key
-        self._tracing = threading.RLock()
+        self._tracing = new_lock()
 
     def __call__(self, *args: P.args, **named: P.kwargs) -> R:
         if not named and not self.static and all([type(arg) is np.ndarray for arg in args]):

@@ -5,7 +5,9 @@ and in any turn of a loop, also in `__enter__` and in `finally`. But nothing int
 function. So a lock itself knows who holds it, and one such call releases all locks that are held.
 """
 
+import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import filterfalse, takewhile
@@ -17,6 +19,22 @@ R = TypeVar("R")
 
 _kind: Any = type(threading.RLock())  # written in C
 _is_owned, _acquire, _release = _kind._is_owned, _kind.acquire, _kind.release
+_all: weakref.WeakSet[threading.RLock] = weakref.WeakSet()
+
+
+def new_lock() -> threading.RLock:
+    """A lock that nobody holds in the child of a fork: a thread that held it does not exist there."""
+    lock = threading.RLock()
+    _all.add(lock)
+    return lock
+
+
+def _after_fork() -> None:
+    drain(map(_kind._at_fork_reinit, list(_all)))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 drain: Callable[[Iterable[object]], None] = deque[object](maxlen=0).extend
 """Consume an iterable. Over a `map` of C functions this is one step of the interpreter: no signal handler, no other

@@ -1,12 +1,10 @@
 """Reading Python source, from any thread."""
 
 import ast
-import os
-import threading
 
-from scanjit.runtime.locks import holding
+from scanjit.runtime.locks import holding, new_lock
 
-_lock = threading.RLock()
+_lock = new_lock()
 
 
 def parsed(source: str) -> ast.Module:
@@ -16,12 +14,3 @@ def parsed(source: str) -> ast.Module:
     SystemError if it finds another number than it expects.
     """
     return holding([_lock], ast.parse, source)
-
-
-def _after_fork() -> None:
-    global _lock
-    _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -2,7 +2,6 @@
 
 import copy
 import ctypes
-import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from scanjit.runtime import limits
 from scanjit.runtime.addresses import address
 from scanjit.runtime.kernels import kernel
 from scanjit.runtime.layout import Layout
-from scanjit.runtime.locks import holding
+from scanjit.runtime.locks import holding, new_lock
 from scanjit.runtime.program import Staged
 from scanjit.runtime.sized import Sized
 from scanjit.runtime.waiting import told
@@ -115,7 +114,7 @@ class StageTimer:
         self.seconds, self.threads = 0.0, 1
         self._places = [i for i, entry in enumerate(code.table) if entry is PROFILE]
         self._costs: dict[int, tuple[Sized, list[tuple[Cost, int]]]] = {}
-        self._lock = threading.RLock()
+        self._lock = new_lock()
 
     def run(self, start: Callable[[], int], table: int, sized: Sized, threads: int) -> None:
         """Call `start`, which runs the code with the table at that address, and add up how long each statement

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
-import threading
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from operator import attrgetter
@@ -21,14 +18,13 @@ from scanjit.ir import SHARED, Node
 from scanjit.loops.structure import STORED
 from scanjit.ops.parts import of_origin
 from scanjit.runtime.arguments import Slot
-from scanjit.runtime.locks import drain, holding
+from scanjit.runtime.locks import drain, holding, new_lock
 from scanjit.tensor.variables import check_name
 from scanjit.types import Dimension, DtypeName, Type
 
 A = TypeVarTuple("A")
 R = TypeVar("R")
 _serial = itertools.count()
-_all: weakref.WeakValueDictionary[int, SharedVariable] = weakref.WeakValueDictionary()
 _fixed: ContextVar[int] = ContextVar("fixed", default=0)
 """Variables with a lower serial number may not be set."""
 
@@ -81,10 +77,9 @@ class SharedVariable(_Symbol):
         self.default_update = default_update
         self.name, self._first_name, self.where = name, name, where
         self.serial = next(_serial)
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self._slot = Slot(f"the shared variable {name!r}" if name else "the shared variable", kind, where)
         self._array = self._checked(array)
-        _all[self.serial] = self
 
     def get_value(self, borrow: bool = False) -> np.ndarray:
         """The value: a copy, or with `borrow=True` the array itself, which is not to be written to.
@@ -365,13 +360,3 @@ def unchanged() -> Iterator[None]:
         yield
     finally:
         _fixed.reset(token)
-
-
-def _after_fork() -> None:
-    """In the child of a fork, no other thread exists that could release a lock that it held."""
-    for variable in list(_all.values()):
-        variable._lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

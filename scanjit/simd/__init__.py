@@ -8,15 +8,12 @@ Functions are made when first asked for. Importing this package does not import 
 plain Python (`scanjit.simd.emulate`) never pays for it.
 """
 
-import threading
 from typing import Any
 
 from scanjit.ops.guest import PREFIX
 
 from . import table
 from .names import parse
-
-_lock = threading.Lock()
 
 
 def is_public(name: str) -> bool:
@@ -41,8 +38,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from . import intrinsics
 
-    with _lock:
-        found = globals().get(name)
-        if found is None:
-            found = globals()[name] = intrinsics.make(name)
-        return found
+    return globals().setdefault(name, intrinsics.make(name))

@@ -6,6 +6,7 @@ these places in turn.
 
 import contextlib
 import os
+import signal
 import sys
 import threading
 
@@ -183,6 +184,30 @@ def test_the_child_of_a_fork_sees_all_updates_of_a_call_or_none(counting, forks)
         done.set()
         thread.join()
         sys.setswitchinterval(before)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_the_child_of_a_fork_traces_what_another_thread_was_tracing():
+    inside, go_on = threading.Event(), threading.Event()
+
+    @sj.jit(mode="reference")
+    def doubled(x):
+        inside.set()
+        go_on.wait()
+        return 2 * x
+
+    thread = threading.Thread(target=doubled, args=(1.0,))
+    thread.start()
+    inside.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        go_on.set()
+        os._exit(0 if doubled(3.0) == 6.0 else 1)
+    go_on.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_values_that_are_freed_run_no_code_in_the_middle_of_an_update(counting):
