@@ -116,9 +116,9 @@ class Symbol(Generic[N]):
             """The sum of products over the last axis of `a` and the last but one (of a vector, the only one) of `b`.
             See `scanjit.dot`."""
 
-        def flatten(self, ndim: int = 1) -> N:
-            """All elements as a vector; or with `ndim` axes, of which the last one joins all that are too many. See
-            `scanjit.flatten`."""
+        def flatten(self, ndim: int = 1, order: str = "C") -> N:
+            """All elements as a vector; or with `ndim` axes, of which the last one joins all that are too many.
+            `order` is as for `reshape`. See `scanjit.flatten`."""
 
         @property
         def imag(self) -> N:
@@ -150,8 +150,8 @@ class Symbol(Generic[N]):
             """The product over axes, with derivatives that are right where there are zeros. Arguments as for `sum`.
             See `scanjit.prod`."""
 
-        def ravel(self) -> N:
-            """All elements in row-major order, as a vector. See `scanjit.ravel`."""
+        def ravel(self, order: str = "C") -> N:
+            """All elements as a vector: row by row, or with `order="F"` column by column. See `scanjit.ravel`."""
 
         @property
         def real(self) -> N:
@@ -161,7 +161,7 @@ class Symbol(Generic[N]):
             """`x` with each entry repeated along an axis (None: all elements in row-major order). See
             `scanjit.repeat`."""
 
-        def reshape(self, *shape: Any, ndim: int | None = None) -> N:
+        def reshape(self, *shape: Any, ndim: int | None = None, order: str = "C") -> N:
             """The same elements in another shape, given as one argument or as several. See `scanjit.reshape`."""
 
         def round(self, decimals: int = 0) -> N:

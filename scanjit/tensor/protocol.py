@@ -249,7 +249,7 @@ def _copy(self: Node) -> Node:
     return self
 
 
-def _reshape(self: Node, *shape: Any, ndim: int | None = None) -> Node:
+def _reshape(self: Node, *shape: Any, ndim: int | None = None, order: str = "C") -> Node:
     """The same elements in another shape, given as one argument or as several. See `scanjit.reshape`.
 
     Examples
@@ -258,7 +258,7 @@ def _reshape(self: Node, *shape: Any, ndim: int | None = None) -> Node:
     >>> sj.tensor(("T", 2, 3)).reshape(-1, 3)
     <reshape: float64(2*T, 3)>
     """
-    return shapes.reshape(self, _one_argument(shape), ndim)
+    return shapes.reshape(self, _one_argument(shape), ndim, order)
 
 
 def _transpose(self: Node, *axes: Any) -> Node:

@@ -57,8 +57,8 @@ def ndim(x: TensorLike) -> int:
     return as_tensor(x).ndim
 
 
-def reshape(x: TensorLike, shape: Any, ndim: int | None = None) -> Node:
-    """The same elements, in row-major order, in another shape.
+def reshape(x: TensorLike, shape: Any, ndim: int | None = None, order: str = "C") -> Node:
+    """The same elements in another shape.
 
     Parameters
     ----------
@@ -67,6 +67,8 @@ def reshape(x: TensorLike, shape: Any, ndim: int | None = None) -> Node:
         One size may be -1: it becomes what the number of elements asks for. No element of a vector may be.
     ndim : int, optional
         How many sizes there are: needed for a vector whose length is not known.
+    order : "C" or "F"
+        The order in which elements are read and put: row by row, or column by column as Fortran has them.
 
     Examples
     --------
@@ -76,6 +78,9 @@ def reshape(x: TensorLike, shape: Any, ndim: int | None = None) -> Node:
     """
     x = as_tensor(x)
     shape = _listed(shape, ndim)
+    if _is_by_columns(order):
+        backwards = shape[::-1] if isinstance(shape, tuple | list) or bool(getattr(shape, "ndim", 0)) else shape
+        return transpose(reshape(transpose(x), backwards))
     sizes = list(shape) if isinstance(shape, tuple | list) else shape
     listed = sizes if isinstance(sizes, list) else [sizes]
     unknown = [i for i, size in enumerate(listed) if isinstance(size, int | np.integer) and size == -1]
@@ -87,6 +92,13 @@ def reshape(x: TensorLike, shape: Any, ndim: int | None = None) -> Node:
         known = dimensions(tuple(size for i, size in enumerate(listed) if i != unknown[0]))
         new = (*known[: unknown[0]], _missing(x.type.shape, known), *known[unknown[0] :])
     return x if new == x.type.shape else RESHAPE(x, shape=new)
+
+
+def _is_by_columns(order: str) -> bool:
+    """Whether elements are in Fortran's order."""
+    if order not in ("C", "F"):
+        raise errors.ArgumentError("the order of elements is not known", got=repr(order), expected="'C' or 'F'")
+    return order == "F"
 
 
 def _listed(shape: Any, ndim: int | None) -> Any:
@@ -117,8 +129,8 @@ def _missing(whole: Sequence[Dimension], known: Sequence[Dimension]) -> Dimensio
     return types.product(rest) // divisor
 
 
-def ravel(x: TensorLike) -> Node:
-    """All elements in row-major order, as a vector.
+def ravel(x: TensorLike, order: str = "C") -> Node:
+    """All elements as a vector: row by row, or with `order="F"` column by column.
 
     Examples
     --------
@@ -126,11 +138,12 @@ def ravel(x: TensorLike) -> Node:
     >>> sj.function([], sj.ravel([[1, 2], [3, 4]]), mode="reference")()
     array([1, 2, 3, 4])
     """
-    return reshape(x, -1)
+    return reshape(x, -1, order=order)
 
 
-def flatten(x: TensorLike, ndim: int = 1) -> Node:
-    """All elements as a vector; or with `ndim` axes, of which the last one joins all that are too many.
+def flatten(x: TensorLike, ndim: int = 1, order: str = "C") -> Node:
+    """All elements as a vector; or with `ndim` axes, of which the last one joins all that are too many. `order` is as
+    for `reshape`.
 
     Examples
     --------
@@ -141,6 +154,8 @@ def flatten(x: TensorLike, ndim: int = 1) -> Node:
     x = as_tensor(x)
     if not 1 <= integer(ndim, "ndim of flatten") <= builtin_max(x.ndim, 1):
         raise errors.ShapeError("ndim of flatten is out of range", got=ndim, expected=f"1 to {x.ndim}")
+    if _is_by_columns(order):
+        return reshape(x, (*x.shape[: ndim - 1], -1), order=order)
     kept = x.type.shape[: ndim - 1]
     return RESHAPE(x, shape=(*kept, types.product(x.type.shape[ndim - 1 :]))) if x.ndim != ndim else x
 

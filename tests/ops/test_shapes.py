@@ -35,6 +35,25 @@ def test_reshape_with_symbols() -> None:
     agrees(lambda x, n: x.reshape(n, -1), lambda x, n: x.reshape(int(n), -1), X, np.array(6))
 
 
+@pytest.mark.parametrize("shape", [-1, 24, (4, 6), (2, -1, 2), (3, 2, 2, 2), [1, -1, 1]])
+def test_elements_in_the_order_of_fortran(shape: Any) -> None:
+    agrees(lambda x: np.reshape(x, shape, order="F"), lambda x: np.reshape(x, shape, order="F"), X)
+    agrees(lambda x: x.reshape(shape, order="F"), lambda x: x.reshape(shape, order="F"), X)
+    agrees(lambda x: np.ravel(x, "F"), lambda x: np.ravel(x, "F"), X)
+    agrees(lambda x: x.flatten(order="F"), lambda x: x.flatten(order="F"), X)
+    agrees(lambda x: x.flatten(2, "F"), lambda x: x.reshape((2, -1), order="F"), X)
+
+
+def test_shapes_that_are_vectors_in_the_order_of_fortran() -> None:
+    for given in (lambda n: n, lambda n: sj.stack([n[0], n[1]]), lambda n: [n[0], n[1]]):
+        found = run(lambda x, n, g=given: sj.reshape(x, g(n), 2, "F"), X, np.array([4, 6]))
+        np.testing.assert_array_equal(found, X.reshape((4, 6), order="F"))
+    fixed = sj.function([], sj.reshape(X, np.array([4, 6]), order="F"), mode="reference")()
+    np.testing.assert_array_equal(fixed, X.reshape((4, 6), order="F"))
+    with pytest.raises(errors.ArgumentError, match=r"order of elements is not known\n.*'A'\n.*'C' or 'F'"):
+        sj.matrix().reshape(-1, order="A")
+
+
 def test_reshape_must_keep_the_number_of_elements() -> None:
     with pytest.raises(errors.ShapeError, match="the number of elements before and after a reshape"):
         sj.tensor((2, 3)).reshape(4, 2)
