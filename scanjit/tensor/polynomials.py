@@ -7,10 +7,12 @@ from scanjit.ir import Node
 from scanjit.ops.promotion import cast
 from scanjit.symbol import TensorLike
 from scanjit.tensor.creation import arange, ones_like
+from scanjit.tensor.cumulative import cumprod
 from scanjit.tensor.curves import convolve
-from scanjit.tensor.joining import append, stack
+from scanjit.tensor.joining import append, concatenate, flip, stack
 from scanjit.tensor.least_squares import lstsq
 from scanjit.tensor.norms import vector_norm
+from scanjit.tensor.shapes import broadcast_to, swapaxes
 from scanjit.tensor.variables import as_tensor, inexact, integer, promoted
 
 __all__ = ["polyder", "polyfit", "polyint", "polymul", "polyval", "vander"]
@@ -96,12 +98,20 @@ def vander(x: TensorLike, N: int | None = None, increasing: bool = False) -> Nod
     count = x.type.shape[0] if N is None else integer(N, "the number of powers", least=0)
     if not isinstance(count, int):
         raise errors.NotSupportedError("the number of powers must be known", got=x.type, fix="give it: vander(x, 3)")
-    powers = [ones_like(x)]
+    if count > _MANY_POWERS:
+        each = concatenate([ones_like(x)[None], broadcast_to(x, (count - 1, x.shape[0]))])
+        powers = swapaxes(cumprod(each, 0, x.dtype), 0, 1)
+        return powers if increasing else flip(powers, 1)
+    columns = [ones_like(x)]
     for _ in range(count - 1):
-        powers.append(powers[-1] * x)
+        columns.append(columns[-1] * x)
     if not count:
-        return stack(powers, -1)[:, :0]
-    return stack(powers if increasing else powers[::-1], -1)
+        return stack(columns, -1)[:, :0]
+    return stack(columns if increasing else columns[::-1], -1)
+
+
+_MANY_POWERS = 32
+"""So many powers and fewer are written one after the other. More are a loop."""
 
 
 def polyfit(x: TensorLike, y: TensorLike, deg: int, w: TensorLike | None = None) -> Node:
@@ -139,5 +149,11 @@ def _coefficients(p: Any, name: str) -> Node:
     return p
 
 
+_MOST_TIMES = 1000
+
+
 def _times(m: int) -> int:
-    return integer(m, "a number of times", least=0)
+    times = integer(m, "a number of times", least=0)
+    if times > _MOST_TIMES:
+        raise errors.ArgumentError(f"a number of times must be at most {_MOST_TIMES}", got=times)
+    return times

@@ -243,6 +243,8 @@ CASES |= {
     "polyfit": (lambda x, y: np.polyfit(x, y, 2), (V, V[::-1])),
     "polyfit weights": (lambda x, y, w: np.polyfit(x, y, 1, w=w), (V, np.stack([V[::-1], V**2], 1), np.abs(V))),
     "vander": (lambda x: np.vander(x, 3), (V,)),
+    "vander of many powers": (lambda x: np.vander(x, 50), (V,)),
+    "vander of many powers, increasing": (lambda x: np.vander(x, 40, True), (FEW,)),
     "vander increasing": (lambda x: np.vander(x, 4, increasing=True), (FEW,)),
     "vander square": (np.vander, (W,)),
     "logspace": (lambda w: np.logspace(w[0], w[1], 5, base=2.0), (W,)),
@@ -533,6 +535,8 @@ def test_errors() -> None:
         (lambda: sj.piecewise(v, [v > 0], []), "a function for each condition"),
         (lambda: sj.polyder(x), "polyder takes a vector"),
         (lambda: sj.polyder(v, -1), "a number of times must be at least 0"),
+        (lambda: sj.polyder(v, 10**9), "a number of times must be at most 1000\n  got:      1000000000"),
+        (lambda: sj.polyint(v, 10**9), "a number of times must be at most 1000"),
         (lambda: sj.vander(v), "number of powers must be known"),
         (lambda: sj.gradient(x, v), "a spacing for each axis"),
         (lambda: sj.gradient(x, x, axis=0), "places of samples are a vector"),
@@ -624,3 +628,7 @@ def test_betaln_of_large_numbers():
         )
     np.testing.assert_allclose(sj.jit(sj.betaln)(a, b), wanted, rtol=3e-12, atol=3e-12)
     sj.check_grad(lambda x, y: sj.betaln(x, y), [np.array([2.0, 3.0, 2e3]), np.array([2.0, 1.5, 0.5])], order=2)
+
+
+def test_a_degree_that_nobody_means_takes_no_time() -> None:
+    assert sj.polyfit(sj.vector(), sj.vector(), 10**9).type.shape == (10**9 + 1,)
