@@ -217,14 +217,8 @@ class _Call:
 
     `None`, alone or within an argument, is a setting: the function gets it as it is."""
 
-    def __init__(self, jitted: Jitted[..., Any], args: Sequence[Any], named: dict[str, Any]) -> None:
-        if named:  # by position where possible: it is one kind of call, however it is written
-            try:
-                bound = inspect.signature(jitted.fn).bind(*args, **named)
-            except TypeError:
-                _check_names(jitted.fn, named)
-                raise
-            args, named = bound.args, bound.kwargs
+    def __init__(self, jitted: Jitted[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        args, named = _by_position(jitted.fn, args, named)  # it is one kind of call, however it is written
         self.jitted, self.count = jitted, len(args)
         every: dict[int | str, Any] = dict(enumerate(args)) | dict(sorted(named.items()))
         static = {*jitted.static, *(i + len(args) for i in jitted.static if isinstance(i, int) and i < 0)}
@@ -335,6 +329,20 @@ class _Call:
         return self.jitted.fn(*[every[i] for i in range(self.count)], **named)
 
 
+def _by_position(
+    fn: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a call: by position where possible, and the others by name."""
+    if not named:
+        return args, named
+    try:
+        bound = inspect.signature(fn).bind(*args, **named)
+    except TypeError:
+        _check_names(fn, named)
+        raise
+    return bound.args, bound.kwargs
+
+
 def _positions(given: Any, name: str) -> tuple[int, ...]:
     """The positions of arguments, of which one may stand alone."""
     found = tuple(given) if isinstance(given, Iterable) else (given,)
@@ -359,18 +367,10 @@ def _static(fn: Callable[..., Any], positions: Sequence[int], names: Sequence[st
     except (TypeError, ValueError):  # of some functions of C
         return frozenset((*positions, *names))
     kinds = {one.kind for one in parameters}
-    places = [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    places = _places(parameters)
     named = [one.name for one in parameters if one.kind in (one.KEYWORD_ONLY, one.POSITIONAL_OR_KEYWORD)]
     found = set[int | str](names)
-    for i in positions:
-        if inspect.Parameter.VAR_POSITIONAL not in kinds:
-            if not -len(places) <= i < len(places):
-                raise errors.ArgumentError(
-                    "static_argnums has a position without an argument",
-                    got=i,
-                    expected=f"less than {len(places)}, the number of arguments",
-                )
-            i %= len(places)
+    for i in _from_the_front(fn, positions, "static_argnums"):
         found.add(i)
         if 0 <= i < len(places):
             found.add(places[i])
@@ -382,6 +382,31 @@ def _static(fn: Callable[..., Any], positions: Sequence[int], names: Sequence[st
                 "static_argnames has a name that is no argument", got=repr(name), expected=" or ".join(named)
             )
     return frozenset(found)
+
+
+def _places(parameters: Iterable[inspect.Parameter]) -> list[str]:
+    """The names of the arguments that have positions."""
+    return [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+
+
+def _from_the_front(fn: Callable[..., Any], positions: Sequence[int], option: str) -> tuple[int, ...]:
+    """The positions of arguments, counted from the front where the function says how many it has. Raises an error for
+    one that it does not have."""
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):
+        return tuple(positions)
+    if any(one.kind is one.VAR_POSITIONAL for one in parameters):
+        return tuple(positions)
+    count = len(_places(parameters))
+    for i in positions:
+        if not -count <= i < count:
+            raise errors.ArgumentError(
+                f"{option} has a position without an argument",
+                got=i,
+                expected=f"at least {-count} and less than {count}, the number of arguments",
+            )
+    return tuple(i % count for i in positions)
 
 
 def _outside_of_torch(run: Callable[..., Any]) -> Callable[..., Any]:
@@ -427,7 +452,8 @@ def value_and_grad(
     Parameters
     ----------
     fn : a function as for `jit`.
-    argnums : the position of the argument to differentiate by, or several. It may be nested.
+    argnums : the position of the argument to differentiate by, or several. It may be nested. -1 is the last argument
+        of the function, also in a call that gives it by its name.
     mode : as for `function`.
 
     Returns
@@ -443,13 +469,14 @@ def value_and_grad(
     >>> f({"a": 2.0, "b": 1.0}, np.array([1.0, 2.0]))
     (array(8.), {'a': array(3.), 'b': array(2.)})
     """
-    positions = _positions(argnums, "argnums")
+    positions = _from_the_front(fn, _positions(argnums, "argnums"), "argnums")
 
     @functools.wraps(fn)
     def with_gradient(*args: Any, **named: Any) -> tuple[Any, Any]:
+        args, named = _by_position(fn, args, named)
         if any(not -len(args) <= i < len(args) for i in positions):
             raise errors.ArgumentError(
-                "argnums has a position without an argument",
+                "argnums has the position of an argument that this call leaves out",
                 got=argnums,
                 expected=f"less than {len(args)}, the number of arguments",
             )
@@ -459,7 +486,7 @@ def value_and_grad(
             symbols[i] = tree.unflatten([ir.as_node(leaf) for leaf in leaves])
         value = fn(*symbols, **named)
         return value, grad(
-            value, symbols[argnums] if isinstance(argnums, int | np.integer) else tuple(symbols[i] for i in positions)
+            value, tuple(symbols[i] for i in positions) if isinstance(argnums, Iterable) else symbols[positions[0]]
         )
 
     return Jitted(with_gradient, mode, made=(_with_gradient, fn, argnums, mode))

@@ -347,6 +347,23 @@ def test_value_and_grad_of_structures_and_several(mode):
     assert np.isclose(by_params["u"], (numpy_loss(0.7, 0.3 + eps) - numpy_loss(0.7, 0.3 - eps)) / (2 * eps))
 
 
+def test_value_and_grad_by_the_last_argument():
+    """Names of arguments change nothing, neither of arrays nor of symbols."""
+    f = sj.value_and_grad(lambda a, b: (a * b * b).sum(), -1, mode="reference")
+    for call in (lambda a, b: f(a, b), lambda a, b: f(a, b=b), lambda a, b: f(b=b, a=a)):
+        assert call(2.0, 3.0) == sj.jit(call, mode="reference")(2.0, 3.0) == (18.0, 12.0)
+    both = sj.value_and_grad(lambda a, b: (a * b * b).sum(), (0, -1), mode="reference")
+    assert both(2.0, b=3.0) == (18.0, (9.0, 12.0))
+    with pytest.raises(sj.errors.ArgumentError, match=r"without an argument\n.*-3\n.*at least -2 and less than 2"):
+        sj.value_and_grad(lambda a, b: a * b, -3)
+    with pytest.raises(sj.errors.ArgumentError, match=r"of an argument that this call leaves out\n.*-1"):
+        sj.value_and_grad(lambda a, b=1.0: a * b, -1, mode="reference")(2.0)
+    several = sj.value_and_grad(lambda *args: args[0] * args[-1], -1, mode="reference")
+    assert several(2.0, 5.0, 3.0) == (6.0, 2.0)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'd'"):
+        sj.jit(lambda a: f(a, d=a), mode="reference")(2.0)
+
+
 def test_value_and_grad_composes():
     f = sj.value_and_grad(lambda x: x**3.0, mode="reference")
     second = sj.value_and_grad(lambda x: f(x)[1], mode="reference")
