@@ -162,16 +162,42 @@ STORED = Tree(complex, ("stored",), (Tree(),))
 def _check_kept(made: Any, name: str, given: Any) -> None:
     """Raise an error if a dataclass changed a field when it was made: made again, it would change it twice."""
     kept = getattr(made, name)
-    if kept is given:
-        return
-    before, after = flatten(given)[0], flatten(kept)[0]
-    same = len(before) == len(after) and all(map(_is_same, before, after))
-    if not same:
+    if not _are_same(given, kept):
         raise errors.ArgumentError(
             f"{type(made).__name__} changes its field {name} when it is made: made again, it would do so twice",
             got=f"{describe(kept)} from {describe(given)}",
             fix="compute it before it is given, or put it into a field with init=False",
         )
+
+
+def _fields(value: Any) -> list[tuple[str, Any]]:
+    """The fields of a dataclass that are given when it is made. The others must follow from them."""
+    every = dataclasses.fields(value)
+    given = [(field.name, getattr(value, field.name)) for field in every if field.init]
+    later = [field.name for field in every if not field.init and field.compare]
+    again = type(value)(**dict(given)) if later else None
+    for name in later:
+        own, computed = (getattr(each, name, _UNSET) for each in (value, again))
+        if not _are_same(own, computed):
+            raise errors.ArgumentError(
+                f"the field {name} of {type(value).__name__} does not follow from the fields that are given when it is "
+                "made: made again from those, it would be lost",
+                got=describe(own),
+                expected="nothing" if computed is _UNSET else describe(computed),
+                fix="leave out init=False, or compute it in __post_init__; with compare=False it may differ",
+            )
+    return given
+
+
+_UNSET = object()
+
+
+def _are_same(before: Any, after: Any) -> bool:
+    """Whether two nested values have the same leaves."""
+    if before is after:
+        return True
+    first, second = flatten(before)[0], flatten(after)[0]
+    return len(first) == len(second) and all(map(_is_same, first, second))
 
 
 def _is_same(a: Any, b: Any) -> bool:
@@ -261,7 +287,7 @@ def _items(value: Any) -> list[tuple[Any, Any]]:
         return list(value.items())
     if isinstance(value, tuple | list):
         return list(zip(getattr(value, "_fields", range(len(value))), value, strict=True))
-    return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value) if field.init]
+    return _fields(value)
 
 
 def flatten(value: Any, whole: bool = False) -> tuple[list[Any], Tree]:

@@ -174,3 +174,26 @@ def test_what_classes_do_when_they_are_made() -> None:
     leaves, tree = flatten(Doubled(values))
     with pytest.raises(ArgumentError, match="init=False"):
         tree.unflatten(leaves)
+
+
+@dataclass
+class Counted:
+    h: Any
+    count: Any = field(init=False)
+    seen: list[Any] = field(init=False, default_factory=list, compare=False)
+
+
+def test_fields_that_would_be_lost_when_a_class_is_made_again() -> None:
+    given = Counted(1.0)
+    leaves, tree = flatten(given)  # it has no count yet
+    given.seen.append(1)
+    assert tree.unflatten(leaves).h == 1.0 and flatten(given)[0] == [1.0]
+    given.count = 3
+    with pytest.raises(
+        ArgumentError, match=r"field count of Counted does not follow.*\n.*3 .int.\n.*nothing\n.*init=False"
+    ):
+        flatten(given)
+    changed = Derived(2.0)
+    changed.square = 5.0
+    with pytest.raises(ArgumentError, match=r"field square of Derived .*\n.*5.0 .float.\n.*4.0 .float."):
+        flatten([changed])
