@@ -42,6 +42,38 @@ def test_a_range_of_floats_has_as_many_numbers_if_they_are_known_before(bounds: 
     check(unknown, {k: np.array(v) for k, v in given.items()}, 1e-6)
 
 
+@pytest.mark.parametrize("op", ["L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Prod", "SumSquare"])
+def test_reductions_over_no_axis(op: str) -> None:
+    """Nothing is added, but what is done to each element before and after is done."""
+    feeds = {"x": np.array([[1, 2, 3], [4, 5, 6]], "float32") * (1 if op == "LogSum" else -1)}
+    check(one_node(f"Reduce{op}", feeds, opset=18, noop_with_empty_axes=1), feeds, 1e-6)
+
+
+@pytest.mark.parametrize("conditional", [False, True])
+def test_a_loop_of_a_negative_number_of_steps_makes_none(conditional: bool) -> None:
+    helper, number, flag = onnx.helper, onnx.TensorProto.INT64, onnx.TensorProto.BOOL
+    info = lambda name, kind, shape: helper.make_tensor_value_info(name, kind, shape)
+    body = helper.make_graph(
+        [helper.make_node("Add", ["s", "i"], ["t"]), helper.make_node("Identity", ["c"], ["d"])],
+        "body",
+        [info("i", number, []), info("c", flag, []), info("s", number, [])],
+        [info("d", flag, []), info("t", number, []), info("t", number, [])],
+    )
+    inputs = [info("m", number, []), info("s", number, []), *([info("c", flag, [])] if conditional else [])]
+    graph = helper.make_graph(
+        [helper.make_node("Neg", ["m"], ["n"])]
+        + [helper.make_node("Loop", ["n", "c" if conditional else "", "s"], ["last", "all"], body=body)],
+        "loop",
+        inputs,
+        [info("last", number, []), info("all", number, ["k"])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    for steps in (-3, 0, 3):
+        feeds = {"m": np.array(-steps), "s": np.array(5)} | ({"c": np.array(True)} if conditional else {})
+        check(model, feeds)
+
+
 def test_a_product_of_sizes_of_which_one_is_not_known() -> None:
     """It is one number, though it is made of two."""
     nodes = [

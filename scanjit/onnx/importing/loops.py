@@ -99,9 +99,7 @@ def loop(call: Call) -> list[Node]:
         raise errors.FormatError("the body of Loop returns a condition and all states", got=len(body.output))
     outputs = len(body.output) - 1 - states
     limit, condition = call.optional(0), call.optional(1)
-    most = types.LARGEST if limit is None else known.size(cast(scalar(limit), "int64"))
-    if isinstance(most, int):
-        most = max(min(most, types.LARGEST), 0)
+    most = types.LARGEST if limit is None else _not_negative(cast(scalar(limit), "int64"))
     length = most if condition is None else _allowed(truth(scalar(condition)), most)
     counters: set[int] = set()
     made = _built(call, body, initial, outputs, length, counters, stack=outputs > 0)
@@ -112,6 +110,14 @@ def loop(call: Call) -> list[Node]:
         raise errors.InternalError("a loop with a condition counts its steps")
     again = _built(call, body, initial, outputs, known.size(counted.count), counters, stack=True)
     return _results(again, states, outputs, counters)
+
+
+def _not_negative(count: Node) -> Dimension:
+    """A number of steps; 0 if it is negative."""
+    size = known.size(count)
+    if isinstance(size, int):
+        return max(min(size, types.LARGEST), 0)
+    return size if types.not_negative(size) else known.size(tensor.maximum(count, 0))
 
 
 def _allowed(condition: Node, most: Dimension) -> Dimension:

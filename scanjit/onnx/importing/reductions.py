@@ -21,8 +21,7 @@ def over_axes(function: Callable[[Node, tuple[int, ...], bool], Node]) -> Callab
 
     def rule(call: Call) -> Node:
         x = call.input(0)
-        axes, keep = _axes(call, x)
-        return x if axes is None else function(x, axes, keep)
+        return function(x, *_axes(call, x))
 
     return rule
 
@@ -36,13 +35,12 @@ def reduction(
     return over_axes(lambda x, axes, keep: after(reduced(op, before(x), axes, keep)))
 
 
-def _axes(call: Call, x: Node) -> tuple[tuple[int, ...] | None, bool]:
-    """The axes to reduce, None for no reduction at all; and whether they stay, with size 1."""
+def _axes(call: Call, x: Node) -> tuple[tuple[int, ...], bool]:
+    """The axes to reduce, and whether they stay, with size 1. Without axes to reduce, what a reduction does before and
+    after still changes each element: ReduceL2 takes the absolute value."""
     keep, nothing = call.flag("keepdims", True), call.flag("noop_with_empty_axes")
     given = call.ints("axes", 1, ())
-    if not given and nothing:
-        return None, keep
-    return axes_of(given or None, x.ndim), keep
+    return axes_of(given if given or nothing else None, x.ndim), keep
 
 
 def reduced(op: Reduction, x: Node, axes: tuple[int, ...], keep: bool = True) -> Node:
