@@ -230,6 +230,10 @@ def opaque(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
             return builder.bitcast(opaque(builder, builder.bitcast(value, F64)), kind)
         if not 128 <= width <= 8 * target.vector_bytes:
             return value
+        if width > 8 * target.register_bytes:
+            parts = range(kind.count // 2), range(kind.count // 2, kind.count)
+            halves = [opaque(builder, builder.shuffle_vector(value, value, indices(part))) for part in parts]
+            return builder.shuffle_vector(*halves, indices(range(kind.count)))
     elif isinstance(kind, ir.IntType) and kind.width < 32:  # without AVX-512, no register holds just this
         return value
     return builder.asm(ir.FunctionType(kind, [kind]), "", "=x,0", [value], False)

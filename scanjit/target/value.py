@@ -84,6 +84,12 @@ class Target:
         return self.is_x86 and self.has("fma")
 
     @property
+    def register_bytes(self) -> int:
+        """How many bytes a vector register of the processor holds. `vector_bytes` may be fewer, and also more: LLVM
+        keeps such a vector in several registers."""
+        return _vector_bytes(self.triple, self.features)
+
+    @property
     def has_avx512(self) -> bool:
         """Whether instructions of AVX-512 take vectors of 16, 32 and 64 bytes."""
         return self.is_x86 and self.has("avx512f", "avx512vl")

@@ -105,6 +105,30 @@ def test_widths_and_guarded_tails(width: str, cpu: str, lanes: str) -> None:
     assert run("import sys\n" + KERNEL, *lanes.split(), **environment).endswith("ok")
 
 
+WIDER = """
+import numpy as np, scanjit as sj
+from scanjit.runtime import host
+assert host.target().vector_bytes > host.target().register_bytes
+given = np.random.default_rng(0).normal(size=(37, 70)) * 9
+for dtype in ("float32", "int8", "uint8"):
+    x = sj.matrix("x", dtype)
+    outputs = [x.astype("float32") * 2, (x + x).astype("int8"), x.T + 0, sj.sort(x, 1), sj.cumsum(x, 0)]
+    wide, reference = (sj.function([x], outputs, mode=mode) for mode in ("numba", "reference"))
+    for got, want in zip(wide(given.astype(dtype)), reference(given.astype(dtype)), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5)
+print("ok")
+"""
+
+
+@pytest.mark.quick(1)
+@pytest.mark.skipif(not host.target().is_x86, reason="other processors have vectors of one width")
+@pytest.mark.parametrize(("width", "features"), [("64", "+avx2,+fma"), ("32", "+sse4.2")])
+def test_vectors_that_no_register_holds(width: str, features: str) -> None:
+    """LLVM ended the process where a register was asked for that the processor does not have."""
+    environment = {"SCANJIT_VECTOR_BYTES": width, "NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": features}
+    assert run(WIDER, **environment).endswith("ok")
+
+
 def test_bad_width(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCANJIT_VECTOR_BYTES", "48")
     with pytest.raises(ArgumentError, match=r"SCANJIT_VECTOR_BYTES is no width of vectors\n.*'48'\n.*4, 8, 16, 32, 64"):
