@@ -16,7 +16,8 @@ from scanjit.codegen.scope import Scope
 from scanjit.codegen.search import search
 from scanjit.ir import Op
 from scanjit.kinds import kind_of
-from scanjit.ops.elementwise import ADD, AND, DIV, FLOORDIV, MAXIMUM, MOD, MUL, NEG, OR, POW, SUB
+from scanjit.ops.elementwise import ADD, AND, DIV, FLOORDIV, MAXIMUM, MOD, MUL, NEG, OR, SUB
+from scanjit.ops.functions import POW
 from scanjit.ops.promotion import Elementwise
 from scanjit.schedule.nests import (
     Apply,

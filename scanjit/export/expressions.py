@@ -157,7 +157,7 @@ def _cast(draft: Enclosing, node: Node) -> Text:
 def _pow(draft: Enclosing, node: Node) -> Text:
     if node.type.kind.floating:
         return infix(node.op, *operands(draft, node))
-    function = draft.copied("scanjit.ops.elementwise", "_pow_reference", "integer_power")
+    function = draft.copied("scanjit.ops.functions", "_pow_reference", "integer_power")
     return call(function, *(draft.value(x).text for x in node.operands))
 
 

@@ -296,7 +296,7 @@ class Node(Symbol["Node"]):
     def __pos__(self) -> Node:
         return self
 
-    # `scanjit.ops.elementwise` installs operators; `scanjit.tensor` installs methods, indexing and the array protocol.
+    # `scanjit.ops.operators` installs operators; `scanjit.tensor` installs methods, indexing and the array protocol.
 
 
 def apply(op: Op, *values: object) -> Node:

@@ -145,7 +145,7 @@ _OF_NUMBERS = frozenset(map(np.dtype, ("int64", "float64", "bool")))
 """The dtypes that Python's numbers have."""
 
 SIZE_OPERATORS: set[Op] = set()
-"""The ops that make a size of sizes; `scanjit.ops.elementwise` adds them."""
+"""The ops that make a size of sizes; `scanjit.ops.operators` adds them."""
 MOST_OF_SIZES = 64
 """A formula of sizes has at most this many nodes. A Python loop may build a long formula of constants; this limit keeps
 each of its operations from walking through all nodes before."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import CONSTANT, PART, SIZE, Node, constant
-from scanjit.ops import elementwise as ops
+from scanjit.ops import elementwise as ops, functions
 from scanjit.ops.custom import CUSTOM
 from scanjit.ops.expect import VIA
 from scanjit.ops.narrow import REMARK, ROUND_GRADIENT
@@ -149,7 +149,7 @@ def neg(node: Node) -> Node | None:
     return None
 
 
-@rules.rule(ops.POW)
+@rules.rule(functions.POW)
 def power(node: Node) -> Node | None:
     """x^0 -> 1;  x^n -> x * x * ...;  x^-n -> 1 / x^n;  x^(1/2) -> sqrt(x)"""
     x, exponent = node.operands
@@ -175,7 +175,7 @@ def _multiplied(x: Node, count: int) -> Node:
     return x if count == 1 else ops.MUL(_multiplied(x, count // 2), _multiplied(x, count - count // 2))
 
 
-@rules.rule(ops.ABS, ops.FLOOR, ops.CEIL, ops.ROUND, ops.TRUNC, ops.SIGN, ops.RELU)
+@rules.rule(ops.ABS, ops.FLOOR, ops.CEIL, ops.ROUND, ops.TRUNC, ops.SIGN, functions.RELU)
 def idempotent(node: Node) -> Node | None:
     """f(f(x)) -> f(x)"""
     (x,) = node.operands

@@ -17,8 +17,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from scanjit.ir import Node, apply
-from scanjit.ops.elementwise import LOG, SIGN, SQRT, where
+from scanjit.ops.elementwise import SIGN, SQRT, where
 from scanjit.ops.factor import CHOLESKY, DET, DET_SIGN, EXTRA, LOGABSDET, LU, SOLVE, TRIANGULAR_SOLVE, transposed
+from scanjit.ops.functions import LOG
 from scanjit.ops.index import GATHER
 from scanjit.ops.prod import PROD
 from scanjit.ops.promotion import cast

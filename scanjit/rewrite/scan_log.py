@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 from scanjit import errors
 from scanjit.ir import Node
-from scanjit.ops.elementwise import ADD, EXP, LOG, MAXIMUM, MUL, SUB, where
+from scanjit.ops.elementwise import ADD, MAXIMUM, MUL, SUB, where
+from scanjit.ops.functions import EXP, LOG
 from scanjit.ops.scan import Roles
 from scanjit.ops.shape import CONCATENATE, window
 from scanjit.ops.stretch import full

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from scanjit.ir import Op
-from scanjit.ops import elementwise as ops
+from scanjit.ops import elementwise as ops, functions
 from scanjit.ops.linalg import Labels
 
 COMPARE, OR, XOR, AND, SUM, PRODUCT, UNARY, POWER, ATOM = range(9)
@@ -27,7 +27,7 @@ INFIX: dict[Op, tuple[str, int]] = {
     ops.DIV: ("/", PRODUCT),
     ops.FLOORDIV: ("//", PRODUCT),
     ops.MOD: ("%", PRODUCT),
-    ops.POW: ("**", POWER),
+    functions.POW: ("**", POWER),
 }
 PREFIX: dict[Op, str] = {ops.NEG: "-", ops.INVERT: "~"}
 

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from scanjit import ir
 from scanjit.ir import COMPLEX, Node
 from scanjit.ops.custom import CUSTOM, DerivativeRule
-from scanjit.ops.elementwise import ABS, LOG, where
+from scanjit.ops.elementwise import ABS, where
 from scanjit.ops.factor import CHOLESKY, SOLVE, identity, places, transposed
+from scanjit.ops.functions import LOG
 from scanjit.ops.promotion import cast
 from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import full, or_zeros

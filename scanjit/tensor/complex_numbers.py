@@ -4,7 +4,7 @@ from math import pi
 from typing import TYPE_CHECKING
 
 from scanjit.ir import COMPLEX, Node
-from scanjit.ops.elementwise import ARCTAN2
+from scanjit.ops.functions import ARCTAN2
 from scanjit.ops.parts import is_complex
 from scanjit.ops.stretch import zeros_like
 from scanjit.symbol import TensorLike

@@ -11,7 +11,8 @@ from scanjit import errors, types
 from scanjit.config import config
 from scanjit.ir import Node, as_dim, is_symbol
 from scanjit.kinds import kind_of
-from scanjit.ops.elementwise import FLOOR, power, where
+from scanjit.ops.elementwise import FLOOR, where
+from scanjit.ops.functions import power
 from scanjit.ops.parts import pieces
 from scanjit.ops.promotion import cast
 from scanjit.ops.shape import IOTA

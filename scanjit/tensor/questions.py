@@ -6,7 +6,8 @@ import math
 
 from scanjit.ir import Node, apply
 from scanjit.ops import elementwise as ops
-from scanjit.ops.elementwise import hypot as hypot, power as power
+from scanjit.ops.elementwise import hypot as hypot
+from scanjit.ops.functions import power as power
 from scanjit.ops.promotion import truth
 from scanjit.symbol import TensorLike
 from scanjit.tensor.variables import as_tensor, inexact

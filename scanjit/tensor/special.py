@@ -3,7 +3,8 @@
 import math
 
 from scanjit.ir import Node, apply
-from scanjit.ops import elementwise as ops
+from scanjit.ops import elementwise as ops, functions
+from scanjit.ops.functions import EXP, GAMMALN, I0E, LOG, LOG1P
 from scanjit.symbol import TensorLike
 from scanjit.tensor.elementwise import erfc, expm1, log, log1p, sqrt, where
 from scanjit.tensor.variables import inexact
@@ -24,7 +25,7 @@ def i0(x: TensorLike) -> Node:
     array([1.      , 1.266066])
     """
     x = inexact(x)
-    return apply(ops.I0E, x) * apply(ops.EXP, apply(ops.ABS, x))
+    return apply(I0E, x) * apply(EXP, apply(ops.ABS, x))
 
 
 def xlogy(x: TensorLike, y: TensorLike) -> Node:
@@ -38,7 +39,7 @@ def xlogy(x: TensorLike, y: TensorLike) -> Node:
     """
     x, y = ops.DIV.prepare((x, y))
     nothing = (x == 0) & (y == y)
-    return where(nothing, 0, x * apply(ops.LOG, where(nothing, 1, y)))
+    return where(nothing, 0, x * apply(LOG, where(nothing, 1, y)))
 
 
 def logit(x: TensorLike) -> Node:
@@ -51,7 +52,7 @@ def logit(x: TensorLike) -> Node:
     array([0.25])
     """
     x = inexact(x)
-    return apply(ops.LOG, x) - apply(ops.LOG1P, -x)
+    return apply(LOG, x) - apply(LOG1P, -x)
 
 
 def betaln(a: TensorLike, b: TensorLike) -> Node:
@@ -69,8 +70,8 @@ def betaln(a: TensorLike, b: TensorLike) -> Node:
     x, y = where(much, large, 1000), where(much, 1, large)
     turned = small * (1 - small) / x
     series = turned * (0.5 + (1 - 2 * small) / (12 * x)) - turned**2 / (12 * x)
-    difference = where(much, series - small * apply(ops.LOG, x), apply(ops.GAMMALN, y) - apply(ops.GAMMALN, y + small))
-    return difference + apply(ops.GAMMALN, small)
+    difference = where(much, series - small * apply(LOG, x), apply(GAMMALN, y) - apply(GAMMALN, y + small))
+    return difference + apply(GAMMALN, small)
 
 
 def trigamma(x: TensorLike) -> Node:
@@ -82,7 +83,7 @@ def trigamma(x: TensorLike) -> Node:
     >>> sj.function([], sj.trigamma([1.0, 2.0]).round(6), mode="reference")()
     array([1.644934, 0.644934])
     """
-    return ops.trigamma(inexact(x))
+    return functions.trigamma(inexact(x))
 
 
 def xlog1py(x: TensorLike, y: TensorLike) -> Node:
@@ -200,7 +201,7 @@ def inv_boxcox(y: TensorLike, lmbda: TensorLike) -> Node:
     y, lmbda = ops.DIV.prepare((y, lmbda))
     nothing = lmbda == 0
     power = where(nothing, 1, lmbda)
-    return apply(ops.EXP, where(nothing, y, log1p(power * where(nothing, 0, y)) / power))
+    return apply(EXP, where(nothing, y, log1p(power * where(nothing, 0, y)) / power))
 
 
 def ndtr(x: TensorLike) -> Node:

@@ -102,7 +102,7 @@ def test_an_accumulator_that_starts_wrong(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_wrong_function(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sj.ops.elementwise.EXP, "lower", "exp2({0})")
+    monkeypatch.setattr(sj.ops.functions.EXP, "lower", "exp2({0})")
     with pytest.raises(Mismatch):
         run()
 

@@ -10,7 +10,7 @@ from scanjit.autodiff import grad
 from scanjit.ir import Node, apply
 from scanjit.loops import filter, foldr, map, reduce, scan, until
 from scanjit.ops import scan as loops
-from scanjit.ops.elementwise import TANH
+from scanjit.ops.functions import TANH
 from scanjit.ops.stretch import SUM
 from scanjit.runtime.gradcheck import check_grad
 from tests.loops.test_scan import run, symbol

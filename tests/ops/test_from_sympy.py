@@ -9,7 +9,7 @@ import sympy
 from sympy.codegen import cfunctions
 
 import scanjit as sj
-from scanjit.ops.elementwise import EXP
+from scanjit.ops.functions import EXP
 
 x, y = sympy.symbols("x y", real=True)
 p = sympy.Symbol("p", positive=True)

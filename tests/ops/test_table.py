@@ -15,7 +15,7 @@ from scanjit.autodiff import grad, jvp
 from scanjit.batching import batch_graph
 from scanjit.ir import OPS, Node, Op
 from scanjit.ops import Elementwise, Reduction
-from scanjit.ops.elementwise import COS
+from scanjit.ops.functions import COS
 from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import SUM
 from scanjit.ops.view import DIMSHUFFLE

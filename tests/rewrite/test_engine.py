@@ -11,7 +11,8 @@ import scanjit as sj
 from scanjit import errors, types
 from scanjit.ir import OPS, Graph, Node, rebuild, remembered_walks, sizes_are_given, walk
 from scanjit.loops import scan
-from scanjit.ops.elementwise import ADD, EXP, NEG, TANH
+from scanjit.ops.elementwise import ADD, NEG
+from scanjit.ops.functions import EXP, TANH
 from scanjit.ops.stretch import full
 from scanjit.rewrite import RULES, Note, Rewriter, RuleTable, factor, pipeline, run
 from scanjit.rewrite.verify import verify

@@ -11,7 +11,7 @@ from scanjit.ir import Node
 from scanjit.onnx import functions as tensor, tensors
 from scanjit.onnx.importing import known
 from scanjit.onnx.importing.call import Call, like, scalar, stretched
-from scanjit.ops import elementwise as ops
+from scanjit.ops import functions
 from scanjit.ops.elementwise import ABS, ISINF, MAXIMUM, MINIMUM, MOD, SIGN, SUB, where
 from scanjit.ops.promotion import cast
 from scanjit.types import not_negative
@@ -81,8 +81,8 @@ def power(call: Call) -> Node:
     """A power, in the dtype of the base."""
     x, exponent = call.input(0), call.input(1)
     if exponent.dtype == x.dtype or x.type.kind.floating or exponent.type.kind.integral:
-        return ops.power(x, cast(exponent, x.dtype))
-    return cast(ops.power(cast(x, "float64"), cast(exponent, "float64")), x.dtype)
+        return functions.power(x, cast(exponent, x.dtype))
+    return cast(functions.power(cast(x, "float64"), cast(exponent, "float64")), x.dtype)
 
 
 def clip(call: Call) -> Node:
@@ -134,7 +134,7 @@ def shift(call: Call) -> Node:
     x, count = call.stretched(*call.pair())
     if not x.type.kind.never_negative:
         raise call.refuse("of numbers with a sign", got=x.dtype)
-    factor = ops.power(like(2, x), count)
+    factor = functions.power(like(2, x), count)
     return x * factor if call.text("direction") == "LEFT" else x // factor
 
 
