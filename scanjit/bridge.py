@@ -26,6 +26,7 @@ from scanjit.runtime.function_graph import Mode, check_mode
 from scanjit.runtime.locks import new_lock
 from scanjit.tensor import tensor
 from scanjit.types import Type
+from scanjit.walks import top_down
 
 
 class BridgedFunction:
@@ -348,17 +349,9 @@ def _worth_keeping(gradients: Sequence[Node], inputs: Collection[Node]) -> list[
     if any(node.params.get("checkpoint") not in (None, "all") for node in nodes):
         return []
     edge = [arg for node in nodes if node not in forward for arg in node.args if arg in forward]
-    kept: dict[Node, None] = {}
-    seen: set[Node] = set()
-    while edge:
-        node = edge.pop()
-        if node in seen or node.op in ir.ORIGINS:
-            continue
-        seen.add(node)
-        single = not node.several
-        cheap = isinstance(node.op, Elementwise | View) or node.op in _CHEAP
-        if single and not cheap and not any(map(_is_computed, node.type.shape)):
-            kept[node] = None
-        else:
-            edge += node.args
+    kept: set[Node] = set()
+    for node in top_down(edge, lambda node: () if node in kept or node.op in ir.ORIGINS else node.args):
+        cheap = isinstance(node.op, Elementwise | View) or node.op in (*_CHEAP, *ir.ORIGINS)
+        if not node.several and not cheap and not any(map(_is_computed, node.type.shape)):
+            kept.add(node)
     return sorted(kept, key=lambda node: node.serial)

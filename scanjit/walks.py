@@ -42,6 +42,30 @@ def bottom_up(roots: Iterable[Item], below: Callable[[Item], Sequence[Item]]) ->
             done[item] = None
 
 
+def top_down(roots: Iterable[Item], below: Callable[[Item], Iterable[Item]]) -> Iterator[Item]:
+    """The roots and everything that they lead to. Each item comes once, before the items that only it leads to; these
+    may lead back to it.
+
+    Parameters
+    ----------
+    roots : where to begin. The last one comes first.
+    below : `below(item)` gives the items to which an item leads. It is asked after the item has come.
+
+    Examples
+    --------
+    >>> list(top_down([6], lambda n: [n // 2, n + 1] if n < 8 else []))
+    [6, 7, 8, 3, 4, 5, 2, 1, 0]
+    """
+    met: set[Item] = set()
+    left = list(roots)
+    while left:
+        item = left.pop()
+        if item not in met:
+            met.add(item)
+            yield item
+            left += below(item)
+
+
 def fold(
     root: Item,
     below: Callable[[Item], Sequence[Item]],

@@ -15,7 +15,7 @@ from scanjit.rewrite.engine import uses
 from scanjit.rewrite.loop import OpenCarry, OpenScan
 from scanjit.rewrite.match import is_finite, is_zero
 from scanjit.rewrite.split import free_labels, is_outer, is_small
-from scanjit.walks import fold
+from scanjit.walks import fold, top_down
 
 
 @record(frozen=False)
@@ -123,20 +123,7 @@ class _Linear:
 
     def bases(self, node: Node) -> list[Node]:
         """The parts to sum over time."""
-        found: dict[Node, None] = {}
-        seen: set[Node] = set()
-        stack = [node]
-        while stack:
-            at = stack.pop()
-            if at in seen:
-                continue
-            seen.add(at)
-            inner = self._inner(at)
-            if inner is None:
-                found[at] = None
-            else:
-                stack.extend(inner)
-        return list(found)
+        return [at for at in top_down([node], lambda at: self._inner(at) or ()) if self._inner(at) is None]
 
     def allowed(self, base: Node) -> bool:
         """Whether a base may leave the loop. The result of an elementwise op on tensors may not: it is better summed in

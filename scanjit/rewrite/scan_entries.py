@@ -28,6 +28,7 @@ from scanjit.rewrite.alike import Alike
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.rewrite.loop import Finished, OpenCarry, OpenScan, Y
 from scanjit.types import Dimension
+from scanjit.walks import top_down
 
 MOST_READ = 128
 """A step reads at most this many numbers of a tensor."""
@@ -62,14 +63,9 @@ def _gradients(scans: Sequence[Node]) -> Iterator[tuple[Node, Node]]:
     """Maps loops that go back through the steps of another loop, which they read, to one such loop."""
     for scan in scans:
         if scan.params["reverse"]:
-            seen, stack = set[Node](), list(scan.operands)
-            while stack:
-                if (node := stack.pop()) not in seen:
-                    seen.add(node)
-                    if node.op is not SCAN:
-                        stack += node.args
-                    elif not node.params["reverse"]:
-                        yield scan, node
+            for node in top_down(scan.operands, lambda node: () if node.op is SCAN else node.args):
+                if node.op is SCAN and not node.params["reverse"]:
+                    yield scan, node
 
 
 def _changed(scan: Node, notes: list[Note]) -> dict[int, Node]:

@@ -21,6 +21,7 @@ from scanjit.rewrite.loop import OpenScan, Y
 from scanjit.rewrite.match import is_whole, window_of
 from scanjit.rewrite.scan_sink import row_of
 from scanjit.types import Dimension
+from scanjit.walks import top_down
 
 Number = Callable[[Dimension], Node]
 
@@ -69,16 +70,9 @@ class _Cone:
     @staticmethod
     def _scan_of(root: Node) -> Node | None:
         """The first scan that elementwise ops lead to."""
-        stack, seen = [root], {root}
-        while stack:
-            node = stack.pop()
-            if node.op is PART and node.args[0].op is SCAN:
-                return node.args[0]
-            if isinstance(node.op, Elementwise) or node.op is SLICE:
-                new = [arg for arg in node.operands if arg not in seen]
-                seen.update(new)
-                stack.extend(new)
-        return None
+        leads = lambda node: isinstance(node.op, Elementwise) or node.op is SLICE
+        met = top_down([root], lambda node: node.operands if leads(node) else ())
+        return next((node.args[0] for node in met if node.op is PART and node.args[0].op is SCAN), None)
 
     @property
     def ran(self) -> Dimension:

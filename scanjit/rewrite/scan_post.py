@@ -36,6 +36,7 @@ from scanjit.rewrite.split import (
     up_closure,
 )
 from scanjit.types import Dimension
+from scanjit.walks import top_down
 
 
 def hoist_post(outputs: list[Node], notes: list[Note]) -> list[Node]:
@@ -246,18 +247,13 @@ class _Post:
         for y in self.ys:
             if y not in self.leaving and y not in self.known:
                 found[y] = None
-        stack = [arg for node in self.order if node in self.leaving for arg in node.args]  # a set has no order
-        seen: set[Node] = set()
-        while stack:
-            node = stack.pop()
-            if node in seen or node in self.leaving or node not in self.carried:
-                continue
-            seen.add(node)
-            if shows_all(node) and node not in self.inputs:
-                stack.extend(node.args)
-            elif node.several:
-                raise errors.InternalError("a result of several parts cannot be stored", got=node)
-            else:
+        read = [arg for node in self.order if node in self.leaving for arg in node.args]  # a set has no order
+        stays = lambda node: node in self.carried and node not in self.leaving
+        shows = lambda node: shows_all(node) and node not in self.inputs
+        for node in top_down(read, lambda node: node.args if stays(node) and shows(node) else ()):
+            if stays(node) and not shows(node):
+                if node.several:
+                    raise errors.InternalError("a result of several parts cannot be stored", got=node)
                 found[node] = None
         return found
 

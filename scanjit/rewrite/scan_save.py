@@ -26,6 +26,7 @@ from scanjit.rewrite.loop import OpenScan
 from scanjit.rewrite.match import at_most, is_whole, window_of
 from scanjit.rewrite.split import saves_memory, size
 from scanjit.types import Dimension
+from scanjit.walks import top_down
 
 COSTLY = 8
 """An elementwise op of at least this cost is stored rather than computed again."""
@@ -221,16 +222,13 @@ class _Choice:
         uses."""
         chosen: dict[Node, None] = {}
         self.cheap: set[Node] = set()
-        stack = self._demand()
-        while stack:
-            node = stack.pop()
-            if node in self.given or node in self.known or node in chosen or node in self.cheap:
+        for node in top_down(self._demand(), lambda node: node.args if node in self.cheap else ()):
+            if node in self.given or node in self.known:
                 continue
             if self._wanted(node):
                 chosen[node] = None
             else:
                 self.cheap.add(node)
-                stack.extend(node.args)
         return chosen
 
     def _without_light(self, chosen: dict[Node, None]) -> dict[Node, None]:

@@ -10,6 +10,7 @@ from scanjit.ops.view import DIMSHUFFLE, View
 from scanjit.rewrite.engine import Note, in_bodies, map_scans, uses
 from scanjit.rewrite.loop import OpenScan
 from scanjit.rewrite.split import is_small
+from scanjit.walks import top_down
 
 _LIGHT = 8
 """The ops together must cost less than this."""
@@ -54,21 +55,16 @@ class _Cone:
     def __init__(self, operand: Node, scan: Node, users: dict[Node, list[Node]]) -> None:
         self.operand = operand
         self.nodes: list[Node] = []
-        ends: dict[Node, None] = {}
+        ends: list[Node] = []
         cost = 0
-        stack = [operand]
         mine = {scan}
-        while stack:
-            node = stack.pop()
-            if node in mine or node in ends:
-                continue
+        for node in top_down([operand], lambda node: node.operands if node in mine else ()):
             if isinstance(node.op, Elementwise) and node.op.cost < _LIGHT and set(users.get(node, ())) <= mine:
                 self.nodes.append(node)
                 mine.add(node)
                 cost += node.op.cost
-                stack.extend(node.operands)
             else:
-                ends[node] = None
+                ends.append(node)
         self.rows = [end for end in ends if self._is_sequence(end)]
         self.fixed = [end for end in ends if not self._is_sequence(end)]
         stored = all(_is_stored(end) for end in self.rows)

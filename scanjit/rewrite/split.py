@@ -16,6 +16,7 @@ from scanjit.ops.view import View
 from scanjit.rewrite.loop import OpenScan
 from scanjit.rewrite.match import is_filled
 from scanjit.types import Dimension
+from scanjit.walks import top_down
 
 TINY = 4
 """Values of at most this many elements are computed for all steps at once: over time they fill the lanes of a
@@ -200,11 +201,4 @@ class OverTime:
 
 def up_closure(nodes: Iterable[Node], users: Mapping[Node, Sequence[Node]]) -> set[Node]:
     """Nodes, and everything that uses them."""
-    found: set[Node] = set()
-    stack = list(nodes)
-    while stack:
-        node = stack.pop()
-        if node not in found:
-            found.add(node)
-            stack.extend(users.get(node, ()))
-    return found
+    return set(top_down(nodes, lambda node: users.get(node, ())))

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from scanjit.runtime.cache import Cache, Files
+from scanjit.walks import top_down
 
 _NAME = re.compile(r"(?P<name>\w+?)(_[0-9a-f]{12})?_[0-9a-f]{20}")
 """A stem. The digest of the content is cut off if the name of a function is very long."""
@@ -74,12 +75,7 @@ def inventory(cache: Cache) -> Inventory:
 
 def _reached(stem: str, calls: Mapping[str, Iterable[str]]) -> set[str]:
     """A kernel, and all that it calls."""
-    found, todo = set[str](), [stem]
-    while todo:
-        if (each := todo.pop()) not in found:
-            found.add(each)
-            todo += calls[each]
-    return found
+    return set(top_down([stem], calls.__getitem__))
 
 
 def _row(name: str, entries: list[Files], programs: int) -> Row:

@@ -31,6 +31,7 @@ from scanjit.schedule.nests import (
     loops_of,
     walk_values,
 )
+from scanjit.walks import top_down
 
 LONG = 15
 """A condition is waited for if it is at least this many cycles later than the values to choose from."""
@@ -96,13 +97,7 @@ def _registers(value: Value) -> set[Register]:
 
 def _all_needed(first: Iterable[Item], needs: Mapping[Item, Iterable[Item]]) -> set[Item]:
     """These items, and those that they need, however far."""
-    found, left = set[Item](), list(first)
-    while left:
-        item = left.pop()
-        if item not in found:
-            found.add(item)
-            left += needs.get(item, ())
-    return found
+    return set(top_down(first, lambda item: needs.get(item, ())))
 
 
 def with_guesses(loop: TimeLoop) -> TimeLoop:

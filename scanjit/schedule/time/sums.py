@@ -9,7 +9,7 @@ from collections.abc import Iterator, Set as AbstractSet
 from scanjit import types
 from scanjit.kinds import kind_of
 from scanjit.ops.stretch import SUM
-from scanjit.schedule.nests import Access, Buffer, Nest, Reduce, Tile, Value, walk_values
+from scanjit.schedule.nests import Access, Buffer, Nest, Reduce, Tile, walk_values
 from scanjit.schedule.tiles.choose import choose_tile
 from scanjit.schedule.tiles.lanes import lanes_last
 from scanjit.schedule.tiles.merge import merge_loops
@@ -19,6 +19,7 @@ from scanjit.schedule.time.stretch import Stretch
 from scanjit.schedule.time.summed import SumLoops, adding
 from scanjit.target import Target
 from scanjit.types import Dimension
+from scanjit.walks import top_down
 
 DEPTH = 192
 """A product is summed over at least this many elements at a time: its result is loaded and stored once for all of
@@ -90,11 +91,6 @@ def _read(value: Reduce) -> list[Access]:
 def _others(found: SumLoops, nest: Nest) -> Iterator[Buffer]:
     """The buffers that a nest reads and writes outside of these sums, also if one of the sums reads them too."""
     yield from (store.access.buffer for store in (*nest.stores, *nest.finals))
-    seen: set[Value] = {*found}
-    stack = [value for value in nest.roots if value not in seen]
-    while stack:
-        value = stack.pop()
-        if value not in seen:
-            seen.add(value)
-            stack += value.operands
+    for value in top_down(nest.roots, lambda value: () if value in found else value.operands):
+        if value not in found:
             yield from (access.buffer for access in value.accesses)

@@ -11,6 +11,7 @@ from scanjit.schedule.nests import Statement
 from scanjit.schedule.time.checkpoint.candidate import Candidate, Phase, Refusal, reads_of
 from scanjit.schedule.time.checkpoint.related import depend
 from scanjit.schedule.time.checkpoint.saved import can_be_saved, saved_carries
+from scanjit.walks import top_down
 
 MOST_RECOMPUTED = 4
 """The steps of a loop are recomputed in at most this many phases."""
@@ -31,13 +32,13 @@ def with_recomputation(candidate: Candidate) -> Candidate | Refusal:
 def _needed(candidate: Candidate, phase: Phase, number: int) -> set[Statement]:
     """The statements of earlier phases that make short buffers which a phase reads, directly or through other such
     statements."""
-    flow, needed, stack = candidate.flow, set[Statement](), list(phase.own)
-    while stack:
-        read = flow.reads[stack.pop()] & candidate.short.keys()
-        makers = {g for g, p in candidate.done.items() if p < number and flow.writes[g] & read}
-        stack += makers - needed
-        needed |= makers
-    return needed
+    flow, earlier = candidate.flow, [g for g, p in candidate.done.items() if p < number]
+
+    def makers(statement: Statement) -> list[Statement]:
+        read = flow.reads[statement] & candidate.short.keys()
+        return [g for g in earlier if flow.writes[g] & read]
+
+    return set(top_down(phase.own, makers)).intersection(earlier)
 
 
 def _is_there(candidate: Candidate, before: list[Phase], phase: Phase, statement: Statement) -> bool:

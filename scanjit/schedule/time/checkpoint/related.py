@@ -9,6 +9,7 @@ from scanjit.schedule.tiles.merge import merge_loops
 from scanjit.schedule.time.chains import Chain
 from scanjit.schedule.time.checkpoint.candidate import reads_of
 from scanjit.schedule.time.flow import Flow, can_be_cut, plan_of
+from scanjit.walks import top_down
 
 
 def related(
@@ -35,13 +36,8 @@ def is_linear(loop: Statement) -> bool:
 
 def reached(flow: Flow, loop: Statement) -> Iterator[Statement]:
     """The loops whose results a loop reads, directly or through nests."""
-    seen: set[Statement] = set()
-    stack = [loop]
-    while stack:
-        more = flow.needs[stack.pop()] - seen
-        seen |= more
-        yield from (s for s in more if s not in flow.nests)
-        stack += [s for s in more if s in flow.nests]
+    met = top_down(flow.needs[loop], lambda statement: flow.needs[statement] if statement in flow.nests else ())
+    return (statement for statement in met if statement not in flow.nests)
 
 
 def depend(flow: Flow, a: Statement, b: Statement) -> bool:
