@@ -14,7 +14,8 @@ from scanjit.ir import CONSTANT, PART, SHARED, Graph, Node
 from scanjit.ops.branch import IFELSE
 from scanjit.ops.custom import CUSTOM
 from scanjit.ops.probe import ASSERT, PRINT
-from scanjit.ops.scan import SCAN, Roles
+from scanjit.ops.roles import Roles
+from scanjit.ops.scan import SCAN
 from scanjit.runtime.shared import SharedVariable
 from scanjit.runtime.sizes import Check
 from scanjit.show.identifiers import identifier

@@ -6,7 +6,8 @@ from collections.abc import Collection, Sequence
 
 from scanjit import types
 from scanjit.ir import Node
-from scanjit.ops.scan import SCAN, Roles
+from scanjit.ops.roles import Roles
+from scanjit.ops.scan import SCAN
 from scanjit.types import Atom, Dimension
 
 

@@ -31,7 +31,8 @@ from scanjit.loops.stretches import in_stretches, with_last_rows
 from scanjit.loops.structure import Tree, flatten, function_location
 from scanjit.loops.updates import Update, entered
 from scanjit.ops.random import RANDOM_BITS
-from scanjit.ops.scan import Roles, scan_node
+from scanjit.ops.roles import Roles
+from scanjit.ops.scan import scan_node
 from scanjit.ops.shape import IOTA, row, window
 from scanjit.records import record
 from scanjit.symbol import Tensor

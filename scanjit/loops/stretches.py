@@ -14,7 +14,8 @@ import numpy as np
 from scanjit import errors, ir, types
 from scanjit.ir import Graph, Node, apply, constant, new_input
 from scanjit.ops.elementwise import GREATER_EQUAL, MINIMUM
-from scanjit.ops.scan import Roles, scan_node
+from scanjit.ops.roles import Roles
+from scanjit.ops.scan import scan_node
 from scanjit.ops.shape import CONCATENATE, RESHAPE, SET_SLICE, window
 from scanjit.ops.stretch import full
 from scanjit.ops.view import as_row

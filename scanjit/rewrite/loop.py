@@ -11,7 +11,8 @@ from dataclasses import field
 
 from scanjit import errors, ir, types
 from scanjit.ir import BOUND, PART, Graph, Node, as_dim, new_input, replace, walk
-from scanjit.ops.scan import KEPT, Roles, scan_node
+from scanjit.ops.roles import KEPT, Roles
+from scanjit.ops.scan import scan_node
 from scanjit.records import record
 from scanjit.rewrite.match import is_free
 from scanjit.types import Atom, Dimension, Type

@@ -13,7 +13,8 @@ from scanjit.ir import PART, Node, apply, rebuilt
 from scanjit.ops import Elementwise, Reduction
 from scanjit.ops.elementwise import MINIMUM
 from scanjit.ops.index import GATHER
-from scanjit.ops.scan import SCAN, Roles
+from scanjit.ops.roles import Roles
+from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import SLICE
 from scanjit.ops.stretch import full
 from scanjit.ops.view import as_row

@@ -22,7 +22,8 @@ from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.promotion import Elementwise
 from scanjit.ops.reduce import MAX, MIN, ArgReduction
 from scanjit.ops.reduction import Reduction
-from scanjit.ops.scan import SCAN, Roles
+from scanjit.ops.roles import Roles
+from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import CONCATENATE
 from scanjit.ops.view import DIMSHUFFLE, reordered
 from scanjit.rewrite.engine import Note, in_bodies, uses

@@ -7,7 +7,8 @@ That row is added to the carry's initial value instead.
 from scanjit import errors
 from scanjit.ir import PART, Node, as_dim, rebuilt
 from scanjit.ops.elementwise import ADD
-from scanjit.ops.scan import SCAN, Roles
+from scanjit.ops.roles import Roles
+from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import SET_SLICE, SLICE
 from scanjit.ops.view import as_row, only_row
 from scanjit.rewrite.alike import Alike

@@ -14,7 +14,7 @@ from scanjit import errors
 from scanjit.ir import Node
 from scanjit.ops.elementwise import ADD, MAXIMUM, MUL, SUB, where
 from scanjit.ops.functions import EXP, LOG
-from scanjit.ops.scan import Roles
+from scanjit.ops.roles import Roles
 from scanjit.ops.shape import CONCATENATE, window
 from scanjit.ops.stretch import full
 from scanjit.ops.view import as_row, only_row

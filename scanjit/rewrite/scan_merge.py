@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 from scanjit import errors
 from scanjit.ir import BOUND, PART, Graph, Node, replace, walk
-from scanjit.ops.scan import SCAN, Roles
+from scanjit.ops.roles import Roles
+from scanjit.ops.scan import SCAN
 from scanjit.rewrite.engine import Note, in_bodies
 from scanjit.rewrite.loop import OpenScan
 from scanjit.rewrite.scan_prune import equal_carries

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from scanjit import errors
 from scanjit.ir import CONSTANT, ORIGINS, PART, Node, replace, walk
-from scanjit.ops.scan import SCAN, oldest, renewed
+from scanjit.ops.roles import oldest, renewed
+from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import SLICE, row
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, full
 from scanjit.ops.view import DIMSHUFFLE, View, as_row, only_row

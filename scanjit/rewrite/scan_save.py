@@ -17,7 +17,8 @@ from scanjit.ir import ORIGINS, PART, Node, rebuilt, replace, walk, with_params
 from scanjit.ops.index import GATHER
 from scanjit.ops.promotion import CAST, KEEP, Elementwise, cast, keep
 from scanjit.ops.reduce import compared_with_extreme
-from scanjit.ops.scan import SCAN, Roles
+from scanjit.ops.roles import Roles
+from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import SLICE, window
 from scanjit.ops.view import View
 from scanjit.records import record

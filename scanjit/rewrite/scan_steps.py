@@ -22,7 +22,8 @@ from scanjit.ops.elementwise import MAXIMUM, MINIMUM, WHERE
 from scanjit.ops.expect import EXPECT, SPECIFY_SHAPE
 from scanjit.ops.index import GATHER
 from scanjit.ops.promotion import CAST
-from scanjit.ops.scan import SCAN, Roles, without_lags
+from scanjit.ops.roles import Roles, without_lags
+from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import IOTA, SET_SLICE, SLICE, window
 from scanjit.ops.stretch import constant_value, full
 from scanjit.ops.view import View, as_row, only_row

@@ -21,7 +21,8 @@ from scanjit.ops.branch import IFELSE
 from scanjit.ops.elementwise import INVERT, OR
 from scanjit.ops.probe import ASSERT, PRINT, has_probes
 from scanjit.ops.reduce import ALL, ANY
-from scanjit.ops.scan import SCAN, Roles
+from scanjit.ops.roles import Roles
+from scanjit.ops.scan import SCAN
 from scanjit.ops.stretch import constant_value, zeros_like
 from scanjit.records import record
 from scanjit.runtime.watch import At, Moment, Watch, described

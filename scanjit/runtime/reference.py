@@ -17,7 +17,8 @@ from scanjit import errors, ir, types
 from scanjit.ir import BOUND, INPUT, SHARED, Graph, Node
 from scanjit.ops.branch import IFELSE
 from scanjit.ops.index import GATHER, SCATTER, outside
-from scanjit.ops.scan import SCAN, Roles
+from scanjit.ops.roles import Roles
+from scanjit.ops.scan import SCAN
 from scanjit.runtime import probes, sizes
 from scanjit.runtime.watch import At, Moment, Watch, described, step_of
 from scanjit.types import Atom, Type

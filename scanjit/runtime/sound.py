@@ -19,7 +19,8 @@ from scanjit.ir import BOUND, CONSTANT, INPUT, PART, SHARED, SIZE, Data, Graph, 
 from scanjit.ops import Elementwise, Reduction
 from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.reduce import ArgReduction
-from scanjit.ops.scan import MOST_UNROLLED, SCAN, STORED, Roles, scan_node
+from scanjit.ops.roles import Roles
+from scanjit.ops.scan import MOST_UNROLLED, SCAN, STORED, scan_node
 from scanjit.types import Dim, Type
 
 _MOST_AXES = 64  # NumPy's limit

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scanjit.ir import Node
-from scanjit.ops.scan import SCAN, Roles
+from scanjit.ops.roles import Roles
+from scanjit.ops.scan import SCAN
 
 _SHORT = 60
 """Arrays of more elements are shown by their size and range."""

@@ -18,7 +18,8 @@ from scanjit.ops.index import GATHER
 from scanjit.ops.order import ARGRANKED, ARGSORT, PARTED, RANKED, SORT
 from scanjit.ops.reduce import ARGMAX, ARGMIN
 from scanjit.ops.reduction import Reduction
-from scanjit.ops.scan import KEPT, SCAN, Roles, scan_node
+from scanjit.ops.roles import KEPT, Roles
+from scanjit.ops.scan import SCAN, scan_node
 from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, SLICE, window
 from scanjit.ops.stretch import BROADCAST_TO, broadcast_to, expand, zeros_like
 from scanjit.ops.view import DIMSHUFFLE, along

@@ -16,7 +16,8 @@ from scanjit.ir import Node
 from scanjit.ops.elementwise import MUL
 from scanjit.ops.functions import TANH
 from scanjit.ops.linalg import contract
-from scanjit.ops.scan import SCAN, Roles
+from scanjit.ops.roles import Roles
+from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import window
 from scanjit.ops.stretch import full
 from scanjit.runtime.gradcheck import check_grad

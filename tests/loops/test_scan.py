@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from scanjit import types
 from scanjit.ir import Node, constant, new_input
 from scanjit.loops import ifelse, reduce, scan, until
-from scanjit.ops.scan import Roles
+from scanjit.ops.roles import Roles
 from scanjit.ops.stretch import SUM
 from scanjit.runtime.reference import evaluate
 from scanjit.tensor import where, zeros

@@ -11,7 +11,8 @@ import numpy as np
 from scanjit import errors, types
 from scanjit.ir import INPUT, OPS, Node, apply, new_input, walk
 from scanjit.ops.linalg import contract
-from scanjit.ops.scan import SCAN, Roles
+from scanjit.ops.roles import Roles
+from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import window
 from scanjit.ops.stretch import SUM
 from scanjit.ops.view import DIMSHUFFLE

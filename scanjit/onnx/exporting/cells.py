@@ -26,7 +26,7 @@ from scanjit.ops.chain import pushforward
 from scanjit.ops.elementwise import ADD, CLIP_GRADIENT, MUL, STOP_GRADIENT
 from scanjit.ops.functions import RELU, SIGMOID, TANH
 from scanjit.ops.linalg import CONTRACT, Labels, contract, einsum_text
-from scanjit.ops.scan import Roles
+from scanjit.ops.roles import Roles
 from scanjit.ops.shape import SLICE
 from scanjit.records import record
 from scanjit.types import Dim, Type

@@ -8,7 +8,7 @@ from scanjit import ir
 from scanjit.ir import Graph, Node
 from scanjit.onnx.exporting import cells
 from scanjit.onnx.exporting.writer import Writer
-from scanjit.ops.scan import Roles, without_lags
+from scanjit.ops.roles import Roles, without_lags
 from scanjit.ops.shape import SLICE
 from scanjit.rewrite.match import is_whole, window_of
 from scanjit.show.identifiers import writable

@@ -12,7 +12,8 @@ from scanjit import ir, types
 from scanjit.errors import InternalError
 from scanjit.ir import Node, Op
 from scanjit.ops import View
-from scanjit.ops.scan import SCAN, Roles
+from scanjit.ops.roles import Roles
+from scanjit.ops.scan import SCAN
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.records import record
 from scanjit.schedule.lower import maps

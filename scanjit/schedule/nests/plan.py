@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from scanjit.ir import Node
-from scanjit.ops.scan import Roles
+from scanjit.ops.roles import Roles
 from scanjit.records import record
 from scanjit.schedule.nests.buffers import Buffer, Rebase, Ref
 from scanjit.types import Dimension

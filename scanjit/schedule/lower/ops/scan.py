@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from scanjit import ir, types
 from scanjit.ir import Node
 from scanjit.ops.promotion import Elementwise
-from scanjit.ops.scan import Roles
+from scanjit.ops.roles import Roles
 from scanjit.ops.stretch import full
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering

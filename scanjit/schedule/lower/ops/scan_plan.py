@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from scanjit import ir, types
 from scanjit.ir import Node
-from scanjit.ops.scan import Roles
+from scanjit.ops.roles import Roles
 from scanjit.ops.shape import SLICE
 from scanjit.ops.stretch import BROADCAST_TO
 from scanjit.ops.view import DIMSHUFFLE

@@ -8,7 +8,7 @@ from scanjit import ir, types
 from scanjit.errors import NotSupportedError
 from scanjit.ir import Node
 from scanjit.ops.promotion import cast
-from scanjit.ops.scan import Roles
+from scanjit.ops.roles import Roles
 from scanjit.records import record
 
 
