@@ -1,6 +1,7 @@
-"""Text that generated functions have in common: indentation, and the look whether to end."""
+"""Text that generated functions have in common: indentation, templates, and the look whether to end."""
 
 from collections.abc import Iterable
+from string import Template
 
 LOOK = ("if interrupted(line):", "    return")
 """The lines with which a function looks whether it is to end."""
@@ -9,3 +10,23 @@ LOOK = ("if interrupted(line):", "    return")
 def indented(lines: Iterable[str], depth: int = 1) -> list[str]:
     """The lines as the body of a loop, or of `depth` loops around each other."""
     return ["    " * depth + line for line in lines]
+
+
+def filled(template: str, **parts: object) -> list[str]:
+    """The lines of a template. `$name` stands for a number or a text. On a line of its own, it may stand for a list of
+    lines, which are indented as it is.
+
+    Examples
+    --------
+    >>> filled("while $more:\\n    $body", more="x > 0", body=["x -= 1", "y += 2"])
+    ['while x > 0:', '    x -= 1', '    y += 2']
+    """
+    found: list[str] = []
+    for line in template.strip("\n").split("\n"):
+        word = line.lstrip()
+        part = parts.get(word[1:]) if word.startswith("$") else None
+        if isinstance(part, list | tuple):
+            found += indented(part, (len(line) - len(word)) // 4)
+        else:
+            found.append(Template(line).substitute(parts))
+    return found

@@ -5,12 +5,72 @@ Variables of the generated code: `h` is the length of the transform of complex n
 half of their number; `m` is the length of the passes, which is another one if the transform is a convolution.
 """
 
-from scanjit.codegen.lines import LOOK, indented
+from scanjit.codegen.lines import LOOK, filled, indented
 from scanjit.codegen.names import suffix
 from scanjit.codegen.source import Parameters, Source
 from scanjit.ops.passes import FOUND, LARGEST_FACTOR
 from scanjit.schedule.nests import RootsOfUnity
 from scanjit.target import Target
+
+_TABLE = """
+$find_length
+place = $table
+steps = stack($room)
+$of_reals
+if m != h:
+    $chirp
+left = m
+done = 1
+while left > 1:
+    $look
+    $choose_radix
+    whole = radix*done
+    if done > 1:
+        for j in range(1, radix):
+            $before_pass
+    if radix > $most_found:
+        $inside_pass
+    left = left // radix
+    done = whole
+"""
+_ROW = """
+$first_angles
+store(steps, cos(angle))
+store(steps + $behind, sin(angle))
+for first in range(0, $count, $step):
+    $angles
+    a = cos(angle)
+    b = sin(angle)
+    for k in range(min($wide, ($count - first + $last)//$wide)):
+        c = broadcast_$vector(steps + k*8)
+        d = broadcast_$vector(steps + k*8 + $behind)
+        $stored
+place += 2*($count)*$size
+"""
+_CHIRP = """
+for first in range(0, h, $wide):
+    $angles
+    $stored
+place += 2*h*$size
+"""
+_LENGTH = """
+h = $n
+$halved
+m = h
+left = h
+while left > 1:
+    $choose_radix
+    if radix > $largest:
+        m = 0
+    left = left // radix
+if m < h:
+    m = (2*h + 2)//4*4 - 4
+    left = 0
+    while left != 1:
+        m = m + 4
+        left = m
+        $divided
+"""
 
 
 def roots_source(job: RootsOfUnity, target: Target) -> Source:
@@ -19,12 +79,12 @@ def roots_source(job: RootsOfUnity, target: Target) -> Source:
     table, n = parameters.address(job.table.buffer, job.table.offset), parameters.number(job.length)
     dtype = job.table.buffer.dtype
     size, wide = dtype.itemsize, min(target.lanes(dtype.itemsize), 8)
-    vector, step = f"f64x{wide}", wide * wide
+    vector = f"f64x{wide}"
 
     def angles(turns: str, whole: str) -> str:
         return f"angle = cast_{vector}({turns}) / cast_{vector}(splat_i64x{wide}({whole})) * 6.283185307179586"
 
-    def stored(count: str, first: str, values: tuple[str, str]) -> list[str]:
+    def stored(count: str, first: str, *values: str) -> list[str]:
         """Store a vector of powers from the place `first` on: the real parts, then the imaginary parts."""
         real, imaginary = (f"cast_{suffix(dtype, wide)}({value})" for value in values)
         return [
@@ -36,52 +96,31 @@ def roots_source(job: RootsOfUnity, target: Target) -> Source:
     def row(count: str, factor: str, whole: str) -> list[str]:
         """The powers of a root: `factor` times the place of each, of the root of order `whole`. Some vectors are
         computed, and multiplied by powers for the places behind them."""
-        powers = (f"broadcast_{vector}(steps + k*8)", f"broadcast_{vector}(steps + k*8 + {8 * wide})")
-        return [
-            angles(f"iota_i64x{wide}(0)*({wide}*{factor})", whole),
-            "store(steps, cos(angle))",
-            f"store(steps + {8 * wide}, sin(angle))",
-            f"for first in range(0, {count}, {step}):",
-            f"    {angles(f'iota_i64x{wide}(first)*{factor}', whole)}",
-            "    a = cos(angle)",
-            "    b = sin(angle)",
-            f"    for k in range(min({wide}, ({count} - first + {wide - 1})//{wide})):",
-            f"        c = {powers[0]}",
-            f"        d = {powers[1]}",
-            *indented(stored(count, f"first + k*{wide}", ("a*c - b*d", "b*c + a*d")), 2),
-            f"place += 2*({count})*{size}",
-        ]
+        return filled(
+            _ROW,
+            first_angles=angles(f"iota_i64x{wide}(0)*({wide}*{factor})", whole),
+            angles=angles(f"iota_i64x{wide}(first)*{factor}", whole),
+            stored=stored(count, f"first + k*{wide}", "a*c - b*d", "b*c + a*d"),
+            **{"count": count, "vector": vector, "wide": wide, "last": wide - 1, "behind": 8 * wide},
+            **{"step": wide * wide, "size": size},
+        )
 
-    def chirp() -> list[str]:
-        """The powers of the root of order 2h, of which each is the square of its place."""
-        places = f"iota_i64x{wide}(first)"
-        return [
-            f"for first in range(0, h, {wide}):",
-            f"    {angles(f'mod({places}*{places}, splat_i64x{wide}(2*h))', '2*h')}",
-            *indented(stored("h", "first", ("cos(angle)", "sin(angle)"))),
-            f"place += 2*h*{size}",
-        ]
-
-    lines = [*find_length(n, job.real), f"place = {table}", f"steps = stack({2 * 8 * wide})"]
-    if job.real:
-        lines += [f"if h != {n}:", *indented(row("h + 1", "1", n))]
-    lines += [
-        "if m != h:",
-        *indented(chirp()),
-        "left = m",
-        "done = 1",
-        "while left > 1:",
-        *indented(LOOK),
-        *indented(choose_radix()),
-        "    whole = radix*done",
-        "    if done > 1:",
-        "        for j in range(1, radix):",
-        *indented(row("done", "j", "whole"), 3),
-        f"    if radix > {max(FOUND)}:",
-        *indented(row("radix", "done", "whole"), 2),
-        "    left = left // radix",
-        "    done = whole",
-    ]
+    places = f"iota_i64x{wide}(first)"
+    chirp = filled(  # the powers of the root of order 2h, of which each is the square of its place
+        _CHIRP,
+        angles=angles(f"mod({places}*{places}, splat_i64x{wide}(2*h))", "2*h"),
+        stored=stored("h", "first", "cos(angle)", "sin(angle)"),
+        **{"wide": wide, "size": size},
+    )
+    lines = filled(
+        _TABLE,
+        find_length=find_length(n, job.real),
+        of_reals=[f"if h != {n}:", *indented(row("h + 1", "1", n))] if job.real else [],
+        choose_radix=choose_radix(),
+        before_pass=row("done", "j", "whole"),
+        inside_pass=row("radix", "done", "whole"),
+        **{"table": table, "room": 2 * 8 * wide, "chirp": chirp, "look": LOOK, "most_found": max(FOUND)},
+    )
     return parameters.source(job.title, indented(lines), ["line"])
 
 
@@ -91,28 +130,13 @@ def find_length(n: str, real: bool) -> list[str]:
 
     The latter is the first multiple of 4 from 2 h - 1 on whose factors are all small.
     """
-    return [
-        f"h = {n}",
-        *([f"if {n} % 2 == 0:", f"    h = {n} // 2"] if real else []),
-        "m = h",
-        "left = h",
-        "while left > 1:",
-        *indented(choose_radix()),
-        f"    if radix > {LARGEST_FACTOR}:",
-        "        m = 0",
-        "    left = left // radix",
-        "if m < h:",
-        "    m = (2*h + 2)//4*4 - 4",
-        "    left = 0",
-        "    while left != 1:",
-        "        m = m + 4",
-        "        left = m",
-        *(
-            line
-            for radix in FOUND
-            for line in (f"        while left % {radix} == 0:", f"            left = left // {radix}")
-        ),
-    ]
+    divided = [(f"while left % {radix} == 0:", f"    left = left // {radix}") for radix in FOUND]
+    return filled(
+        _LENGTH,
+        halved=[f"if {n} % 2 == 0:", f"    h = {n} // 2"] if real else [],
+        divided=[line for pair in divided for line in pair],
+        **{"n": n, "choose_radix": choose_radix(), "largest": LARGEST_FACTOR},
+    )
 
 
 def choose_radix() -> list[str]:

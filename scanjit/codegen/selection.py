@@ -8,7 +8,7 @@ Of these, `codegen.quicksort` sorts what it must.
 
 from collections.abc import Callable
 
-from scanjit.codegen.lines import indented
+from scanjit.codegen.lines import filled
 from scanjit.codegen.stretches import vectors
 from scanjit.codegen.words import Words
 
@@ -18,6 +18,63 @@ MARGIN = 20
 """How far a rank in the sample may be off: three and a half times what chance makes of it."""
 MANY = 1024
 """More words than these are sampled."""
+
+
+_NARROWED = """
+lowest = load_i64(asked + since*8)
+highest = lowest
+for j in range(since + 1, till):
+    lowest = min(lowest, load_i64(asked + j*8))
+    highest = max(highest, load_i64(asked + j*8))
+remaining = $n
+dropped = 0
+fresh = True
+going = remaining > $many
+sample = stack($room)
+while going:
+    stride = remaining//$sample
+    for i in range(0, $sample, $lanes):
+        if fresh:
+            $drawn
+        else:
+            word = load_strided_$name(words + i*stride*$size, stride*$size, head_x$lanes($lanes))
+        store(sample + i*$size, word)
+    low = lowest*$sample//remaining - $margin
+    high = highest*$sample//remaining + $above
+    lower = splat_$name($least)
+    upper = splat_$name($least)
+    for i in range(0, $sample, $lanes):
+        word = load_$name(sample + i*$size)
+        smaller = splat_$name(0)
+        for j in range(min(remaining//stride, $sample)):
+            smaller = select(broadcast_$name(sample + j*$size) < word, smaller + 1, smaller)
+        lower = maximum(lower, select(smaller <= low, word, lower))
+        upper = maximum(upper, select(smaller <= high, word, upper))
+    lower = splat_$name(reduce_max(lower))
+    upper = splat_$name(reduce_max(upper))
+    if high >= $sample:
+        upper = splat_$name($most)
+    below = 0
+    at = 0
+    if fresh:
+        $from_row
+    else:
+        $from_words
+    fresh = lowest < below or highest >= below + at
+    going = not fresh and at > $many and 2*at < remaining
+    remaining = at
+    lowest -= below
+    highest -= below
+    dropped += below
+if fresh:
+    remaining = $n
+    $row
+else:
+    for j in range(since, till):
+        store_i64(asked + j*8, load_i64(asked + j*8) - dropped)
+"""
+"""Entry k of the sorted sample is the largest word that has at most k words of the sample below it. The range over the
+sample says `min`, which changes nothing, because LLVM would unroll a loop with a known number of turns."""
 
 
 def narrowed(
@@ -44,63 +101,9 @@ def narrowed(
 
         return vectors("remaining", part, lanes)
 
-    strided = f"word = load_strided_{name}(words + i*stride*{size}, stride*{size}, head_x{lanes}({lanes}))"
-    sample = [
-        "if fresh:",
-        *indented(drawn),
-        "else:",
-        "    " + strided,
-        f"store(sample + i*{size}, word)",
-    ]
-    once = [
-        f"stride = remaining//{SAMPLE}",
-        f"for i in range(0, {SAMPLE}, {lanes}):",
-        *indented(sample),
-        f"low = lowest*{SAMPLE}//remaining - {MARGIN}",
-        f"high = highest*{SAMPLE}//remaining + {MARGIN + 1}",
-        f"lower = splat_{name}({-words.most - 1})",
-        f"upper = splat_{name}({-words.most - 1})",
-        f"for i in range(0, {SAMPLE}, {lanes}):",  # entry k of the sorted sample is the largest with at most k below it
-        f"    word = load_{name}(sample + i*{size})",
-        f"    smaller = splat_{name}(0)",
-        f"    for j in range(min(remaining//stride, {SAMPLE})):",  # never less; LLVM would unroll a known number
-        f"        smaller = select(broadcast_{name}(sample + j*{size}) < word, smaller + 1, smaller)",
-        "    lower = maximum(lower, select(smaller <= low, word, lower))",
-        "    upper = maximum(upper, select(smaller <= high, word, upper))",
-        f"lower = splat_{name}(reduce_max(lower))",
-        f"upper = splat_{name}(reduce_max(upper))",
-        f"if high >= {SAMPLE}:",
-        f"    upper = splat_{name}({words.most})",
-        "below = 0",
-        "at = 0",
-        "if fresh:",
-        *indented(kept(read)),
-        "else:",
-        *indented(kept(again)),
-        "fresh = lowest < below or highest >= below + at",
-        f"going = not fresh and at > {MANY} and 2*at < remaining",
-        "remaining = at",
-        "lowest -= below",
-        "highest -= below",
-        "dropped += below",
-    ]
-    return [
-        "lowest = load_i64(asked + since*8)",
-        "highest = lowest",
-        "for j in range(since + 1, till):",
-        "    lowest = min(lowest, load_i64(asked + j*8))",
-        "    highest = max(highest, load_i64(asked + j*8))",
-        f"remaining = {n}",
-        "dropped = 0",
-        "fresh = True",
-        f"going = remaining > {MANY}",
-        f"sample = stack({SAMPLE * size})",
-        "while going:",
-        *indented(once),
-        "if fresh:",
-        f"    remaining = {n}",
-        *indented(row),
-        "else:",
-        "    for j in range(since, till):",
-        "        store_i64(asked + j*8, load_i64(asked + j*8) - dropped)",
-    ]
+    return filled(
+        _NARROWED,
+        **{"n": n, "name": name, "size": size, "lanes": lanes, "many": MANY, "room": SAMPLE * size},
+        **{"sample": SAMPLE, "margin": MARGIN, "above": MARGIN + 1, "least": -words.most - 1, "most": words.most},
+        **{"drawn": drawn, "from_row": kept(read), "from_words": kept(again), "row": row},
+    )
