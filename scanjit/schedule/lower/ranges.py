@@ -14,18 +14,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, final
 
-import numpy as np
-
 from scanjit import ir
-from scanjit.ir import Node, Op
+from scanjit.ir import Node
 from scanjit.kinds import kind_of
 from scanjit.ops import View, elementwise as ops
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.order import SEARCHED
-from scanjit.ops.promotion import CAST, Elementwise
+from scanjit.ops.promotion import Elementwise
 from scanjit.ops.reduce import ArgReduction
-from scanjit.ops.shape import IOTA, SET_SLICE
-from scanjit.signatures import OpFunction
+from scanjit.ops.shape import IOTA
+from scanjit.schedule.lower.intervals import LONGEST_ROW, BySize, End, Range, greater, joined, lesser
+from scanjit.schedule.lower.range_rules import OPPOSITES, RULES, TURNED, kept, limits
 from scanjit.types import Dimension
 from scanjit.walks import bottom_up
 
@@ -38,8 +37,6 @@ class Carry(NamedTuple):
     new: Node
 
 
-LONGEST_ROW = 1 << 60
-"""A row of unknown size has fewer elements than this."""
 DEEP = 6
 """What a condition says is asked of this many operations in front of a value that it selects."""
 MOST_TRIES = 40
@@ -51,84 +48,6 @@ What is not found by then is not known."""
 
 class _TooLong(Exception):
     pass
-
-
-@final
-class BySize:
-    """A number that depends on the unknown size of an axis, linearly: what it is for a size of 1, and of LONGEST_ROW.
-
-    A comparison is true if it holds for both, and so for all sizes between them.
-    """
-
-    __slots__ = ("few", "many")
-
-    def __init__(self, few: int, many: int) -> None:
-        self.few, self.many = few, many
-
-    def __add__(self, other: End) -> BySize:
-        return BySize(self.few + _few(other), self.many + _many(other))
-
-    __radd__ = __add__
-
-    def __neg__(self) -> BySize:
-        return BySize(-self.few, -self.many)
-
-    def __sub__(self, other: End) -> BySize:
-        return self + -other
-
-    def __rsub__(self, other: End) -> BySize:
-        return -self + other
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, int | BySize) and (self.few, self.many) == (_few(other), _many(other))
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __le__(self, other: End) -> bool:
-        return self.few <= _few(other) and self.many <= _many(other)
-
-    def __lt__(self, other: End) -> bool:
-        return self.few < _few(other) and self.many < _many(other)
-
-    def __ge__(self, other: End) -> bool:
-        return self.few >= _few(other) and self.many >= _many(other)
-
-    def __gt__(self, other: End) -> bool:
-        return self.few > _few(other) and self.many > _many(other)
-
-
-End = int | BySize
-Range = tuple[End, End]
-"""The smallest and the largest number."""
-
-
-def _few(end: End) -> int:
-    return end.few if isinstance(end, BySize) else end
-
-
-def _many(end: End) -> int:
-    return end.many if isinstance(end, BySize) else end
-
-
-def _below(*ends: End) -> End:
-    """An end that is at most as large as each of these, whatever the size is."""
-    few, many = min(map(_few, ends)), min(map(_many, ends))
-    return few if few == many else BySize(few, many)
-
-
-def _above(*ends: End) -> End:
-    """An end that is at least as large as each of these, whatever the size is."""
-    return -_below(*(-end for end in ends))
-
-
-def _lesser(*ends: End) -> End:
-    """One of some ends: that which is less for small sizes, as an upper bound that is needed there."""
-    return min(ends, key=lambda end: (_few(end), _many(end)))
-
-
-def _greater(*ends: End) -> End:
-    """One of some ends: that which is greater for small sizes."""
-    return max(ends, key=lambda end: (_few(end), _many(end)))
 
 
 class Ranges:
@@ -296,8 +215,8 @@ class _Known:
         if len(selected) == 1 and deep > 0:
             found = self._of_each(node, selected[0], deep, said)
         else:
-            found = _RULES[node.op](node, of) if node.op in _RULES else self._other(node, of)
-        least, most = _limits(node)
+            found = RULES[node.op](node, of) if node.op in RULES else self._other(node, of)
+        least, most = limits(node)
         if found is None and kind_of(node.dtype).is_mask:
             return least, most
         return found if found is not None and least <= found[0] and found[1] <= most else None
@@ -306,7 +225,7 @@ class _Known:
         self, node: Node, of: Callable[[Node], Range | None], deep: int, said: Mapping[Node, Range]
     ) -> Range | None:
         """The range of a selection: each of its values where the condition is as it has to be for this value."""
-        return _joined(
+        return joined(
             self._of(value, {**said, **told}, deep - 1) if told and deep > 0 else of(value)
             for value, told in self._cases(node, of)
         )
@@ -318,10 +237,10 @@ class _Known:
         for value, told in self._leaves(selection, deep - 1, said):
             of_value = self._of(value, told, deep - 1)
             found.append(None if of_value is None else self._of_sum(node, {**told, selection: of_value}, deep - 1))
-        return _joined(found)
+        return joined(found)
 
     def _of_sum(self, node: Node, said: Mapping[Node, Range], deep: int) -> Range | None:
-        return _RULES[node.op](node, lambda part: self._of(part, said, deep))
+        return RULES[node.op](node, lambda part: self._of(part, said, deep))
 
     def _leaves(self, node: Node, deep: int, said: Mapping[Node, Range]) -> Iterator[tuple[Node, Mapping[Node, Range]]]:
         """The values that a selection, and the selections among its values, may choose; each with what is known
@@ -353,16 +272,16 @@ class _Known:
                     return None
                 for node, (low, high) in told.items():
                     least, most = found.get(node, (low, high))
-                    found[node] = _greater(low, least), _lesser(high, most)
+                    found[node] = greater(low, least), lesser(high, most)
             return None if any(low > high for low, high in found.values()) else found
-        op = condition.op if holds else _OPPOSITES.get(condition.op)
-        if op not in _OPPOSITES:
+        op = condition.op if holds else OPPOSITES.get(condition.op)
+        if op not in OPPOSITES:
             return {}
         a, b = condition.args
         if not _is_whole(a) or not _is_whole(b):
             return {}
-        of_a, of_b = (of(each) or _limits(each) for each in (a, b))
-        narrow = {a: _kept(op, of_a, of_b), b: _kept(_TURNED.get(op, op), of_b, of_a)}
+        of_a, of_b = (of(each) or limits(each) for each in (a, b))
+        narrow = {a: kept(op, of_a, of_b), b: kept(TURNED.get(op, op), of_b, of_a)}
         return None if any(low > high for low, high in narrow.values()) else narrow
 
     def _other(self, node: Node, of: Callable[[Node], Range | None]) -> Range | None:
@@ -384,14 +303,6 @@ class _Known:
 def _is_whole(node: Node) -> bool:
     """Whether a node has integers or truth values."""
     return not node.several and (kind_of(node.dtype).integral or kind_of(node.dtype).is_mask)
-
-
-def _limits(node: Node) -> Range:
-    """The range of the dtype of a node."""
-    if kind_of(node.dtype).is_mask:
-        return 0, 1
-    limits = np.iinfo(node.dtype)
-    return int(limits.min), int(limits.max)
 
 
 def _numbers_in(results: Sequence[Node]) -> list[int]:
@@ -417,147 +328,3 @@ def _grown(old: Range, new: Range | None, stops: Sequence[int], last: End | None
         ahead = last is not None and old[1] <= last and old[1] != last
         high = last if ahead else min((stop for stop in stops if new[1] <= stop), default=None)
     return None if low is None or high is None else (low, high)
-
-
-def _joined(found: Iterable[Range | None]) -> Range | None:
-    """The range that holds all these."""
-    lows, highs = [], []
-    for each in found:
-        if each is None:
-            return None
-        lows.append(each[0])
-        highs.append(each[1])
-    return (_below(*lows), _above(*highs)) if lows else None
-
-
-# ---- what conditions say ---------------------------------------------------------------------------------------------
-
-_OPPOSITES: dict[Op, Op] = {ops.LESS: ops.GREATER_EQUAL, ops.LESS_EQUAL: ops.GREATER, ops.EQUAL: ops.NOT_EQUAL}
-_OPPOSITES |= {opposite: op for op, opposite in _OPPOSITES.items()}
-_TURNED: dict[Op, Op] = {ops.LESS: ops.GREATER, ops.LESS_EQUAL: ops.GREATER_EQUAL}
-_TURNED |= {turned: op for op, turned in _TURNED.items()}
-"""What `b` is to `a`, for what `a` is to `b`; the same for the two that are not here."""
-
-
-def _kept(op: Op, a: Range, b: Range) -> Range:
-    """The range of what lies in `a` and compares to something in `b` like this."""
-    (low, high), (least, most) = a, b
-    if op is ops.LESS:
-        return low, _lesser(high, most - 1)
-    if op is ops.LESS_EQUAL:
-        return low, _lesser(high, most)
-    if op is ops.GREATER:
-        return _greater(low, least + 1), high
-    if op is ops.GREATER_EQUAL:
-        return _greater(low, least), high
-    if op is ops.EQUAL:
-        return _greater(low, least), _lesser(high, most)
-    if least == most:
-        return low + (low == least), high - (high == least)
-    return a
-
-
-# ---- ops -------------------------------------------------------------------------------------------------------------
-
-Rule = Callable[[Node, Callable[[Node], Range | None]], Range | None]
-
-
-def _of_ranges(rule: OpFunction[Range | None]) -> Rule:
-    """A rule that needs the ranges of all operands."""
-
-    def found(node: Node, of: Callable[[Node], Range | None]) -> Range | None:
-        ranges = [each for each in map(of, node.operands) if each is not None]
-        return rule(*ranges) if len(ranges) == len(node.operands) else None
-
-    return found
-
-
-def _bounded(rule: OpFunction[Range]) -> Rule:
-    """A rule of a minimum or maximum. An operand whose range is not known may be any number of its dtype."""
-    return lambda node, of: rule(*(of(part) or _limits(part) for part in node.operands))
-
-
-def _compared(op: Op) -> Rule:
-    """Whether a comparison of integers certainly holds, or certainly does not."""
-
-    def found(a: Range, b: Range) -> Range:
-        (low, high), (least, most) = _kept(op, a, b), _kept(_OPPOSITES[op], a, b)
-        return (0, 0) if low > high else (1, 1) if least > most else (0, 1)
-
-    return _of_ranges(found)
-
-
-def _mod(node: Node, of: Callable[[Node], Range | None]) -> Range | None:
-    a, b = map(of, node.operands)
-    if b is None or not b[0] > 0:
-        return None
-    return a if a is not None and a[0] >= 0 and a[1] < b[0] else (0, b[1] - 1)
-
-
-def _and(node: Node, of: Callable[[Node], Range | None]) -> Range | None:
-    found = [each for each in map(of, node.operands) if each is not None and each[0] >= 0]
-    return (0, _lesser(*(high for _, high in found))) if found else None
-
-
-def _shifted(node: Node, of: Callable[[Node], Range | None]) -> Range | None:
-    a, b = map(of, node.operands)
-    if a is None or b is None or b[0] != b[1] or not 0 <= b[0] < 8 * node.dtype.itemsize:
-        return None
-    return _quotient(a, (1 << b[0],) * 2) if isinstance(b[0], int) else None
-
-
-def _cast(node: Node, of: Callable[[Node], Range | None]) -> Range | None:
-    (x,) = node.operands
-    return None if kind_of(x.dtype).floating or kind_of(node.dtype).is_mask else of(x)
-
-
-def _gather(node: Node, of: Callable[[Node], Range | None]) -> Range | None:
-    """An index out of bounds, which is an error, gives 0."""
-    found = of(node.operands[0])
-    return None if found is None else _joined([found, (0, 0)])
-
-
-def _scatter(node: Node, of: Callable[[Node], Range | None]) -> Range | None:
-    return None if node.params.get("add") else _joined(map(of, node.operands[:2]))
-
-
-def _most(a: Range, b: Range) -> Range:
-    """The range of a maximum."""
-    return _greater(a[0], b[0]), _above(a[1], b[1])
-
-
-def _least(a: Range, b: Range) -> Range:
-    """The range of a minimum."""
-    return _below(a[0], b[0]), _lesser(a[1], b[1])
-
-
-def _product(a: Range, b: Range) -> Range | None:
-    ends = [x * y for x in a for y in b if not isinstance(x, BySize) and not isinstance(y, BySize)]
-    return (min(ends), max(ends)) if len(ends) == 4 else None
-
-
-def _quotient(a: Range, b: Range) -> Range | None:
-    (low, high), (by, most) = a, b
-    if isinstance(low, BySize) or isinstance(high, BySize) or isinstance(by, BySize) or by != most or by <= 0:
-        return None
-    return low // by, high // by
-
-
-_RULES: dict[Op, Rule] = {
-    ops.ADD: _of_ranges(lambda a, b: (a[0] + b[0], a[1] + b[1])),
-    ops.SUB: _of_ranges(lambda a, b: (a[0] - b[1], a[1] - b[0])),
-    ops.MUL: _of_ranges(_product),
-    ops.NEG: _of_ranges(lambda a: (-a[1], -a[0])),
-    ops.MAXIMUM: _bounded(_most),
-    ops.MINIMUM: _bounded(_least),
-    ops.CLIP: _bounded(lambda x, low, high: _least(_most(x, low), high)),
-    ops.FLOORDIV: _of_ranges(_quotient),
-    ops.RIGHT_SHIFT: _shifted,
-    ops.MOD: _mod,
-    ops.AND: _and,
-    CAST: _cast,
-    GATHER: _gather,
-    SCATTER: _scatter,
-    SET_SLICE: _scatter,
-    **{op: _compared(op) for op in _OPPOSITES},
-}
