@@ -11,10 +11,11 @@ import numpy as np
 from scanjit import types
 from scanjit.ir import INPUT
 from scanjit.library.header import arguments, c_type
-from scanjit.library.layout import LINE_BYTES, LayoutWriter, listed, nbytes
+from scanjit.library.layout import LayoutWriter, listed, nbytes
 from scanjit.library.model import Level, LibraryModel
 from scanjit.library.status import codes
 from scanjit.runtime.table import STATUS_WORDS
+from scanjit.simd.line import LINE_BYTES
 from scanjit.types import Dimension
 
 _FILL = """\

@@ -15,10 +15,9 @@ from scanjit.runtime.table import STATUS_WORDS
 from scanjit.schedule.memory.addresses import ALIGNMENT, assign
 from scanjit.schedule.nests import Lifetime
 from scanjit.schedule.threads.teams import MOST_TEAMS
+from scanjit.simd.line import LINE_BYTES
 from scanjit.types import Atom, Dimension
 
-LINE_BYTES = 256
-"""The bytes of the line of a thread (see `runtime.structures`)."""
 _LAYOUT = """\
 typedef struct {layout} {{
     int64_t bytes; /* of the workspace */

@@ -1,15 +1,13 @@
 """The machine code that calls compiled programs. `native` compiles it, and says what it is for."""
 
-import ctypes
-
 from scanjit.codegen.places import SYNC_WORDS
 from scanjit.runtime.arguments import READY
-from scanjit.runtime.structures import LineFields
 from scanjit.schedule.threads.teams import MOST_TEAMS
+from scanjit.simd.line import LINE_BYTES
 
 NATIVE_NUMBERS = {
     "READY": READY,
-    "LINE_BYTES": ctypes.sizeof(LineFields),
+    "LINE_BYTES": LINE_BYTES,
     "PLACES": 1 + MOST_TEAMS,
     "PLACE_BYTES": 8 * SYNC_WORDS,
 }

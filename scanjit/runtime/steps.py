@@ -9,8 +9,8 @@ import threading
 import time
 
 from scanjit.runtime import bars
-from scanjit.runtime.structures import LineFields
 from scanjit.runtime.team_source import TICK
+from scanjit.simd.line import LineFields
 
 _LOST = 1.0
 """A call that has not ticked for this many seconds has ended: by an exception of a signal handler that came before

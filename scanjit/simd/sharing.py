@@ -1,7 +1,7 @@
 """What threads do together, as LLVM instructions: look whether to end, tell how far they are, share loops, meet.
 
-Each of these functions takes the address of the *line* of a thread as an operand (see `runtime.structures`). Some of
-them call functions whose names begin with `TOGETHER`. A process has these once, for all kernels that it loads
+Each of these functions takes the address of the line of a thread as an operand (see `simd.line`). Some of them call
+functions whose names begin with `TOGETHER`. A process has these once, for all kernels that it loads
 (`scanjit.runtime.sharing_source`, which also says what a place is).
 """
 
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
+from .line import LineFields
 from .llvm_calls import I32, I64, call
 from .llvm_values import TargetModule, internal, phi
 from .memory import load_i64, store_i64
@@ -19,12 +20,17 @@ ACTIONS = {name: number for number, name in enumerate(("BEGIN", "ATTEND", "NEXT"
 _BEGIN, _ATTEND, _NEXT, _MEET = map(I64, ACTIONS.values())
 
 
+def _field(builder: ir.IRBuilder, line: ir.Value, name: str) -> ir.Value:
+    """The address of a field of a line."""
+    return builder.add(line, I64(getattr(LineFields, name).offset))
+
+
 def interrupted(builder: ir.IRBuilder, line: ir.Value, *where: ir.Value) -> ir.Value:
     """Whether this thread is to end what it does.
 
-    `line` is the address of three words: the address of a number, the value that the number is expected to have, and a
-    function. If the number has another value, the function is called with `line` and `where`, and says whether to end.
-    Nearly always it has that value, and all of this is three loads and a comparison.
+    If the number at which the line points has another value than expected, the line's function is called with `line`
+    and `where`, and says whether to end. Nearly always it has that value, and all of this is three loads and a
+    comparison.
 
     `where` tells how far a nest with time is: its step, and for which of how many elements it makes all steps (0 of 0
     if it makes each step for all of them). Left out, it is step -1: nothing is told.
@@ -34,46 +40,37 @@ def interrupted(builder: ir.IRBuilder, line: ir.Value, *where: ir.Value) -> ir.V
         return ir.Constant(ir.IntType(1), 0)
     where = where or (I64(-1), I64(0), I64(0))
     number = builder.inttoptr(load_i64(builder, line), I64.as_pointer())
-    expected = load_i64(builder, builder.add(line, I64(8)))
+    expected = load_i64(builder, _field(builder, line, "expected"))
     before = builder.block
     changed = builder.icmp_signed("!=", builder.load_atomic(number, "monotonic", 8), expected)
     with builder.if_then(changed, likely=False):
         kind = ir.FunctionType(I64, [I64] * 4)
-        function = builder.inttoptr(load_i64(builder, builder.add(line, I64(16))), kind.as_pointer())
+        function = builder.inttoptr(load_i64(builder, _field(builder, line, "function")), kind.as_pointer())
         told = builder.icmp_signed("!=", builder.call(function, [line, *where]), I64(0))
         after = builder.block
     return phi(builder, (ir.Constant(ir.IntType(1), 0), before), (told, after))
-
-
-_LOOPS, _TOTAL, _EARLY, _DONE = (I64(offset) for offset in (24, 32, 40, 48))
-"""The words of a line that say how far its thread is: how many loops over time have begun; and for the running loop,
-how many steps it has (0: none runs), whether it may end earlier, and how many steps it has made (-1: not known)."""
 
 
 def begin_loop(builder: ir.IRBuilder, line: ir.Value, steps: ir.Value, early: ir.Value) -> None:
     """Note in a line (see `interrupted`) that a loop over time begins."""
     if builder.module.target.alone:
         return
-    loops = builder.add(line, _LOOPS)
+    loops = _field(builder, line, "loops")
     store_i64(builder, loops, builder.add(load_i64(builder, loops), I64(1)))
-    for place, value in ((_TOTAL, steps), (_EARLY, early), (_DONE, I64(-1))):
-        store_i64(builder, builder.add(line, place), value)
+    for name, value in (("total", steps), ("early", early), ("done", I64(-1))):
+        store_i64(builder, _field(builder, line, name), value)
 
 
 def count_steps(builder: ir.IRBuilder, line: ir.Value, steps: ir.Value) -> None:
     """Note in a line how many steps the loop has made."""
     if not builder.module.target.alone:
-        store_i64(builder, builder.add(line, _DONE), steps)
+        store_i64(builder, _field(builder, line, "done"), steps)
 
 
 def end_loop(builder: ir.IRBuilder, line: ir.Value) -> None:
     """Note in a line that the loop has ended."""
     if not builder.module.target.alone:
-        store_i64(builder, builder.add(line, _TOTAL), I64(0))
-
-
-_REACHED = I64(184)
-"""The word of a line that says how far a thread is in its share."""
+        store_i64(builder, _field(builder, line, "total"), I64(0))
 
 
 def first_piece(builder: ir.IRBuilder, *operands: ir.Value) -> ir.Value:
@@ -86,14 +83,14 @@ def first_piece(builder: ir.IRBuilder, *operands: ir.Value) -> ir.Value:
     """
     if builder.module.target.alone:
         low, high, line = operands[3], operands[4], operands[7]
-        store_i64(builder, builder.add(line, _REACHED), high)
+        store_i64(builder, _field(builder, line, "reached"), high)
         return builder.select(builder.icmp_signed("<", low, high), low, I64(-1))
     return builder.call(_together(builder.module, "first", 8), operands)
 
 
 def piece_end(builder: ir.IRBuilder, line: ir.Value) -> ir.Value:
     """Where this thread's present piece ends."""
-    return load_i64(builder, builder.add(line, _REACHED))
+    return load_i64(builder, _field(builder, line, "reached"))
 
 
 def next_piece(builder: ir.IRBuilder, line: ir.Value) -> ir.Value:

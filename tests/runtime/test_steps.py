@@ -18,9 +18,9 @@ from scanjit.config import config
 from scanjit.runtime import bars
 from scanjit.runtime.compiled import CompiledStage
 from scanjit.runtime.steps import Steps
-from scanjit.runtime.structures import LineFields
 from scanjit.schedule.cost import rates
 from scanjit.simd import emulate
+from scanjit.simd.line import LineFields
 from tests.terminals import Terminal, without_tqdm
 
 Noted = list[tuple[str, int, int]]
