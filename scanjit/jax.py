@@ -114,7 +114,8 @@ def _wide(node: Node) -> str:
 @functools.cache
 def _jax() -> Any:
     """JAX, which is imported when it is first needed."""
-    return imported("JAX", "jax", "jax.extend.core")
+    interpreters = (f"jax.interpreters.{name}" for name in ("ad", "batching", "mlir"))
+    return imported("JAX", "jax", "jax.extend.core", *interpreters)
 
 
 def _bind(program: BridgedFunction, arrays: Sequence[Any]) -> list[Any]:
@@ -126,90 +127,85 @@ def _bind(program: BridgedFunction, arrays: Sequence[Any]) -> list[Any]:
 def _primitive() -> Any:
     """JAX's primitive for all programs. The parameter `program` is what it computes. If it computes the tangents `of`
     another program, the last operands are the tangents of the inputs `needed` of that: it is linear in them."""
-    jax = _jax()
-    from jax.interpreters import ad, batching, mlir
-
-    primitive = jax.extend.core.Primitive("scanjit")
+    primitive, interpreters = _jax().extend.core.Primitive("scanjit"), _jax().interpreters
     primitive.multiple_results = True
-
-    @primitive.def_impl
-    def run(*arrays: Any, **params: Any) -> Any:
-        return _jitted(tuple(params.items()))(*arrays)
-
-    @functools.lru_cache(maxsize=1024)
-    def _jitted(params: Any) -> Any:
-        return jax.jit(lambda *arrays: primitive.bind(*arrays, **dict(params)))
-
-    @primitive.def_abstract_eval
-    def types_of(*avals: Any, program: BridgedFunction, **_: Any) -> Any:
-        shapes = program.shapes([aval.shape for aval in avals])
-        return [jax.core.ShapedArray(shape, node.dtype) for shape, node in zip(shapes, program.outputs, strict=True)]
-
-    def lower(context: Any, *operands: Any, program: BridgedFunction, **_: Any) -> Any:
-        return jax.ffi.ffi_lowering(_target(program))(context, *operands)
-
-    mlir.register_lowering(primitive, lower, platform="cpu")
-
-    def forward(primals: Any, tangents: Any, *, program: BridgedFunction, **_: Any) -> Any:
-        needed = tuple(
-            i
-            for i, (g, node) in enumerate(zip(tangents, program.inputs, strict=True))
-            if type(g) is not ad.Zero and node.type.kind.floating
-        )
-        if not needed:
-            outputs = _bind(program, primals)
-            return outputs, list(map(_zero, outputs))
-        keeping = program.keeping(needed)
-        found = _bind(keeping, primals)
-        outputs = found[: len(program.outputs)]
-        tangent: Derivative = keeping.tangent(needed)
-        operands = [*primals, *(found[i] for i in keeping.kept), *(tangents[i] for i in needed)]
-        given = dict(
-            zip(
-                tangent.reached,
-                primitive.bind(*operands, program=tangent.program, of=keeping, needed=needed),
-                strict=True,
-            )
-        )
-        return outputs, [given[i] if i in given else _zero(out) for i, out in enumerate(outputs)]
-
-    def _zero(value: Any) -> Any:
-        return ad.Zero(jax.typeof(value).to_tangent_aval())
-
-    ad.primitive_jvps[primitive] = forward
-
-    def transpose(
-        cotangents: Any, *operands: Any, program: BridgedFunction, of: BridgedFunction | None, needed: tuple[int, ...]
-    ) -> Any:
-        if of is None:
-            raise errors.GradientError(f"{program.name} is not linear: JAX cannot transpose it")
-        reached = of.tangent(needed).reached
-        pairs = [(i, g) for i, g in zip(reached, cotangents, strict=True) if type(g) is not ad.Zero]
-        first = len(operands) - len(needed)
-        results: list[Any] = [None] * len(operands)
-        if pairs:
-            pullback = of.pullback(needed, tuple(i for i, _ in pairs))
-            found = _bind(pullback.program, [*operands[:first], *(g for _, g in pairs)])
-            for i, g in zip(pullback.reached, found, strict=True):
-                results[first + needed.index(i)] = g
-        return [
-            ad.Zero(x.aval.to_tangent_aval()) if ad.is_undefined_primal(x) and g is None else g
-            for x, g in zip(operands, results, strict=True)
-        ]
-
-    ad.primitive_transposes[primitive] = transpose
-
-    def batch(operands: Any, axes: Any, *, program: BridgedFunction, **_: Any) -> Any:
-        over = tuple(isinstance(axis, int) for axis in axes)
-        moved = [
-            jax.numpy.moveaxis(value, axis, 0) if some else value
-            for value, axis, some in zip(operands, axes, over, strict=True)
-        ]
-        outputs = _bind(program.batched(over), moved)
-        return outputs, [0] * len(outputs)
-
-    batching.primitive_batchers[primitive] = batch
+    primitive.def_impl(lambda *arrays, **params: _jitted(tuple(params.items()))(*arrays))
+    primitive.def_abstract_eval(_types_of)
+    interpreters.mlir.register_lowering(primitive, _lower, platform="cpu")
+    interpreters.ad.primitive_jvps[primitive] = _forward
+    interpreters.ad.primitive_transposes[primitive] = _transpose
+    interpreters.batching.primitive_batchers[primitive] = _batch
     return primitive
+
+
+@functools.lru_cache(maxsize=1024)
+def _jitted(params: Any) -> Any:
+    return _jax().jit(lambda *arrays: _primitive().bind(*arrays, **dict(params)))
+
+
+def _types_of(*avals: Any, program: BridgedFunction, **_: Any) -> Any:
+    shapes = program.shapes([aval.shape for aval in avals])
+    return [_jax().core.ShapedArray(shape, node.dtype) for shape, node in zip(shapes, program.outputs, strict=True)]
+
+
+def _lower(context: Any, *operands: Any, program: BridgedFunction, **_: Any) -> Any:
+    return _jax().ffi.ffi_lowering(_target(program))(context, *operands)
+
+
+def _forward(primals: Any, tangents: Any, *, program: BridgedFunction, **_: Any) -> Any:
+    """The outputs and their tangents."""
+    pairs = enumerate(zip(tangents, program.inputs, strict=True))
+    needed = tuple(i for i, (g, node) in pairs if not _is_zero(g) and node.type.kind.floating)
+    if not needed:
+        outputs = _bind(program, primals)
+        return outputs, list(map(_zero, outputs))
+    keeping = program.keeping(needed)
+    found = _bind(keeping, primals)
+    outputs = found[: len(program.outputs)]
+    tangent: Derivative = keeping.tangent(needed)
+    operands = [*primals, *(found[i] for i in keeping.kept), *(tangents[i] for i in needed)]
+    reached = _primitive().bind(*operands, program=tangent.program, of=keeping, needed=needed)
+    given = dict(zip(tangent.reached, reached, strict=True))
+    return outputs, [given[i] if i in given else _zero(out) for i, out in enumerate(outputs)]
+
+
+def _transpose(
+    cotangents: Any, *operands: Any, program: BridgedFunction, of: BridgedFunction | None, needed: tuple[int, ...]
+) -> Any:
+    """The cotangents of the operands of a program that computes tangents."""
+    if of is None:
+        raise errors.GradientError(f"{program.name} is not linear: JAX cannot transpose it")
+    pairs = [(i, g) for i, g in zip(of.tangent(needed).reached, cotangents, strict=True) if not _is_zero(g)]
+    first = len(operands) - len(needed)
+    results: list[Any] = [None] * len(operands)
+    if pairs:
+        pullback = of.pullback(needed, tuple(i for i, _ in pairs))
+        found = _bind(pullback.program, [*operands[:first], *(g for _, g in pairs)])
+        for i, g in zip(pullback.reached, found, strict=True):
+            results[first + needed.index(i)] = g
+    ad = _jax().interpreters.ad
+    return [
+        ad.Zero(x.aval.to_tangent_aval()) if ad.is_undefined_primal(x) and g is None else g
+        for x, g in zip(operands, results, strict=True)
+    ]
+
+
+def _batch(operands: Any, axes: Any, *, program: BridgedFunction, **_: Any) -> Any:
+    """The outputs for a batch, and the axis of the batch in each."""
+    over = tuple(isinstance(axis, int) for axis in axes)
+    triples = zip(operands, axes, over, strict=True)
+    moved = [_jax().numpy.moveaxis(value, axis, 0) if some else value for value, axis, some in triples]
+    outputs = _bind(program.batched(over), moved)
+    return outputs, [0] * len(outputs)
+
+
+def _zero(value: Any) -> Any:
+    """The tangent of a value that does not change."""
+    return _jax().interpreters.ad.Zero(_jax().typeof(value).to_tangent_aval())
+
+
+def _is_zero(tangent: Any) -> bool:
+    return type(tangent) is _jax().interpreters.ad.Zero
 
 
 # ---- XLA's interface for foreign functions ---------------------------------------------------------------------------
