@@ -47,5 +47,6 @@ def _shared_alike(statement: Statement, common: Common) -> object:
         return None
     if tile.rest or statement in program.once or statement in program.pieces:
         return None
-    rows = tile.rows if statement in program.single else None
-    return tile.split.size, tile.unit, tile.split is tile.own, None if rows is None else rows.size
+    single = program.single.get(statement)
+    of_one = None if single is None or single.tile is None or tile.rows is None else (tile.rows.size, single.tile.unit)
+    return tile.split.size, tile.unit, tile.split is tile.own, of_one

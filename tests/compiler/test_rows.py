@@ -279,6 +279,18 @@ def test_a_thread_that_has_all_rows_takes_those_of_all_steps_at_once(size: int, 
     assert set(found) == {turns if meeting else 1}
 
 
+@pytest.mark.parametrize("size", [7, 24, 40, 64, 200, 512])
+def test_the_sums_of_one_row_do_not_wait_for_each_other(size: int) -> None:
+    """The variant for one row has four vectors of columns, or as many as there are."""
+    x, w = sj.tensor(("T", "B", size), "float32", "x"), sj.tensor((size, size), "float32", "w")
+    target = target_for("x86_64-linux-gnu", "znver3", "+avx2,+fma")
+    program = schedule([x, w], rewrite([sj.scan(lambda row, h: np.tanh(row + h @ w), x, x[0])]).outputs, target)
+    for nest, one in program.single.items():
+        assert nest.tile is not None
+        assert one.tile is not None
+        assert one.tile.vectors == max(nest.tile.vectors, 4 if size >= 32 else 2 if size >= 16 else 1)
+
+
 @pytest.mark.parametrize("size", [96, 512, 1024])
 def test_pieces_of_columns_have_whole_register_tiles(size: int) -> None:
     """Columns that fill no tile are computed one vector at a time: with few sums, which wait for each other."""
@@ -286,10 +298,10 @@ def test_pieces_of_columns_have_whole_register_tiles(size: int) -> None:
     ys = sj.scan(lambda row, h: np.tanh(row @ w[:, :size] + h @ w[:, size : 2 * size]), x, x[0])
     target = target_for("x86_64-linux-gnu", "znver3", "+avx2,+fma")
     text = "".join(f.text for f in generate(schedule([x, w], rewrite([ys]).outputs, target), "f").functions)
-    (columns,) = {int(n) for n in re.findall(r"range\(first\d+, last\d+, (\d+)\)", text)} - {target.lanes(4)}
+    widths = {int(n) for n in re.findall(r"range\(first\d+, last\d+, (\d+)\)", text)} - {target.lanes(4)}
     pieces = [int(n) for n in re.findall(r"first_piece\(.+, (\d+), line\)", text)]
     assert any(pieces)
-    assert all(piece % columns == 0 for piece in pieces)
+    assert all(any(piece % width == 0 for width in widths) for piece in pieces)
 
 
 @pytest.mark.parametrize(("rows", "size", "steps"), [(32, 64, 32), (32, 512, 4), (32, 2048, 32), (512, 2048, 2)])

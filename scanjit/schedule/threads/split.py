@@ -31,15 +31,20 @@ def split_of(nest: Nest, tile: Tile) -> tuple[NestLoop | None, int]:
         return tile.rows, tile.row_block
     if tile.horizontal:
         return first, tile.vectors if first is lane else 1
-    single = tile.singles and isinstance(lane.size, int)
-    alone = single or (tile.strips if nest.time is not None else not reductions_of(nest))
-    width = tile.lanes * (1 if alone else tile.vectors)
+    width = width_of_pieces(nest, tile)
     if tile.rows is not None:
         wide = lane.size >= WIDE * width if isinstance(lane.size, int) else nest.few != "columns"
         return (lane, width) if wide else (tile.rows, tile.row_block)
     if first is not lane and first.size != 1:
         return first, 1
     return lane, width
+
+
+def width_of_pieces(nest: Nest, tile: Tile) -> int:
+    """How many columns stay together where threads share columns."""
+    single = tile.singles and isinstance(nest.space[-1].size, int)
+    alone = single or (tile.strips if nest.time is not None else not reductions_of(nest))
+    return tile.lanes * (1 if alone else tile.vectors)
 
 
 def leaves_rest(tile: Tile) -> bool:
