@@ -69,8 +69,7 @@ class Jobs:
     def write_without_meeting(self, some: Sequence[Nest], at: StatementPlace) -> None:
         """Run nests between which threads do not meet (see `codegen.meetings`)."""
         nests, tile = self.common.nests, some[0].tile
-        if any(map(_trusts_memory, some)):
-            self.look(at)
+        self._before(some, at)
         singles = [single for nest in some if (single := self.common.program.single.get(nest)) is not None]
         if singles and tile is not None and tile.rows is not None:
             self.draft.add(at, f"if {self.common.number(tile.rows.size)} == 1:")
@@ -118,6 +117,11 @@ class Jobs:
         if self._unlooked == UNLOOKED:
             self.look(at)
 
+    def _before(self, some: Sequence[Nest], at: StatementPlace) -> None:
+        """Look before nests that trust memory, if a function before them may have ended early."""
+        if not self.draft.unbroken and any(map(trusts_memory, some)):
+            self.look(at)
+
     def look(self, at: StatementPlace) -> None:
         """End if this thread is interrupted. Nobody reads the memory after that."""
         self._unlooked = 0
@@ -162,8 +166,7 @@ class Jobs:
     def _nest(self, nest: Nest, at: StatementPlace) -> Sequence[Source]:
         program, nests, sources = self.common.program, self.common.nests, self._sources(nest, at)
         single, pieces = program.single.get(nest), nest if nest in program.pieces else None
-        if _trusts_memory(nest):
-            self.look(at)
+        self._before([nest], at)
         if nest.time is not None and sources[0].looks and not at.counted:
             self.begin_loop(at, nest.time.size)
             self._call(sources, at, pieces, told=True)
@@ -264,7 +267,7 @@ class Jobs:
         return self.common.number(turns)
 
 
-def _trusts_memory(nest: Nest) -> bool:
+def trusts_memory(nest: Nest) -> bool:
     """Whether a nest takes numbers from memory for places without a check, as what writes them leaves none outside.
     Nobody may have written them if a thread was interrupted."""
     stores = [index for store in (*nest.stores, *nest.finals) for index in store.indices]

@@ -17,7 +17,7 @@ from scanjit import types
 from scanjit.codegen.beside import BesideWriter, BranchCall
 from scanjit.codegen.brief import Brief, brief, known as known_rows
 from scanjit.codegen.common import Common, Draft, StatementPlace, unused
-from scanjit.codegen.jobs import Jobs
+from scanjit.codegen.jobs import Jobs, trusts_memory
 from scanjit.codegen.meetings import without_meetings
 from scanjit.codegen.source import Parameters, Source
 from scanjit.codegen.whole import is_alone, is_short, locals_of, row_on_stack, steps_between_looks
@@ -275,13 +275,13 @@ class StatementWriter:
         if whole and not alone and self.common.timed is None:
             # To share nests of a few operations takes longer than to compute them. A call with few has one thread.
             self.draft.add(at, "if threads == 1:")
+            self._look_before(loop, at.inside)
             self.draft.add(at.inside, self._loop_function(loop, at, whole, True)("thread"))
             self.draft.add(at, "else:")
             inside = at.inside
         call = self._loop_function(loop, at, whole, alone)
         if alone:
-            if not self.draft.alone:
-                self.jobs.look(inside)  # before the conditions of its steps are read, and never again
+            self._look_before(loop, inside)
             with self.jobs.first_thread(inside) as first:
                 self.draft.add(first, call("thread"))
         elif isinstance(loop, Blocks | RowsApart) and loop.own_rows is not None:
@@ -291,6 +291,11 @@ class StatementWriter:
             self.draft.add(inside, call("thread"))
         if not isinstance(loop, Blocks):
             self._read_steps(_loop_of(loop), at)
+
+    def _look_before(self, loop: Statement, at: StatementPlace) -> None:
+        """Look before a loop that one thread runs: its steps read conditions and trust memory without a look."""
+        if not self.draft.alone or any(map(trusts_memory, _nests_of(loop))):
+            self.jobs.look(at)
 
     def _read_steps(self, loop: TimeLoop, at: StatementPlace) -> None:
         """Read how many steps ran of a loop that was a function, if its steps may end it."""
@@ -309,8 +314,8 @@ class StatementWriter:
             self.draft.add(at, f"if {short.condition(self.common.number)}:")
             at = at.inside
         call = self._loop_function(short.loop, at, True, True, short)
-        if is_alone(loop) and not self.draft.alone:
-            self.jobs.look(at)  # as `_call_loop` does
+        if is_alone(loop):
+            self._look_before(loop, at)
         with self.jobs.first_thread(at) as first:
             self.draft.add(first, call("thread"))
         self._read_steps(short.loop, at)
@@ -335,6 +340,7 @@ class StatementWriter:
             elif isinstance(loop, RowsApart) and not whole:
                 inner._kept_rows(loop, place)
             elif alone and whole:
+                inner.draft.unbroken = not any(self.common.nests.of(nest).looks for nest in _nests_of(loop))
                 inner._on_stack(_loop_of(loop), place, short)
             else:
                 inner._loop(_loop_of(loop), place)
@@ -532,6 +538,10 @@ def _pieces(outlines: Sequence[object]) -> list[tuple[int, int]]:
 
 def _loop_of(loop: TimeLoop | RowsApart) -> TimeLoop:
     return loop if isinstance(loop, TimeLoop) else loop.loop
+
+
+def _nests_of(loop: Statement) -> list[Nest]:
+    return [statement for statement in loop.every() if isinstance(statement, Nest)]
 
 
 def _loops(few: Portion) -> bool:

@@ -475,6 +475,7 @@ def test_looks_are_seldom_after_steps_of_a_few_operations():
     (loop,) = (text for text in f.source.split("def ") if text.startswith("loop_"))
     head, body = loop.split("for step", 1)
     assert "interrupted(line)" not in head and "for stretch" in head
+    assert loop.count("interrupted(line)") == 1  # steps trust what the one before wrote: none of them ends early
     assert "\n        if interrupted(line):" in body  # once a stretch
     length = int(re.search(r"min\(stretch0 \+ (\d+)", loop)[1])
     assert length >= 256
