@@ -106,6 +106,11 @@ def from_both(i: Any, j: Any, x: Any, p: Any, q: Any) -> Any:
     return p[five(p, i)].set(0.5 * p[five(p, i)] + p[five(p, j)][::-1]), q
 
 
+def one_from_another(i: Any, j: Any, x: Any, p: Any, q: Any) -> Any:
+    """One element is changed by what two elements were: all are read before one is written."""
+    return p[i].inc(0.1 * (x + 0.9 * p[j] - p[i])), q
+
+
 def flipped(i: Any, j: Any, x: Any, p: Any, q: Any) -> Any:
     """Five neighbours are put in the opposite order."""
     return p[five(p, i)].set(p[five(p, i)][::-1]), q
@@ -138,6 +143,7 @@ STEPS = {  # how many carries are changed where they lie
     scaled_and_shown: 2,
     from_others: 1,
     from_both: 1,
+    one_from_another: 1,
     flipped: 1,
     twice: 1,
     smoothed: 1,
@@ -176,7 +182,9 @@ def test_changed_where_they_lie(step: Any) -> None:
         np.testing.assert_array_equal(given[3], values(steps, size)[3])
 
 
-@pytest.mark.parametrize(("step", "together"), [(scaled, True), (scaled_and_added, True), (from_others, False)])
+@pytest.mark.parametrize(
+    ("step", "together"), [(scaled, True), (scaled_and_added, True), (one_from_another, True), (from_others, False)]
+)
 def test_what_is_changed_by_itself_is_read_and_written_in_one_nest(step: Any, together: bool) -> None:
     program = schedule(INPUTS, rewrite(results(step)).outputs, host.target())
     nests = [each for statement in program.suite for each in statement.every() if isinstance(each, Nest)]
@@ -194,7 +202,7 @@ def test_values_that_nobody_reads_are_not_stored(step: Any) -> None:
 
 
 def test_compiled_with_gradients() -> None:
-    steps = (ratings, between, summed, scaled, scaled_and_shown, from_both, twice)
+    steps = (ratings, between, summed, scaled, scaled_and_shown, from_both, one_from_another, twice)
     made = [node for step in steps for node in results(step)]
     total = sum((node**2).sum() for node in made)
     wanted = [*made, *sj.grad(total, [X, P, Q])]

@@ -60,12 +60,15 @@ class Region:
 
 def reads_only_changed(item: Item, space: tuple[NestLoop, ...], store: Store) -> bool:
     """Whether an item reads, of the buffer that a store changes, at each point only the element that the store changes
-    there. The two may then go through the points together, as in `x[t : t + 3].set(2 * x[t : t + 3])`."""
+    there. The two may then go through the points together, as in `x[t : t + 3].set(2 * x[t : t + 3])`. If there is one
+    point alone, a store at a computed place comes behind all that is read."""
     if not isinstance(item, Task) or item.space is not space or (store.indices and not store.apart):
         return False
     changed, where = store.access.buffer, store.access.where(store.indices)
     if item.store.access.buffer is changed:
         return False
+    if store.indices and not space:
+        return True
     read = places_read(walk_values(item.store.values), [changed])
     return all(place == where for place in read)
 
