@@ -211,8 +211,8 @@ class Draft:
 
     `fresh` makes new variables. `shares` are lines that come first: they compute the share of the thread. `tables` are
     the tables of the functions that it calls, one after the other; its own entries lie behind them. If it is a `whole`,
-    the functions of jobs that stand in the same source are `inside`, by name. `alone` says that one thread runs it. It is
-    `unbroken` if, besides, none of the functions that it calls ends early.
+    the functions of jobs that stand in the same source are `inside`, by name. `alone` says that one thread runs it. It
+    is then `unbroken` if none of the functions that it calls ends early.
     """
 
     def __init__(self, whole: bool = False, alone: bool = False) -> None:

@@ -223,6 +223,6 @@ class _Places(NamedTuple):
         if time is not None and level < frame.level.get(time, 0) and not types.not_negative(time.size - 1):
             some = f"{frame.size(time.size)} > 0 and "
         report = Scope(f"if {some}any_of({outside}):")
-        report.add(f"store_i64({frame.address(STATUS, 0)}, {self.code})")
+        report.add(f"report({frame.address(STATUS, 0)}, {self.code})")
         frame.scopes[level].add(report)
         return None if some else report

@@ -258,6 +258,7 @@ def _plain(name: str, memory: Allocations) -> Emulated:
         "scatter": scatter,
         "load_i64": memory.load_i64,
         "store_i64": memory.store_i64,
+        "report": memory.store_i64,
         "peek_i64": memory.peek_i64,
         "clock": time.perf_counter_ns,
         "pause": lambda: None,

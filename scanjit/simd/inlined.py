@@ -93,7 +93,7 @@ def _only_call(function: ir.Function) -> ir.CallInstr | None:
 
 def _parts(module: TargetModule) -> dict[str, str]:
     """The text of each part of a module, by name. None of them is visible outside the module that it is put into."""
-    numbers = {f"!{i}": _metadata(str(item).split(" = ", 1)[1]) for i, item in enumerate(module.metadata)}
+    numbers = {f"!{i}": metadata(str(item).split(" = ", 1)[1]) for i, item in enumerate(module.metadata)}
     parts = {number: f"{number} = {text}" for number, text in numbers.values()}
     for name, value in module.globals.items():
         if value.blocks if isinstance(value, ir.Function) else value.initializer is not None:
@@ -106,7 +106,7 @@ _numbered: dict[str, str] = {}
 _counter = itertools.count()
 
 
-def _metadata(text: str) -> tuple[str, str]:
+def metadata(text: str) -> tuple[str, str]:
     """A number for a piece of metadata. It is the same for the same text, so that parts of several modules go
     together."""
     return _numbered.setdefault(text, f"!{next(_counter)}"), text

@@ -153,7 +153,7 @@ def test_short_rows_of_a_table_that_is_learned(case: str, mode: Any) -> None:
     y = sj.scan(step, [s, n, x], sj.zeros((6, 4), "float64"))
     f, reference = (sj.function([s, n, x], y, mode=each) for each in (mode, "reference"))
     assert "x4(" not in f.source.split("def gather")[1].split("import")[0]
-    assert f.source.split("def gather")[1].split("import")[0].count("store_i64(") == 1
+    assert f.source.split("def gather")[1].split("import")[0].count("report(") == 1
     rng = np.random.default_rng(0)
     arrays = rng.integers(-6, 6, 30), rng.integers(-6, 6, 30), rng.standard_normal(30)
     arrays[2][7] = np.nan

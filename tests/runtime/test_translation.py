@@ -169,7 +169,8 @@ def test_what_is_written_once_has_the_values_of_each_place(seed: int) -> None:
 def written(body: str) -> str:
     """The function of a kernel of `n` and `place` as text for LLVM."""
     lines = "\n".join(f"    {line}" for line in body.splitlines())
-    source = f"from scanjit.simd import fma, load_f32x4, splat_f32x4, store, store_i64\n\n\ndef k(n, place):\n{lines}\n"
+    names = "fma, load_f32x4, report, splat_f32x4, store, store_i64"
+    source = f"from scanjit.simd import {names}\n\n\ndef k(n, place):\n{lines}\n"
     return translate(Unit("k", source, "k.py", "k", {}, "k"), host.target(), "e", True)[0].partition("define void")[2]
 
 
@@ -186,6 +187,12 @@ def test_what_is_known_is_not_written_again() -> None:
     assert text.count(", 8") == 1
     text = written("if n > 3:\n    store_i64(n*8, 1)\nstore_i64(place, n*8)")
     assert text.count(", 8") == 2  # the first is not always passed
+
+
+def test_reports_of_errors_lie_behind_all_else() -> None:
+    body = "if n > 3:\n    {}\nstore_i64(place, n)"
+    rare, usual, ends = (written(body.format(each)) for each in ("report(place, 1)", "store_i64(place, 1)", "return"))
+    assert "label %then1, label %end3, !prof" in rare and "!prof" in ends and "!prof" not in usual
 
 
 def test_what_is_computed_of_numbers_is_a_number() -> None:

@@ -6,8 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from scanjit.runtime.translation.variables import in_memory, parameters_of
+from scanjit.simd.inlined import metadata
 from scanjit.simd.register_masks import IN_REGISTER
 from scanjit.simd.types import HELD_MASK, INT, SimdType, Type, mask_type
+
+RARE = '!{!"branch_weights", i32 1, i32 1000}'
+"""Says of a branch that its first block is rarely run."""
 
 
 class KernelValue(NamedTuple):
@@ -110,9 +114,14 @@ class Instructions:
         """Go on in another block, unless this one has ended."""
         self.end(f"br label %{label}")
 
-    def branch(self, condition: KernelValue, yes: str, no: str) -> None:
-        """Go on in one of two blocks."""
-        self.end(f"br i1 {condition.text}, label %{yes}, label %{no}")
+    def branch(self, condition: KernelValue, yes: str, no: str, rare: bool = False) -> None:
+        """Go on in one of two blocks. If the first one is `rare`, LLVM puts it behind the others."""
+        weights = ""
+        if rare:
+            number, text = metadata(RARE)
+            self.include({number: f"{number} = {text}"})
+            weights = f", !prof {number}"
+        self.end(f"br i1 {condition.text}, label %{yes}, label %{no}{weights}")
 
     def end(self, text: str) -> None:
         """The last instruction of a block; nothing if it has one already."""

@@ -104,7 +104,9 @@ class Statements:
     def _if(self, statement: ast.If) -> None:
         to = self._to
         yes, no, after = to.label("then"), to.label("else"), to.label("end")
-        to.branch(self._expressions.truth(statement.test), yes, no if statement.orelse else after)
+        to.branch(
+            self._expressions.truth(statement.test), yes, no if statement.orelse else after, self._is_rare(statement)
+        )
         to.start(yes)
         with to.sometimes():
             self._write(statement.body)
@@ -118,6 +120,11 @@ class Statements:
             to.jump(after)
         if not both_end:
             to.start(after)
+
+    def _is_rare(self, statement: ast.If) -> bool:
+        """Whether a kernel reports an error there, or ends."""
+        ends = [isinstance(each, ast.Return) or _calls(each, "report") for each in statement.body]
+        return self._memory is None and any(ends)
 
     def _while(self, statement: ast.While) -> None:
         to = self._to
@@ -246,6 +253,12 @@ def _called(statement: ast.stmt, start: str | tuple[str, ...]) -> bool:
     """Whether a statement assigns what a function returns whose name begins like this."""
     value = statement.value if isinstance(statement, ast.Assign) else None
     return isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id.startswith(start)
+
+
+def _calls(statement: ast.stmt, name: str) -> bool:
+    """Whether a statement is a call of a function, whose result nobody needs."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == name
 
 
 def _adds(statement: ast.Assign) -> bool:
