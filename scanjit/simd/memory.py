@@ -18,6 +18,7 @@ from .llvm_values import (
     splat_scalar,
     vector_type,
 )
+from .pieces import load_some, store_some
 
 
 def _stored(kind: Kind) -> Kind:
@@ -54,6 +55,8 @@ def load_masked(builder: ir.IRBuilder, kind: Kind, lanes: int, address: ir.Value
         with builder.if_then(mask):
             value, inside = load(builder, stored, 1, address).value, builder.block
         return _finish(builder, phi(builder, (constant(stored, 1, 0), before), (value, inside)), kind, lanes)
+    if not builder.module.target.masks(stored.size):
+        return _finish(builder, load_some(builder, stored, lanes, address, mask), kind, lanes)
     place = pointer(builder, address, vector_type(stored, lanes))
     operands = [place, ir.Constant(I32, stored.size), mask, constant(stored, lanes, 0)]
     name = f"llvm.masked.load.{overload_suffix(stored, lanes)}.p0"
@@ -140,6 +143,9 @@ def store_masked(builder: ir.IRBuilder, address: ir.Value, value: LlvmLanes, mas
             store(builder, address, value)
         return
     value = _memory_form(value)
+    if not builder.module.target.masks(value.kind.size):
+        store_some(builder, value.kind, address, value.value, mask)
+        return
     if value.kind.bits < 32:
         value = _hidden_from_llvm(builder, value)
     operands = [value.value, pointer(builder, address, value.value.type), ir.Constant(I32, value.kind.size), mask]

@@ -113,6 +113,10 @@ class Target:
         instructions for them, LLVM branches at each lane."""
         return self.has_avx512 or (self.is_x86 and self.has("avx") and self.name not in SLOW_MASKS)
 
+    def masks(self, itemsize: int) -> bool:
+        """Whether instructions load and store some lanes of a vector of elements of so many bytes."""
+        return self.is_x86 and self.has(*(("avx512bw", "avx512vl") if itemsize < 4 else ("avx",)))
+
     @property
     def halves_vectors(self) -> bool:
         """Whether two vectors of half the width take as long as a full one."""

@@ -1,12 +1,18 @@
 """Loads and stores, compiled and emulated: alignment, masks, strides, order of lanes; and the emulator's faults."""
 
+import ctypes
+import mmap
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
 from scanjit.kinds import KINDS
+from scanjit.runtime import host
 from scanjit.simd import emulate
+from scanjit.target import LEVELS, target_named
 
-from .support import NATIVE, run_compiled, run_emulated, source_of
+from .support import NATIVE, compiled, run_compiled, run_emulated, source_of
 
 
 @pytest.mark.parametrize(
@@ -76,6 +82,54 @@ def test_a_masked_store_of_narrowed_lanes_writes_no_other_lane(kind: str, lanes:
     x, y = np.full(lanes, 7, "int32"), np.full(lanes, 5, KINDS[kind].dtype)
     run_compiled(source_of(names, ["x", "y"], body), [x, y])
     assert y.tolist() == [7] + [5] * (lanes - 1)
+
+
+@pytest.fixture(scope="module")
+def fence() -> Iterator[int]:
+    """An address up to which memory may be used, and not beyond."""
+    pages = mmap.mmap(-1, 2 * mmap.PAGESIZE)
+    held = ctypes.c_char.from_buffer(pages)
+    end = ctypes.addressof(held) + mmap.PAGESIZE
+    protect = ctypes.CDLL(None).mprotect
+    assert protect(ctypes.c_void_p(end), mmap.PAGESIZE, 0) == 0
+    yield end
+    assert protect(ctypes.c_void_p(end), mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_WRITE) == 0
+    del held
+
+
+@pytest.mark.skipif(not host.target().is_posix, reason="the fence is one of POSIX")
+@pytest.mark.parametrize("level", [None, "x86-64-v2"], ids=str)
+@pytest.mark.parametrize("kind", ["f16", "f32", "f64", "u8", "i16", "bool"])
+def test_masked_loads_and_stores_touch_no_other_lane(kind: str, level: str | None, fence: int) -> None:
+    """Any lanes, and all numbers of first lanes, next to memory that nobody may use. The level of no masked moves has
+    them in pieces."""
+    target = target_named(level) if level else host.target()
+    assert target is not None
+    if level and not host.target().has(*LEVELS["v2"]):
+        pytest.skip("this processor is another one")
+    dtype, size = KINDS[kind].dtype, KINDS[kind].size
+    lanes = target.lanes(size)
+    rng = np.random.default_rng(3)
+    masks = [np.arange(lanes) < count for count in range(lanes + 1)]
+    masks += [np.arange(lanes) >= lanes // 2, *(rng.random((20, lanes)) < 0.5)]
+    names = [f"{load}_{kind}x{lanes}" for load in ("load", "load_masked")] + [f"load_boolx{lanes}"]
+    body = [f"m = load_boolx{lanes}(on)", f"store(y, load_masked_{kind}x{lanes}(place, m))"]
+    body += [f"store_masked(place, load_{kind}x{lanes}(z), m)"]
+    source = source_of([*names, "store", "store_masked"], ["place", "y", "z", "on"], body)
+    given, others = ((rng.random((2, lanes)) < 0.5) if kind == "bool" else rng.integers(1, 99, (2, lanes))).astype(
+        dtype
+    )
+    with host.using(target):
+        run = compiled(source)
+    for on in masks:
+        end = int(np.flatnonzero(on)[-1]) + 1 if on.any() else 0
+        place = fence - end * size
+        memory = np.frombuffer((ctypes.c_char * (end * size)).from_address(place), dtype)
+        memory[:] = given[:end]
+        found = np.full(lanes, 1, dtype)
+        run(place, found.ctypes.data, others.ctypes.data, on.ctypes.data)
+        np.testing.assert_array_equal(found, np.where(on, given, 0).astype(dtype))
+        np.testing.assert_array_equal(memory, np.where(on, others, given)[:end])
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64", "u8"])
