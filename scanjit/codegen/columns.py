@@ -1,5 +1,5 @@
-"""Sums down columns in strips: a few terms are added to all sums of a strip, then the next (`schedule.tiles.columns`).
-The sums of a strip lie in the thread's own memory."""
+"""Reductions down columns in strips: a few terms are added to all sums of a strip, then the next
+(`schedule.tiles.columns`). The sums of a strip lie in the thread's own memory."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from scanjit.codegen.reduce import Together
 from scanjit.codegen.space import Space, group
 from scanjit.codegen.stores import store_tile
 from scanjit.codegen.values import Values
-from scanjit.schedule.nests import Reduce, reductions_in
+from scanjit.schedule.nests import LINE, Load, Reduce, reductions_in, walk_values
 from scanjit.schedule.tiles import columns
 
 
@@ -50,16 +50,15 @@ class _Columns:
     def __init__(self, frame: Frame, values: Values) -> None:
         self.frame, self.values = frame, values
         self.lane, self.columns = frame.nest.space[-1], types.as_int(frame.tile.strips[-1])
-        self.reductions = reductions_in(frame.nest.values)
-        self.chunked = [reduction for reduction in self.reductions if columns.in_chunks(reduction)]
+        self.turns = columns.turns(reductions_in(frame.nest.values))
+        self.reductions = [reduction for turn in self.turns for reduction in turn]
         self.first = ""
         """The variable of the first column of the strip."""
-        sums = [*((r, False) for r in self.reductions), *((r, True) for r in self.chunked)]
-        sums.sort(key=lambda each: -each[0].dtype.itemsize)  # so that each begins at a multiple of its own size
-        sizes = [self.columns * reduction.dtype.itemsize for reduction, _ in sums]
-        self.places = dict(zip(sums, accumulate(sizes, initial=0), strict=False))
-        """Where the sums of a strip begin, in bytes: those of a chunk of terms (False), and of all chunks before
-        (True)."""
+        parts = [(r, k, dtype.itemsize) for r in self.reductions for k, dtype in enumerate(columns.kept(r))]
+        parts.sort(key=lambda part: -part[2])  # so that each begins at a multiple of its own size
+        starts = accumulate((self.columns * itemsize for *_, itemsize in parts), initial=0)
+        self.places = {(reduction, k): start for (reduction, k, _), start in zip(parts, starts, strict=False)}
+        """Where the parts that are kept of each reduction begin, in bytes."""
 
     def write(self, start: str, stop: str) -> None:
         """Write the loop over strips of a range of columns."""
@@ -67,21 +66,27 @@ class _Columns:
         strip = group(frame, start, stop, str(self.columns))
         self.first = strip[0]
         self._each((self.first, f"{self.first} + {self.columns}"), self._begin)  # a tile may reach beyond the last sum
-        chunk, end, around = "0", frame.size(loop.size), len(frame.scopes)
-        if self.chunked:
+        for turn in self.turns:
+            self._turn(turn, strip, frame.size(loop.size))
+        self._each(strip, self._finish)
+        frame.pop(depth)
+
+    def _turn(self, turn: list[Reduce], strip: tuple[str, str], end: str) -> None:
+        """Add all terms of some reductions."""
+        frame, around, chunk = self.frame, len(self.frame.scopes), "0"
+        chunked = [reduction for reduction in turn if columns.in_chunks(reduction)]
+        if chunked:
             chunk = frame.loop(None, "chunk", (chunk, end), reduce.CHUNK)
             end = frame.line("end", f"min({chunk} + {reduce.CHUNK}, {end})")
         inside = len(frame.scopes)
-        most = -(-reduce.CHUNK // columns.TERMS) if self.chunked else None
+        most = -(-reduce.CHUNK // columns.TERMS) if chunked else None
         some = frame.loop(None, "some", (chunk, end), columns.TERMS, most)
         last = frame.line("last", f"min({some} + {columns.TERMS}, {end})")
-        Space(frame, lambda: self._terms(some, last)).sums(self.lane, *strip)
+        Space(frame, lambda: self._terms(turn, some, last)).sums(self.lane, *strip)
         frame.pop(inside)
-        if self.chunked:
-            self._each(strip, self._chunk)
+        if chunked:
+            self._each(strip, lambda: self._chunk(chunked))
         frame.pop(around)
-        self._each(strip, self._finish)
-        frame.pop(depth)
 
     def _each(self, strip: tuple[str, str], inside: Callable[[], None]) -> None:
         """A loop over the vectors of a strip."""
@@ -96,49 +101,79 @@ class _Columns:
         """All sums are empty."""
         together = self._together()
         for point in self.frame.points():
-            for reduction, total in self.places:
-                (empty,) = together.empty(reduction, point)
-                self._store(reduction, total, point, empty)
+            for reduction in self.reductions:
+                empty = together.empty(reduction, point)
+                for k in range(len(columns.kept(reduction))):
+                    self._store(reduction, k, point, empty[k % len(empty)])
 
-    def _terms(self, start: str, stop: str) -> None:
+    def _terms(self, turn: list[Reduce], start: str, stop: str) -> None:
         """Some terms are added."""
-        totals = {(r, p): [self._load(r, False, p)] for p in self.frame.points() for r in self.reductions}
-        self._together().terms(totals, start, stop)
-        for (reduction, point), (total,) in totals.items():
-            self._store(reduction, False, point, total)
+        self._fetch_ahead(turn, start)
+        self._known([needed for reduction in turn for needed in columns.needed(reduction)])
+        together = self._together()
+        totals = {
+            (r, p): [self._load(r, k, p) for k in range(1 if columns.in_chunks(r) else len(columns.kept(r)))]
+            for p in self.frame.points()
+            for r in turn
+        }
+        together.terms(totals, start, stop)
+        for (reduction, point), names in totals.items():
+            for k, name in enumerate(names):
+                self._store(reduction, k, point, name)
 
-    def _chunk(self) -> None:
+    def _fetch_ahead(self, turn: list[Reduce], start: str) -> None:
+        """Fetch the terms that these columns add after the next ones of other columns. Processors do not foresee short
+        pieces of rows, and while a term is computed for long they do not look so far ahead."""
+        frame, depth, (loop,) = self.frame, len(self.frame.scopes), turn[0].loops
+        if frame.tile.ahead == 0:
+            return
+        loads = [value for value in walk_values([r.term for r in turn]) if isinstance(value, Load)]
+        count = frame.size(frame.tile.ahead * columns.TERMS)
+        name = frame.loop(None, "ahead", (start, f"{start} + {count}"), most=columns.TERMS)
+        frame.push(None, loop, f"({name} + {columns.TERMS})")
+        for access in dict.fromkeys(load.access for load in loads if {self.lane, loop} <= load.access.strides.keys()):
+            address, step = frame.vector(access, Point(0, 0, frame.tile.lanes))
+            nbytes = frame.tile.lanes * frame.tile.vectors * access.buffer.dtype.itemsize
+            for line in range(0, nbytes, LINE) if step == access.buffer.dtype.itemsize else ():
+                frame.scope.add(f"prefetch({address}{f' + {line}' if line else ''})")
+        frame.pop(depth)
+
+    def _chunk(self, chunked: list[Reduce]) -> None:
         """The sums of a chunk are added to those before. The next chunk begins empty."""
         together = self._together()
         for point in self.frame.points():
-            for reduction in self.chunked:
-                total, part = (self._load(reduction, which, point) for which in (True, False))
-                self._store(reduction, True, point, f"{total} + {part}")
+            for reduction in chunked:
+                total, part = (self._load(reduction, k, point) for k in (1, 0))
+                self._store(reduction, 1, point, f"{total} + {part}")
                 (empty,) = together.empty(reduction, point)
-                self._store(reduction, False, point, empty)
+                self._store(reduction, 0, point, empty)
 
     def _finish(self) -> None:
-        """The results are computed and stored."""
-        for point in self.frame.points():
-            for reduction in self.reductions:
-                found = self._load(reduction, reduction in self.chunked, point)
-                self.frame.memos[-1]["reduced", reduction, point] = found
+        """What is computed of the results is stored."""
+        self._known(self.reductions)
         store_tile(self.frame, self.values)
+
+    def _known(self, reductions: list[Reduce]) -> None:
+        """The results of reductions are known."""
+        for point in self.frame.points():
+            for reduction in reductions:
+                found = self._load(reduction, len(columns.kept(reduction)) - 1, point)
+                self.frame.memos[-1]["reduced", reduction, point] = found
 
     # ---- the sums ----------------------------------------------------------------------------------------------------
 
     def _together(self) -> Together:
         return Together(self.frame, self.values.value, self.reductions[0])
 
-    def _load(self, reduction: Reduce, total: bool, point: Point) -> str:
-        text = f"load_{suffix(reduction.dtype, point.width)}({self._place(reduction, total, point)})"
+    def _load(self, reduction: Reduce, k: int, point: Point) -> str:
+        text = f"load_{suffix(columns.kept(reduction)[k], point.width)}({self._place(reduction, k, point)})"
         return self.frame.line("acc", text)
 
-    def _store(self, reduction: Reduce, total: bool, point: Point, text: str) -> None:
-        self.frame.scope.add(f"store({self._place(reduction, total, point)}, {text})")
+    def _store(self, reduction: Reduce, k: int, point: Point, text: str) -> None:
+        self.frame.scope.add(f"store({self._place(reduction, k, point)}, {text})")
 
-    def _place(self, reduction: Reduce, total: bool, point: Point) -> str:
+    def _place(self, reduction: Reduce, k: int, point: Point) -> str:
         """The address of some sums of the strip."""
-        frame, itemsize = self.frame, reduction.dtype.itemsize
+        frame, itemsize = self.frame, columns.kept(reduction)[k].itemsize
         base = f"{frame.address(SCRATCH, 0)} + ({frame.index[self.lane, 0]} - {self.first})*{itemsize}"
-        return f"{base} + {self.places[reduction, total] + point.vector * point.width * itemsize}"
+        return f"{base} + {self.places[reduction, k] + point.vector * point.width * itemsize}"

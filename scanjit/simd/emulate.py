@@ -260,6 +260,7 @@ def _plain(name: str, memory: Allocations) -> Emulated:
         "store_i64": memory.store_i64,
         "report": memory.store_i64,
         "peek_i64": memory.peek_i64,
+        "prefetch": lambda address: None,
         "clock": time.perf_counter_ns,
         "pause": lambda: None,
         "stack": lambda nbytes: memory.allocate(nbytes, "stack", tracked=False),  # rows may end in what nobody wrote

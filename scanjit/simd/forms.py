@@ -254,6 +254,7 @@ FORMS: dict[str, Form] = {
     "store_i64": Form("int int", "nothing", lambda b, t, *args: memory.store_i64(b, *args)),
     "report": Form("int int", "nothing", lambda b, t, *args: memory.store_i64(b, *args)),
     "peek_i64": Form("int", "int", lambda b, t, at: memory.peek_i64(b, at)),
+    "prefetch": Form("int", "nothing", lambda b, t, at: memory.prefetch(b, at)),
     "barrier": Form("int int int int", "nothing", lambda b, t, *args: sharing.barrier(b, *args)),
     "first_share": Form("int " * 5, "int", lambda b, t, *args: sharing.first_share(b, *args)),
     "next_share": Form("int " * 5, "int", lambda b, t, *args: sharing.next_share(b, *args)),

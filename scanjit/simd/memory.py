@@ -190,6 +190,12 @@ def peek_i64(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
     return builder.load_atomic(pointer(builder, address, I64), "monotonic", 8)
 
 
+def prefetch(builder: ir.IRBuilder, address: ir.Value) -> None:
+    """Fetch what lies at an address into the caches. Nothing is read, so it may be any address."""
+    read, near, data = (ir.Constant(I32, number) for number in (0, 3, 1))
+    call(builder, "llvm.prefetch.p0", ir.VoidType(), [pointer(builder, address, I8), read, near, data])
+
+
 def store_i64(builder: ir.IRBuilder, address: ir.Value, value: ir.Value) -> None:
     """One 64-bit integer."""
     builder.store(value, pointer(builder, address, I64)).align = 8

@@ -1,4 +1,4 @@
-"""Sums down the columns of arrays that fit in no cache: in strips of columns, with the same bits as without."""
+"""Reductions down the columns of arrays that fit in no cache: in strips of columns, with the same bits as without."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STRIPS = "columns a strip"
 
 def features(x: sj.Node) -> list[sj.Node]:
     """What a statistician asks of each feature: two sums in one nest, sums behind which more is computed, a greatest
-    element, a product, and a sum of integers."""
+    element, a product, a sum of integers, where the greatest element is, and sums that need it or another one."""
     return [
         x.sum(0),
         np.sqrt((x * x).mean(0)) + x.mean(0),
@@ -26,6 +26,9 @@ def features(x: sj.Node) -> list[sj.Node]:
         np.minimum(x, 0.5).min(0) * 2,
         (1 + x / 100).prod(0),
         x.astype("int32").sum(0),
+        x.argmax(0),
+        sj.logsumexp(x, 0),
+        ((x - x.mean(0)) ** 2).max(0) + x.min(0),
     ]
 
 
@@ -101,6 +104,32 @@ def test_known_columns(width: int) -> None:
         same(f(value), value)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int16"])
+def test_the_first_of_equal_elements(dtype: str) -> None:
+    """Its place, also where it is in another turn of a strip than the others; and the place of the first NaN."""
+    x = sj.tensor((None, None), dtype, "x")
+    with Config(width=16, small=True).active():
+        f = sj.function([x], [x.argmax(0), x.argmin(0)], mode="emulate")
+        assert STRIPS in f.explain()
+    for seed, width in enumerate((17, 40, 41)):
+        value = np.random.default_rng(seed).integers(-1, 2, (19, width)).astype(dtype)
+        if dtype != "int16":
+            value[seed + 3 :: 9, ::3] = np.nan
+        np.testing.assert_array_equal(f(value), [value.argmax(0), value.argmin(0)])
+
+
+def test_terms_are_fetched_ahead(capsys: pytest.CaptureFixture[str]) -> None:
+    """Those of the same columns that come after the terms of other columns: always in short rows, of long rows if all
+    of them do not fit into the third-level cache."""
+    for width, some in ((17, "fetched ahead;"), (4000, "fetched ahead where min((16000*x.shape[0] // ")):
+        x = sj.tensor((None, width), "float32", "x")
+        with Config(width=16, small=True).active():
+            f = sj.function([x], [x.sum(0)], mode="emulate")
+            sj.dprint(f, stage="blocks")
+        assert "prefetch(" in f.source
+        assert some in capsys.readouterr().out
+
+
 def test_no_rows() -> None:
     """No strip has no terms: sums are zero."""
     x = sj.tensor((None, None), "float32", "x")
@@ -118,7 +147,7 @@ def test_threads_and_strips_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> No
     x, found = sj.tensor((None, None), "float32", "x"), []
     for least in (columns.LEAST_BYTES, 10**6):
         monkeypatch.setattr(columns, "LEAST_BYTES", least)
-        fs = [sj.function([x], [feature]) for feature in features(x)[:3]]
+        fs = [sj.function([x], [feature]) for feature in (*features(x)[:3], *features(x)[6:8])]
         assert all((STRIPS in f.explain()) == (least < 10**6) for f in fs)
         for threads in (1, 3):
             monkeypatch.setattr(sj.config, "threads", threads)

@@ -1,7 +1,6 @@
 """How a nest is computed: what lanes run along, and how many rows and vectors a register tile has."""
 
 from collections.abc import Sequence
-from dataclasses import replace as changed
 
 from scanjit import types
 from scanjit.ops.reduce import ArgReduction
@@ -18,7 +17,7 @@ from scanjit.schedule.nests import (
 )
 from scanjit.schedule.tiles import shapes, strips
 from scanjit.schedule.tiles.along import Kept, horizontal, never, row_loop, thin
-from scanjit.schedule.tiles.columns import strip_of_columns
+from scanjit.schedule.tiles.columns import in_strips
 from scanjit.schedule.tiles.estimates import (
     lanes_of,
     long_rows,
@@ -77,8 +76,7 @@ def choose_tile(nest: Nest, target: Target, once: bool = False, kept: Kept = nev
         return Tile(lanes, side_by_side(nest, lanes), narrow=narrow or may_scatter_few(nest))
     rows = (_joined(nest, reductions) if once else None) or row_loop(nest, reductions)
     tile = _of_sums(nest, reductions, rows, lanes, target)
-    strip, many = (0, 0) if rows is not None or not once else strip_of_columns(nest, reductions, tile, target)
-    return tile if many == 0 else changed(tile, strips=(*(1 for _ in nest.space[1:]), strip), many=many)
+    return tile if rows is not None or not once else in_strips(nest, reductions, tile, target)
 
 
 def _along_sums(nest: Nest, reductions: Sequence[Reduce], target: Target) -> Tile:
