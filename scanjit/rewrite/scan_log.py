@@ -14,6 +14,7 @@ from scanjit import errors
 from scanjit.ir import Node
 from scanjit.ops.elementwise import ADD, MAXIMUM, MUL, SUB, where
 from scanjit.ops.functions import EXP, LOG
+from scanjit.ops.promotion import cast
 from scanjit.ops.roles import Roles
 from scanjit.ops.shape import CONCATENATE, window
 from scanjit.ops.stretch import full
@@ -56,6 +57,7 @@ def _sums(start: Node, rows: Node, name: str | None) -> Node:
         after = [ADD(MUL(kept, total), more)]
         return after, after
 
+    rows = cast(rows, start.dtype)  # a step may read integers
     largest = scanned(rows, start, MAXIMUM)
     before = window(CONCATENATE(as_row(start), largest, axis=0), 0, 0, rows.type.shape[0])
     base = where(isfinite(largest), largest, 0)  # infinities have no differences

@@ -34,7 +34,9 @@ def cumsum(x: TensorLike, axis: int | None = None, dtype: DTypeLike | None = Non
     array([[1, 2],
            [4, 6]])
     """
-    return _running(accumulated(x, dtype), axis, 0, lambda total, row: total + row)
+    x = accumulated(x, dtype)
+    nothing = complex(-0.0, -0.0) if x.type.kind.is_complex else -0.0 if x.type.kind.floating else 0  # -0 + -0 is -0
+    return _running(x, axis, nothing, lambda total, row: total + row)
 
 
 def cumprod(x: TensorLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Node:

@@ -44,6 +44,20 @@ def test_dtypes(dtype: str) -> None:
     assert run(sj.nancumsum, x).dtype == (np.float32 if dtype == "float32" else np.int64)
 
 
+@pytest.mark.parametrize("mode", ["reference", "emulate", "numba"])
+def test_sums_keep_the_sign_of_zero(mode: Any) -> None:
+    """As NumPy's: they begin with the first element, not with 0."""
+    for dtype in ("float32", "float64", "complex128"):
+        z = sj.tensor((None, None), dtype, "z")
+        f = sj.function([z], [sj.cumsum(z, 0), sj.cumsum(z, 1), sj.nancumsum(z, 0)], mode=mode)
+        given = -np.zeros((3, 5), dtype)
+        given[1, 2], given[2, 3] = 0, 1
+        for found, wanted in zip(f(given), [given.cumsum(0), given.cumsum(1), np.nancumsum(given, 0)], strict=True):
+            np.testing.assert_array_equal(found, wanted)
+            np.testing.assert_array_equal(np.signbit(found.real), np.signbit(wanted.real))
+            np.testing.assert_array_equal(np.signbit(found.imag), np.signbit(wanted.imag))
+
+
 UFUNCS = (np.add, np.multiply, np.maximum, np.minimum, np.logaddexp, np.subtract, np.divide, np.hypot, np.power)
 
 

@@ -37,6 +37,14 @@ def test_all_values_and_starts(mode: Any) -> None:
             np.testing.assert_allclose(end, wanted[-1:], rtol=1e-13)
 
 
+@pytest.mark.parametrize("mode", ["emulate", "numba"])
+def test_of_integers(mode: Any) -> None:
+    x, given = sj.tensor(("n",), "int32", "x"), np.array([3, -700, 3, 1000, 999])
+    f = sj.function([x], sj.logcumsumexp(x), mode=mode)
+    assert NOTE in str(f.explain())
+    np.testing.assert_allclose(f(given), np.logaddexp.accumulate(given.astype("float64")), rtol=1e-14)
+
+
 def test_long_sums_lose_less() -> None:
     x = sj.tensor(("n",), "float32", "x")
     given = np.random.default_rng(0).normal(size=100_000).astype("float32")
