@@ -86,8 +86,9 @@ def _steps(frame: Frame, values: Values, time: NestLoop, rows: Sequence[str]) ->
     points, nest = frame.points(), frame.nest
     _begin(frame, time, rows[0])
     for register, access in zip(nest.registers, nest.carried, strict=True):
+        carry = Load(register.dtype, access)
         for point in points:
-            frame.registers[register.index, point.vector] = values.value(Load(register.dtype, access), point)
+            frame.registers[register.index, point.vector] = values.value(carry, point)
     for row in rows[1:]:
         new = _step(frame, values, nest.stores)
         for place, text in new.items():

@@ -308,6 +308,14 @@ def test_vectors_side_by_side(threads: int) -> None:
             same(*two_carries("T", "N"), g, T=3, N=size)
 
 
+def test_a_carry_is_loaded_once_for_each_vector() -> None:
+    leaves, outputs = two_carries("T", 256)
+    text = sj.function(leaves, outputs, mode="emulate").source
+    for body in re.split(r"for \w+ in range", text):
+        loads = re.findall(r"= (load_f32x\d+\(.*\))", body)
+        assert len(loads) == len(set(loads))
+
+
 @pytest.mark.parametrize("columns, vectors", [(3, 1), (4, 1), (8, 2), (15, 2), (16, 4), (64, 4), (101, 4)])
 def test_no_more_vectors_side_by_side_than_a_row_fills(columns: int, vectors: int) -> None:
     with Config(width=16).active():
