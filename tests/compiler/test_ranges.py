@@ -118,10 +118,13 @@ INSIDE = {
     "between bounds": lambda i, x: sj.clip(i, 0, 4),
     "from the end": lambda i, x: -1 - (i & 3),
     "shifted": lambda i, x: ((i & 15) >> 2) + 1,
+    "how many of four": lambda i, x: (x[:4] > i).astype("int64").sum(),
+    "the largest of some": lambda i, x: (x.astype("int64") & 3).max() + (x.astype("int64") & 1).min(),
 }
 OUTSIDE = {
     "anything": lambda i, x: i,
     "a rest of an unknown number": lambda i, x: i % (i & 7),
+    "how many of six": lambda i, x: (x > i).astype("int64").sum(),
     "one too many": lambda i, x: i % 6,
     "one too far from the end": lambda i, x: -3 - (i & 3),
     "an int8 that may wrap around": lambda i, x: (

@@ -4,12 +4,15 @@ from collections.abc import Callable
 
 import numpy as np
 
+from scanjit import types
 from scanjit.ir import Node, Op
 from scanjit.kinds import kind_of
 from scanjit.ops import elementwise as ops
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.promotion import CAST
+from scanjit.ops.reduce import MAX, MIN
 from scanjit.ops.shape import SET_SLICE
+from scanjit.ops.stretch import SUM
 from scanjit.schedule.lower.intervals import BySize, Range, above, below, greater, joined, lesser
 from scanjit.signatures import OpFunction
 
@@ -132,6 +135,22 @@ def _quotient(a: Range, b: Range) -> Range | None:
     return low // by, high // by
 
 
+def _sum(node: Node, of: Callable[[Node], Range | None]) -> Range | None:
+    found, count = of(node.operands[0]), _count(node)
+    return None if found is None or count is None else _product(found, (count, count))
+
+
+def _extremum(node: Node, of: Callable[[Node], Range | None]) -> Range | None:
+    return of(node.operands[0]) if _count(node) else None
+
+
+def _count(node: Node) -> int | None:
+    """Of how many elements a reduction makes one; None if that is not known."""
+    (x,) = node.operands
+    count = types.product(x.type.shape[axis] for axis in node.params["axes"])
+    return count if isinstance(count, int) else None
+
+
 RULES: dict[Op, Rule] = {
     ops.ADD: _of_ranges(lambda a, b: (a[0] + b[0], a[1] + b[1])),
     ops.SUB: _of_ranges(lambda a, b: (a[0] - b[1], a[1] - b[0])),
@@ -148,5 +167,8 @@ RULES: dict[Op, Rule] = {
     GATHER: _gather,
     SCATTER: _scatter,
     SET_SLICE: _scatter,
+    SUM: _sum,
+    MAX: _extremum,
+    MIN: _extremum,
     **{op: _compared(op) for op in OPPOSITES},
 }
