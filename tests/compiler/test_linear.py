@@ -285,6 +285,16 @@ def test_costs_decide(step, init, width, lanes, monkeypatch):
     assert ("slide_" in f.source) == lanes
 
 
+@pytest.mark.parametrize(("width", "lanes"), [(16, False), (32, False), (64, True)])
+def test_integers_are_soon_there(width, lanes, monkeypatch):
+    """An operation on integers takes a cycle: only many lanes take less time."""
+    monkeypatch.undo()
+    step, makers, init = COUNTED["run"]
+    with Config(width=width).active():
+        (f,) = build(step, len(makers), carried("int64", *init), ["emulate"], "int64", gradient=False)
+    assert ("slide_" in f.source) == lanes
+
+
 @pytest.mark.parametrize("columns", [1, 2, 3])
 def test_steps_that_are_stored_apart(columns, monkeypatch):
     """What a vector of steps returns is stored number by number if it lies in one of three columns or more."""

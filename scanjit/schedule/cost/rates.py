@@ -32,6 +32,8 @@ BOUND = 1.0
 LATENCY = 4.0
 """For how many times as long as an operation takes others wait for its result. The latency of an addition is four
 cycles; but half of the instructions of an expensive operation can run at the same time."""
+LATENCY_OF_INTEGERS = 1.0
+"""The same for operations on integers, which take one cycle."""
 NEXT_ROW = 4.0
 """An access that goes to another row of its buffer at every step."""
 LOOP = 24.0

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from scanjit import types
+from scanjit.kinds import kind_of
 from scanjit.schedule.cost import rates
 from scanjit.schedule.nests import (
     Access,
@@ -17,6 +18,7 @@ from scanjit.schedule.nests import (
     Nest,
     NestLoop,
     Reduce,
+    Register,
     Search,
     Value,
     in_one_lane,
@@ -275,11 +277,18 @@ def waits_less_step_by_step(nest: Nest, steps: Sequence[Linear], lanes: int) -> 
     read each other are composed one after the other, and a processor does not see far enough ahead to begin with the
     next vector of steps. Step by step, each reads what another one was a step before."""
     updates = dict(zip(nest.registers, nest.updates, strict=True))
-    waits = [_longest(nest, [step.register]).get(updates[step.register], 0.0) for step in steps]
-    work = sum(_cost(value) for value in nest.values if _varies(value))
+    waits = [
+        _latency(step.register) * _longest(nest, [step.register]).get(updates[step.register], 0.0) for step in steps
+    ]
+    work = sum(_cost(value) for value in nest.values if _varies(value)) + len(nest.stores)
     composed = work + sum(_composing(step, lanes) for step in steps) + lanes * _apart(nest)
     ahead = max(SEEN_STEPS / max(composed, 1.0), 1.0)
-    return bool(steps) and lanes * max(work, rates.LATENCY * max(waits)) < max(composed, _in_turn(steps, lanes) / ahead)
+    return bool(steps) and lanes * max(work, *waits) < max(composed, _in_turn(steps, lanes) / ahead)
+
+
+def _latency(register: Register) -> float:
+    """For how many times as long as an operation takes the next one waits for its result."""
+    return rates.LATENCY if kind_of(register.dtype).floating else rates.LATENCY_OF_INTEGERS
 
 
 def _varies(value: Value) -> bool:
