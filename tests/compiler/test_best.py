@@ -1,11 +1,11 @@
-"""`argmax` and `argmin` of long rows, which are divided into stretches."""
+"""`argmax` and `argmin` of long rows, which are divided into blocks of stretches."""
 
 import numpy as np
 import pytest
 
 import scanjit as sj
 
-LENGTHS = (1, 31, 127, 128, 129, 255, 256, 257, 319, 320, 333, 2100)
+LENGTHS = (1, 31, 127, 128, 129, 255, 256, 257, 319, 320, 333, 2100, 20000)
 
 
 def rows(rng: np.random.Generator, dtype: str, size: int) -> np.ndarray:
@@ -27,7 +27,7 @@ def test_places_and_values(dtype: str, mode: str) -> None:
     x = sj.tensor(("rows", "n"), dtype)
     largest = sj.function([x], [sj.argmax(x, 1), x.max(1)], mode=mode)
     smallest = sj.function([x], sj.argmin(x, 1), mode=mode)
-    assert all(f.source.count("stretch0 in range") == 1 for f in (largest, smallest))
+    assert all(f.source.count("block0 in range") == 1 for f in (largest, smallest))
     rng = np.random.default_rng(0)
     for size in LENGTHS if mode == "numba" else LENGTHS[3::4]:
         given = rows(rng, dtype, size)
