@@ -247,20 +247,10 @@ def build(
             fix="write outputs, updates = scan(..., return_updates=True), and function(..., updates=updates)",
             where=where,
         )
-    initial, carried = traced.carries.initial(), traced.carries.symbols()
-    changed = traced.carries.shifted(traced.results)
-    at = len(initial)  # where the carries of shared variables begin
-    initial += [update.initial for update in traced.updates]
-    carried += [update.symbol for update in traced.updates]
-    changed += [update.new for update in traced.updates]
-    if step.asked is not None:
-        if stack:
-            rows.append(step.asked)
-            read.append((IOTA(length=length), "step"))
-        else:  # a counter, after the carries that others know by their places
-            initial.append(ir.constant(np.int64(0)))
-            carried.append(step.asked)
-            changed.append(step.asked + 1)
+    if step.asked is not None and stack:
+        rows.append(step.asked)
+        read.append((IOTA(length=length), "step"))
+    initial, carried, changed = _fed_back(traced, None if stack else step.asked)
     symbols = [*carried, *rows]
     stacked = [y for group in traced.results for y in group] if stack else []
     results = [*changed, *stacked]
@@ -283,6 +273,7 @@ def build(
         name=name,
     )
     parts = in_stretches(node)
+    at = len(traced.carries.symbols())  # where the carries of shared variables begin
     updates = {update.variable: update.declared(parts[i]) for i, update in enumerate(traced.updates, at)}
     return BuiltScan(node, parts, traced.trees, tuple(traced.carries.finals(len(traced.trees))), updates)
 
@@ -299,6 +290,21 @@ class Traced:
     results: list[tuple[Node, ...]]
     until: Node | None
     updates: list[Update]
+
+
+def _fed_back(traced: Traced, counter: Node | None) -> tuple[list[Node], list[Node], list[Node]]:
+    """The values that are fed back from step to step: at first, as a step reads them, and as it returns them. They are
+    the carries, the shared variables that the step updates, and a `counter` of steps, if there is one. The counter
+    comes last: others know the carries before it by their places."""
+    carries, updates = traced.carries, traced.updates
+    initial = [*carries.initial(), *(update.initial for update in updates)]
+    carried = [*carries.symbols(), *(update.symbol for update in updates)]
+    changed = [*carries.shifted(traced.results), *(update.new for update in updates)]
+    if counter is not None:
+        initial.append(ir.constant(np.int64(0)))
+        carried.append(counter)
+        changed.append(counter + 1)
+    return initial, carried, changed
 
 
 def _row_arguments(seqs: Sequence[Entry], rows: Sequence[Node]) -> list[tuple[Any, str]]:
