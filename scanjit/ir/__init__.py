@@ -15,6 +15,7 @@ from scanjit.ir.graph import (
     sizes_are_given,
     sizes_in,
     transferred,
+    users_among,
     walk,
     walk_inside,
     with_params,

@@ -58,6 +58,15 @@ def dependents(order: Iterable[Node], roots: Iterable[Node]) -> set[Node]:
     return found
 
 
+def users_among(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
+    """Maps each argument of some nodes to those of them that use it, once for each use."""
+    found: dict[Node, list[Node]] = {}
+    for node in nodes:
+        for arg in node.args:
+            found.setdefault(arg, []).append(node)
+    return found
+
+
 def replace(
     roots: Sequence[Node], mapping: Mapping[Node, Node], dims: Mapping[Atom, Dimension] | None = None
 ) -> list[Node]:

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from scanjit import errors
-from scanjit.ir import PART, Graph, Node, Op, rebuild, rebuilt, walk, walk_inside, with_params
+from scanjit.ir import PART, Graph, Node, Op, rebuild, rebuilt, users_among, walk, walk_inside, with_params
 from scanjit.ops.scan import SCAN
 from scanjit.ops.stretch import zeros_like
 from scanjit.records import record
@@ -222,15 +222,6 @@ class Rewriter:
         except (errors.OutOfBoundsError, errors.ShapeError):
             self._next = {node: step for node, step in self._next.items() if node in self._final}
             return self(list(map(zeros_like, outputs)))
-
-
-def users_among(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
-    """Maps each argument of some nodes to those of them that use it, once for each use."""
-    found: dict[Node, list[Node]] = {}
-    for node in nodes:
-        for arg in node.args:
-            found.setdefault(arg, []).append(node)
-    return found
 
 
 def uses(outputs: Iterable[Node]) -> dict[Node, list[Node]]:

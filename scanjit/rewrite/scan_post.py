@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from scanjit import errors
-from scanjit.ir import PART, Node, dependents, walk
+from scanjit.ir import PART, Node, dependents, users_among, walk
 from scanjit.ops.elementwise import ADD
 from scanjit.ops.promotion import Elementwise
 from scanjit.ops.stretch import SUM
 from scanjit.rewrite.accumulate import Term, accumulated
 from scanjit.rewrite.alike import change_loops
-from scanjit.rewrite.engine import Note, users_among
+from scanjit.rewrite.engine import Note
 from scanjit.rewrite.loop import Finished, Later, OpenCarry, OpenScan, Y
 from scanjit.rewrite.match import at_most, shows_all
 from scanjit.rewrite.split import (

@@ -6,13 +6,13 @@ their use they cost no memory. Ops on statically tiny values (scalars) leave too
 """
 
 from scanjit import errors
-from scanjit.ir import Node, walk
+from scanjit.ir import Node, users_among, walk
 from scanjit.ops.index import GATHER
 from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.promotion import Elementwise
 from scanjit.ops.view import View
 from scanjit.rewrite.alike import change_loops
-from scanjit.rewrite.engine import Note, users_among
+from scanjit.rewrite.engine import Note
 from scanjit.rewrite.loop import OpenScan, Y
 from scanjit.rewrite.match import at_most
 from scanjit.rewrite.scan_hoist import frontier

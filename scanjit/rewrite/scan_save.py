@@ -13,7 +13,7 @@ from dataclasses import field
 import numpy as np
 
 from scanjit import errors, types
-from scanjit.ir import ORIGINS, PART, Node, rebuilt, replace, walk, with_params
+from scanjit.ir import ORIGINS, PART, Node, rebuilt, replace, users_among, walk, with_params
 from scanjit.ops.index import GATHER
 from scanjit.ops.promotion import CAST, KEEP, Elementwise, cast, keep
 from scanjit.ops.reduce import compared_with_extreme
@@ -22,7 +22,7 @@ from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import SLICE, window
 from scanjit.ops.view import View
 from scanjit.records import record
-from scanjit.rewrite.engine import Note, in_bodies, map_scans, users_among
+from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.rewrite.loop import OpenScan
 from scanjit.rewrite.match import at_most, is_whole, window_of
 from scanjit.rewrite.split import saves_memory, size

@@ -68,7 +68,7 @@ def loops(f: Any) -> dict[str, list[Any]]:
     def look(suite: Any) -> None:
         for statement in suite:
             if isinstance(statement, TimeLoop):
-                name = re.findall(r"scan (\S+) at", statement.label)[0]
+                name = re.findall(r"scan (\S+) at", statement.title)[0]
                 found[name] = list(jobs_of(statement.suite))
             look(statement.inner)
 

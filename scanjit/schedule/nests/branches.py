@@ -19,13 +19,8 @@ class If(Statement):
     condition: Ref
     then: tuple[Statement, ...]
     otherwise: tuple[Statement, ...]
-    label: str = ""
+    title: str = ""
     suite_names: ClassVar[tuple[str, ...]] = ("then", "otherwise")
-
-    @property
-    def title(self) -> str:
-        """Its label."""
-        return self.label
 
     @property
     def dims(self) -> tuple[Dimension, ...]:

@@ -20,12 +20,7 @@ class Pack(Job):
     sources: tuple[Ref, ...]
     target: Buffer
     width: int
-    label: str = "pack"
-
-    @property
-    def title(self) -> str:
-        """Its label."""
-        return self.label
+    title: str = "pack"
 
     def refs(self) -> Iterator[Reference]:
         """The places of its sources, then its target."""

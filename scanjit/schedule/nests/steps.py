@@ -57,16 +57,11 @@ class TimeLoop(Statement):
     count: Ref | None = None
     ran: Dimension = 0
     unroll: int = 1
-    label: str = ""
+    title: str = ""
     persistent: tuple[Buffer, ...] = ()
     plan: Plan | None = None
     suite_names: ClassVar[tuple[str, ...]] = ("suite",)
     repeats: ClassVar[bool] = True
-
-    @property
-    def title(self) -> str:
-        """Its label."""
-        return self.label
 
     @property
     def counters(self) -> tuple[Dimension, ...]:

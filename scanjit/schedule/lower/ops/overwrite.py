@@ -17,11 +17,7 @@ _CHANGES = (SCATTER, SET_SLICE)
 def overwritten(step: LoweredStep) -> dict[int, list[Node]]:
     """The carries that a step can change in place, by number. Each comes with the nodes that read it, which must be
     computed before its first change."""
-    users: dict[Node, list[Node]] = {}
-    for node in ir.walk(step.results):
-        for arg in node.args:
-            users.setdefault(arg, []).append(node)
-    found, results = {}, set(step.results)
+    users, found, results = ir.users_among(ir.walk(step.results)), {}, set(step.results)
     for i, (before, after) in enumerate(zip(step.carries, step.new, strict=True)):
         changes = list(_changes(before, after, users, results))
         early = _early(before, changes, users, results) if changes else None

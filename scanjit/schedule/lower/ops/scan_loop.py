@@ -47,7 +47,7 @@ def as_loop(
         count=count,
         ran=types.counter("ran"),
         unroll=plan.node.params["unroll"] or 1,
-        label=name_of(plan.node),
+        title=name_of(plan.node),
         persistent=tuple(carry.store.buffer for carry in plan.carries),
         plan=plan,
     )
