@@ -98,3 +98,28 @@ def fold(
         else:
             done[item] = make(item, [done[other] for other in others])
     return done[root]
+
+
+def grown(start: Iterable[int], more: Callable[[Sequence[int]], Iterable[int]]) -> list[int]:
+    """The smallest set of numbers that contains `start` and all of `more(the set)`, in order.
+
+    Examples
+    --------
+    >>> grown([3], lambda numbers: [n // 2 for n in numbers])
+    [0, 1, 3]
+    """
+    return settled(start, more, lambda numbers: numbers)[0]
+
+
+def settled(
+    start: Iterable[int], make: Callable[[Sequence[int]], Result], more: Callable[[Result], Iterable[int]]
+) -> tuple[list[int], Result]:
+    """The smallest set of numbers that contains `start` and all of `more(make(the set))`; and what `make` made of
+    it."""
+    found = sorted(set(start))
+    while True:
+        made = make(found)
+        grown = sorted({*found, *more(made)})
+        if grown == found:
+            return found, made
+        found = grown

@@ -7,7 +7,7 @@ and memory holds a ring of k rows.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field
 from typing import TypeVar
 
@@ -95,25 +95,6 @@ class OpenedScan:
     def ends(self) -> list[Node]:
         """The condition to stop, as a list."""
         return [] if self.stop is None else [self.stop]
-
-
-def grown(start: Iterable[int], more: Callable[[Sequence[int]], Iterable[int]]) -> list[int]:
-    """The smallest set of numbers that contains `start` and all of `more(the set)`."""
-    return settled(start, more, lambda numbers: numbers)[0]
-
-
-def settled(
-    start: Iterable[int], make: Callable[[Sequence[int]], Item], more: Callable[[Item], Iterable[int]]
-) -> tuple[list[int], Item]:
-    """The smallest set of numbers that contains `start` and all of `more(make(the set))`; and what `make` made of
-    it."""
-    found = sorted(set(start))
-    while True:
-        made = make(found)
-        grown = sorted({*found, *more(made)})
-        if grown == found:
-            return found, made
-        found = grown
 
 
 _answers: weakref.WeakKeyDictionary[Graph, dict[Hashable, list[int]]] = weakref.WeakKeyDictionary()

@@ -15,11 +15,12 @@ from scanjit.ir import Graph, Node, Op
 from scanjit.ops.batch import loops_by
 from scanjit.ops.chain import connected
 from scanjit.ops.expect import NEGATIVE
-from scanjit.ops.roles import OpenedScan, Pair, Roles, grown, remembered
+from scanjit.ops.roles import OpenedScan, Pair, Roles, remembered
 from scanjit.ops.scan_batch import scan_over_batch
 from scanjit.ops.scan_derivatives import Reverse, forward
 from scanjit.signatures import Array, Parameter
 from scanjit.types import Dimension, Type
+from scanjit.walks import grown
 
 STORED = ("bfloat16", "float16")
 """The dtypes in which a gradient may keep float32."""

@@ -10,11 +10,12 @@ from scanjit.ops.batch import Batched, batch_graph
 from scanjit.ops.chosen import batch_chosen, select
 from scanjit.ops.elementwise import MINIMUM
 from scanjit.ops.reduce import ALL
-from scanjit.ops.roles import KEPT, Close, Pair, Roles, settled, without_lags
+from scanjit.ops.roles import KEPT, Close, Pair, Roles, without_lags
 from scanjit.ops.stretch import full, over_batch, zeros_like
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.signatures import Params
 from scanjit.types import Dimension
+from scanjit.walks import settled
 
 
 def scan_over_batch(

@@ -13,9 +13,10 @@ from scanjit.ops.chain import carries_gradient, differentiable, pullback, pushfo
 from scanjit.ops.elementwise import WHERE
 from scanjit.ops.probe import PRINT, without_probes
 from scanjit.ops.promotion import cast, keep
-from scanjit.ops.roles import KEPT, Close, OpenedScan, Pair, grown, remembered, settled
+from scanjit.ops.roles import KEPT, Close, OpenedScan, Pair, remembered
 from scanjit.ops.shape import SET_SLICE, window
 from scanjit.ops.stretch import or_zeros, zeros_like
+from scanjit.walks import grown, settled
 
 
 def _derived(name: str | None, suffix: str) -> str | None:

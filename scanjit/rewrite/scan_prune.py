@@ -2,7 +2,7 @@
 equal carries, and sequences that are the same in every step. Small constants move into the body. Loops of no step or of
 one step vanish."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from scanjit import errors
 from scanjit.ir import CONSTANT, ORIGINS, PART, Node, replace, walk
@@ -16,6 +16,7 @@ from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.rewrite.loop import OpenCarry, OpenScan, Y
 from scanjit.rewrite.match import is_free
 from scanjit.types import Type
+from scanjit.walks import grown
 
 _NAME = "prune"
 _ROUNDS = 20
@@ -91,14 +92,13 @@ def _short(scan: Node, notes: list[Note]) -> Mapping[int, Node]:
 def _dead(loop: OpenScan, used: frozenset[int], facts: list[str]) -> None:
     """Drop ys that nobody uses, and carries on which nothing that is used depends."""
     needed = [r.node for i, r in enumerate(loop.results) if isinstance(r, Y) and i in used]
-    live = {i for i, c in enumerate(loop.carries) if i in used}
     roots = [*needed, *loop.ends]
-    while True:
+
+    def read(live: Sequence[int]) -> list[int]:
         seen = set(walk([*roots, *(loop.carries[i].new for i in live)]))
-        found = {i for i, c in enumerate(loop.carries) if c.inner in seen} | live
-        if found == live:
-            break
-        live = found
+        return [i for i, c in enumerate(loop.carries) if c.inner in seen]
+
+    live = set(grown((i for i in range(len(loop.carries)) if i in used), read))
     dropped = (
         len(loop.carries) - len(live) + sum(isinstance(r, Y) and i not in used for i, r in enumerate(loop.results))
     )

@@ -10,6 +10,7 @@ from scanjit.records import record
 from scanjit.streaming.rules import cut_node, refuse
 from scanjit.streaming.values import Begun, Cut, Fixed, Last, StatePart, TimeRows, Value, latest
 from scanjit.types import Atom
+from scanjit.walks import grown
 
 
 @record
@@ -95,12 +96,11 @@ def _output(cutter: Cut, output: Node, value: Value | None) -> Value:
 def _living(cutter: Cut, outputs: Sequence[Value]) -> Block:
     """The block, with the parts of the state that its outputs depend on."""
     roots = [output.node for output in outputs]
-    living: list[StatePart] = []
-    while True:
-        reached = set(ir.walk([*roots, *(state.after for state in living)]))
-        found = [state for state in cutter.states if state.before in reached]
-        if len(found) == len(living):
-            break
-        living = found
+
+    def read(living: Sequence[int]) -> list[int]:
+        reached = set(ir.walk([*roots, *(cutter.states[i].after for i in living)]))
+        return [i for i, state in enumerate(cutter.states) if state.before in reached]
+
+    living = [cutter.states[i] for i in grown([], read)]
     axes = tuple(output.axis if isinstance(output, TimeRows) else None for output in outputs)
     return Block(tuple(roots), axes, tuple(living))
