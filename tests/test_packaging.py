@@ -46,3 +46,11 @@ def test_every_supported_python_is_tested() -> None:
     stated = {c.rpartition(" ")[2] for c in PROJECT["classifiers"] if re.search(r"Python :: 3\.", c)}
     assert stated <= set(tested[1].split())
     assert PROJECT["requires-python"] == f">={min(stated, key=lambda version: int(version.partition('.')[2]))}"
+
+
+def test_packages_hold_the_files_that_they_read() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    for package, patterns in settings["package-data"].items():
+        held = {path for pattern in patterns for path in (ROOT / package).glob(pattern)}
+        files = {path for path in (ROOT / package).rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")}
+        assert held == files, package

@@ -1,8 +1,10 @@
-"""A library for web pages and Node: a WebAssembly module, and JavaScript with types for TypeScript that calls it."""
+"""A library for web pages and Node: a WebAssembly module, and JavaScript with types for TypeScript that calls it. The
+folder `page` has the text of the latter."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,7 +12,6 @@ from pathlib import Path
 from scanjit import errors, types
 from scanjit.library import build
 from scanjit.library.dims import expression
-from scanjit.library.javascript import PAGE, SCRIPT, TYPES
 from scanjit.library.model import Array, Interface, stored
 from scanjit.types import Dimension
 
@@ -46,14 +47,20 @@ def texts(face: Interface) -> dict[str, str]:
     lists = {"inputs": inputs, "outputs": outputs, "state": state}
     body = "\n".join(f"  {key}: [\n{_rows(rows)}  ]," for key, rows in lists.items())
     described = f"{{\n  name: {json.dumps(face.name)},\n  sizes: {json.dumps(list(face.sizes.values()))},\n{body}\n}}"
+    call = f"{face.name}_{face.call}"
     return {
-        f"{face.name}.js": SCRIPT.replace("$NAME_CALL", f"{face.name}_{face.call}")
-        .replace("$NAME", face.name)
-        .replace("$FACE", described),
+        f"{face.name}.js": _filled("model.js", NAME=face.name, NAME_CALL=call, FACE=described),
         f"{face.name}.d.ts": _types(face),
-        "index.html": PAGE.replace("$NAME", face.name).replace("$CALL", _call(face)),
+        "index.html": _filled("index.html", NAME=face.name, CALL=_call(face)),
         "package.json": json.dumps({"name": face.name, "type": "module", "main": f"{face.name}.js"}, indent=2) + "\n",
     }
+
+
+def _filled(file: str, **words: str) -> str:
+    """The text of a file of the folder `page`, in which `$` and a word stands for another text."""
+    known = "|".join(sorted(words, key=len, reverse=True))
+    text = (Path(__file__).parent / "page" / file).read_text(encoding="utf-8")
+    return re.sub(rf"\$({known})", lambda found: words[found[1]], text)
 
 
 def _rows(rows: Sequence[str]) -> str:
@@ -118,7 +125,7 @@ def _types(face: Interface) -> str:
         for some in (given, face.given_back)
     )
     state = "".join(f"  readonly {each.name}: {_array(each)};\n" for each, _ in face.state)
-    return TYPES.format(sizes=sizes, inputs=inputs, views=views, outputs=outputs, state=state)
+    return _filled("model.d.ts", SIZES=sizes, INPUTS=inputs, VIEWS=views, OUTPUTS=outputs, STATE=state)
 
 
 def _accepted(each: Array) -> str:

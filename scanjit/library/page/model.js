@@ -1,6 +1,3 @@
-"""The JavaScript of a library, which calls a WebAssembly module with typed arrays."""
-
-SCRIPT = """\
 // $NAME: a function of Python's, exported by scanjit. Written by a program: export it again instead of editing it.
 //
 //   import { load } from "./$NAME.js";
@@ -212,57 +209,3 @@ export class Model {
     throw new ModelError(text, status);
   }
 }
-"""
-
-TYPES = """\
-export type Shaped<A> = A & {{ shape: number[] }};
-
-export interface Sizes {{
-{sizes}}}
-
-export interface Inputs {{
-{inputs}}}
-
-/** The inputs in the memory of the model, as `prepare` gives them. */
-export interface Views {{
-{views}}}
-
-export interface Outputs {{
-{outputs}}}
-
-export interface State {{
-{state}}}
-
-export class ModelError extends Error {{
-  status: number;
-}}
-
-export class Model {{
-  constructor(module: WebAssembly.Module);
-  readonly module: WebAssembly.Module;
-  readonly state: State;
-  run(inputs: Inputs, sizes?: Sizes): Outputs;
-  prepare(sizes?: Sizes): {{ inputs: Views; outputs: Outputs }};
-  call(): void;
-  reset(): void;
-  save(): Uint8Array;
-  restore(bytes: Uint8Array): void;
-}}
-
-export function load(source?: string | URL | Response | BufferSource | WebAssembly.Module): Promise<Model>;
-"""
-
-PAGE = """\
-<!doctype html>
-<!-- Serve this folder (python -m http.server), and open the page. -->
-<meta charset="utf-8">
-<title>$NAME</title>
-<pre id="result">...</pre>
-<script type="module">
-  import { load } from "./$NAME.js";
-  const model = await load();
-      $CALL
-  const shown = Object.entries(outputs).map(([name, array]) => `${name} [${array.shape}]: ${array}`);
-  document.getElementById("result").textContent = shown.join("\\n");
-</script>
-"""
