@@ -219,7 +219,10 @@ def get_cudnn_buffer(layer: Any) -> np.ndarray:
 
 def _cells(layer: Any) -> list["_CudnnCell"]:
     """The cells of layers, in cuDNN's order."""
-    return [_CudnnCell(cell) for level in cells_of(layer) for cell in level]
+    found = [_CudnnCell(cell) for level in cells_of(layer) for cell in level]
+    if not found:
+        raise ValueError(f"at least one layer is needed, got {layer!r}")
+    return found
 
 
 class _CudnnCell:

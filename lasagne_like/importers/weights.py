@@ -332,6 +332,8 @@ def build_layers(levels: Levels, incoming: Any = None, name: str | None = None, 
     >>> build_layers([[weights, weights]]).output_shape
     (None, None, 4)
     """
+    if not levels or not all(levels):
+        raise ValueError(f"at least one layer is needed, and one direction in each, got {levels!r}")
     first = levels[0][0].num_inputs
     layer: Any = new_input(levels[0][0]) if incoming is None else incoming
     shape: Any = layer.output_shape if hasattr(layer, "output_shape") else layer

@@ -8,7 +8,18 @@ import pytest
 
 import scanjit as sj
 from lasagne_like import cells, init
-from lasagne_like.importers import keras, onednn, onnx, read_layers, tensorflow, tf_cudnn, torch
+from lasagne_like.importers import (
+    build_layers,
+    get_cudnn_buffer,
+    keras,
+    onednn,
+    onnx,
+    read_layers,
+    set_cudnn_buffer,
+    tensorflow,
+    tf_cudnn,
+    torch,
+)
 from lasagne_like.layers import (
     Bidirectional,
     CudnnGRULayer,
@@ -409,6 +420,20 @@ def test_torch_states_that_do_not_fit(change: Any, error: Any, message: str) -> 
 def test_arrays_that_do_not_fit(load: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         load()
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: onnx.from_arrays([]),
+        lambda: build_layers([[]]),
+        lambda: get_cudnn_buffer([]),
+        lambda: set_cudnn_buffer([], np.zeros(0)),
+    ],
+)
+def test_no_layers(read: Any) -> None:
+    with pytest.raises(ValueError, match=r"at least one layer is needed.*, got \[.*\]"):
+        read()
 
 
 def test_dtypes_are_those_of_the_network() -> None:
