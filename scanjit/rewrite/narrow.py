@@ -13,7 +13,7 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import PART, Node, apply, constant, rebuilt, walk, walk_inside, with_params
-from scanjit.ops.elementwise import ABS, LESS, where
+from scanjit.ops.elementwise import ABS, LESS, NOT_EQUAL, where
 from scanjit.ops.linalg import CONTRACT, Labels
 from scanjit.ops.narrow import (
     CONTRACT_PAIRS,
@@ -117,13 +117,14 @@ def _of_int8(node: Node, measured: MeasuredProduct) -> Node:
     left, right, out = (node.params[name] for name in ("left", "right", "out"))
     integers, scales = [], []
     for x, labels, known in zip(node.operands, (left, right), measured.largest, strict=True):
+        summed = tuple(axis for axis, label in enumerate(labels) if label not in out)
+        largest = SUPREMUM(apply(ABS, x), axes=summed)
         if known is not None:
             step = known / LARGEST_INT8
             integers.append(ROUND_INT8(x * (1 / step)))
-            scales.append(constant(step, "float32"))
+            lost = apply(NOT_EQUAL, largest, largest)  # packs cannot hold a NaN
+            scales.append(_spread(where(lost, np.nan, constant(step, "float32")), _kept(labels, out), out))
             continue
-        summed = tuple(axis for axis, label in enumerate(labels) if label not in out)
-        largest = SUPREMUM(apply(ABS, x), axes=summed)
         scale = where(apply(LESS, largest, _SMALLEST), 1.0, largest) * (1 / LARGEST_INT8)
         integers.append(ROUND_INT8(x * _spread(1 / scale, _kept(labels, out), labels)))
         scales.append(_spread(scale, _kept(labels, out), out))

@@ -128,6 +128,20 @@ def test_states_stay_as_they_were_while_scales_are_found() -> None:
     assert (state.get_value() == 1).all()
 
 
+@pytest.mark.parametrize("mode", ["numba", "emulate", "reference"])
+def test_a_nan_stays_one_with_constant_scales(mode: Any) -> None:
+    """Integers have no NaN. The row in which one is has none but NaN; infinities are the largest number."""
+    x, w = sj.tensor((None, None, 32), "float32"), sj.shared(rng.normal(size=(32, 16)).astype("float32"))
+    given = rng.normal(size=(3, 5, 32)).astype("float32")
+    f = sj.mixed(sj.function([x], x @ w, mode=mode), weights="int8", calibrate=[given])
+    finite = f(given)
+    given[1, 2, 7], given[2, 0, 1] = np.nan, np.inf
+    found = f(given)
+    assert np.isnan(found[1, 2]).all() and np.isnan(found).sum() == 16 and np.isfinite(found[2, 0]).all()
+    found[1, 2], found[2, 0] = finite[1, 2], finite[2, 0]
+    np.testing.assert_array_equal(found, finite)
+
+
 def test_what_cannot_be_calibrated() -> None:
     x = sj.matrix("x", dtype="float32")
     f = sj.function([x], x @ x.T, mode="reference")
