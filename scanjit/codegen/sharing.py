@@ -81,11 +81,10 @@ class Variables:
             return "0", self.common.number(tile.own.size)
         kept, each = self.step(at), self.common.number(tile.each)
         low, high = (name if each == "1" else f"{name}*{each}" for name in (kept.low, kept.high))
-        if not turn:
-            return low, high
-        moved = f" + {turn}*{self.common.number(at.rows.size * tile.each)}"
         times = self.common.number(_times(tile, at.rows, 1 - _in_turns(at.rows)))
-        return low + moved, f"{high}*{times}{moved}"
+        high = high if times == "1" else f"{high}*{times}"
+        moved = f" + {turn}*{self.common.number(at.rows.size * tile.each)}" if turn else ""
+        return low + moved, high + moved
 
     def turns(self, tile: Tile, at: StatementPlace) -> str | None:
         """In how many turns a thread computes its own rows in a nest: as often as these come, or all rows of all times

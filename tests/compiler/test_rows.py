@@ -291,6 +291,19 @@ def test_the_sums_of_one_row_do_not_wait_for_each_other(size: int) -> None:
         assert one.tile.vectors == max(nest.tile.vectors, 4 if size >= 32 else 2 if size >= 16 else 1)
 
 
+@pytest.mark.parametrize("size", [1, 3, 4, 5, 8])
+def test_known_rows_that_are_too_few_to_share(size: int) -> None:
+    """One thread has all of them, and computes those of all steps before a loop of known rows."""
+    rng = np.random.default_rng(3)
+    xs, w = (rng.uniform(-0.3, 0.3, n).astype("float32") for n in ((9, size, 24), (24, 24)))
+    x, u = sj.tensor(("T", size, 24), "float32", "x"), sj.tensor((24, 24), "float32", "u")
+    for given in (np.tanh(x) + x, x @ u, np.tanh(x @ u) * 2):
+        h = sj.scan(lambda row, h: np.tanh(row + h @ u), given, sj.zeros((size, 24), "float32"))
+        emulated, reference = (sj.function([x, u], h, mode=mode) for mode in ("emulate", "reference"))
+        for config.threads in (1, 2):
+            np.testing.assert_allclose(emulated(xs, w), reference(xs, w), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("size", [96, 512, 1024])
 def test_pieces_of_columns_have_whole_register_tiles(size: int) -> None:
     """Columns that fill no tile are computed one vector at a time: with few sums, which wait for each other."""
