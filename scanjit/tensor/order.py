@@ -40,8 +40,9 @@ MANY = 512
 """See `PARTS`."""
 CUT = 128
 """Rows are not cut if they have fewer bytes than this for each element that is wanted."""
-LONG = 2048
-"""Rows of more elements than this are cut at the elements of given ranks, unless there are more than `FEW` ranks."""
+LONG = 512, 2048
+"""Rows of more elements than this are cut at the element of a given rank, or at those of several ranks, unless there
+are more than `FEW`."""
 FEW = 4
 """See `LONG`."""
 
@@ -221,10 +222,11 @@ def _partitioned(
     x, axis = _along(x, axis)
     x = _with_places(kth, x, axis)
     rows, n = moveaxis(x, axis, -1), x.type.shape[axis]
-    found = whole(rows)
-    if 0 < len(np.unique(np.ravel(kth))) <= FEW and not (isinstance(n, int) and n <= LONG):
+    found, many = whole(rows), len(np.unique(np.ravel(kth)))
+    least = LONG[many > 1]
+    if 0 < many <= FEW and not (isinstance(n, int) and n <= least):
         of_long = apart(rows)
-        (found,) = [of_long] if isinstance(n, int) else captured(dim_node(n) > LONG, [of_long], [found], at={rows})
+        (found,) = [of_long] if isinstance(n, int) else captured(dim_node(n) > least, [of_long], [found], at={rows})
     return moveaxis(found, -1, axis)
 
 

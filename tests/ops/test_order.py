@@ -11,7 +11,8 @@ import pytest
 from hypothesis import strategies as st
 
 import scanjit as sj
-from scanjit.ops.order import ARGRANKED, ARGSORT, RANKED
+from scanjit.ir import walk_inside
+from scanjit.ops.order import ARGRANKED, ARGSORT, RANKED, SORT
 from tests.ops.support import agrees, run, same
 
 RNG = np.random.default_rng(0)
@@ -273,12 +274,12 @@ def test_rows_from_their_last_element_on(dtype: str) -> None:
 
 
 @pytest.mark.quick(3)
-@pytest.mark.parametrize("n, known", [(2100, True), (2100, False), (1500, False)])
+@pytest.mark.parametrize("n, known", [(2100, True), (2100, False), (1500, False), (600, True)])
 @pytest.mark.parametrize("dtype", SOME)
 def test_partitions_of_long_rows(dtype: str, n: int, known: bool) -> None:
     """Which are not sorted whole. All elements are there once; those at the places are where they are when sorted."""
     x = sj.tensor((2, n) if known else (2, "n"), dtype)
-    cases = [(5, -1), ([1000, -1, 7, 1000], 1), (-300, None)]
+    cases = [(5, -1), ([n // 2, -1, 7, n // 2], 1), (-300, None)]
     f = sj.function([x], [op(x, kth, axis) for kth, axis in cases for op in (sj.partition, sj.argpartition)])
     for given in (numbers((2, n), dtype), np.ones((2, n), dtype)):
         results = f(given)
@@ -293,8 +294,16 @@ def test_partitions_of_long_rows(dtype: str, n: int, known: bool) -> None:
     if dtype == "float64":
         y = RNG.permutation(np.arange(float(n)))
         z = sj.tensor((n,) if known else ("n",))
-        slope = sj.function([z], sj.grad((sj.partition(z, 700)[:700] ** 2).sum(), z))(y)
-        same(slope, np.where(y < 700, 2 * y, 0))
+        slope = sj.function([z], sj.grad((sj.partition(z, n // 3)[: n // 3] ** 2).sum(), z))(y)
+        same(slope, np.where(y < n // 3, 2 * y, 0))
+
+
+def test_which_rows_are_sorted_for_a_partition() -> None:
+    """Short ones, and longer ones if many places are wanted."""
+    for kth, longest in ((5, 512), ([5, 5], 512), ([5, 6], 2048), ([1, 2, 3, 4], 2048), ([1, 2, 3, 4, 5], 10**6)):
+        for n in (longest, longest + 1):
+            found = walk_inside([sj.partition(sj.tensor((3, n)), kth)])
+            assert any(node.op is SORT for node in found) == (n == longest or longest == 10**6)
 
 
 def _rows(n: int) -> dict[str, np.ndarray]:
