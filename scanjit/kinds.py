@@ -117,7 +117,7 @@ COMPLEX = tuple(
     for name, part in (("complex64", "f32"), ("complex128", "f64"))
 )
 """The kinds of complex numbers. `moved` names the kind of each of the two floats of a number."""
-_OF_DTYPE = {kind.dtype: kind for kind in (*KINDS.values(), *COMPLEX)}
+_OF_DTYPE: dict[object, Kind] = {kind.dtype: kind for kind in (*KINDS.values(), *COMPLEX)}
 
 
 def kind_of(dtype: np.dtype | type | str | Kind) -> Kind:
@@ -132,11 +132,15 @@ def kind_of(dtype: np.dtype | type | str | Kind) -> Kind:
     >>> kind_of("float32").name, kind_of("bool").moved
     ('f32', 'u8')
     """
+    found = _OF_DTYPE.get(dtype)  # nearly always a dtype: graphs ask for the kinds of types all the time
+    if found is not None:
+        return found
     if isinstance(dtype, Kind):
         return dtype
     if isinstance(dtype, str) and dtype in KINDS:
         return KINDS[dtype]
-    found = _OF_DTYPE.get(dtype if isinstance(dtype, np.dtype) else named_dtype(dtype))
+    if not isinstance(dtype, np.dtype):
+        found = _OF_DTYPE.get(named_dtype(dtype))
     if found is None and isinstance(dtype, np.dtype) and dtype.name == BFLOAT16:
         found = _OF_DTYPE[dtype] = KINDS["bf16"] = Kind("bf16", "f", 16, dtype, "bf16")
     if found is None:

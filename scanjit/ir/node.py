@@ -513,6 +513,18 @@ class Data:
 
 def constant(value: object, dtype: DTypeLike | None = None) -> Node:
     """A node that holds an array."""
+    if type(value) not in (bool, int, float) or not value:  # 0.0 and -0.0 are equal, and not the same
+        return _constant(value, dtype)
+    key = type(value), value, dtype
+    found = _numbers.get(key)
+    return _numbers.known(key, _constant(value, dtype)) if found is None else found
+
+
+_numbers: Interned[tuple[object, ...], Node] = Interned()
+"""The constants that were made of numbers: a graph has the same ones again and again."""
+
+
+def _constant(value: object, dtype: DTypeLike | None) -> Node:
     try:
         array = np.asarray(value, dtype=None if dtype is None else np.dtype(dtype))
     except OverflowError:

@@ -74,8 +74,10 @@ def power(x: TensorLike, exponent: TensorLike) -> Node:
         return POW(x, exponent)
     if known < 0 and x.type.kind.integral:
         raise errors.ArgumentError("integers have no negative powers", got=f"exponent {known}", fix="cast to a float")
-    if known in (0, 1, 2, 3, 4):
-        factors = {0: full(1, x.type.shape, x.dtype), 1: x}
+    if known == 0:
+        return full(1, x.type.shape, x.dtype)
+    if known in (1, 2, 3, 4):
+        factors = {1: x}
         for n in range(2, int(known) + 1):
             factors[n] = factors[n // 2] * factors[n - n // 2]
         return factors[int(known)]

@@ -16,10 +16,14 @@ from scanjit.types.dims import Atom, Dimension, atoms
 class Type:
     """A dtype and a shape (a tuple of dimensions). Immutable and interned: equal types are the same object."""
 
-    __slots__ = ("__weakref__", "atoms", "dtype", "is_half", "shape")
+    __slots__ = ("__weakref__", "atoms", "dtype", "is_half", "kind", "ndim", "shape")
 
     dtype: DType
     shape: tuple[Dimension, ...]
+    ndim: int
+    """The number of axes."""
+    kind: Kind
+    """The kind in which its elements are computed. It says whether these are floats, integers or bools."""
     is_half: bool
     """Whether its elements are floats of 16 bits."""
     atoms: tuple[Atom, ...]
@@ -29,7 +33,8 @@ class Type:
         found = _types.get((dtype, shape))
         if found is None:
             made = object.__new__(cls)
-            made.dtype, made.shape, made.is_half = dtype, shape, kind_of(dtype).is_half
+            made.dtype, made.shape, made.ndim, made.kind = dtype, shape, len(shape), kind_of(dtype)
+            made.is_half = made.kind.is_half
             made.atoms = tuple(dict.fromkeys([atom for dim in shape for atom in atoms(dim)]))
             check_memory(1, made)
             found = _types.known((dtype, shape), made)
@@ -39,19 +44,9 @@ class Type:
         return Type, (self.dtype, self.shape)
 
     @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self.shape)
-
-    @property
     def is_computed(self) -> bool:
         """Whether a size depends on the value of a node."""
         return any([atom.kind == "value" for atom in self.atoms])
-
-    @property
-    def kind(self) -> Kind:
-        """The kind in which its elements are computed. It says whether these are floats, integers or bools."""
-        return kind_of(self.dtype)
 
     @property
     def in_memory(self) -> Type:

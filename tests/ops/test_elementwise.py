@@ -293,6 +293,15 @@ def test_powers_with_known_exponents(exponent: float) -> None:
     np.testing.assert_allclose(slope(lambda x: x**exponent, *at, order=2), second, rtol=1e-14)
 
 
+def test_a_square_makes_nothing_for_other_powers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unwanted(*_: object) -> None:
+        raise AssertionError("x**0 is made")
+
+    monkeypatch.setattr("scanjit.ops.functions.full", unwanted)
+    x = vector()
+    assert x**2 is x * x
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("base", [0.9, 0.999999, 1.0000001, 2.5, 1e-30, 1e30, 1.0, 0.0, -2.0, np.inf])
 @pytest.mark.parametrize("mode", ["numba", "emulate"])

@@ -12,7 +12,7 @@ import pytest
 import scanjit as sj
 from scanjit import errors
 from scanjit.config import config
-from scanjit.ir import Node
+from scanjit.ir import Node, constant
 from scanjit.runtime.reference import evaluate
 from tests.ops.support import agrees, run, same
 
@@ -131,6 +131,22 @@ def test_constants_and_lists() -> None:
     same(run(lambda x: sj.as_tensor([[x, 1], [2, x]]), np.array(5.0)), np.array([[5.0, 1], [2, 5]]))
     assert sj.as_tensor(x) is x
     assert sj.as_tensor(x, "int8").dtype == np.int8
+
+
+def test_a_constant_is_made_of_a_number_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = constant(2.5, "float32")
+    numbers = [True, 1, 1.0, 2.5, 0.0, -0.0]
+    others = [constant(number) for number in numbers]
+    assert len({id(node) for node in [first, *others]}) == 7
+    for number, node in zip(numbers, others, strict=True):
+        same(evaluate([node], {})[0], np.asarray(number))
+    assert np.signbit(evaluate([others[-1]], {})[0])
+
+    def unwanted(*_: object, **__: object) -> None:
+        raise AssertionError("made again")
+
+    monkeypatch.setattr(np, "asarray", unwanted)
+    assert constant(2.5, "float32") is first
 
 
 # ---- NumPy on symbols ------------------------------------------------------------------------------------------------
