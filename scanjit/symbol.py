@@ -80,9 +80,8 @@ class Symbol(Generic[N]):
             """The places (int64) of the elements along an axis, the smallest element first. NaN comes last. See
             `scanjit.argsort`."""
 
-        def astype(self, dtype: DTypeLike) -> N:
-            """`x` in another dtype. Floats become integers by dropping their fraction. As a bool, anything but zero
-            is True. See `scanjit.cast`."""
+        def astype(self, dtype: DTypeLike, copy: bool = True) -> N:
+            """`x` in another dtype. See `scanjit.cast`. Symbols never change, so `copy` has no effect."""
 
         def clip(self, min: TensorLike | None = None, max: TensorLike | None = None) -> N:
             """`x` kept within bounds; `None` is no bound. The gradient passes where `min <= x <= max`. See

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from scanjit import errors
 from scanjit.ir import PART, Node
@@ -236,6 +237,18 @@ def _one_argument(values: tuple[Any, ...]) -> Any:
     return values[0] if len(values) == 1 else values
 
 
+def _astype(self: Node, dtype: DTypeLike, copy: bool = True) -> Node:
+    """`x` in another dtype. See `scanjit.cast`. Symbols never change, so `copy` has no effect.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.vector("x").astype("float32", copy=False)
+    <cast: float32(x.shape[0])>
+    """
+    return elementwise.cast(self, dtype)
+
+
 def _copy(self: Node) -> Node:
     """The symbol itself: symbols never change, so it needs no copy.
 
@@ -295,7 +308,7 @@ GIVEN: dict[str, Any] = {name: FUNCTIONS[name] for name in METHODS} | {
     "__divmod__": lambda self, other: (self // other, self % other),
     "__rdivmod__": lambda self, other: (other // self, other % self),
     "__round__": lambda self, digits=None: elementwise.round(self, digits or 0),
-    "astype": elementwise.cast,
+    "astype": _astype,
     "copy": _copy,
     "imag": property(complex_numbers.imag),
     "real": property(complex_numbers.real),

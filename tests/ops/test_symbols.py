@@ -88,7 +88,7 @@ def test_what_is_not_weak() -> None:
     size = x.shape[0]
     assert (sj.tensor((None,), "int8") * size).dtype == np.int64
     assert (size * 2).dtype == np.int64 and (size / 2).dtype == np.float64
-    cast = sj.cast(size, "float64"), (size + 1).astype("float64")
+    cast = sj.cast(size, "float64"), (size + 1).astype("float64", copy=False)
     others = (n, n + size, sj.constant(2.0), sj.arange(size).sum(), sj.log(size), sj.maximum(size, 1), *cast)
     assert all((x * y).dtype == np.float64 for y in others)
     assert (sj.tensor((None,), "complex64") * (size + 1)).dtype == np.complex64
