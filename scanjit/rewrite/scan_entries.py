@@ -15,6 +15,7 @@ import numpy as np
 from scanjit import errors, types
 from scanjit.ir import CONSTANT, ORIGINS, Node, constant, new_input, walk
 from scanjit.ops.elementwise import ADD, MAXIMUM, MINIMUM, MUL
+from scanjit.ops.index import GATHER
 from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.order import SORT, UNWORD, WORD, exchanges
 from scanjit.ops.promotion import Elementwise
@@ -35,6 +36,8 @@ MOST_READ = 128
 MOST_WORK = 140
 """A step has at most this many operations on entries of vectors. With vectors, several are done at a time, but parts of
 vectors must be moved."""
+LOOKUP = 8
+"""An element of a table of numbers counts as so many."""
 WIDE = 8
 """An operation on an entry of at least so many counts twice: most lanes of a vector would be used."""
 EXPENSIVE = 20
@@ -103,11 +106,18 @@ def _fits(loop: OpenScan) -> bool:
             length = types.as_int(node.type.shape[-1])
             words = (WORD.cost + UNWORD.cost) * length if node.type.kind.floating else 0
             work += size // length * (2 * len(list(exchanges(length))) + words)
+        elif _is_lookup(node):
+            work += LOOKUP
         elif not isinstance(node.op, View) and node.op not in (RESHAPE, CONCATENATE, SET_SLICE):
             return False
         joins = isinstance(node.op, Reduction) or node.op in (CONTRACT, CONCATENATE, SET_SLICE, SLICE, SORT)
         mixes = mixes or (joins and node in moving)
     return mixes and work <= MOST_WORK
+
+
+def _is_lookup(node: Node) -> bool:
+    """Whether a node is one element of a table of numbers."""
+    return node.op is GATHER and node.operands[0].op is CONSTANT and not node.ndim
 
 
 def _weight(size: int) -> int:
@@ -204,6 +214,8 @@ def _entries(node: Node, operands: Sequence[Entries]) -> Entries:
     if op is CONTRACT:
         left, right = operands
         return _array(_products(left, right, **node.params), shape)
+    if op is GATHER:
+        return _array([op(node.operands[0], *(index.item() for index in operands[1:]), **node.params)], ())
     if op is SORT:
         rows = operands[0].reshape(-1, shape[-1])
         return _array(itertools.chain.from_iterable(_sorted(row.tolist()) for row in rows), shape)

@@ -176,3 +176,25 @@ def test_steps_that_know_more_sizes():
     )
     for value, other in zip(got, expected, strict=True):
         np.testing.assert_allclose(value, other, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("mode", ["emulate", "numba"])
+def test_an_element_at_a_computed_place(mode):
+    """Each number is the new one where its place is meant; a place outside is an error."""
+    x, at = sj.vector("x", "float64"), sj.lvector("at")
+
+    def step(x, at, piles):
+        place = sj.minimum((piles < x).astype("int64").sum(), 3)
+        return piles[place].set(x)[at].inc(0.5), place
+
+    made = sj.scan(step, [x, at], [sj.as_tensor(np.arange(4.0)), None])
+    f, reference = (sj.function([x, at], made, mode=each) for each in (mode, "reference"))
+    assert "number by number" in f.explain() and "load_f64x4" not in f.source.split("def scan")[1]
+    rng = np.random.default_rng(0)
+    given = rng.uniform(0.0, 5.0, 50), rng.integers(-4, 4, 50)
+    for value, other in zip(f(*given), reference(*given), strict=True):
+        np.testing.assert_array_equal(value, other)
+    for outside in (4, -5):
+        given[1][20] = outside
+        with pytest.raises(sj.OutOfBoundsError, match=f"index {outside} is out of bounds"):
+            f(*given)
