@@ -116,8 +116,8 @@ def _fits(loop: OpenScan) -> bool:
 
 
 def _is_lookup(node: Node) -> bool:
-    """Whether a node is one element of a table of numbers."""
-    return node.op is GATHER and node.operands[0].op is CONSTANT and not node.ndim
+    """Whether a node is one element of a short table of numbers. (With a long one, most lanes of vectors are used.)"""
+    return node.op is GATHER and node.operands[0].op is CONSTANT and not node.ndim and _size(node.operands[0]) < WIDE
 
 
 def _weight(size: int) -> int:

@@ -178,6 +178,14 @@ def test_steps_that_know_more_sizes():
         np.testing.assert_allclose(value, other, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("size", [7, 8])
+def test_long_arrays_stay_in_vectors(size):
+    x, at = sj.vector("x", "float64"), sj.lvector("at")
+    ring = lambda x, at, ring: ((new := ring[at].set(x)), new.max())
+    f = sj.function([x, at], sj.scan(ring, [x, at], [sj.zeros(size, "float64"), None])[1], mode="emulate")
+    assert ("number by number" in f.explain()) == (size < 8)
+
+
 @pytest.mark.parametrize("mode", ["emulate", "numba"])
 def test_an_element_at_a_computed_place(mode):
     """Each number is the new one where its place is meant; a place outside is an error."""
