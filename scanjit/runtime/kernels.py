@@ -270,9 +270,9 @@ def _compiled(
     took: 0 if another process did.
 
     LLVM takes most of the time, and releases Python's lock meanwhile. So one thread for each processor, this one among
-    them, takes units until there are no more. The longest are taken first, so that all threads end together. One more
-    thread makes the code that calls kernels, if it is not there. What other processes compile at this moment comes
-    last: then it is there. Raises what was raised first, and `Abandoned` if nobody waits any more."""
+    them, takes units until there are no more. The longest are taken first, so that all threads end together. What other
+    processes compile at this moment comes last: then it is there. Raises what was raised first, and `Abandoned` if
+    nobody waits any more."""
     global _compilations
     if not units:
         return []
@@ -295,17 +295,8 @@ def _compiled(
         except BaseException as error:
             errors.append(error)
 
-    def prepare() -> None:
-        from scanjit.runtime.native import native
-
-        try:
-            native()
-        except BaseException as error:
-            errors.append(error)
-
     with Claims(cache.default().directory) as claims:
-        threads = _started(prepare, 1)
-        threads += _started(functools.partial(work, claims), min(processors.count(), len(units)) - 1)
+        threads = _started(functools.partial(work, claims), min(processors.count(), len(units)) - 1)
         work(claims)
         for thread in threads:
             thread.join()

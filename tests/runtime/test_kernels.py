@@ -394,21 +394,6 @@ def test_the_longest_is_compiled_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen == ["order2", "order1", "order0"]
 
 
-def test_what_calls_need_is_made_beside_the_first_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing() -> None:
-        raise InternalError("no code for calls")
-
-    monkeypatch.setattr("scanjit.runtime.native.native", failing)
-    with pytest.raises(InternalError, match="no code for calls"):
-        kernel(SCALE, "scale")
-    program = """
-    from scanjit.runtime import native
-    kernel(SCALE.replace("scale", "shrink"), "shrink")
-    print(len(native._made))
-    """
-    assert finish(start(program)) == "1"
-
-
 def test_kernels_are_compiled_where_no_more_threads_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
