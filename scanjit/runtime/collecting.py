@@ -11,8 +11,14 @@ from contextlib import contextmanager
 
 SELDOM = 500_021
 """The collector waits for this many new objects. (The number is not round, to tell our setting from a user's.)"""
+MOST_UNSEEN = 100_000
+"""After blocks that left so many new objects, or a quarter as many as there are, the collector looks through all."""
 _usual: tuple[int, ...] = ()
 """The thresholds outside of such blocks."""
+_unseen = 0
+"""How many new objects such blocks have left since the collector looked through all."""
+_allowed = MOST_UNSEEN
+"""How many they may leave until it does so again."""
 
 
 @contextmanager
@@ -21,11 +27,12 @@ def collected_seldom() -> Iterator[None]:
     to look even less often, nothing changes.
 
     What was made within the block then counts as old. Else the collector would look through all of it at once, and find
-    next to nothing.
+    next to nothing. (It counts no objects that are old at once: so they are counted here, and it looks through all now
+    and then. Code that is emulated leaves cycles.)
 
     The setting belongs to the process. If blocks of several threads overlap, the first that ends restores it.
     """
-    global _usual
+    global _usual, _unseen
     now = gc.get_threshold()
     if 0 < now[0] < SELDOM:
         _usual = now
@@ -34,7 +41,16 @@ def collected_seldom() -> Iterator[None]:
         yield
     finally:
         if gc.get_threshold()[0] == SELDOM:
-            if not gc.get_freeze_count():  # else `unfreeze` would undo what a user has frozen
+            _unseen += gc.get_count()[0]
+            if _unseen > _allowed and gc.isenabled():
+                _look_through_all()
+            elif not gc.get_freeze_count():  # else `unfreeze` would undo what a user has frozen
                 gc.freeze()
                 gc.unfreeze()
             gc.set_threshold(*_usual)
+
+
+def _look_through_all() -> None:
+    global _unseen, _allowed
+    gc.collect()
+    _unseen, _allowed = 0, max(MOST_UNSEEN, len(gc.get_objects()) // 4)

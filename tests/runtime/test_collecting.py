@@ -71,6 +71,23 @@ def test_what_was_made_counts_as_old():
     assert any(each is made for each in gc.get_objects(generation=2))
 
 
+def test_cycles_that_blocks_leave_are_found_at_last():
+    """Objects that are old at once are in no count of the collector's own."""
+
+    class Thing:
+        pass
+
+    alive = []
+    for _ in range(2 * collecting._allowed // 1000):
+        with collecting.collected_seldom():
+            things = [Thing() for _ in range(1000)]
+            for thing in things:
+                thing.itself = thing
+            alive.append(weakref.ref(things[0]))
+            del thing, things
+    assert alive[0]() is None
+
+
 def test_what_a_user_has_frozen_stays_frozen():
     gc.freeze()
     try:
