@@ -291,3 +291,19 @@ def test_a_step_may_sum_down_no_columns() -> None:
     found, wanted = (sj.function([x, e, w], made, mode=mode)(*args) for mode in ("emulate", "reference"))
     np.testing.assert_allclose(found[0], wanted[0], rtol=1e-12)
     assert found[1].shape == wanted[1].shape == (3, 0)
+
+
+@pytest.mark.parametrize("width", [16, 32, 64])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_square_states_whose_rows_are_vectors(dtype: str, width: int) -> None:
+    """A nest goes through their rows as if they were one: it is longer than a vector."""
+    rng = np.random.default_rng(5)
+    lanes = width // np.dtype(dtype).itemsize
+    for size in (lanes, 2 * lanes):
+        x, y = (sj.tensor(("T", size, size), dtype, name) for name in "xy")
+        states = sj.scan(lambda x, y, s: x @ (s - y), [x, y], x[0])
+        given = [(rng.standard_normal((3, size, size)) / size).astype(dtype) for _ in range(2)]
+        wanted = sj.function([x, y], states, mode="reference")(*given)
+        with Config(width=width).active():
+            got = sj.function([x, y], states, mode="emulate")(*given)
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)

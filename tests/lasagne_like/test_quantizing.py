@@ -80,7 +80,6 @@ def test_scales_from_data(mode: Any, monkeypatch: Any, tmp_path: Any) -> None:
     np.testing.assert_array_equal(predict(x[:1], mask[:1]), got[:1])  # the others in the batch change nothing
     told = str(predict.explain())
     assert told.count("multiplies quads of int8") >= 5 and told.count("errors up to") >= 3
-    assert "supremum" not in predict.source or predict.source.count("reduce_max") < 3  # scales of weights alone
     again = lasagne.quantize(top, mode=mode, calibrate=data)(x, mask)
     np.testing.assert_allclose(again, got, rtol=0, atol=2e-2)  # a number next to a tie may be rounded otherwise
     predict.save(tmp_path / "predict")

@@ -9,7 +9,7 @@ import scanjit as sj
 from scanjit.autodiff import grad
 from scanjit.ir import Node, apply
 from scanjit.loops import filter, foldr, map, reduce, scan, until
-from scanjit.ops import scan as loops
+from scanjit.ops import scan_derivatives
 from scanjit.ops.functions import TANH
 from scanjit.ops.stretch import SUM
 from scanjit.runtime.gradcheck import check_grad
@@ -126,8 +126,8 @@ def test_truncation_is_the_gradient_of_the_last_steps(k: int) -> None:
 def test_the_gradient_of_loops_in_loops_asks_about_each_step_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop that asked its inner loop twice would take a second for 10 levels, and years for 30."""
     asked = []
-    pullback = loops.pullback
-    monkeypatch.setattr(loops, "pullback", lambda *given: (asked.append(1), pullback(*given))[1])
+    pullback = scan_derivatives.pullback
+    monkeypatch.setattr(scan_derivatives, "pullback", lambda *given: (asked.append(1), pullback(*given))[1])
 
     def nested(level: int, h: sj.Node) -> sj.Node:
         inner = (lambda h: nested(level - 1, h * 0.9)) if level else sj.sin
@@ -135,5 +135,5 @@ def test_the_gradient_of_loops_in_loops_asks_about_each_step_once(monkeypatch: p
 
     x, n = sj.vector("x"), sj.scalar("n", "int64")
     gradient = sj.grad(nested(9, x).sum(), x)
-    assert len(asked) < 200
+    assert 10 <= len(asked) < 200
     assert sj.function([x, n], gradient, mode="reference")([0.5], 1).shape == (1,)
