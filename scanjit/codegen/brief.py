@@ -163,7 +163,7 @@ def _tile_of_parts(nest: Nest, tile: Tile) -> Tile:
         row = access.buffer.row
         if isinstance(row, int) and isinstance(lane.size, int) and dict(access.strides) == {lane: 1}:
             if lane.size > row:
-                return tile  # it goes through several rows as if they were one
+                return tile  # the nest goes through several rows as if they were one
             room = types.as_int(access.buffer.shape[-1])
             part = row != lane.size or types.remainder(access.offset, room) != 0
             if part and room in (tile.lanes, 2 * tile.lanes):

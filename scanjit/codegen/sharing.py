@@ -81,7 +81,7 @@ class Variables:
             return "0", self.common.number(tile.own.size)
         kept, each = self.step(at), self.common.number(tile.each)
         low, high = (name if each == "1" else f"{name}*{each}" for name in (kept.low, kept.high))
-        times = self.common.number(_times(tile, at.rows, 1 - _in_turns(at.rows)))
+        times = self.common.number(_times(tile, at.rows, 1 - _several_keep(at.rows)))
         high = high if times == "1" else f"{high}*{times}"
         moved = f" + {turn}*{self.common.number(at.rows.size * tile.each)}" if turn else ""
         return low + moved, high + moved
@@ -91,7 +91,7 @@ class Variables:
         at once if it has all rows. None if they come once."""
         if tile.own is None or at.rows is None:
             return None
-        times = _times(tile, at.rows, _in_turns(at.rows))
+        times = _times(tile, at.rows, _several_keep(at.rows))
         return None if times == 1 else self.common.number(times)
 
     def evenly(self, tile: Tile, at: StatementPlace, share: str) -> list[tuple[str, str, str, str]]:
@@ -117,14 +117,14 @@ class Variables:
         return [(begin, end, first, last), (left, number(size), low, high)]
 
 
-def _in_turns(rows: OwnRows) -> Dimension:
+def _several_keep(rows: OwnRows) -> Dimension:
     """1 in calls in which several threads keep rows, 0 in others: a thread that has all rows has those of all times
     side by side."""
     return rows.apart * types.minimum((rows.size + (rows.unit - 1)) // rows.unit // 2, 1)
 
 
 def _times(tile: Tile, rows: OwnRows, all_times: Dimension) -> Dimension:
-    """How many times the rows come in a nest, if `all_times` is 1; 1 if that is 0."""
+    """If `all_times` is 1: how many times the rows come in a nest. If it is 0: 1."""
     assert tile.own is not None
     times = types.exact_quotient(tile.own.size, rows.size * tile.each)
     assert times is not None

@@ -27,8 +27,11 @@ def collected_seldom() -> Iterator[None]:
     to look even less often, nothing changes.
 
     What was made within the block then counts as old. Else the collector would look through all of it at once, and find
-    next to nothing. (It counts no objects that are old at once: so they are counted here, and it looks through all now
-    and then. Code that is emulated leaves cycles.)
+    next to nothing.
+
+    Python does not count objects that are made old in this way, and would never look for cycles among them. Emulated
+    code and llvmlite leave such cycles. So this module counts the objects, and lets the collector look through all of
+    them now and then.
 
     The setting belongs to the process. If blocks of several threads overlap, the first that ends restores it.
     """

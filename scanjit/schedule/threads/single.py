@@ -9,7 +9,7 @@ from scanjit.schedule.tiles.products import reductions_of
 from scanjit.target import Target
 
 SUMS_OF_ONE_ROW = 4
-"""So many sums keep a core busy, which begins with the next ones while it waits for these."""
+"""A core that adds so many sums side by side is busy: while it waits for them, it begins with the next ones."""
 
 
 def find_variants(program: Program) -> Program:
