@@ -162,10 +162,11 @@ def _tile_of_parts(nest: Nest, tile: Tile) -> Tile:
     for access in (*loads, *(store.access for store in nest.stores if not store.indices)):
         row = access.buffer.row
         if isinstance(row, int) and isinstance(lane.size, int) and dict(access.strides) == {lane: 1}:
-            if lane.size > row:
-                return tile  # the nest goes through several rows as if they were one
             room = types.as_int(access.buffer.shape[-1])
-            part = row != lane.size or types.remainder(access.offset, room) != 0
+            first = types.remainder(access.offset, room)
+            if lane.size > row - (first if isinstance(first, int) else 0):
+                return tile  # the nest goes through several rows as if they were one
+            part = row != lane.size or first != 0
             if part and room in (tile.lanes, 2 * tile.lanes):
                 vectors[row] = room // tile.lanes
     if len(set(vectors.values())) != 1:

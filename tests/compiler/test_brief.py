@@ -307,3 +307,27 @@ def test_square_states_whose_rows_are_vectors(dtype: str, width: int) -> None:
         with Config(width=width).active():
             got = sj.function([x, y], states, mode="emulate")(*given)
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("width", [16, 32, 64])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_windows_that_reach_into_the_next_row(dtype: str, width: int) -> None:
+    """They are no parts of a row, though they have fewer elements than one."""
+    rng = np.random.default_rng(5)
+    lanes = width // np.dtype(dtype).itemsize
+    for size in (lanes, 2 * lanes):
+        x, start = sj.tensor(("T", size), dtype, "x"), sj.tensor((3, size), dtype, "start")
+        window = slice(size // 2, size // 2 + size)
+
+        def step(x: Any, s: Any, window: slice = window) -> Any:
+            flat = sj.tanh(s + x).reshape(-1)
+            return flat[window].set(0.5 * s.reshape(-1)[window] + x).reshape(s.shape), s.reshape(-1)[window] * 2
+
+        states, windows = sj.scan(step, x, [start, None])
+        outputs = [states[-1], windows]
+        given = [rng.standard_normal((3, size)).astype(dtype) for _ in range(2)]
+        wanted = sj.function([x, start], outputs, mode="reference")(*given)
+        with Config(width=width).active():
+            got = sj.function([x, start], outputs, mode="emulate")(*given)
+        for found, right in zip(got, wanted, strict=True):
+            np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-5)
