@@ -12,7 +12,8 @@ from contextlib import contextmanager
 SELDOM = 500_021
 """The collector waits for this many new objects. (The number is not round, to tell our setting from a user's.)"""
 MOST_UNSEEN = 100_000
-"""After blocks that left so many new objects, or a quarter as many as there are, the collector looks through all."""
+"""After blocks that left so many new objects, or a quarter as many as there are, the collector looks through all before
+the next block."""
 _usual: tuple[int, ...] = ()
 """The thresholds outside of such blocks."""
 _unseen = 0
@@ -31,13 +32,15 @@ def collected_seldom() -> Iterator[None]:
 
     Python does not count objects that are made old in this way, and would never look for cycles among them. Emulated
     code and llvmlite leave such cycles. So this module counts the objects, and lets the collector look through all of
-    them now and then.
+    them now and then: at the beginning of a block, so that a process that compiles one function does not wait for it.
 
     The setting belongs to the process. If blocks of several threads overlap, the first that ends restores it.
     """
     global _usual, _unseen
     now = gc.get_threshold()
     if 0 < now[0] < SELDOM:
+        if _unseen > _allowed and gc.isenabled():
+            _look_through_all()
         _usual = now
         gc.set_threshold(SELDOM, *now[1:])
     try:
@@ -45,9 +48,7 @@ def collected_seldom() -> Iterator[None]:
     finally:
         if gc.get_threshold()[0] == SELDOM:
             _unseen += gc.get_count()[0]
-            if _unseen > _allowed and gc.isenabled():
-                _look_through_all()
-            elif not gc.get_freeze_count():  # else `unfreeze` would undo what a user has frozen
+            if not gc.get_freeze_count():  # else `unfreeze` would undo what a user has frozen
                 gc.freeze()
                 gc.unfreeze()
             gc.set_threshold(*_usual)

@@ -88,6 +88,20 @@ def test_cycles_that_blocks_leave_are_found_at_last():
     assert alive[0]() is None
 
 
+def test_a_block_waits_for_no_look_at_what_it_left(monkeypatch):
+    """The look takes as long as a tenth of the compilation, and a process may compile one function only."""
+    looks = []
+    monkeypatch.setattr(collecting, "_unseen", 0)
+    monkeypatch.setattr(collecting, "_allowed", 1000)
+    monkeypatch.setattr(collecting, "_look_through_all", lambda: looks.append("look"))
+    with collecting.collected_seldom():
+        kept = [[] for _ in range(10_000)]
+    assert looks == []
+    with collecting.collected_seldom():
+        assert looks == ["look"]
+        assert len(kept) == 10_000
+
+
 def test_what_a_user_has_frozen_stays_frozen():
     gc.freeze()
     try:
