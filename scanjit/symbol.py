@@ -115,9 +115,9 @@ class Symbol(Generic[N]):
             """The sum of products over the last axis of `a` and the last but one (of a vector, the only one) of `b`.
             See `scanjit.dot`."""
 
-        def flatten(self, ndim: int = 1, order: str = "C") -> N:
+        def flatten(self, ndim: int | str = 1, order: str = "C") -> N:
             """All elements as a vector; or with `ndim` axes, of which the last one joins all that are too many.
-            `order` is as for `reshape`. See `scanjit.flatten`."""
+            `order` is as for `reshape`. It may stand first, as in NumPy: `x.flatten("F")`. See `scanjit.flatten`."""
 
         @property
         def imag(self) -> N:

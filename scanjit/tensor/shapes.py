@@ -141,9 +141,9 @@ def ravel(x: TensorLike, order: str = "C") -> Node:
     return reshape(x, -1, order=order)
 
 
-def flatten(x: TensorLike, ndim: int = 1, order: str = "C") -> Node:
+def flatten(x: TensorLike, ndim: int | str = 1, order: str = "C") -> Node:
     """All elements as a vector; or with `ndim` axes, of which the last one joins all that are too many. `order` is as
-    for `reshape`.
+    for `reshape`. It may stand first, as in NumPy: `x.flatten("F")`.
 
     Examples
     --------
@@ -152,6 +152,8 @@ def flatten(x: TensorLike, ndim: int = 1, order: str = "C") -> Node:
     <reshape: float64(B, 3*T)>
     """
     x = as_tensor(x)
+    if isinstance(ndim, str):
+        order, ndim = ndim, 1
     if not 1 <= integer(ndim, "ndim of flatten") <= builtin_max(x.ndim, 1):
         raise errors.ShapeError("ndim of flatten is out of range", got=ndim, expected=f"1 to {x.ndim}")
     if _is_by_columns(order):

@@ -111,6 +111,16 @@ def test_softmax_and_logsumexp(axis: Any) -> None:
     np.testing.assert_allclose(slope, scipy.special.softmax(x), rtol=1e-12, atol=1e-300)
 
 
+@pytest.mark.parametrize("dtype", ["int64", "int8", "uint8"])
+def test_softmax_of_integers_is_that_of_floats(dtype: str) -> None:
+    """However far apart they are. (SciPy subtracts integers: of uint8, 0 - 200 is 56 there, and a result NaN.)"""
+    limits = np.iinfo(dtype)
+    x = np.array([limits.min, limits.max, 0, limits.max], dtype)
+    with np.errstate(divide="ignore"):
+        for ours, theirs in ((sj.softmax, scipy.special.softmax), (sj.log_softmax, scipy.special.log_softmax)):
+            agrees(ours, lambda x, f=theirs: f(x.astype(float)), x)
+
+
 def test_derivatives_of_logsumexp_with_infinities() -> None:
     def derivatives(x: Node) -> list[Node]:
         first = grad(sj.logsumexp(x, axis=1)[0], x)

@@ -41,6 +41,7 @@ def test_elements_in_the_order_of_fortran(shape: Any) -> None:
     agrees(lambda x: x.reshape(shape, order="F"), lambda x: x.reshape(shape, order="F"), X)
     agrees(lambda x: np.ravel(x, "F"), lambda x: np.ravel(x, "F"), X)
     agrees(lambda x: x.flatten(order="F"), lambda x: x.flatten(order="F"), X)
+    agrees(lambda x: x.flatten("F"), lambda x: x.flatten("F"), X)
     agrees(lambda x: x.flatten(2, "F"), lambda x: x.reshape((2, -1), order="F"), X)
 
 
