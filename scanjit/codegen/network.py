@@ -76,7 +76,7 @@ def along(words: Words, lanes: int, n: str, many: int, part: str = "") -> list[s
         f"whole = ({n} + {many * lanes - 1})//{many * lanes}*{many * lanes}",
         f"for i in range(({n} + {lanes - 1})//{lanes}*{lanes}, whole, {lanes}):",
         *[f"    store({part}{home}s + {here}, {most})" for home in words.names],
-        *blocks(_in_block(words, lanes, many)),
+        *blocks(in_block(words, lanes, many)),
         f"p = {many * lanes}",
         "while p < whole:",
         "    for run in range(0, whole - p, 2*p):",
@@ -104,7 +104,7 @@ def block(words: Words, lanes: int, most: int) -> int:
     return many
 
 
-def _in_block(words: Words, lanes: int, many: int) -> list[str]:
+def in_block(words: Words, lanes: int, many: int) -> list[str]:
     """Sort the words of `many` vectors: first those of each lane, then those of two lanes that are neighbours, of four
     lanes, and so on. The words of such lanes are in order vector by vector."""
     lines = [line for pair in exchanges(many) for line in _exchanged(words, *map(_vector, pair))]

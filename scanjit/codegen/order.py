@@ -8,13 +8,13 @@ If only some entries are wanted, `codegen.selection` first leaves most words out
 from scanjit.codegen.lines import LOOK, indented
 from scanjit.codegen.network import across, along, block
 from scanjit.codegen.quicksort import quicksort
-from scanjit.codegen.selection import MANY, narrowed
+from scanjit.codegen.selection import narrowed
 from scanjit.codegen.source import Parameters, Source
 from scanjit.codegen.square import turned
 from scanjit.codegen.stretches import vectors
 from scanjit.codegen.words import MOST_BRIEF, Words
 from scanjit.ops.passes import Number
-from scanjit.schedule.nests import ACROSS, ALONG, MOST_PACKED, NestLoop, Order, Tile
+from scanjit.schedule.nests import ACROSS, ALONG, MOST_PACKED, SORTED, NestLoop, Order, Tile
 from scanjit.target import Target
 from scanjit.types import Dimension, product
 
@@ -42,7 +42,9 @@ class _OrderWriter:
         self.length = statement.values.shape[-1]
         self.brief = self.words.beside and self.words.kind.floating and self._may_be(2, MOST_BRIEF)
         """Whether short rows are sorted by brief words first."""
-        self.most_across = ACROSS
+        self.most_along = SORTED if statement.ranks else ALONG
+        """Single rows of at most this many elements are sorted by a network."""
+        self.most_across = SORTED if statement.whole else ACROSS
         """Rows of at most this many elements are sorted side by side."""
         if statement.rows_apart:
             self.most_across = (SHORT if self.brief or isinstance(self.length, int) else SHORT + 1) * self.lanes
@@ -53,6 +55,8 @@ class _OrderWriter:
             self.parameters.address(ref.buffer, ref.offset) for ref, _ in statement.arrays
         )
         self.ranks = ranks[0] if ranks else ""
+        self.some = bool(ranks) and not statement.whole
+        """Whether only some entries of each row are put into the result."""
         self.many = self.parameters.number(statement.ranks.shape[-1]) if statement.ranks else ""
         self.alike = ""
         """How many neighbouring rows have the same ranks, if not all do."""
@@ -106,15 +110,15 @@ class _OrderWriter:
     def _taken(self) -> list[str]:
         """Put the wanted results of `lanes` rows into the result."""
         lanes, size = self.lanes, self.words.result.size
-        if self.alike:
+        if self.some and self.alike:
             target = f"(row + g)*{self.many}" if self.statement.rows_apart else "row + g"
             one = [f"target = {self.result} + ({target})*{size}"]
             one += self._taken_ranks(self.words, f"{self._rank('(row + g)')}*{lanes} + g")
             return [f"for g in range({lanes}):", *indented(one)]
-        place = "rank" if self.ranks else "i"
+        place = "rank" if self.some else "i"
         loads = [self.words.load(f"{h}s + {place}*{lanes * self.words.size}", lanes, h) for h in self.words.names]
         made = [*loads, *self.words.unmade(lanes)]
-        if self.ranks:
+        if self.some:
             store = f"store({self.result} + (row + j*{self.step})*{size}, y)"
             if self.statement.rows_apart:
                 at = f"{self.result} + (row*{self.many} + j)*{size}"
@@ -139,7 +143,7 @@ class _OrderWriter:
     def _row(self) -> list[str]:
         """Sort the row `row`."""
         size, result = self.words.stored.size, self.words.result.size
-        many = self.many if self.ranks else self.n
+        many = self.many if self.some else self.n
         start, place = (f"row*{self.n}", f"row*{many}") if self.statement.rows_apart else ("row", "row")
         lines = [f"first = {self.values} + {start}*{size}", f"target = {self.result} + {place}*{result}"]
         if self.brief:
@@ -149,10 +153,11 @@ class _OrderWriter:
     def _by_whole_words(self) -> list[str]:
         """Sort a row by words that are always in order."""
         ways: list[tuple[str, list[str]]] = []
-        if isinstance(self.length, int) and self.length <= ALONG:
+        most = self.most_along
+        if isinstance(self.length, int) and self.length <= most:
             return [*self._by_network(self.words, self.length), *self._taken_from(self.words)]
-        if self.ranks and not self.brief and self._may_be(0, ALONG):
-            ways.append((f"{self.n} <= {ALONG}", [*self._by_network(self.words, ALONG), *self._taken_from(self.words)]))
+        if self.ranks and not self.brief and self._may_be(0, most):
+            ways.append((f"{self.n} <= {most}", [*self._by_network(self.words, most), *self._taken_from(self.words)]))
         if self._may_be(0, MOST_PACKED - 1):
             ways.append((f"{self.n} < {MOST_PACKED}", self._by_splits(self.words)))
         if self.with_places and not self.words.beside and self._may_be(MOST_PACKED, None):
@@ -212,7 +217,7 @@ class _OrderWriter:
 
     def _taken_from(self, words: Words) -> list[str]:
         """Put the wanted results of a sorted row into the result."""
-        return self._taken_ranks(words, self._rank()) if self.ranks else self._taken_row(words)
+        return self._taken_ranks(words, self._rank()) if self.some else self._taken_row(words)
 
     def _by_splits(self, words: Words) -> list[str]:
         """Sort by quicksort, with the memory of this band."""
@@ -224,14 +229,15 @@ class _OrderWriter:
         lines = [f"words = {self.spare} + band*{room}", f"others = words + {self.n}*{size}"]
         if words.beside:
             lines.append(f"places = words + 2*{self.n}*8")
-        if not self.ranks:
-            return [
-                *lines,
-                *self._made_row(words, exact=True),
-                *quicksort(words, self.lanes, self.n),
-                *self._taken_from(words),
-            ]
-        return self._by_selection(words, [*lines, f"asked = words + {homes}*{self.n}*{size}"])
+        if self.ranks:
+            lines.append(f"asked = words + {homes}*{self.n}*{size}")
+        if self.some:
+            return self._by_selection(words, lines)
+        lines += self._made_row(words, exact=True)
+        if self.ranks:
+            lines += [f"for j in range({self.many}):", f"    store_i64(asked + j*8, {self._rank()})"]
+        wanted = ("0", self.many) if self.ranks else None
+        return [*lines, *quicksort(words, self.lanes, self.n, wanted, bool(self.ranks)), *self._taken_row(words)]
 
     def _by_selection(self, words: Words, homes: list[str]) -> list[str]:
         """Find ranks. Those of which each is near the one before it are found together."""
@@ -253,7 +259,7 @@ class _OrderWriter:
     def _narrowed(self, words: Words) -> list[str]:
         """Make the words of a row; of a long one, those that the ranks may be."""
         row = self._made_row(words, exact=True)
-        if not self._may_be(MANY + 1, None):
+        if not self._may_be(SORTED + 1, None):
             return [f"remaining = {self.n}", *row]
         lanes, size, kind = self.lanes, words.stored.size, self._name(words.stored.name)
         step = "1" if self.statement.rows_apart else self.step

@@ -6,18 +6,24 @@ the same size in front of the others that came before. Then both parts are split
 memories. In the first memory, equal words stay in order; in the second one, they are backwards. Short segments are
 sorted by a network (`codegen.network`), and put into the first memory.
 
-The cut is the median of some words. If many segments within each other were split badly, cuts are in the middle of the
-numbers that the words of a segment may be: so there are at most as many splits more as a word has bits.
+The cut is the median of some words. If only some entries are wanted, and they are near each other, it is a word of a
+sample that is probably behind them or before them all, so that few words are left with them. If many segments within
+each other were split badly, cuts are in the middle of the numbers that the words of a segment may be: so there are at
+most as many splits more as a word has bits.
 """
 
 from scanjit.codegen.lines import indented
-from scanjit.codegen.network import along, block, in_vector
+from scanjit.codegen.network import along, block, in_block, in_vector
 from scanjit.codegen.stretches import stretches, vectors
 from scanjit.codegen.words import Words
-from scanjit.schedule.nests import ALONG
+from scanjit.schedule.nests import ALONG, SORTED
 
 TURNS = 64
-"""So many segments within each other are split at medians."""
+"""So many segments within each other are split at words of a sample."""
+SAMPLED = 8
+"""If some entries are wanted, so many vectors of a segment are its sample."""
+MARGIN = 2
+"""How many places of the sample lie between the wanted entries and the cut."""
 SECOND = {
     "start": "start + at",
     "many": "many - at",
@@ -30,20 +36,24 @@ SECOND = {
 of these, how often it may still be split at a median, and how far it is to the other memory."""
 
 
-def quicksort(words: Words, lanes: int, n: str, wanted: tuple[str, str] | None = None) -> list[str]:
+def quicksort(
+    words: Words, lanes: int, n: str, wanted: tuple[str, str] | None = None, whole: bool = False
+) -> list[str]:
     """Sort the `n` words at the address `words`, with as much memory at `others`. If their places lie beside them,
     these are at `places`, with as much memory as far from there.
 
     If not all entries are `wanted`, numbers `wanted[0]` to `wanted[1]` at the address `asked` say which: only these are
-    right afterwards.
+    right afterwards. If it is `whole`, the others are there, too: the smaller ones before them, the larger ones behind.
     """
     each = 8 * len(SECOND)
     room = f"pending + waiting*{each}"
     pushed = [f"store_i64({room} + {8 * k}, {value})" for k, value in enumerate(SECOND.values())]
     popped = [f"{name} = load_i64({room} + {8 * k})" for k, name in enumerate(SECOND)]
+    found = " and found > 0" if whole else ""
     return [
         f"pending = stack({each * (TURNS + 8 * words.size + 2)})",
         *[f"short_{name}s = stack({ALONG * words.size})" for name in words.names],
+        *([f"tried = stack({SAMPLED * lanes * words.size})"] if wanted else []),
         "waiting = 0",
         "start = 0",
         f"many = {n}",
@@ -54,21 +64,21 @@ def quicksort(words: Words, lanes: int, n: str, wanted: tuple[str, str] | None =
         "away = near",
         "going = True",
         "while going:",
-        *indented(_left_out(*wanted) if wanted else []),
+        *indented(_asked(*wanted, whole) if wanted else []),
         f"    begin_part = start*{words.size} + (near - away)//2",
         *[f"    part_{name}s = {name}s + begin_part" for name in words.names],
-        f"    if many > {ALONG} and low < high:",
-        *indented([*_cut(words, lanes), *_split(words, lanes)], 2),
+        f"    if many > {SORTED if wanted else ALONG} and low < high{found}:",
+        *indented([*_cut(words, lanes, bool(wanted)), *_split(words, lanes)], 2),
         "        turns -= 1",
         *indented(pushed, 2),  # the second part waits, while the first one is sorted
         "        waiting += 1",
         "        many = at",
         "        high = cut - 1",
         "    else:",
-        "        if low < high and many > 0:",
+        f"        if low < high and many > 0{found}:",
         *indented(_short(words, lanes), 3),
         "        elif away < 0:",
-        *indented(_alike(words, lanes), 3),
+        *indented(_home(words, lanes) if whole else _alike(words, lanes), 3),
         "        going = waiting > 0",
         "        if going:",
         "            waiting -= 1",
@@ -76,35 +86,58 @@ def quicksort(words: Words, lanes: int, n: str, wanted: tuple[str, str] | None =
     ]
 
 
-def _left_out(since: str, till: str) -> list[str]:
-    """Take a segment for empty if none of its entries is wanted. Short ones are sorted rather than that many numbers
-    are looked through."""
+def _asked(since: str, till: str, whole: bool) -> list[str]:
+    """Count the wanted entries of a segment, and find the `lowest` and the `highest` place of one: all, if it has fewer
+    entries than numbers that had to be looked through. Without any, it stays as it is, or is taken for empty if the
+    row need not be `whole`."""
     return [
+        "found = many",
+        "lowest = 0",
+        "highest = many - 1",
         f"if {till} - {since} < many:",
         "    found = 0",
+        "    lowest = many",
+        "    highest = 0",
         f"    for j in range({since}, {till}):",
         "        rank = load_i64(asked + j*8) - start",
         "        if rank >= 0 and rank < many:",
         "            found += 1",
-        "    if found == 0:",
-        "        many = 0",
+        "            lowest = min(lowest, rank)",
+        "            highest = max(highest, rank)",
+        *([] if whole else ["    if found == 0:", "        many = 0"]),
     ]
 
 
-def _cut(words: Words, lanes: int) -> list[str]:
-    """Choose the cut, above `low` and at most `high`: nearly the median of the medians of three times three vectors."""
+def _cut(words: Words, lanes: int, some: bool) -> list[str]:
+    """Choose the cut, above `low` and at most `high`: for `some` entries, a word that is probably near them; else
+    nearly the median of the medians of three times three vectors."""
     name, size = f"{words.kept.name}x{lanes}", words.size
+    alone = Words(words.kept.dtype, False, False)
 
     def median(found: str, a: str, b: str, c: str) -> str:
         return f"{found} = maximum(minimum({a}, {b}), minimum(maximum({a}, {b}), {c}))"
 
-    lines = ["cut = (low & high) + ((low ^ high) >> 1) + 1", "if turns > 0:"]
-    inner = [f"x{k} = load_{name}(part_words + (many - {lanes})*{k}//8*{size})" for k in range(9)]
-    inner += [median(f"y{k}", f"x{k}", f"x{k + 3}", f"x{k + 6}") for k in range(3)]
-    inner.append(median("a", "y0", "y1", "y2"))
-    inner += in_vector(Words(words.kept.dtype, False, False), lanes)
-    inner += [f"cut = lane_i64(a, {lanes // 2})", "if cut == low:", "    cut += 1"]
-    return [*lines, *indented(inner)]
+    if some:
+        last = SAMPLED * lanes - 1
+        inner = [f"a{k} = load_{name}(part_words + (many - {lanes})*{k}//{SAMPLED - 1}*{size})" for k in range(SAMPLED)]
+        inner += in_block(alone, lanes, SAMPLED)
+        inner += [f"store(tried + {k * lanes * size}, a{k})" for k in range(SAMPLED)]
+        inner += [
+            f"nth = {SAMPLED * lanes // 2}",
+            "if 2*(highest - lowest) < many:",
+            f"    nth = lowest*{last}//many - {MARGIN}",
+            "    if lowest + highest < many:",
+            f"        nth = highest*{last}//many + {MARGIN}",
+            f"a = broadcast_{name}(tried + min(max(nth, 0), {last})*{size})",
+            "cut = lane_i64(a, 0)",
+        ]
+    else:
+        inner = [f"x{k} = load_{name}(part_words + (many - {lanes})*{k}//8*{size})" for k in range(9)]
+        inner += [median(f"y{k}", f"x{k}", f"x{k + 3}", f"x{k + 6}") for k in range(3)]
+        inner.append(median("a", "y0", "y1", "y2"))
+        inner += [*in_vector(alone, lanes), f"cut = lane_i64(a, {lanes // 2})"]
+    middle = "cut = (low & high) + ((low ^ high) >> 1) + 1"
+    return [middle, "if turns > 0:", *indented([*inner, "if cut == low:", "    cut += 1"])]
 
 
 def _split(words: Words, lanes: int) -> list[str]:
@@ -168,6 +201,17 @@ def _alike(words: Words, lanes: int) -> list[str]:
         place = f"load_strided_{name}(part_places + (many - 1 - i)*8, -8, inside)"
         back.append(_write("places + (start + i)*8", place, "inside"))
     return stretches("many", back, lanes)
+
+
+def _home(words: Words, lanes: int) -> list[str]:
+    """Copy a segment from the other memory to where it belongs."""
+
+    def part(inside: str) -> list[str]:
+        reads = [_read(words, lanes, f"part_{each}s + i*{words.size}", inside) for each in words.names]
+        homes = [f"{each}s + (start + i)*{words.size}" for each in words.names]
+        return [_write(home, read, inside) for home, read in zip(homes, reads, strict=True)]
+
+    return vectors("many", part, lanes)
 
 
 def _read(words: Words, lanes: int, place: str, inside: str = "") -> str:

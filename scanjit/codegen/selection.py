@@ -1,7 +1,7 @@
 """Leaving out most words of one long row, of which only some entries of the sorted row are wanted, as Python source.
 
 First, a sample of the words is sorted. It says between which two words those of the ranks lie, very probably. Only the
-words between them are kept, and those before them counted. This is repeated as long as it leaves fewer words.
+words between them are kept, and those before them counted. This is repeated as long as it leaves fewer words, and many.
 
 Of these, `codegen.quicksort` sorts what it must.
 """
@@ -9,15 +9,18 @@ Of these, `codegen.quicksort` sorts what it must.
 from collections.abc import Callable
 
 from scanjit.codegen.lines import filled
+from scanjit.codegen.network import along, block
 from scanjit.codegen.stretches import vectors
 from scanjit.codegen.words import Words
+from scanjit.schedule.nests import ALONG, SORTED
 
-SAMPLE = 128
-"""So many words are a sample."""
-MARGIN = 20
-"""How far a rank in the sample may be off: three and a half times what chance makes of it."""
-MANY = 1024
-"""More words than these are sampled."""
+SAMPLES = 32, 128
+"""So many words are a sample: of at most `LONG` words, and of more."""
+LONG = 1024
+"""See `SAMPLES`."""
+MARGINS = 10, 20
+"""How far a rank in the sample may be off: three and a half times what chance makes of it in the middle of the sample.
+Chance makes three fifths of it in the first and the last eighth."""
 
 
 _NARROWED = """
@@ -30,29 +33,36 @@ remaining = $n
 dropped = 0
 fresh = True
 going = remaining > $many
-sample = stack($room)
+sample_words = stack($room)
 while going:
-    stride = remaining//$sample
-    for i in range(0, $sample, $lanes):
+    drawn = $brief
+    margin = $less
+    if remaining > $long:
+        drawn = $sample
+        margin = $margin
+    stride = remaining//drawn
+    for i in range(0, drawn, $lanes):
         if fresh:
-            $drawn
+            $drawing
         else:
             word = load_strided_$name(words + i*stride*$size, stride*$size, head_x$lanes($lanes))
-        store(sample + i*$size, word)
-    low = lowest*$sample//remaining - $margin
-    high = highest*$sample//remaining + $above
-    lower = splat_$name($least)
-    upper = splat_$name($least)
-    for i in range(0, $sample, $lanes):
-        word = load_$name(sample + i*$size)
-        smaller = splat_$name(0)
-        for j in range(min(remaining//stride, $sample)):
-            smaller = select(broadcast_$name(sample + j*$size) < word, smaller + 1, smaller)
-        lower = maximum(lower, select(smaller <= low, word, lower))
-        upper = maximum(upper, select(smaller <= high, word, upper))
-    lower = splat_$name(reduce_max(lower))
-    upper = splat_$name(reduce_max(upper))
-    if high >= $sample:
+        store(sample_words + i*$size, word)
+    $sorting
+    low = lowest*drawn//remaining
+    high = highest*drawn//remaining + 1
+    if 8*min(low, drawn - low) < drawn:
+        low -= margin*3//5
+    else:
+        low -= margin
+    if 8*min(high, drawn - high) < drawn:
+        high += margin*3//5
+    else:
+        high += margin
+    lower = broadcast_$name(sample_words + max(low, 0)*$size)
+    upper = broadcast_$name(sample_words + min(high, drawn - 1)*$size)
+    if low < 0:
+        lower = splat_$name($least)
+    if high >= drawn:
         upper = splat_$name($most)
     below = 0
     at = 0
@@ -61,7 +71,7 @@ while going:
     else:
         $from_words
     fresh = lowest < below or highest >= below + at
-    going = not fresh and at > $many and 2*at < remaining
+    going = not fresh and at > $again and 2*at < remaining
     remaining = at
     lowest -= below
     highest -= below
@@ -73,8 +83,6 @@ else:
     for j in range(since, till):
         store_i64(asked + j*8, load_i64(asked + j*8) - dropped)
 """
-"""Entry k of the sorted sample is the largest word that has at most k words of the sample below it. The range over the
-sample says `min`, which changes nothing, because LLVM would unroll a loop with a known number of turns."""
 
 
 def narrowed(
@@ -101,9 +109,12 @@ def narrowed(
 
         return vectors("remaining", part, lanes)
 
+    alone = Words(words.kept.dtype, False, False)
     return filled(
         _NARROWED,
-        **{"n": n, "name": name, "size": size, "lanes": lanes, "many": MANY, "room": SAMPLE * size},
-        **{"sample": SAMPLE, "margin": MARGIN, "above": MARGIN + 1, "least": -words.most - 1, "most": words.most},
-        **{"drawn": drawn, "from_row": kept(read), "from_words": kept(again), "row": row},
+        **{"n": n, "name": name, "size": size, "lanes": lanes, "many": SORTED, "again": ALONG, "long": LONG},
+        **{"brief": SAMPLES[0], "sample": SAMPLES[1], "less": MARGINS[0], "margin": MARGINS[1]},
+        **{"room": SAMPLES[1] * size, "least": -words.most - 1, "most": words.most, "drawing": drawn, "row": row},
+        **{"from_row": kept(read), "from_words": kept(again)},
+        sorting=along(alone, lanes, "drawn", block(alone, lanes, SAMPLES[0]), "sample_"),
     )

@@ -101,6 +101,45 @@ def _parted_vjp(g: Node, y: Node, x: Node, group: Node, *, count: int) -> tuple[
     return SCATTER(zeros_like(x), g, *_before(x), places, axis=0, add=True), None
 
 
+def _infer_partitioned(x: Type, ranks: Type) -> Type:
+    _infer_ranked(x, ranks)
+    return x
+
+
+def _infer_argpartitioned(x: Type, ranks: Type) -> Type:
+    return Type(np.dtype("int64"), _infer_partitioned(x, ranks).shape)
+
+
+def _partitioned_reference(x: Array, ranks: Array) -> Array:
+    """A sorted row is partitioned at all places."""
+    return np.sort(x, axis=-1)
+
+
+def _argpartitioned_reference(x: Array, ranks: Array) -> Array:
+    """The order of a row is."""
+    return np.argsort(x, axis=-1, kind="stable")
+
+
+def _partitioned_vjp(g: Node, y: Node, x: Node, ranks: Node) -> tuple[Node, None]:
+    """An entry of a partitioned row was the element of the same rank."""
+    return SCATTER(zeros_like(x), entries(g, ARGSORT(y)), *_before(x), ARGSORT(x), axis=0, add=True), None
+
+
+def _partitioned_jvp(tangents: Sequence[Node], y: Node, x: Node, ranks: Node) -> Node:
+    moved = entries(tangents[0], ARGSORT(x))
+    return SCATTER(zeros_like(y), moved, *_before(x), ARGSORT(y), axis=0, add=True)
+
+
+def _partitioned_batch(op: Op, args: Sequence[Node], batched: Sequence[bool], size: Dimension) -> tuple[Node, bool]:
+    """A batch of `op`, which partitions rows. If ranks are a vector for all examples, they are one for all rows."""
+    x, ranks = args
+    if not batched[0]:
+        x = broadcast_to(x, (size, *x.type.shape))
+    if not batched[1] and ranks.ndim > 1:
+        ranks = broadcast_to(ranks, (size, *ranks.type.shape))
+    return op(x, ranks), True
+
+
 def comes_before(a: Node, v: Node, side: str) -> Node:
     """Whether elements of a sorted row come before numbers in an order in which NaN is last. On the "right" side, equal
     elements do."""
@@ -210,6 +249,14 @@ def _ranked_samples(rng: np.random.Generator, dtype: str) -> Samples:
     yield (rng.permutation(numbered((3, 2, 5), dtype).ravel()).reshape(3, 2, 5), np.array([[1], [4], [0]])), {}
 
 
+def _partitioned_samples(rng: np.random.Generator, dtype: str) -> Samples:
+    """Rows so short that they are sorted: longer ones have more than one right result."""
+    for (x,), _ in _distinct_samples(rng, dtype):
+        if x.shape[-1]:
+            yield (x, np.array([x.shape[-1] // 2, 0, x.shape[-1] - 1, 0])), {}
+    yield (rng.permutation(numbered((3, 2, 5), dtype).ravel()).reshape(3, 2, 5), np.array([[1], [4], [0]])), {}
+
+
 def _parted_samples(rng: np.random.Generator, dtype: str) -> Samples:
     for shape, count in (((5,), 2), ((2, 3, 60), 3), ((3, 1), 1), ((2, 0), 2), ((0, 4), 2), ((300,), 5), ((64,), 2)):
         yield (sample(rng, shape, dtype), rng.integers(0, count, shape, "int8")), {"count": count}
@@ -293,6 +340,25 @@ ARGRANKED: Op = _sorting(
     batch=lambda *given: _batched(ARGRANKED, *given),
     samples=_ranked_samples,
     doc="`argsort(x)[..., ranks]`: the places of what `ranked` gives",
+)
+PARTITION: Op = _sorting(
+    "partition",
+    infer=_infer_partitioned,
+    reference=_partitioned_reference,
+    vjp=_partitioned_vjp,
+    jvp=_partitioned_jvp,
+    batch=lambda *given: _partitioned_batch(PARTITION, *given),
+    samples=_partitioned_samples,
+    doc="the elements along the last axis; those of some ranks (as those of `ranked`) are where they are in order, the"
+    " smaller ones before them and the larger ones behind, in no order of their own",
+)
+ARGPARTITION: Op = _sorting(
+    "argpartition",
+    infer=_infer_argpartitioned,
+    reference=_argpartitioned_reference,
+    batch=lambda *given: _partitioned_batch(ARGPARTITION, *given),
+    samples=_partitioned_samples,
+    doc="the places of the elements in a row that is partitioned, as by `partition`",
 )
 PARTED: Op = _sorting(
     "parted",

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors, types
-from scanjit.ir import Node, constant, dim_node
+from scanjit.ir import Node, Op, constant, dim_node
 from scanjit.ops.branch import captured
 from scanjit.ops.elementwise import MINIMUM, where
 from scanjit.ops.expect import expect
 from scanjit.ops.index import GATHER, SCATTER
-from scanjit.ops.order import ARGRANKED, ARGSORT, PARTED, RANKED, SEARCHED, SORT, comes_before, entries
+from scanjit.ops.order import ARGPARTITION, ARGRANKED, ARGSORT, PARTITION, SEARCHED, SORT, entries
 from scanjit.ops.promotion import cast
 from scanjit.ops.shape import CONCATENATE, IOTA, RESHAPE, SET_SLICE, flip, window
 from scanjit.ops.stretch import broadcast_to, constant_value, full
@@ -38,13 +38,10 @@ PARTS = 8, 64
 large ones if rows have more than `MANY` times as many elements as are wanted."""
 MANY = 512
 """See `PARTS`."""
+SHORT = 64
+"""Rows that are known to have at most this many elements are sorted rather than partitioned."""
 CUT = 128
 """Rows are not cut if they have fewer bytes than this for each element that is wanted."""
-LONG = 512, 2048
-"""Rows of more elements than this are cut at the element of a given rank, or at those of several ranks, unless there
-are more than `FEW`."""
-FEW = 4
-"""See `LONG`."""
 
 
 # ---- sorting ---------------------------------------------------------------------------------------------------------
@@ -105,11 +102,12 @@ def partition(x: TensorLike, kth: Any, axis: int | None = -1, kind: str | None =
     >>> sj.function([], sj.partition([4, 3, 1, 2], 1)[1], mode="reference")()
     array(2)
     """
-    return _partitioned(x, kth, axis, SORT, lambda rows: _order_by_groups(rows, kth, rows))
+    return _partitioned(PARTITION, SORT, x, kth, axis)
 
 
 def argpartition(x: TensorLike, kth: Any, axis: int | None = -1, kind: str | None = None) -> Node:
-    """The places of what `partition` gives.
+    """The places of the elements in an order such as that of `partition`. Of equal elements, or of those before or
+    behind a place, any may come first.
 
     Examples
     --------
@@ -117,7 +115,7 @@ def argpartition(x: TensorLike, kth: Any, axis: int | None = -1, kind: str | Non
     >>> sj.function([], sj.argpartition([4, 3, 1, 2], 1)[1], mode="reference")()
     array(3)
     """
-    return _partitioned(x, kth, axis, ARGSORT, lambda rows: _order_by_groups(rows, kth, _places_in_rows(rows)))
+    return _partitioned(ARGPARTITION, ARGSORT, x, kth, axis)
 
 
 def top_k(x: TensorLike, k: Any, axis: int = -1) -> tuple[Node, Node]:
@@ -214,38 +212,15 @@ def _order(rows: Node, descending: bool) -> Node:
     return dim_node(rows.type.shape[last] - 1) - flip(ARGSORT(flip(rows, last)), last)
 
 
-def _partitioned(
-    x: TensorLike, kth: Any, axis: int | None, whole: Callable[[Node], Node], apart: Callable[[Node], Node]
-) -> Node:
-    """The result of `apart` for long rows along an axis, and of `whole` for others: short rows, which are sorted as
-    fast, and rows of which many places are wanted."""
+def _partitioned(op: Op, whole: Op, x: TensorLike, kth: Any, axis: int | None) -> Node:
+    """The result of `op` for the places of rows along an axis; that of `whole` for rows that are known to be short."""
     x, axis = _along(x, axis)
     x = _with_places(kth, x, axis)
     rows, n = moveaxis(x, axis, -1), x.type.shape[axis]
-    found, many = whole(rows), len(np.unique(np.ravel(kth)))
-    least = LONG[many > 1]
-    if 0 < many <= FEW and not (isinstance(n, int) and n <= least):
-        of_long = apart(rows)
-        (found,) = [of_long] if isinstance(n, int) else captured(dim_node(n) > least, [of_long], [found], at={rows})
-    return moveaxis(found, -1, axis)
-
-
-def _order_by_groups(rows: Node, kth: Any, moved: Node) -> Node:
-    """The elements of `moved` in an order in which elements of rows lie before, at or behind the elements of some
-    ranks. The number of such elements that an element is behind, or equal to, is the number of its group."""
-    end, ranks = dim_node(rows.type.shape[-1]), np.unique(np.ravel(kth)).astype(np.int64)
-    found = RANKED(rows, where(constant(ranks < 0), end + ranks, ranks))
-    group = full(0, rows.type.shape, "int8")
-    for i in range(len(ranks)):
-        middle = found[..., i : i + 1]
-        for behind in (comes_before(middle, rows, "left"), comes_before(middle, rows, "right")):
-            group = group + cast(behind, "int8")
-    return PARTED(moved, group, count=2 * len(ranks) + 1)
-
-
-def _places_in_rows(rows: Node) -> Node:
-    """The places of the elements in each row."""
-    return broadcast_to(IOTA(length=rows.type.shape[-1]), rows.type.shape)
+    places = np.unique(np.ravel(kth)).astype(np.int64)
+    if isinstance(n, int) and n <= SHORT:
+        return moveaxis(whole(rows), -1, axis)
+    return moveaxis(op(rows, where(constant(places < 0), dim_node(n) + places, places)), -1, axis)
 
 
 def _with_places(kth: Any, x: Node, axis: int) -> Node:

@@ -96,6 +96,8 @@ TABLE: dict[str, Rule] = {
     "sort": s.ordered,
     "argranked": s.ranked_places,
     "ranked": s.ranked,
+    "argpartition": lambda w, node, x, ranks: s.order(w, node, x),
+    "partition": lambda w, node, x, ranks: s.ordered(w, node, x),
     "parted": s.parted,
     "searched": searches.searched,
     "fourier": fourier.transform,

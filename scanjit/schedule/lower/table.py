@@ -10,7 +10,7 @@ from scanjit.ops.guest import CALL
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.linalg import Contraction
 from scanjit.ops.narrow import CONTRACT_PAIRS
-from scanjit.ops.order import ARGRANKED, ARGSORT, PARTED, RANKED, SEARCHED, SORT
+from scanjit.ops.order import ARGPARTITION, ARGRANKED, ARGSORT, PARTED, PARTITION, RANKED, SEARCHED, SORT
 from scanjit.ops.reduce import ArgReduction
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import CONCATENATE, COPY, IOTA, RESHAPE, SET_SLICE
@@ -56,6 +56,8 @@ RULES = LoweringRules(
         SORT: OrderRule(finds_places=False),
         ARGRANKED: OrderRule(finds_places=True),
         RANKED: OrderRule(finds_places=False),
+        ARGPARTITION: OrderRule(finds_places=True, whole=True),
+        PARTITION: OrderRule(finds_places=False, whole=True),
         PARTED: PartingRule(),
         SEARCHED: SearchRule(),
         FOURIER: FourierRule(),

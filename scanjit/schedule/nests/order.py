@@ -13,6 +13,8 @@ ACROSS = 1024
 stack."""
 ALONG = 256
 """A single row of at most this many elements is sorted by a network, without memory of its own."""
+SORTED = 64
+"""A single row of at most this many elements is sorted by a network, even if only some entries are wanted."""
 MOST_PACKED = 2**32
 """A row of this many elements has places that do not fit into one word beside a key of 32 bits."""
 
@@ -24,8 +26,9 @@ class Order(ArrayJob):
     Both arrays lie alike, without gaps. If `rows_apart`, each row lies in consecutive elements; else the first elements
     of all rows come first, then the second elements, and so on. With `ranks`, a vector of int64, only these entries of
     each sorted row are found; if `ranks` has more axes, the first ones are those of `values`, and rows have a vector
-    each. If they are `flipped`, the elements of each row are put in order as if the last one were the first. `spare` is
-    memory for sorting long rows.
+    each. If the `whole` row is wanted, these entries are where they are in the sorted row, the smaller elements before
+    them and the larger ones behind. If rows are `flipped`, the elements of each are put in order as if the last one
+    were the first. `spare` is memory for sorting long rows.
     """
 
     values: Ref
@@ -35,11 +38,13 @@ class Order(ArrayJob):
     rows_apart: bool
     ranks: Ref | None = None
     flipped: bool = False
+    whole: bool = False
 
     @property
     def title(self) -> str:
-        """The name of NumPy's function, or "ranked" or "argranked"."""
-        return ("arg" if self.finds_places else "") + ("sort" if self.ranks is None else "ranked")
+        """The name of the op."""
+        name = "sort" if self.ranks is None else "partition" if self.whole else "ranked"
+        return ("arg" if self.finds_places else "") + name
 
     @property
     def dtype(self) -> str:

@@ -6,7 +6,7 @@ from scanjit import types
 from scanjit.ir import Node
 from scanjit.ops.shape import SLICE
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering
-from scanjit.schedule.nests import ALONG, MOST_PACKED, Buffer, Order, Ref, bands_of, row_major
+from scanjit.schedule.nests import ALONG, MOST_PACKED, SORTED, Buffer, Order, Ref, bands_of, row_major
 from scanjit.types import Dimension
 
 
@@ -20,11 +20,12 @@ def _flips_rows(node: Node) -> bool:
 
 
 class OrderRule(ArrayRule):
-    """The rule of `sort`, `argsort`, `ranked` and `argranked`. Rows are copied if there are gaps between their
-    elements, unless the first elements of all rows are neighbours, then the second elements, and so on."""
+    """The rule of the ops that sort rows, or some of their entries; these alone, or the `whole` row. Rows are copied if
+    there are gaps between their elements, unless the first elements of all rows are neighbours, then the second
+    elements, and so on."""
 
-    def __init__(self, finds_places: bool) -> None:
-        self.finds_places = finds_places
+    def __init__(self, finds_places: bool, whole: bool = False) -> None:
+        self.finds_places, self.whole = finds_places, whole
 
     def lower(self, lowering: Lowering, node: Node) -> None:
         """Add the statement, with memory for sorting one long row in each band."""
@@ -45,16 +46,16 @@ class OrderRule(ArrayRule):
             result = Ref.whole(Buffer(node.dtype, found, "temporary", node.op.name))
         else:
             result = Ref(Buffer(node.dtype, (found[-1], *batch), "temporary", node.op.name), 0, found, crossed)
-        room = self._spare(x, n)
+        room = self._spare(x, n, ALONG if ranks is None else SORTED)
         if ranks is not None and room != 0:
-            room += found[-1]
+            room += ranks.shape[-1]
         spare = Ref.whole(Buffer(np.dtype("int64"), (room * bands_of(shape),), "temporary", "spare"))
-        order = Order(values, result, spare, self.finds_places, apart, ranks, flipped)
+        order = Order(values, result, spare, self.finds_places, apart, ranks, flipped, self.whole)
         lowering.put(node, result, [lowering.add_statement(order, needs)])
 
-    def _spare(self, x: Node, n: Dimension) -> Dimension:
-        """How many numbers of 64 bits the sorting of one long row works in."""
-        if isinstance(n, int) and n <= ALONG:
+    def _spare(self, x: Node, n: Dimension, along: int) -> Dimension:
+        """How many numbers of 64 bits the sorting of one row works in, if it has more than `along` elements."""
+        if isinstance(n, int) and n <= along:
             return 0
         if not self.finds_places:
             return 2 * n if x.dtype.itemsize == 8 else n
