@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import field, replace
-from functools import cached_property
+from typing import NamedTuple
 
 from scanjit import types
 from scanjit.codegen.names import FreshNames
@@ -15,7 +14,7 @@ from scanjit.codegen.nest import NestSources
 from scanjit.codegen.places import SCRATCH
 from scanjit.codegen.source import Source
 from scanjit.records import record
-from scanjit.schedule.nests import SCRATCH_BYTES, Buffer, Job, Lifetime, OwnRows, Program, Statement
+from scanjit.schedule.nests import SCRATCH_BYTES, Buffer, Job, Likeness, OwnRows, Program, Statement
 from scanjit.schedule.threads.split import Piece
 from scanjit.types import Atom, Dimension
 
@@ -57,6 +56,15 @@ class StatementPlace:
         return ["table", "thread", "threads", "line", *(("worker", "sync") if self.team else ())]
 
 
+class Written(NamedTuple):
+    """A function that runs statements, what the statements are, and the positions of the counters that it takes, among
+    those of the loops around the statements."""
+
+    statements: Likeness
+    function: Source
+    counters: list[int]
+
+
 @record(frozen=False)
 class Common:
     """What is known of a program while a function of it is written.
@@ -66,6 +74,7 @@ class Common:
     program : the program.
     timed : the statements whose time is taken, in the order of their numbers; None if no time is taken.
     functions : the functions, by the digest of their text. A function stands behind those that it calls.
+    written : for the key of statements, the function that runs them (see `codegen.written`).
     pieces : how nests are computed a piece at a time.
     nests : the sources of nests.
     kept_sizes : the sizes that the statements of `Program.once` depend on.
@@ -85,6 +94,7 @@ class Common:
     program: Program
     timed: list[Job] | None
     functions: dict[str, Source] = field(default_factory=dict)
+    written: dict[object, Written] = field(default_factory=dict)
     pieces: list[Piece] = field(default_factory=list)
     nests: NestSources = field(default_factory=NestSources)
     kept_sizes: dict[Dimension, None] = field(default_factory=dict)
@@ -96,18 +106,6 @@ class Common:
     turned: bool = False
     private: dict[Buffer, Dimension] = field(default_factory=dict)
     local: dict[Buffer, tuple[str, Mapping[Atom, int]]] = field(default_factory=dict)
-
-    @cached_property
-    def uses(self) -> Counter[Buffer]:
-        """How often the program refers to each buffer, results included."""
-        outputs = [ref.buffer for ref in self.program.outputs]
-        refs = [buffer for statement in self.program.suite for buffer, _, _ in statement.all_refs()]
-        return Counter([*outputs, *refs])
-
-    @cached_property
-    def lives(self) -> dict[Buffer, Lifetime]:
-        """The lifetime of each temporary."""
-        return {life.buffer: life for life in self.program.lifetimes}
 
     def inside(self, counters: Mapping[Atom, str], turned: bool) -> Common:
         """The same for another function of the program, which gets the values of some counters."""

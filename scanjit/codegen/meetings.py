@@ -35,7 +35,7 @@ def _joins(statement: Statement, others: Sequence[Statement], common: Common) ->
 
 def _in_one_place(a: Buffer, b: Buffer, common: Common) -> bool:
     """Whether two buffers may share memory: they are one, or two temporaries that are not in use at one time."""
-    lives = common.lives
+    lives = common.program.lives
     return a is b or (a in lives and b in lives and (lives[a].last < lives[b].first or lives[b].last < lives[a].first))
 
 

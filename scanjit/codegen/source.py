@@ -52,11 +52,12 @@ class Source:
         return self.name.rpartition("_")[2]
 
     def called(self, names: Correspondence, tile: Tile | None) -> Source:
-        """The same function with the arguments for a nest that is alike and has this tile."""
+        """The same function with the arguments for statements that are alike; for a nest, with its tile."""
         addresses = tuple((names.buffer(buffer), names.size(offset)) for buffer, offset in self.addresses)
         numbers = tuple(map(names.size, self.numbers))
         rows = None if self.rows is None else self.rows._replace(size=names.size(self.rows.size))
-        return replace(self, addresses=addresses, numbers=numbers, tile=tile or Tile(), rows=rows)
+        table = tuple([names.buffer(each) if isinstance(each, Buffer) else names.size(each) for each in self.table])
+        return replace(self, addresses=addresses, numbers=numbers, tile=tile or Tile(), table=table, rows=rows)
 
 
 @record

@@ -16,13 +16,14 @@ from dataclasses import replace
 from scanjit import types
 from scanjit.codegen.beside import BesideWriter, BranchCall
 from scanjit.codegen.brief import Brief, brief, known as known_rows
-from scanjit.codegen.common import Common, Draft, StatementPlace, unused
+from scanjit.codegen.common import Common, Draft, StatementPlace, Written, unused
 from scanjit.codegen.jobs import Jobs, trusts_memory
 from scanjit.codegen.meetings import without_meetings
 from scanjit.codegen.source import Parameters, Source
 from scanjit.codegen.whole import is_alone, is_short, locals_of, row_on_stack, steps_between_looks
+from scanjit.codegen.written import likeness_of
 from scanjit.ops.scan import MOST_UNROLLED
-from scanjit.schedule.nests import Beside, Blocks, If, Job, Nest, RowsApart, Statement, TimeLoop
+from scanjit.schedule.nests import Beside, Blocks, If, Job, Likeness, Nest, RowsApart, Statement, TimeLoop
 from scanjit.types import Atom, Dimension
 
 DEEPEST = 8
@@ -177,12 +178,42 @@ class StatementWriter:
         write: Callable[[StatementWriter], None],
         step: str = "",
         whole: bool = False,
+        own: tuple[object, ...] | None = None,
     ) -> tuple[str, str, list[str]]:
         """Write a function that runs statements. Returns its name, where its table begins, and the counters that it
         takes. It takes those of the loops around it, and `step`, which may be one of its own. Inside, counters have
-        other names, so that the function is the same wherever it is called."""
-        own = _counted(statements)
-        given = {atom: name for atom, name in self.common.counters.items() if atom not in own or name == step}
+        other names, so that the function is the same wherever it is called.
+
+        If `own` is given, it and the statements decide what is written: a function is written once for statements that
+        are alike."""
+        counted = _counted(statements)
+        given = {atom: name for atom, name in self.common.counters.items() if atom not in counted or name == step}
+        facts = None if own is None or self.draft.whole else (*own, self.draft.alone, self.common.turned)
+        alike = None if facts is None else likeness_of(statements, self.common, given, at, facts)
+        if alike is None:
+            function, counters = self._new_function(label, at, write, given, whole)
+        else:
+            function, counters = self._once(alike, lambda: self._new_function(label, at, write, given, whole))
+        self.draft.calls[function.name] = None
+        return function.name, self.draft.table_of(function), [list(given.values())[i] for i in counters]
+
+    def _once(self, alike: Likeness, new: Callable[[], tuple[Source, list[int]]]) -> tuple[Source, list[int]]:
+        """A function that was written for statements that are alike, or else a new one."""
+        key, written = alike.key, self.common.written
+        if (found := written.get(key)) is None:
+            found = written[key] = Written(alike, *new())
+        names = found.statements.names_in(alike)
+        return found.function.called(names, None), found.counters
+
+    def _new_function(
+        self,
+        label: str,
+        at: StatementPlace,
+        write: Callable[[StatementWriter], None],
+        given: Mapping[Atom, str],
+        whole: bool,
+    ) -> tuple[Source, list[int]]:
+        """Write a function, which may take the `given` counters. Returns it, and the positions of those it takes."""
         known: dict[Atom, str] = {}
         for atom, name in given.items():
             known[atom] = unused(name.rstrip("0123456789"), known.values())
@@ -190,10 +221,8 @@ class StatementWriter:
         inner = StatementWriter(self.common.inside(known, turned), whole, self.draft.alone)
         write(inner)
         words = inner.draft.words() if known else set()
-        counters = [atom for atom, name in known.items() if name in words]
-        function = self.common.known(inner.source(label, at, [known[atom] for atom in counters]))
-        self.draft.calls[function.name] = None
-        return function.name, self.draft.table_of(function), [given[atom] for atom in counters]
+        taken = {i: name for i, name in enumerate(known.values()) if name in words}
+        return self.common.known(inner.source(label, at, list(taken.values()))), list(taken)
 
     # ---- loops -------------------------------------------------------------------------------------------------------
 
@@ -345,7 +374,8 @@ class StatementWriter:
             else:
                 inner._loop(_loop_of(loop), place)
 
-        name, table, counters = self._function("loop", [loop], at, write, whole=whole)
+        own = None if whole else ("alone", alone)
+        name, table, counters = self._function("loop", [loop], at, write, whole=whole, own=own)
         others = at.parameters[2:]
         return lambda thread: f"{name}({', '.join([table, thread, *others, *counters])})"
 
@@ -362,7 +392,7 @@ class StatementWriter:
         length = loop.length if loop.count is None else loop.ran
         if loop.count is not None:
             common.counter(loop.ran, "ran")
-        for some in locals_of(loop, common.program, common.uses, short):
+        for some in locals_of(loop, common.program, short):
             name, buffer = self.draft.fresh("kept"), some.buffer
             lanes = common.program.target.lanes(buffer.dtype.itemsize)
             self.draft.add(at, f"{name} = stack({some.stack_bytes})", *some.cleared(name, lanes))
@@ -502,7 +532,8 @@ class StatementWriter:
     def _branch(self, branch: Statement, at: StatementPlace) -> BranchCall:
         """Write a function that runs a branch. Returns what writes its call."""
         place = StatementPlace(team=True, counted=at.counted, repeated=at.repeated)
-        name, table, counters = self._function("branch", [branch], place, lambda inner: inner.write([branch], place))
+        write = lambda inner: inner.write([branch], place)
+        name, table, counters = self._function("branch", [branch], place, write, own=("branch",))
 
         def call(thread: str, threads: str, sync: str, given: Mapping[str, str]) -> str:
             some = [given.get(counter, counter) for counter in counters]

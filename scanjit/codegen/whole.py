@@ -149,10 +149,9 @@ def _is_shared(statement: Statement) -> bool:
             return not isinstance(statement, TimeLoop | RowsApart | If | LapackCall | GuestCall)
 
 
-def locals_of(loop: TimeLoop, program: Program, uses: Counter[Buffer], short: Brief | None = None) -> list[Local]:
+def locals_of(loop: TimeLoop, program: Program, short: Brief | None = None) -> list[Local]:
     """The buffers that lie on the stack while one thread runs a loop, which may be the variant of another one for
-    `short` rows. `uses` counts how often the whole program refers to each buffer. (The number of steps that ran stays
-    in memory, as others read it.)"""
+    `short` rows. (The number of steps that ran stays in memory, as others read it.)"""
     found, refs = [], list(loop.all_refs())
     count = None if loop.count is None else loop.count.buffer
     own = Counter(buffer for buffer, _, _ in refs)
@@ -166,7 +165,7 @@ def locals_of(loop: TimeLoop, program: Program, uses: Counter[Buffer], short: Br
         if buffer is count or kind_of(buffer.dtype).is_mask:
             continue
         offsets = [types.substitute(offset, rows) for other, offset, _ in refs if other is buffer]
-        if uses[buffer] == mine and all(isinstance(offset, int) for offset in offsets):
+        if program.uses[buffer] == mine and all(isinstance(offset, int) for offset in offsets):
             found.append(Local(buffer, 1, nbytes, {**rows, step: 0}))
         elif (
             buffer in loop.persistent

@@ -1,4 +1,5 @@
-"""Nests that are alike have one source: it is the one that each of them would have by itself."""
+"""Nests that are alike have one source: it is the one that each of them would have by itself. So have the functions of
+loops."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import pytest
 
 import scanjit as sj
 from scanjit import types
-from scanjit.codegen import nest
+from scanjit.codegen import nest, statements
 from scanjit.codegen.generate import generate
 from scanjit.codegen.source import RowRange, Source
 from scanjit.ops.elementwise import ADD, MUL
@@ -77,6 +78,7 @@ def test_the_source_is_the_same_as_that_of_each_nest_by_itself(name, monkeypatch
     for stage in Staged(leaves, outputs, "f", "emulate").stages:
         shared = generate(stage.program)
         monkeypatch.setattr(nest.NestSources, "_once", lambda self, write, one: write(self, one))
+        monkeypatch.setattr(statements, "likeness_of", lambda *_: None)
         alone = generate(stage.program)
         monkeypatch.undo()
         assert [f.text for f in shared.functions] == [f.text for f in alone.functions]
@@ -100,6 +102,64 @@ def test_more_equal_layers_write_no_more_nests(function, monkeypatch):
         Staged(*stack(layers), "f", "emulate")
         counts.append(len(written))
     assert counts[1] <= counts[0] + 1  # (what is left of many copies, eight in a nest, differs)
+
+
+def ensemble(*members):
+    """Loops of which none needs another one, each with a matrix of its own: a factor and a dtype for each, and how many
+    columns its state has."""
+    inputs, outputs = [], []
+    for number, (factor, dtype, size) in enumerate(members):
+        x = sj.tensor(("T", "B", size), dtype, f"x{number}")
+        w = sj.tensor((size, size), dtype, f"w{number}")
+        step = lambda x_t, h, w=w, factor=factor: np.tanh(x_t + h @ w) * factor
+        inputs += [x, w]
+        outputs.append(sj.scan(step, sequences=x, outputs_info=x[0] * 0))
+    return inputs, outputs
+
+
+@pytest.fixture
+def written(monkeypatch):
+    """The labels of the functions that are written."""
+    labels = []
+    real = statements.StatementWriter._new_function
+    monkeypatch.setattr(
+        statements.StatementWriter,
+        "_new_function",
+        lambda self, label, *rest: labels.append(label) or real(self, label, *rest),
+    )
+    return labels
+
+
+def test_loops_that_are_alike_are_written_once(written):
+    inputs, outputs = ensemble(*[(0.5, "float32", 40)] * 4)
+    f, g = (sj.function(inputs, outputs, mode=mode) for mode in ("emulate", "reference"))
+    assert written.count("branch") == 1
+    rng = np.random.default_rng(0)
+    values = [rng.uniform(-0.2, 0.2, shape).astype("float32") for shape in [(7, 3, 40), (40, 40)] * 4]
+    for found, wanted in zip(f(*values), g(*values), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_more_equal_layers_write_no_more_functions(written):
+    counts = []
+    for layers in (3, 5):
+        written.clear()
+        Staged(*stack(layers), "f", "emulate")
+        counts.append((written.count("branch"), written.count("loop")))
+    assert counts[0][0] > 0
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("other", [(0.25, "float32", 40), (0.5, "float64", 40), (0.5, "float32", 48)])
+def test_loops_that_differ_are_not_taken_for_each_other(other, written):
+    inputs, outputs = ensemble((0.5, "float32", 40), other, (0.5, "float32", 40), other)
+    f, g = (sj.function(inputs, outputs, mode=mode) for mode in ("emulate", "reference"))
+    assert written.count("branch") == 2
+    rng = np.random.default_rng(0)
+    shapes = [tuple({"T": 7, "B": 3}.get(str(dim), dim) for dim in node.type.shape) for node in inputs]
+    values = [rng.uniform(-0.2, 0.2, shape).astype(node.dtype) for shape, node in zip(shapes, inputs, strict=True)]
+    for found, wanted in zip(f(*values), g(*values), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
 def test_loops_in_both_directions_are_one_function():

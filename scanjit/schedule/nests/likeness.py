@@ -1,13 +1,13 @@
-"""Nests that are alike: they differ only in the buffers, loops and sizes that they name.
+"""Statements that are alike: they differ only in the buffers, loops and sizes that they name.
 
-The two directions of a layer consist of such nests, and so do the layers of a stack. What is written for one nest
-serves another one that is alike, under other names.
+The two directions of a layer consist of such nests, and so do the layers of a stack, whose loops are alike as a whole.
+What is written for one statement serves another one that is alike, under other names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from functools import singledispatch
 from operator import attrgetter
 from types import MappingProxyType
@@ -20,53 +20,70 @@ from scanjit.schedule.nests.buffers import Buffer
 from scanjit.schedule.nests.loops import NestLoop
 from scanjit.schedule.nests.nest import Nest
 from scanjit.schedule.nests.plan import Plan
+from scanjit.schedule.nests.statement import Statement
+from scanjit.schedule.nests.steps import TimeLoop
 from scanjit.schedule.nests.values import Value, walk_values
 from scanjit.types import Atom, Dim, Dimension
 
 
 @record
 class Correspondence:
-    """The names in one nest, each with the name of the same thing in another nest that is alike."""
+    """The names in one statement, each with the name of the same thing in another one that is alike."""
 
     buffers: Mapping[Buffer, Buffer]
     atoms: Mapping[Atom, Dimension]
 
     def buffer(self, buffer: Buffer) -> Buffer:
-        """The buffer of the other nest in the place of this one. A buffer that the nests do not name, such as the
-        scratch memory of a thread, is the same for both."""
+        """The buffer of the other statement in the place of this one. A buffer that neither names, such as the scratch
+        memory of a thread, is the same for both."""
         return self.buffers.get(buffer, buffer)
 
     def size(self, dim: Dimension) -> Dimension:
-        """The dimension in the other nest."""
+        """The dimension in the other statement."""
         return types.substitute(dim, self.atoms)
 
 
 class Likeness:
-    """A nest with numbers in place of the names of its buffers, loops and sizes.
+    """Statements with numbers in place of the names of their buffers, loops and sizes.
 
-    Nests are alike if their `key` is the same. The key leaves out the `plan` of the nest, and the names, kinds and
-    sizes of its buffers.
+    They are alike if their `key` is the same. The key leaves out plans, titles of loops, and the names, kinds and sizes
+    of buffers. More can be added to it.
     """
 
-    def __init__(self, nest: Nest) -> None:
+    def __init__(self, *statements: Statement) -> None:
         self._buffers: dict[Buffer, int] = {}
         self._atoms: dict[Atom, int] = {}
         self._numbers: dict[object, tuple[int]] = {}
         self._parts: list[object] = []
-        steps = [] if nest.lanewise is None else nest.lanewise.roots
-        for value in walk_values([*nest.roots, *steps]):  # operands first: none is described inside another value
+        every = [nest for statement in statements for nest in statement.every() if isinstance(nest, Nest)]
+        steps = [root for nest in every if nest.lanewise is not None for root in nest.lanewise.roots]
+        roots = [root for nest in every for root in nest.roots]
+        for value in walk_values([*roots, *steps]):  # operands first: none is described inside another value
             self.code(value)
-        self._parts.append(_content(nest, self))
-        self.key = tuple(self._parts)
+        self.add(*statements)
+
+    def add(self, *parts: object) -> None:
+        """Add parts to the key, as what is alike must have these alike, too."""
+        self._parts += self.codes(parts)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What is the same for statements that are alike."""
+        return tuple(self._parts)
+
+    @property
+    def buffers(self) -> list[Buffer]:
+        """The buffers that are named, in the order of their numbers."""
+        return list(self._buffers)
 
     def names_in(self, other: Likeness) -> Correspondence:
-        """The names in this nest, each with the name of the same thing in `other`, which is alike."""
+        """The names in these statements, each with the name of the same thing in `other`, which is alike."""
         atoms = zip(self._atoms, other._atoms, strict=True)
         buffers = dict(zip(self._buffers, other._buffers, strict=True))
         return Correspondence(buffers, {old: types.dim_of(new) for old, new in atoms if old is not new})
 
     def code(self, part: object) -> object:
-        """What stands for a part of the nest in the key."""
+        """What stands for a part of a statement in the key."""
         coder = _CODERS[type(part)]
         return part if coder is None else coder(part, self)
 
@@ -147,6 +164,11 @@ def _(number: object, writer: Likeness) -> object:
 @_code.register
 def _(plan: Plan, writer: Likeness) -> object:
     return None
+
+
+@_code.register
+def _(loop: TimeLoop, writer: Likeness) -> object:
+    return _content(replace(loop, title=""), writer)
 
 
 def _content(part: object, writer: Likeness) -> object:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
+from functools import cached_property
 
 from scanjit.ir import Node
 from scanjit.records import record
@@ -44,6 +46,17 @@ class Program:
     lifetimes: tuple[Lifetime, ...] = ()
     single: Mapping[Nest, Nest] = field(default_factory=dict)
     pieces: tuple[Nest, ...] = ()
+
+    @cached_property
+    def uses(self) -> Counter[Buffer]:
+        """How often it refers to each buffer, results included."""
+        refs = [buffer for statement in self.suite for buffer, _, _ in statement.all_refs()]
+        return Counter([*(ref.buffer for ref in self.outputs), *refs])
+
+    @cached_property
+    def lives(self) -> dict[Buffer, Lifetime]:
+        """The lifetime of each temporary."""
+        return {life.buffer: life for life in self.lifetimes}
 
     def with_suite(self, suite: Iterable[Statement], notes: Iterable[str] = ()) -> Program:
         """The same program with other statements, and `notes` added to its own."""
