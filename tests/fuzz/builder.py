@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -158,12 +158,12 @@ class Builder:
 
     # ---- growing -----------------------------------------------------------------------------------------------------
 
-    def grow(self, count: int) -> None:
+    def grow(self, count: int, weighed: Weighed | None = None) -> None:
         """Add so many nodes (a few less where a production finds nothing to work on)."""
         from tests.fuzz.productions import WEIGHED
 
         for _ in range(count):
-            production = self.rnd.choices(*WEIGHED)[0]
+            production = self.rnd.choices(*(weighed or WEIGHED))[0]
             before = len(self.pool)
             try:
                 made = production(self)
@@ -181,6 +181,10 @@ class Builder:
         """Put a node into the pool."""
         self.pool.append(node)
         return node
+
+
+Weighed = tuple[Sequence[Callable[[Builder], Node | None]], Sequence[float]]
+"""Productions, and how often each is chosen."""
 
 
 def joins(a: Node, b: Node) -> bool:

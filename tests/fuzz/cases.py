@@ -10,6 +10,7 @@ from tests.fuzz.check import Config, Outcome, check, configs_of
 from tests.fuzz.checkpoints import CHOICES, check_checkpoints
 from tests.fuzz.curvature import second_order
 from tests.fuzz.exported import INSTALLED, check_exported
+from tests.fuzz.known import known
 from tests.fuzz.narrow import check_bounds, few_bits
 from tests.fuzz.programs import Program, program
 
@@ -34,22 +35,24 @@ def _mixed(seed: int, most: int | None = None) -> Program:
 
 def cases(seed: int, numba: bool = False) -> list[Case]:
     """All that is checked of a seed, in a long run and in one that shows it again."""
-    configs = configs_of(seed, numba)
+    configs, others = configs_of(seed, numba), configs_of(seed // 8, numba)  # of others, vectors have any width
     found = _cases(seed, _mixed, configs)
     if seed % 8 == 3:
-        found.append(Case("sizes declared apart: as the reference", apart, lambda p: check(p, configs)))
+        found.append(Case("sizes declared apart: as the reference", apart, lambda p: check(p, others)))
     if seed % 8 == 5:
         found += _cases(seed, second_order, configs)
     if seed % 8 == 1 and INSTALLED:
         found.append(Case("read from a model: as the reference", _mixed, check_exported))
+    if seed % 8 == 6:
+        found += _cases(seed, known, others)
     if seed % 8 == 7:
-        found.append(Case("few bits: within bounds", few_bits, lambda p: check_bounds(p, configs)))
+        found.append(Case("few bits: within bounds", few_bits, lambda p: check_bounds(p, others)))
     return found
 
 
 def _cases(seed: int, make: Callable[[int, int | None], Program], configs: Sequence[Config]) -> list[Case]:
     choice = CHOICES[seed // 5 % len(CHOICES)]
-    kind = {second_order: "second derivatives: "}.get(make, "")
+    kind = {second_order: "second derivatives: ", known: "known sizes: "}.get(make, "")
     found = [Case(f"{kind}as the reference", make, lambda p: check(p, configs))]
     for config in configs:
         if config.rewrite:

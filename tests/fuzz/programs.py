@@ -168,7 +168,7 @@ def program(seed: int, source: random.Random | None = None, most: int | None = N
     floats = [o for o in outputs if o.dtype.kind == "f"]
     wrt = [x for x in inputs if x.dtype.kind == "f"]
     if wants_gradient and floats and wrt:
-        _differentiate(result, rnd, floats, wrt, wants_more)
+        differentiate(result, rnd, floats, wrt, wants_more)
     return result
 
 
@@ -209,7 +209,9 @@ def _cost(rnd: random.Random, outputs: list[Node]) -> Node:
     return total
 
 
-def _differentiate(p: Program, rnd: random.Random, outputs: list[Node], wrt: list[Node], more: float) -> None:
+def differentiate(p: Program, rnd: random.Random, outputs: list[Node], wrt: list[Node], more: float) -> None:
+    """Let a program also give derivatives of some outputs by some inputs: those of order 2 where `more` is near 1, and
+    those in a direction where it is near 0."""
     p.features.add("gradient")
     try:
         if more < 0.12:

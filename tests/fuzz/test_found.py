@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from tests.fuzz.cases import run_one
-from tests.fuzz.check import Config, built
+from tests.fuzz.check import Config, built, check
 from tests.fuzz.checkpoints import with_checkpoints
 from tests.fuzz.curvature import second_order
+from tests.fuzz.known import known
 
 FOUND = {
     300133: "with checkpoints, the gradient of a state of one row and one column was rounded otherwise",
@@ -48,3 +49,10 @@ def test_a_nest_in_a_stretch_of_checkpoints_runs_whole() -> None:
     run = built(p, with_checkpoints(p.outputs, "sqrt"), config)
     with config.active():
         assert len(run(*p.draw(np.random.default_rng(0), p.sizes))) == len(p.outputs)
+
+
+@pytest.mark.parametrize(("seed", "width"), [(145, 16), (156, 32), (163, 16), (178, 16)])
+def test_rows_of_states_that_are_read_as_if_they_were_one(seed: int, width: int) -> None:
+    """A nest that reads or stores several rows, or the end of one and the begin of the next, was taken for one of a
+    part of a row."""
+    check(known(seed), [Config(width=width)])
