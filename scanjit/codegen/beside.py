@@ -21,8 +21,8 @@ class BesideWriter:
         self.common, self.draft, self.jobs = common, draft, jobs
 
     def write(self, beside: Beside, calls: Sequence[BranchCall], at: StatementPlace) -> None:
-        """Loops side by side: a function for each, which all threads call, or the threads of its team. The work of a
-        thread for its team is its share of the whole: if the thread is late, another one does it in its place."""
+        """Write loops side by side. Each loop is a function, which all threads call, or only those of its team. What
+        one thread does for its team is one share of the work. If a thread is late, another one computes its share."""
         number, sync = self.common.number, self.common.address(SYNC, 0, at)
         together = [call("thread", "threads", sync, {}) for call in calls]
         self.draft.add(at, f"if {number(beside.apart)} == 0 or threads == 1:")

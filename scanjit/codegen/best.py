@@ -38,8 +38,8 @@ def _width(reduction: Reduce, lanes: int) -> int:
 
 
 def search(frame: Frame, value_of: ValueOf, reduction: Reduce, point: Point, names: list[str]) -> str:
-    """Give the accumulators `names` the best element of a long row and its place. Returns the variable of how many
-    elements are done: all of a long row, none of a short one."""
+    """Give the accumulators `names` the best element of a long row and its place. Returns the variable that says how
+    many elements were looked at: all if the row is long, none if it is short."""
     assert isinstance(reduction.op, ArgReduction)
     op, loop, dtype, lanes = reduction.op, reduction.loops[0], reduction.term.dtype, point.width
     width = _width(reduction, lanes)

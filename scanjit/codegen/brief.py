@@ -66,8 +66,8 @@ class Brief:
     rows: tuple[HeldRow, ...]
 
     def known(self, buffer: Buffer) -> dict[Atom, int]:
-        """What is known of a buffer whose rows have at most as many elements as `vectors`: how many lines of memory
-        each takes. Nothing of other buffers."""
+        """How many lines of memory each row of a buffer takes, if its rows are short in this variant. Empty for other
+        buffers."""
         row, most = buffer.row, LINE // buffer.dtype.itemsize
         if row is None or row not in self.sizes or most < self.lanes:
             return {}
@@ -152,8 +152,8 @@ def known(loop: TimeLoop) -> Brief | None:
 
 
 def _tile_of_parts(nest: Nest, tile: Tile) -> Tile:
-    """The tile of a nest that reads or stores a part of a row of one or two vectors: all of the row is loaded or
-    stored. The tile as it is, of other nests."""
+    """The tile with which a nest loads or stores a whole row of one or two vectors, if it reads or stores a part of
+    such a row. For other nests, the tile as it is."""
     elementwise = not nest.sequential and not tile.horizontal and tile.rows is None
     if not elementwise or tile.lanes == 1 or len(nest.space) != 1 or reductions_in(nest.values):
         return tile
@@ -176,8 +176,8 @@ def _tile_of_parts(nest: Nest, tile: Tile) -> Tile:
 
 
 def _bounded(size: Dimension) -> list[Dimension]:
-    """The sizes that are at most as long as a vector, if a loop of some `size` is short: itself, or those that it is a
-    product of, if it goes through several rows as if they were one. Nothing if it is known."""
+    """The sizes that must be short for a loop of this `size` to be short. This is the size itself. If the loop goes
+    through several rows as if they were one, it is each factor of the size. If the size is known, there are none."""
     if isinstance(size, int):
         return []
     if any(len(factors) > 1 for factors, _ in types.terms(size)):
@@ -222,8 +222,8 @@ class _Stacked:
         self.start = loop.start
 
     def held(self, sizes: tuple[Dimension, ...]) -> tuple[list[Nest], HeldRow] | None:
-        """The nests with what the step before stored read from the stack; and the row that lies there, which several
-        nests may store in parts. None if the buffer is no such carry."""
+        """The nests, which now read from the stack what the step before stored; and the row on the stack. Several nests
+        may store parts of that row. None if the buffer is no such carry."""
         stores = [(nest, store) for nest in self.suite for store in nest.stores if store.access.buffer is self.buffer]
         if any(store.indices or store.add for _, store in stores):
             return None
@@ -266,7 +266,7 @@ class _Stacked:
         return suite, HeldRow(kept, Ref(self.buffer, offset, (size,), (1,)), size)
 
     def _first(self, load: Load, before: Dimension, size: Dimension) -> int | None:
-        """The first element that a load reads along a loop, of the row that the step before stored. None if it reads
+        """The number of the first element that a load reads of the row that the step before stored. None if it reads
         anything else."""
         access = load.access
         if access.buffer is not self.buffer or load.when != 1 or load.widens or access.panel is not None:
@@ -285,8 +285,8 @@ class _Stacked:
 
 
 def _part(access: Access, nest: Nest, other: Dimension) -> tuple[int, Dimension] | None:
-    """The part of a row that a nest stores: its first element, counted from that at another offset, and its length.
-    None if it is not a part of one row."""
+    """The part of a row that a nest stores: how far its first element lies behind the one at offset `other`, and its
+    length. None if the nest stores anything but a part of one row."""
     first, strides = access.offset - other, dict(access.strides)
     if access.panel is not None or not isinstance(first, int):
         return None

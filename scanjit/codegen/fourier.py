@@ -146,8 +146,8 @@ class _Writer:
     # ---- half spectra ------------------------------------------------------------------------------------------------
 
     def _halves_joined(self, here: str, span: Span, form: Form) -> tuple[Pair, Pair]:
-        """For the elements x from k on, and the elements y from h - k down: `x + conj(y)`; and `x - conj(y)` times the
-        powers of the root of order 2h from k on."""
+        """Two pairs of vectors: `x + conj(y)`, and `x - conj(y)` times the powers from k on of the root of order 2h.
+        Here x are the elements from k on, and y the elements from h - k down."""
         around = self.new(f"reversed_lanes({span.mask}, {span.mask})") if span.mask else ""
         x = self.pairs.element(here, span, form)
         y = self.pairs.element(here, Span(f"{self.h} - {span.wide - 1} - k", span.wide, around), form)
@@ -162,8 +162,8 @@ class _Writer:
         self.pairs.vectors("k", inner, self.pairs.wide_until(inner), change, 1)
 
     def _to_half(self, here: str) -> None:
-        """The half spectrum of real numbers, of which those with even and odd index were transformed as real and
-        imaginary parts."""
+        """The half spectrum of real numbers, from the transform of pairs. A pair is a number with an even index, as the
+        real part, and the next number, as the imaginary part."""
         first = self.pairs.element(here, Span("0", 1))
         zero = self.new(f"splat_{suffix(self.dtype, 1)}(0.0)")
         for k, sign in (("0", "+"), (str(self.h), "-")):

@@ -193,7 +193,7 @@ class Across:
         return total, self.pairs.times((self.new(f"{x[0]} - {y[0]}"), self.new(f"{x[1]} + {y[1]}")), power)
 
     def _to_half(self) -> None:
-        """The half spectrum of real numbers, of which neighbours were transformed as real and imaginary parts."""
+        """The half spectrum of real numbers, from the transform of pairs of neighbours."""
         first, zero = self._element("here", "0"), self.new(f"splat_{self.kind}(0.0)")
         self._put("there", "0", (self.new(f"{first[0]} + {first[1]}"), zero))
         self._put("there", str(self.h), (self.new(f"{first[0]} - {first[1]}"), zero))

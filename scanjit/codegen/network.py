@@ -49,8 +49,8 @@ def across(words: Words, lanes: int, n: str) -> list[str]:
 
 
 def along(words: Words, lanes: int, n: str, many: int, part: str = "") -> list[str]:
-    """Sort one row of `n` words at the address `words`, or that of a `part`. Behind them, up to the end of a vector,
-    lies the largest word; behind these, there is room up to a multiple of `many` vectors.
+    """Sort one row of `n` words at the address `words`, or at that of a `part`. The last vector is filled up with the
+    largest word. Behind it, there is room up to a multiple of `many` vectors.
 
     Blocks of `many` vectors are sorted in registers. Runs of `p` sorted words are merged, two at a time: the first word
     meets the last one of both runs, the second word the last but one, and so on. Then words at the distances p/2,

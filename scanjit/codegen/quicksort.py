@@ -7,9 +7,9 @@ memories. In the first memory, equal words stay in order; in the second one, the
 sorted by a network (`codegen.network`), and put into the first memory.
 
 The cut is the median of some words. If only some entries are wanted, and they are near each other, it is a word of a
-sample that is probably behind them or before them all, so that few words are left with them. If many segments within
-each other were split badly, cuts are in the middle of the numbers that the words of a segment may be: so there are at
-most as many splits more as a word has bits.
+sample that is probably behind them or before them all, so that few words are left with them. After `TURNS` splits
+within each other, cuts have been bad. From then on, the cut is the middle between the bounds of the words of a segment,
+so there are at most as many further splits as a word has bits.
 """
 
 from scanjit.codegen.lines import indented

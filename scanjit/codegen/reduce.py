@@ -394,8 +394,8 @@ class Together:
         self.frame.memos[-1]["reduced", reduction, own] = result
 
     def _joined(self, reduction: Reduce, point: Point, names: list[str]) -> str:
-        """One result of all lanes. Each lane of argmax or argmin knows its best element, and where the vector began of
-        which this is an element."""
+        """One result of all lanes. Each lane of argmax or argmin knows its best element, and where the vector with that
+        element began."""
         if isinstance(reduction.op, Reduction):
             one = self.loop.size in self.frame.tile.brief and self.frame.tile.wide == 1
             if reduction.op is SUM and one and reduction.dtype.itemsize >= 4:
@@ -410,8 +410,9 @@ class Together:
         return f"reduce_min(select(({best} == {most}){nan}, {place} + iota_{index}(0), {nowhere}))"
 
     def _few_added(self, lanes: str, width: int) -> str:
-        """The sum of the lanes of a loop that may have fewer terms: for each half of a vector, another way. To choose
-        between their sums, a processor would wait for the longest way, but it guesses which branch comes next."""
+        """The sum of the lanes of a loop that may have fewer terms than a vector has lanes. There is a branch for each
+        half: it adds as many lanes as can have terms. A processor guesses which branch it takes. If it selected one of
+        all these sums instead, it would wait for the longest."""
         frame, depth = self.frame, len(self.frame.scopes)
         total, size = frame.line("total", f"lane0({lanes})"), frame.size(self.loop.size)
         while width > 1:

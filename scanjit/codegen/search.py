@@ -90,8 +90,8 @@ def _near(frame: Frame, value: Search, each: _Vector, close: str, near: str) -> 
 
 
 def _counted(frame: Frame, each: _Vector, near: str) -> list[str]:
-    """From the last place, go back until all elements before `at` come before all lanes, then count those that
-    follow."""
+    """Go back from the last place until all elements before `at` come before the values of all lanes. From there, count
+    forward the elements that come before the value of each lane."""
     at = frame.fresh("at")
     more = each.any(each.before(each.element(at)))
     one = [
@@ -127,8 +127,9 @@ def _halved(frame: Frame, value: Search, vectors: Sequence[_Vector]) -> list[str
 
 
 def _by_halves(frame: Frame, vectors: Sequence[tuple[_Vector, str, str, str]]) -> list[str]:
-    """Go to the end of the first half, and from there on through what is left, if its last element comes before a lane.
-    Of each vector are given the variable for what is found, the lanes that `x` comes before, and those that exist."""
+    """Halve the row until nothing is left of it. A lane goes on in the second half if the last element `x` of the first
+    half comes before its value. For each vector are given the variable for the place that is found, the lanes whose
+    values `x` comes before, and the lanes that exist."""
     left, half, n = frame.fresh("left"), frame.fresh("half"), vectors[0][0].n
     gathers, moves = list[str](), list[str]()
     for each, found, before, inside in vectors:

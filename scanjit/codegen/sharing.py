@@ -95,8 +95,8 @@ class Variables:
         return None if times == 1 else self.common.number(times)
 
     def evenly(self, tile: Tile, at: StatementPlace, share: str) -> list[tuple[str, str, str, str]]:
-        """Two calls of a nest for a share, each with a range of its `split` and one of its rows. In the first one, all
-        shares have equally many pieces; in the second one, the pieces that are left, each share some of the rows."""
+        """Two calls of a nest for a share, each with a range of its `split` and a range of its rows. In the first call,
+        all shares have equally many pieces. In the second one, each share has some rows of the pieces that are left."""
         assert tile.split is not None
         assert tile.rows is not None
         number, fresh = self.common.number, self.draft.fresh
@@ -118,8 +118,8 @@ class Variables:
 
 
 def _several_keep(rows: OwnRows) -> Dimension:
-    """1 in calls in which several threads keep rows, 0 in others: a thread that has all rows has those of all times
-    side by side."""
+    """1 in calls in which several threads keep rows, else 0. (A thread that has all rows computes those of all times at
+    once.)"""
     return rows.apart * types.minimum((rows.size + (rows.unit - 1)) // rows.unit // 2, 1)
 
 

@@ -81,8 +81,9 @@ class Space:
             self.lane_range(lane, start, stop, False, down=down)
 
     def _narrow(self, lane: NestLoop, start: str, stop: str) -> str:
-        """What whole vectors leave of a range: at most one vector of each smaller number of lanes, the fewest last;
-        where it begins. A range that ends before it begins has none: a thread's, whose points all go in strips."""
+        """Write the points of a range that are left after whole vectors: at most one vector of each smaller number of
+        lanes, the one with the fewest last. Returns where they begin. If all points of a thread go in strips, its
+        range ends before it begins, and nothing is left."""
         start, lanes = start if start == "0" else self.frame.line("start", f"min({start}, {stop})"), 1
         while lanes < self.frame.tile.lanes:
             if lane is self.frame.tile.own or not isinstance(lane.size, int) or lane.size & lanes:

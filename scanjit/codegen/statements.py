@@ -107,8 +107,8 @@ class StatementWriter:
                 raise TypeError(statement)
 
     def _rows_apart(self, apart: RowsApart, at: StatementPlace) -> None:
-        """Statements of which threads may compute their own rows: a function. If the loop is one without them, each
-        statement is written by itself."""
+        """Write one function for statements of which threads may compute their own rows. If the loop has a function
+        without the others, or already stands in a function, each statement is written by itself."""
         if self.draft.whole or apart.suite == (apart.loop,) or self._is_brief(apart.loop, at):
             for statement in apart.suite:
                 if isinstance(statement, TimeLoop):
@@ -275,8 +275,8 @@ class StatementWriter:
             self.write(apart.suite[place + 1 :], at)
 
     def _scan_of(self, blocks: Blocks) -> Statement | None:
-        """The scan of which the blocks run some steps each: the last one in the suite, as the others are run again for
-        it. None for other blocks."""
+        """The scan whose steps these blocks divide. If there are several, it is the last one in the suite: the others
+        are recomputed for it. None if the blocks divide no scan."""
         every = [s.loop if isinstance(s, RowsApart) else s for s in blocks.suite]
         lengths: dict[Statement, Dimension] = {s: s.length for s in every if isinstance(s, TimeLoop)}
         lengths |= {s: s.time.size for s in every if isinstance(s, Nest) and s.time is not None}

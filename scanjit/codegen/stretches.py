@@ -19,8 +19,8 @@ def stretches(n: str, lines: list[str], lanes: int = 1) -> list[str]:
 
 
 def vectors(n: str, part: Callable[[str], list[str]], lanes: int) -> list[str]:
-    """The same for vectors of `lanes` elements. `part` gives the lines for one, from the name of the mask of the
-    elements that there are; for whole vectors it has no name."""
+    """The same for vectors of `lanes` elements. `part` gives the lines for one vector. It is given the name of the mask
+    of the elements that exist; for a whole vector, an empty name."""
     return [
         *stretches(f"({n} - {lanes - 1})", part(""), lanes),
         f"i = {n}//{lanes}*{lanes}",

@@ -97,7 +97,7 @@ class _Group:
         return not self.loaded and not self.reductions
 
     def stores_beside(self, task: Task) -> bool:
-        """Whether a member stores a neighbour of each element that a task stores, and the task every second element."""
+        """Whether a task stores every second element, and a member stores the neighbours of these."""
         to = task.store.access
         if 2 not in to.strides.values():
             return False

@@ -4,8 +4,8 @@ The ranges of carries are found by trying. In `where(k == 24, 0, k + 1)` from 0 
 this would go on for long, a range that grows reaches the next of the numbers that stand in the step: k lies between 0
 and 24. Once a step takes no carry out of its range, the ranges hold for all steps.
 
-An axis of unknown size n is asked about on its own: the ends of ranges may then be n plus a number, as in `where(k == n
-- 1, 0, k + 1)`, and n is at least 1. Code checks just this, which is the same in all steps.
+For an axis of unknown size n, ranges are found once more. Their ends may then be n plus a number, as in `where(k == n
+- 1, 0, k + 1)`, and they hold if n is at least 1. Code checks only that, once for all steps.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ class Ranges:
         return found is not None and most is not None and found[0] >= 0 and found[1] < most
 
     def most_times(self, x: Node, by: Node) -> int | None:
-        """How many times a divisor goes into a number that is certainly not negative: never (0), or only if both are
-        equal (1), or perhaps more often (2). The divisor is a positive number, or a size, for which this is said if it
-        is positive. None for other numbers and divisors."""
+        """How many times a divisor goes into a number that is certainly not negative: never (0), only if both are equal
+        (1), or perhaps more often (2). The divisor is a positive number, or a size, which is taken to be positive. None
+        for other numbers and divisors."""
         known = self._body.known(by.params["dim"] if by.op is ir.SIZE else 0)
         a, b = known.of(x), known.of(by)
         if a is None or b is None or b[0] != b[1] or not (a[0] >= 0 and b[0] > 0):

@@ -27,8 +27,8 @@ class Order(ArrayJob):
     of all rows come first, then the second elements, and so on. With `ranks`, a vector of int64, only these entries of
     each sorted row are found; if `ranks` has more axes, the first ones are those of `values`, and rows have a vector
     each. If the `whole` row is wanted, these entries are where they are in the sorted row, the smaller elements before
-    them and the larger ones behind. If rows are `flipped`, the elements of each are put in order as if the last one
-    were the first. `spare` is memory for sorting long rows.
+    them and the larger ones behind. With `flipped`, each row is sorted as if it were written backwards, which matters
+    for places and for equal elements. `spare` is memory for sorting long rows.
     """
 
     values: Ref

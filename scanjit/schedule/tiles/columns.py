@@ -3,8 +3,8 @@
 One register tile of columns reads a few lines of every row, and the next tile reads the rows once more, after all
 other rows. Processors fetch ahead what is read in one direction, within a page of memory: they foresee nothing here.
 So the columns go in strips. All columns of a strip add a few terms, which is a long piece of a few rows; then the next
-terms. The sums lie in memory meanwhile. Every column still adds its terms in the same order, but for those
-that are left behind the last whole tile.
+terms. The sums lie in memory meanwhile. Every column still adds its terms in the same order; only in the columns that
+are left after the last whole tile, the order is another one.
 
 A reduction whose terms need the result of another one, as those of `logsumexp` need the largest term, comes after it:
 the rows of a strip are read once for each such turn.

@@ -169,8 +169,9 @@ def step_costs(nest: Nest, lanes: int, vectors: int | None = None) -> StepCosts:
 
 
 def takes_less_across(nest: Nest) -> bool:
-    """Whether a nest with time reads and writes rows that lie across where they are in less time than with copies: not
-    if steps wait for each other longer than they take, as in strips more vectors are in flight."""
+    """Whether a nest with time takes less time if it reads and writes rows that lie across where they are, without
+    copies. It does not if steps wait for each other longer than they take: with copies it goes in strips, in which
+    more vectors are computed side by side."""
     return len(across(nest)) <= MOST_ACROSS and rates.LATENCY * _chain(nest) <= max(_work(nest), TURNED)
 
 
@@ -247,8 +248,8 @@ def may_scatter_few(nest: Nest) -> bool:
 
 def reads_neighbours(nest: Nest, lanes: int) -> bool:
     """Whether a point reads several neighbours in a row that steps store, as in `h[1:] - h[:-1]`, and the row may be
-    longer than a vector. All but one of these vectors reach over the end of a line of the cache if they are as wide as
-    a line. A step that has just stored the row waits for both vectors of which such a vector is made."""
+    longer than a vector. A vector of such neighbours is made of two vectors that the step before has just stored, and
+    waits for both. If vectors are as wide as a line of the cache, it also lies in two lines."""
     lane, first = nest.space[-1], dict[object, Dimension]()
     stored = {store.access.buffer for store in nest.stores}
     if isinstance(lane.size, int) and lane.size <= lanes:
@@ -272,10 +273,10 @@ def _has_room(access: Access, lane: NestLoop) -> bool:
 
 
 def waits_less_step_by_step(nest: Nest, steps: Sequence[Linear], lanes: int) -> bool:
-    """Whether linear steps take less time one by one than as many at a time as a vector has lanes. A carry that is a
-    sum or a maximum is there again after one operation; to compose the steps of a vector takes several. Carries that
-    read each other are composed one after the other, and a processor does not see far enough ahead to begin with the
-    next vector of steps. Step by step, each reads what another one was a step before."""
+    """Whether linear steps take less time one by one than as many at a time as a vector has lanes. One by one, the next
+    value of a sum or a maximum takes one operation; to compose the steps of a vector takes several. Carries that read
+    each other are composed one after the other, and meanwhile a processor does not see as far ahead as the next vector
+    of steps. One by one, each of them reads what another one was a step before, and waits for nothing else."""
     updates = dict(zip(nest.registers, nest.updates, strict=True))
     waits = [
         _latency(step.register) * _longest(nest, [step.register]).get(updates[step.register], 0.0) for step in steps

@@ -38,10 +38,11 @@ LONG_PIECE = 256
 
 
 def variants(nest: Nest, target: Target, notes: list[str]) -> list[Variant]:
-    """The nest for few rows, for few columns, and for many of both, as far as these numbers are not known now. The list
-    is empty if there is nothing to decide in a call, or if a right operand is packed once for many calls. Where one of
-    the numbers of rows, columns and terms is known, the others are seldom few, as numbers of samples or of steps: only
-    a single product then has a variant, for few rows."""
+    """The nest for few rows, for few columns, and for many of both. A number that is known needs no variants. The list
+    is empty if there is nothing to decide in a call, or if a right operand is packed once for many calls.
+
+    Of the numbers of rows, columns and terms, one may be known. The others are then mostly numbers of samples or steps,
+    which are seldom few. So only a single product has a variant then, for few rows."""
     if nest.time is not None or nest.sequential or not 2 <= len(nest.space) <= 3:
         return []
     (*batch, rows, lane), found = nest.space, [packable(r, nest.space[-1]) for r in reductions_of(nest)]

@@ -4,8 +4,8 @@ In `w + where(y * (x @ w) <= 0, y, 0) * x`, each step waits for the sum of the s
 processor guesses which way it goes and begins with the next step. Only if the guess is wrong, it waits, and begins
 anew. A wrong guess takes about as long as a chain of `LONG` cycles.
 
-Guesses are often right if one of the choices is nothing: a step that changes nothing, or a term that is 0. Of two
-other choices, such as 1 and -1, each comes about as often as the other. And if there are several conditions in a step,
+Guesses are often right if one of the two values is nothing: a step that changes nothing, or a term that is 0. Two other
+values, such as 1 and -1, come about equally often, and guesses are wrong. So they are if a step has several conditions:
 one of the guesses is wrong in most steps.
 """
 
@@ -101,8 +101,8 @@ def _all_needed(first: Iterable[Item], needs: Mapping[Item, Iterable[Item]]) -> 
 
 
 def with_guesses(loop: TimeLoop) -> TimeLoop:
-    """A loop in whose nests choices are branches that wait for a sum (or another reduction) of what earlier steps
-    stored: in all points of a nest the same choice."""
+    """A loop in whose nests some choices are branches: those that are the same at all points of a nest, and wait for a
+    sum (or another reduction) of what earlier steps stored."""
     nests = [statement for statement in loop.suite if isinstance(statement, Nest)]
     reducing = [nest for nest in nests if any(isinstance(value, Reduce) for value in nest.values)]
     if not reducing:

@@ -44,8 +44,9 @@ def lanewise(nest: Nest, tile: Tile) -> Lanewise | None:
 
 def linear(nest: Nest, in_rows: bool = False) -> list[Linear] | None:
     """The carries of a nest, in an order in which each depends only on itself and those before it. None if there is no
-    such order, or if one of them is not linear; and if there are several points, unless each goes through all steps
-    before the next (`in_rows`). The list is empty for a nest without carries that reads what it has stored."""
+    such order, or if one of them is not linear. Also None for several points, unless they are `in_rows`: each point
+    goes through all steps before the next one does. The list is empty for a nest without carries that reads what it has
+    stored."""
     if nest.time is None or (nest.space and not in_rows) or (not nest.registers and nest.reach is None):
         return None
     if not all(_counts(register.dtype) for register in nest.registers):

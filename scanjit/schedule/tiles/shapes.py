@@ -127,8 +127,9 @@ def _taken(size: int, block: int) -> int:
 
 
 def _waited(size: int, block: int) -> int:
-    """How many more rows two threads take that share the tiles, if they are more than a tenth of all rows: 4 for 20
-    rows, in tiles of 4, of which one thread computes three and the other two. One tile is not shared."""
+    """How many rows one of two threads waits for, if they share the tiles. It is 0 if these are at most a tenth of all
+    rows. For example, 20 rows are five tiles of 4 rows. One thread computes three tiles, the other one computes two and
+    waits for 4 rows. A single tile is not shared."""
     more = _taken(size, 2 * block) - _taken(size, block)
     return more if size > block and 10 * more > size else 0
 

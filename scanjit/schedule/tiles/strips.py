@@ -62,8 +62,8 @@ def _many(nest: Nest, lanes: int) -> Dimension:
 
 
 def _down(nest: Nest) -> Dimension:
-    """1 in calls in which rows are no longer than a page, and most of them lie below those of the step before: what is
-    read next is then always below."""
+    """1 in calls in which rows are no longer than a page, and most of them lie below those of the step before, else 0.
+    Then what is read next always lies below."""
     time = nest.time
     assert time is not None
     rows = {(access.buffer, access.strides[time]) for access, _ in nest.accesses() if time in access.strides}
@@ -75,11 +75,12 @@ def _down(nest: Nest) -> Dimension:
 
 
 def _lengths(nest: Nest, width: int, target: Target) -> tuple[Dimension, ...]:
-    """How many iterations of each loop of the space a strip has, in multiples of `width`; whole rows if these are
-    short. What it reads and writes in one step stays in the first cache or, in longer strips, in the second one. To
-    read rows from far in short pieces takes longer, so strips are long if the step computes longer than it takes to
-    fetch carries from the second cache. If it does not, they are long in calls whose rows do not fit into the third
-    cache, and come from memory."""
+    """How many iterations of each loop of the space a strip has, in multiples of `width`; whole rows if they are short.
+
+    What a short strip reads and writes in one step stays in the first cache, that of a long strip in the second one.
+    Rows that come from far come faster in long pieces. So strips are long if a step computes for longer than it takes
+    to fetch its carries from the second cache. Otherwise they are long only in calls whose rows come from memory,
+    because they do not fit into the third cache."""
     points: Dimension = _points(nest, width, target.near_bytes)
     if not computes_longer_than_fetches(nest):
         near = _points(nest, width, target.level1_bytes)

@@ -170,8 +170,8 @@ class _Group:
         return self._around([*single, self._bands(band, self.size if few is None else self.size - few)])
 
     def cut_few(self, target: Target) -> list[Statement]:
-        """The statements of the suite, with the members once more for calls in which lanes run along their steps: if
-        rows that lie across are long; or for few points, one point at a time."""
+        """The statements of the suite, with the members written twice: once more for calls in which lanes run along
+        their steps. These are calls with long rows that lie across, or with few points, which then go one at a time."""
         scans = [nest for nest in self.members if nest.time is not None]
         long: Dimension = reduce(types.minimum, (long_rows(scan, lanes_of(scan, target)) for scan in scans))
         if not isinstance(long, int):

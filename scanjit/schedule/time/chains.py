@@ -170,9 +170,9 @@ class _Search:
         later: AbstractSet[Statement],
         found: Mapping[Statement, SumLoops],
     ) -> bool:
-        """Whether a nest makes what this scan reads of what another loop makes, row by row, and all others that read it
-        need this scan too: the gradient, for example. It keeps its memory and goes along, so that the two loops may be
-        a wave."""
+        """Whether a nest stands between another loop and this scan: row by row, it makes rows for the scan from rows of
+        the loop. Everything else that reads these rows, such as the gradient, must need the scan too. The nest keeps
+        its memory and goes along with the scan, so that the two loops may be a wave."""
         flow, own, users = self.flow, self.flow.writes[statement], self.flow.users[statement]
         if not own or users & members <= later or flow.below[statement].isdisjoint(flow.scans):
             return False

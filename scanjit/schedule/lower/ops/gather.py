@@ -52,8 +52,8 @@ def _counts(x: Node) -> bool:
 
 
 def _middle(node: Node, at: IndexMap) -> IndexMap:
-    """The map of those axes of the result that come from the indices, without the axes of the array before and behind
-    them."""
+    """The map of the axes of the result that come from the indices. The axes before and behind them are those of the
+    array."""
     x, *indices = node.operands
     axis = node.params["axis"]
     return at[axis : axis + node.ndim - (x.ndim - len(indices))]

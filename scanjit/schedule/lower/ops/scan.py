@@ -81,8 +81,8 @@ def _paired(step: LoweredStep, shape: tuple[Dimension, ...] | None) -> set[Node]
 
 
 def _across(lowering: Lowering, node: Node, step: LoweredStep, shape: tuple[Dimension, ...]) -> bool:
-    """Whether the nest of a scan reads or writes rows that lie across where they are. Otherwise there are none, or it
-    takes less time to copy them."""
+    """Whether the nest of a scan reads or writes rows that lie across without copies. It does not if no rows lie
+    across, or if copies take less time."""
     roles = Roles.of(node)
     _, xs, consts = roles.split(node.operands)
     places = [place for x in (*xs, *consts) if (place := maps.view_ref(x, lowering.locate)) is not None]
@@ -96,7 +96,8 @@ def _across(lowering: Lowering, node: Node, step: LoweredStep, shape: tuple[Dime
 
 
 def _lies_across(place: Ref | None) -> bool:
-    """Whether neighbours in a row lie apart, and rows beside each other, as for `vmap` over the rows of a matrix."""
+    """Whether the elements of a row lie apart, and the first elements of all rows are neighbours, as for `vmap` over
+    the rows of a matrix."""
     return place is not None and len(place.shape) > 1 and place.strides[0] == 1 and place.strides[-1] not in (0, 1)
 
 
@@ -115,8 +116,8 @@ def _by_rows(lowering: Lowering, x: Node, points: tuple[Dimension, ...] | None) 
 
 
 def _with_copies(lowering: Lowering, nest: Nest, needs: Sequence[Item]) -> Nest:
-    """The nest of a scan, with copies of operands that every step reads again if their elements lie apart along the
-    last loop: a parameter of each series in a table of parameters, say."""
+    """The nest of a scan, with copies of operands that every step reads again, and whose elements lie apart along the
+    last loop. An example is one column of a table that has the parameters of each series in a row."""
     *_, lane = nest.space or (NestLoop(1),)
     if isinstance(lane.size, int) and lane.size < SHORT_ROW:
         return nest
