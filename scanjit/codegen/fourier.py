@@ -158,8 +158,7 @@ class _Writer:
 
     def _inner(self, change: Callable[[Span], None]) -> None:
         """A loop over the elements from 1 to h - 1."""
-        inner: Number = self.h - 1 if isinstance(self.h, int) else f"{self.h} - 1"
-        self.pairs.vectors("k", inner, self.pairs.wide_until(inner), change, 1)
+        self._each(self.h - 1 if isinstance(self.h, int) else f"{self.h} - 1", change, "k", 1)
 
     def _to_half(self, here: str) -> None:
         """The half spectrum of real numbers, from the transform of pairs. A pair is a number with an even index, as the
@@ -189,7 +188,8 @@ class _Writer:
 
     def _cut(self, here: str) -> None:
         """The half spectrum of an odd number of real numbers: a part of the spectrum."""
-        self._each(self._half(), lambda span: self.pairs.paired_store("result", span, self.pairs.element(here, span)))
+        half: Number = int(self.n) // 2 + 1 if self.known else f"{self.n}//2 + 1"
+        self._each(half, lambda span: self.pairs.paired_store("result", span, self.pairs.element(here, span)))
         self.add(f"store(result + {self.size}, splat_{suffix(self.dtype, 1)}(0.0))")
 
     def _spread(self, there: str) -> None:
@@ -202,8 +202,7 @@ class _Writer:
 
         first = self.pairs.element("given", Span("0", 1), "pairs")
         self.pairs.result(there, Span("0", 1), (first[0], self.new(f"splat_{suffix(self.dtype, 1)}(0.0)")))
-        inner: Number = int(self.n) // 2 if self.known else f"{self.n}//2"
-        self.pairs.vectors("i", inner, self.pairs.wide_until(inner), vectors, 1)
+        self._each(int(self.n) // 2 if self.known else f"{self.n}//2", vectors, first=1)
 
     def _mirrored(self) -> None:
         """The frequencies of a result beyond the half: they are conjugates."""
@@ -211,18 +210,13 @@ class _Writer:
         def vectors(span: Span) -> None:
             self._put_conjugates("result", span, self.pairs.element("result", span, "pairs"), "pairs")
 
-        inner: Number = (int(self.n) - 1) // 2 if self.known else f"({self.n} - 1)//2"
-        self.pairs.vectors("i", inner, self.pairs.wide_until(inner), vectors, 1)
+        self._each((int(self.n) - 1) // 2 if self.known else f"({self.n} - 1)//2", vectors, first=1)
 
     def _put_conjugates(self, there: str, span: Span, pair: Pair, form: Form) -> None:
         """Store the conjugates of the elements from i on at the elements from n - i down."""
         around = self.new(f"reversed_lanes({span.mask}, {span.mask})") if span.mask else ""
         turned = self.new(f"reversed_lanes({pair[0]}, {pair[0]})"), self.new(f"-reversed_lanes({pair[1]}, {pair[1]})")
         self.pairs.result(there, Span(f"{self.n} - {span.wide - 1} - i", span.wide, around), turned, form)
-
-    def _half(self) -> Number:
-        """How many frequencies a half spectrum has."""
-        return int(self.n) // 2 + 1 if self.known else f"{self.n}//2 + 1"
 
     # ---- rows of a length that is found ------------------------------------------------------------------------------
 
@@ -248,16 +242,16 @@ class _Writer:
             self.block("elif turn == 0:", self._chirp)
             self.block("elif turn % 2 == 1:", self._with_chirp)
             self.block("else:", self._multiplied)
-            found_passes(self.pairs, self._either)
+            found_passes(self.pairs, self._found_pass)
             self.block("if m == h:", self._taken)
             self.block("elif turn == 0:", self._kept)
             self.block("elif turn % 2 == 0:", self._without_chirp)
 
         self.block("for turn in range(turns):", turn)
 
-    def _each(self, count: Number, change: Callable[[Span], None]) -> None:
-        """A loop over `count` elements of a row."""
-        self.pairs.vectors("i", count, self.pairs.wide_until(count), change)
+    def _each(self, count: Number, change: Callable[[Span], None], counter: str = "i", first: int = 0) -> None:
+        """A loop over `count` elements of a row, from the `first` one on."""
+        self.pairs.vectors(counter, count, self.pairs.wide_until(count), change, first)
 
     def _by_parity(self, even: Callable[[], None], odd: Callable[[], None]) -> None:
         """Lines for an even number of real numbers, and for an odd one."""
@@ -361,12 +355,9 @@ class _Writer:
         if self.real:
             self._taken()
 
-    def _either(self, radix: int) -> None:
-        """A pass of a row of unknown length: the first pass, or a later one."""
-        name: Number = radix or "radix"
-        forms: tuple[Form, Form] = ("planes", "planes")
-        self.block("if done == 1:", lambda: self._pass(name, "left", 1, 0, "here", "there", forms))
-        self.block("else:", lambda: self._pass(name, "left", "done", 0, "here", "there", forms))
+    def _found_pass(self, radix: Number, done: Number) -> None:
+        """A pass of a row of unknown length."""
+        self._pass(radix, "left", done, 0, "here", "there", ("planes", "planes"))
 
     # ---- passes of a single row --------------------------------------------------------------------------------------
 

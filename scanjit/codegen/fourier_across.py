@@ -23,18 +23,22 @@ from scanjit.ops.passes import FOUND, Number, factors, is_written_out, length_of
 from scanjit.schedule.nests import Fourier, most_across
 
 
-def found_passes(pairs: Pairs, one: Callable[[int], None]) -> None:
+def found_passes(pairs: Pairs, one: Callable[[Number, Number], None]) -> None:
     """The passes of a length `m` that is found when a function runs, from `here`, by way of `there`, back to `here`.
-    `one` writes a pass for a factor, or with 0 for any factor `radix`."""
+    `one` writes a pass for a factor, given how many frequencies are done before it."""
     pairs.add("table = powers", "done = 1", "left = m")
+
+    def first_or_later(radix: Number) -> None:
+        pairs.block("if done == 1:", lambda: one(radix, 1))
+        pairs.block("else:", lambda: one(radix, "done"))
 
     def turn() -> None:
         pairs.add(*LOOK, *choose_radix(), "left = left // radix")
         word = "if"
         for radix in FOUND:
-            pairs.block(f"{word} radix == {radix}:", partial(one, radix))
+            pairs.block(f"{word} radix == {radix}:", partial(first_or_later, radix))
             word = "elif"
-        pairs.block("else:", lambda: one(0))
+        pairs.block("else:", lambda: first_or_later("radix"))
         pairs.block("if done > 1:", lambda: pairs.add(f"table += 2*(radix - 1)*done*{pairs.size}"))
         pairs.block(f"if radix > {max(FOUND)}:", lambda: pairs.add(f"table += 2*radix*{pairs.size}"))
         pairs.add("done = done*radix", "other = here", "here = there", "there = other")
@@ -84,7 +88,7 @@ class Across:
             if isinstance(self.length, int):
                 self._known(int(self.h))
             else:
-                found_passes(self.pairs, self._found)
+                found_passes(self.pairs, lambda radix, done: self._pass(radix, "left", done, 0))
             self._take()
             self.add(f"row += {self.lanes}")
 
@@ -244,12 +248,6 @@ class Across:
                 self._swap()
             offset += (0 if done == 1 else 2 * (radix - 1) * done) + (0 if is_written_out(radix) else 2 * radix)
             done *= radix
-
-    def _found(self, radix: int) -> None:
-        """A pass of an unknown length: the first pass, or a later one."""
-        name: Number = radix or "radix"
-        self.block("if done == 1:", lambda: self._pass(name, "left", 1, 0))
-        self.block("else:", lambda: self._pass(name, "left", "done", 0))
 
     def _pass(self, radix: Number, left: Number, done: Number, offset: int) -> None:
         """One pass from `here` to `there`, in the order of elements in memory. The powers of the pass begin at `offset`
