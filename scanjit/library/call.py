@@ -209,7 +209,7 @@ class _CallWriter:
 
     def _pointers_of_caller(self) -> Mapping[str, Dimension]:
         """The pointers that the caller passes, as C expressions, each with the bytes of its array."""
-        found = {f"inputs->{each.name}": nbytes(each) for each in self.face.inputs if each.atom is None}
+        found = {f"inputs->{each.name}": nbytes(each) for each in self.face.given}
         return {**found, **{f"outputs->{each.name}": nbytes(each) for each in self.face.given_back}}
 
     def _checks(self) -> list[str]:

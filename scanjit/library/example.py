@@ -61,15 +61,14 @@ _FUNCTIONS = {
 def example(model: LibraryModel) -> str:
     """The text of the example."""
     face, name = model.interface, model.interface.name
-    inputs = [each for each in face.inputs if each.atom is None]
     structs: tuple[tuple[str, Sequence[object]], ...] = (
         ("sizes", list(face.sizes)),
-        ("inputs", inputs),
+        ("inputs", face.given),
         ("outputs", face.given_back),
     )
     declared = [f"    {name}_{struct} {struct};" for struct, some in structs if some]
     given = [f"    sizes.{made} = 4;" for made in face.sizes.values()]
-    for each in inputs:
+    for each in face.given:
         kind = c_type(each.dtype)
         declared.append(f"    {kind} *{each.name}_data;")
         given.append(f"    inputs.{each.name} = {each.name}_data = {_room(face, each)};")
@@ -85,7 +84,7 @@ def example(model: LibraryModel) -> str:
         count = _elements(face, each.shape) if each.most is None else _computed(face.shapes[each])
         shown.append(f"    for (i = 0; i < {count} && i < 4; i++)")
         shown.append(f'        printf("{each.name}[%lu]: %.9g\\n", (unsigned long)i, (double)outputs.{each.name}[i]);')
-    taken = [f"{each.name}_data" for each in inputs] + [f"outputs.{each.name}" for each in face.given_back]
+    taken = [f"{each.name}_data" for each in face.given] + [f"outputs.{each.name}" for each in face.given_back]
     taken += ["state"] if face.state else []
     return _TEXT.format(
         name=name,

@@ -78,7 +78,7 @@ def arguments(face: Interface) -> str:
 def header(model: LibraryModel) -> str:
     """The text of the header."""
     face, name = model.interface, model.interface.name
-    guard = name.upper()
+    guard = face.guard
     width = max(len(word) for word, _, _ in STATUSES)
     statuses = [f"#define {guard}_{word:{width}} ({number}) /* {text} */" for word, number, text in STATUSES]
     more = f"/* From {FIRST_CHECK} down: a size that does not fit others. Above 0: an index out of bounds. */"
@@ -86,7 +86,7 @@ def header(model: LibraryModel) -> str:
     return _HEADER.format(
         **given,
         statuses="\n".join([*statuses, more]),
-        structs="\n\n".join(_structs(face, guard)),
+        structs="\n\n".join(_structs(face)),
         and_state=", and the new state" if face.state else "",
         own_state=", a state" if face.state else "",
         after="the state is as it was, and the outputs hold anything" if face.state else "the outputs hold anything",
@@ -95,25 +95,25 @@ def header(model: LibraryModel) -> str:
     ).replace("\n\n\n", "\n\n")
 
 
-def _structs(face: Interface, guard: str) -> list[str]:
-    found = []
+def _structs(face: Interface) -> list[str]:
     sizes = [f"int64_t {made};" for made in face.sizes.values()]
-    found.append(_struct(f"{face.name}_sizes", sizes, "sizes of the arrays in a call", "there are none: pass NULL"))
-    inputs = [f"const {_pointer(each, guard)}" for each in face.inputs if each.atom is None]
-    found.append(_struct(f"{face.name}_inputs", inputs, "arguments, row by row", "there are none: pass NULL"))
-    outputs = [_pointer(each, guard) for each in face.given_back]
-    found.append(_struct(f"{face.name}_outputs", outputs, "results, row by row", "there are none: pass NULL"))
+    inputs = [f"const {_pointer(each, face.guard)}" for each in face.given]
+    outputs = [_pointer(each, face.guard) for each in face.given_back]
     state = [
         f"{c_type(each.dtype)} {each.name}[{max(variable.stored.size, 1)}]; /* {described(each)} */"
         for each, variable in face.state
     ]
-    found.append(_struct(f"{face.name}_state", state, "variables, which calls change", "there is none: pass NULL"))
-    return found
+    return [
+        _struct(f"{face.name}_sizes", sizes, "sizes of the arrays in a call"),
+        _struct(f"{face.name}_inputs", inputs, "arguments, row by row"),
+        _struct(f"{face.name}_outputs", outputs, "results, row by row"),
+        _struct(f"{face.name}_state", state, "variables, which calls change"),
+    ]
 
 
-def _struct(name: str, fields: list[str], what: str, none: str) -> str:
+def _struct(name: str, fields: list[str], what: str) -> str:
     if not fields:
-        return f"/* The {what}: {none}. */\ntypedef struct {name} {name};"
+        return f"/* The {what}: there are none, pass NULL. */\ntypedef struct {name} {name};"
     lines = "\n".join(f"    {each}" for each in fields)
     return f"/* The {what}. */\ntypedef struct {name} {{\n{lines}\n}} {name};"
 

@@ -86,6 +86,11 @@ class Interface:
     call: str = "run"
 
     @property
+    def given(self) -> list[Array]:
+        """The inputs that a call reads as arrays. (An input that is a size is one of the `sizes`.)"""
+        return [each for each in self.inputs if each.atom is None]
+
+    @property
     def given_back(self) -> list[Array]:
         """The arrays that a call writes, apart from the state."""
         return [*self.outputs, *self.shapes.values()]

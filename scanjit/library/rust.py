@@ -41,7 +41,7 @@ _OF_STATE = """\
 
 def rust(face: Interface) -> str:
     """The text of the Rust module."""
-    inputs = [(each, f"*const {_type(each)}") for each in face.inputs if each.atom is None]
+    inputs = [(each, f"*const {_type(each)}") for each in face.given]
     outputs = [(each, f"*mut {_type(each)}") for each in face.given_back]
     state = [(each, f"[{_type(each)}; {max(variable.stored.size, 1)}]") for each, variable in face.state]
     fields = {

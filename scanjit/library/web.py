@@ -41,7 +41,7 @@ def module(folder: Path, face: Interface, objects: Sequence[str]) -> None:
 def texts(face: Interface) -> dict[str, str]:
     """The files beside the WebAssembly module, by their names: JavaScript, its types for TypeScript, an example page,
     and a `package.json` by which Node loads the JavaScript as a module."""
-    inputs = [_described(each, face) for each in face.inputs if each.atom is None]
+    inputs = [_described(each, face) for each in face.given]
     outputs = [_described(each, face) for each in face.given_back]
     state = _with_offsets([(each, int(types.as_int(types.product(each.shape)))) for each, _ in face.state])
     lists = {"inputs": inputs, "outputs": outputs, "state": state}
@@ -116,13 +116,13 @@ def _array(each: Array) -> str:
 def _types(face: Interface) -> str:
     """The text of the file with types for TypeScript."""
     sizes = "".join(f"  {made}?: number;\n" for made in face.sizes.values())
-    given = [each for each in face.inputs if each.atom is None]
     inputs = "".join(
-        f"  {each.name}: {_accepted(each)}; // {each.dtype.name}[{', '.join(map(str, each.shape))}]\n" for each in given
+        f"  {each.name}: {_accepted(each)}; // {each.dtype.name}[{', '.join(map(str, each.shape))}]\n"
+        for each in face.given
     )
     views, outputs = (
         "".join(f"  readonly {each.name}: Shaped<{_array(each)}>;\n" for each in some)
-        for some in (given, face.given_back)
+        for some in (face.given, face.given_back)
     )
     state = "".join(f"  readonly {each.name}: {_array(each)};\n" for each, _ in face.state)
     return _filled("model.d.ts", SIZES=sizes, INPUTS=inputs, VIEWS=views, OUTPUTS=outputs, STATE=state)
@@ -139,11 +139,7 @@ def _call(face: Interface) -> str:
     """An example call: zeros, and sizes of 4."""
     sizes = ", ".join(f"{made}: 4" for made in face.sizes.values())
     lines = [f"const s = {{{f' {sizes} ' if sizes else ''}}};"]
-    given = []
-    for each in face.inputs:
-        if each.atom is None:
-            count = number(types.product(each.shape), face)
-            lines.append(f"const {each.name} = new {_array(each)}({count});")
-            given.append(each.name)
-    lines.append(f"const outputs = model.run({{ {', '.join(given)} }}, s);")
+    for each in face.given:
+        lines.append(f"const {each.name} = new {_array(each)}({number(types.product(each.shape), face)});")
+    lines.append(f"const outputs = model.run({{ {', '.join(each.name for each in face.given)} }}, s);")
     return "\n      ".join(lines)

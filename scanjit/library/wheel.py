@@ -135,7 +135,6 @@ def module(model: LibraryModel, file: str) -> str:
     harvest = Harvest({name, "np", "ctypes", "threading", "Path", "variables", *(each.name for each in face.inputs)})
     copied = {word: harvest.add("scanjit.library.helpers", word) for word in ("workspace", "checked")}
     copied |= {word: harvest.add("scanjit.export.helpers", word) for word in ("argument", "stored", "complex_numbers")}
-    inputs = [each for each in face.inputs if each.atom is None]
     variables = ""
     if face.state:
         fields = "\n".join(
@@ -152,7 +151,7 @@ def module(model: LibraryModel, file: str) -> str:
         exported=", ".join(map(repr, [name, *(["variables"] if face.state else [])])),
         helpers=harvest.text(),
         sizes=", ".join(f'("{made}", ctypes.c_int64)' for made in face.sizes.values()),
-        inputs=", ".join(f'("{each.name}", ctypes.c_void_p)' for each in inputs),
+        inputs=", ".join(f'("{each.name}", ctypes.c_void_p)' for each in face.given),
         outputs=", ".join(f'("{each.name}", ctypes.c_void_p)' for each in face.given_back),
         state=", ".join(f'("{a.name}", ctypes.c_{_field(a)} * {max(v.stored.size, 1)})' for a, v in face.state),
         variables=variables,
@@ -177,9 +176,8 @@ def _lines(model: LibraryModel, copied: Mapping[str, str]) -> list[str]:
         lines.append(f"{each.name} = np.ascontiguousarray({text}){'' if node.ndim else '.reshape(())'}")
     known_sizes, found = _sizes(face, graph.inputs)
     lines += found
-    fields = [each for each in face.inputs if each.atom is None]
     lines.append(f"sizes = _Sizes({', '.join(f'_{made}' for made in face.sizes.values())})")
-    lines.append(f"inputs = _Inputs({', '.join(f'{each.name}.ctypes.data' for each in fields)})")
+    lines.append(f"inputs = _Inputs({', '.join(f'{each.name}.ctypes.data' for each in face.given)})")
     for i, each in enumerate(face.given_back):
         shape = "".join(f"{_python(dim, known_sizes)}, " for dim in each.room)
         lines.append(f"_y{i} = np.empty(({shape}), {each.dtype.name!r})")

@@ -114,14 +114,13 @@ int main(int count, char **arguments)
 def driver(face: Interface) -> str:
     """The text of a driver."""
     name = face.name
-    inputs = [each for each in face.inputs if each.atom is None]
     declared, read, written, freed = [], [], [], []
-    structs = {"sizes": face.sizes, "inputs": inputs, "outputs": face.given_back, "state": face.state}
+    structs = {"sizes": face.sizes, "inputs": face.given, "outputs": face.given_back, "state": face.state}
     for struct, some in structs.items():
         if some:
             declared.append(f"    {name}_{struct} {struct};")
     read += [f"    get(&sizes.{made}, sizeof(sizes.{made}));" for made in face.sizes.values()]
-    for each in inputs:
+    for each in face.given:
         declared.append(f"    unsigned char *in_{each.name};")
         read += [f"    in_{each.name} = array(&bytes);", f"    get(in_{each.name}, (size_t)bytes);"]
         read.append(f"    inputs.{each.name} = (void *)in_{each.name};")
