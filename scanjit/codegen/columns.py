@@ -1,8 +1,7 @@
 """Reductions down columns in strips: a few terms are added to all sums of a strip, then the next
 (`schedule.tiles.columns`). The sums of a strip lie in the thread's own memory."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from itertools import accumulate
 
 from scanjit import types
@@ -11,7 +10,7 @@ from scanjit.codegen.frame import Frame, Point
 from scanjit.codegen.names import suffix
 from scanjit.codegen.places import SCRATCH
 from scanjit.codegen.reduce import Together
-from scanjit.codegen.space import Space, group
+from scanjit.codegen.space import Space, around, group
 from scanjit.codegen.stores import store_tile
 from scanjit.codegen.values import Values
 from scanjit.schedule.nests import LINE, Load, Reduce, reductions_in, walk_values
@@ -24,24 +23,14 @@ def write_columns(frame: Frame, values: Values) -> None:
     first, lane = frame.nest.space[0], frame.nest.space[-1]
     start, stop = frame.bounds(first)
     if frame.tile.many == 1:
-        with _around(frame, (start, stop)) as bounds:
+        with around(frame, (start, stop)) as bounds:
             _Columns(frame, values).write(*bounds)
         return
     many = frame.size(first.size * frame.tile.many)
-    with _around(frame, (start, f"min({stop}, {many})")) as bounds:
+    with around(frame, (start, f"min({stop}, {many})")) as bounds:
         _Columns(frame, values).write(*bounds)
-    with _around(frame, (f"min(max({start}, {many}), {stop})", stop)) as bounds:
+    with around(frame, (f"min(max({start}, {many}), {stop})", stop)) as bounds:
         Space(frame, lambda: store_tile(frame, values)).sums(lane, *bounds)
-
-
-@contextmanager
-def _around(frame: Frame, bounds: tuple[str, str]) -> Iterator[tuple[str, str]]:
-    """The loops around the columns, between these bounds of the first loop. Yields the bounds of the columns."""
-    depth, (*outer, lane) = len(frame.scopes), frame.nest.space
-    for loop in outer:
-        frame.loop(loop, "i", bounds if loop is outer[0] else frame.bounds(loop))
-    yield frame.bounds(lane) if outer else bounds
-    frame.pop(depth)
 
 
 class _Columns:

@@ -68,15 +68,8 @@ class Jobs:
 
     def write_without_meeting(self, some: Sequence[Nest], at: StatementPlace) -> None:
         """Run nests between which threads do not meet (see `codegen.meetings`)."""
-        nests, tile = self.common.nests, some[0].tile
         self._before(some, at)
-        singles = [single for nest in some if (single := self.common.program.single.get(nest)) is not None]
-        if singles and tile is not None and tile.rows is not None:
-            self.draft.add(at, f"if {self.common.number(tile.rows.size)} == 1:")
-            self._call([nests.of(single) for single in singles], at.inside)
-            self.draft.add(at, "else:")
-            at = at.inside
-        self._call([nests.of(nest) for nest in some], at)
+        self._call_by_rows(some, [self.common.nests.of(nest) for nest in some], at)
         self.called(at)
 
     def _timed(self, job: Job, at: StatementPlace) -> Sequence[Source]:
@@ -164,20 +157,27 @@ class Jobs:
     # ---- calls -------------------------------------------------------------------------------------------------------
 
     def _nest(self, nest: Nest, at: StatementPlace) -> Sequence[Source]:
-        program, nests, sources = self.common.program, self.common.nests, self._sources(nest, at)
-        single, pieces = program.single.get(nest), nest if nest in program.pieces else None
+        sources, pieces = self._sources(nest, at), nest if nest in self.common.program.pieces else None
         self._before([nest], at)
         if nest.time is not None and sources[0].looks and not at.counted:
             self.begin_loop(at, nest.time.size)
             self._call(sources, at, pieces, told=True)
             self.draft.add(at, "end_loop(line)")
             return sources
-        if single is None or nest.tile is None or nest.tile.rows is None:
-            return self._call(sources, at, pieces)
-        self.draft.add(at, f"if {self.common.number(nest.tile.rows.size)} == 1:")
-        self._call([nests.of(single)], at.inside)
-        self.draft.add(at, "else:")
-        return self._call(sources, at.inside)
+        return self._call_by_rows([nest], sources, at, pieces)
+
+    def _call_by_rows(
+        self, some: Sequence[Nest], sources: Sequence[Source], at: StatementPlace, pieces: Nest | None = None
+    ) -> Sequence[Source]:
+        """Call the functions of nests; in calls with one row, those of their variants for one row."""
+        tile, single = some[0].tile, self.common.program.single
+        variants = [self.common.nests.of(single[nest]) for nest in some if nest in single]
+        if variants and tile is not None and tile.rows is not None:
+            self.draft.add(at, f"if {self.common.number(tile.rows.size)} == 1:")
+            self._call(variants, at.inside)
+            self.draft.add(at, "else:")
+            at, pieces = at.inside, None
+        return self._call(sources, at, pieces)
 
     def _call(
         self, sources: Sequence[Source], at: StatementPlace, nest: Nest | None = None, told: bool = False

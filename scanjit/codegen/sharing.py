@@ -53,7 +53,8 @@ class Variables:
         if rows not in self._steps:
             flag, size = number(rows.apart), number(rows.size)
             made = Share(*(self.draft.fresh(name) for name in ("column", "columns", "low", "high")))
-            pieces, scale = number((rows.size + (rows.unit - 1)) // rows.unit), _scale(rows.unit)
+            pieces = number((rows.size + (rows.unit - 1)) // rows.unit)
+            scale = f"*{rows.unit}" if rows.unit > 1 else ""
             last = f"min({pieces}*(thread + 1)//threads{scale}, {size})"
             self.draft.shares += [
                 f"{made.thread} = thread*(1 - {flag})",
@@ -129,7 +130,3 @@ def _times(tile: Tile, rows: OwnRows, all_times: Dimension) -> Dimension:
     times = types.exact_quotient(tile.own.size, rows.size * tile.each)
     assert times is not None
     return 1 + all_times * (times - 1)
-
-
-def _scale(unit: int) -> str:
-    return f"*{unit}" if unit > 1 else ""

@@ -1,6 +1,7 @@
 """The loops over the space of a nest: those around its values, blocks of rows, and the loop along which lanes run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from scanjit.codegen.frame import Frame
 from scanjit.codegen.guard import order_rows, ordered_tile
@@ -193,6 +194,17 @@ class Space:
             frame.index[loop, row] = text
         for row in range(block):
             split_joined(frame, loop, row)
+
+
+@contextmanager
+def around(frame: Frame, bounds: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    """The loops around the one along which lanes run, between these bounds of the first loop. Yields the bounds of the
+    loop of the lanes."""
+    depth, (*outer, lane) = len(frame.scopes), frame.nest.space
+    for loop in outer:
+        frame.loop(loop, "i", bounds if loop is outer[0] else frame.bounds(loop))
+    yield frame.bounds(lane) if outer else bounds
+    frame.pop(depth)
 
 
 def group(frame: Frame, start: str, stop: str, columns: str) -> tuple[str, str]:

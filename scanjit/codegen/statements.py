@@ -61,7 +61,10 @@ class StatementWriter:
                 self._portion(few, at)
                 continue
             for some in without_meetings(few, self.common, at):
-                self._statements(some, at)
+                if len(some) == 1:
+                    self._statement(some[0], at)
+                else:
+                    self.jobs.write_without_meeting([each for each in some if isinstance(each, Nest)], at)
 
     def _portions(self, statements: Sequence[Statement], at: StatementPlace) -> tuple[list[Portion], set[Portion]]:
         """The statements one by one, with jobs that follow each other together; and the portions that call the same
@@ -80,12 +83,6 @@ class StatementWriter:
                 if shared and end - begin >= FEWEST:
                     same.setdefault(tuple(outlines[begin:end]), []).append(found[-1])
         return found, {few for each in same.values() if len(each) > 1 for few in each}
-
-    def _statements(self, some: Sequence[Statement], at: StatementPlace) -> None:
-        if len(some) == 1:
-            self._statement(some[0], at)
-        else:
-            self.jobs.write_without_meeting([each for each in some if isinstance(each, Nest)], at)
 
     def _statement(self, statement: Statement, at: StatementPlace) -> None:
         match statement:
@@ -160,15 +157,13 @@ class StatementWriter:
     def _portion(self, few: Portion, at: StatementPlace) -> None:
         """Call a function that runs a part of a long sequence of statements. The time to compile a function grows
         faster than its length."""
-        name, table, counters = self._part(few, at)
-        self.draft.add(at, f"{name}({', '.join([table, *at.parameters[1:], *counters])})")
 
-    def _part(self, few: Portion, at: StatementPlace) -> tuple[str, str, list[str]]:
         def write(inner: StatementWriter) -> None:
             for statement in few:
                 inner._statement(statement, replace(at, depth=0))
 
-        return self._function("part", few, at, write)
+        name, table, counters = self._function("part", few, at, write)
+        self.draft.add(at, f"{name}({', '.join([table, *at.parameters[1:], *counters])})")
 
     def _function(
         self,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from scanjit.codegen.frame import Frame
 from scanjit.codegen.memory import write
 from scanjit.codegen.neighbours import in_pairs
-from scanjit.codegen.space import Space, group
+from scanjit.codegen.space import Space, around, group
 from scanjit.codegen.time import TimeInside, count
 from scanjit.codegen.values import Values
 from scanjit.schedule.nests import Load, NestLoop, Register, Store
@@ -66,17 +66,12 @@ def _turns(
 
 def _alone(frame: Frame, values: Values, time: NestLoop, bounds: tuple[str, str]) -> None:
     """Loops over vectors between these bounds of the first loop, with the loop over time inside them."""
-    depth, (*outer, lane) = len(frame.scopes), frame.nest.space
-    for loop in outer:
-        frame.loop(loop, "i", bounds if loop is frame.nest.space[0] else frame.bounds(loop))
-    space, masked = Space(frame, TimeInside(frame, values, time).write), not frame.fills(lane, frame.tile.lanes)
-    with frame.single_vectors():
-        start, stop = frame.bounds(lane) if outer else bounds
+    lane, space = frame.nest.space[-1], Space(frame, TimeInside(frame, values, time).write)
+    with around(frame, bounds) as inner, frame.single_vectors():
         if frame.tile.narrow:
-            space.in_parts(lane, start, stop)
+            space.in_parts(lane, *inner)
         else:
-            space.lane_range(lane, start, stop, masked)
-    frame.pop(depth)
+            space.lane_range(lane, *inner, masked=not frame.fills(lane, frame.tile.lanes))
 
 
 def _steps(frame: Frame, values: Values, time: NestLoop, rows: Sequence[str]) -> None:
