@@ -276,11 +276,8 @@ class _Call:
 
     def labels(self) -> list[str]:
         """The name of each array in the user's words: `x`, `params['w']`."""
-        try:
-            parameters = list(inspect.signature(self.jitted.fn).parameters.values())
-        except (TypeError, ValueError):
-            parameters = []
-        names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        parameters = _parameters(self.jitted.fn) or []
+        names = _places(parameters)
         rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "args")
         paths = []
         for key, tree in zip(self.given, self.trees, strict=True):
@@ -362,9 +359,8 @@ def _names(given: Any) -> tuple[str, ...]:
 def _static(fn: Callable[..., Any], positions: Sequence[int], names: Sequence[str]) -> frozenset[int | str]:
     """The positions and names of the settings of a function: both of each one that has both. Raises an error for one
     that the function does not have."""
-    try:
-        parameters = inspect.signature(fn).parameters.values()
-    except (TypeError, ValueError):  # of some functions of C
+    parameters = _parameters(fn)
+    if parameters is None:
         return frozenset((*positions, *names))
     kinds = {one.kind for one in parameters}
     places = _places(parameters)
@@ -384,6 +380,14 @@ def _static(fn: Callable[..., Any], positions: Sequence[int], names: Sequence[st
     return frozenset(found)
 
 
+def _parameters(fn: Callable[..., Any]) -> list[inspect.Parameter] | None:
+    """The parameters of a function. None if Python does not know them, as of some functions of C."""
+    try:
+        return list(inspect.signature(fn).parameters.values())
+    except (TypeError, ValueError):
+        return None
+
+
 def _places(parameters: Iterable[inspect.Parameter]) -> list[str]:
     """The names of the arguments that have positions."""
     return [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
@@ -392,11 +396,8 @@ def _places(parameters: Iterable[inspect.Parameter]) -> list[str]:
 def _from_the_front(fn: Callable[..., Any], positions: Sequence[int], option: str) -> tuple[int, ...]:
     """The positions of arguments, counted from the front where the function says how many it has. Raises an error for
     one that it does not have."""
-    try:
-        parameters = inspect.signature(fn).parameters.values()
-    except (TypeError, ValueError):
-        return tuple(positions)
-    if any(one.kind is one.VAR_POSITIONAL for one in parameters):
+    parameters = _parameters(fn)
+    if parameters is None or any(one.kind is one.VAR_POSITIONAL for one in parameters):
         return tuple(positions)
     count = len(_places(parameters))
     for i in positions:

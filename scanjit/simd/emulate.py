@@ -14,7 +14,7 @@ import functools
 import threading
 import time
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -340,7 +340,7 @@ class EmulatedModule:
         return function
 
 
-def namespace(memory: Allocations, names: Iterable[str] = ()) -> dict[str, Any]:
+def namespace(memory: Allocations) -> dict[str, Any]:
     """Globals in which generated source can be executed.
 
     Its ``from scanjit.simd import ...`` finds the emulation; every other import is the usual one.
@@ -349,8 +349,6 @@ def namespace(memory: Allocations, names: Iterable[str] = ()) -> dict[str, Any]:
     ----------
     memory : Allocations
         What loads and stores access.
-    names : iterable of str
-        Functions to define at once, for source without an import line.
     """
     module = EmulatedModule(memory)
 
@@ -360,9 +358,7 @@ def namespace(memory: Allocations, names: Iterable[str] = ()) -> dict[str, Any]:
             return module
         return builtins.__import__(name, *args, **kwargs)
 
-    result: dict[str, Any] = {name: getattr(module, name) for name in names}
-    result["__builtins__"] = {**vars(builtins), "__import__": import_}
-    return result
+    return {"__builtins__": {**vars(builtins), "__import__": import_}}
 
 
 def quiet(function: Emulated) -> Emulated:
