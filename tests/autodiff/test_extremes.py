@@ -9,6 +9,7 @@ import pytest
 
 import scanjit as sj
 from tests.fuzz.check import Config
+from tests.pairs import pairwise
 
 
 def softened(x: Any, y: Any, A: Any, start: Any) -> Any:
@@ -35,10 +36,7 @@ def columns(x: Any, y: Any, A: Any, start: Any) -> Any:
 
 
 @pytest.mark.quick(4)
-@pytest.mark.parametrize("program", [softened, columns])
-@pytest.mark.parametrize("width", [None, 32, 16])
-@pytest.mark.parametrize("size", ["N", 17])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pairwise(dtype=["float32", "float64"], size=["N", 17], width=[None, 32, 16], program=[softened, columns])
 def test_gradients_of_a_loop(program: Any, width: int | None, size: Any, dtype: str) -> None:
     x, y = sj.tensor(("T", size), dtype, "x"), sj.tensor(("T",), dtype, "y")
     A, start = sj.tensor((size, size), dtype, "A"), sj.tensor((size,), dtype, "start")

@@ -16,6 +16,7 @@ from scanjit.schedule.tiles.pack import with_room
 from scanjit.schedule.tiles.products import may_overlap
 from scanjit.target import target_for
 from tests.fuzz.check import Config
+from tests.pairs import pairwise
 
 AVX2 = target_for("x86_64-linux-gnu", features="+avx2,+fma")
 PACKED, HOISTED = "right operands are packed", "right operands are packed once, before the loop"
@@ -26,10 +27,12 @@ def _turned(x: object) -> object:
 
 
 @pytest.mark.quick(5)
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("known", [True, False])
-@pytest.mark.parametrize("sizes", [(3, 17, 7, 9), (2, 20, 40, 33), (1, 5, 3, 4), (4, 16, 5, 1), (2, 64, 0, 5)])
+@pairwise(
+    sizes=[(3, 17, 7, 9), (2, 20, 40, 33), (1, 5, 3, 4), (4, 16, 5, 1), (2, 64, 0, 5)],
+    known=[True, False],
+    dtype=["float32", "float64"],
+    threads=[1, 3],
+)
 def test_values_and_gradients(sizes: tuple[int, ...], known: bool, dtype: str, threads: int) -> None:
     """Right operands that lie transposed, backwards, and in batches of two axes."""
     n, rows, terms, columns = sizes

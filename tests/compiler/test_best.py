@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from tests.pairs import pairwise
 
 LENGTHS = (1, 31, 127, 128, 129, 255, 256, 257, 319, 320, 333, 2100, 20000)
 
@@ -52,9 +53,7 @@ def test_only_long_rows_of_plain_elements_are_divided(case: str) -> None:
     assert "stretch" not in sj.function(inputs, UNDIVIDED[case](x, short), mode="emulate").source
 
 
-@pytest.mark.parametrize("mode", ["emulate", "numba"])
-@pytest.mark.parametrize("size", [1, 8, 9, 24, 100, None])
-@pytest.mark.parametrize("dtype", ["float64", "float32", "int8"])
+@pairwise(dtype=["float64", "float32", "int8"], size=[1, 8, 9, 24, 100, None], mode=["emulate", "numba"])
 def test_the_first_true_answer(dtype: str, size: int | None, mode: str) -> None:
     """It is the least place with a true answer, and 0 where no answer is true."""
     x = sj.tensor(("rows", size), dtype)
@@ -71,9 +70,7 @@ def test_the_first_true_answer(dtype: str, size: int | None, mode: str) -> None:
             np.testing.assert_array_equal(got, place)
 
 
-@pytest.mark.parametrize("mode", ["emulate", "numba"])
-@pytest.mark.parametrize("size", [6, 7, 8])
-@pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
+@pairwise(dtype=["float64", "float32", "int64"], size=[6, 7, 8], mode=["emulate", "numba"])
 def test_few_elements_are_compared_in_pairs(dtype: str, size: int, mode: str) -> None:
     x = sj.tensor((size,), dtype)
     f = sj.function([x], [sj.argmax(x), x.max(), sj.argmin(2 * x)], mode=mode)

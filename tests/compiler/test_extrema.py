@@ -9,6 +9,7 @@ from scanjit.schedule.nests import Nest, jobs_of
 from scanjit.schedule.pipeline import schedule
 from scanjit.schedule.tiles import choose
 from scanjit.target import target_for, target_named
+from tests.pairs import pairwise
 
 
 @pytest.fixture(autouse=True)
@@ -67,10 +68,7 @@ def series(length, dtype, rng):
 
 
 @pytest.mark.quick(5)
-@pytest.mark.parametrize("mode", ["emulate", "numba"])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("backwards", [False, True])
-@pytest.mark.parametrize("name", STEPS)
+@pairwise(name=STEPS, backwards=[False, True], dtype=["float32", "float64"], mode=["emulate", "numba"])
 def test_values_are_those_of_numpy_whatever_is_nan(name, backwards, dtype, mode):
     rng = np.random.default_rng(0)
     f, right = (made(name, m, dtype, go_backwards=backwards) for m in (mode, "reference"))

@@ -10,6 +10,7 @@ import pytest
 
 import scanjit as sj
 from tests.fuzz.check import Config
+from tests.pairs import pairwise
 
 Step = Callable[[Any, Any, Any], Any]
 
@@ -80,9 +81,7 @@ def arguments(size: int, dtype: str) -> list[Any]:
 
 
 @pytest.mark.quick(5)
-@pytest.mark.parametrize("step", [*GUESSED, *CHOSEN])
-@pytest.mark.parametrize("size", ["N", 4, 8])
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pairwise(dtype=["float64", "float32"], size=["N", 4, 8], step=[*GUESSED, *CHOSEN])
 def test_values_and_gradients(step: Step, size: Any, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     f, wanted = program(step, size, dtype), program(step, size, dtype, mode="reference")
     for length in (1, 3, 4, 8, 9, 17) if size == "N" else (size,):

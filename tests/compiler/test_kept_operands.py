@@ -10,6 +10,7 @@ import pytest
 import scanjit as sj
 from scanjit.schedule.tiles.apply import STEPS_OF_A_PACK
 from tests.fuzz.check import Config
+from tests.pairs import pairwise
 
 ALONG_SUMS = "lanes along the reductions"
 
@@ -30,9 +31,7 @@ def expected(x: np.ndarray, r: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.quick(4)
-@pytest.mark.parametrize("mode", ["numba", "emulate"])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("n", ["n", 3, 5, 16, 33])
+@pairwise(n=["n", 3, 5, 16, 33], dtype=["float32", "float64"], mode=["numba", "emulate"])
 def test_states_as_columns(n: int | str, dtype: str, mode: str) -> None:
     inputs, outputs = states("T", n, dtype)
     assert ALONG_SUMS not in sj.function(inputs, outputs[0], mode="emulate").explain()

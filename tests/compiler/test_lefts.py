@@ -10,15 +10,14 @@ from scanjit.runtime import host
 from scanjit.schedule.tiles import lefts
 from scanjit.target import target_for, target_named
 from tests.fuzz.check import Config
+from tests.pairs import pairwise
 
 AVX2 = target_for("x86_64-linux-gnu", features="+avx2,+fma")
 COPIED = "a left operand is copied"
 
 
 @pytest.mark.quick(3)
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("sizes", [("T", "B", 12, "N"), (9, 4, 12, 20), ("T", 4, "M", "N")])
+@pairwise(sizes=[("T", "B", 12, "N"), (9, 4, 12, 20), ("T", 4, "M", "N")], dtype=["float32", "float64"], threads=[1, 3])
 def test_copies_have_the_same_bits(
     sizes: tuple[int | str, ...], dtype: str, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 import scanjit as sj
 from scanjit.schedule.tiles import choose
 from tests.fuzz.check import Config
+from tests.pairs import pairwise
 
 RNG = np.random.default_rng(0)
 
@@ -75,9 +76,7 @@ LINEAR = {
 
 
 @pytest.mark.quick(8)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("backwards", [False, True])
-@pytest.mark.parametrize("case", LINEAR)
+@pairwise(case=LINEAR, backwards=[False, True], dtype=["float32", "float64"])
 def test_as_the_reference(case, backwards, dtype):
     step, makers, carries = LINEAR[case]
     init = carried(dtype, *[0.3] * carries)

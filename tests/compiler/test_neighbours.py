@@ -8,6 +8,7 @@ import pytest
 
 import scanjit as sj
 from scanjit.runtime import host
+from tests.pairs import pairwise
 from tests.targets import with_vectors
 
 CASES: dict[str, Callable[[Any, Any], Any]] = {
@@ -40,20 +41,18 @@ def arguments(shape: tuple[int, int], dtype: str) -> list[np.ndarray]:
     return [(rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(dtype) for _ in range(2)]
 
 
-@pytest.mark.parametrize("nbytes", [16, 32, 64])
-@pytest.mark.parametrize("case", CASES)
-def test_parts_of_numbers(case: str, nbytes: int) -> None:
+@pairwise(case=CASES, nbytes=[16, 32, 64], dtype=["complex64", "complex128"])
+def test_parts_of_numbers(case: str, nbytes: int, dtype: str) -> None:
     """Every load and store is inside of its array, also where vectors are not full."""
-    for dtype in ("complex64", "complex128"):
-        z, w = sj.matrix("z", dtype), sj.matrix("w", dtype)
-        outputs = CASES[case](z, w)
-        reference = sj.function([z, w], outputs, mode="reference")
-        with host.using(with_vectors(nbytes)):
-            emulated = sj.function([z, w], outputs, mode="emulate")
-            for shape in ((1, 1), (2, 3), (3, 16), (2, 41)):
-                given = arguments(shape, dtype)
-                for got, want in zip(listed(emulated(*given)), listed(reference(*given)), strict=True):
-                    np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-5, strict=True)
+    z, w = sj.matrix("z", dtype), sj.matrix("w", dtype)
+    outputs = CASES[case](z, w)
+    reference = sj.function([z, w], outputs, mode="reference")
+    with host.using(with_vectors(nbytes)):
+        emulated = sj.function([z, w], outputs, mode="emulate")
+        for shape in ((1, 1), (2, 3), (3, 16), (2, 41)):
+            given = arguments(shape, dtype)
+            for got, want in zip(listed(emulated(*given)), listed(reference(*given)), strict=True):
+                np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-5, strict=True)
 
 
 def listed(found: Any) -> list[Any]:

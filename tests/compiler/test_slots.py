@@ -90,7 +90,7 @@ def test_what_layers_hand_on_has_slots(made: Made) -> None:
 
 
 @pytest.mark.quick(6)
-@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize(("short", "threads"), [(1, 1), (3, 2), (1, 3)], indirect=["short"])
 @pytest.mark.parametrize("made", PROGRAMS)
 def test_slots_hold_what_is_still_read(short: int, made: Made, threads: int) -> None:
     with Config(width=32, shared=True, threads=threads, small=True, cheap=threads == 3).active():

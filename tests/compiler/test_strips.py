@@ -25,6 +25,7 @@ from scanjit.schedule.tiles import estimates
 from scanjit.target import Target
 from scanjit.types import Dimension
 from tests.fuzz.check import Config
+from tests.pairs import pairwise
 from tests.targets import with_vectors
 
 Graph = tuple[list[sj.Node], list[sj.Node]]
@@ -99,14 +100,7 @@ def same(inputs: list[sj.Node], outputs: list[sj.Node], f: Any, **sizes: int) ->
 
 
 @pytest.mark.quick(3)
-@pytest.mark.parametrize(
-    ("dtype", "threads"),
-    [
-        ("float32", 3),
-        ("float64", 1),
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in (("float32", 1), ("float64", 3))),
-    ],
-)
+@pytest.mark.parametrize(("dtype", "threads"), [("float32", 3), ("float64", 1)])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_strips(program: Callable[..., Graph], dtype: str, threads: int) -> None:
     """Strips of one or a few vectors, of unknown size: with no points, part of a vector, whole ones and a rest."""
@@ -431,9 +425,7 @@ def test_no_points_in_a_step(masks: bool, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.quick(10)
-@pytest.mark.parametrize("masks", [False, True])
-@pytest.mark.parametrize("columns", ["N", 3, 9, 14, 30])
-@pytest.mark.parametrize("program", PROGRAMS)
+@pairwise(program=PROGRAMS, columns=["N", 3, 9, 14, 30], masks=[False, True])
 def test_lanes_that_are_left(
     program: Callable[..., Graph], columns: int | str, masks: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

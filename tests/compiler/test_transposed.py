@@ -7,6 +7,7 @@ import pytest
 
 import scanjit as sj
 from tests.fuzz.check import Config
+from tests.pairs import pairwise
 
 A = sj.vector("a")
 XS = sj.matrix("xs")
@@ -44,9 +45,7 @@ def test_sequences_along_rows(series, shape):
 SHAPES = [(19, 35), (16, 16), (33, 20), (13, 13), (40, 6), (7, 30), (18, 4), (35, 3), (4, 12), (1, 9)]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("nbytes", ["16", "64"])
-@pytest.mark.parametrize("waits", [False, True])
+@pairwise(waits=[False, True], nbytes=["16", "64"], dtype=["float32", "float64"])
 def test_blocks_stay_inside(dtype, nbytes, waits, monkeypatch):
     """Every load and store is inside of its array: for whole blocks, those of half the rows, and single rows."""
     monkeypatch.setenv("SCANJIT_VECTOR_BYTES", nbytes)
@@ -93,9 +92,7 @@ def test_steps_of_rows_that_lie_across(dtype: str, mode: Any) -> None:
                     np.testing.assert_array_equal(found, wanted, strict=True)
 
 
-@pytest.mark.parametrize("mode", ["numba", "emulate"])
-@pytest.mark.parametrize("nbytes", ["32", ""])
-@pytest.mark.parametrize("dtype", ["float64", "int64"])
+@pairwise(dtype=["float64", "int64"], nbytes=["32", ""], mode=["numba", "emulate"])
 def test_long_rows_that_lie_across(dtype: str, nbytes: str, mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Linear steps of long rows are in the lanes of vectors, of short ones not; also backwards, and beside infinities
     and NaN. On two threads, too."""

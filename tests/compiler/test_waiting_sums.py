@@ -5,6 +5,7 @@ import pytest
 
 import scanjit as sj
 from scanjit.runtime import host
+from tests.pairs import pairwise
 
 RNG = np.random.default_rng(0)
 
@@ -57,10 +58,9 @@ def made(name, mode, dtype="float64", shape=("T",), gradient=False):
 
 
 @pytest.mark.quick(12)
-@pytest.mark.parametrize("name", STEPS)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("shape", [("T",), ("T", "N"), ("T", 3), (300,)])
-@pytest.mark.parametrize("gradient", [False, True])
+@pairwise(
+    gradient=[False, True], shape=[("T",), ("T", "N"), ("T", 3), (300,)], dtype=["float32", "float64"], name=STEPS
+)
 def test_values_and_gradients(name, dtype, shape, gradient):
     given = RNG.standard_normal([{"T": 19, "N": 261}.get(size, size) for size in shape]).astype(dtype)
     wanted, *others = (made(name, mode, dtype, shape, gradient)(given) for mode in ("reference", "emulate", "numba"))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from tests.pairs import pairwise
 
 RNG = np.random.default_rng(0)
 NAMES = "sqrt arcsin arccos arctan arcsinh arccosh arctanh".split()
@@ -19,9 +20,7 @@ MODES: list[Any] = ["reference", "emulate"]
 
 
 @pytest.mark.quick(7)
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pairwise(dtype=["complex64", "complex128"], name=NAMES, mode=MODES)
 def test_values(name: str, dtype: str, mode: Any) -> None:
     """Right to the last digits of the number, on the side of a cut that the sign of a zero says."""
     given = np.concatenate([POINTS[:-1] if dtype == "complex64" else POINTS, SPREAD]).astype(dtype)

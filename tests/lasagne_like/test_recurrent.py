@@ -28,6 +28,7 @@ from lasagne_like.layers import (
 )
 from tests.lasagne_like import numpy_cells as oracle
 from tests.lasagne_like.recurrent_support import check_slope, close, randomize, values, weighted
+from tests.pairs import pairwise
 
 BATCH, LENGTH, INPUTS, UNITS = 3, 5, 2, 4
 HOLES = np.array([[1, 0, 1, 1, 0], [0, 0, 1, 1, 1], [0, 0, 0, 0, 0]])
@@ -93,9 +94,7 @@ class Setting:
 
 
 @pytest.mark.quick(6)
-@pytest.mark.parametrize("mask", [False, True])
-@pytest.mark.parametrize("backwards", [False, True])
-@pytest.mark.parametrize("final", [False, True])
+@pairwise(final=[False, True], backwards=[False, True], mask=[False, True])
 def test_values_and_gradients(kind: str, mask: bool, backwards: bool, final: bool, run: Any) -> None:
     setting = Setting(kind, mask, backwards=backwards, only_return_final=final, learn_init=True)
     output = get_output(setting.layer)

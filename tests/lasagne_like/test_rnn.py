@@ -27,6 +27,7 @@ from lasagne_like.layers import (
 )
 from tests.lasagne_like import numpy_cells as oracle
 from tests.lasagne_like.recurrent_support import close, randomize, values
+from tests.pairs import pairwise
 
 BATCH, LENGTH, INPUTS = 3, 5, 2
 HOLES = np.array([[1, 0, 1, 1, 0], [0, 0, 1, 1, 1], [0, 0, 0, 0, 0]], float)
@@ -350,9 +351,11 @@ def test_kept_state_of_any_batch() -> None:
 
 
 @pytest.mark.quick(6)
-@pytest.mark.parametrize("backwards", [False, True])
-@pytest.mark.parametrize("masked", [None, "held", "zero"])
-@pytest.mark.parametrize("cell", [cells.LSTM, cells.GRU, cells.SimpleRNN, lambda n: [cells.LSTM(3), cells.GRU(n)]])
+@pairwise(
+    cell=[cells.LSTM, cells.GRU, cells.SimpleRNN, lambda n: [cells.LSTM(3), cells.GRU(n)]],
+    masked=[None, "held", "zero"],
+    backwards=[False, True],
+)
 def test_no_steps_leave_the_initial_state(cell: Any, masked: str | None, backwards: bool, run: Any) -> None:
     l_in, l_mask = inputs(), inputs(None, None)
     layer = RNNLayer(
@@ -381,9 +384,7 @@ def test_no_steps_leave_the_initial_state(cell: Any, masked: str | None, backwar
 
 
 @pytest.mark.quick(3)
-@pytest.mark.parametrize("make", [LSTMLayer, GRULayer, RecurrentLayer])
-@pytest.mark.parametrize("mode", ["reference", "numba"])
-@pytest.mark.parametrize("zero", [False, True])
+@pairwise(zero=[False, True], mode=["reference", "numba"], make=[LSTMLayer, GRULayer, RecurrentLayer])
 def test_a_call_without_steps_keeps_the_state(make: Any, mode: Any, zero: bool) -> None:
     l_in, l_mask = inputs(), inputs(None, None)
     layer = make(l_in, 4, mask_input=l_mask, stateful=True, only_return_final=True, zero_output_for_mask=zero)

@@ -9,6 +9,7 @@ import pytest
 import scanjit as sj
 from lasagne_like import updates as u
 from lasagne_like.layers import DenseLayer, InputLayer
+from tests.pairs import pairwise
 
 COEFFICIENTS = np.array([0.1, 0.2, 0.3])
 
@@ -143,9 +144,7 @@ def kinds_of_numbers() -> list[tuple[str, Callable[[float], Any]]]:
 
 
 @pytest.mark.quick(30)
-@pytest.mark.parametrize("name", LOOPS)
-@pytest.mark.parametrize("kind", [kind for kind, _ in kinds_of_numbers()])
-@pytest.mark.parametrize("floatX", ["float64", "float32"])
+@pairwise(floatX=["float64", "float32"], kind=[kind for kind, _ in kinds_of_numbers()], name=LOOPS)
 def test_float32_parameters_stay_so(name: str, kind: str, floatX: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sj.config, "floatX", floatX)
     convert = dict(kinds_of_numbers())[kind]

@@ -26,7 +26,6 @@ EMULATED = {
     "armv7-linux": ("arm-linux-musleabihf", "arm"),
     "x86_64-windows": ("x86_64-windows-gnu", "windows"),
 }
-BUILT = {"x86_64-windows": "x86_64-windows-gnu", "arm64-macos": "aarch64-macos"}
 COMMANDS = {"windows": ("wine64", "wine", "/usr/lib/wine/wine64")}
 """What runs programs, where it is not `qemu-` and the name."""
 
@@ -103,10 +102,10 @@ def test_products_of_few_bits_on_arm(weights: Any, feature: str, codes: list[int
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", BUILT)
-def test_other_systems_link(target: str, tmp_path: Path) -> None:
+def test_macos_links(tmp_path: Path) -> None:
+    """There is no emulator of this system. (What runs in one is linked too.)"""
     case = CASES["amplifier"]()
-    sj.export_library(case.f, tmp_path, kind="object", target=target)
-    command = [*ZIG, "-target", BUILT[target], *STRICT, "example.c", "model.c", "model_code.o", "-o", "example"]
+    sj.export_library(case.f, tmp_path, kind="object", target="arm64-macos")
+    command = [*ZIG, "-target", "aarch64-macos", *STRICT, "example.c", "model.c", "model_code.o", "-o", "example"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

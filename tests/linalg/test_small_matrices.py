@@ -10,6 +10,7 @@ import pytest
 
 import scanjit as sj
 from tests.linalg.support import MODES, everything, in_numpy, regular
+from tests.pairs import pairwise
 
 RNG = np.random.default_rng(3)
 TOLERANCE = {"float32": 3e-6, "float64": 3e-15}
@@ -32,9 +33,7 @@ def of_all(a: Any, symmetric: bool) -> list[Any]:
 
 
 @pytest.mark.quick(5)
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("shape", [(3, 3), (2, 5), (6, 4), (8, 8), (1, 3)])
+@pairwise(shape=[(3, 3), (2, 5), (6, 4), (8, 8), (1, 3)], dtype=["float32", "float64"], mode=MODES)
 def test_factors(shape: tuple[int, int], dtype: str, mode: Any) -> None:
     given = hard_matrices(*shape).astype(dtype)
     square = shape[0] == shape[1]

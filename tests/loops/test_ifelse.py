@@ -10,6 +10,7 @@ import pytest
 import scanjit as sj
 from scanjit import ir
 from scanjit.ops.branch import IFELSE
+from tests.pairs import pairwise
 
 HERE = __file__
 rng = np.random.default_rng(0)
@@ -463,9 +464,11 @@ def test_what_a_branch_reads_by_computed_sizes_is_there(case: str, derived: bool
 
 
 @pytest.mark.quick(24)
-@pytest.mark.parametrize("derived", [False, True])
-@pytest.mark.parametrize("place", ["graph", "step", "inner step", "last step", "branch"])
-@pytest.mark.parametrize("case", ["last", "inside", "part", "shape", "known", "deeper", "deepest"])
+@pairwise(
+    case=["last", "inside", "part", "shape", "known", "deeper", "deepest"],
+    place=["graph", "step", "inner step", "last step", "branch"],
+    derived=[False, True],
+)
 def test_a_size_that_only_the_compiler_knows_fits_where_the_branch_is_taken(
     case: str, place: str, derived: bool
 ) -> None:

@@ -3,10 +3,10 @@
 from typing import Any
 
 import numpy as np
-import pytest
 
 import scanjit as sj
 from scanjit.runtime import host
+from tests.pairs import pairwise
 
 SIZES = (2, 3, 5, 7, 8, 9, 12, 15, 16, 17, 32)
 
@@ -52,9 +52,7 @@ def turned(x: Any, start: Any) -> Any:
 MODELS = [tanks, last_tank, filters, turned]
 
 
-@pytest.mark.parametrize("mode", ["emulate", "numba"])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("model", MODELS)
+@pairwise(model=MODELS, dtype=["float32", "float64"], mode=["emulate", "numba"])
 def test_as_the_reference(model: Any, dtype: str, mode: Any) -> None:
     rng = np.random.default_rng(3)
     x, gradient = sj.tensor(("T",), dtype, "x"), mode == "emulate"

@@ -14,6 +14,7 @@ from scanjit.ops.scan import SCAN, scan_node
 from scanjit.runtime import host
 from scanjit.runtime.gradcheck import check_grad
 from tests.export.support import exported
+from tests.pairs import pairwise
 
 RNG = np.random.default_rng(5)
 STEPS = 40
@@ -59,9 +60,7 @@ def same(functions: Any, *args: Any, tolerance: float = 1e-9) -> list[np.ndarray
 
 
 @pytest.mark.quick(8)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("step", [product, matrix, linear])
-@pytest.mark.parametrize("lags", [[1, 12], [9, 25], [1, 3], [3, 25]])
+@pairwise(lags=[[1, 12], [9, 25], [1, 3], [3, 25]], step=[product, matrix, linear], dtype=["float32", "float64"])
 def test_values_and_gradients(step: Any, lags: list[int], dtype: str) -> None:
     x, first = sj.tensor(("T", 3), dtype, "x"), sj.tensor(("L", 3), dtype, "first")
     taps = [-lag for lag in lags]

@@ -12,6 +12,7 @@ import scanjit as sj
 from scanjit.runtime import host
 from scanjit.schedule.cost import rates
 from scanjit.target import target_for
+from tests.pairs import pairwise
 
 STEPS = 7
 AVX2 = target_for("x86_64-linux-gnu", features="+avx2,+fma")
@@ -526,9 +527,7 @@ def delayed(x, backwards):
     return value, count
 
 
-@pytest.mark.parametrize("mode", ["numba", "emulate"])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("backwards", [False, True])
+@pairwise(backwards=[False, True], dtype=["float32", "float64"], mode=["numba", "emulate"])
 def test_numbers_of_which_every_step_is_stored_pass_in_registers(mode, dtype, backwards):
     x = sj.tensor((None,), dtype, "x")
     outputs = list(delayed(x, backwards))

@@ -103,7 +103,7 @@ def plainly(name: str) -> list[list[Any]]:
     ],
 )
 def test_the_same_as_without(name: str, mode: str) -> None:
-    for checkpoint in (7,) if mode == "numba" else ("sqrt", 1, 4, MOST):
+    for checkpoint in {"numba": (7,), "emulate": ("sqrt", 4), "reference": ("sqrt", 1, 4, MOST)}[mode]:
         f = sj.function([W, LIMIT], everything(LOOPS[name](checkpoint=checkpoint)), mode=mode)
         for limit, wanted in zip(LIMITS, plainly(name), strict=True):
             for found, right in zip(f(GIVEN, limit), wanted, strict=True):

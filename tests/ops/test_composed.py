@@ -35,9 +35,10 @@ def flat(found: Any) -> list[Any]:
     return list(found) if isinstance(found, list | tuple) else [found]
 
 
-def evaluated(arrays: list[np.ndarray], function: Callable[..., Any], mode: Any = "reference") -> list[np.ndarray]:
+def made(arrays: list[np.ndarray], function: Callable[..., Any], mode: Any = "reference") -> Callable[..., Any]:
+    """The function for arrays like these."""
     symbols = [sj.tensor(a.shape, a.dtype) for a in arrays]
-    return sj.function(symbols, [sj.as_tensor(x) for x in flat(function(*symbols))], mode=mode)(*arrays)
+    return sj.function(symbols, [sj.as_tensor(x) for x in flat(function(*symbols))], mode=mode)
 
 
 def stacked(arrays: tuple[Any, ...]) -> list[np.ndarray]:
@@ -53,18 +54,19 @@ def test_vmap(name: str) -> None:
     function, arrays = CASES[name]
     given = stacked(arrays)
     with np.errstate(all="ignore"):
-        one_by_one = [evaluated([a[i] for a in given], function) for i in range(3)]
-        together = evaluated(given, sj.vmap(lambda *xs: tuple(sj.as_tensor(y) for y in flat(function(*xs)))))
+        one = made([a[0] for a in given], function)
+        one_by_one = [one(*[a[i] for a in given]) for i in range(3)]
+        together = made(given, sj.vmap(lambda *xs: tuple(sj.as_tensor(y) for y in flat(function(*xs)))))(*given)
         for k, found in enumerate(together):
-            np.testing.assert_allclose(found, np.stack([one[k] for one in one_by_one]), rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(found, np.stack([each[k] for each in one_by_one]), rtol=1e-9, atol=1e-12)
         if len(given) > 1:
             rest = [a[0] for a in given[1:]]
             mixed = sj.vmap(
                 lambda *xs: tuple(sj.as_tensor(y) for y in flat(function(*xs))), in_axes=(0, *[None] * len(rest))
             )
-            one_by_one = [evaluated([given[0][i], *rest], function) for i in range(3)]
-            for k, found in enumerate(evaluated([given[0], *rest], mixed)):
-                np.testing.assert_allclose(found, np.stack([one[k] for one in one_by_one]), rtol=1e-9, atol=1e-12)
+            one_by_one = [one(given[0][i], *rest) for i in range(3)]
+            for k, found in enumerate(made([given[0], *rest], mixed)(given[0], *rest)):
+                np.testing.assert_allclose(found, np.stack([each[k] for each in one_by_one]), rtol=1e-9, atol=1e-12)
 
 
 CORNERS = {
@@ -119,5 +121,5 @@ def test_gradients_of_examples_in_generated_code(name: str) -> None:
         return sj.grad(sum((y * y).sum() for y in flat(function(x, *rest))), x)
 
     given = stacked(arrays)
-    expected, found = (evaluated(given, sj.vmap(slope), mode) for mode in ("reference", "emulate"))
+    expected, found = (made(given, sj.vmap(slope), mode)(*given) for mode in ("reference", "emulate"))
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-9, atol=1e-11)

@@ -18,6 +18,7 @@ from scanjit.ir import CONSTANT, Node
 from scanjit.tensor import clip, clip_gradient, scalar, stop_gradient, vector
 from scanjit.types import DTYPES as ALL_DTYPES
 from tests.ops.support import agrees, inputs, run, same
+from tests.pairs import pairwise
 
 DTYPES = tuple(dtype for dtype in ALL_DTYPES if dtype != np.float16)
 """Those of 16 bits are in `test_halves.py`."""
@@ -302,9 +303,11 @@ def test_a_square_makes_nothing_for_other_powers(monkeypatch: pytest.MonkeyPatch
     assert x**2 is x * x
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("base", [0.9, 0.999999, 1.0000001, 2.5, 1e-30, 1e30, 1.0, 0.0, -2.0, np.inf])
-@pytest.mark.parametrize("mode", ["numba", "emulate"])
+@pairwise(
+    mode=["numba", "emulate"],
+    base=[0.9, 0.999999, 1.0000001, 2.5, 1e-30, 1e30, 1.0, 0.0, -2.0, np.inf],
+    dtype=["float64", "float32"],
+)
 def test_powers_of_known_bases(base: float, dtype: str, mode: str) -> None:
     known, exponent = np.dtype(dtype).type(base), T.tensor((None,), dtype, "exponent")
     f = T.function([exponent], T.constant(known) ** exponent, mode=mode)

@@ -117,8 +117,10 @@ def test_some_entries_of_sorted_rows(dtype: str, mode: Any) -> None:
     shapes = [(3, 7), (2, 0), (2, 600)] + [(40, 33), (2, 4500), (700, 2)] * (mode == "numba")
     for shape in shapes:
         n = shape[1]
-        for wanted in ([0], [3, -1, 10**9, 2], list(range(0, n, 9)), [n // 2, n // 2 - 1, n // 9, n // 9]):
-            for like in ("numbers", "one number", "outliers"):
+        some = [0], [3, -1, 10**9, 2], list(range(0, n, 9)), [n // 2, n // 2 - 1, n // 9, n // 9]
+        for k, wanted in enumerate(some):
+            kinds = ("numbers", "one number", "outliers")
+            for like in kinds if (dtype, mode) == ("float32", "numba") else kinds[k % 3 : k % 3 + 1]:
                 given = [numbers(shape, dtype), numbers((1, 1300), dtype)]
                 if like == "one number":
                     given = [np.ones_like(a) for a in given]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from tests.pairs import pairwise
 
 NOTE = "elements of small arrays are chosen in lanes"
 SIZES = (1, 3, 8, 11, 32)
@@ -71,9 +72,7 @@ def program(model: Any, size: int, dtype: str, mode: Any) -> Any:
     return sj.function([k, x], [y, sj.grad((y**2).sum(), x)], mode=mode)
 
 
-@pytest.mark.parametrize("mode", ["emulate", "numba"])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("model", MODELS)
+@pairwise(model=MODELS, dtype=["float32", "float64"], mode=["emulate", "numba"])
 def test_as_the_reference(model: Any, dtype: str, mode: Any) -> None:
     for size in SIZES:
         f, reference, arrays = (

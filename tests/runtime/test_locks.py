@@ -159,8 +159,7 @@ def test_setting_a_value_is_done_or_not(counting):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-@pytest.mark.parametrize("forks", [30, pytest.param(100, marks=pytest.mark.slow)])
-def test_the_child_of_a_fork_sees_all_updates_of_a_call_or_none(counting, forks):
+def test_the_child_of_a_fork_sees_all_updates_of_a_call_or_none(counting):
     variables, add = counting
     for v in variables:
         v.set_value(0)
@@ -175,7 +174,7 @@ def test_the_child_of_a_fork_sees_all_updates_of_a_call_or_none(counting, forks)
     thread = threading.Thread(target=loop)
     thread.start()
     try:
-        for _ in range(forks):
+        for _ in range(30):
             child = os.fork()
             if child == 0:
                 os._exit(0 if len(numbers(variables)) == 1 else 1)

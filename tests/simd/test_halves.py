@@ -7,6 +7,7 @@ import pytest
 
 from scanjit.arrays import named_dtype
 from scanjit.kinds import kind_of
+from tests.pairs import pairwise
 from tests.simd.support import run_compiled, run_emulated, source_of
 
 KINDS = {"float16": "f16", "bfloat16": "bf16"}
@@ -36,9 +37,7 @@ def _run(run, lines: list[str], names: list[str], x: np.ndarray, y: np.ndarray, 
     return y
 
 
-@pytest.mark.parametrize("lanes", [1, 8, 16, 32])
-@pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize("run", [run_emulated, run_compiled])
+@pairwise(run=[run_emulated, run_compiled], name=KINDS, lanes=[1, 8, 16, 32])
 def test_every_half_is_widened_exactly(run, name: str, lanes: int) -> None:
     half, kind = _half(name), KINDS[name]
     step = 1 if lanes > 1 and run is run_compiled else 61  # one by one, and in the emulator, some of them
@@ -51,10 +50,7 @@ def test_every_half_is_widened_exactly(run, name: str, lanes: int) -> None:
 
 @pytest.mark.quick(8)
 @pytest.mark.filterwarnings("ignore:.*encountered in cast")
-@pytest.mark.parametrize("given", ["float32", "float64"])
-@pytest.mark.parametrize("lanes", [1, 8, 16, 32])
-@pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize("run", [run_emulated, run_compiled])
+@pairwise(run=[run_emulated, run_compiled], name=KINDS, lanes=[1, 8, 16, 32], given=["float32", "float64"])
 def test_numbers_become_the_nearest_half(run, name: str, lanes: int, given: str) -> None:
     half, kind, wide = _half(name), KINDS[name], kind_of(given)
     x = _floats(half).astype(given)

@@ -6,6 +6,7 @@ import pytest
 from scanjit.kinds import KINDS
 from scanjit.runtime import host
 from scanjit.target import target_for
+from tests.pairs import pairwise
 
 from .support import FLOATS, NATIVE, compiled, same, source_of, special_values
 
@@ -66,9 +67,7 @@ def test_older_processors_agree_with_this_one(kind: str, features: str) -> None:
         assert agree.all(), (name, x[~agree][:3], got[~agree][:3], want[~agree][:3])
 
 
-@pytest.mark.parametrize("kind", [*FLOATS, "i8", "i16", "i32", "i64"])
-@pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16, 32])
-@pytest.mark.parametrize("older", [False, True])
+@pairwise(older=[False, True], lanes=[1, 2, 4, 8, 16, 32], kind=[*FLOATS, "i8", "i16", "i32", "i64"])
 def test_a_hidden_value_of_any_width(kind: str, lanes: int, older: bool) -> None:
     if older and not (host.target().is_x86 and host.target().has("avx2", "fma")):
         pytest.skip("for CPUs with AVX2")
