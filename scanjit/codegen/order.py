@@ -11,16 +11,18 @@ from scanjit.codegen.quicksort import quicksort
 from scanjit.codegen.selection import narrowed
 from scanjit.codegen.source import Parameters, Source
 from scanjit.codegen.square import turned
-from scanjit.codegen.stretches import vectors
+from scanjit.codegen.stretches import stretches, vectors
 from scanjit.codegen.words import MOST_BRIEF, Words
 from scanjit.ops.passes import Number
-from scanjit.schedule.nests import ACROSS, ALONG, MOST_PACKED, SORTED, NestLoop, Order, Tile
+from scanjit.schedule.nests import ACROSS, ALONG, MOST_PACKED, SORTED, TOGETHER, NestLoop, Order, Tile
 from scanjit.target import Target
 from scanjit.types import Dimension, product
 
 SHORT = 3
 """Rows of more vectors than this are sorted one by one, unless their elements lie far from each other. Rows that no
 network sorts may have one vector more."""
+NEAR = 256
+"""Rows of more elements than this are not sorted side by side, unless their places lie beside their words."""
 FEW = 16
 """Ranks that are nearer to each other than this part of a row are found together."""
 
@@ -42,13 +44,16 @@ class _OrderWriter:
         self.length = statement.values.shape[-1]
         self.brief = self.words.beside and self.words.kind.floating and self._may_be(2, MOST_BRIEF)
         """Whether short rows are sorted by brief words first."""
+        self.together = "" if statement.rows_apart else self.parameters.number(statement.together)
+        """How many rows are turned together."""
         self.most_along = SORTED if statement.ranks else ALONG
         """Single rows of at most this many elements are sorted by a network."""
-        self.most_across = SORTED if statement.whole else ACROSS
+        self.most_across = SORTED if statement.whole else ACROSS if self.words.beside else NEAR
         """Rows of at most this many elements are sorted side by side."""
         if statement.rows_apart:
             self.most_across = (SHORT if self.brief or isinstance(self.length, int) else SHORT + 1) * self.lanes
         self.n = self.parameters.number(self.length)
+        self.bands = self.parameters.number(statement.pieces)
         self.rows = self.parameters.number(product(statement.values.shape[:-1]))
         self.step = self.parameters.number(statement.step)
         self.values, self.result, self.spare, *ranks = (
@@ -66,7 +71,7 @@ class _OrderWriter:
 
     def source(self) -> Source:
         """The loop over bands, and for each band the vectors of rows, then the rows that are left."""
-        bands, blocks = (self.parameters.number(dim) for dim in (self.statement.pieces, self.statement.blocks))
+        bands, blocks = self.bands, self.parameters.number(self.statement.blocks)
         block = self.statement.block
         lines = [
             "for band in range(begin, end):",
@@ -75,7 +80,8 @@ class _OrderWriter:
         ]
         if self._may_be(1, self.most_across) and self.lanes > 1:
             lines += indented(self._rows_in_vectors())
-        lines += ["    while row < stop:", *indented(LOOK, 2), *indented(self._row(), 2), "        row += 1"]
+        one = [*LOOK, *self._row(), "row += 1"]
+        lines += ["    while row < stop:", *indented(one if self.statement.rows_apart else self._turned_rows(one), 2)]
         tile = Tile(split=NestLoop(self.statement.pieces))
         more = ["begin", "end", "line"]
         return self.parameters.source(self.statement.title, indented(lines), more, tile=tile)
@@ -138,14 +144,46 @@ class _OrderWriter:
         n: Number = self.length if isinstance(self.length, int) else self.n
         return turned(kind, size, self.lanes, n, "first", "moved", self.lanes * size, into)
 
+    # ---- rows that are turned ----------------------------------------------------------------------------------------
+
+    def _turned_rows(self, one: list[str]) -> list[str]:
+        """Copy some rows to memory in which each lies in consecutive elements, do what `one` says with each, and copy
+        them back, unless only some entries are taken."""
+        stored, result = self.words.stored, self.words.result
+        into = self._copied(stored.name, stored.size, self.values, into=True)
+        back = [] if self.some else self._copied(result.name, result.size, self.result, into=False)
+        return [
+            f"turned = {self.spare} + band*{self.together}*{self.n}*8",
+            "group = row",
+            f"held = min({TOGETHER}, stop - row)",
+            *into,
+            "while row < group + held:",
+            *indented(one),
+            *back,
+        ]
+
+    def _copied(self, kind: str, size: int, array: str, into: bool) -> list[str]:
+        """Copy the `held` rows of an array from `group` on to the memory `turned`, or back."""
+        lanes, step = TOGETHER, f"({self.step}*{size})"
+        n: Number = self.length if isinstance(self.length, int) else self.n
+        block = turned(kind, size, lanes, n, "turned", f"{array} + group*{size}", step, not into, f"({self.n}*8)")
+        near, far = f"turned + g*{self.n}*8 + i*{size}", f"{array} + (group + g)*{size} + i*{step}"
+        copied = f"store_strided({far}, {step}, load_masked_{kind}x{lanes}({near}, copied), copied)"
+        if into:
+            copied = f"store_masked({near}, load_strided_{kind}x{lanes}({far}, {step}, copied), copied)"
+        single = stretches(self.n, [f"copied = head_x{lanes}({self.n} - i)", copied], lanes)
+        return [f"if held == {lanes}:", *indented(block), "else:", "    for g in range(held):", *indented(single, 2)]
+
     # ---- one row -----------------------------------------------------------------------------------------------------
 
     def _row(self) -> list[str]:
         """Sort the row `row`."""
         size, result = self.words.stored.size, self.words.result.size
         many = self.many if self.some else self.n
-        start, place = (f"row*{self.n}", f"row*{many}") if self.statement.rows_apart else ("row", "row")
-        lines = [f"first = {self.values} + {start}*{size}", f"target = {self.result} + {place}*{result}"]
+        lines = [f"first = {self.values} + row*{self.n}*{size}", f"target = {self.result} + row*{many}*{result}"]
+        if not self.statement.rows_apart:
+            target = f"{self.result} + row*{result}" if self.some else "first"
+            lines = [f"first = turned + (row - group)*{self.n}*8", f"target = {target}"]
         if self.brief:
             return [*lines, *self._by_brief_words(), "if done == 0:", *indented(self._by_whole_words())]
         return [*lines, *self._by_whole_words()]
@@ -188,10 +226,9 @@ class _OrderWriter:
         first."""
         lanes = self.lanes
         inside = inside or f"head_x{lanes}({lanes})"
-        step = 8 if self.statement.rows_apart else f"{self.step}*8"
 
         def element(word: str) -> list[str]:
-            offsets = f"{self._place(f'({word} & {MOST_BRIEF - 1})')}*splat_i64x{lanes}({step})"
+            offsets = f"{self._place(f'({word} & {MOST_BRIEF - 1})')}*splat_i64x{lanes}(8)"
             return [f"x = gather_f64x{lanes}(first, {offsets}, {inside})", *self.words.made(lanes, "place")]
 
         return [
@@ -226,7 +263,8 @@ class _OrderWriter:
         room = f"{homes}*{self.n}*{size}"
         if self.ranks:
             room = f"({room} + 8*{self.many})"
-        lines = [f"words = {self.spare} + band*{room}", f"others = words + {self.n}*{size}"]
+        start = self.spare if self.statement.rows_apart else f"{self.spare} + {self.bands}*{self.together}*{self.n}*8"
+        lines = [f"words = {start} + band*{room}", f"others = words + {self.n}*{size}"]
         if words.beside:
             lines.append(f"places = words + 2*{self.n}*8")
         if self.ranks:
@@ -262,8 +300,7 @@ class _OrderWriter:
         if not self._may_be(SORTED + 1, None):
             return [f"remaining = {self.n}", *row]
         lanes, size, kind = self.lanes, words.stored.size, self._name(words.stored.name)
-        step = "1" if self.statement.rows_apart else self.step
-        apart = f"stride*{step}*{size}"
+        apart = f"stride*{size}"
         drawn = [f"x = load_strided_{kind}(first + i*{apart}, {apart}, head_x{lanes}({lanes}))"]
         drawn += words.made(lanes, self._place(f"(iota_i64x{lanes}(i)*stride)"))
 
@@ -294,9 +331,6 @@ class _OrderWriter:
             load, more = (f"load_masked_{kind}", f", {inside}") if inside else (f"load_{kind}", "")
             loads = [f"{name} = {load}({name}s + i*{words.size}{more})" for name in words.names]
             stored = f"store_masked(target + i*{size}, y, {inside})" if inside else f"store(target + i*{size}, y)"
-            if not self.statement.rows_apart:
-                step, some = f"{self.step}*{size}", inside or f"head_x{lanes}({lanes})"
-                stored = f"store_strided(target + i*{step}, {step}, y, {some})"
             return [*loads, *words.unmade(lanes), stored]
 
         return vectors(self.n, part, lanes)
@@ -329,17 +363,11 @@ class _OrderWriter:
         places lie beside them are read in order of their places, also backwards, if they are to be `exact`: quicksort
         keeps equal words in that order."""
         lanes, size, name = self.lanes, words.stored.size, self._name(words.stored.name)
-        backwards = exact and words.beside and self.statement.flipped
-        places = self._place(f"iota_i64x{lanes}(i)")
-        if backwards or not self.statement.rows_apart:
-            step, some = f"{self.step}*{size}", inside or f"head_x{lanes}({lanes})"
-            read = f"load_strided_{name}(first + i*{step}, {step}, {some})"
-            if backwards:
-                places = f"iota_i64x{lanes}(i)"
-                read = f"load_strided_{name}(first + ({self.n} - 1 - i)*{step}, -{step}, {some})"
-        else:
-            load, more = ("load_masked", f", {inside}") if inside else ("load", "")
-            read = f"{load}_{name}(first + i*{size}{more})"
+        load, more = ("load_masked", f", {inside}") if inside else ("load", "")
+        read, places = f"{load}_{name}(first + i*{size}{more})", self._place(f"iota_i64x{lanes}(i)")
+        if exact and words.beside and self.statement.flipped:
+            places, some = f"iota_i64x{lanes}(i)", inside or f"head_x{lanes}({lanes})"
+            read = f"load_strided_{name}(first + ({self.n} - 1 - i)*{size}, -{size}, {some})"
         return [f"x = {read}", *words.made(lanes, places)]
 
     # ---- both --------------------------------------------------------------------------------------------------------

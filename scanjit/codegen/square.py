@@ -8,7 +8,7 @@ SIDES = 16, 8, 4
 
 
 def turned(
-    kind: str, size: int, lanes: int, count: Number, rows: str, vectors: str, apart: int, into: bool, step: str = ""
+    kind: str, size: int, lanes: int, count: Number, rows: str, vectors: str, apart: Number, into: bool, step: str = ""
 ) -> list[str]:
     """Lines that copy `lanes` rows of `count` elements into vectors that lie `apart`, or back. The last block may begin
     before the end of the one before it. Rows that are shorter than any block are copied element by element.

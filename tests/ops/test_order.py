@@ -307,6 +307,23 @@ def test_partitions_of_long_rows(dtype: str, n: int, known: bool) -> None:
         same(sj.function([z], sj.jvp(first.sum(), z, z**2))(y), (y[y < n // 3] ** 2).sum())
 
 
+@pytest.mark.parametrize("mode", ["numba", "emulate"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8"])
+def test_rows_whose_elements_lie_apart(dtype: str, mode: Any) -> None:
+    """They are turned, eight at a time, and those that are left."""
+    x, ranks = sj.tensor(("n", "m"), dtype), np.array([200, 0])
+    rows = sj.transpose(x)
+    outputs = [sj.sort(x, 0), sj.argsort(x, 0), sj.partition(x, 200, 0), RANKED(rows, sj.as_tensor(ranks))]
+    f = sj.function([x], outputs, mode=mode)
+    for m in (3, 17) if mode == "emulate" else (1, 8, 100):
+        given = numbers((259, m), dtype)
+        values, order, parted, some = f(given)
+        same(values, np.sort(given, 0))
+        same(order, places(given, 0))
+        is_partitioned(parted.T, given.T, 200)
+        same(some, np.sort(given, 0)[ranks].T)
+
+
 @functools.cache
 def _partitions(dtype: str, many: int) -> Any:
     x, kth = sj.tensor(("m", "n"), dtype), sj.tensor((many,), "int64")
@@ -316,7 +333,7 @@ def _partitions(dtype: str, many: int) -> Any:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
 @hypothesis.given(
-    shape=st.tuples(st.integers(1, 9), st.integers(1, 1500)),
+    shape=st.one_of(*(st.tuples(st.integers(1, m), st.integers(1, n)) for m, n in ((20, 1500), (1500, 20)))),
     many=st.integers(1, 3),
     different=st.sampled_from([1, 2, 9, 400, 10**6]),
     ordered=st.booleans(),

@@ -15,6 +15,8 @@ ALONG = 256
 """A single row of at most this many elements is sorted by a network, without memory of its own."""
 SORTED = 64
 """A single row of at most this many elements is sorted by a network, even if only some entries are wanted."""
+TOGETHER = 8
+"""So many rows whose elements lie apart are copied together at most, so that each lies in consecutive elements."""
 MOST_PACKED = 2**32
 """A row of this many elements has places that do not fit into one word beside a key of 32 bits."""
 
@@ -55,6 +57,11 @@ class Order(ArrayJob):
     def step(self) -> Dimension:
         """How far it is from an element of a row to the next one."""
         return 1 if self.rows_apart else types.product(self.values.shape[:-1])
+
+    @property
+    def together(self) -> Dimension:
+        """How many rows there is memory for in each band, if their elements lie apart."""
+        return types.minimum(types.product(self.values.shape[:-1]), TOGETHER)
 
     @property
     def block(self) -> int:

@@ -6,7 +6,7 @@ from scanjit import types
 from scanjit.ir import Node
 from scanjit.ops.shape import SLICE
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering
-from scanjit.schedule.nests import ALONG, MOST_PACKED, SORTED, Buffer, Order, Ref, bands_of, row_major
+from scanjit.schedule.nests import ALONG, MOST_PACKED, SORTED, TOGETHER, Buffer, Order, Ref, bands_of, row_major
 from scanjit.types import Dimension
 
 
@@ -49,6 +49,8 @@ class OrderRule(ArrayRule):
         room = self._spare(x, n, ALONG if ranks is None else SORTED)
         if ranks is not None and room != 0:
             room += ranks.shape[-1]
+        if not apart:
+            room += types.minimum(types.product(batch), TOGETHER) * n
         spare = Ref.whole(Buffer(np.dtype("int64"), (room * bands_of(shape),), "temporary", "spare"))
         order = Order(values, result, spare, self.finds_places, apart, ranks, flipped, self.whole)
         lowering.put(node, result, [lowering.add_statement(order, needs)])
