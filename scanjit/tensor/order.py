@@ -40,7 +40,7 @@ MANY = 512
 """See `PARTS`."""
 SHORT = 64
 """Rows that are known to have at most this many elements are sorted rather than partitioned."""
-CUT = 128
+CUT = 256
 """Rows are not cut if they have fewer bytes than this for each element that is wanted."""
 
 
