@@ -84,6 +84,7 @@ class Frame:
     registers : the variables that are carried through time, by register and vector.
     order : the order of rows, if those that a mask wants come first.
     tested : the variables that must not be NaN, while steps are written as if nothing were NaN; None elsewhere.
+    branches : whether choices that are guessed are written as branches.
     fresh : makes new variables.
     squares : where the vectors of accesses lie that were turned (see `codegen.across`), by access and vector.
     """
@@ -104,6 +105,7 @@ class Frame:
         self.registers: dict[tuple[int, int], str] = {}
         self.order: RowOrder | None = None
         self.tested: list[str] | None = None
+        self.branches = True
         self.squares: dict[tuple[Access, int], Turned] = {}
         self._hidden: list[tuple[NestLoop, int, str] | None] = [None]
         self.fresh = FreshNames()

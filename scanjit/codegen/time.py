@@ -9,6 +9,11 @@ from scanjit.codegen.neighbours import in_pairs
 from scanjit.codegen.values import Values
 from scanjit.schedule.nests import Extrema, NestLoop, Register, Value
 
+STRETCH = 512
+"""After so many steps, it is decided anew whether choices are branches."""
+OFTEN = 16
+"""One of so many stretches is computed in the form that took longer. A power of two."""
+
 
 class TimeInside:
     """Writes the loop over time at a point of the register tile."""
@@ -37,12 +42,37 @@ class TimeInside:
         frame, nest = self.frame, self.frame.nest
         size, unroll = self.time.size, max(1, nest.unroll)
         full = size // unroll * unroll if nest.lanewise is None else nest.lanewise.steps
-        if nest.lanewise is None:
+        if nest.guessed:
+            self._in_two_forms(frame.size(full), unroll)
+        elif nest.lanewise is None:
             self._steps("0", frame.size(full), unroll)
         else:
             LinearTime(frame, self.values, self._steps).write(self.time, nest.lanewise)
         if size != full:
             self._steps(frame.size(full), frame.size(size), 1, max(unroll, frame.tile.lanes))
+
+    def _in_two_forms(self, size: str, copies: int) -> None:
+        """Write a loop over so many steps, with branches (`form` 1) and without (0). A stretch is computed in the form
+        that took less time when it was used last. Now and then, the other form is used."""
+        frame, depth = self.frame, len(self.frame.scopes)
+        form, turn, first = frame.line("form", "1"), frame.line("turn", "0"), frame.fresh("first")
+        took = [frame.line("took", str(1 << 62)), frame.line("took", "0")]
+        frame.push(f"for {first} in range(0, {size}, {STRETCH}):", self.time, first)
+        end, begun = frame.line("end", f"min({first} + {STRETCH}, {size})"), frame.line("begun", "clock()")
+        inside = len(frame.scopes)
+        for header, frame.branches in ((f"if {form} == 1:", True), ("else:", False)):
+            frame.push(header)
+            self._steps(first, end, copies, STRETCH)
+            frame.scope.add(f"{took[frame.branches]} = clock() - {begun}")
+            frame.pop(inside)
+        frame.scope.add(f"{form} = 0")
+        for line in (f"if {took[1]} <= {took[0]}:", f"if {turn} == 0:"):
+            frame.push(line)
+            frame.scope.add(f"{form} = 1 - {form}")
+            frame.pop(inside)
+        frame.scope.add(f"{turn} = ({turn} + 1) & {OFTEN - 1}")
+        frame.pop(depth)
+        frame.branches = True
 
     def _steps(self, start: str, stop: str, copies: int = 1, most: int | None = None) -> None:
         """Write a loop over steps, `copies` of them in each turn, with at most `most` turns."""

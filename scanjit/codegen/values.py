@@ -101,7 +101,7 @@ class Values:
         if isinstance(value, Reduce):
             return self._reduction(self.frame, self.value, value, point)
         level, key = self._key(value, point)
-        if value in self.frame.nest.guessed and isinstance(value, Apply):
+        if self.frame.branches and value in self.frame.nest.guessed and isinstance(value, Apply):
             return self._guessed(value, point, level, key)
         if isinstance(value, Search) and not self._is_for_all(value, point):
             return self._searched(value, point)

@@ -54,7 +54,7 @@ CLIP_GRADIENT = Elementwise(
 )
 WHERE = Elementwise(
     "where",
-    lower=lambda c, a, b: "({0} & {1}) | (~{0} & {2})" if kind_of(a).is_mask else "select({0}, {1}, {2})",
+    lower="select({0}, {1}, {2})",
     mixed=True,
     reference=np.where,
     vjp=lambda g, y, c, a, b: (None, where(c, g, 0), where(c, 0, g)),

@@ -28,7 +28,7 @@ from .llvm_values import (
     phi,
     vector_type,
 )
-from .register_masks import chosen, compared, has_register, in_register
+from .register_masks import chosen, compared, has_register, in_register, is_of_floats
 
 CONTRACT = ("contract",)  # a*b + c of the user's program may become one fma; nothing else may change
 INLINE_LIMIT = 150  # instructions that usually run: a longer function stays a call, which costs spills but not code
@@ -146,6 +146,8 @@ class LlvmLanes(Lanes):
         found = emit(x, y)
         if has_register(x) or has_register(y):
             found.in_register = emit(in_register(b, x), in_register(b, y))
+        elif all(is_of_floats(each) or isinstance(each, ir.Constant) for each in (x, y)):
+            found.of_floats = True
         return self._new(found)
 
     def _shift(self, op: str, other: LlvmLanes) -> LlvmLanes:
@@ -167,8 +169,10 @@ class LlvmLanes(Lanes):
         else:
             emit = b.icmp_signed if self.kind.signed else b.icmp_unsigned
         found = emit(COMPARISONS[op][0], self.value, other.value)
-        if self.lanes == 1 and self.kind.floating and self._target.has_avx512:
-            compared(b, op, self.value, other.value, found)
+        if self.lanes == 1 and self.kind.floating:
+            found.of_floats = True
+            if self._target.has_avx512:
+                compared(b, op, self.value, other.value, found)
         return self._new(found, KINDS["bool"])
 
     def unary(self, op: str) -> LlvmLanes:
@@ -202,12 +206,19 @@ class LlvmLanes(Lanes):
 
     def choose(self, yes: LlvmLanes, no: LlvmLanes) -> LlvmLanes:
         floats = yes.kind.floating and not yes.kind.is_half
-        if floats and has_register(self.value):
+        if yes.kind.is_mask:
+            if self.lanes > 1:
+                return (self & yes) | (~self & no)
+            # LLVM would make a branch of that, too
+            return no.arithmetic("xor", self.arithmetic("and", yes.arithmetic("xor", no)))
+        compared = is_of_floats(self.value)
+        moved = self.lanes == 1 and not compared and self._target.is_x86 and not self._target.has_avx512
+        if floats and (has_register(self.value) or moved):
             return yes._new(chosen(self.builder, self.value, yes.value, no.value))
         found = self.builder.select(self.value, yes.value, no.value)
         # LLVM makes branches of some choices, which take 15 cycles where they are hard to predict, as those of states
-        # are. A mask with a register compares floats: whether a number is a new maximum is easy to predict.
-        if self.lanes == 1 and not has_register(self.value):
+        # are. But whether a float is a new maximum, whose place is chosen, is easy to predict.
+        if self.lanes == 1 and (floats or not compared):
             found.set_metadata("unpredictable", self.builder.module.add_metadata([]))
         return yes._new(found)
 

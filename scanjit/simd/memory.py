@@ -247,8 +247,9 @@ def opaque(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
             halves = [opaque(builder, builder.shuffle_vector(value, value, indices(part))) for part in parts]
             return builder.shuffle_vector(*halves, indices(range(kind.count)))
     elif isinstance(kind, ir.IntType) and kind.width < 32:  # without AVX-512, no register holds just this
-        return value
-    return builder.asm(ir.FunctionType(kind, [kind]), "", "=x,0", [value], False)
+        return builder.trunc(opaque(builder, builder.zext(value, I32)), kind)
+    form = "=r,0" if isinstance(kind, ir.IntType) else "=x,0"
+    return builder.asm(ir.FunctionType(kind, [kind]), "", form, [value], False)
 
 
 def clock(builder: ir.IRBuilder) -> ir.Value:

@@ -1,9 +1,13 @@
-"""Masks of one lane in vector registers, for processors with AVX-512.
+"""Masks of one lane in vector registers, for x86.
 
-There, LLVM makes a bit of the comparison of two floats. To select a float by bits that were joined, it moves them
-through an integer register and a register of masks. This takes ten cycles, for which the next step of a recurrence
+With AVX-512, LLVM makes a bit of the comparison of two floats. To select a float by bits that were joined, it moves
+them through an integer register and a register of masks. This takes ten cycles, for which the next step of a recurrence
 waits. In a vector register, each operation takes one. So a mask has both forms, of which LLVM drops what nobody uses:
 the bit is the value, and `in_register` is an attribute of it.
+
+Without AVX-512, LLVM keeps comparisons of floats in vector registers. But to select a float by anything else, such as a
+comparison of integers, it makes a branch, which takes 15 cycles where it is hard to predict. So such a bit is moved to
+a vector register. A mask that consists of comparisons of floats has an attribute `of_floats`.
 """
 
 from llvmlite import ir
@@ -41,12 +45,23 @@ def compared(builder: ir.IRBuilder, op: str, x: ir.Value, y: ir.Value, bit: ir.V
     bit.in_register = builder.select(builder.and_(*constant), in_register(builder, bit), found)
 
 
+def is_of_floats(mask: ir.Value) -> bool:
+    """Whether a mask of one lane is known to consist of comparisons of floats."""
+    return has_register(mask) or hasattr(mask, "of_floats")
+
+
 def chosen(builder: ir.IRBuilder, mask: ir.Value, yes: ir.Value, no: ir.Value) -> ir.Value:
     """One of two floats."""
-    a, b = (builder.bitcast(_first_of(builder, each, _lanes(yes)), IN_REGISTER) for each in (yes, no))
-    held = mask.in_register
-    found = builder.or_(builder.and_(held, a), builder.and_(builder.not_(held), b))
-    return builder.extract_element(builder.bitcast(found, ir.VectorType(yes.type, _lanes(yes))), I32(0))
+    lanes = _lanes(yes)
+    a, b = (_first_of(builder, each, lanes) for each in (yes, no))
+    if has_register(mask):
+        a, b = (builder.bitcast(each, IN_REGISTER) for each in (a, b))
+        held = mask.in_register
+        found = builder.or_(builder.and_(held, a), builder.and_(builder.not_(held), b))
+        found = builder.bitcast(found, ir.VectorType(yes.type, lanes))
+    else:
+        found = builder.select(_first_of(builder, mask, lanes), a, b)
+    return builder.extract_element(found, I32(0))
 
 
 def _first_of(builder: ir.IRBuilder, scalar: ir.Value, lanes: int) -> ir.Value:

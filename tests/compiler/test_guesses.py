@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from scanjit.runtime import host
+from scanjit.simd import emulate
 from tests.fuzz.check import Config
 from tests.pairs import pairwise
 
@@ -95,10 +97,59 @@ def test_values_and_gradients(step: Step, size: Any, dtype: str, monkeypatch: py
 
 
 @pytest.mark.parametrize("step", [*GUESSED, *CHOSEN])
-@pytest.mark.parametrize("size", ["N", 4])
-def test_branches(step: Step, size: Any) -> None:
+def test_branches(step: Step) -> None:
+    """In a loop of several nests."""
+    assert ("if any_of(" in loop(step, "N").source) == (step in GUESSED)
+
+
+@pytest.mark.skipif(not host.target().is_x86, reason="there is no clock for it")
+@pytest.mark.parametrize("step", [*GUESSED, *CHOSEN])
+def test_two_forms(step: Step) -> None:
+    """A nest with time has its steps with branches and without them, if they wait for a choice."""
+    source = loop(step, 4).source
+    assert ("clock()" in source) == ("if any_of(" in source) == (step not in (early, aside))
+
+
+def loop(step: Step, size: Any) -> Any:
     x, y, start = sj.tensor(("T", size), name="x"), sj.tensor(("T",), name="y"), sj.tensor((size,), name="start")
     found = sj.scan(step, [x, y], [start, None] if step is aside else start)
     with Config(width=8).active():
-        f = sj.function([x, y, start], found, mode="emulate")
-    assert ("if any_of(" in f.source) == (step in GUESSED)
+        return sj.function([x, y, start], found, mode="emulate")
+
+
+def crossing(x: Any, y: Any, a: Any, b: Any) -> Any:
+    """Each register is chosen by the other one."""
+    return sj.where(x > a * b + 2.0, x, a), sj.where(x < b * a - 2.0, x, sj.where(y > a, b + 0.5, b))
+
+
+def machine(x: Any, y: Any, state: Any, count: Any) -> Any:
+    """Integers, and choices between truth values."""
+    count = count + 1
+    slow, fast = (count >= 3) & (x > 0.5), (count >= 2) & (y > 0.0)
+    moves = sj.where(sj.equal(state, 0), slow, sj.where(sj.equal(state, 1), count >= 2, fast))
+    return sj.where(moves, sj.where(sj.equal(state, 2), 0, state + 1), state), sj.where(moves, 0, count)
+
+
+def held(x: Any, y: Any, top: Any, age: Any) -> Any:
+    """A float that is chosen by an integer, and an extremum."""
+    renewed = (x > top) | (age >= 5.0)
+    return sj.where(renewed, sj.maximum(x, y), top), sj.where(renewed, 0.0, age + 1.0)
+
+
+@pytest.mark.parametrize("mode", ["emulate", "numba"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("step", [crossing, machine, held])
+def test_both_forms_are_the_same(step: Any, dtype: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stretches of steps with branches and without them, in any order, and calls of less than a stretch."""
+    times = np.random.default_rng(1)
+    monkeypatch.setattr(emulate.time, "perf_counter_ns", lambda: int(times.integers(0, 1 << 40)))
+    x, y = sj.vector("x", dtype), sj.vector("y", dtype)
+    found = sj.scan(step, [x, y], [0, 0] if step is machine else [np.array(0.1, dtype)] * 2)
+    f, wanted = sj.function([x, y], found, mode=mode), sj.function([x, y], found, mode="reference")
+    size = 512 * (20 if mode == "numba" else 3) + 101
+    given = np.random.default_rng(0).standard_normal((2, size)).astype(dtype)
+    given *= np.repeat([0.01, 3.0], 256).astype(dtype)[np.arange(size) % 512]
+    given[0, 200] = given[1, 700] = np.nan
+    for length in (size, 1, 3, 511, 512, 513):
+        for got, other in zip(f(*given[:, :length]), wanted(*given[:, :length]), strict=True):
+            np.testing.assert_array_equal(got, other)

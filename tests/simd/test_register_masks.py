@@ -13,6 +13,8 @@ from .support import run_compiled, run_emulated, same, source_of, special_values
 
 AVX512 = target_for("x86_64-linux-gnu", "znver4", "+avx2,+fma,+avx512f,+avx512vl,+avx512dq,+avx512bw")
 
+AVX2 = target_for("x86_64-linux-gnu", "znver3", "+avx2,+fma")
+
 
 def source(kind: str, other: str) -> str:
     """A loop with masks of floats of two kinds and of integers; it carries one of them."""
@@ -86,3 +88,24 @@ def test_integers_are_selected_without_branches() -> None:
     (unit,) = kernels.units([(text, "kernel", {})], AVX512).values()
     jumps = re.findall(r"\tj\w+", compiler.to_assembly(unit, AVX512))
     assert len(jumps) == 2  # around the loop and back
+
+
+@pytest.mark.skipif(not host.target().is_x86, reason="assembly is made for this process")
+@pytest.mark.parametrize("kind", ["f64", "f32"])
+def test_floats_are_selected_by_integers_without_branches(kind: str) -> None:
+    """One of two that are loaded, a constant or nothing, and one of two that are computed."""
+    size = int(kind[1:]) // 8
+    body = [
+        f"h = splat_{kind}x1(0.0)",
+        f"one = splat_{kind}x1(1.0)",
+        f"none = splat_{kind}x1(0.0)",
+        "for i in range(n):",
+        "    k = load_i64x1(p + i*8)",
+        f"    x = load_{kind}x1(q + i*{size})",
+        "    odd = (k & 1) != 0",
+        "    h = select(odd & (h < 2.0), h + x, h * x)",
+        f"    store(q + i*{size}, select(k > 5, one, none) + select(k > 3, x, load_{kind}x1(r + i*{size})) + h)",
+    ]
+    text = source_of(["load_i64x1", f"load_{kind}x1", "select", f"splat_{kind}x1", "store"], ["p", "q", "r", "n"], body)
+    (unit,) = kernels.units([(text, "kernel", {})], AVX2).values()
+    assert len(re.findall(r"\tj\w+", compiler.to_assembly(unit, AVX2))) == 2  # around the loop and back

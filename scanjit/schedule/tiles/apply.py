@@ -86,7 +86,7 @@ def with_tile(nest: Nest, target: Target, once: bool, kept: Kept = never) -> Nes
     tile = changed(tile, own=tile.rows, rest=True) if leaves_rest(tile) else tile
     if (solved := lanewise(nest, tile)) is not None:
         return changed(nest, tile=tile, lanewise=solved)
-    return changed(nest, tile=tile, extrema=extrema(nest, target), guessed=guesses(nest))
+    return changed(nest, tile=tile, extrema=extrema(nest, target), guessed=guesses(nest, target))
 
 
 def _described(nest: Nest) -> str:

@@ -2,11 +2,15 @@
 
 In `w + where(y * (x @ w) <= 0, y, 0) * x`, each step waits for the sum of the step before. If the choice is a branch, a
 processor guesses which way it goes and begins with the next step. Only if the guess is wrong, it waits, and begins
-anew. A wrong guess takes about as long as a chain of `LONG` cycles.
+anew. What is not chosen is not computed either.
 
-Guesses are often right if one of the two values is nothing: a step that changes nothing, or a term that is 0. Two other
-values, such as 1 and -1, come about equally often, and guesses are wrong. So they are if a step has several conditions:
-one of the guesses is wrong in most steps.
+Whether guesses are mostly right depends on the data. So a nest with time has its steps twice, with branches and without
+them, and takes those that were faster in the last stretch of steps.
+
+In a loop of several nests, which has its steps once, choices are branches only where guesses are often right: if one of
+the two values is nothing, as in a step that changes nothing, or a term that is 0. Two other values, such as 1 and -1,
+come about equally often, and guesses are wrong. So they are if a step has several conditions: one of the guesses is
+wrong in most steps.
 """
 
 from __future__ import annotations
@@ -31,12 +35,13 @@ from scanjit.schedule.nests import (
     loops_of,
     walk_values,
 )
+from scanjit.target import Target
 from scanjit.walks import top_down
 
-LONG = 15
-"""A condition is waited for if it is at least this many cycles later than the values to choose from."""
-EACH = 3
-"""The cycles of an op that costs one operation."""
+MOST = 12
+"""A step with more choices than this is written once: its branches would be long, and some of the guesses wrong."""
+LONGEST = 200
+"""So is one of more values than this."""
 
 
 Item = TypeVar("Item", bound=Hashable)
@@ -52,33 +57,30 @@ def condition_of(value: Value) -> Value | None:
     return None
 
 
-def guesses(nest: Nest) -> tuple[Value, ...]:
-    """The choices of a nest with time that are branches: a register waits for each, and its condition for the
-    register."""
-    if nest.time is None or nest.space or nest.lanewise is not None:
+def guesses(nest: Nest, target: Target) -> tuple[Value, ...]:
+    """The choices of a nest with time that are branches in one of the two forms of its steps. There are none if it has
+    one form, as no step waits for a choice."""
+    if nest.time is None or nest.space or nest.lanewise is not None or not target.is_x86:  # others have no such clock
         return ()
-    late: dict[Value, int] = {}
-    for value in nest.values:  # operands come first
-        begun = max([late[arg] for arg in value.operands if arg in late], default=None)
-        if isinstance(value, Register):
-            late[value] = 0
-        elif begun is not None:
-            late[value] = begun + EACH * (value.cost if isinstance(value, Apply) else 1)
-    updates = dict(zip(nest.registers, nest.updates, strict=True))
-    reads = {register: _registers(update) for register, update in updates.items()}
-    found = []
-    for value in nest.values:
-        condition = condition_of(value)
-        if condition is None or condition not in late:
-            continue
-        others = [arg for arg in value.operands if arg is not condition]
-        if late[condition] < max([late.get(arg, 0) for arg in others], default=0) + LONG:
-            continue
-        waiting = [register for register, update in updates.items() if value in walk_values([update])]
-        same = any(isinstance(arg, Register) for arg in others)
-        if (same or _may_be_0(value)) and not _all_needed(_registers(condition), reads).isdisjoint(waiting):
-            found.append(value)
-    return _of_one_condition(found)
+    found = tuple(value for value in nest.values if _is_choice(value) and _varies(value))
+    if len(found) > MOST or len(nest.values) > LONGEST:
+        return ()
+    needed = set(walk_values(nest.updates))
+    return found if any(value in needed and _waits(value.operands[0]) for value in found) else ()
+
+
+def _is_choice(value: Value) -> bool:
+    return (isinstance(value, Apply) and value.op is WHERE) or condition_of(value) is not None
+
+
+def _waits(condition: Value) -> bool:
+    """Whether a condition depends on a register."""
+    return any(isinstance(part, Register) for part in walk_values([condition]))
+
+
+def _varies(value: Value) -> bool:
+    """Whether a value depends on the step."""
+    return any(isinstance(part, Register) or loops_of(part) for part in walk_values([value]))
 
 
 def _of_one_condition(choices: Sequence[Value]) -> tuple[Value, ...]:
@@ -89,10 +91,6 @@ def _of_one_condition(choices: Sequence[Value]) -> tuple[Value, ...]:
 def _may_be_0(choice: Value) -> bool:
     """Whether one of the values to choose from is 0."""
     return len(choice.operands) == 1 or any(isinstance(arg, Literal) and arg.number == 0 for arg in choice.operands)
-
-
-def _registers(value: Value) -> set[Register]:
-    return {part for part in walk_values([value]) if isinstance(part, Register)}
 
 
 def _all_needed(first: Iterable[Item], needs: Mapping[Item, Iterable[Item]]) -> set[Item]:
