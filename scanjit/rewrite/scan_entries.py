@@ -6,14 +6,14 @@ for its stores. Written entry by entry, the step is straight lines, with all car
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from typing import TypeAlias
 
 import numpy as np
 
 from scanjit import errors, types
-from scanjit.ir import CONSTANT, ORIGINS, Node, constant, new_input, walk
+from scanjit.ir import CONSTANT, ORIGINS, Node, constant, new_input, replace, walk
 from scanjit.ops.elementwise import ADD, MAXIMUM, MINIMUM, MUL
 from scanjit.ops.index import GATHER
 from scanjit.ops.linalg import CONTRACT
@@ -47,6 +47,8 @@ LONG = 64
 
 Entries: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.object_]]"
 """A node for each entry of a tensor."""
+Places: TypeAlias = Mapping[Node, tuple[OpenCarry, int]]
+"""The entries of carries that are in order, each with its carry and its place in the order."""
 
 
 def by_entries(outputs: list[Node], notes: list[Note]) -> list[Node]:
@@ -136,10 +138,13 @@ def _by_entries(loop: OpenScan) -> dict[int, Node]:
     known: dict[Node, Entries] = {}
     loop.carries = []
     carried: list[list[OpenCarry]] = []
+    places: dict[Node, tuple[OpenCarry, int]] = {}
     for carry in old:
         inits = _outside(carry.init, 0, carry.inner.type.shape)
         own = [OpenCarry(init, symbol := new_input(init.type), symbol, None) for init in inits.flat]
         known[carry.inner] = _array((c.inner for c in own), inits.shape)
+        if way := _way(carry):
+            places |= {part.inner: (carry, place) for place, part in enumerate(own[::way])}
         carried.append(own)
     for inputs, add, first in ((loop.xs, loop.x, 1), (loop.consts, loop.const, 0)):
         for operand, inner in list(inputs.items()):
@@ -151,28 +156,45 @@ def _by_entries(loop: OpenScan) -> dict[int, Node]:
             known[inner] = _array((row if row.op is CONSTANT else add(row) for row in rows.flat), rows.shape)
     for node in walk([*(carry.new for carry in old), *ys, *ends]):
         if node not in known:
-            known[node] = _entries(node, [known[arg] for arg in node.operands])
+            known[node] = _entries(node, [known[arg] for arg in node.operands], places)
     for carry, own in zip(old, carried, strict=True):
         for part, new in zip(own, known[carry.new].flat, strict=True):
             part.new = new
         loop.carries += own
-    loop.stop = known[ends[0]].item() if ends else None
+    in_words = _in_words(loop.carries)
+    stored = {y: _array(replace(list(known[y].flat), in_words), known[y].shape) for y in ys}
+    loop.stop = replace([known[ends[0]].item()], in_words)[0] if ends else None
     for i, result in enumerate(loop.results):
         if isinstance(result, Y):
-            loop.results[i] = partial(_stacked, known[result.node])
+            loop.results[i] = partial(_stacked, stored[result.node])
         else:
             place = next(k for k, carry in enumerate(old) if carry is result)
-            loop.results[i] = partial(_last, carried[place], known[old[place].inner].shape)
-    loop.results += map(Y, dict.fromkeys(node for y in ys for node in known[y].flat))
+            loop.results[i] = partial(_last, carried[place], known[old[place].inner])
+    loop.results += map(Y, dict.fromkeys(node for y in ys for node in stored[y].flat))
     return loop.finish().parts()
+
+
+def _in_words(carries: Sequence[OpenCarry]) -> dict[Node, Node]:
+    """Carry the words of floats that steps put in order, so that no step makes them again. Returns what nodes of the
+    step become."""
+    changed: dict[Node, Node] = {}
+    for carry in carries:
+        if carry.new.op is UNWORD:
+            word = new_input(carry.new.operands[0].type)
+            changed |= {WORD(carry.inner): word, carry.inner: UNWORD(word)}
+            carry.init, carry.inner, carry.new = WORD(carry.init), word, carry.new.operands[0]
+    for carry, new in zip(carries, replace([carry.new for carry in carries], changed), strict=True):
+        carry.new = new
+    return changed
 
 
 def _stacked(entries: Entries, finished: Finished) -> Node:
     return _joined([finished.y(node) for node in entries.flat], entries.shape)
 
 
-def _last(carries: Sequence[OpenCarry], shape: tuple[int, ...], finished: Finished) -> Node:
-    return _joined([finished.carry(carry) for carry in carries], shape)
+def _last(carries: Sequence[OpenCarry], entries: Entries, finished: Finished) -> Node:
+    found = ((finished.carry(carry), entry.dtype) for carry, entry in zip(carries, entries.flat, strict=True))
+    return _joined([x if x.dtype == dtype else UNWORD(x) for x, dtype in found], entries.shape)
 
 
 def _joined(parts: Sequence[Node], shape: tuple[int, ...]) -> Node:
@@ -199,7 +221,7 @@ def _outside(node: Node, first: int, inside: Sequence[Dimension]) -> Entries:
     return _array(parts, shape)
 
 
-def _entries(node: Node, operands: Sequence[Entries]) -> Entries:
+def _entries(node: Node, operands: Sequence[Entries], places: Places) -> Entries:
     """The entries of a node, from the entries of its operands. An op that moves data moves entries."""
     op, shape = node.op, tuple(dim for dim in node.type.shape if isinstance(dim, int))
     if op is CONSTANT:
@@ -218,17 +240,38 @@ def _entries(node: Node, operands: Sequence[Entries]) -> Entries:
         return _array([op(node.operands[0], *(index.item() for index in operands[1:]), **node.params)], ())
     if op is SORT:
         rows = operands[0].reshape(-1, shape[-1])
-        return _array(itertools.chain.from_iterable(_sorted(row.tolist()) for row in rows), shape)
+        return _array(itertools.chain.from_iterable(_sorted(row.tolist(), places) for row in rows), shape)
     return op.reference(*operands, **node.params)
 
 
-def _sorted(row: Sequence[Node]) -> list[Node]:
-    """The nodes of a row in order."""
+def _sorted(row: Sequence[Node], places: Places) -> list[Node]:
+    """The nodes of a row in order. One that comes to others that are in order is put between them."""
     floats = row[0].type.kind.floating
     words = [WORD(x) if floats else x for x in row]
-    for i, j in exchanges(len(words)):
-        words[i], words[j] = MINIMUM(words[i], words[j]), MAXIMUM(words[i], words[j])
+    for carry in dict.fromkeys(places[x][0] for x in row if x in places):
+        low = {places[x][1]: word for x, word in zip(row, words, strict=True) if x in places and places[x][0] is carry}
+        new = [word for x, word in zip(row, words, strict=True) if x not in places or places[x][0] is not carry]
+        if len(new) == 1 and len(low) == len(row) - 1:
+            ordered = [low[place] for place in sorted(low)]
+            bounded = [*(MINIMUM(word, new[0]) for word in ordered), new[0]]
+            words = [bounded[0], *(MAXIMUM(*pair) for pair in zip(ordered, bounded[1:], strict=True))]
+            break
+    else:
+        for i, j in exchanges(len(words)):
+            words[i], words[j] = MINIMUM(words[i], words[j]), MAXIMUM(words[i], words[j])
     return [UNWORD(word) if floats else word for word in words]
+
+
+def _way(carry: OpenCarry) -> int:
+    """1 if the entries of a carry are in order in all steps, -1 if they are in the reverse order, otherwise 0."""
+    start, rows, way = constant_value(carry.init), carry.new, 1
+    while rows.op is SLICE and isinstance(step := rows.params["step"][-1], int):
+        rows, way = rows.operands[0], way if step > 0 else -way
+    if start is None or rows.op is not SORT or rows.ndim != 1:
+        return 0
+    first = WORD.reference(start) if rows.type.kind.floating else start
+    words = np.broadcast_to(first, types.as_ints(carry.inner.type.shape))[::way]
+    return way if np.all(words[:-1] <= words[1:]) else 0
 
 
 def _products(

@@ -206,3 +206,56 @@ def test_an_element_at_a_computed_place(mode):
         given[1][20] = outside
         with pytest.raises(sj.OutOfBoundsError, match=f"index {outside} is out of bounds"):
             f(*given)
+
+
+def best(x, kept):
+    return sj.sort(sj.concatenate([kept, x[None]]))[1:]
+
+
+def best_backwards(x, kept):
+    """The best ones, the largest first, and the one that falls out."""
+    row = sj.sort(sj.concatenate([x[None], kept]))[::-1]
+    return row[:-1], row[-1]
+
+
+def queue(x, kept):
+    """The first one is changed."""
+    return sj.sort(kept[0].inc(sj.maximum(x, 0)))
+
+
+def two(x, kept):
+    """Two new ones come to those that are in order."""
+    return sj.sort(sj.concatenate([kept, x[None], -x[None]]))[2:]
+
+
+ORDERED = {  # the step, the start, and how many extrema it has at most
+    "best": (best, [-3.0, -2.0, -0.0], 5),
+    "backwards": (best_backwards, [2.0, 1.0, -3.0], 6),
+    "queue": (queue, [0.0, 1.0, 1.0], 5),  # one more belongs to the step
+    "two": (two, [0.0, 0.5, 1.0], 20),
+    "of another order": (best, [1.0, 0.0, 2.0], 12),
+    "zeros of another order": (best, [-1.0, 0.0, -0.0], 12),
+}
+
+
+@pytest.mark.parametrize("name", ORDERED)
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
+def test_lists_in_order(name, dtype):
+    """One that comes to others that are in order is put between them: no others are compared."""
+    step, start, most = ORDERED[name]
+    x, emits = sj.tensor((None,), dtype, "x"), step is best_backwards
+    made = sj.scan(
+        step, x, [sj.as_tensor(np.array(start, dtype)), None] if emits else sj.as_tensor(np.array(start, dtype))
+    )
+    outputs = made if emits else [made, made[-1]]
+    f, compiled, wanted = (sj.function([x], outputs, mode=mode) for mode in ("emulate", "numba", "reference"))
+    text = sj.dprint(f, "str", stage="rewritten")
+    if "another" not in name and name != "two":
+        assert text.count("minimum") + text.count("maximum") <= most
+    values = [0.0, -0.0, np.nan, np.inf, -np.inf, 3.0, -1.5, 1e-30] if dtype.startswith("float") else [0, -1, 2, 3, 250]
+    for length in (1, 40):
+        given = np.random.default_rng(length).choice(np.array(values), length).astype(dtype)
+        for one in (f, compiled):
+            for got, other in zip(one(given), wanted(given), strict=True):
+                np.testing.assert_array_equal(got, other)
+                np.testing.assert_array_equal(np.signbit(np.nan_to_num(got)), np.signbit(np.nan_to_num(other)))
