@@ -54,7 +54,7 @@ def from_weights(
     name : str, optional
         The name of layer k is "name.k".
     **options
-        Further arguments of `RNNLayer`, for each layer.
+        Further arguments of `RNNLayer`, for each layer. `only_return_final` and `return_state` are for the last one.
 
     Returns
     -------

@@ -63,7 +63,7 @@ def from_arrays(
     name : str, optional
         The name of layer k is "name.k". With two directions, the names are "name.forward.k" and "name.backward.k".
     **options
-        Further arguments of `RNNLayer`, for each layer.
+        Further arguments of `RNNLayer`, for each layer. `only_return_final` and `return_state` are for the last one.
 
     Returns
     -------

@@ -48,7 +48,8 @@ def from_arrays(
     name : str, optional
         The name of layer k is "name.k".
     **options
-        Further arguments of `RNNLayer`, for each layer. An operator with `direction="reverse"` needs `backwards=True`.
+        Further arguments of `RNNLayer`, for each layer. `only_return_final` and `return_state` are for the last one.
+        An operator with `direction="reverse"` needs `backwards=True`.
 
     Returns
     -------

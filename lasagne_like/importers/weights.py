@@ -304,6 +304,9 @@ def extras(cell: Any, kind: str) -> list[str]:
 
 Levels = list[list[CellWeights]]
 
+_OF_THE_LAST = {"only_return_final", "return_state"}
+"""Options that lower layers do not get: the layer above needs the output of all steps, and nothing else."""
+
 
 def build_layers(levels: Levels, incoming: Any = None, name: str | None = None, **options: Any) -> Any:
     """Make a stack of recurrent layers with given weights.
@@ -317,7 +320,7 @@ def build_layers(levels: Levels, incoming: Any = None, name: str | None = None, 
     name : str, optional
         The name of layer k is "name.k". By default, it is "k".
     **options
-        Further arguments of `RNNLayer`, for each layer.
+        Further arguments of `RNNLayer`, for each layer. `only_return_final` and `return_state` are for the last one.
 
     Returns
     -------
@@ -341,12 +344,13 @@ def build_layers(levels: Levels, incoming: Any = None, name: str | None = None, 
         raise ValueError(f"incoming must have the {first} features that the weights are for, got shape {shape}")
     for k, level in enumerate(levels):
         label = f"{name}.{k}" if name else f"{k}"
+        given = options if k == len(levels) - 1 else {key: options[key] for key in options.keys() - _OF_THE_LAST}
         if len(level) == 1:
-            layer = RNNLayer(layer, level[0].cell(label), name=label, **options)
+            layer = RNNLayer(layer, level[0].cell(label), name=label, **given)
             continue
         ways = ("forward", "backward")
         both = [
-            RNNLayer(layer, one.cell(f"{label}.{way}"), backwards=way == "backward", name=f"{label}.{way}", **options)
+            RNNLayer(layer, one.cell(f"{label}.{way}"), backwards=way == "backward", name=f"{label}.{way}", **given)
             for way, one in zip(ways, level, strict=True)
         ]
         layer = Bidirectional(both[0], backward=both[1], name=label)

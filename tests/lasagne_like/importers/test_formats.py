@@ -355,6 +355,17 @@ def test_a_stack_is_read_whole() -> None:
     assert len(read_layers([two])) == 1
 
 
+@pytest.mark.parametrize("ways", [1, 2])
+def test_the_final_output_of_a_stack(ways: int) -> None:
+    """Only the last layer returns it: the others return all steps."""
+    state = torch_state("lstm", 2, ways)
+    every, last = (output(torch.from_state_dict(state, only_return_final=final)) for final in (False, True))
+    ends = [every[:, -1, :UNITS], every[:, 0, UNITS:]]  # a direction that runs backwards ends with step 0
+    np.testing.assert_allclose(last, np.concatenate(ends, axis=1), rtol=1e-12)
+    l_pair = torch.from_state_dict(torch_state("lstm", 2, 1), return_state=True)
+    assert l_pair.output_shape[0] == (None, None, UNITS)
+
+
 # ---- what does not fit -----------------------------------------------------------------------------------------------
 
 
