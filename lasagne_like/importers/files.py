@@ -72,7 +72,7 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
 
 
 def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Write arrays to an `.npz` file.
+    """Write arrays to an `.npz` file. After an error, a file that was there before is as it was.
 
     Parameters
     ----------
@@ -90,10 +90,10 @@ def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
     for name in named:
         if "\0" in name:  # a zero byte ends the name in the file
             raise ValueError(f"the name {name!r} has a zero byte, which names in .npz files cannot have")
-    with zipfile.ZipFile(path, "w") as archive:  # numpy.savez does not accept all names
+    with sj.replace_file(path) as file, zipfile.ZipFile(file, "w") as archive:  # numpy.savez does not accept all names
         for name, array in named.items():
-            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, array, allow_pickle=False)
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, array, allow_pickle=False)
 
 
 def _check_names(arrays: Any) -> None:
@@ -233,7 +233,7 @@ def _are_sizes(value: Any) -> bool:
 
 
 def write_safetensors(path: Path, arrays: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> None:
-    """Write arrays to a safetensors file.
+    """Write arrays to a safetensors file. After an error, a file that was there before is as it was.
 
     Parameters
     ----------
@@ -267,7 +267,7 @@ def write_safetensors(path: Path, arrays: Mapping[str, Any], metadata: Mapping[s
         end += len(data)
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
     text += b" " * (-len(text) % 8)  # this aligns the data
-    with open(path, "wb") as file:
+    with sj.replace_file(path) as file:
         file.write(struct.pack("<Q", len(text)) + text + b"".join(parts))
 
 

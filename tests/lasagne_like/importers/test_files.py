@@ -35,6 +35,21 @@ def test_npz(tmp_path: Path) -> None:
     same(read_npz(tmp_path / "a"), NUMBERS)
 
 
+@pytest.mark.parametrize("write", [write_npz, write_safetensors])
+def test_writing_is_all_or_nothing(write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "weights"
+    write(path, NUMBERS)
+    before = path.read_bytes()
+
+    def full(*_: Any) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="no space"):
+        write(path, {"other": np.ones(3)})
+    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
+
+
 def test_npz_with_any_names(tmp_path: Path) -> None:
     named = {"file": np.zeros(1), "allow_pickle": np.ones(1), "../up": np.ones(2), "ünï": np.ones(1)}
     write_npz(tmp_path / "a", named)
