@@ -435,9 +435,17 @@ def ldexp(x: TensorLike, n: TensorLike) -> Node:
     >>> sj.function([], sj.ldexp([1.5, 3.0], [3, -1]), mode="reference")()
     array([12. ,  1.5])
     """
-    x, n = inexact(x), as_tensor(n)
-    first = n >> 1  # in two factors: 2**n alone may be out of range
-    return x * exp2(cast(first, x.dtype)) * exp2(cast(n - first, x.dtype))
+    x, n = inexact(x), as_tensor(n) >> 0  # an error for numbers that are not whole
+    most = _FARTHEST.get(str(x.dtype), 280)
+    n = clip(cast(n, "int64"), -most, most)
+    part = n // 3  # in three factors: 2**n alone may be out of range, and so may half of n
+    for each in (part, (n - part) >> 1, (n - part + 1) >> 1):
+        x = x * exp2(cast(each, x.dtype))
+    return x
+
+
+_FARTHEST = {"float16": 42, "float64": 2100, "complex128": 2100}
+"""The power of 2 between the smallest number of a dtype and the largest, or a little more. 280 for other dtypes."""
 
 
 def logaddexp2(x: TensorLike, y: TensorLike) -> Node:

@@ -448,6 +448,20 @@ def test_zeros_of_fmod_keep_their_sign(mode: Any) -> None:
         np.testing.assert_array_equal(slope, [3.0] * 4)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_powers_of_two_that_are_out_of_range(dtype: str) -> None:
+    """Zeros stay zeros, and numbers at one end of the range reach the other."""
+    info = np.finfo(dtype)
+    x = np.array([0, -0.0, 1, -3, np.inf, np.nan, info.smallest_subnormal, info.max, info.tiny], dtype)
+    n = np.array([0, 14, -14, 39, -39, 277, -277, 300, 2098, -2098, 2**30, -(2**30)])[:, None]
+    with np.errstate(over="ignore"):
+        wanted = np.ldexp(x, n)
+    for mode in ("reference", "emulate"):
+        got = sj.function([], sj.ldexp(x, n), mode=mode)()
+        np.testing.assert_array_equal(got, wanted)
+        np.testing.assert_array_equal(np.signbit(got[:, :2]), np.signbit(wanted[:, :2]))
+
+
 @pytest.mark.parametrize("mode", ["reference", "emulate"])
 def test_places_that_are_computed(mode: Any) -> None:
     """In a step too: entries leave, and come in, at another place in each one. A place out of bounds is an error."""
