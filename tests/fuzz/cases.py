@@ -35,12 +35,12 @@ def _mixed(seed: int, most: int | None = None) -> Program:
 
 def cases(seed: int, numba: bool = False) -> list[Case]:
     """All that is checked of a seed, in a long run and in one that shows it again."""
-    configs, others = configs_of(seed, numba), configs_of(seed // 8, numba)  # of others, vectors have any width
-    found = _cases(seed, _mixed, configs)
+    found = _cases(seed, _mixed, configs_of(seed, numba))
+    others = configs_of(seed // 8, numba)  # a kind has one remainder by 8: `configs_of(seed)` has one width for it
     if seed % 8 == 3:
         found.append(Case("sizes declared apart: as the reference", apart, lambda p: check(p, others)))
     if seed % 8 == 5:
-        found += _cases(seed, second_order, configs)
+        found += _cases(seed, second_order, others)
     if seed % 8 == 1 and INSTALLED:
         found.append(Case("read from a model: as the reference", _mixed, check_exported))
     if seed % 8 == 6:
