@@ -15,6 +15,7 @@ from scanjit.schedule.lower.program import lower
 from scanjit.schedule.lower.region import Region, Task
 from scanjit.schedule.lower.table import RULES
 from scanjit.schedule.nests import Nest
+from tests.targets import with_vectors
 
 _NAMES = "complex custom via solve det logabsdet det_sign".split()
 REWRITTEN = {ASSERT, PRINT, *(OPS[name] for name in _NAMES)}
@@ -101,6 +102,35 @@ def test_what_is_expensive_and_used_twice_is_computed_once() -> None:
     twice = expensive * expensive[::-1] + cheap * cheap[::-1]
     assert expensive in stored([twice]) and cheap not in stored([twice])
     assert expensive not in stored([expensive + 1])
+
+
+def test_what_is_computed_of_one_wide_product_is_stored_in_its_place() -> None:
+    h, u, v, c = (sj.tensor((128, 128), name=name) for name in "huvc")
+    one, other = sj.sigmoid(h @ u + c), sj.tanh(h @ v)
+    assert {one, other} <= stored([one * other])
+    halved = sj.sigmoid(0.5 * (h @ u))
+    assert halved in stored([halved * c])
+    assert sj.exp(c) not in stored([sj.exp(c) * (h @ u)])  # of no product
+    both = sj.tanh((h @ u) * (h @ v))
+    assert both not in stored([both * c])  # of two
+    twice = h @ u
+    assert sj.tanh(twice) not in stored([sj.tanh(twice) * twice])  # others read the product
+    assert sj.exp(twice.T) not in stored([sj.exp(twice.T) * c])  # its elements in another order
+    row = h[0] @ u
+    assert sj.tanh(row + c) not in stored([sj.tanh(row + c) * c])  # each element for several
+    narrow = sj.tanh(h @ u[:, :8])
+    assert narrow not in stored([narrow * c[:, :8]])
+
+
+def test_few_registers_hold_one_product_and_what_is_computed_of_it() -> None:
+    h, c = (sj.tensor((8, 256), name=name) for name in "hc")
+    weights = [sj.tensor((256, 256), name=f"w{i}") for i in range(4)]
+    i, f, o = (sj.sigmoid(h @ w) for w in weights[:3])
+    y = o * sj.tanh(f * c + i * sj.tanh(h @ weights[3]))
+    target = with_vectors(32)
+    nests = [s for s in fuse(lower([h, c, *weights], [y], target).region, target) if isinstance(s, Nest)]
+    expected = ["contract_sigmoid"] * 3 + ["contract_tanh_mul"] if target.registers == 16 else [nests[0].label]
+    assert [nest.label for nest in nests] == expected
 
 
 def test_a_long_expression_is_cut() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Sequence
+from itertools import islice
 
 from scanjit import ir
 from scanjit.ir import Node, Op
@@ -22,6 +23,9 @@ LONG = 64
 LARGEST = 250
 """An expression of more ops than this is cut in two: compile time grows faster than linearly."""
 
+WIDE = 128
+"""A product with fewer columns stores its result as it is. What follows finds it in the nearest cache."""
+
 
 def choose_stored(
     order: Sequence[Node],
@@ -32,8 +36,8 @@ def choose_stored(
     """The nodes that get a place in memory. (Fusion may find later that nobody reads it.)
 
     These are outputs; operands that an op reads as arrays, such as those of a product; nodes that are expensive and
-    used twice, such as `exp(x)` in `exp(x) + 1 / exp(x)`; nodes in the middle of a very long expression; and floats
-    that are compared with the largest of them.
+    used twice, such as `exp(x)` in `exp(x) + 1 / exp(x)`; those that are expensive and computed of one wide
+    product; nodes in the middle of a very long expression; and floats that are compared with the largest of them.
 
     Parameters
     ----------
@@ -61,6 +65,9 @@ class _Choice:
         self._uses = Counter(arg for node in order for arg in self._read_by(node))
         self._weight: dict[Node, int] = {}
         """How many ops are computed where a node is read. A stored node counts as 0."""
+        self._products: dict[Node, frozenset[Node]] = {}
+        """Products that a node is computed of, where it is read: element by element, without a view. Two stand for
+        more."""
         self.stored: set[Node] = set()
 
     def store_operands(self, node: Node) -> None:
@@ -92,14 +99,26 @@ class _Choice:
             self.stored.add(node)
         elif cost:
             weight = self._weight[node] = 1 + sum(map(self._weight_of, node.operands))
+            self._products[node] = frozenset(islice({p for arg in node.operands for p in self._products_of(arg)}, 2))
             shared = self._uses[node] > 1 and (cost >= EXPENSIVE or weight > LONG) and not _goes_around(node)
-            if weight > LARGEST or shared:
+            if weight > LARGEST or shared or (cost >= EXPENSIVE and self._goes_with_product(node)):
                 self.stored.add(node)
             if (compared := compared_with_extreme(node)) is not None:
                 self.stored.add(compared)
             for arg in node.operands:
                 if _repeats(arg, node):
                     self._store_repeated(bases(arg)[0])
+
+    def _goes_with_product(self, node: Node) -> bool:
+        """Whether a node can be computed together with the only product that it is computed of, a wide one whose
+        elements nobody else reads. In `sigmoid(h @ u) * tanh(h @ v)`, each product may have a nest of its own. That of
+        `h @ u` then stores the sigmoid, and the other nest waits for less."""
+        if len(self._products[node]) != 1:
+            return False
+        (product,) = self._products[node]
+        columns = product.type.shape[-1] if product.ndim else 1
+        wide = not isinstance(columns, int) or columns >= WIDE
+        return wide and product.type.shape == node.type.shape and self._uses[product] == 1
 
     def _store_repeated(self, node: Node) -> None:
         """Store an expensive node whose elements are read more than once."""
@@ -113,6 +132,11 @@ class _Choice:
 
     def _weight_of(self, node: Node) -> int:
         return 0 if node in self.stored else self._weight.get(node, 0)
+
+    def _products_of(self, node: Node) -> frozenset[Node]:
+        if isinstance(node.op, Contraction) and node not in self._known:
+            return frozenset([node])
+        return frozenset() if node in self.stored else self._products.get(node, frozenset())
 
 
 def _goes_around(node: Node) -> bool:
