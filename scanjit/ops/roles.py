@@ -9,7 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field
-from typing import TypeVar
+from typing import NamedTuple, TypeVar, cast
 
 from scanjit import ir
 from scanjit.ir import Graph, Node
@@ -20,6 +20,7 @@ from scanjit.signatures import OpFunction, Parameter, Params
 from scanjit.types import Dimension, Type
 
 Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 KEPT = ("length", "until", "reverse", "truncate", "unroll", "checkpoint", "name", "stored", "gradient")
 """The parameters of a scan that do not depend on which operands it has."""
 
@@ -97,17 +98,46 @@ class OpenedScan:
         return [] if self.stop is None else [self.stop]
 
 
-_answers: weakref.WeakKeyDictionary[Graph, dict[Hashable, list[int]]] = weakref.WeakKeyDictionary()
+class ClosedStep(NamedTuple):
+    """The body of a new scan. `rows` and `consts` are the positions of the rows and constants that it reads, among
+    those that it might read. It reads the outside nodes `captured` as further constants."""
+
+    body: Graph
+    rows: list[int]
+    consts: list[int]
+    captured: list[Node]
+
+    @classmethod
+    def of(
+        cls, carries: Sequence[Node], rows: Sequence[Node], consts: Sequence[Node], outputs: Sequence[Node]
+    ) -> ClosedStep:
+        """The body that computes `outputs` from inputs: carries, rows and constants."""
+        used = set(ir.walk([*outputs, *carries]))
+        read = [i for i, row in enumerate(rows) if row in used]
+        used |= set(ir.walk(rows[i] for i in read))  # the sizes of rows
+        fixed = [i for i, const in enumerate(consts) if const in used]
+        inner = [*carries, *(rows[i] for i in read), *(consts[i] for i in fixed)]
+        captured = ir.free_variables(outputs, inner)
+        return cls(Graph.of([*inner, *captured], outputs), read, fixed, captured)
 
 
-def remembered(node: Node, question: Hashable, answer: Callable[[], list[int]]) -> list[int]:
-    """The answer to a question about the step of a scan. It is asked only once for each scan. The answer asks the same
-    about the loops inside, several times: for deeply nested loops, the number of questions would be exponential."""
+_answers: weakref.WeakKeyDictionary[Graph, dict[Hashable, object]] = weakref.WeakKeyDictionary()
+
+
+def remembered(
+    node: Node, question: Hashable, answer: Callable[[], Answer], lasting: Callable[[Answer], bool] = lambda _: True
+) -> Answer:
+    """The answer to a question about the step of a scan. It is asked only once for scans with equal steps, if it is
+    `lasting`. The answer asks the same about the loops inside, several times: for deeply nested loops, the number of
+    questions would be exponential."""
     roles, answers = Roles.of(node), _answers.setdefault(node.params["body"], {})
     key = (question, roles.carries, roles.sequences, roles.ys, roles.until, *roles.lags.items())
-    if key not in answers:
-        answers[key] = answer()
-    return answers[key]
+    if key in answers:
+        return cast("Answer", answers[key])
+    found = answer()
+    if lasting(found):
+        answers[key] = found
+    return found
 
 
 # ---- lags ------------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from scanjit.ir import Graph, Node, Op
 from scanjit.ops.batch import loops_by
 from scanjit.ops.chain import connected
 from scanjit.ops.expect import NEGATIVE
-from scanjit.ops.roles import OpenedScan, Pair, Roles, remembered
+from scanjit.ops.roles import ClosedStep, OpenedScan, Pair, Roles, remembered
 from scanjit.ops.scan_batch import scan_over_batch
 from scanjit.ops.scan_derivatives import Reverse, forward
 from scanjit.signatures import Array, Parameter
@@ -101,7 +101,7 @@ SCAN = Op(
     "scan",
     infer=_infer,
     reference=_reference,
-    selective_vjp=lambda node, g, needed: Reverse(node, g, needed, _closed).cotangents(),
+    selective_vjp=lambda node, g, needed: Reverse(node, g, needed, _scan_of).cotangents(),
     connected=_connected,
     jvp=lambda tangents, y, *operands, **params: forward(y[0].args[0], tangents, _closed),
     batch=lambda args, batched, size, **params: scan_over_batch(args, batched, size, params, _closed),
@@ -167,12 +167,15 @@ def _closed(
 ) -> tuple[Node, ...]:
     """The results of a new scan. Rows and constants that its body does not use are left out. Other outside nodes that
     the body uses become constants."""
-    used = set(ir.walk([*outputs, *(inner for inner, _ in carries)]))
-    rows = [pair for pair in rows if pair[0] in used]
-    used |= set(ir.walk(inner for inner, _ in rows))  # the sizes of rows
-    consts = [pair for pair in consts if pair[0] in used]
-    inner = [pair[0] for pair in (*carries, *rows, *consts)]
-    captured = ir.free_variables(outputs, inner)
-    body = Graph.of([*inner, *captured], outputs)
-    inits, xs, fixed = ([outer for _, outer in pairs] for pairs in (carries, rows, consts))
-    return ir.parts(scan_node(body, inits, xs, [*fixed, *captured], **params))
+    (before, read, fixed), (inits, xs, others) = (
+        [[pair[which] for pair in pairs] for pairs in (carries, rows, consts)] for which in (0, 1)
+    )
+    return _scan_of(ClosedStep.of(before, read, fixed, outputs), inits, xs, others, **params)
+
+
+def _scan_of(
+    step: ClosedStep, inits: Sequence[Node], rows: Sequence[Node], consts: Sequence[Node], **params: Parameter
+) -> tuple[Node, ...]:
+    """The results of a new scan with this step, which might read all of these rows and constants."""
+    xs, fixed = [rows[i] for i in step.rows], [*(consts[i] for i in step.consts), *step.captured]
+    return ir.parts(scan_node(step.body, inits, xs, fixed, **params))

@@ -1,11 +1,12 @@
 """The derivatives of a scan: its reverse mode and its forward mode are scans again.
 
-The functions here do not know the op, which `scanjit.ops.scan` defines. They get `close`, which makes a new scan.
+The functions here do not know the op, which `scanjit.ops.scan` defines. They get a function that makes a new scan.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from scanjit import ir, types
 from scanjit.ir import Graph, Node
@@ -13,9 +14,10 @@ from scanjit.ops.chain import carries_gradient, differentiable, pullback, pushfo
 from scanjit.ops.elementwise import WHERE
 from scanjit.ops.probe import PRINT, without_probes
 from scanjit.ops.promotion import cast, keep
-from scanjit.ops.roles import KEPT, Close, OpenedScan, Pair, remembered
+from scanjit.ops.roles import KEPT, Close, ClosedStep, OpenedScan, Roles, remembered
 from scanjit.ops.shape import SET_SLICE, window
 from scanjit.ops.stretch import or_zeros, zeros_like
+from scanjit.signatures import OpFunction
 from scanjit.walks import grown, settled
 
 
@@ -26,29 +28,104 @@ def _derived(name: str | None, suffix: str) -> str | None:
 # ---- reverse mode ----------------------------------------------------------------------------------------------------
 
 
+class ReverseStep(NamedTuple):
+    """What the reverse mode of a scan makes of its step: the same for all scans with this step.
+
+    Attributes
+    ----------
+    active : the carries that have cotangents after a step.
+    wanted : those whose initial values get cotangents.
+    rows, consts : the rows and constants that get cotangents.
+    forward : the body of the scan that also returns the carries that are needed; None if it returns them already.
+    saved : the positions of these carries among what it stacks.
+    backward : the step of the reverse scan. Its carries are the cotangents of the active carries, then one sum for the
+        cotangent of each constant. It may read the saved carries, the rows, and the cotangents of ys.
+    """
+
+    active: list[int]
+    wanted: list[int]
+    rows: list[int]
+    consts: list[int]
+    forward: Graph | None
+    saved: list[int]
+    backward: ClosedStep
+
+
 class Reverse:
     """The vjp of a scan is two scans. The first is the same scan, which also returns the carries before each step that
     are needed. The second, the reverse scan, reads these carries in the other direction.
 
     The body of the reverse scan computes again all that it needs from these carries, the rows and the constants. (A
-    later pass decides which of these values to store instead.) Its carries are the cotangents of the carries, then one
-    sum for the cotangent of each constant. Its ys are the cotangents of the rows.
+    later pass decides which of these values to store instead.) Its ys are the cotangents of the rows.
     """
 
-    def __init__(self, node: Node, g: Sequence[Node | None], needed: Sequence[bool], close: Close) -> None:
-        self.close = close
+    def __init__(
+        self,
+        node: Node,
+        g: Sequence[Node | None],
+        needed: Sequence[bool],
+        scan_of: OpFunction[tuple[Node, ...]],
+    ) -> None:
+        self.node, self.needed, self.scan_of, self.roles = node, needed, scan_of, Roles.of(node)
+        self.g_carries, self.g_ys, _ = self.roles.split_results(g)
+        question = ("reverse", tuple(cotangent is None for cotangent in g), tuple(needed), node.params["stored"])
+        # What is captured lies outside of the scan, and may lead to it: it would keep what it is remembered for.
+        self.step = remembered(node, question, self._derived, lambda step: not step.backward.captured)
+
+    def cotangents(self) -> list[Node | None]:
+        """One cotangent for each operand of the scan."""
+        step, node, params = self.step, self.node, self.node.params
+        if not step.active and not step.rows and not step.consts:
+            return [None] * node.arity
+        inits, xs, consts = self.roles.split(node.operands)
+        results = ir.parts(node if step.forward is None else ir.with_params(node, body=step.forward))
+        span = _Span(node, results)
+        carries = [or_zeros(self.g_carries[i], inits[i]) for i in step.active]
+        carries += [zeros_like(consts[i]) for i in step.consts]
+        rows = [*(results[self.roles.carries + k] for k in step.saved), *xs, *(g for g in self.g_ys if g is not None)]
+        unroll = params["unroll"]
+        found = self.scan_of(
+            step.backward,
+            carries,
+            list(map(span.cut, rows)),
+            consts,
+            length=span.length,
+            reverse=not params["reverse"],
+            lags={k: self.roles.lags[i] for k, i in enumerate(step.active) if i in self.roles.lags},
+            unroll=False if unroll is True and not isinstance(span.length, int) else unroll,
+            checkpoint=params["checkpoint"],
+            name=_derived(params["name"], "grad"),
+            gradient=True,
+        )
+        of_consts, of_rows = len(step.active), len(step.active) + len(step.consts)
+        of_inits = {i: span.of_init(found[k]) for k, i in enumerate(step.active) if i in step.wanted}
+        fixed = dict(zip(step.consts, found[of_consts:], strict=False))
+        sequences = {i: span.padded(g, xs[i]) for i, g in zip(step.rows, found[of_rows:], strict=True)}
+        return [
+            *(of_inits.get(i) for i in range(len(inits))),
+            *(sequences.get(i) for i in range(len(xs))),
+            *(fixed.get(i) for i in range(len(consts))),
+        ]
+
+    def _derived(self) -> ReverseStep:
+        return _StepDerivative(self.node, self.g_carries, self.g_ys, self.needed).reverse()
+
+
+class _StepDerivative:
+    """The search for the `ReverseStep` of a scan. Of cotangents, it only sees which there are."""
+
+    def __init__(
+        self, node: Node, g_carries: Sequence[Node | None], g_ys: Sequence[Node | None], needed: Sequence[bool]
+    ) -> None:
         self.scan = scan = OpenedScan(node)
-        self.g_carries, self.g_ys, _ = scan.roles.split_results(g)
         need_inits, need_xs, need_consts = scan.roles.split(needed)
         self.wanted_rows = [i for i, need in enumerate(need_xs) if need and carries_gradient(scan.rows[i])]
         self.wanted_consts = [i for i, need in enumerate(need_consts) if need and carries_gradient(scan.fixed[i])]
         self.wanted_inits = [i for i, need in enumerate(need_inits) if need and carries_gradient(scan.before[i])]
         self.varying = grown(self.wanted_inits, self._carries_that_vary)
         self.seeds = [ir.new_input(carry.type) for carry in scan.before]
-        self.y_seeds = {i: ir.new_input(y.type) for i, y in enumerate(scan.ys) if self.g_ys[i] is not None}
-        arriving = [i for i in self.varying if self.g_carries[i] is not None]
-        question = ("active", tuple(cotangent is None for cotangent in g), tuple(needed))
-        self.active = remembered(node, question, lambda: grown(arriving, self._carries_with_cotangents))
+        self.y_seeds = {i: ir.new_input(y.type) for i, y in enumerate(scan.ys) if g_ys[i] is not None}
+        self.arriving = [i for i in self.varying if g_carries[i] is not None]
 
     def _inner(self, carries: Iterable[int]) -> list[Node]:
         """The inputs of the body whose cotangents are needed."""
@@ -76,42 +153,35 @@ class Reverse:
         found = pullback(outputs, seeds, inputs)
         return {node: g for node, g in zip(inputs, found, strict=True) if g is not None}
 
-    def cotangents(self) -> list[Node | None]:
-        """One cotangent for each operand of the scan."""
-        scan = self.scan
-        step = self._step(self.active)
+    def reverse(self) -> ReverseStep:
+        """What the reverse mode makes of the step."""
+        scan, active = self.scan, grown(self.arriving, self._carries_with_cotangents)
+        step = self._step(active)
         rows = [i for i in self.wanted_rows if scan.rows[i] in step]
         consts = [i for i in self.wanted_consts if scan.fixed[i] in step]
-        if not self.active and not rows and not consts:
-            return [None] * scan.node.arity
-        sums = {i: ir.new_input(scan.fixed[i].type) for i in consts}
-        outputs = [or_zeros(step.get(scan.before[i]), scan.before[i]) for i in self.active]
-        outputs += [sums[i] + step[scan.fixed[i]] for i in consts]
+        sums = [ir.new_input(scan.fixed[i].type) for i in consts]
+        outputs = [or_zeros(step.get(scan.before[i]), scan.before[i]) for i in active]
+        outputs += [total + step[scan.fixed[i]] for i, total in zip(consts, sums, strict=True)]
         outputs += [step[scan.rows[i]] for i in rows]
         outputs = without_probes(outputs, [PRINT])  # the forward scan has them
         forward, saved, known = self._forward(outputs)
-        outputs = ir.replace(outputs, known)
-        span = _Span(scan, forward)
-        results = self._backward(outputs, sums, saved, span)
-        inits = {i: span.of_init(results[k]) for k, i in enumerate(self.active) if i in self.wanted_inits}
-        fixed = dict(zip(consts, results[len(self.active) :], strict=False))
-        xs = {
-            i: span.padded(g, scan.xs[i]) for i, g in zip(rows, results[len(self.active) + len(consts) :], strict=True)
-        }
-        return [
-            *(inits.get(i) for i in range(len(scan.inits))),
-            *(xs.get(i) for i in range(len(scan.xs))),
-            *(fixed.get(i) for i in range(len(scan.consts))),
-        ]
+        backward = ClosedStep.of(
+            [*(self.seeds[i] for i in active), *sums],
+            [*saved, *scan.rows, *self.y_seeds.values()],
+            scan.fixed,
+            ir.replace(outputs, known),
+        )
+        return ReverseStep(active, self.wanted_inits, rows, consts, forward, list(saved.values()), backward)
 
-    def _forward(self, outputs: Sequence[Node]) -> tuple[tuple[Node, ...], list[Pair], dict[Node, Node]]:
-        """The results of the scan that also returns carries; these carries, as inputs of the body and as stacks; and
-        the form in which the reverse scan has carries that are kept in 16 bits."""
-        scan, roles = self.scan, self.scan.roles
+    def _forward(self, outputs: Sequence[Node]) -> tuple[Graph | None, dict[Node, int], dict[Node, Node]]:
+        """The body of the scan that also returns carries, if it does not yet; these carries, as inputs of the reverse
+        scan's body, with their positions among what is stacked; and the form in which the reverse scan has carries that
+        are kept in 16 bits."""
+        scan = self.scan
         used = set(ir.walk(outputs))
         returned: list[Node] = list(scan.ys)
         at = {y: k for k, y in reversed(list(enumerate(returned)))}
-        rows: list[Pair] = []  # inputs of the new body, and what the scan returns of them
+        rows: dict[Node, int] = {}
         known: dict[Node, Node] = {}
         for carry in (before for before in scan.before if before in used):
             kept = keep(carry, scan.node.params["stored"])
@@ -121,46 +191,19 @@ class Reverse:
             row = carry if kept is carry else ir.new_input(kept.type)
             if row is not carry:
                 known[carry] = cast(row, carry.dtype)
-            rows.append((row, kept))
-        node = scan.node
-        if len(returned) > len(scan.ys):
-            body = Graph.of(scan.inputs, [*scan.after, *returned, *scan.ends])
-            node = ir.with_params(node, body=body)
-        results = ir.parts(node)
-        return results, [(row, results[roles.carries + at[kept]]) for row, kept in rows], known
-
-    def _backward(
-        self, outputs: Sequence[Node], sums: dict[int, Node], saved: Sequence[Pair], span: _Span
-    ) -> tuple[Node, ...]:
-        scan, params = self.scan, self.scan.node.params
-        carries = [(self.seeds[i], or_zeros(self.g_carries[i], scan.inits[i])) for i in self.active]
-        carries += [(inner, zeros_like(scan.consts[i])) for i, inner in sums.items()]
-        rows = [*saved, *zip(scan.rows, scan.xs, strict=True)]
-        rows += [(seed, g) for i, seed in self.y_seeds.items() if (g := self.g_ys[i]) is not None]
-        unroll = params["unroll"]
-        return self.close(
-            carries,
-            [(inner, span.cut(outer)) for inner, outer in rows],
-            list(zip(scan.fixed, scan.consts, strict=True)),
-            outputs,
-            length=span.length,
-            reverse=not params["reverse"],
-            lags={k: scan.roles.lags[i] for k, i in enumerate(self.active) if i in scan.roles.lags},
-            unroll=False if unroll is True and not isinstance(span.length, int) else unroll,
-            checkpoint=params["checkpoint"],
-            name=_derived(params["name"], "grad"),
-            gradient=True,
-        )
+            rows[row] = at[kept]
+        more = len(returned) > len(scan.ys)
+        return Graph.of(scan.inputs, [*scan.after, *returned, *scan.ends]) if more else None, rows, known
 
 
 class _Span:
     """The rows that the reverse scan reads: the rows of the steps that ran, or the last of them if the gradient is
     truncated."""
 
-    def __init__(self, scan: OpenedScan, results: Sequence[Node]) -> None:
-        params = scan.node.params
+    def __init__(self, node: Node, results: Sequence[Node]) -> None:
+        params = node.params
         self.rows = params["length"]
-        ran = ir.as_dim(results[-1]) if scan.roles.until else self.rows
+        ran = ir.as_dim(results[-1]) if params["until"] else self.rows
         limit = params["truncate"]
         self.ran, self.limit = ran, limit if limit >= 0 else None
         self.length = ran if limit < 0 else types.minimum(ran, limit)

@@ -137,3 +137,40 @@ def test_the_gradient_of_loops_in_loops_asks_about_each_step_once(monkeypatch: p
     gradient = sj.grad(nested(9, x).sum(), x)
     assert 10 <= len(asked) < 200
     assert sj.function([x, n], gradient, mode="reference")([0.5], 1).shape == (1,)
+
+
+def member(number: int, factor: float) -> tuple[Node, Node, Node]:
+    """The sequence of a loop, its initial value, and all states."""
+    x, start = symbol(f"x{number}", "T"), symbol(f"h{number}")
+    return x, start, scan(lambda x_t, h: h * factor + x_t, x, start)
+
+
+def test_loops_with_equal_steps_are_derived_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    pullback = scan_derivatives.pullback
+    monkeypatch.setattr(scan_derivatives, "pullback", lambda *given: (asked.append(1), pullback(*given))[1])
+    counts = []
+    for factor, count in ((0.625, 1), (0.375, 5)):
+        asked.clear()
+        _, starts, states = zip(*(member(number, factor) for number in range(count)), strict=True)
+        grad(sum(hs[-1] for hs in states), list(starts))
+        counts.append(len(asked))
+    assert counts[0] == counts[1] > 0
+
+
+def test_each_loop_has_the_derivative_of_its_own_step_and_results() -> None:
+    def member(number: int, factor: float) -> tuple[Node, Node, Node, Node]:
+        x, start = symbol(f"x{number}", "T"), symbol(f"h{number}")
+        step = lambda x_t, h: (h * factor + x_t, h * 8)
+        return x, start, *scan(step, x, [start, None])
+
+    (x, a, one, _), (y, b, other, _), (z, c, _, second), (u, d, *both) = (
+        member(number, factor) for number, factor in enumerate((0.5, 0.25, 0.5, 0.5))
+    )
+    cost = one[-1] + other[-1] + second[-1] + both[0][-1] + both[1][-1]
+    given = {x: Y, y: Y, z: Y, u: Y, a: 0.0, b: 0.0, c: 0.0, d: 0.0}
+    found = run(grad(cost, [a, b, c, d]), given)
+    np.testing.assert_array_equal(found, [0.5**5, 0.25**5, 8 * 0.5**4, 0.5**5 + 8 * 0.5**4])
+    of_x, of_c = run(grad(cost, [x, c]), given)  # other operands of equal loops are asked for
+    np.testing.assert_array_equal(of_x, 0.5 ** np.arange(5)[::-1])
+    np.testing.assert_array_equal(of_c, 8 * 0.5**4)
