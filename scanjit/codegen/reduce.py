@@ -16,7 +16,7 @@ from scanjit.ops.elementwise import MUL
 from scanjit.ops.promotion import Elementwise
 from scanjit.ops.reduce import ArgReduction
 from scanjit.ops.stretch import SUM
-from scanjit.schedule.nests import Apply, Reduce, reductions_in, walk_values
+from scanjit.schedule.nests import Apply, Reduce, finds_first, reductions_in, walk_values
 from scanjit.schedule.tiles.products import factors
 from scanjit.signatures import DType
 from scanjit.types import Dimension
@@ -131,6 +131,9 @@ class Together:
         if size in self.frame.tile.brief:
             self._brief(totals, lanes)
             return
+        if lanes == 1 and self.frame.tile.horizontal and all(map(finds_first, self.reductions)):
+            self._firsts(totals)
+            return
         if isinstance(size, int) and size in PAIRED and lanes == 1 and self._looks_for_places(totals):
             self._tournaments(totals, size)
             return
@@ -181,6 +184,21 @@ class Together:
                     frame.scope.add(f"{place} = select(isnan({b}), {j}, {place})")
                     frame.scope.add(f"{best} = select(isnan({b}), {b}, {best})")
                 frame.pop(depth)
+
+    def _firsts(self, totals: Totals) -> None:
+        """The places of the first elements of which something is true. What follows is not looked at."""
+        frame, depth, size = self.frame, len(self.frame.scopes), self.frame.size(self.loop.size)
+        for (reduction, point), (first,) in totals.items():
+            answer, _, nowhere = reduction.term.operands
+            hit, at = frame.line("hit", "splat_boolx1(False)"), frame.line("at", "0")
+            frame.push(f"while {at} < {size} and not any_of({hit}):", self.loop, at)
+            frame.scope.add(f"{hit} = {self.value_of(answer, point)}")
+            frame.scope.add(f"{at} = {at} + 1")
+            frame.pop(depth)
+            frame.scope.add(f"{first} = {self.value_of(nowhere, point)}")
+            frame.push(f"if any_of({hit}):")  # a processor guesses the place, and does not wait for what is true there
+            frame.scope.add(f"{first} = opaque(splat_{suffix(reduction.dtype, 1)}({at} - 1))")
+            frame.pop(depth)
 
     def _squares(self, totals: Totals) -> None:
         """The terms of operands that have neighbours along the loop, and lanes along another one: square blocks of them

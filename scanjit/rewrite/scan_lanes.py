@@ -10,7 +10,7 @@ which they also read short rows, for an extremum or its place: such a row is rea
 
 import math
 import operator
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 
 import numpy as np
@@ -19,7 +19,7 @@ from scanjit import errors, types
 from scanjit.ir import Node, constant, dependents, rebuild, rebuilt, replace, walk, with_params
 from scanjit.ops.elementwise import ADD, EQUAL, where
 from scanjit.ops.index import GATHER, SCATTER
-from scanjit.ops.promotion import Elementwise
+from scanjit.ops.promotion import CAST, Elementwise
 from scanjit.ops.reduce import MAX, MIN, ArgReduction
 from scanjit.ops.reduction import Reduction
 from scanjit.ops.roles import Roles
@@ -32,6 +32,8 @@ MOST_BYTES = 512
 """A small array has at most this many bytes."""
 FEW = 8
 """The place of an extreme element among at most this many is found without vectors."""
+FEW_TRUTHS = 32
+"""So is the place of the first one, among at most this many, of which something is true."""
 MOST_WORK = 256
 """What the new value is made of is computed in all lanes only if this is at most so many operations on elements."""
 
@@ -68,18 +70,30 @@ def _by_elements(carries: Sequence[Node], outputs: Sequence[Node]) -> set[Node]:
         line = [after]
         while line[-1].op is SCATTER:
             line.append(line[-1].operands[0])
-        others = [user for node in line for user in users.get(node, ()) if not _takes_element(user, node)]
+        others = [user for node in line for user in users.get(node, ()) if not _takes_element(user, node, users)]
         if line[-1] is before and len(others) == 1 and others[0] is after:
             found.update(line)
     return found
 
 
-def _takes_element(user: Node, node: Node) -> bool:
+def _takes_element(user: Node, node: Node, users: Mapping[Node, Sequence[Node]]) -> bool:
     """Whether a user of a node reads or changes single elements of it. An extreme element among a few is looked for one
     by one."""
     if isinstance(user.op, ArgReduction):
         return types.not_negative(FEW - types.product(node.type.shape))
+    if isinstance(user.op, Elementwise) and user.dtype == np.bool_ and user.type.shape == node.type.shape:
+        return types.not_negative(FEW_TRUTHS - types.product(node.type.shape)) and _is_looked_for(user, users)
     return user.op in (GATHER, SCATTER) and user is not node and node not in set(user.operands[1:])
+
+
+def _is_looked_for(values: Node, users: Mapping[Node, Sequence[Node]]) -> bool:
+    """Whether nothing is read of some values but the place of the first one of which something is true."""
+    if values.op is CAST and values.operands[0].dtype == np.bool_:
+        return all(isinstance(user.op, ArgReduction) for user in users[values])
+    found = users.get(values, ())
+    return all(
+        user is not values and isinstance(user.op, Elementwise) and _is_looked_for(user, users) for user in found
+    )
 
 
 def _is_short(row: Node) -> bool:

@@ -1,5 +1,7 @@
 """Steps that change an element of a small array and compute with all of it choose the element in lanes."""
 
+import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -163,3 +165,32 @@ def test_short_rows_of_a_table_that_is_learned(case: str, mode: Any) -> None:
             with pytest.raises(sj.OutOfBoundsError, match=f"index {outside} is out of bounds"):
                 f(*arrays)
             places[20] = 0
+
+
+FIRSTS: dict[str, Callable[[Any, Any], Any]] = {
+    "first true": lambda book, x: sj.argmax(book > 0.5),
+    "first false": lambda book, x: sj.argmin(book < 1.5),
+    "the other side": lambda book, x: sj.argmax(x < book),
+}
+
+
+@pytest.mark.parametrize("mode", ["emulate", "numba"])
+@pytest.mark.parametrize("size", [9, 24, 33])
+@pytest.mark.parametrize("name", FIRSTS)
+def test_the_first_of_a_few_truths(name: str, size: int, mode: Any) -> None:
+    """What follows it is not looked at: the table stays in memory, where steps change single elements."""
+    k, x = sj.lvector("k"), sj.vector("x", "float64")
+
+    def step(k: Any, x: Any, book: Any) -> Any:
+        book = book[k].set(sj.maximum(book[k] + x, 0.0))
+        return book, FIRSTS[name](book, x)
+
+    table, places = sj.scan(step, [k, x], [sj.zeros(size), None])
+    f, reference = (sj.function([k, x], [table[-1], places], mode=each) for each in (mode, "reference"))
+    assert bool(re.search(r"while at\d+ < \d+ and", f.source)) == (size <= 32)
+    rng = np.random.default_rng(0)
+    for scale in (0.0, 1.0, 30.0):
+        given = rng.integers(-size, size, 200), scale * rng.standard_normal(200)
+        given[1][50] = np.nan if scale else 0.0
+        for value, other in zip(f(*given), reference(*given), strict=True):
+            np.testing.assert_array_equal(value, other)

@@ -39,6 +39,7 @@ from scanjit.schedule.nests.values import (
     Register,
     Search,
     Value,
+    finds_first,
     fits_any_width,
     in_one_lane,
     loops_of,

@@ -15,7 +15,8 @@ import numpy as np
 
 from scanjit.ir import Op
 from scanjit.ops import Elementwise, Reduction
-from scanjit.ops.elementwise import ADD
+from scanjit.ops.elementwise import ADD, WHERE
+from scanjit.ops.reduce import MIN
 from scanjit.records import Quick, record
 from scanjit.schedule.nests.buffers import Buffer
 from scanjit.schedule.nests.loops import NestLoop
@@ -380,6 +381,18 @@ def walk_values(roots: Sequence[Value]) -> list[Value]:
 def reductions_in(values: Iterable[Value]) -> list[Reduce]:
     """The reductions among values."""
     return [value for value in values if type(value) is Reduce]  # isinstance takes long to say no
+
+
+def finds_first(value: Reduce) -> bool:
+    """Whether a reduction is the first place at which something is true: the least place of those, along one loop."""
+    term, loop = value.term, value.loops[0]
+    if value.op is not MIN or value.guard is not None or value.init is not None or len(value.loops) > 1:
+        return False
+    if not isinstance(term, Apply) or term.op is not WHERE:
+        return False
+    _, place, nowhere = term.args
+    counts = isinstance(place, Position) and place.offset == 0 and dict(place.strides) == {loop: 1}
+    return counts and loop not in loops_of(nowhere)
 
 
 def loops_of(value: Value) -> set[NestLoop]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from scanjit import types
+from scanjit.ops.elementwise import INVERT, WHERE
 from scanjit.ops.reduce import ArgReduction
 from scanjit.schedule.nests import (
     Apply,
@@ -10,6 +11,7 @@ from scanjit.schedule.nests import (
     NestLoop,
     Reduce,
     Tile,
+    finds_first,
     joined,
     loops_of,
     rereads,
@@ -34,6 +36,8 @@ from scanjit.types import Dimension
 
 FEW_PLACES = 8
 """One lane looks for a position among at most this many elements, if they are one row."""
+FEW_TRUTHS = 32
+"""The same for the first element of which something is true in a step of a loop: what follows is not looked at."""
 ROWS_OF_SMALL = 4
 """A register tile of one vector has at most this many rows if it goes over a batch of matrices: these have few rows,
 too."""
@@ -56,7 +60,7 @@ def choose_tile(nest: Nest, target: Target, once: bool = False, kept: Kept = nev
     if nest.few == "squares":
         return _of_squares(nest, lanes)
     if reductions and horizontal(nest, reductions, kept):
-        return _along_sums(nest, reductions, target)
+        return _along_sums(nest, reductions, target, once)
     if not nest.space:
         steps = linear(nest)
         return Tile(lanes=1 if steps is None or waits_less_step_by_step(nest, steps, lanes) else lanes)
@@ -79,15 +83,24 @@ def choose_tile(nest: Nest, target: Target, once: bool = False, kept: Kept = nev
     return tile if rows is not None or not once else in_strips(nest, reductions, tile, target)
 
 
-def _along_sums(nest: Nest, reductions: Sequence[Reduce], target: Target) -> Tile:
+def _along_sums(nest: Nest, reductions: Sequence[Reduce], target: Target, once: bool) -> Tile:
     """The tile with lanes along the reductions. What is computed of their results has no lanes. Where a position is
     looked for, there are as many lanes as a vector of positions has; one if it is looked for once, among few elements:
     a step of a loop waits longer for a vector, whose elements it may have just stored one by one."""
     lanes = target.lanes(max(value.dtype.itemsize for value in walk_values([r.term for r in reductions])))
-    if any(isinstance(reduction.op, ArgReduction) for reduction in reductions):
-        few = all(isinstance(loop.size, int) and loop.size <= FEW_PLACES for r in reductions for loop in r.loops)
-        lanes = 1 if few and not nest.space else min(lanes, target.lanes(8))
+    sizes = [loop.size for reduction in reductions for loop in reduction.loops]
+    most = max(size if isinstance(size, int) else FEW_TRUTHS + 1 for size in sizes)
+    if not once and not nest.space and most <= FEW_TRUTHS and all(map(_finds_cheaply, reductions)):
+        lanes = 1
+    elif any(isinstance(reduction.op, ArgReduction) for reduction in reductions):
+        lanes = 1 if most <= FEW_PLACES and not nest.space else min(lanes, target.lanes(8))
     return Tile(lanes=max(_fit(lanes, reduction.loops[-1].size) for reduction in reductions), horizontal=True)
+
+
+def _finds_cheaply(reduction: Reduce) -> bool:
+    """Whether a reduction is the first place at which something is true that takes one comparison."""
+    ops = [value for value in walk_values([reduction.term]) if isinstance(value, Apply)]
+    return finds_first(reduction) and sum(value.op not in (WHERE, INVERT) for value in ops) <= 1
 
 
 def _of_squares(nest: Nest, lanes: int) -> Tile:
