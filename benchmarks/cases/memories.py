@@ -51,6 +51,17 @@ def orders(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
     return {"k": rng.integers(0, 24, sizes["T"]), "q": np.round(rng.standard_normal(sizes["T"]), 1).astype(dtype)}
 
 
+def requests(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
+    """What is put into a queue (0) or taken from it (1), and numbers."""
+    return {"op": rng.integers(0, 2, sizes["T"]), "x": rng.standard_normal(sizes["T"]).astype(dtype)}
+
+
+def crossing(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
+    """Whether a car comes, and now and then someone on foot."""
+    draw = lambda often: (rng.random(sizes["T"]) < often).astype(np.int64)
+    return {"car": draw(0.5), "walker": draw(0.1)}
+
+
 # ---- recurrences -----------------------------------------------------------------------------------------------------
 
 
@@ -196,6 +207,51 @@ def heat_ring(x: Any) -> Any:
     return sj.scan(step, x, sj.zeros(16))[-1]
 
 
+def best_three(x: Any) -> Any:
+    """The three largest samples, which are kept in order."""
+    import scanjit as sj
+
+    return sj.scan(lambda x, best: sj.sort(sj.concatenate([best, x[None]]))[1:], x, sj.full(3, -1e300))[-1]
+
+
+def bounded_queue(op: Any, x: Any) -> Any:
+    """What is taken from a queue of at most eight numbers, 0 where it is empty."""
+    import scanjit as sj
+
+    def step(op: Any, x: Any, ring: Any, head: Any, size: Any) -> Any:
+        puts, takes = sj.equal(op, 0) & (size < 8), sj.equal(op, 1) & (size > 0)
+        end = (head + size) & 7
+        ring = ring[end].set(sj.where(puts, x, ring[end]))
+        size = size + sj.where(puts, 1, sj.where(takes, -1, 0))
+        return ring, sj.where(takes, (head + 1) & 7, head), size, sj.where(takes, ring[head], 0.0)
+
+    return sj.scan(step, [op, x], [sj.zeros(8), 0, 0, None])[3]
+
+
+def traffic_light(car: Any, walker: Any) -> Any:
+    """The state of a traffic light, which changes when someone comes, but not too soon."""
+    import scanjit as sj
+
+    def step(car: Any, walker: Any, state: Any, age: Any) -> Any:
+        age = age + 1
+        stops, starts = (age >= 8) & sj.equal(walker, 1), (age >= 5) & sj.equal(car, 1)
+        turns = sj.where(sj.equal(state, 0), stops, sj.where(sj.equal(state, 1), age >= 3, starts))
+        return sj.where(turns, sj.where(sj.equal(state, 2), 0, state + 1), state), sj.where(turns, 0, age)
+
+    return sj.scan(step, [car, walker], [0, 0])[0]
+
+
+def held_peak(x: Any) -> Any:
+    """The last peak, which is forgotten after fifty steps."""
+    import scanjit as sj
+
+    def step(x: Any, peak: Any, age: Any) -> Any:
+        newer = (x > peak) | (age >= 50)
+        return sj.where(newer, x, peak), sj.where(newer, 0, age + 1)
+
+    return sj.scan(step, x, [0.0, 0])[0]
+
+
 case = partial(case, module="memories_numba")
 EPISODES = {name: {0: "T"} for name in ("s", "a", "n", "reward")}
 
@@ -213,4 +269,8 @@ CASES = [
     case("debounce", debounce, partial(places, upto=2), FREE, MANY, ("T",)),
     case("servers in order", waiting_sorted, partial(series, shift=3.0), FREE, MANY, ("T",)),
     case("heat in a ring", heat_ring, series, FREE, MANY),
+    case("best three", best_three, series, FREE, MANY),
+    case("bounded queue", bounded_queue, requests, {"op": {0: "T"}, "x": {0: "T"}}, MANY, ("T",)),
+    case("traffic light", traffic_light, crossing, {"car": {0: "T"}, "walker": {0: "T"}}, MANY, ("T",)),
+    case("held peak", held_peak, series, FREE, MANY, ("T",)),
 ]

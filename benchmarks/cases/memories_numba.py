@@ -186,3 +186,66 @@ def heat_ring(x):
         new[0] += x[t]
         now, new = new, now
     return now
+
+
+@compiled
+def best_three(x):
+    """The three largest samples, which are kept in order."""
+    low = middle = high = -1e300
+    for t in range(x.shape[0]):
+        now = x[t]
+        if now > low:
+            if now > high:
+                low, middle, high = middle, high, now
+            elif now > middle:
+                low, middle = middle, now
+            else:
+                low = now
+    return np.array([low, middle, high])
+
+
+@compiled
+def bounded_queue(op, x):
+    """What is taken from a queue of at most eight numbers, 0 where it is empty."""
+    taken, ring, head, size = np.zeros_like(x), np.zeros(8), 0, 0
+    for t in range(x.shape[0]):
+        if op[t] == 0:
+            if size < 8:
+                ring[(head + size) & 7] = x[t]
+                size += 1
+        elif size > 0:
+            taken[t] = ring[head]
+            head = (head + 1) & 7
+            size -= 1
+    return taken
+
+
+@compiled
+def traffic_light(car, walker):
+    """The state of a traffic light, which changes when someone comes, but not too soon."""
+    states, state, age = np.empty_like(car), 0, 0
+    for t in range(car.shape[0]):
+        age += 1
+        if state == 0:
+            if age >= 8 and walker[t] == 1:
+                state, age = 1, 0
+        elif state == 1:
+            if age >= 3:
+                state, age = 2, 0
+        elif age >= 5 and car[t] == 1:
+            state, age = 0, 0
+        states[t] = state
+    return states
+
+
+@compiled
+def held_peak(x):
+    """The last peak, which is forgotten after fifty steps."""
+    path, peak, age = np.empty_like(x), 0.0, 0
+    for t in range(x.shape[0]):
+        if x[t] > peak or age >= 50:
+            peak, age = x[t], 0
+        else:
+            age += 1
+        path[t] = peak
+    return path
