@@ -23,6 +23,8 @@ from scanjit.target import Target
 
 UNROLLED = 3
 """Up to this size, every entry is a variable."""
+SHORT = 8
+"""LLVM may unroll loops that end here at most. Others end at a number that it does not know."""
 SWEEPS = 40
 """Rotations end after this many rounds over all pairs. Five to eight are usual."""
 
@@ -86,6 +88,7 @@ class _Writer:
         whole = job.result.shape[-2:]
         lines = [
             *homes,
+            "once = min(end, 1)",  # 1
             f"for matrix in range(begin*{BLOCK}, min(end*{BLOCK}, {count}), {self.lanes}):",
             *indented(LOOK),
             f"    inside = head_x{self.lanes}({count} - matrix)",
@@ -111,7 +114,8 @@ class _Writer:
         name = f"i{self._loops}"
         lines = body(name)
         self._loops -= 1
-        return [f"for {name} in range({start}, {stop}):", *indented(lines)] if lines else []
+        end = f"{stop}*once" if stop > SHORT else stop
+        return [f"for {name} in range({start}, {end}):", *indented(lines)] if lines else []
 
     def _pairs(self, n: int, body: Callable[[Index, Index], list[str]]) -> list[str]:
         """The lines of a body for each pair of indices below n, the first one smaller."""

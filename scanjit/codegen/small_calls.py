@@ -11,7 +11,7 @@ from scanjit.codegen.lines import LOOK, indented
 from scanjit.codegen.names import suffix
 from scanjit.codegen.source import Parameters
 from scanjit.kinds import kind_of
-from scanjit.schedule.nests import LARGEST, LapackCall, Ref
+from scanjit.schedule.nests import LARGEST, LapackCall, Ref, most_beside
 from scanjit.target import Target
 from scanjit.types import Dimension
 
@@ -26,7 +26,8 @@ def small_source(call: LapackCall, target: Target, parameters: Parameters) -> tu
     if sizes is None:
         return None
     lines = _Writer(call, target, parameters).lines()
-    return " and ".join(f"{parameters.number(n)} <= {LARGEST}" for n in dict.fromkeys(sizes)), lines
+    most = parameters.number(most_beside(call.result.shape[:-2]))
+    return " and ".join(f"{parameters.number(n)} <= {most}" for n in dict.fromkeys(sizes)), lines
 
 
 def _merged(shape: Sequence[Dimension], refs: Sequence[Ref]) -> list[tuple[Dimension, tuple[Dimension, ...]]]:

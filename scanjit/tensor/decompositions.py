@@ -1,8 +1,9 @@
 """Decompositions of matrices, as in `numpy.linalg`: `eigh`, `qr`, `svd`.
 
-Matrices are the last two axes, those before them a batch. Matrices of at most 8 rows and columns, both known while a
-function is built, are decomposed side by side in the lanes of vectors. LAPACK decomposes all others, one after the
-other. Complex matrices are first turned into real ones by reflections, in a loop over their columns.
+Matrices are the last two axes, those before them a batch. Matrices of at most 16 rows and columns, both known while a
+function is built, are decomposed side by side in the lanes of vectors; but of a batch that is known to have at most
+three, only those of at most 8 (or 12, of three). LAPACK decomposes all others, one after the other. Complex matrices
+are first turned into real ones by reflections, in a loop over their columns.
 
 No error is raised for the values of a matrix: the factors of a matrix with an entry that is not finite are NaN.
 """

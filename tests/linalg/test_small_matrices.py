@@ -33,7 +33,7 @@ def of_all(a: Any, symmetric: bool) -> list[Any]:
 
 
 @pytest.mark.quick(5)
-@pairwise(shape=[(3, 3), (2, 5), (6, 4), (8, 8), (1, 3)], dtype=["float32", "float64"], mode=MODES)
+@pairwise(shape=[(3, 3), (2, 5), (6, 4), (8, 8), (1, 3), (9, 14)], dtype=["float32", "float64"], mode=MODES)
 def test_factors(shape: tuple[int, int], dtype: str, mode: Any) -> None:
     given = hard_matrices(*shape).astype(dtype)
     square = shape[0] == shape[1]
@@ -133,7 +133,7 @@ def test_pinv_of_small_matrices() -> None:
 
 
 def test_no_call_of_lapack() -> None:
-    for n, called in ((4, False), (9, True)):
+    for n, called in ((4, False), (16, False), (17, True)):
         a = sj.tensor(("B", n, n))
         assert ("syevd" in sj.function([a], list(sj.eigh(a)), mode="emulate").source) == called
 
@@ -168,7 +168,7 @@ def test_other_wrong_input() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("shape", [(3, 3), (2, 5), (8, 6), (5, 5), (12, 12), (9, 14)])
+@pytest.mark.parametrize("shape", [(3, 3), (2, 5), (8, 6), (5, 5), (16, 16), (9, 14), (17, 12)])
 def test_values_alone(shape: tuple[int, int], dtype: str) -> None:
     """They are the same bits as beside vectors, if lanes compute them. LAPACK has another routine."""
     given = hard_matrices(*shape).astype(dtype)
@@ -182,7 +182,7 @@ def test_values_alone(shape: tuple[int, int], dtype: str) -> None:
         f, g = sj.function([a], alone), sj.function([a], [beside, vectors])
         values, (expected, _) = f(given), g(given)
         assert np.isnan(values[2]).all() and np.isfinite(values[3:]).all()
-        if max(shape) <= 8:
+        if max(shape) <= 16:
             np.testing.assert_array_equal(values, expected)
         else:
             norms = np.nanmax(abs(given), (-1, -2))[:, None]
@@ -193,7 +193,7 @@ def test_values_alone(shape: tuple[int, int], dtype: str) -> None:
 
 def test_steps_compute_vectors_of_large_matrices() -> None:
     """So that the steps of a loop and those that its gradient runs again compute the same bits."""
-    x, start = sj.tensor(("T", 10, 10)), sj.vector("start")
+    x, start = sj.tensor(("T", 20, 20)), sj.vector("start")
     total = sj.scan(lambda x, s: s * 0.5 + sj.svdvals(x), x, start)[-1].sum()
     assert "gesdd_f64(1" in sj.function([x, start], total).source
     assert "gesdd_f64(0" in sj.function([x], sj.svdvals(x)).source
@@ -202,7 +202,8 @@ def test_steps_compute_vectors_of_large_matrices() -> None:
 @pytest.mark.parametrize("mode", ["emulate", "numba"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_batches_whose_matrices_turn_out_to_be_small(dtype: str, mode: Any) -> None:
-    """Lanes compute matrices of up to 8 rows: each has the same bits wherever it lies in a batch."""
+    """Lanes compute matrices of up to 8 rows, and up to 16 rows of at least 4 matrices: each has the same bits wherever
+    it lies in a batch."""
     a, b = sj.tensor(("B", "C", "n", "n"), dtype), sj.tensor(("B", "C", "n", "k"), dtype)
     f = sj.function([a, b], everything(a, b), mode=mode)
     assert "stack(" in f.source
@@ -210,13 +211,30 @@ def test_batches_whose_matrices_turn_out_to_be_small(dtype: str, mode: Any) -> N
     assert notes and all(note.endswith("side by side in lanes, without LAPACK") for note in notes)
     assert "side by side" not in str(sj.function([a], sj.cholesky(a[0, 0]), mode=mode).explain())  # a single matrix
     cases = ((2, 9), 3, 2), ((1, 1), 1, 1), ((5, 1), 8, 3), ((1, 17), 5, 9), ((3, 2), 9, 1), ((0, 3), 4, 2)
+    cases = *cases, ((3, 5), 16, 2), ((1, 3), 13, 2), ((2, 2), 17, 1)
     for batch, n, k in cases:
         given = regular(RNG, *batch, n).astype(dtype), RNG.normal(size=(*batch, n, k)).astype(dtype)
         found = f(*given)
         for x, y in zip(found, in_numpy(*given), strict=True):
             np.testing.assert_allclose(x, y, *((1e-3, 1e-4) if dtype == "float32" else (1e-9, 1e-10)))
-        for x, y in zip(found, f(*(part[-1:, -1:] for part in given)), strict=True):
-            np.testing.assert_array_equal(x[-1:, -1:], y)
+        rows, columns = (1, 1) if max(n, k) <= 8 else (2, 4)
+        for x, y in zip(found, f(*(part[-rows:, -columns:] for part in given)), strict=True):
+            np.testing.assert_array_equal(x[-rows:, -columns:], y)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_few_matrices_of_more_than_eight_rows(dtype: str) -> None:
+    """LAPACK computes them."""
+    for count, n in ((1, 9), (3, 13), (3, 12), (4, 16), (1, 8)):
+        a = sj.tensor((count, n, n), dtype)
+        f = sj.function([a], [*sj.eigh(a), sj.cholesky(a)])
+        assert ("syevd" in f.source) == (n > max(8, 4 * count))
+        given = regular(RNG, count, n).astype(dtype)
+        given = given @ np.swapaxes(given, 1, 2)
+        values, vectors, factor = f(given)
+        np.testing.assert_allclose(values, np.linalg.eigvalsh(given.astype(float)), rtol=1e-2, atol=1e-3)
+        np.testing.assert_allclose((vectors * values[:, None]) @ np.swapaxes(vectors, 1, 2), given, rtol=0.1, atol=1e-3)
+        np.testing.assert_allclose(factor @ np.swapaxes(factor, 1, 2), given, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -12,7 +12,7 @@ product of two loads; nothing else in this package knows what a GEMM is, except 
 from scanjit.schedule.nests.array_job import BANDS
 from scanjit.schedule.nests.branches import Beside, If, Wave
 from scanjit.schedule.nests.buffers import LINE, SCRATCH_BYTES, Buffer, Ref, row_major, with_room
-from scanjit.schedule.nests.decomposition import LARGEST, Decomposition
+from scanjit.schedule.nests.decomposition import LARGEST, Decomposition, most_beside
 from scanjit.schedule.nests.fourier import Form, Fourier, RootsOfUnity, most_across, parts_of, work_of
 from scanjit.schedule.nests.guest import GuestCall
 from scanjit.schedule.nests.lapack import LapackCall

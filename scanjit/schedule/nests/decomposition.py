@@ -8,8 +8,10 @@ from scanjit.schedule.nests.array_job import ArrayJob
 from scanjit.schedule.nests.buffers import Ref
 from scanjit.types import Dimension
 
-LARGEST = 8
-"""Matrices of known sizes up to this one are decomposed side by side, one in each lane."""
+LARGEST = 16
+"""Matrices of sizes up to this one are decomposed side by side, one in each lane."""
+ALONE = 8
+"""Those of sizes up to this one are, even if there are fewer than lanes."""
 BLOCK = 16
 """How many matrices stay with one thread: as many as the widest vector has lanes of float32."""
 
@@ -17,8 +19,8 @@ BLOCK = 16
 @record
 class Decomposition(ArrayJob):
     """Decompose each matrix of `given` into a matrix of `result`, by `routine`: "eigh", "qr" or "svd". The sizes of the
-    matrices are known, and at most `LARGEST`. Both arrays lie without gaps. Without `vectors`, "eigh" and "svd" compute
-    the values alone."""
+    matrices are known, and at most `most_beside`. Both arrays lie without gaps. Without `vectors`, "eigh" and "svd"
+    compute the values alone."""
 
     routine: str
     given: Ref
@@ -52,3 +54,8 @@ class Decomposition(ArrayJob):
     def pieces(self) -> Dimension:
         """How many blocks of matrices there are."""
         return (self.count + (BLOCK - 1)) // BLOCK
+
+
+def most_beside(batch: tuple[Dimension, ...]) -> Dimension:
+    """The largest size of matrices that are computed side by side, if so many are: LAPACK takes less for few."""
+    return types.maximum(types.minimum(LARGEST // 4 * types.product(batch), LARGEST), ALONE)

@@ -9,7 +9,7 @@ from scanjit import types
 from scanjit.records import record
 from scanjit.schedule.nests.array_job import ArrayJob
 from scanjit.schedule.nests.buffers import Ref
-from scanjit.schedule.nests.decomposition import LARGEST
+from scanjit.schedule.nests.decomposition import LARGEST, most_beside
 from scanjit.types import Dimension
 
 BESIDE = "cholesky", "lu", "triangular_solve"
@@ -39,9 +39,11 @@ class LapackCall(ArrayJob):
     @property
     def sizes_beside(self) -> tuple[Dimension, ...] | None:
         """The sizes that decide in a call whether matrices are computed side by side, without LAPACK: they are if all
-        are at most `LARGEST`. None if they never are, and for a single matrix."""
+        are at most `most_beside`. None if they never are, and for a single matrix."""
         sizes = self.result.shape[-2:] if self.routine == "triangular_solve" else self.result.shape[-1:]
-        large = any(isinstance(size, int) and size > LARGEST for size in sizes)
+        most = most_beside(self.result.shape[:-2])
+        most = most if isinstance(most, int) else LARGEST
+        large = any(isinstance(size, int) and size > most for size in sizes)
         return None if self.routine not in BESIDE or len(self.result.shape) == 2 or large else sizes
 
     @property

@@ -11,7 +11,7 @@ from scanjit.ops.decompositions import EIGH, SVD
 from scanjit.ops.shape import SLICE
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering
 from scanjit.schedule.lower.region import Item
-from scanjit.schedule.nests import LARGEST, Buffer, Decomposition, LapackCall, Ref
+from scanjit.schedule.nests import LARGEST, Buffer, Decomposition, LapackCall, Ref, most_beside
 from scanjit.signatures import DType
 from scanjit.types import Dimension
 
@@ -32,7 +32,9 @@ class LapackRule(ArrayRule):
     def lower(self, lowering: Lowering, node: Node) -> None:
         """Make the copies, and call the routine on them; or add the statement for small matrices."""
         a = node.operands[0]
-        if self.small and all(isinstance(size, int) and 0 < size <= LARGEST for size in a.type.shape[-2:]):
+        most = most_beside(a.type.shape[:-2])
+        most = most if isinstance(most, int) else LARGEST
+        if self.small and all(isinstance(size, int) and 0 < size <= most for size in a.type.shape[-2:]):
             given, needs = lowering.laid_out(a, "matrices")
             result = Ref.whole(Buffer(node.dtype, node.type.shape, "temporary", node.op.name))
             job = Decomposition(node.op.name, given, result, _vectors_are_read(lowering, node))
