@@ -53,7 +53,7 @@ class Variables:
         if rows not in self._steps:
             flag, size = number(rows.apart), number(rows.size)
             made = Share(*(self.draft.fresh(name) for name in ("column", "columns", "low", "high")))
-            pieces = number((rows.size + (rows.unit - 1)) // rows.unit)
+            pieces = number(rows.pieces)
             scale = f"*{rows.unit}" if rows.unit > 1 else ""
             last = f"min({pieces}*(thread + 1)//threads{scale}, {size})"
             self.draft.shares += [
@@ -82,7 +82,7 @@ class Variables:
             return "0", self.common.number(tile.own.size)
         kept, each = self.step(at), self.common.number(tile.each)
         low, high = (name if each == "1" else f"{name}*{each}" for name in (kept.low, kept.high))
-        times = self.common.number(_times(tile, at.rows, 1 - _several_keep(at.rows)))
+        times = self.common.number(_times(tile, at.rows, 1 - at.rows.several))
         high = high if times == "1" else f"{high}*{times}"
         moved = f" + {turn}*{self.common.number(at.rows.size * tile.each)}" if turn else ""
         return low + moved, high + moved
@@ -92,7 +92,7 @@ class Variables:
         at once if it has all rows. None if they come once."""
         if tile.own is None or at.rows is None:
             return None
-        times = _times(tile, at.rows, _several_keep(at.rows))
+        times = _times(tile, at.rows, at.rows.several)
         return None if times == 1 else self.common.number(times)
 
     def evenly(self, tile: Tile, at: StatementPlace, share: str) -> list[tuple[str, str, str, str]]:
@@ -116,12 +116,6 @@ class Variables:
         )
         first, last = (kept.low, kept.high) if at.rows is not None else ("0", number(rows))
         return [(begin, end, first, last), (left, number(size), low, high)]
-
-
-def _several_keep(rows: OwnRows) -> Dimension:
-    """1 in calls in which several threads keep rows, else 0. (A thread that has all rows computes those of all times at
-    once.)"""
-    return rows.apart * types.minimum((rows.size + (rows.unit - 1)) // rows.unit // 2, 1)
 
 
 def _times(tile: Tile, rows: OwnRows, all_times: Dimension) -> Dimension:

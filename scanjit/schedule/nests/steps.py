@@ -4,6 +4,7 @@ which each thread may compute its own rows (`RowsApart`)."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import ClassVar
 
 from scanjit import types
@@ -27,6 +28,17 @@ class OwnRows:
     unit: int
     apart: Dimension
     copies: Dimension = 1
+
+    @cached_property
+    def pieces(self) -> Dimension:
+        """How many pieces of `unit` rows there are."""
+        return (self.size + (self.unit - 1)) // self.unit
+
+    @cached_property
+    def several(self) -> Dimension:
+        """1 in calls in which several threads keep rows, 0 in others: a thread that has all rows has those of all times
+        side by side."""
+        return self.apart * types.minimum(self.pieces // 2, 1)
 
 
 @record
