@@ -172,6 +172,7 @@ SET_SLICE: Op = Op(
 
 def _reshape_infer(x: Type, *, shape: tuple[Dimension, ...]) -> Type:
     types.equate(types.product(x.shape), types.product(shape), "the number of elements before and after a reshape")
+    require_sizes(shape)  # the product of two negative ones is positive
     return x.with_shape(shape)
 
 

@@ -358,3 +358,15 @@ def test_sizes_of_axes_and_all_elements_in_a_row() -> None:
     assert np.array_equal(row, np.concatenate([values, values[0]], axis=None))
     with pytest.raises(errors.ShapeError, match="axis 2 is out of bounds"):
         np.size(x, 2)
+
+
+@pytest.mark.parametrize("mode", ["reference", "emulate"])
+def test_sizes_of_a_reshape_are_not_negative(mode: Any) -> None:
+    """The product of two negative ones may be the number of elements."""
+    x, n, m = sj.vector("x"), sj.lscalar("n"), sj.lscalar("m")
+    for shape in ((n, m), (n, -1)):
+        y = x.reshape(shape)
+        f = sj.function([x, n, m], [y.sum(), y.T.reshape(-1).sum()], mode=mode)
+        assert f(np.arange(6.0), 2, 3) == [15, 15]
+        with pytest.raises(sj.ShapeError, match="a size must not be negative: -2"):
+            f(np.arange(6.0), -2, -3)
