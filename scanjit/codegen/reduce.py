@@ -272,7 +272,16 @@ class Together:
             return 1
         alone = tile.horizontal and tile.vectors == 1
         waits = any(kind_of(r.dtype).floating for r in alike) and (alone or all(factors(r) is None for r in alike))
-        return max(BESIDE // len(self.points), 1) if waits else 1
+        return max(BESIDE // self._points_beside(), 1) if waits else 1
+
+    def _points_beside(self) -> int:
+        """How many points there are in a tile: of the nest, if threads begin anywhere. Then it depends on their number
+        which columns are left after whole tiles, and these are summed in the same order."""
+        frame, tile = self.frame, self.frame.nest.tile
+        if tile is None or frame.lane is None:
+            return len(self.points)
+        splits = tile.split is frame.lane and tile.unit % (tile.lanes * tile.vectors) != 0
+        return tile.row_block * tile.vectors if splits or tile.own is frame.lane else len(self.points)
 
     def _chunks(self, totals: Totals, stop: Dimension, step: int, many: int) -> None:
         """The loop over turns of `many` vectors. A long sum of floats is the sum of chunks, so that its rounding error

@@ -69,6 +69,21 @@ def test_results_do_not_depend_on_the_number_of_threads(network, batch, hidden):
     assert workers.count() >= 1 and nobody_works()
 
 
+@pytest.mark.parametrize("columns", [16, 24, 40, "N"])
+def test_sums_of_columns_that_threads_keep_do_not_depend_on_their_number(monkeypatch, columns):
+    """A thread's own columns begin anywhere. Those that fill no tile were summed in another order."""
+    x, size = sj.tensor((16, columns), "float32", "x"), 24 if columns == "N" else columns
+    y = sj.scan(lambda s: sj.sin(s.sum(0) * 0.5 + s), [], x, n_steps=9)[-1]
+    f = sj.function([x], y)
+    given = np.random.default_rng(0).standard_normal((16, size)).astype("float32")
+    (one,) = [run(f, 1, [given])]
+    for meeting in (rates.MEETING, 0.0):  # threads keep their columns, or share each step
+        monkeypatch.setattr(rates, "MEETING", meeting)
+        f = sj.function([x], y)
+        for threads in (1, 2, 3, 5):
+            np.testing.assert_array_equal(run(f, threads, [given]), one)
+
+
 def test_several_callers_at_once(network):
     cases = [arguments(seed=s) for s in range(12)]
     wanted = [run(network, 1, args) for args in cases]
