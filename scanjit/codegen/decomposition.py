@@ -88,7 +88,7 @@ class _Writer:
         whole = job.result.shape[-2:]
         lines = [
             *homes,
-            "once = min(end, 1)",  # 1
+            "once = min(end, 1)",  # this is 1, but LLVM does not know it
             f"for matrix in range(begin*{BLOCK}, min(end*{BLOCK}, {count}), {self.lanes}):",
             *indented(LOOK),
             f"    inside = head_x{self.lanes}({count} - matrix)",

@@ -275,8 +275,9 @@ class Together:
         return max(BESIDE // self._points_beside(), 1) if waits else 1
 
     def _points_beside(self) -> int:
-        """How many points there are in a tile: of the nest, if threads begin anywhere. Then it depends on their number
-        which columns are left after whole tiles, and these are summed in the same order."""
+        """How many points are computed together. Where threads begin between two tiles, the number of threads decides
+        which columns fill a whole tile and which are left. All of them then count as the points of a whole tile, so
+        that each sum has the same order in every call."""
         frame, tile = self.frame, self.frame.nest.tile
         if tile is None or frame.lane is None:
             return len(self.points)

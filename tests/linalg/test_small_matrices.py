@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -232,9 +233,10 @@ def test_few_matrices_of_more_than_eight_rows(dtype: str) -> None:
         given = regular(RNG, count, n).astype(dtype)
         given = given @ np.swapaxes(given, 1, 2)
         values, vectors, factor = f(given)
-        np.testing.assert_allclose(values, np.linalg.eigvalsh(given.astype(float)), rtol=1e-2, atol=1e-3)
-        np.testing.assert_allclose((vectors * values[:, None]) @ np.swapaxes(vectors, 1, 2), given, rtol=0.1, atol=1e-3)
-        np.testing.assert_allclose(factor @ np.swapaxes(factor, 1, 2), given, rtol=1e-3, atol=1e-4)
+        close = partial(np.testing.assert_allclose, rtol=0, atol=(1e-5 if dtype == "float32" else 1e-13) * given.max())
+        close(values, np.linalg.eigvalsh(given.astype(float)))
+        close((vectors * values[:, None]) @ np.swapaxes(vectors, 1, 2), given)
+        close(factor @ np.swapaxes(factor, 1, 2), given)
 
 
 @pytest.mark.parametrize("mode", MODES)
