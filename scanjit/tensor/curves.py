@@ -130,6 +130,11 @@ def _slopes(f: Node, h: Node, edge_order: int) -> Node:
     """The slopes along the last axis, from the widths before and behind each sample."""
     if h.ndim > 1:
         raise errors.ShapeError("places of samples are a vector", got=h.type)
+    if h.ndim:
+        h = specify_shape(h, f.type.shape[-1:], "the places of samples, which gradient takes for each of them,")
+    fewest = edge_order + 1
+    enough = (fewest, f.type.shape[-1], f"gradient needs at least {fewest} samples along each axis")
+    f = expect(f, enough, error="shape")
     widths = diff(h) if h.ndim else None
     before, behind = (h, h) if widths is None else (widths[:-1], widths[1:])
     rises = diff(f)

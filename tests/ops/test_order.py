@@ -775,9 +775,16 @@ def test_too_few_elements_are_named(mode: Any) -> None:
         (sj.interp(1.0, x, y), [x, y], ([], []), "interp needs at least one point: xp and fp are empty"),
         (sj.median(x), [x], ([],), "median of no elements"),
         (sj.quantile(x, 0.5), [x], ([],), "quantile of no elements"),
+        (sj.gradient(x), [x], ([1.0],), "gradient needs at least 2 samples"),
+        (sj.gradient(x, 2.0, edge_order=2), [x], ([1.0, 2.0],), "gradient needs at least 3 samples"),
+        (sj.gradient(x, y), [x, y], ([1.0, 2.0, 4.0, 5.0], [0.0, 1.0, 2.0]), "the places of samples"),
     ]
     for output, inputs, given, words in cases:
         with pytest.raises(sj.ShapeError, match=words):
             sj.function(inputs, output, mode=mode)(*given)
     with pytest.raises(sj.ShapeError, match="interp needs at least one point"):
         sj.interp(1.0, [], [])
+    with pytest.raises(sj.ShapeError, match="gradient needs at least 2 samples"):
+        sj.gradient([1.0])
+    with pytest.raises(sj.ShapeError, match="the places of samples"):
+        sj.gradient(np.ones((4, 2)), [0.0, 1.0, 2.0], axis=0)
