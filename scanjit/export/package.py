@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors
+from scanjit.runtime.files import fill_folder, free_folder
 from scanjit.runtime.function import CompiledFunction, check_compiled
 from scanjit.show.identifiers import identifier
 
@@ -51,7 +52,7 @@ def export_numpy(
         Of any mode. The graph is exported as you wrote it, before rewrites for speed. So results differ from compiled
         ones by rounding.
     path : path
-        A folder, which is made.
+        A folder, which is made. After an error nothing is written.
     name : str, optional
         The name of the package, the module and the function: an identifier of ASCII letters. By default it is made from
         the name of `f`.
@@ -68,7 +69,8 @@ def export_numpy(
     Raises
     ------
     ArgumentError
-        If this is no compiled function, the name is no identifier, or there is a package already.
+        If this is no compiled function, the name is no identifier, the path is that of a file, or there is a package
+        already.
     NotSupportedError
         If NumPy has no equivalent of an op.
 
@@ -93,18 +95,17 @@ def export_numpy(
             got=repr(name),
             expected="letters from a to z, digits and underscores",
         )
-    folder = Path(path)
-    if (folder / "pyproject.toml").exists() and not overwrite:
-        raise errors.ArgumentError("the folder has a package already", got=str(folder), fix="pass overwrite=True")
+    folder = free_folder(path, "package", "pyproject.toml", overwrite)
     from scanjit.export.module import Module  # imports ast, which most programs do not need
 
-    module = Module(f, name)  # before anything is written
-    (folder / name).mkdir(parents=True, exist_ok=True)
+    module = Module(f, name)
     needed = '"numpy>=2.0", "ml_dtypes>=0.4"' if module.needs_bfloat16 else '"numpy>=2.0"'
     project = _PROJECT.format(name=name, version=version, needed=needed)
-    (folder / "pyproject.toml").write_text(project, encoding="utf-8")
-    (folder / name / "__init__.py").write_text(module.source, encoding="utf-8")
-    _write_npz(folder / name / "weights.npz", module.arrays)
+    with fill_folder(folder) as new:
+        (new / name).mkdir()
+        (new / "pyproject.toml").write_text(project, encoding="utf-8")
+        (new / name / "__init__.py").write_text(module.source, encoding="utf-8")
+        _write_npz(new / name / "weights.npz", module.arrays)
     return folder
 
 

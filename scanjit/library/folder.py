@@ -15,6 +15,7 @@ from scanjit.library.shim import shim
 from scanjit.library.stack import worst_stack
 from scanjit.library.wheel import check_dtypes, wheel
 from scanjit.runtime import compiler
+from scanjit.runtime.files import fill_folder
 from scanjit.runtime.function_graph import FunctionGraph
 from scanjit.runtime.undefined import undefined
 from scanjit.target import Target
@@ -56,17 +57,17 @@ def write(
     stacks = [worst_stack(compiler.to_text(each.units, each.target), each.programs) for each in levels]
     texts["README.md"] = readme(model, {file: len(code) for file, code in objects.items()}, sorted(needed), stacks)
     texts["CMakeLists.txt"] = build.CMAKE.format(**{**given, "libs": linked})
-    folder.mkdir(parents=True, exist_ok=True)
-    for file, text in texts.items():
-        (folder / file).write_text(text, encoding="ascii", errors="backslashreplace")
-    for file, code in objects.items():
-        (folder / file).write_bytes(code)
-    if kind == "wasm":
-        for file, text in web.texts(face).items():
-            (folder / file).write_text(text, encoding="utf-8")
-        web.module(folder, face, list(objects))
-    elif kind != "object":
-        best = levels[-1].target
-        build.library(command, folder, name, list(objects), kind, best)
-        if kind == "wheel":
-            wheel(model, folder / build.shared_name(name, best), name, best)
+    with fill_folder(folder) as new:
+        for file, text in texts.items():
+            (new / file).write_text(text, encoding="ascii", errors="backslashreplace")
+        for file, code in objects.items():
+            (new / file).write_bytes(code)
+        if kind == "wasm":
+            for file, text in web.texts(face).items():
+                (new / file).write_text(text, encoding="utf-8")
+            web.module(new, face, list(objects))
+        elif kind != "object":
+            best = levels[-1].target
+            build.library(command, new, name, list(objects), kind, best)
+            if kind == "wheel":
+                wheel(model, new / build.shared_name(name, best), name, best)

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 from scanjit import errors
 from scanjit.config import MOST_THREADS
+from scanjit.runtime.files import free_folder
 from scanjit.runtime.function import CompiledFunction, check_compiled
 from scanjit.show.identifiers import identifier
 from scanjit.streaming import StepFunction
@@ -39,7 +40,7 @@ def export_library(
     f : CompiledFunction or StepFunction
         Of any mode. A step function becomes `name_step`, which computes one step. Its state is the struct `name_state`.
     path : path
-        A folder, which is made if it does not exist.
+        A folder, which is made if it does not exist. After an error nothing is written.
     name : str
         The prefix of all names in C: an identifier of ASCII letters.
     target : str or Target
@@ -93,11 +94,7 @@ def export_library(
     _check(f, path, name, sizes, kind, threads)
     if kind == "wasm" and target not in ("host", "wasm32"):
         raise errors.ArgumentError('the target of kind="wasm" is always wasm32', got=repr(target), expected='"wasm32"')
-    folder = Path(path)
-    if folder.exists() and not folder.is_dir():
-        raise errors.ArgumentError("the path of a library must be a folder", got=f"the file {str(folder)!r}")
-    if (folder / f"{name}.h").exists() and not overwrite:
-        raise errors.ArgumentError("the folder has a library already", got=str(folder), fix="pass overwrite=True")
+    folder = free_folder(path, "library", f"{name}.h", overwrite)
     from scanjit.library.folder import write  # imports llvmlite, which takes time and which most programs do not need
     from scanjit.library.targets import targets_of
 

@@ -1,7 +1,8 @@
-"""Writes a file completely or not at all."""
+"""Writes a file, or the files of a folder, completely or not at all."""
 
 import os
 import secrets
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from scanjit.errors import suppressed
+from scanjit.errors import ArgumentError, suppressed
 
 
 @contextmanager
@@ -59,3 +60,41 @@ def _rename(temporary: Path, path: Path) -> None:
         except PermissionError:
             time.sleep(pause)
     return os.replace(temporary, path)
+
+
+def free_folder(path: str | os.PathLike[str], what: str, mark: str, overwrite: bool) -> Path:
+    """The path of a folder that something may be written to, such as a package or a library.
+
+    Raises
+    ------
+    ArgumentError
+        If there is a file of that name, or the folder has the file `mark` already and `overwrite` is false.
+    """
+    folder = Path(path)
+    if folder.exists() and not folder.is_dir():
+        raise ArgumentError(f"the path of a {what} must be a folder", got=f"the file {str(folder)!r}")
+    if (folder / mark).exists() and not overwrite:
+        raise ArgumentError(f"the folder has a {what} already", got=str(folder), fix="pass overwrite=True")
+    return folder
+
+
+@contextmanager
+def fill_folder(folder: Path) -> Iterator[Path]:
+    """Write files to a folder, which is made if there is none. They come there when the `with` block ends, or after an
+    error not at all. Files of the folder that have other names stay.
+
+    Until then they are in the folder that the block gets: a new one in the folder, or in the first one above that
+    exists. Its name begins with a dot.
+    """
+    existing = next(each for each in (folder, *folder.absolute().parents) if each.is_dir())
+    temporary = existing / f".{folder.name[:100]}-{secrets.token_hex(8)}"
+    temporary.mkdir()
+    try:
+        yield temporary
+        for root, _, files in os.walk(temporary):
+            goal = folder / Path(root).relative_to(temporary)
+            goal.mkdir(parents=True, exist_ok=True)
+            for file in sorted(files):
+                _rename(Path(root, file), goal / file)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

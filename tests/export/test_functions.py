@@ -253,6 +253,27 @@ def test_a_package_is_not_written_over(tmp_path: Path) -> None:
     assert (tmp_path / "f" / "__init__.py").read_text() == before
     sj.export_numpy(two, tmp_path, overwrite=True)
     assert (tmp_path / "f" / "__init__.py").read_text() != before
+    with pytest.raises(sj.ArgumentError, match="must be a folder"):
+        sj.export_numpy(two, tmp_path / "f" / "__init__.py")
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_package_whose_last_file_cannot_be_written(
+    there: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    x, w = sj.vector("x"), sj.shared(2.0, "w")
+    one, two = (sj.function([x], w * k * x, name="f", mode="reference") for k in (1, 2))
+    if there:
+        sj.export_numpy(one, tmp_path / "a" / "b")
+    before = {path: path.is_dir() or path.read_bytes() for path in tmp_path.rglob("*")}
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "no space left")
+
+    monkeypatch.setattr(np.lib.format, "write_array", full)
+    with pytest.raises(OSError, match="no space left"):
+        sj.export_numpy(two, tmp_path / "a" / "b", overwrite=there)
+    assert {path: path.is_dir() or path.read_bytes() for path in tmp_path.rglob("*")} == before
 
 
 def test_an_op_that_numpy_has_not(tmp_path: Path) -> None:

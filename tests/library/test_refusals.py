@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,21 @@ def test_wrong_arguments(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="overwrite"):
         sj.export_library(f, tmp_path, kind="object")
     sj.export_library(f, tmp_path, kind="object", overwrite=True)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None or shutil.which("false") is None, reason="needs a C compiler")
+def test_a_compiler_that_fails_leaves_what_was_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    x = sj.vector("x")
+    one, two = (sj.function([x], x + k, mode="emulate") for k in (1, 2))
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "notes").write_text("kept")
+    sj.export_library(one, tmp_path / "old")
+    before = {path: path.is_dir() or path.read_bytes() for path in tmp_path.rglob("*")}
+    monkeypatch.setenv("CC", "false")
+    for folder in (tmp_path / "old", tmp_path / "new" / "one"):
+        with pytest.raises(ArgumentError, match="the C compiler does not"):
+            sj.export_library(two, folder, overwrite=True)
+    assert {path: path.is_dir() or path.read_bytes() for path in tmp_path.rglob("*")} == before
 
 
 def test_numpy_has_no_bfloat16(tmp_path: Path) -> None:

@@ -341,6 +341,11 @@ def test_a_file_is_the_exported_model_also_if_the_weights_stand_beside_it(tmp_pa
     for i, (name, found) in enumerate(zip(outputs, session.run(None, {"x": X}), strict=True)):
         np.testing.assert_allclose(found, expected[name], rtol=1e-4, atol=1e-6, strict=True)
         np.testing.assert_allclose(back_again[i], expected[name], rtol=1e-4, atol=1e-6, strict=True)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    monkeypatch.setattr(exporting, "encoded", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        sjo.save(([x], {"h": h * 2}), tmp_path / "parted.onnx")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_what_has_no_equivalent_is_named_with_its_line():

@@ -116,13 +116,12 @@ def save(
     (<x: float64(n)>,)
     """
     model, weights = _made(source, opset, name, cells)
-    beside = None
-    if sum(map(nbytes, weights.values())) > MOST_BYTES:
-        beside = f"{os.path.basename(path)}.data"
-        with replace_file(os.path.join(os.path.dirname(path), beside)) as file:
-            file.writelines(itertools.chain(*map(pieces, weights.values())))
+    beside = f"{os.path.basename(path)}.data" if sum(map(nbytes, weights.values())) > MOST_BYTES else None
     with replace_file(path) as file:
         file.writelines(encoded(model, weights, beside))
+        if beside is not None:
+            with replace_file(os.path.join(os.path.dirname(path), beside)) as data:
+                data.writelines(itertools.chain(*map(pieces, weights.values())))
 
 
 # ---- the source ------------------------------------------------------------------------------------------------------
