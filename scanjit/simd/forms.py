@@ -16,7 +16,7 @@ from scanjit.kinds import KINDS
 from . import chosen, lapack, memory, narrow, sharing, table
 from .llvm_calls import I32, I64
 from .llvm_lanes import LlvmLanes, join
-from .llvm_values import indices, one_lane, splat_scalar
+from .llvm_values import indices, one_lane, opaque, splat_scalar
 from .operands import common, is_number, need, need_mask, need_vector, operand, splat
 from .types import BOOL, FLOAT, INT, NOTHING, Signature, SimdType, mask_type, simd_type
 
@@ -248,7 +248,7 @@ FORMS: dict[str, Form] = {
         lambda b, t, *args: narrow.dot_i8(*args),
         lambda t, *args: need(t.kind is KINDS["i32"], f"not defined for {t.kind.name}"),
     ),
-    "opaque": Form("vector", "same", lambda b, t, x: memory.opaque(b, x.value)),
+    "opaque": Form("vector", "same", lambda b, t, x: opaque(b, x.value)),
     # without vectors
     "load_i64": Form("int", "int", lambda b, t, at: memory.load_i64(b, at)),
     "store_i64": Form("int int", "nothing", lambda b, t, *args: memory.store_i64(b, *args)),

@@ -112,6 +112,10 @@ class Lanes(ABC):
         """The same bits as elements of `kind`."""
 
     @abstractmethod
+    def hidden(self) -> Self:
+        """The same lanes, hidden from LLVM: it does not look for what is known of their bits."""
+
+    @abstractmethod
     def halves(self) -> tuple[Self, Self]:
         """The lower and the upper half of the lanes."""
 

@@ -24,6 +24,7 @@ from .llvm_values import (
     from_lanes,
     indices,
     one_lane,
+    opaque,
     overload_suffix,
     phi,
     vector_type,
@@ -83,12 +84,17 @@ def outlined(
         found.return_value.type = result.value.type
         found.scanjit_result = (result.kind, result.lanes)
         if inline is None:
-            usual = (block for block in found.blocks if not block.name.startswith(SLOW))
-            inline = sum(len(block.instructions) for block in usual) <= INLINE_LIMIT
+            usual = (block.instructions for block in found.blocks if not block.name.startswith(SLOW))
+            inline = sum(not _hides(each) for some in usual for each in some) <= INLINE_LIMIT
         found.attributes.add("alwaysinline" if inline else "noinline")
         found.attributes.add("nounwind")
     kind, lanes = found.scanjit_result
     return LlvmLanes(builder, builder.call(found, [a.value for a in arguments]), kind, lanes)
+
+
+def _hides(instruction: ir.Instruction) -> bool:
+    """Whether it only hides a value from LLVM, and is nothing for the processor."""
+    return isinstance(instruction, ir.CallInstr) and isinstance(instruction.callee, ir.InlineAsm)
 
 
 @final
@@ -265,6 +271,9 @@ class LlvmLanes(Lanes):
 
     def bitcast(self, kind: Kind) -> LlvmLanes:
         return self._new(self.builder.bitcast(self.value, vector_type(kind, self.lanes)), kind)
+
+    def hidden(self) -> LlvmLanes:
+        return self._new(opaque(self.builder, self.value))
 
     def part(self, start: int, stop: int) -> LlvmLanes:
         """Lanes `start` to `stop`."""

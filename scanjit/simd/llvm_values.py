@@ -142,3 +142,26 @@ def from_lanes(builder: ir.IRBuilder, scalars: Sequence[ir.Value]) -> ir.Value:
     for k, scalar in enumerate(scalars):
         result = builder.insert_element(result, scalar, I32(k))
     return result
+
+
+def opaque(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    """The same value, hidden from LLVM if a register holds just it. If LLVM knew that zeros are moved into a vector's
+    lanes, it would choose an instruction that takes several times as long."""
+    target, kind = builder.module.target, value.type
+    if not target.is_x86:
+        return value
+    if isinstance(kind, ir.VectorType):
+        element = kind.element
+        width = kind.count * (element.width if isinstance(element, ir.IntType) else {F32: 32, F64: 64}.get(element, 16))
+        if width == 64:  # LLVM has no register for two floats
+            return builder.bitcast(opaque(builder, builder.bitcast(value, F64)), kind)
+        if not 128 <= width <= 8 * target.vector_bytes:
+            return value
+        if width > 8 * target.register_bytes:
+            parts = range(kind.count // 2), range(kind.count // 2, kind.count)
+            halves = [opaque(builder, builder.shuffle_vector(value, value, indices(part))) for part in parts]
+            return builder.shuffle_vector(*halves, indices(range(kind.count)))
+    elif isinstance(kind, ir.IntType) and kind.width < 32:  # without AVX-512, no register holds just this
+        return builder.trunc(opaque(builder, builder.zext(value, I32)), kind)
+    form = "=r,0" if isinstance(kind, ir.IntType) else "=v,0"
+    return builder.asm(ir.FunctionType(kind, [kind]), "", form, [value], False)

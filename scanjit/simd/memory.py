@@ -6,13 +6,14 @@ from llvmlite import ir
 
 from scanjit.kinds import KINDS, Kind
 
-from .llvm_calls import F32, F64, I8, I32, I64, call
+from .llvm_calls import I8, I32, I64, call
 from .llvm_lanes import LlvmLanes
 from .llvm_values import (
     constant,
     element_type,
     indices,
     internal,
+    opaque,
     overload_suffix,
     phi,
     splat_scalar,
@@ -227,29 +228,6 @@ def _transpose_function(module: ir.Module, kind: Kind, lanes: int) -> ir.Functio
         store(b, b.add(target, b.mul(target_step, I64(i))), LlvmLanes(b, row, kind, lanes))
     b.ret_void()
     return function
-
-
-def opaque(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
-    """The same value, hidden from LLVM if a register holds just it. If LLVM knew that zeros are moved into a vector's
-    lanes, it would choose an instruction that takes several times as long."""
-    target, kind = builder.module.target, value.type
-    if not target.is_x86:
-        return value
-    if isinstance(kind, ir.VectorType):
-        element = kind.element
-        width = kind.count * (element.width if isinstance(element, ir.IntType) else {F32: 32, F64: 64}.get(element, 16))
-        if width == 64:  # LLVM has no register for two floats
-            return builder.bitcast(opaque(builder, builder.bitcast(value, F64)), kind)
-        if not 128 <= width <= 8 * target.vector_bytes:
-            return value
-        if width > 8 * target.register_bytes:
-            parts = range(kind.count // 2), range(kind.count // 2, kind.count)
-            halves = [opaque(builder, builder.shuffle_vector(value, value, indices(part))) for part in parts]
-            return builder.shuffle_vector(*halves, indices(range(kind.count)))
-    elif isinstance(kind, ir.IntType) and kind.width < 32:  # without AVX-512, no register holds just this
-        return builder.trunc(opaque(builder, builder.zext(value, I32)), kind)
-    form = "=r,0" if isinstance(kind, ir.IntType) else "=x,0"
-    return builder.asm(ir.FunctionType(kind, [kind]), "", form, [value], False)
 
 
 def clock(builder: ir.IRBuilder) -> ir.Value:

@@ -107,6 +107,9 @@ class NumpyLanes(Lanes):
     def bitcast(self, kind: Kind) -> NumpyLanes:
         return NumpyLanes(self.array.view(kind.dtype), kind)
 
+    def hidden(self) -> NumpyLanes:
+        return self
+
     def lookup(self, table: Sequence[float] | Sequence[int], kind: Kind) -> NumpyLanes:
         return NumpyLanes(np.array(table, kind.dtype)[self.array & (len(table) - 1)], kind)
 

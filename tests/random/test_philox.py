@@ -8,10 +8,11 @@ import pytest
 
 from scanjit.kinds import KINDS
 from scanjit.ops import random as ops
-from scanjit.runtime import host
+from scanjit.runtime import compiler, host, kernels
 from scanjit.simd import math_random
 from scanjit.simd.numpy_lanes import NumpyLanes
-from tests.simd.support import run_compiled, run_emulated
+from scanjit.target import target_for
+from tests.simd.support import run_compiled, run_emulated, source_of
 
 # philox4x32-10 of the file kat_vectors of Random123, the implementation by the authors: counter, key, result
 KNOWN = [
@@ -136,3 +137,22 @@ def test_a_shuffle_is_a_permutation(size: int) -> None:
     for key in range(3):
         places = ops.RANDOM_SHUFFLE.reference(np.int64(key), np.int64(5), np.arange(size), np.int64(size))
         np.testing.assert_array_equal(np.sort(places), np.arange(size))
+
+
+@pytest.mark.skipif(not host.target().is_x86, reason="assembly is made for this process")
+@pytest.mark.parametrize(
+    "lanes, features", [(4, "+avx2,+fma"), (8, "+avx2,+fma,+avx512f,+avx512vl,+avx512dq,+avx512bw")]
+)
+@pytest.mark.parametrize("name", ["random_uniform_f32", "random_uniform_f64"])
+def test_a_round_of_vectors_is_few_instructions(name: str, lanes: int, features: str) -> None:
+    """No instructions for the signs of words, and LLVM does not look through rounds: their words are hidden."""
+    load = f"load_i64x{lanes}"
+    call = f"store(out, {name}({load}(key), {load}(block), {load}(index)))"
+    text = source_of([load, name, "store"], ["out", "key", "block", "index"], [call])
+    target = target_for("x86_64-linux-gnu", "znver4" if lanes == 8 else "znver3", features)
+    (unit,) = kernels.units([(text, "kernel", {})], target).values()
+    assert compiler.translate(unit, target).module.count(" asm ") == 2 * ops.ROUNDS
+    assembly = compiler.to_assembly(unit, target)
+    assert assembly.count("vpmuludq") <= 2 * ops.ROUNDS
+    assert assembly.count("vpsrlq") < 3 * ops.ROUNDS
+    assert not any(each in assembly for each in ("vpsra", "vpmullq", "call"))
