@@ -51,11 +51,8 @@ class Space:
         code, it is masked throughout."""
         frame, tile, size = self.frame, self.frame.tile, lane.size
         width = tile.lanes * tile.vectors
-        if size in tile.brief:
-            self.lane_range(lane, None, "", True)
-        elif tile.singles and self._reduces:
-            self._tiles_and_singles(lane)
-        elif isinstance(size, int) and 0 < size < width and lane not in (tile.split, tile.own) and not tile.narrow:
+        whole = lane not in (tile.split, tile.own) and not tile.narrow
+        if size in tile.brief or (whole and isinstance(size, int) and 0 < size < width):
             self.lane_range(lane, None, "", True)
         elif self._reduces:
             self.sums(lane, *frame.bounds(lane))
@@ -101,24 +98,27 @@ class Space:
         self.lane_range(lane, full, stop, masked, most)
         return full
 
-    def _tiles_and_singles(self, lane: NestLoop) -> None:
-        """Whole tiles without masks, then the vectors that are left one at a time. These are masked, if the last one
-        may not be full."""
+    def _tiles_and_singles(self, lane: NestLoop, start: str, stop: str) -> None:
+        """Whole tiles of a range without masks, then the vectors that are left one at a time. These are masked, if the
+        last one may not be full."""
         frame, tile = self.frame, self.frame.tile
-        start, stop = frame.bounds(lane)
         full, top, width = frame.fills(lane, tile.lanes), stop, tile.lanes * tile.vectors
-        if not full and lane is not tile.own:  # a share of columns may end beyond the last one
-            top = f"min({stop}, {frame.size(lane.size // tile.lanes * tile.lanes)})"
+        if not full and lane is not tile.own:  # a share of columns may end beyond the last one, or be empty behind it
+            whole = f"min({stop}, {frame.size(lane.size // tile.lanes * tile.lanes)})"
+            top = whole if start == "0" else f"max({whole}, {start})"
         left = frame.line("left", f"{start} + ({top} - {start})//{width}*{width}")
         self.lane_range(lane, start, left, False)
         with frame.single_vectors():
             self.lane_range(lane, left, stop, not full, tile.vectors)
 
     def sums(self, lane: NestLoop, start: str, stop: str) -> None:
-        """Loops over a range of sums: tiles, then the vectors that are left one at a time, if they fill at most half of
-        a tile. All are masked. Tiles of several rows have no such vectors."""
+        """Loops over a range of sums: tiles, then the vectors that are left one at a time. Unless the tile asks for
+        that, they are left if they fill at most half of a tile, and all are masked. Tiles of some rows leave none."""
         tile = self.frame.tile
         width = tile.lanes * tile.vectors
+        if tile.singles:
+            self._tiles_and_singles(lane, start, stop)
+            return
         if tile.vectors == 1 or tile.rows is not None or self.frame.fills(lane, width):
             self.lane_range(lane, start, stop, width > 1 and not self.frame.fills(lane, width))
             return

@@ -323,7 +323,6 @@ WRONG: dict[str, tuple[str, type[Statement], int, Change]] = {
     "lanes run along its rows": ("product", Nest, 0, tile(rows=lambda nest: nest.space[-1], split=None)),
     "a block of rows, but no rows": ("product", Nest, 0, tile(rows=None, group=1)),
     "groups of tiles, but no rows": ("over_time", Nest, 1, tile(group=2)),
-    "the vectors left of no tile": ("over_time", Nest, 1, tile(singles=True)),
     "and there are none": ("over_time", Nest, 1, tile(horizontal=True)),
     "threads share a loop that is not its": ("product", Nest, 0, tile(split=FOREIGN)),
     "no multiple of a tile": (

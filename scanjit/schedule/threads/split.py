@@ -42,7 +42,7 @@ def split_of(nest: Nest, tile: Tile) -> tuple[NestLoop | None, int]:
 
 def width_of_pieces(nest: Nest, tile: Tile) -> int:
     """How many columns stay together where threads share columns."""
-    single = tile.singles and isinstance(nest.space[-1].size, int)
+    single = tile.singles and tile.rows is not None and isinstance(nest.space[-1].size, int)
     alone = single or (tile.strips if nest.time is not None else not reductions_of(nest))
     return tile.lanes * (1 if alone else tile.vectors)
 

@@ -132,9 +132,11 @@ def _of_sums(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop | None, la
     if nest.few == "columns":
         vectors, block = 1, block if len(nest.space) == 2 else min(block, ROWS_OF_SMALL)
     group = 1 if rows is None else _group(nest, reductions, rows, lanes * vectors, target.near_bytes)
-    singles = rows is not None and shapes.left_single(lane.size, lanes, vectors, target)
+    left_single = shapes.masks_cost if rows is None else shapes.left_single
+    singles = left_single(lane.size, lanes, vectors, target)
     if singles and isinstance(lane.size, int) and lane.size < lanes * vectors:  # there is no whole tile
-        vectors, singles = 1, shapes.left_single(lane.size, lanes, 1, target)
+        vectors = vectors if rows is None else 1
+        singles = rows is not None and left_single(lane.size, lanes, 1, target)
     return Tile(lanes, vectors, rows, block, singles=singles, group=group)
 
 

@@ -92,10 +92,13 @@ def sums_side_by_side(sums: int, target: Target) -> int:
 
 def left_single(size: Dimension, lanes: int, vectors: int, target: Target) -> bool:
     """Whether the vectors that are left after whole tiles of `vectors` vectors are computed one at a time: if threads
-    can then share them more evenly, or if whole tiles are faster without masks. Where masks are no registers of their
-    own, they take registers that sums need; and some processors take long to load or store some lanes of a vector."""
-    if vectors > 1 and _uneven(size, lanes, vectors):
-        return True
+    can then share them more evenly, or if whole tiles are faster without masks."""
+    return (vectors > 1 and _uneven(size, lanes, vectors)) or masks_cost(size, lanes, vectors, target)
+
+
+def masks_cost(size: Dimension, lanes: int, vectors: int, target: Target) -> bool:
+    """Whether whole tiles are faster without the masks of others. Where masks are no registers of their own, they take
+    registers that sums need; and some processors take long to load or store some lanes of a vector."""
     if lanes == 1 or (isinstance(size, int) and size < lanes) or types.remainder(size, lanes * vectors) == 0:
         return False
     return not (target.has_avx512 if vectors > 1 else target.has_masks)

@@ -105,7 +105,6 @@ def _tile_checks(nest: Nest, tile: Tile, kept: bool) -> dict[str, bool]:
         "it has a block of rows, but no rows": tile.rows is not None or tile.row_block == 1,
         "rows may be computed twice, and read what they change": tile.rows is None or not rereads(nest.stores),
         "it has groups of tiles, but no rows": tile.rows is not None or tile.group == 1,
-        "the vectors left of no tile are single": not tile.singles or tile.rows is not None,
         "lanes run along reductions, and there are none": not tile.horizontal or reduces or nest.lanewise is not None,
         "lanes run along reductions, and panels are wider than a number": not tile.horizontal
         or all(access.panel is None or access.buffer.shape[-1] == 1 for access, _ in nest.accesses()),
