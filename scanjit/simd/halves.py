@@ -1,8 +1,8 @@
 """Conversions between floats of 16 bits and other numbers: to the nearest number, ties to even.
 
 Lanes of halves hold bits, as they lie in memory. A number that becomes a bfloat16 becomes a float32 first, as in
-`ml_dtypes`; a float64 becomes a float16 directly, as in NumPy. All of this is integer code, with the same bits on every
-processor.
+`ml_dtypes`; a float64 becomes a float16 directly, as in NumPy. All of this is integer code, with the same bits as the
+instructions that some processors have for float16.
 """
 
 from typing import TypeVar, cast
@@ -11,7 +11,7 @@ from scanjit.kinds import KINDS, Kind
 
 from .lanes import Lanes, bits, select
 
-I16, I32, F32, F64 = (KINDS[name] for name in ("i16", "i32", "f32", "f64"))
+I16, I32, F16, F32, F64 = (KINDS[name] for name in ("i16", "i32", "f16", "f32", "f64"))
 L = TypeVar("L", bound=Lanes)
 _INFINITY = 0x7F800000
 """The bits of the float32."""
@@ -24,15 +24,19 @@ def converted(x: L, kind: Kind) -> L:
 
 def _widened(x: Lanes) -> Lanes:
     given = x.bitcast(I16).cast(I32)
-    return _of_float16(given) if x.kind is KINDS["f16"] else (given << 16).bitcast(F32)
+    return _of_float16(given) if x.kind is F16 else (given << 16).bitcast(F32)
 
 
 def _rounded(x: Lanes, kind: Kind) -> Lanes:
-    if kind is KINDS["f16"]:
-        half = _to_float16(_rounded_to_odd(x) if x.kind is F64 else x.cast(F32))
-    else:
-        half = rounded_bits(x.cast(F32)) >> 16
+    if x.kind is not F32:
+        return (_rounded_to_odd(x) if kind is F16 and x.kind is F64 else x.cast(F32)).cast(kind)
+    half = _to_float16(x) if kind is F16 else rounded_bits(x) >> 16
     return half.cast(I16).bitcast(kind)
+
+
+def without_payload(x: L) -> L:
+    """The float32s, and for a NaN the one of its sign that a float16 without payload becomes."""
+    return cast(L, select(x == x, x, (bits(x) & -0x80000000 | 0x7FC00000).bitcast(F32)))
 
 
 def rounded_bits(x: Lanes) -> Lanes:
@@ -46,8 +50,8 @@ def _of_float16(half: Lanes) -> Lanes:
     """The float32 of a float16 whose bits are given. The exponent of a float16 counts from 15, that of a float32 from
     127."""
     magnitude = (half & 0x7FFF) << 13
-    scaled = bits(magnitude.bitcast(F32) * 2.0 ** (127 - 15))
-    found = select(magnitude < 0x7C00 << 13, scaled, magnitude | _INFINITY)
+    finite = magnitude < 0x7C00 << 13
+    found = bits(select(finite, magnitude, magnitude | _INFINITY).bitcast(F32) * 2.0 ** (127 - 15))
     return (found | ((half & 0x8000) << 16)).bitcast(F32)
 
 

@@ -12,7 +12,7 @@ from llvmlite import ir
 from scanjit.kinds import KINDS, Kind, integer_of
 from scanjit.target import Target
 
-from .halves import converted
+from .halves import F16, F32, converted, without_payload
 from .lanes import COMPARISONS, Lanes, format_of
 from .llvm_calls import I1, I32, call, declare
 from .llvm_values import (
@@ -236,7 +236,7 @@ class LlvmLanes(Lanes):
         if source is kind:
             return self
         if source.is_half or kind.is_half:
-            return converted(self, kind)
+            return self._with_half(kind)
         target = vector_type(kind, self.lanes)
         if kind.is_mask:
             return self._new(self.compare("ne", self.splat(0)).value, kind)
@@ -250,6 +250,16 @@ class LlvmLanes(Lanes):
             return self._new(self.value, kind)
         emit = b.trunc if kind.bits < source.bits else b.sext if source.signed else b.zext
         return self._new(emit(self.value, target), kind)
+
+    def _with_half(self, kind: Kind) -> LlvmLanes:
+        """Conversions from or to a half: of float16 and float32 by instructions, where x86-64 has them."""
+        b, half = self.builder, ir.HalfType() if self.lanes == 1 else ir.VectorType(ir.HalfType(), self.lanes)
+        if self._target.has("f16c") and self.kind is F16:
+            wide = b.fpext(b.bitcast(self.value, half), vector_type(F32, self.lanes))
+            return self._new(wide, F32).cast(kind)
+        if self._target.has("f16c") and self.kind is F32 and kind is F16:
+            return self._new(b.fptrunc(without_payload(self).value, half), F32).bitcast(kind)
+        return converted(self, kind)
 
     def _truncated(self, kind: Kind) -> LlvmLanes:
         """Signed integers: NaN becomes 0, and a number beyond their range becomes the nearest integer. x86-64 has no

@@ -7,6 +7,8 @@ import pytest
 
 from scanjit.arrays import named_dtype
 from scanjit.kinds import kind_of
+from scanjit.runtime import host
+from scanjit.target import target_for
 from tests.pairs import pairwise
 from tests.simd.support import run_compiled, run_emulated, source_of
 
@@ -65,6 +67,28 @@ def test_numbers_become_the_nearest_half(run, name: str, lanes: int, given: str)
     nan = np.isnan(x)
     assert np.isnan(found[nan].astype(np.float32)).all()
     np.testing.assert_array_equal(found[~nan].view(np.uint16), x[~nan].astype(half).view(np.uint16))
+
+
+@pytest.mark.parametrize("lanes", [1, 8, 32])
+def test_instructions_give_the_bits_of_the_integer_code(lanes: int) -> None:
+    """Of all float16, and of float32 of all kinds. NaNs of all payloads, also such as signal, are among both."""
+    here = host.target()
+    plain = target_for(here.triple, here.name, here.features.replace("+f16c", "-f16c"), here.vector_bytes)
+    halves = np.arange(65536, dtype=np.uint16).view(np.float16)
+    floats = np.concatenate([_floats(halves.dtype), halves[np.isnan(halves)].astype(np.float32)])
+    floats = np.concatenate([floats, np.arange(0x7F800001, 0x7F900000, 4099, dtype=np.uint32).view(np.float32)])
+    for x, kind, other in ((halves, "f16", "f32"), (floats[: len(floats) // 32 * 32], "f32", "f16")):
+        found = []
+        names = ["store", f"cast_{other}x{lanes}", f"load_{kind}x{lanes}"]
+        load = f"load_{kind}x{lanes}(x + i*{x.itemsize})"
+        for target, run, step in ((here, run_compiled, 1), (plain, run_compiled, 1), (here, run_emulated, 7)):
+            given = np.ascontiguousarray(x[::step][: len(x) // step // 32 * 32])
+            made = np.zeros(len(given), "float32" if other == "f32" else "float16")
+            with host.using(target):
+                lines = [f"store(y + i*{made.itemsize}, cast_{other}x{lanes}({load}))"]
+                found.append(_run(run, lines, names, given, made, lanes).view(f"u{made.itemsize}"))
+        np.testing.assert_array_equal(found[0], found[1])
+        np.testing.assert_array_equal(found[0][::7][: len(found[2])], found[2])
 
 
 @pytest.mark.parametrize("run", [run_emulated, run_compiled])
