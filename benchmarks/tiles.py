@@ -28,10 +28,11 @@ SECONDS = 0.004
 def measure() -> dict[int, dict[tuple[int, int], float]]:
     """By number of products and shape: the part of the limit that is reached, the mean of the depths."""
     from scanjit.runtime import host, limits
-    from scanjit.schedule.fuse.groups import MOST_REDUCTIONS
+    from scanjit.schedule.fuse.groups import FEW_REGISTERS, MOST_REDUCTIONS
 
     found: dict[int, dict[tuple[int, int], float]] = {}
-    for products in range(1, MOST_REDUCTIONS + 1):
+    most_products = 1 if host.target().registers <= FEW_REGISTERS else MOST_REDUCTIONS  # each has a nest of its own
+    for products in range(1, most_products + 1):
         most = host.target().most_sums // products
         candidates = [
             (rows, v) for v in (1, 2, 3, 4) for rows in (1, 2, 3, 4, 5, 6, 8) if most // 2 <= rows * v <= most

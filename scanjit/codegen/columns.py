@@ -13,7 +13,7 @@ from scanjit.codegen.reduce import Together
 from scanjit.codegen.space import Space, around, group
 from scanjit.codegen.stores import store_tile
 from scanjit.codegen.values import Values
-from scanjit.schedule.nests import LINE, Load, Reduce, reductions_in, walk_values
+from scanjit.schedule.nests import Load, Reduce, reductions_in, walk_values
 from scanjit.schedule.tiles import columns
 
 
@@ -121,10 +121,7 @@ class _Columns:
         name = frame.loop(None, "ahead", (start, f"{start} + {count}"), most=columns.TERMS)
         frame.push(None, loop, f"({name} + {columns.TERMS})")
         for access in dict.fromkeys(load.access for load in loads if {self.lane, loop} <= load.access.strides.keys()):
-            address, step = frame.vector(access, Point(0, 0, frame.tile.lanes))
-            nbytes = frame.tile.lanes * frame.tile.vectors * access.buffer.dtype.itemsize
-            for line in range(0, nbytes, LINE) if step == access.buffer.dtype.itemsize else ():
-                frame.scope.add(f"prefetch({address}{f' + {line}' if line else ''})")
+            frame.fetch(access, 0)
         frame.pop(depth)
 
     def _chunk(self, chunked: list[Reduce]) -> None:

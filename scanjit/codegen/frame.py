@@ -18,6 +18,7 @@ from scanjit.codegen.scope import Scope
 from scanjit.codegen.source import Parameters
 from scanjit.records import record
 from scanjit.schedule.nests import (
+    LINE,
     Access,
     Buffer,
     Load,
@@ -318,6 +319,15 @@ class Frame:
         if point.vector and self.columns is None:
             text += f" + {self._beside(access, point, lane, apart)}"
         return text, itemsize if point.width == 1 or access.panel is lane else apart
+
+    def fetch(self, access: Access, row: int) -> None:
+        """Fetch what a register tile will read of a row, if its lanes read neighbours: one instruction for each line of
+        memory."""
+        address, step = self.vector(access, Point(row, 0, self.tile.lanes))
+        itemsize = access.buffer.dtype.itemsize
+        nbytes = self.tile.lanes * self.tile.vectors * itemsize
+        for line in range(0, nbytes, LINE) if step == itemsize else ():
+            self.scope.add(f"prefetch({address}{f' + {line}' if line else ''})")
 
     def turned_vector(self, access: Access, point: Point) -> str | None:
         """The address of the vector of a step, if it was turned."""

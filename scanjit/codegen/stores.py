@@ -9,6 +9,7 @@ from scanjit.codegen.reduce import reduction
 from scanjit.codegen.space import split_joined
 from scanjit.codegen.values import Values
 from scanjit.schedule.nests import NestLoop, Reduce, reductions_in, walk_values
+from scanjit.schedule.tiles import products
 
 SPILLED = -1
 """The row number of points inside the loop over the rows of a tile that was put into memory."""
@@ -18,6 +19,9 @@ def store_tile(frame: Frame, values: Values) -> None:
     """Write the stores of a nest at every point of the register tile."""
     points: Sequence[Point] = frame.points()
     if frame.tile.rows is not None and frame.tile.row_block > 1 and _has_epilogue(frame):
+        for access in products.far_rows(frame.nest, frame.tile.rows):
+            for row in range(frame.tile.row_block):
+                frame.fetch(access, row)
         points = _spill(frame, values, frame.tile.rows, points)
     for point in points:
         values.store(point)

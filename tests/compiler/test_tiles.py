@@ -225,6 +225,27 @@ def test_products_of_one_right_operand_share_its_vectors(products: int, rows: in
                 np.testing.assert_allclose(got, a.T @ g, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize(
+    ("terms", "columns", "far"), [(64, 1032, True), ("K", "N", True), (64, 1024, False), (63, 1032, False)]
+)
+def test_far_rows_are_fetched_before_sums(terms: int | str, columns: int | str, far: bool) -> None:
+    """Rows in different pages of memory, if there are many terms meanwhile."""
+    x, w, y = (sj.tensor(shape, "float32") for shape in ((40, terms), (terms, columns), (40, columns)))
+    with host.using(target_for("x86_64-linux-gnu", "znver3", "+avx2,+fma,+avx")):
+        f = sj.function([x, w, y], np.tanh(x @ w) + y, mode="emulate")
+    tile = re.search(r"for j0 in .*?store\((.*?)for turn0", f.source, re.DOTALL)
+    assert tile is not None
+    block = tile[0].count("broadcast_f32x8")
+    width = tile[0].count("splat_f32x8") // block * 8 * 4
+    before, sums = tile[0].split("for k0", 1)
+    assert "prefetch" not in sums
+    assert before.count("prefetch(") == (block * -(-width // 64) if far else 0)
+    if terms == "K":
+        rng = np.random.default_rng(0)
+        a, b, c = (rng.uniform(-1, 1, n).astype("float32") for n in ((40, 7), (7, 27), (40, 27)))
+        np.testing.assert_allclose(f(a, b, c), np.tanh(a @ b) + c, rtol=1e-4, atol=1e-5)
+
+
 # ---- shapes of tiles -------------------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,11 @@ from scanjit.records import record
 from scanjit.schedule.nests import Access, Apply, Load, Nest, NestLoop, Reduce, reductions_in
 from scanjit.types import Dimension
 
+PAGE = 4096
+"""A processor fetches ahead what is read in one direction, within a page of so many bytes."""
+MANY_TERMS = 64
+"""A register tile adds so many terms in about the time that memory needs for an answer."""
+
 
 def reductions_of(nest: Nest) -> list[Reduce]:
     """The reductions of a nest. A reduction inside another one comes before it."""
@@ -26,6 +31,24 @@ def factors(reduction: Reduce) -> tuple[Load, ...] | None:
         loads = tuple(arg for arg in term.args if isinstance(arg, Load))
         return loads if len(loads) == len(term.args) else None
     return None
+
+
+def far_rows(nest: Nest, rows: NestLoop) -> list[Access]:
+    """What is read behind sums of many terms, row by row, where processors do not foresee the next row as it lies in
+    another page of memory: what a gate adds to `h @ w`, for example. Fetched before the sums, it is there behind
+    them."""
+    lane, summed = nest.space[-1], {loop for reduction in reductions_of(nest) for loop in reduction.loops}
+    terms = types.product(loop.size for loop in summed)
+    if isinstance(terms, int) and terms < MANY_TERMS:
+        return []
+
+    def far(access: Access) -> bool:
+        step = access.strides.get(rows, 0)
+        apart = not isinstance(step, int) or abs(step) * access.buffer.dtype.itemsize > PAGE
+        return apart and access.strides.get(lane) == 1 and summed.isdisjoint(access.strides)
+
+    accesses = dict.fromkeys(value.access for value in nest.values if isinstance(value, Load))
+    return list(filter(far, accesses))
 
 
 def near_steps(reduction: Reduce) -> tuple[int, ...]:

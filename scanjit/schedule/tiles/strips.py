@@ -21,11 +21,9 @@ from scanjit.schedule.tiles.estimates import (
     steps_together,
     takes_less_in_narrow_vectors,
 )
+from scanjit.schedule.tiles.products import PAGE
 from scanjit.target import Target
 from scanjit.types import Dimension
-
-PAGE = 4096
-"""A processor fetches ahead what is read in one direction, within a page of so many bytes."""
 
 
 def with_time(nest: Nest, lanes: int, target: Target) -> Tile:
