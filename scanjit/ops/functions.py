@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 
 import numpy as np
@@ -10,8 +11,8 @@ import numpy as np
 from scanjit import errors
 from scanjit.ir import COMPLEX, Node
 from scanjit.ops import special
-from scanjit.ops.elementwise import ABS, CLIP, EQUAL, ROUND, SIGN, SQRT, where
-from scanjit.ops.parts import joined, parts
+from scanjit.ops.elementwise import ABS, CLIP, EQUAL, MUL, ROUND, SIGN, SQRT, where
+from scanjit.ops.parts import is_complex, joined, parts
 from scanjit.ops.promotion import Elementwise
 from scanjit.ops.stretch import constant_value, full, zeros_like
 from scanjit.signatures import Array, OpFunction, Parameter
@@ -68,10 +69,11 @@ def power(x: TensorLike, exponent: TensorLike) -> Node:
     array([1., 4., 9.])
     """
     x, exponent = POW.prepare((x, exponent))
-    real, imaginary = parts(exponent)
-    known = np.zeros(()) if real is None else constant_value(real)
-    if known is None or imaginary is not None or exponent.ndim:
+    real, imaginary = parts(exponent) if is_complex(exponent) else (exponent, None)
+    constant = np.zeros(()) if real is None else constant_value(real)
+    if constant is None or imaginary is not None or exponent.ndim:
         return POW(x, exponent)
+    known, times = constant.item(), operator.mul if is_complex(x) else MUL
     if known < 0 and x.type.kind.integral:
         raise errors.ArgumentError("integers have no negative powers", got=f"exponent {known}", fix="cast to a float")
     if known == 0:
@@ -79,7 +81,7 @@ def power(x: TensorLike, exponent: TensorLike) -> Node:
     if known in (1, 2, 3, 4):
         factors = {1: x}
         for n in range(2, int(known) + 1):
-            factors[n] = factors[n // 2] * factors[n - n // 2]
+            factors[n] = times(factors[n // 2], factors[n - n // 2])
         return factors[int(known)]
     if known in (-1, -2):
         return 1 / power(x, -known)
