@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import llvmlite.binding as llvm
 import pytest
@@ -14,6 +13,7 @@ from scanjit.codegen.generate import Generated, generate
 from scanjit.errors import ArgumentError
 from scanjit.rewrite import run as rewrite
 from scanjit.runtime import compiler, host, kernels
+from scanjit.runtime.undefined import undefined
 from scanjit.schedule.pipeline import schedule
 from scanjit.target import Target, target_for
 
@@ -79,105 +79,10 @@ def objects(name: str) -> dict[str, tuple[kernels.Unit, bytes]]:
     return {unit.name: (unit, compiler.to_object([unit], target)) for unit in units.values()}
 
 
-# ---- symbols of object files: defined ones, and those that are needed ------------------------------------------------
-
-
-def symbols(code: bytes) -> tuple[set[str], set[str]]:
-    """The global symbols that an object file defines, and those that it needs."""
-    reader = elf if code[:4] == b"\x7fELF" else wasm if code[:4] == b"\0asm" else coff
-    found = list(reader(code))
-    return {name for name, defined in found if defined}, {name for name, defined in found if not defined}
-
-
-def text(code: bytes, at: int) -> str:
-    return code[at : code.index(b"\0", at)].decode()
-
-
-def elf(code: bytes) -> Iterator[tuple[str, bool]]:
-    wide = code[4] == 2
-    (start,) = struct.unpack_from("<Q" if wide else "<I", code, 0x28 if wide else 0x20)
-    size, count = struct.unpack_from("<HH", code, 0x3A if wide else 0x2E)
-    header = "<IIQQQQIIQQ" if wide else "<IIIIIIIIII"
-    sections = [struct.unpack_from(header, code, start + size * i) for i in range(count)]
-    for _, kind, _, _, offset, length, link, _, _, item in sections:
-        for at in range(offset + item, offset + length, item) if kind == 2 else ():
-            name, info, section = struct.unpack_from("<IB1xH" if wide else "<I8xB1xH", code, at)
-            if info >> 4:  # no local one
-                yield text(code, sections[link][4] + name), section != 0
-
-
-def coff(code: bytes) -> Iterator[tuple[str, bool]]:
-    start, count = struct.unpack_from("<II", code, 8)
-    names, i = start + 18 * count, 0
-    while i < count:
-        short, value, section, _, storage, more = struct.unpack_from("<8sIhHBB", code, start + 18 * i)
-        long = struct.unpack("<II", short)
-        if storage == 2:  # an external one; with a value and no section it is a common block
-            name = text(code, names + long[1]) if long[0] == 0 else short.rstrip(b"\0").decode()
-            yield name, section != 0 or value > 0
-        i += 1 + more
-
-
-class Bytes:
-    """Reads numbers and names of a WebAssembly file, one after the other."""
-
-    def __init__(self, code: bytes, at: int) -> None:
-        self.code, self.at = code, at
-
-    def number(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self.code[self.at]
-            self.at, value, shift = self.at + 1, value | (byte & 0x7F) << shift, shift + 7
-            if byte < 0x80:
-                return value
-
-    def name(self) -> str:
-        length = self.number()
-        self.at += length
-        return self.code[self.at - length : self.at].decode()
-
-    def limits(self) -> None:
-        more = self.number() & 1
-        self.number(), more and self.number()
-
-
-def wasm(code: bytes) -> Iterator[tuple[str, bool]]:
-    here = Bytes(code, 8)
-    while here.at < len(code):
-        section, end = here.number(), here.number()
-        end += here.at
-        if section == 2:
-            for _ in range(here.number()):
-                yield (here.name(), here.name())[1], False
-                kind = here.number()  # of a function, a table, a memory, a global
-                for read in ((here.number,), (here.number, here.limits), (here.limits,), (here.number,) * 2)[kind]:
-                    read()
-        elif section == 0 and here.name() == "linking":
-            here.number()
-            while here.at < end:
-                part, stop = here.number(), here.number()
-                stop += here.at
-                for _ in range(here.number() if part == 8 else 0):  # the table of symbols
-                    kind, flags = here.number(), here.number()
-                    if kind != 1:
-                        here.number()
-                    name = here.name() if kind == 1 or not flags & 0x10 or flags & 0x40 else ""
-                    if kind == 1 and not flags & 0x10:
-                        here.number(), here.number(), here.number()
-                    if name and not flags & 0x12:  # neither needed nor local
-                        yield name, True
-                here.at = stop
-        here.at = end
-
-
-# ---- tests -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.quick(3)
 @pytest.mark.parametrize("name", TARGETS)
 def test_an_lstm_becomes_object_files(name: str) -> None:
-    """Each is of the target's format and machine, exports its kernel, and needs only kernels and the system."""
+    """Each is of the target's format and machine, names its kernel, and needs only kernels and the system."""
     known(TARGETS[name])
     magic, _, machine = FORMATS[name].partition(b" ")
     found = objects(name)
@@ -186,10 +91,9 @@ def test_an_lstm_becomes_object_files(name: str) -> None:
     for unit, code in found.values():
         assert code.startswith(magic)
         assert not machine or code[18:20] == machine
-        defined, needed = symbols(code)
-        assert unit.symbol in defined
+        needed = {symbol for symbol in undefined(code) if not symbol.startswith("__")}
+        assert unit.symbol.encode() in code and unit.symbol not in needed
         callees = {symbol for symbol, _ in unit.externals.values()}
-        needed = {symbol for symbol in needed if not symbol.startswith("__")}
         assert callees <= needed <= callees | SYSTEM
         assert needed & {"sched_yield", "SwitchToThread"} <= {TARGETS[name].gives_way}
         assert "syscall" not in needed or name.startswith("linux-")
