@@ -2,11 +2,11 @@
 
 import gc
 import itertools
-import threading
 
 import pytest
 
 from scanjit.interned import Interned
+from tests.at_once import at_once
 
 
 class Thing:
@@ -58,16 +58,7 @@ def test_what_another_thread_adds_while_an_object_is_forgotten_stays(moment: int
 
 
 def test_threads_get_one_object() -> None:
-    table, found, start = Interned[int, Thing](), list[list[Thing]](), threading.Barrier(4)
-
-    def ask() -> None:
-        start.wait()
-        found.append([table.known(i, Thing()) for i in range(2_000)])
-
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    table = Interned[int, Thing]()
+    found = at_once(4, lambda _: [table.known(i, Thing()) for i in range(2_000)])
     assert len(table) == 2_000
     assert all(len(set(map(id, same))) == 1 for same in zip(*found, strict=True))

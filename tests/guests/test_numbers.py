@@ -8,7 +8,6 @@ import pickle
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +17,7 @@ import pytest
 
 import scanjit as sj
 from scanjit.runtime import cache
+from tests.at_once import at_once
 
 MODES = ("reference", "emulate", "numba")
 
@@ -171,13 +171,7 @@ def test_threads_give_the_same_bits() -> None:
     sj.config.threads = 1
     alone = f(values, 0.3)
     sj.config.threads = 0
-    found: list[Any] = []
-    threads = [threading.Thread(target=lambda: found.append(f(values, 0.3))) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert all(np.array_equal(alone, other) for other in found)
+    assert all(np.array_equal(alone, other) for other in at_once(4, lambda i: f(values, 0.3)))
 
 
 def test_a_compiled_function_with_it_pickles() -> None:

@@ -1,6 +1,5 @@
 """Small calls are made in one step of machine code."""
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from scanjit.runtime import compiled
 from scanjit.runtime.compiled import CompiledStage
 from scanjit.runtime.workspace import Workspace
 from scanjit.symbol import Tensor
+from tests.at_once import at_once
 
 
 @pytest.fixture
@@ -132,8 +132,7 @@ def test_several_threads_call_one_function() -> None:
         wanted = np.cumsum(np.sort(x))
         return all(np.allclose(f(x), wanted) for _ in range(300))
 
-    with ThreadPoolExecutor(4) as pool:
-        assert all(pool.map(many, range(4)))
+    assert all(at_once(4, many))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "complex128", "int8", "bool"])

@@ -4,12 +4,12 @@ about shared state, threads and pickles."""
 import pickle
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
 
 import scanjit as sj
+from tests.at_once import at_once
 
 HERE = __file__
 
@@ -514,23 +514,6 @@ def test_errors_of_a_run_change_nothing(mode):
 # ---- threads ---------------------------------------------------------------------------------------------------------
 
 
-def in_threads(count, work):
-    failures = []
-
-    def guarded(k):
-        try:
-            work(k)
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(k,)) for k in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures, failures[0]
-
-
 def test_one_function_from_several_threads(mode):
     xs = sj.matrix("xs")
     f = sj.function([xs], sj.scan(lambda x, h: np.tanh(x + h), xs, sj.zeros(xs.shape[1])).sum(), mode=mode)
@@ -541,7 +524,7 @@ def test_one_function_from_several_threads(mode):
         for _ in range(20):
             assert f(inputs[k]) == expected[k]
 
-    in_threads(6, work)
+    at_once(6, work)
 
 
 def test_updates_from_several_threads_lose_nothing(mode):
@@ -555,7 +538,7 @@ def test_updates_from_several_threads_lose_nothing(mode):
             now, twice = read()
             assert twice == 2 * now
 
-    in_threads(4, work)
+    at_once(4, work)
     assert count.get_value() == 200
 
 

@@ -3,7 +3,6 @@
 import math
 import pickle
 import re
-import threading
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from tests.at_once import at_once
 
 HERE = __file__
 
@@ -287,17 +287,7 @@ def test_looking_inside():
 def test_one_trace_whoever_comes_first():
     counted = Counted(lambda x: sj.scan(lambda v, a: a + v, x, sj.constant(0.0))[-1])
     f = sj.jit(counted, mode="reference")
-    results = []
-
-    def work():
-        results.append(float(f(np.arange(5.0))))
-
-    threads = [threading.Thread(target=work) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == [10.0] * 6 and counted.count == 1
+    assert at_once(6, lambda i: float(f(np.arange(5.0)))) == [10.0] * 6 and counted.count == 1
 
 
 @sj.jit(mode="reference")

@@ -27,6 +27,7 @@ from scanjit.runtime.undisturbed import undisturbed
 from scanjit.runtime.unit import Unit
 from scanjit.simd import table
 from scanjit.simd.llvm_calls import F64, call
+from tests.at_once import at_once
 
 ROOT = Path(__file__).parents[2]
 
@@ -443,19 +444,9 @@ def test_memory_of_the_compiler_is_given_back(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_threads_make_a_kernel_once() -> None:
-    before, made, barrier = compile_count(), [], threading.Barrier(8)
-
-    def work() -> None:
-        barrier.wait()
-        for name in ("one", "two", "three"):
-            made.append(kernel(SCALE.replace("def scale(", f"def {name}("), name))
-
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(made) == 24 and len(set(made)) == 3
+    before, names = compile_count(), ("one", "two", "three")
+    made = at_once(8, lambda i: tuple(kernel(SCALE.replace("def scale(", f"def {name}("), name) for name in names))
+    assert len(set(made)) == 1 and len(set(made[0])) == 3
     assert compile_count() == before + 3
 
 

@@ -6,7 +6,6 @@ import os
 import pickle
 import subprocess
 import sys
-import threading
 import tracemalloc
 import weakref
 
@@ -18,6 +17,7 @@ from scanjit.runtime import spare
 from scanjit.runtime.spare import LARGE, keeper
 from scanjit.runtime.spare_source import MOST_BYTES
 from scanjit.runtime.structures import MOST_BLOCKS
+from tests.at_once import at_once
 
 ROWS = 3 * LARGE // 8
 
@@ -168,19 +168,10 @@ def test_an_array_may_be_made_while_another_is(doubled):
 
 
 def test_threads_never_share_a_block(doubled):
-    def work(number):
-        for k in range(300):
-            y = doubled(np.full(ROWS, number + k))
-            if not (y == 2 * (number + k)).all():
-                wrong.append((number, k))
+    def work(i):
+        return all((doubled(np.full(ROWS, k)) == 2 * k).all() for k in range(1000 * i, 1000 * i + 300))
 
-    wrong = []
-    threads = [threading.Thread(target=work, args=(1000 * i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong and keeper().spare.busy == 0
+    assert all(at_once(4, work)) and keeper().spare.busy == 0
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")

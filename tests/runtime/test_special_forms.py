@@ -6,7 +6,6 @@ import os
 import pickle
 import re
 import signal
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from tests.at_once import at_once
 from tests.interrupts.kinds import Kind
 from tests.interrupts.storm import interrupt
 
@@ -104,20 +104,11 @@ def test_forks(calls: Any) -> None:
 
 def test_calls_at_once(calls: Any) -> None:
     f, found = calls
-    faults: list[int] = []
 
-    def call(first: int) -> None:
-        for turn in range(20):
-            some = found[(first + turn) % len(found)]
-            if not right(f, [some]):
-                faults.append(turn)
+    def call(first: int) -> bool:
+        return all(right(f, [found[(first + turn) % len(found)]]) for turn in range(20))
 
-    threads = [threading.Thread(target=call, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not faults
+    assert all(at_once(4, call))
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers")

@@ -15,6 +15,7 @@ from scanjit.runtime.kernels import kernel, units
 from scanjit.runtime.native import native
 from scanjit.simd import emulate
 from scanjit.simd.sharing import TOGETHER
+from tests.at_once import at_once
 
 SOURCE = (
     "from scanjit.simd import first_piece, next_piece, piece_end, store_i64\n\n\n"
@@ -126,22 +127,19 @@ def test_each_share_is_computed_once(threads: int) -> None:
     """By real threads, more than there are processors."""
     native()  # (starts LLVM, in one thread)
     place, works = Place(threads), 300
-    computed: list[list[int]] = [[] for _ in range(threads)]
 
-    def work(thread: int) -> None:
+    def work(thread: int) -> list[int]:
+        computed = list[int]()
         log, line = ctypes.c_int64(), (ctypes.c_int64 * 32)(ctypes.addressof(place.number), 0)
         operands = [ctypes.addressof(x) for x in (log, place.sync)], [thread, threads, threads, ctypes.addressof(line)]
         for number in range(works):
             place.first(*operands[0], *operands[1])
             while log.value >= 0:
-                computed[thread].append(number * threads + log.value)
+                computed.append(number * threads + log.value)
                 place.following(*operands[0], *operands[1])
+        return computed
 
-    everybody = [threading.Thread(target=work, args=(thread,)) for thread in range(threads)]
-    for each in everybody:
-        each.start()
-    for each in everybody:
-        each.join()
+    computed = at_once(threads, work)
     assert sorted(share for some in computed for share in some) == list(range(works * threads))
 
 

@@ -9,6 +9,7 @@ import pytest
 import scanjit as sj
 from scanjit import ir
 from scanjit.torch import TorchFunction, _torch
+from tests.at_once import at_once
 
 try:
     import torch
@@ -280,21 +281,15 @@ def test_what_is_traced_in_what_pytorch_compiles() -> None:
 @needs_torch
 def test_from_other_threads() -> None:
     """Autograd calls backward from threads of its own; two may compile at a time."""
-    import threading
 
-    f, results = made(lambda x: (x**3).sum()), []
+    f = made(lambda x: (x**3).sum())
 
-    def work() -> None:
+    def work(_: int) -> bool:
         x = some(4)
         f(x).backward()
-        results.append(torch.allclose(x.grad, 3 * x.detach() ** 2))
+        return torch.allclose(x.grad, 3 * x.detach() ** 2)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == [True] * 4
+    assert all(at_once(4, work))
 
 
 @needs_torch

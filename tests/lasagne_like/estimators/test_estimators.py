@@ -4,7 +4,6 @@ import functools
 import math
 import pickle
 import signal
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ import lasagne_like as lasagne
 import scanjit as sj
 from lasagne_like.estimators import RecurrentClassifier, RecurrentRegressor, SequenceTagger
 from lasagne_like.schedules import cosine
+from tests.at_once import at_once
 
 RNG = np.random.default_rng(0)
 X = [RNG.normal(size=(length, 2)) for length in RNG.integers(2, 9, 48)]
@@ -190,14 +190,10 @@ def test_cross_validation_and_names_of_parameters(kind: Any, y: Any) -> None:
 
 
 def test_threads_do_not_see_each_others_settings() -> None:
-    found: list[Any] = [None] * 3
+    def one(i: int) -> Any:
+        return small(dtype=["float32", "float64"][i % 2], random_state=i).fit(X, Y).predict_proba(X)
 
-    def one(i: int) -> None:
-        found[i] = small(dtype=["float32", "float64"][i % 2], random_state=i).fit(X, Y).predict_proba(X)
-
-    threads = [threading.Thread(target=one, args=(i,)) for i in range(3)]
-    [thread.start() for thread in threads]
-    [thread.join() for thread in threads]
+    found = at_once(3, one)
     assert [p.dtype for p in found] == ["float32", "float64", "float32"]
     assert bits([small(random_state=2).fit(X, Y).predict_proba(X)]) == bits([found[2]])
 
