@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import scanjit as sj
+from tests.lstm import lstm_outputs
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("scanjit", "lasagne_like", "benchmarks", "tests")
@@ -115,15 +116,7 @@ def lstm_gradient(steps: int | str, hidden: int = 32) -> tuple[list[sj.Node], li
     """The gradients of an LSTM over so many steps."""
     x = sj.tensor((steps, 16, 24), "float32", "x")
     w, r = sj.tensor((24, 4 * hidden), "float32", "w"), sj.tensor((hidden, 4 * hidden), "float32", "r")
-
-    def step(row: sj.Node, h: sj.Node, c: sj.Node) -> tuple[sj.Node, sj.Node]:
-        z = row @ w + h @ r
-        i, f, g, o = (z[:, k * hidden : (k + 1) * hidden] for k in range(4))
-        c = sj.sigmoid(f) * c + sj.sigmoid(i) * sj.tanh(g)
-        return sj.sigmoid(o) * sj.tanh(c), c
-
-    zero = sj.zeros((16, hidden), "float32")
-    h, _ = sj.scan(step, sequences=x, outputs_info=[zero, zero], name="lstm")
+    h = lstm_outputs(x, w, r, name="lstm")
     return [x, w, r], [h, *sj.grad((h * h).sum(), [w, r])]
 
 

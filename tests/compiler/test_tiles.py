@@ -19,6 +19,7 @@ from scanjit.schedule.time import sums
 from scanjit.target import Target, target_for, target_named
 from scanjit.target.measured import MEASURED
 from tests.fuzz.check import Config
+from tests.lstm import lstm_outputs
 from tests.targets import with_vectors
 
 
@@ -188,17 +189,10 @@ def test_nothing_is_loaded_behind_the_last_panel() -> None:
 @pytest.mark.parametrize(("target", "most"), [("x86-64-v3", 1), ("x86-64-v4", 4)])
 def test_gates_share_a_tile_where_there_are_many_registers(target: str, most: int) -> None:
     x, w, v = (sj.tensor(shape, "float32") for shape in ((None, None, 5), (5, 160), (40, 160)))
-
-    def step(row: Any, h: Any, c: Any) -> Any:
-        i, f, g, o = ((row @ w + h @ v)[:, 40 * k : 40 * (k + 1)] for k in range(4))
-        c = sj.sigmoid(f) * c + sj.sigmoid(i) * sj.tanh(g)
-        return sj.sigmoid(o) * sj.tanh(c), c
-
-    zeros = sj.zeros((x.shape[1], 40), "float32")
     found = target_named(target)
     assert found is not None
     with host.using(found):
-        f = sj.function([x, w, v], sj.scan(step, x, [zeros, zeros])[0], mode="emulate")
+        f = sj.function([x, w, v], lstm_outputs(x, w, v), mode="emulate")
     reductions = [int(n) for n in re.findall(r"(\d+) reductions", f.explain())]
     assert max(reductions) == most
     assert sum(reductions) == 5

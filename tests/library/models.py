@@ -14,6 +14,7 @@ import lasagne_like as lasagne
 import scanjit as sj
 from lasagne_like.layers import DenseLayer, GRULayer, InputLayer, LSTMLayer, get_output
 from tests.library.support import Built, same
+from tests.lstm import lstm_outputs
 
 
 class Case(NamedTuple):
@@ -93,20 +94,9 @@ def amplifier(units: int = 40) -> Case:
     """One sample of a model of an amplifier: an LSTM, and a dense layer."""
     lasagne.random.set_rng(np.random.RandomState(4))
     x = sj.tensor((1, "T", 1), "float32", "x")
-    w = {
-        k: sj.shared(0.3 * numbers(*s, dtype="float32"), k)
-        for k, s in {"W": (1, 4 * units), "R": (units, 4 * units)}.items()
-    }
-    out = sj.shared(0.3 * numbers(units, 1, dtype="float32"), "out")
-
-    def step(row, h, c):
-        z = row @ w["W"] + h @ w["R"]
-        i, f, g, o = (z[:, units * k : units * (k + 1)] for k in range(4))
-        c = sj.sigmoid(f) * c + sj.sigmoid(i) * sj.tanh(g)
-        return sj.sigmoid(o) * sj.tanh(c), c
-
-    zero = sj.zeros((1, units), "float32")
-    h, _ = sj.scan(step, x.transpose(1, 0, 2), [zero, zero], name="lstm")
+    shapes = {"W": (1, 4 * units), "R": (units, 4 * units), "out": (units, 1)}
+    w, r, out = (sj.shared(0.3 * numbers(*shape, dtype="float32"), name) for name, shape in shapes.items())
+    h = lstm_outputs(x.transpose(1, 0, 2), w, r, name="lstm")
     y = x + (h @ out).transpose(1, 0, 2)
     return Case(sj.step_function(([x], y), time=1).for_sizes({}).function, [numbers(1, 1, dtype="float32")], calls=50)
 

@@ -15,6 +15,7 @@ from scanjit.library.dims import Sizes
 from scanjit.library.model import level
 from scanjit.runtime import host
 from tests.library.support import GUARDED, SANITIZED, Built, same
+from tests.lstm import lstm_outputs
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 
@@ -27,15 +28,7 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 def lstm(units: int = 12) -> Any:
     x = sj.tensor(("T", "B", 5), "float32", "x")
     w, r = sj.tensor((5, 4 * units), "float32", "W"), sj.tensor((units, 4 * units), "float32", "R")
-
-    def step(row, h, c):
-        z = row @ w + h @ r
-        i, f, g, o = (z[:, units * k : units * (k + 1)] for k in range(4))
-        c = sj.sigmoid(f) * c + sj.sigmoid(i) * sj.tanh(g)
-        return sj.sigmoid(o) * sj.tanh(c), c
-
-    zero = sj.zeros((x.shape[1], units), dtype="float32")
-    h, _ = sj.scan(step, x, [zero, zero])
+    h = lstm_outputs(x, w, r)
     return sj.function([x, w, r], [h, h[-1], *sj.grad((h * h).sum(), [w, r])])
 
 

@@ -16,6 +16,7 @@ from scanjit.schedule.memory.addresses import assign
 from scanjit.schedule.threads.sharing import decided
 from scanjit.types import Numbers, atoms
 from tests.fuzz.check import Config
+from tests.lstm import lstm_outputs, lstm_step
 
 CHOICES = ("all", "sqrt", 1, 3)
 LENGTHS = (1, 2, 9)
@@ -28,14 +29,7 @@ def lstm(checkpoint: Any, units: int = 3, last: bool = False, **options: Any) ->
     """The loss of an LSTM and its gradients."""
     x = sj.tensor(("T", "B", 2), "float32", "x")
     w, r, b = (sj.tensor(shape, "float32") for shape in ((2, 4 * units), (units, 4 * units), (4 * units,)))
-
-    def step(row: Any, h: Any, c: Any) -> list[Any]:
-        i, f, g, o = sj.split(row @ w + h @ r + b, 4, axis=1)
-        c = sj.sigmoid(f) * c + sj.sigmoid(i) * sj.tanh(g)
-        return [sj.sigmoid(o) * sj.tanh(c), c]
-
-    zero = sj.zeros((x.shape[1], units), "float32")
-    h, _ = sj.scan(step, x, [zero, zero], checkpoint=checkpoint, **options)
+    h = lstm_outputs(x, w, r, b, checkpoint=checkpoint, **options)
     cost = (h[-1] ** 2).sum() if last else (h**2).sum()
     return [x, w, r, b], [cost, *sj.grad(cost, [x, w, r, b])]
 
@@ -117,11 +111,9 @@ def dropout(checkpoint: Any, units: int = 3) -> Outputs:
     x, w, r = (sj.tensor(shape, "float32") for shape in (("T", "B", 2), (2, 4 * units), (units, 4 * units)))
     stream = sj.random.Stream(7)
 
-    def step(row: Any, h: Any, c: Any) -> list[Any]:
+    def step(row: Any, h: Any, c: Any) -> Any:
         kept = h * stream.bernoulli(h.shape, 0.8, dtype="float32") / 0.8
-        i, f, g, o = sj.split(row @ w + kept @ r, 4, axis=1)
-        c = sj.sigmoid(f) * c + sj.sigmoid(i) * sj.tanh(g)
-        return [sj.sigmoid(o) * sj.tanh(c), c]
+        return lstm_step(row @ w + kept @ r, c)
 
     zero = sj.zeros((x.shape[1], units), "float32")
     h, _ = sj.scan(step, x, [zero, zero], checkpoint=checkpoint)

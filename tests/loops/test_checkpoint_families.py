@@ -15,6 +15,7 @@ from tests.fuzz.checkpoints import CHOICES, check_checkpoints
 from tests.fuzz.curvature import second_order
 from tests.fuzz.programs import program
 from tests.loops.test_checkpoint import Outputs, values, workspace
+from tests.lstm import lstm_outputs
 
 STEPS = 3
 LENGTHS = (1, STEPS - 1, STEPS, STEPS + 1, 3 * STEPS + 2)
@@ -110,14 +111,7 @@ def layer(x: Any, checkpoint: Any, units: int, **options: Any) -> tuple[list[Any
     """The weights and the states of an LSTM."""
     w = sj.tensor((x.type.shape[2], 4 * units), "float32")
     r = sj.tensor((units, 4 * units), "float32")
-
-    def step(row: Any, h: Any, c: Any) -> list[Any]:
-        i, f, g, o = sj.split(row @ w + h @ r, 4, axis=1)
-        c = sj.sigmoid(f) * c + sj.sigmoid(i) * sj.tanh(g)
-        return [sj.sigmoid(o) * sj.tanh(c), c]
-
-    zero = sj.zeros((x.shape[1], units), "float32")
-    return [w, r], sj.scan(step, x, [zero, zero], checkpoint=checkpoint, **options)[0]
+    return [w, r], lstm_outputs(x, w, r, checkpoint=checkpoint, **options)
 
 
 def stack(checkpoint: Any, units: int = 3, layers: int = 3) -> Outputs:

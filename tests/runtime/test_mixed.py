@@ -13,6 +13,7 @@ from scanjit.ops.narrow import to_bfloat16 as rounded
 from scanjit.runtime import host
 from scanjit.target import target_for
 from tests.export.support import exported
+from tests.lstm import lstm_outputs
 
 rng = np.random.default_rng(0)
 START = rng.bit_generator.state
@@ -141,7 +142,7 @@ def test_a_state_is_rounded_where_it_is_made(capsys: Any) -> None:
     x, W, R = (sj.tensor(shape, "float32", name) for name, shape in zip("xWR", shapes, strict=True))
     features = "+avx512f,+avx512vl,+avx512dq,+avx512bw,+avx2,+fma"  # the four sums of a step share 32 registers
     with host.using(target_for("x86_64-unknown-linux-gnu", "sapphirerapids", features)):
-        f = sj.mixed(sj.function([x, W, R], lstm(x, W, R), mode="emulate"))
+        f = sj.mixed(sj.function([x, W, R], lstm_outputs(x, W, R), mode="emulate"))
         sj.dprint(f, stage="blocks")
     step = capsys.readouterr().out.partition("for step ")[2]
     assert step.count("nest ") == 1 and "mul_apart(" in step and "round_bfloat16(" in step
@@ -177,18 +178,8 @@ def test_convolutions_and_products_of_float64_stay() -> None:
 H, I = 24, 10
 
 
-def lstm(x: Any, W: Any, R: Any) -> Any:
-    def step(z: Any, h: Any, c: Any) -> Any:
-        z = z + h @ R
-        i, f, g, o = (z[:, k * H : (k + 1) * H] for k in range(4))
-        c = sj.sigmoid(f) * c + sj.sigmoid(i) * sj.tanh(g)
-        return sj.sigmoid(o) * sj.tanh(c), c
-
-    return sj.scan(step, x @ W, [sj.zeros((x.shape[1], H), dtype="float32")] * 2)[0]
-
-
 def loss(x: Any, W: Any, R: Any) -> Any:
-    return (lstm(x, W, R) ** 2).sum()
+    return (lstm_outputs(x, W, R) ** 2).sum()
 
 
 @functools.cache
@@ -216,7 +207,7 @@ def test_a_loop_and_its_gradient() -> None:
 
 
 def test_integers_in_a_loop() -> None:
-    plain, f = sj.jit(lstm), sj.mixed(lstm, weights="int8")
+    plain, f = sj.jit(lstm_outputs), sj.mixed(lstm_outputs, weights="int8")
     assert relative(f(*weights()), plain(*weights())) < 0.1
     assert multiplied(f.function(*weights()), "quads of int8") >= 1
     for mode in ("reference", "emulate"):

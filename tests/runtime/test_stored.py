@@ -12,6 +12,7 @@ import pytest
 import scanjit as sj
 from scanjit.arrays import named_dtype
 from tests.export.support import exported
+from tests.lstm import lstm_outputs
 
 pytest.importorskip("ml_dtypes")
 MODES = ["reference", "emulate", "numba"]
@@ -24,18 +25,8 @@ def normal(seed: int, *shape: int, scale: float = 1.0) -> np.ndarray:
     return (np.random.default_rng(seed).normal(size=shape) * scale).astype(np.float32)
 
 
-def lstm(x: Any, W: Any, R: Any, **options: Any) -> Any:
-    def step(z: Any, h: Any, c: Any) -> Any:
-        z = z + h @ R
-        i, f, g, o = (z[:, k * H : (k + 1) * H] for k in range(4))
-        c = sj.sigmoid(f) * c + sj.sigmoid(i) * sj.tanh(g)
-        return sj.sigmoid(o) * sj.tanh(c), c
-
-    return sj.scan(step, x @ W, [sj.zeros((x.shape[1], H), x.dtype)] * 2, **options)[0]
-
-
 def loss(x: Any, W: Any, R: Any) -> Any:
-    return (lstm(x, W, R)[-1] ** 2).sum()
+    return (lstm_outputs(x, W, R)[-1] ** 2).sum()
 
 
 def weights(steps: int = 20) -> tuple[np.ndarray, ...]:

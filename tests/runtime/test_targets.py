@@ -16,6 +16,7 @@ from scanjit.runtime import compiler, host, kernels
 from scanjit.runtime.undefined import undefined
 from scanjit.schedule.pipeline import schedule
 from scanjit.target import Target, target_for
+from tests.lstm import lstm_outputs
 
 TARGETS = {
     "linux-avx512": target_for("x86_64-linux-gnu", "znver4", "+avx2,+fma,+avx512f,+avx512vl,+avx512dq,+avx512bw"),
@@ -56,16 +57,7 @@ def source_of(target: Target) -> Sequence[Generated]:
     units = 12
     x = sj.tensor((None, None, 5), dtype="float32", name="x")
     w, r = sj.tensor((5, 4 * units), dtype="float32"), sj.tensor((units, 4 * units), dtype="float32")
-
-    def step(row, h, c, w, r):
-        z = row @ w + h @ r
-        i, f, g, o = (z[:, units * k : units * (k + 1)] for k in range(4))
-        c = sj.sigmoid(f) * c + sj.sigmoid(i) * sj.tanh(g)
-        return sj.sigmoid(o) * sj.tanh(c), c
-
-    zero = sj.zeros((x.shape[1], units), dtype="float32")
-    y, _ = sj.scan(step, x, [zero, zero], [w, r])
-    program = schedule([x, w, r], rewrite([y]).outputs, target)
+    program = schedule([x, w, r], rewrite([lstm_outputs(x, w, r)]).outputs, target)
     return generate(program, "lstm")
 
 
