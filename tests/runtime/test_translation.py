@@ -428,6 +428,11 @@ def test_a_function_of_vectors_stands_once_in_a_module() -> None:
     assert all("internal" in line for line in defined[:-1]) and 'void @"k"' in defined[-1]
 
 
+def test_a_kernel_that_stores_a_constant_has_vectors() -> None:
+    source = "from scanjit.simd import splat_f32x4, store\n\n\ndef k(x):\n    store(x, splat_f32x4(1.5))\n"
+    assert translate(Unit("k", source, "k.py", "k", {}, "k"), host.target(), "e", True)[2]
+
+
 CALLING = Unit(
     "k",
     "from scanjit.simd import barrier, first_piece, interrupted, load_i64, next_piece\n\n\n"

@@ -155,6 +155,7 @@ class Expressions:
         if name.startswith("splat_") and arguments[0].number is not None:
             vector = function.result
             assert isinstance(vector, SimdType)
+            self._to.has_vectors = True
             return KernelValue(vector, constant(vector.kind, vector.lanes, arguments[0].number).get_reference())
         self._to.include(function.parts)
         given = ", ".join([*(f"{each.type.text} {each.text}" for each in arguments), *function.more])

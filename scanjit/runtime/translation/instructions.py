@@ -44,7 +44,7 @@ class Instructions:
     ----------
     block : the block in which instructions are written.
     ended : whether it has its last instruction.
-    has_vectors : whether an instruction gave a vector.
+    has_vectors : whether an instruction gave a vector, or one is a constant.
     has_stack : whether there is memory on the stack.
     parts : the other things in the module, by name.
     """
