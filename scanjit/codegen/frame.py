@@ -86,6 +86,7 @@ class Frame:
     order : the order of rows, if those that a mask wants come first.
     tested : the variables that must not be NaN, while steps are written as if nothing were NaN; None elsewhere.
     branches : whether choices that are guessed are written as branches.
+    decided : the conditions that are known behind branches, and what they are.
     fresh : makes new variables.
     squares : where the vectors of accesses lie that were turned (see `codegen.across`), by access and vector.
     """
@@ -107,6 +108,7 @@ class Frame:
         self.order: RowOrder | None = None
         self.tested: list[str] | None = None
         self.branches = True
+        self.decided: Mapping[Value, bool] = {}
         self.squares: dict[tuple[Access, int], Turned] = {}
         self._hidden: list[tuple[NestLoop, int, str] | None] = [None]
         self.fresh = FreshNames()

@@ -1,6 +1,7 @@
 """Time inside all other loops of a nest: carries are in registers from step to step."""
 
 from scanjit.codegen.across import is_across, write_across
+from scanjit.codegen.decisions import Decisions
 from scanjit.codegen.frame import Frame, Point
 from scanjit.codegen.linear import LinearTime
 from scanjit.codegen.memory import write
@@ -13,6 +14,8 @@ STRETCH = 512
 """After so many steps, it is decided anew whether choices are branches."""
 OFTEN = 16
 """One of so many stretches is computed in the form that took longer. A power of two."""
+LESS = 8
+"""Such a stretch has this many times fewer steps."""
 
 
 class TimeInside:
@@ -20,6 +23,7 @@ class TimeInside:
 
     def __init__(self, frame: Frame, values: Values, time: NestLoop) -> None:
         self.frame, self.values, self.time = frame, values, time
+        self.decisions = Decisions(frame, values, self._step)
 
     def write(self) -> None:
         """Write the loop over time, and behind it the final stores."""
@@ -53,23 +57,29 @@ class TimeInside:
 
     def _in_two_forms(self, size: str, copies: int) -> None:
         """Write a loop over so many steps, with branches (`form` 1) and without (0). A stretch is computed in the form
-        that took less time when it was used last. Now and then, the other form is used."""
+        that took less time when it was used last. Now and then, a few steps are computed in the other form."""
         frame, depth = self.frame, len(self.frame.scopes)
-        form, turn, first = frame.line("form", "1"), frame.line("turn", "0"), frame.fresh("first")
+        form, turn, times = frame.line("form", "1"), frame.line("turn", "0"), frame.line("times", "1")
         took = [frame.line("took", str(1 << 62)), frame.line("took", "0")]
-        frame.push(f"for {first} in range(0, {size}, {STRETCH}):", self.time, first)
-        end, begun = frame.line("end", f"min({first} + {STRETCH}, {size})"), frame.line("begun", "clock()")
-        inside = len(frame.scopes)
+        end, first = frame.line("end", "0"), frame.fresh("first")
+        frame.push(f"for {first} in range(0, {size}, {STRETCH // LESS}):", self.time, first)
+        frame.push(f"if {first} == {end}:")
+        frame.scope.add(f"{end} = min({first} + {STRETCH} // {times}, {size})")
+        begun, inside = frame.line("begun", "clock()"), len(frame.scopes)
         for header, frame.branches in ((f"if {form} == 1:", True), ("else:", False)):
             frame.push(header)
-            self._steps(first, end, copies, STRETCH)
-            frame.scope.add(f"{took[frame.branches]} = clock() - {begun}")
+            self._steps(first, end, self.decisions.copies(copies) if frame.branches else copies, STRETCH)
+            frame.scope.add(f"{took[frame.branches]} = (clock() - {begun})*{times}")
             frame.pop(inside)
         frame.scope.add(f"{form} = 0")
-        for line in (f"if {took[1]} <= {took[0]}:", f"if {turn} == 0:"):
-            frame.push(line)
-            frame.scope.add(f"{form} = 1 - {form}")
-            frame.pop(inside)
+        frame.scope.add(f"{times} = 1")
+        frame.push(f"if {took[1]} <= {took[0]}:")
+        frame.scope.add(f"{form} = 1")
+        frame.pop(inside)
+        frame.push(f"if {turn} == {OFTEN - 1}:")
+        frame.scope.add(f"{form} = 1 - {form}")
+        frame.scope.add(f"{times} = {LESS}")
+        frame.pop(inside)
         frame.scope.add(f"{turn} = ({turn} + 1) & {OFTEN - 1}")
         frame.pop(depth)
         frame.branches = True
@@ -90,7 +100,10 @@ class TimeInside:
             self.frame.memos[-1] = {}
             count(self.frame, self.time, f"{start} + {copy}" if copy else start)
             for point in self.frame.points():
-                self._step(point)
+                if self.frame.nest.guessed and self.frame.branches and self.frame.tested is None:
+                    self.decisions.write(point)
+                else:
+                    self._step(point)
 
     def _hopeful(self, extrema: Extrema, start: str, copies: int) -> None:
         """Write a turn of steps as if nothing were NaN, and the same steps in full for a turn in which this is not

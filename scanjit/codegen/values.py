@@ -14,9 +14,10 @@ from scanjit.codegen.names import number, suffix
 from scanjit.codegen.places import STATUS
 from scanjit.codegen.scope import Scope
 from scanjit.codegen.search import search
+from scanjit.codegen.truths import truth_of
 from scanjit.ir import Op
 from scanjit.kinds import kind_of
-from scanjit.ops.elementwise import ADD, AND, DIV, FLOORDIV, MAXIMUM, MOD, MUL, NEG, OR, SUB
+from scanjit.ops.elementwise import ADD, AND, DIV, FLOORDIV, MAXIMUM, MOD, MUL, NEG, OR, SUB, WHERE
 from scanjit.ops.functions import POW
 from scanjit.ops.promotion import Elementwise
 from scanjit.schedule.nests import (
@@ -74,6 +75,8 @@ class Values:
         """The values that must be written before a value."""
         if isinstance(value, Reduce) or self._known(value, point) is not None or self._is_for_all(value, point):
             return ()
+        if (chosen := self._chosen(value)) is not None:
+            return (chosen,)
         if (place := self.frame.multiply_adds.places.get(value)) is not None:
             return parts_of(value, place)
         if isinstance(value, Apply):
@@ -85,9 +88,22 @@ class Values:
 
     def _known(self, value: Value, point: Point) -> str | None:
         """The variable that holds a value, if it is written already."""
+        if (truth := truth_of(value, self.frame.decided)) is not None:
+            return self.frame.remember(0, ("truth", truth, point.width), "k", f"splat_boolx{point.width}({truth})")
         if isinstance(value, Register):
             return self.frame.registers[value.index, point.vector]
         return self.frame.recall(*self._key(value, point))
+
+    def is_known(self, value: Value, point: Point) -> bool:
+        """Whether a variable holds a value already."""
+        return self._known(value, point) is not None
+
+    def _chosen(self, value: Value) -> Value | None:
+        """What is chosen, if a value is a choice and its condition is decided."""
+        if not self.frame.decided or value not in self.frame.nest.guessed or not isinstance(value, Apply):
+            return None
+        truth = truth_of(value.args[0], self.frame.decided) if value.op is WHERE else None
+        return None if truth is None else value.args[1 if truth else 2]
 
     def _key(self, value: Value, point: Point) -> tuple[int, tuple[Value, int, int, int]]:
         """The level of the scope that a value is written in, and the key under which it is remembered."""
@@ -100,6 +116,10 @@ class Values:
             return found
         if isinstance(value, Reduce):
             return self._reduction(self.frame, self.value, value, point)
+        if (chosen := self._chosen(value)) is not None:
+            level, key = self._key(value, point)
+            self.frame.memos[level][key] = self.value(chosen, point)
+            return self.frame.memos[level][key]
         level, key = self._key(value, point)
         if self.frame.branches and value in self.frame.nest.guessed and isinstance(value, Apply):
             return self._guessed(value, point, level, key)

@@ -263,6 +263,7 @@ def _plain(name: str, memory: Allocations) -> Emulated:
         "prefetch": lambda address: None,
         "clock": time.perf_counter_ns,
         "pause": lambda: None,
+        "keep_branch": lambda: None,
         "stack": lambda nbytes: memory.allocate(nbytes, "stack", tracked=False),  # rows may end in what nobody wrote
         "barrier": _barrier,
         "wait_for_first": _wait_for_first,

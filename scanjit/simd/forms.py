@@ -267,6 +267,7 @@ FORMS: dict[str, Form] = {
     "begin_loop": Form("int int int", "nothing", lambda b, t, *args: sharing.begin_loop(b, *args)),
     "count_steps": Form("int int", "nothing", lambda b, t, *args: sharing.count_steps(b, *args)),
     "end_loop": Form("int", "nothing", lambda b, t, line: sharing.end_loop(b, line)),
+    "keep_branch": Form("", "nothing", lambda b, t: memory.keep_branch(b)),
     "clock": Form("", "int", lambda b, t: memory.clock(b)),
     "pause": Form("", "nothing", lambda b, t: sharing.pause(b)),
     "stack": Form("int", "int", lambda b, t, nbytes: memory.stack(b, nbytes)),

@@ -230,6 +230,11 @@ def _transpose_function(module: ir.Module, kind: Kind, lanes: int) -> ir.Functio
     return function
 
 
+def keep_branch(builder: ir.IRBuilder) -> None:
+    """Nothing, but LLVM cannot move it to another side of a branch. So the branch stays."""
+    builder.asm(ir.FunctionType(ir.VoidType(), []), "", "", [], True)
+
+
 def clock(builder: ir.IRBuilder) -> ir.Value:
     """The time in ticks of the processor's own clock. It is nearly free to read, and has no unit."""
     name = "llvm.readcyclecounter" if builder.module.target.is_x86 else "llvm.readsteadycounter"

@@ -136,15 +136,30 @@ def held(x: Any, y: Any, top: Any, age: Any) -> Any:
     return sj.where(renewed, sj.maximum(x, y), top), sj.where(renewed, 0.0, age + 1.0)
 
 
+def lift(x: Any, y: Any, at: Any, up: Any) -> Any:
+    """Truth values that are carried, and several comparisons of the same numbers."""
+    goal = sj.cast(sj.floor(4.0 * sj.clip(x, -5, 5)), "int64")
+    goes = sj.where(sj.equal(up, 1), goal > at, goal < at)
+    up = sj.where(~goes & sj.not_equal(goal, at), 1 - up, up)
+    return at + sj.where(sj.equal(goal, at), 0, sj.where(sj.equal(up, 1), 1, -1)), up
+
+
+def deep(x: Any, y: Any, a: Any, b: Any) -> Any:
+    """More choices than a tree has branches."""
+    for k in range(5):
+        a, b = sj.where(x > a + k, b + 0.25, a), sj.where((y < b - k) | (a > 2.0), x - k, b)
+    return sj.clip(a, -3, 3), sj.clip(b, -3, 3)
+
+
 @pytest.mark.parametrize("mode", ["emulate", "numba"])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("step", [crossing, machine, held])
+@pytest.mark.parametrize("step", [crossing, machine, held, lift, deep])
 def test_both_forms_are_the_same(step: Any, dtype: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stretches of steps with branches and without them, in any order, and calls of less than a stretch."""
     times = np.random.default_rng(1)
     monkeypatch.setattr(emulate.time, "perf_counter_ns", lambda: int(times.integers(0, 1 << 40)))
     x, y = sj.vector("x", dtype), sj.vector("y", dtype)
-    found = sj.scan(step, [x, y], [0, 0] if step is machine else [np.array(0.1, dtype)] * 2)
+    found = sj.scan(step, [x, y], [0, 0] if step in (machine, lift) else [np.array(0.1, dtype)] * 2)
     f, wanted = sj.function([x, y], found, mode=mode), sj.function([x, y], found, mode="reference")
     size = 512 * (20 if mode == "numba" else 3) + 101
     given = np.random.default_rng(0).standard_normal((2, size)).astype(dtype)
@@ -153,3 +168,49 @@ def test_both_forms_are_the_same(step: Any, dtype: str, mode: str, monkeypatch: 
     for length in (size, 1, 3, 511, 512, 513):
         for got, other in zip(f(*given[:, :length]), wanted(*given[:, :length]), strict=True):
             np.testing.assert_array_equal(got, other)
+
+
+def trigger(x: Any, on: Any) -> Any:
+    on = sj.where(on, x > -0.5, x > 0.5)
+    return on, sj.where(on, x, 0.0)
+
+
+@pytest.mark.parametrize("mode", ["emulate", "numba"])
+def test_truth_values_are_carried(mode: str) -> None:
+    x, off = sj.vector("x", "float64"), sj.as_tensor(np.bool_(False))
+    f, wanted = (sj.function([x], sj.scan(trigger, x, [off, None]), mode=each) for each in (mode, "reference"))
+    given = np.sin(0.1 * np.arange(1501.0))
+    for got, other in zip(f(given), wanted(given), strict=True):
+        np.testing.assert_array_equal(got, other)
+
+
+@pytest.mark.parametrize("mode", ["emulate", "numba"])
+def test_an_index_that_is_not_chosen_is_checked(mode: str) -> None:
+    """As it is without branches."""
+    k, x, table = sj.vector("k", "int64"), sj.vector("x", "float64"), sj.tensor((5,), "float64", "table")
+
+    def step(k: Any, x: Any, h: Any) -> Any:
+        return sj.where(h > x, h - 1.0, h + table[k])
+
+    f = sj.function([k, x, table], sj.scan(step, [k, x], 0.0), mode=mode)
+    ks, xs = np.zeros(700, "int64"), np.full(700, -1.0)
+    assert f(ks, xs, np.ones(5)).size == 700
+    for place in (0, 300, 699):
+        ks[place] = 5
+        with pytest.raises(IndexError):
+            f(ks, xs, np.ones(5))
+        ks[place] = 0
+
+
+def test_a_step_is_a_tree() -> None:
+    """Each condition is asked once on each way to one of five leaves."""
+    x = sj.vector("x", "float64")
+
+    def step(x: Any, state: Any, age: Any) -> Any:
+        moves = sj.where(sj.equal(state, 0), (age >= 3) & (x > 0.0), sj.equal(state, 1))
+        return sj.where(moves, 1 - state, state), sj.where(moves, 0, age + 1)
+
+    with Config(width=4).active():
+        source = sj.function([x], sj.scan(step, x, [0, 0])[0], mode="emulate").source
+    steps = source[source.index("== 1:") : source.index("took1 = (clock()")]
+    assert 0 < 5 * steps.count("if any_of(") == 4 * steps.count(" store(")

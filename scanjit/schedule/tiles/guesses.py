@@ -5,7 +5,7 @@ processor guesses which way it goes and begins with the next step. Only if the g
 anew. What is not chosen is not computed either.
 
 Whether guesses are mostly right depends on the data. So a nest with time has its steps twice, with branches and without
-them, and takes those that were faster in the last stretch of steps.
+them, and takes those that were faster in the last stretch of steps. `codegen.decisions` writes those with branches.
 
 In a loop of several nests, which has its steps once, choices are branches only where guesses are often right: if one of
 the two values is nothing, as in a step that changes nothing, or a term that is 0. Two other values, such as 1 and -1,
