@@ -193,3 +193,43 @@ def test_an_unknown_number_of_coordinates() -> None:
     found = sj.onnx.load(data, sizes={"k": 2}).function(mode="reference")
     x = np.arange(12, dtype="float32").reshape(3, 4)
     assert found(x, np.array([[0, 1], [-1, -1]])).tolist() == [1.0, 11.0]
+
+
+@pytest.mark.parametrize("shape", [(2, 3), ("n", "m")])
+@pytest.mark.parametrize(
+    "made, given, message",
+    [
+        (helper.make_node("TopK", ["x", "k"], ["y", "places"]), {"k": [4]}, "TopK of 4 elements, of which there are 3"),
+        (helper.make_node("TopK", ["x", "k"], ["y", "places"]), {"k": [-1]}, "TopK of a negative number: -1"),
+        (helper.make_node("Split", ["x", "k"], ["y", "z"], axis=1), {"k": [-1, 4]}, "no negative size: -1"),
+        (node("Pad", "x", "p"), {"p": [0, -2, 0, -2]}, "Pad takes 4 entries away from an axis of 3"),
+        (node("Pad", "x", "p"), {"p": [0, 0, 0, -5]}, "Pad takes 5 entries away from an axis of 3"),
+    ],
+)
+def test_more_than_there_is(made, given, shape, message):
+    model = model_of([made], shape, [ints(name, *values) for name, values in given.items()])
+    with pytest.raises(sj.ShapeError, match=message):
+        sjo.load(model).function(mode="reference")(np.ones((2, 3), np.float32))
+
+
+@pytest.mark.parametrize("pads, shape", [([-1, 0], None), ([4, 4], None), ([0, 0], [-2])])
+def test_a_transposed_convolution_that_leaves_nothing(pads, shape):
+    more = {"output_shape": shape} if shape else {"pads": pads}
+    model = model_of([node("ConvTranspose", "x", "x", **more)], (2, 2, 3))
+    with pytest.raises((sj.ShapeError, sj.FormatError), match="ConvTranspose"):
+        sjo.load(model)
+
+
+def test_sizes_of_a_branch_are_checked_when_it_runs():
+    value = helper.make_tensor_value_info("y", FLOAT, None)
+    largest = helper.make_node("TopK", ["x", "k"], ["largest", "places"], axis=0)
+    sums = [[largest, node("ReduceSum", "largest")], [node("ReduceSum", "x")]]
+    branches = [helper.make_graph(made, "b", [], [value]) for made in sums]
+    chosen = helper.make_node("If", ["enough"], ["y"], then_branch=branches[0], else_branch=branches[1])
+    sizes = [helper.make_node("Shape", ["x"], ["s"], end=1), helper.make_node("Less", ["limit", "s"], ["enough"])]
+    model = model_of([*sizes, chosen], ("n",), [ints("k", 3), ints("limit", 3)])
+    f = sjo.load(model).function(mode="reference")
+    assert f(np.ones(2, np.float32)) == 2 and f(np.ones(5, np.float32)) == 3
+    model.graph.initializer[1].CopyFrom(ints("limit", 0))
+    with pytest.raises(sj.AssertError, match="TopK of 3 elements, of which there are n"):
+        sjo.load(model).function(mode="reference")(np.ones(2, np.float32))

@@ -9,6 +9,8 @@ from scanjit import errors, ir
 from scanjit.ir import Node
 from scanjit.onnx.importing import known
 from scanjit.onnx.importing.choices import Choices
+from scanjit.ops.expect import expect
+from scanjit.ops.probe import ASSERT
 from scanjit.ops.shape import RESHAPE
 from scanjit.rewrite.match import at_most
 from scanjit.tensor.shapes import specify_shape
@@ -175,6 +177,19 @@ class Call:
         if default is _REQUIRED:
             raise errors.FormatError(f"{self.op} lacks {name!r}")
         return default
+
+    def expect(self, x: Node, *bounds: tuple[Dimension, Dimension, str]) -> Node:
+        """`x`, after a check that `left <= right` for each `(left, right, text)`; the text is the error.
+
+        In a branch or a loop, sizes that are not known are checked when it runs: otherwise they may be any.
+        """
+        for left, right, text in bounds:
+            if not self.in_subgraph or isinstance(right - left, int):
+                x = expect(x, (left, right, text), error="shape")
+            else:
+                fits = ir.dim_node(left) <= ir.dim_node(right)
+                x = ASSERT(x, fits, message=text.format(left=left, right=right))
+        return x
 
     def scalar_input(self, i: int, default: Any = _REQUIRED) -> Any:
         """The value of an input that must be a number known at this time."""

@@ -97,6 +97,7 @@ def conv_transpose(call: Call) -> Node:
     reach = [(k - 1) * d + 1 for k, d in zip(w.type.shape[2:], dilations, strict=True)]
     whole = [(n - 1) * s + r + m for n, s, r, m in zip(x.type.shape[2:], steps, reach, more, strict=True)]
     kept = _kept(call, x.type.shape[2:], whole, steps)
+    x = call.expect(x, *((first, last, "the pads of ConvTranspose leave {left} to {right}") for first, last in kept))
     whole = [types.maximum(n, last) for n, (_, last) in zip(whole, kept, strict=True)]
     y = spread(x, w, whole, steps, dilations, call.integer("group", 1))
     y = y[(slice(None), slice(None), *(slice(first, last) for first, last in kept))]
@@ -111,8 +112,8 @@ def _kept(
     after the last."""
     ndim, kind = len(whole), call.choice("auto_pad", "NOTSET", _PADS)
     pads, shape = call.integers("pads", [0] * (2 * ndim)), call.integers("output_shape", None)
-    if len(pads) != 2 * ndim or (shape is not None and len(shape) != ndim):
-        raise errors.FormatError("ConvTranspose has two pads, and a size, for each axis", got=shape or pads)
+    if len(pads) != 2 * ndim or min(pads, default=0) < 0 or (shape is not None and len(shape) != ndim):
+        raise errors.FormatError("ConvTranspose has two pads >= 0, and a size, for each axis", got=shape or pads)
     if kind.startswith("SAME") and shape is None:
         shape = [n * s for n, s in zip(sizes, steps, strict=True)]
     if shape is None:

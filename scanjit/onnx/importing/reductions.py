@@ -107,6 +107,8 @@ def top_k(call: Call) -> list[Node]:
     if sizes is None:
         sizes = (call.integer("k", 0),)
     call.integer("sorted", 1)
+    negative, few = "TopK of a negative number: {right}", "TopK of {left} elements, of which there are {right}"
+    x = call.expect(x, (0, sizes[0], negative), (sizes[0], x.type.shape[axis], few))
     places = tensor.argsort(x, axis, descending=bool(call.integer("largest", 1)))
     places = places[(*[slice(None)] * axis, slice(0, sizes[0]))]
     return [tensor.take_along_axis(x, places, axis), places]

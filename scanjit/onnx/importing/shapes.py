@@ -90,6 +90,7 @@ def split(call: Call) -> list[Node]:
         sizes = [min(size, max(n - i * size, 0)) for i in range(count)]
     total = sum(sizes)
     x = tensor.specify_shape(x, (*x.type.shape[:axis], total, *x.type.shape[axis + 1 :]), "what is split")
+    x = call.expect(x, *((0, size, "Split makes parts of no negative size: {right}") for size in sizes))
     parts, at = [], 0
     for size in sizes:
         parts.append(x[(*[slice(None)] * axis, slice(at, at + size))])
@@ -240,7 +241,7 @@ def pad(call: Call) -> Node:
     widths: list[tuple[Dimension, Dimension]] = [(0, 0)] * x.ndim
     for i, axis in enumerate(axes):
         widths[axis_of(axis, x.ndim)] = (pads[i], pads[len(axes) + i])
-    x, kept = _cropped(x, widths)
+    x, kept = _cropped(call, x, widths)
     if all(isinstance(n, int) and n == 0 for pair in kept for n in pair):
         return x
     if kind == "constant":
@@ -248,12 +249,16 @@ def pad(call: Call) -> Node:
     return tensor.pad(x, kept, kind)
 
 
-def _cropped(x: Node, widths: Sequence[tuple[Dimension, Dimension]]) -> tuple[Node, list[tuple[Dimension, Dimension]]]:
+def _cropped(
+    call: Call, x: Node, widths: Sequence[tuple[Dimension, Dimension]]
+) -> tuple[Node, list[tuple[Dimension, Dimension]]]:
     """A tensor without the entries that negative widths take away; and the widths, with 0 for the negative ones."""
     key, kept = [], []
+    few = "Pad takes {left} entries away from an axis of {right}"
     for n, (before, after) in zip(x.type.shape, widths, strict=True):
         start = -before if isinstance(before, int) and before < 0 else 0
         end = n + after if isinstance(after, int) and after < 0 else n
+        x = call.expect(x, (start + n - end, n, few))
         key.append(slice(start, end))
         kept.append((before if start == 0 else 0, after if end == n else 0))
     return (x[tuple(key)] if any(k != slice(0, n) for k, n in zip(key, x.type.shape, strict=True)) else x), kept
