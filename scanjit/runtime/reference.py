@@ -314,6 +314,8 @@ def _scan(
     length = params["length"]
     if length < 0:
         raise errors.ScanError("a scan cannot run a negative number of steps", got=length, where=step.node.where)
+    if length >= 2**63:
+        raise errors.ShapeError("a number of steps has more than 64 bits", got=length, where=step.node.where)
     roles = Roles.of(step.node)
     inits, xs, consts = roles.split(operands)
     rings = {i: deque(np.array(inits[i])) for i in roles.lags}

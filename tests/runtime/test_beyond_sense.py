@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from scanjit.loops.entries import outputs
+from scanjit.loops.scan import build
 
 MODES = ("reference", "emulate", "numba")
 TOO_LARGE = "larger than any memory"
@@ -69,6 +71,17 @@ def test_bounds_of_slices_that_have_no_place_in_memory(mode):
         for beyond, bound in ((f, highest), (g, lowest)):
             with pytest.raises(sj.ShapeError, match="more than 64 bits"):
                 beyond([1.0, 2.0], bound)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_number_of_steps_that_no_word_holds(mode):
+    """The opposite of the lowest number is one too large, as a size."""
+    n = sj.lscalar("n")
+    loop = build(lambda h: h * 0.5, [], outputs([1.0]), [], sj.maximum(-n, 0), stack=False)
+    f = sj.function([n], loop.parts[0], mode=mode)
+    with pytest.raises(sj.ShapeError, match="more than 64 bits"):
+        f(-(2**63))
+    assert f(-2) == 0.25
 
 
 def test_sizes_that_only_a_program_knows():
