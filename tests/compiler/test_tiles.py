@@ -265,6 +265,17 @@ def test_shapes_are_those_of_the_target() -> None:
     assert shapes.shape(2, None, wide) == (1, 2)
 
 
+@pytest.mark.parametrize("key", MEASURED)
+def test_pairs_that_are_taken_apart_have_registers(key: str) -> None:
+    """The two numbers of each pair of a vector need registers beside the sums and two left elements."""
+    name, nbytes = key.split()
+    target = target_for("x86_64-linux-gnu", name, vector_bytes=int(nbytes))
+    for size in (1, 4, 5, 6, 16, 20, 48):
+        rows, vectors = shapes.shape(1, NestLoop(size), target, NestLoop(480), target.lanes(4), apart=True)
+        assert rows * vectors + 2 * vectors + 2 <= target.registers
+        assert rows * vectors >= min(size, 4) * 2
+
+
 def test_shapes_leave_few_columns_empty() -> None:
     """A row of 26 numbers fills two vectors of 16. Of a row of unknown length, as much is expected."""
     target = target_for("x86_64-linux-gnu", "znver4", "+avx512f,+avx512vl", vector_bytes=64)

@@ -30,7 +30,7 @@ from scanjit.schedule.tiles.estimates import (
     waits_less_step_by_step,
 )
 from scanjit.schedule.tiles.linear import linear
-from scanjit.schedule.tiles.products import factors, is_packed, packable, reductions_of
+from scanjit.schedule.tiles.products import factors, is_packed, packable, reductions_of, takes_apart
 from scanjit.target import Target
 from scanjit.types import Dimension
 
@@ -120,7 +120,8 @@ def _along_thin_sums(nest: Nest, reductions: Sequence[Reduce], target: Target) -
 def _of_sums(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop | None, lanes: int, target: Target) -> Tile:
     """The tile with lanes along the last loop of the space. Its sums stay in registers."""
     lane = nest.space[-1]
-    block, vectors = shapes.shape(len(reductions), rows, target, lane, lanes, _lefts(reductions, lane))
+    apart = any(map(takes_apart, reductions))
+    block, vectors = shapes.shape(len(reductions), rows, target, lane, lanes, _lefts(reductions, lane), apart)
     if nest.few == "rows":
         one = 0 if len(nest.space) > 2 else shapes.vectors_of_one_row(len(reductions), lane.size, lanes, target)
         block, vectors = 1, max(vectors, one)

@@ -54,8 +54,12 @@ def far_rows(nest: Nest, rows: NestLoop) -> list[Access]:
 def near_steps(reduction: Reduce) -> tuple[int, ...]:
     """The steps between loads with which lanes along a reduction are filled at once. For pairs that are taken apart, a
     step of 2 is among them: the two numbers of each pair together are consecutive."""
-    term = reduction.term
-    return (0, 1, 2) if isinstance(term, Apply) and term.op is MUL_APART else (0, 1)
+    return (0, 1, 2) if takes_apart(reduction) else (0, 1)
+
+
+def takes_apart(reduction: Reduce) -> bool:
+    """Whether a reduction sums products of pairs that are taken apart."""
+    return isinstance(reduction.term, Apply) and reduction.term.op is MUL_APART
 
 
 @record(eq=True)

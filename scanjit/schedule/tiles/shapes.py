@@ -27,6 +27,7 @@ def shape(
     columns: NestLoop | None = None,
     lanes: int = 1,
     lefts: int = 1,
+    apart: bool = False,
 ) -> Shape:
     """The rows and vectors of the fastest register tile for `products` products over some rows.
 
@@ -34,13 +35,15 @@ def shape(
     share the vectors of the right operand, as the rows of one product do: a tile of 2 rows for two products takes as
     long as one of 4 rows for one product.
 
+    If pairs are taken `apart`, the two numbers of each pair in a vector need two registers beside the sums.
+
     A tile of 4 rows is slower than one of 5 if there are 5 rows, as its second tile is almost empty; and if there are
     20, or 20 in each of some steps, as two threads cannot share 5 tiles evenly. If the number of columns is not known,
     a tile of 8 rows and 2 vectors is faster than one of 4 and 4, as rows may be short.
     """
     if rows is None:
         return 1, max(1, 4 // products)
-    speeds = _speeds(products, lefts, target)
+    speeds = _speeds(products, lefts, target, apart)
     widths = (max(columns.size, 1),) if columns is not None and isinstance(columns.size, int) else USUAL_COLUMNS
 
     def fastest(sizes: tuple[int, ...]) -> Shape:
@@ -73,14 +76,17 @@ def vectors_of_one_row(products: int, columns: Dimension, lanes: int, target: Ta
     return vectors if isinstance(columns, int) and columns >= vectors * lanes else 1
 
 
-def _speeds(products: int, lefts: int, target: Target) -> Mapping[Shape, float]:
-    """The speeds of the tiles of products, by the rows and vectors of each."""
+def _speeds(products: int, lefts: int, target: Target, apart: bool) -> Mapping[Shape, float]:
+    """The speeds of the tiles of products, by the rows and vectors of each. Of pairs that are taken apart, those whose
+    sums, numbers and two left elements fit the registers."""
+    found = target.tiles.get(products, {})
     if lefts == products:
         one = target.tiles.get(1, {})
-        shared = {(rows // lefts, vectors): speed for (rows, vectors), speed in one.items() if rows % lefts == 0}
-        if shared:
-            return shared
-    return target.tiles.get(products, {(1, 1): 1.0})
+        found = {(rows // lefts, vectors): s for (rows, vectors), s in one.items() if rows % lefts == 0} or found
+    if apart:
+        fits = lambda rows, vectors: (products * rows + 2) * vectors + 2 <= target.registers
+        found = {shape: speed for shape, speed in found.items() if fits(*shape)}
+    return found or {(1, 1): 1.0}
 
 
 def sums_side_by_side(sums: int, target: Target) -> int:
