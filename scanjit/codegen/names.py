@@ -11,7 +11,7 @@ from scanjit.signatures import DType
 
 INT32, INT64 = np.dtype("int32"), np.dtype("int64")
 """The dtype of positions, and of numbers in a table."""
-_CALLED = re.compile(r"\b([a-z_][a-z0-9_]*+)\(")
+_LAST = re.compile(r"\b[a-z_][a-z0-9_]*+\Z")
 _PYTHON = {"range", "min", "max", "def", "return", "int", "if", "for"}
 
 
@@ -44,9 +44,17 @@ def number(value: object) -> str:
 
 
 def imports(lines: Sequence[str], local: frozenset[str] = frozenset()) -> list[str]:
-    """The import lines that a source needs."""
+    """The import lines that a source needs.
+
+    Examples
+    --------
+    >>> imports(["x = fma(load_f32x8(p), min(a, 2), inf)", "Cell_1(x)", "store(q, x)"])
+    ['from math import inf', 'from scanjit.simd import fma, load_f32x8, store']
+    """
     text = "\n".join(lines)
-    words = sorted(set(_CALLED.findall(text)) - _PYTHON - local)
+    before = {part[part.rfind(" ") + 1 :] for part in text.split("(")[:-1]}  # few: most calls are of the same functions
+    called = {found[0] for part in before if (found := _LAST.search(part))}
+    words = sorted(called - _PYTHON - local)
     constants = [name for name in ("inf", "nan") if name in text and re.search(rf"\b{name}\b", text)]
     result = [f"from math import {', '.join(constants)}"] if constants else []
     if words:
