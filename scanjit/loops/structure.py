@@ -254,11 +254,16 @@ def _parts(value: Any) -> tuple[Any, Any]:
 _OF_FLOATS = {kind_of(kind.moved).dtype: kind.dtype for kind in COMPLEX_KINDS}
 
 
+def complex_of(pairs: np.ndarray) -> np.ndarray:
+    """The complex numbers that an array of floats holds."""
+    found: np.ndarray = pairs.view(_OF_FLOATS[pairs.dtype])[..., 0]
+    return found
+
+
 def _complex(*parts: Any) -> Any:
     """Complex numbers, of their parts or of the array of floats that holds both."""
     if len(parts) == 1:
-        (pairs,) = parts
-        return pairs.view(_OF_FLOATS[pairs.dtype])[..., 0]
+        return complex_of(*parts)
     return complex(*parts) if all(map(is_number, parts)) else COMPLEX(*map(as_node, parts))
 
 

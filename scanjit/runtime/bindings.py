@@ -64,7 +64,8 @@ class Bindings:
         sized = all(isinstance(dim, int) for variable in shared for dim in variable.type.shape)
         self._varying = len(slots) if sized else len(leaves)
         """How many of the leaves, the first ones, may have other shapes in another call."""
-        self._as_they_are = compiled and sized and all(slot.as_it_is for slot in slots)
+        self._known_arrays = compiled and sized
+        self._as_they_are = all(slot.as_it_is for slot in slots)
         self._at_once = at_once
         self._known: dict[tuple[tuple[int, ...], ...], Bound] = {}
 
@@ -85,16 +86,21 @@ class Bindings:
         found = sizes.bind(self.leaves, shapes)
         sizes.check(self.conditions, found)  # those on values, which it leaves undecided, are the program's to check
         run = self.executable.for_sizes(found)
-        if not self._as_they_are:
+        if not self._known_arrays:
             return Bound(found, run, _never, None)
         from scanjit.runtime.native import native  # imports llvmlite
 
-        fits = functools.partial(native().alike, self._alike(shapes[: len(self.slots)]).tobytes())
+        alike = functools.partial(native().alike, self._alike(shapes[: len(self.slots)]).tobytes())
+        fits = alike if self._as_they_are else _never
         return Bound(found, run, fits, self.executable.at_once(found, self._alike(shapes)) if self._at_once else None)
 
     def _alike(self, shapes: Sequence[tuple[int, ...]]) -> array[int]:
-        """Words that say that values are arrays of these shapes, which are taken as they are (see `native.Alike`)."""
+        """Words that say that values are arrays of these shapes, whose memory is taken as it is (see `native.Alike`).
+        Arguments of complex numbers are arrays of them, which have no axis for the parts of each."""
         words = array("q", [id(np.ndarray), len(shapes)])
-        for leaf, shape in zip(self.leaves, shapes, strict=False):
-            words.extend([id(leaf.type.in_memory.dtype), len(shape), *shape])
+        for i, (leaf, shape) in enumerate(zip(self.leaves, shapes, strict=False)):
+            dtype, axes = leaf.type.in_memory.dtype, shape
+            if i < len(self.slots) and self.slots[i].kind.is_complex:
+                dtype, axes = self.slots[i].dtype, shape[:-1]
+            words.extend([id(dtype), len(axes), *axes])
         return words

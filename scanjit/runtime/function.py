@@ -28,7 +28,7 @@ import scanjit.runtime.symbols  # noqa: F401 - installs how Node is copied and p
 from scanjit import errors, show
 from scanjit.config import config
 from scanjit.ir import Node, declared, walk_inside
-from scanjit.loops.structure import Tree
+from scanjit.loops.structure import STORED, Tree, complex_of
 from scanjit.ops.narrow import REMARK
 from scanjit.ops.probe import has_probes
 from scanjit.runtime import bounds, saving, sizes
@@ -587,6 +587,8 @@ def _returning(graph: FunctionGraph, place: dict[Node, int]) -> Callable[[list[n
     copied = [i in used[: len(graph.updates) + n] for n, i in enumerate(places)]
     if tree == Tree() and not copied[0]:
         return itemgetter(places[0])
+    if tree == STORED and not copied[0]:
+        return lambda results: complex_of(results[places[0]])
     if tree.kind in (list, tuple) and not any(copied) and all(child.kind is None for child in tree.children):
         kind = tree.kind
         return lambda results: kind([results[i] for i in places])

@@ -68,6 +68,25 @@ def test_arguments_of_other_kinds_are_converted_and_checked(other_calls: list[in
         f(np.zeros(2), np.zeros(2))
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_numbers_are_taken_and_given_in_one_step(dtype: str, other_calls: list[int]) -> None:
+    z: Tensor = sj.vector("z", dtype)
+    f, g = sj.function([z], 2 * z), sj.function([X, z], {"a": [2 * z], "b": X})
+    x, value = np.ones(2), np.array([1 + 2j, 3j, -1], dtype)
+    f(value), g(x, value)
+    before = len(other_calls)
+    found = f(value), g(x, value)["a"][0]
+    assert len(other_calls) == before
+    for each in found:
+        np.testing.assert_array_equal(each, 2 * value)
+        assert each.dtype == dtype
+    for other in (value.real, [1, 3j, -1], np.repeat(value, 2)[::2], value.astype(value.dtype.newbyteorder())):
+        np.testing.assert_array_equal(f(other), 2 * np.asarray(other))
+    for wrong in (value.view(value.real.dtype).reshape(3, 2), value.reshape(1, 3), value.astype("clongdouble")):
+        with pytest.raises(errors.ScanjitError):
+            f(wrong)
+
+
 def test_shared_variables_are_read_anew_in_each_call(other_calls: list[int]) -> None:
     w = sj.shared(np.ones(3), "w")
     f = sj.function([X], X * w + 1.0)
