@@ -43,7 +43,7 @@ AtOnce = Callable[[tuple[Any, ...]], "list[np.ndarray] | Literal[False]"]
 can, or says what is wrong."""
 MOST_SIZED = 64
 """For this many combinations of sizes, a program remembers where everything lies."""
-MOST_OWN = 2**14
+MOST_OWN = 2**16
 """A workspace of at most so many bytes is kept for each combination of sizes."""
 MOST_KEPT = 4
 """How many workspaces are kept for the next calls. There are more only while more calls run at the same time."""
@@ -175,7 +175,7 @@ class CompiledStage:
     def at_once(self, sizes: Mapping[Atom, int], alike: array[int]) -> AtOnce | None:
         """See `Executable.at_once`. A call is one step if it uses one thread and little memory, and nothing has to be
         done before and after its code."""
-        if self.mode != "numba" or self.timer is not None or self.table.ready or self.layout.has_lapack:
+        if self.mode != "numba" or self.timer is not None or self.layout.kept_from or self.layout.has_lapack:
             return None
         sized = self._alone(sizes)
         if sized is None or sized.workspace > MOST_OWN:
@@ -183,6 +183,7 @@ class CompiledStage:
         workspace = Workspace()
         workspace.fill(sized, self.table)
         results, at, running, ended = sized.results, workspace.table, self.steps.running, self.steps.ended
+        ready, entries = self.table.ready, workspace.entries
         words = array("q", [self._main, at, workspace.status, *self._places]) + alike
         call = functools.partial(native().call, words.tobytes(), tuple(sized.buffers), self.steps, workspace)
 
@@ -192,7 +193,11 @@ class CompiledStage:
             finally:
                 if running:
                     ended(at)
-            return made if results is None or made is False else _results_in(made, results)
+            if made is False:
+                return False
+            for entry in ready:  # what follows from sizes alone is there from now on
+                entries[entry] = 1
+            return made if results is None else _results_in(made, results)
 
         return run
 

@@ -87,6 +87,18 @@ def test_complex_numbers_are_taken_and_given_in_one_step(dtype: str, other_calls
             f(wrong)
 
 
+def test_tables_that_follow_from_sizes_are_made_in_the_first_call_alone(other_calls: list[int]) -> None:
+    """The roots of unity of a length. Other lengths have their own."""
+    x = sj.tensor((None, None), "float64", "x")
+    f = sj.function([x], np.fft.fft(x))
+    for rows, n in ((1, 12), (2, 12), (1, 12), (1, 30), (1, 12)):
+        value = np.random.default_rng(n).standard_normal((rows, n))
+        for _ in range(4):
+            before = len(other_calls)
+            np.testing.assert_allclose(f(value), np.fft.fft(value), rtol=1e-12, atol=1e-12)
+        assert len(other_calls) == before
+
+
 def test_shared_variables_are_read_anew_in_each_call(other_calls: list[int]) -> None:
     w = sj.shared(np.ones(3), "w")
     f = sj.function([X], X * w + 1.0)

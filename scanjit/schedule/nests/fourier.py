@@ -104,12 +104,13 @@ def parts_of(rows: Dimension, length: Dimension, real: bool) -> Dimension:
     return types.maximum(blocks if isinstance(length, int) else types.minimum(blocks, BANDS), 1)
 
 
-def work_of(length: Dimension, real: bool) -> Dimension:
+def work_of(rows: Dimension, length: Dimension, real: bool) -> Dimension:
     """How many pairs a block of rows works with: two vectors for each number of rows side by side; for a single row of
     an unknown length, at most three rows of a convolution."""
     most = most_across(length, real)
     if not isinstance(length, int):
-        return types.maximum(2 * MOST_LANES * types.minimum(length, most), 9 * length + 1)
+        several = types.minimum(rows // 2, 1)
+        return types.maximum(2 * MOST_LANES * several * types.minimum(length, most), 9 * length + 1)
     if length <= most:
         return 2 * MOST_LANES * length
     if real:

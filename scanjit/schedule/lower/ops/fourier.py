@@ -42,8 +42,9 @@ class FourierRule(ArrayRule):
         *rows, n = x.type.shape
         n = node.params.get("length", n)
         result = lowering.new_memory(node, node, node.type.shape, node.op.name)
-        parts = parts_of(types.product(rows), n, real)
-        spare = lowering.new_memory(node, node, (parts, work_of(n, real), 2), "spare")
+        count = types.product(rows)
+        work = work_of(count, n, real)
+        spare = lowering.new_memory(node, node, (parts_of(count, n, real), work, 2), "spare")
         table, filled = self._table(lowering, node, n, real)
         sign = int(node.params.get("sign", 1 if node.op is FROM_HALF_SPECTRUM else -1))
         statement = Fourier(given, result, spare, table, sign, n, *forms)
