@@ -1,4 +1,4 @@
-"""Putting the elements of rows into the order of few groups, as Python source.
+"""Putting the elements of rows into the order of two groups, as Python source.
 
 For each group, the row is read once, and the elements of the group move to the front of a vector, which is stored whole
 behind those before it.
@@ -45,7 +45,7 @@ def parting_source(statement: Parting, target: Target) -> Source:
         f"    groups = {groups} + row*{n}",
         f"    target = {result} + row*{n}*{size}",
         "    at = 0",
-        f"    for group in range({statement.count}):",
+        "    for group in range(2):",
         *indented(vectors(n, part, lanes), 2),
     ]
     tile = Tile(split=NestLoop(statement.pieces))

@@ -82,7 +82,7 @@ def _argranked_reference(x: Array, ranks: Array) -> Array:
     return np.take_along_axis(found, np.clip(ranks, 0, n - 1), -1) if n else np.zeros(shape, np.int64)
 
 
-def _infer_parted(x: Type, group: Type, *, count: int) -> Type:
+def _infer_parted(x: Type, group: Type) -> Type:
     _check(x)
     if group.dtype != np.int8:
         raise errors.InternalError("groups are int8", got=group)
@@ -92,12 +92,12 @@ def _infer_parted(x: Type, group: Type, *, count: int) -> Type:
     return x.with_shape(shape)
 
 
-def _parted_reference(x: Array, group: Array, *, count: int) -> Array:
+def _parted_reference(x: Array, group: Array) -> Array:
     return np.take_along_axis(x, np.argsort(group, axis=-1, kind="stable"), -1)
 
 
-def _parted_vjp(g: Node, y: Node, x: Node, group: Node, *, count: int) -> tuple[Node, None]:
-    places = PARTED(broadcast_to(IOTA(length=x.type.shape[-1]), x.type.shape), group, count=count)
+def _parted_vjp(g: Node, y: Node, x: Node, group: Node) -> tuple[Node, None]:
+    places = PARTED(broadcast_to(IOTA(length=x.type.shape[-1]), x.type.shape), group)
     return SCATTER(zeros_like(x), g, *_before(x), places, axis=0, add=True), None
 
 
@@ -258,8 +258,8 @@ def _partitioned_samples(rng: np.random.Generator, dtype: str) -> Samples:
 
 
 def _parted_samples(rng: np.random.Generator, dtype: str) -> Samples:
-    for shape, count in (((5,), 2), ((2, 3, 60), 3), ((3, 1), 1), ((2, 0), 2), ((0, 4), 2), ((300,), 5), ((64,), 2)):
-        yield (sample(rng, shape, dtype), rng.integers(0, count, shape, "int8")), {"count": count}
+    for shape in ((5,), (2, 3, 60), (3, 1), (2, 0), (0, 4), (300,), (64,)):
+        yield (sample(rng, shape, dtype), rng.integers(0, 2, shape, "int8")), {}
 
 
 def _sorting(name: str, **rest: Parameter) -> Op:
@@ -365,11 +365,11 @@ PARTED: Op = _sorting(
     infer=_infer_parted,
     reference=_parted_reference,
     vjp=_parted_vjp,
-    jvp=lambda tangents, y, x, group, count: PARTED(tangents[0], group, count=count),
-    batch_params=lambda size, count: {"count": count},
+    jvp=lambda tangents, y, x, group: PARTED(tangents[0], group),
+    batch_params=lambda size: {},
     samples=_parted_samples,
-    doc="the elements along the last axis in the order of their groups, int8 from 0 to below `count`; those of a group"
-    " stay in order",
+    doc="the elements along the last axis in the order of their groups, int8: first those of 0, then those of 1. Those"
+    " of a group stay in order",
 )
 SEARCHED: Op = Op(
     "searched",

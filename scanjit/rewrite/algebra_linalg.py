@@ -4,7 +4,7 @@ A contraction is a sum whose order is not promised, so summing over one more axi
 here; single elements keep NumPy's order of operations.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -14,11 +14,10 @@ from scanjit.ops.linalg import CONTRACT, contract
 from scanjit.ops.reduce import ALL, ANY, MAX, MIN
 from scanjit.ops.reduction import Reduction
 from scanjit.ops.shape import CONCATENATE, SET_SLICE, SLICE
-from scanjit.ops.stretch import BROADCAST_TO, SUM, full
+from scanjit.ops.stretch import BROADCAST_TO, SUM, broadcast_to, full
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.rewrite.engine import RuleTable
 from scanjit.rewrite.match import flipped, is_finite, is_whole, is_zero, reversed_axes, stretch, window_set
-from scanjit.types import Dimension
 
 rules = RuleTable()
 
@@ -159,7 +158,8 @@ def sum_of_product(node: Node, used: Callable[[Node], int]) -> Node | None:
     kind = product.type.kind
     if product.op is not MUL or not (kind.floating or kind.signed) or used(product) > 1:
         return None
-    (a, left), (b, right) = (_spread(x, product.type.shape) for x in product.operands)
+    wide, every = product.type.shape, tuple(range(product.ndim))
+    (a, left), (b, right) = (_narrow(broadcast_to(x, wide), every) for x in product.operands)
     mine, others = set(left) - set(right), set(right) - set(left)
     out = tuple(axis for axis in range(product.ndim) if axis not in axes)
     if set(left) | set(right) != set(range(product.ndim)) or not mine & set(out) or not others & set(out):
@@ -167,18 +167,6 @@ def sum_of_product(node: Node, used: Callable[[Node], int]) -> Node | None:
     if not set(axes) <= set(left) & set(right):
         return None
     return contract(a, b, left, right, out)
-
-
-def _spread(x: Node, shape: Sequence[Dimension]) -> tuple[Node, tuple[int, ...]]:
-    """An operand without the axes along which it is stretched to `shape`, and which axes of `shape` are left."""
-    lead = len(shape) - x.ndim
-    own = [a for a, n in enumerate(x.type.shape) if n == shape[a + lead] and n != 1]
-    order = tuple(own)
-    bare = x if order == tuple(range(x.ndim)) else DIMSHUFFLE(x, order=order)
-    gone = [a for a in range(x.ndim) if a not in own]
-    if any(x.type.shape[a] != 1 for a in gone):
-        return x, ()
-    return bare, tuple(a + lead for a in own)
 
 
 @rules.rule(CONTRACT)

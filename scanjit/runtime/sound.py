@@ -177,7 +177,6 @@ _ALLOWED: dict[str, Callable[[Any], bool]] = {
     "bounds": _tuple_of(_bound),
     "carries": _whole,
     "checkpoint": lambda value: value in (None, "sqrt", "all") or (type(value) is int and value > 0),
-    "count": lambda value: _whole(value) and value <= 128,
     "data": lambda value: isinstance(value, Data),
     "dilation": _WHOLE_NUMBERS,
     "dim": _size,

@@ -79,7 +79,7 @@ def nonzero(x: TensorLike, size: Any = None, fill_value: Any = 0) -> tuple[Any, 
     count = dimension(size)
     found = RESHAPE(x, shape=(types.product(x.type.shape),)) != 0
     n = found.type.shape[0]
-    places = PARTED(IOTA(length=n), cast(~found, "int8"), count=2)  # those that are found come first
+    places = PARTED(IOTA(length=n), cast(~found, "int8"))  # those that are found come first
     some = minimum(count, n)
     first = SET_SLICE(full(-1, (count,), "int64"), window(places, 0, 0, some), start=(0,), step=(1,))
     filled = IOTA(length=count) >= SUM(cast(found, "int64"), axes=(0,))

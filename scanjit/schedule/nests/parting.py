@@ -1,4 +1,4 @@
-"""Putting the elements of rows into the order of few groups."""
+"""Putting the elements of rows into the order of two groups."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from scanjit.types import Dimension
 
 @record
 class Parting(ArrayJob):
-    """Put the elements of each row of `values` into the order of their `groups`, int8 from 0 to below `count`. Those of
-    a group stay in order. All three arrays lie without gaps."""
+    """Put the elements of each row of `values` into the order of their `groups`, int8: first those of 0, then those of
+    1. Those of a group stay in order. All three arrays lie without gaps."""
 
     values: Ref
     groups: Ref
     result: Ref
-    count: int
 
     @property
     def title(self) -> str:
@@ -27,7 +26,7 @@ class Parting(ArrayJob):
     @property
     def operations(self) -> Dimension:
         """Each group takes about one operation for each element."""
-        return self.count * types.product(self.values.shape)
+        return 2 * types.product(self.values.shape)
 
     @property
     def pieces(self) -> Dimension:

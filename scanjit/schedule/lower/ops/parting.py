@@ -1,4 +1,4 @@
-"""Rows in the order of few groups: a statement of its own reads rows and groups without gaps."""
+"""Rows in the order of two groups: a statement of its own reads rows and groups without gaps."""
 
 from scanjit.ir import Node
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering
@@ -13,5 +13,5 @@ class PartingRule(ArrayRule):
         values, needs = lowering.laid_out(node.operands[0], "rows")
         groups, more = lowering.laid_out(node.operands[1], "groups")
         result = lowering.new_place(node)
-        parting = Parting(values, groups, result, node.params["count"])
+        parting = Parting(values, groups, result)
         lowering.put(node, result, [lowering.add_statement(parting, [*needs, *more])])
