@@ -188,6 +188,18 @@ def square(x: TensorLike) -> Node:
     return power(x, 2)
 
 
+def fabs(x: TensorLike) -> Node:
+    """The absolute value, as a float.
+
+    Examples
+    --------
+    >>> import scanjit as sj
+    >>> sj.function([], sj.fabs([-2, 3]), mode="reference")()
+    array([2., 3.])
+    """
+    return abs(inexact(x))
+
+
 def reciprocal(x: TensorLike) -> Node:
     """`1 / x`, as a float.
 

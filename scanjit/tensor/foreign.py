@@ -9,7 +9,6 @@ ALIASES = {
     "astype": "cast",
     "copy": "as_tensor",
     "degrees": "rad2deg",
-    "fabs": "abs",
     "fix": "trunc",
     "log_expit": "log_sigmoid",
     "psi": "digamma",

@@ -30,7 +30,7 @@ BINARY = (
 BITWISE = ["bitwise_and", "bitwise_or", "bitwise_xor"]
 UNARY = (
     "abs sign negative square sqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh "
-    "tanh floor ceil trunc round rint isnan isinf isfinite logical_not positive reciprocal"
+    "tanh floor ceil trunc round rint isnan isinf isfinite logical_not positive reciprocal fabs"
 ).split()
 SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 1e-300, 1e300, 88.8, -745.0, 1e-40]
 
