@@ -86,12 +86,12 @@ def _digests() -> dict[str, bytes]:
 def default() -> Cache:
     """The cache that the environment variables describe.
 
-    `SCANJIT_CACHE_DIR` names its directory, by default `scanjit` in this user's directory for caches;
-    `SCANJIT_CACHE_SIZE` its limit, in bytes or as in `256MB`, by default 512 MB.
+    `SCANJIT_CACHE_DIR` names its directory, by default `scanjit` in this user's directory for caches. A `~` at its
+    beginning is the home: only shells replace it, and not where a file or another program sets the variable.
+    `SCANJIT_CACHE_SIZE` is its limit, in bytes or as in `256MB`, by default 512 MB.
     """
-    return _default(
-        os.environ.get("SCANJIT_CACHE_DIR") or _user_directory(), os.environ.get("SCANJIT_CACHE_SIZE") or None
-    )
+    given = os.path.expanduser(os.environ.get("SCANJIT_CACHE_DIR", ""))
+    return _default(given or _user_directory(), os.environ.get("SCANJIT_CACHE_SIZE") or None)
 
 
 @functools.lru_cache
@@ -126,7 +126,8 @@ def _user_directory() -> Path | None:
             return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "scanjit" / "cache"
         if sys.platform == "darwin":
             return Path.home() / "Library" / "Caches" / "scanjit"
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "scanjit"
+        base = os.environ.get("XDG_CACHE_HOME", "")  # its standard says to ignore a relative path
+        return Path(base if os.path.isabs(base) else Path.home() / ".cache") / "scanjit"
     except RuntimeError:
         return None
 

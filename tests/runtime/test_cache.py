@@ -266,6 +266,11 @@ def test_the_environment_decides_where_and_how_much(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     if sys.platform.startswith("linux"):
         assert cache.default().directory == tmp_path / "scanjit"
+        monkeypatch.setenv("HOME", str(tmp_path / "home"))
+        monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+        assert cache.default().directory == tmp_path / "home" / ".cache" / "scanjit"
+        monkeypatch.setenv("SCANJIT_CACHE_DIR", "~/kernels")
+        assert cache.default().directory == tmp_path / "home" / "kernels"
 
 
 @pytest.mark.parametrize(("text", "size"), [("0", 0), ("100", 100), ("1k", 1024), ("1.5 MiB", 1572864), ("2Gb", 2**31)])
