@@ -115,23 +115,12 @@ def test_values(compiled: Callable[..., list[Any]], sizes: tuple[int, ...]) -> N
         np.testing.assert_allclose(value, other, rtol=1e-9, atol=1e-10, err_msg=name)
 
 
-SIZES_OF_CHECKPOINTS = ((130, 9, 600, 10, 2), (2, 16, 3, 1, 10))
-
-
-@pytest.fixture(scope="module")
-def emulated() -> list[list[Any]]:
-    """The results without checkpoints."""
-    f = function(CASES, "emulate")
-    return [f(*arguments(*sizes)) for sizes in SIZES_OF_CHECKPOINTS]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("checkpoint", ["sqrt", 3])
-def test_checkpoints_change_no_bit(emulated: list[list[Any]], checkpoint: Any) -> None:
-    g = function(gradients(checkpoint), "emulate")
-    for sizes, values in zip(SIZES_OF_CHECKPOINTS, emulated, strict=True):
-        for name, value, other in zip(NAMES, values, g(*arguments(*sizes)), strict=True):
-            np.testing.assert_array_equal(value, other, err_msg=name)
+@pytest.mark.parametrize(("checkpoint", "sizes"), [(3, (130, 9, 600, 10, 2)), ("sqrt", (2, 16, 3, 1, 10))])
+def test_checkpoints_change_no_bit(checkpoint: Any, sizes: tuple[int, ...]) -> None:
+    f, g = (function(cases, "emulate")(*arguments(*sizes)) for cases in (CASES, gradients(checkpoint)))
+    for name, value, other in zip(NAMES, f, g, strict=True):
+        np.testing.assert_array_equal(value, other, err_msg=name)
 
 
 def test_finite_differences() -> None:

@@ -64,7 +64,10 @@ def test_values(mode: str, dtype: str, close: float) -> None:
     rng = np.random.default_rng(0)
     any_matrix = sj.tensor(("m", "n"), dtype)
     of_any = sj.function([any_matrix], everything(any_matrix), mode=mode)
-    for shape in ((3, 3), (2, 4, 2), (2, 5), (1, 1), (9, 9)):
+    shapes = [(3, 3), (2, 4, 2), (2, 5), (1, 1), (9, 9)]
+    if mode == "emulate":  # each of them in one of the dtypes
+        shapes = shapes[:4] if dtype == "complex64" else shapes[4:]
+    for shape in shapes:
         a = sampled(rng, shape, dtype)
         x = sj.tensor(shape, dtype)
         check(a, sj.function([x], everything(x), mode=mode)(a), close)
