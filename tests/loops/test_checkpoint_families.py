@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from tests.fuzz.check import Config, configs_of
-from tests.fuzz.checkpoints import CHOICES, check_checkpoints
+from tests.fuzz.check import Config
+from tests.fuzz.checkpoints import check_checkpoints
 from tests.fuzz.curvature import second_order
-from tests.fuzz.programs import program
 from tests.loops.test_checkpoint import Outputs, values, workspace
 from tests.lstm import lstm_outputs
 
@@ -231,17 +230,6 @@ def test_compiled(made: Callable[[Any], Outputs]) -> None:
     np.testing.assert_equal(sj.function(*made(STEPS))(*arrays), plain)
 
 
-@pytest.mark.slow
-def test_random_programs() -> None:
-    """Whatever the loops are: with and without checkpoints the results are the same."""
-    met = 0
-    for seed in range(30_020, 30_170):
-        p = program(seed)
-        if "gradient" in p.features:
-            met += check_checkpoints(p, CHOICES[seed // 5 % len(CHOICES)], configs_of(seed)[0])
-    assert met > 3
-
-
 def delayed(checkpoint: Any) -> Outputs:
     """One state is that of a step before; another has an axis of one row."""
     x = sj.tensor((7,), name="x")
@@ -263,18 +251,9 @@ def test_what_goes_with_a_loop_is_made_again_with_its_carries(checkpoint: Any) -
     np.testing.assert_array_equal(other(x)[0], plain(x)[0])
 
 
-@pytest.mark.slow
-def test_random_second_derivatives() -> None:
-    """The loops of a gradient's gradient keep carries for each other."""
-    met = 0
-    for seed in range(100, 116):
-        met += check_checkpoints(second_order(seed), CHOICES[seed // 5 % len(CHOICES)], configs_of(seed)[0])
-    assert met > 3
-
-
 def test_what_several_write_in_another_order_is_not_written_stretch_by_stretch() -> None:
     """The gradient of rows that are read from the last one on: zeros, and what replaces them."""
-    check_checkpoints(second_order(76), 3, Config())
+    assert check_checkpoints(second_order(76), 3, Config())
 
 
 def test_states_at_computed_positions() -> None:
