@@ -9,6 +9,7 @@ import pytest
 
 import scanjit as sj
 from scanjit.ir import Node
+from tests.pairs import pairwise
 
 OPS: dict[str, Callable[[Any], Any]] = {
     "sort": lambda x: sj.sort(x.T, axis=-1),
@@ -43,12 +44,10 @@ PLACES: dict[str, Callable[[Callable[[Any], Any], Node, Node], Any]] = {
 
 
 @pytest.mark.quick(15)
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("name", OPS)
-def test_the_same_as_the_reference(name: str, place: str) -> None:
-    for shape in ((3, 3), (3, 5), (9, 6)):
-        x, c = sj.tensor(shape, "float64", "x"), sj.scalar("c")
-        given = np.random.default_rng(0).normal(size=shape), 1.0
-        y = PLACES[place](OPS[name], x, c) + 0 * c
-        found, expected = (sj.function([x, c], y, mode=mode)(*given) for mode in ("emulate", "reference"))
-        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
+@pairwise(name=OPS, place=PLACES, shape=[(3, 3), (3, 5), (9, 6)])
+def test_the_same_as_the_reference(name: str, place: str, shape: tuple[int, int]) -> None:
+    x, c = sj.tensor(shape, "float64", "x"), sj.scalar("c")
+    given = np.random.default_rng(0).normal(size=shape), 1.0
+    y = PLACES[place](OPS[name], x, c) + 0 * c
+    found, expected = (sj.function([x, c], y, mode=mode)(*given) for mode in ("emulate", "reference"))
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)

@@ -176,15 +176,13 @@ def test_short_rows_are_read_in_one_direction(columns: int | str, expected: str)
 
 
 @pytest.mark.quick(6)
-@pytest.mark.parametrize("columns", [0, 1, 4, 9, 16, 30])
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_known_columns(program: Callable[..., Graph], columns: int) -> None:
+@pairwise(program=PROGRAMS, columns=[0, 1, 4, 9, 16, 30], threads=[1, 2])
+def test_known_columns(program: Callable[..., Graph], columns: int, threads: int) -> None:
     inputs, outputs = with_gradient(program("T", columns))
-    for small, threads in ((True, 1), (False, 2)):
-        with Config(width=16, small=small, threads=threads).active():
-            f = sj.function(inputs, outputs, mode="emulate")
-            for steps in (0, 1, 4):
-                same(inputs, outputs, f, T=steps, B=3)
+    with Config(width=16, small=threads == 1, threads=threads).active():
+        f = sj.function(inputs, outputs, mode="emulate")
+        for steps in (0, 1, 4):
+            same(inputs, outputs, f, T=steps, B=3)
 
 
 @pytest.mark.quick(2)

@@ -111,20 +111,20 @@ def test_a_gradient_adds_where_the_slice_was() -> None:
         assert wide and not set(wide) & set(inside)
 
 
-@pytest.mark.quick(9)
-@pytest.mark.parametrize("n", [1, 2, 3, 7, 8, 9, 16, 17, 300])
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "bool"])
-def test_rolls_of_all_lengths(n: int, dtype: str) -> None:
+def test_rolls_of_all_lengths(dtype: str) -> None:
     """An axis begins again in any lane of a vector, or in each turn of a loop; strides go either way."""
-    rng = np.random.default_rng(n)
-    given, block = (rng.integers(0, 2, s) if dtype == "bool" else rng.integers(-9, 9, s) for s in ((n,), (n, 5)))
-    given, block = given.astype(dtype), block.astype(dtype)
     x, m, t = sj.tensor(("n",), dtype, "x"), sj.tensor(("n", 5), dtype, "m"), sj.lscalar("t")
     parts = [sj.roll(x, t), sj.roll(x[::-1], t)[::-1], sj.roll(m, t, axis=0), sj.roll(m.T, t, axis=1)]
     f = sj.function([x, m, t], parts)
-    for shift in (0, 1, n - 1, n, -1, -3, 5 * n + 2):
-        rolled = np.roll(given, shift), np.roll(given[::-1], shift)[::-1], np.roll(block, shift, 0)
-        np.testing.assert_equal(f(given, block, shift), (*rolled, rolled[2].T))
+    for n in (1, 2, 3, 7, 8, 9, 16, 17, 300):
+        rng = np.random.default_rng(n)
+        given, block = (rng.integers(0, 2, s) if dtype == "bool" else rng.integers(-9, 9, s) for s in ((n,), (n, 5)))
+        given, block = given.astype(dtype), block.astype(dtype)
+        for shift in (0, 1, n - 1, n, -1, -3, 5 * n + 2):
+            rolled = np.roll(given, shift), np.roll(given[::-1], shift)[::-1], np.roll(block, shift, 0)
+            np.testing.assert_equal(f(given, block, shift), (*rolled, rolled[2].T))
 
 
 def test_windows_around_a_ring() -> None:

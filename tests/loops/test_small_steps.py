@@ -428,10 +428,9 @@ def turns(shape, steps, dtype):
 
 
 @pytest.mark.quick(8)
-@pytest.mark.parametrize("model", PARTS)
-@pytest.mark.parametrize(("shape", "dtype"), [((1,), "float64"), ((3,), "float32"), ((300,), "float64")])
-@pytest.mark.parametrize("known", [True, False])
-def test_rows_are_stored_where_they_are_parts(model, shape, dtype, known):
+@pairwise(model=PARTS, of=[((1,), "float64"), ((3,), "float32"), ((300,), "float64")], known=[True, False])
+def test_rows_are_stored_where_they_are_parts(model, of, known):
+    shape, dtype = of
     made = shape if known else tuple("NM"[: len(shape)])
     f, reference = (parted(model, made, dtype, mode) for mode in ("numba", "reference"))
     for steps in (1, 2, 3, 40, 700 if shape != (300,) else 70):

@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from tests.pairs import pairwise
+
+MODES = ("emulate", "numba")
 
 F = np.array([[1.0, 0.1], [0.0, 1.0]])
 MIXED = np.array([[0.5, -0.2, 0.1], [0.3, 0.4, 0.0], [0.1, -0.1, 0.6]])
@@ -97,20 +100,18 @@ def test_compiled():
         np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "uint8"])
-@pytest.mark.parametrize("shape", [(1,), (3,), (4,), (2, 3), (7,)])
-def test_sorted_states(shape, dtype):
+@pairwise(shape=[(1,), (3,), (4,), (2, 3), (7,)], dtype=["float64", "float32", "int64", "uint8"], mode=MODES)
+def test_sorted_states(shape, dtype, mode):
     """Each row is in order in each step, with NaN last and -0.0 before 0.0."""
     x = sj.tensor((None, *shape), dtype)
     y = sj.scan(lambda x, h: sj.sort(sj.where(x > 2, h, x)), x, sj.zeros(shape, dtype))
-    f, compiled, wanted = (sj.function([x], y, mode=mode) for mode in ("emulate", "numba", "reference"))
+    f, wanted = (sj.function([x], y, mode=each) for each in (mode, "reference"))
     assert "number by number" in f.explain()
     values = [0.0, -0.0, np.nan, np.inf, -np.inf, 3.0, -1.5, 1e-300] if dtype.startswith("float") else [0, 1, 2, 3, 250]
     given = np.random.default_rng(0).choice(np.array(values), (40, *shape)).astype(dtype)
-    for got in (f(given), compiled(given)):
-        np.testing.assert_array_equal(got, wanted(given))
-        signs = [np.copysign(1.0, np.nan_to_num(values)) for values in (got, wanted(given))]
-        np.testing.assert_array_equal(*signs)
+    got, other = f(given), wanted(given)
+    np.testing.assert_array_equal(got, other)
+    np.testing.assert_array_equal(*(np.copysign(1.0, np.nan_to_num(values)) for values in (got, other)))
 
 
 @pytest.mark.parametrize(
@@ -238,9 +239,8 @@ ORDERED = {  # the step, the start, and how many extrema it has at most
 }
 
 
-@pytest.mark.parametrize("name", ORDERED)
-@pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
-def test_lists_in_order(name, dtype):
+@pairwise(name=ORDERED, dtype=["float64", "float32", "int64"], mode=MODES)
+def test_lists_in_order(name, dtype, mode):
     """One that comes to others that are in order is put between them: no others are compared."""
     step, start, most = ORDERED[name]
     x, emits = sj.tensor((None,), dtype, "x"), step is best_backwards
@@ -248,14 +248,13 @@ def test_lists_in_order(name, dtype):
         step, x, [sj.as_tensor(np.array(start, dtype)), None] if emits else sj.as_tensor(np.array(start, dtype))
     )
     outputs = made if emits else [made, made[-1]]
-    f, compiled, wanted = (sj.function([x], outputs, mode=mode) for mode in ("emulate", "numba", "reference"))
+    f, wanted = (sj.function([x], outputs, mode=each) for each in (mode, "reference"))
     text = sj.dprint(f, "str", stage="rewritten")
     if "another" not in name and name != "two":
         assert text.count("minimum") + text.count("maximum") <= most
     values = [0.0, -0.0, np.nan, np.inf, -np.inf, 3.0, -1.5, 1e-30] if dtype.startswith("float") else [0, -1, 2, 3, 250]
     for length in (1, 40):
         given = np.random.default_rng(length).choice(np.array(values), length).astype(dtype)
-        for one in (f, compiled):
-            for got, other in zip(one(given), wanted(given), strict=True):
-                np.testing.assert_array_equal(got, other)
-                np.testing.assert_array_equal(np.signbit(np.nan_to_num(got)), np.signbit(np.nan_to_num(other)))
+        for got, other in zip(f(given), wanted(given), strict=True):
+            np.testing.assert_array_equal(got, other)
+            np.testing.assert_array_equal(np.signbit(np.nan_to_num(got)), np.signbit(np.nan_to_num(other)))

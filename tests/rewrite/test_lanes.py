@@ -174,9 +174,7 @@ FIRSTS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("mode", ["emulate", "numba"])
-@pytest.mark.parametrize("size", [9, 24, 33])
-@pytest.mark.parametrize("name", FIRSTS)
+@pairwise(name=FIRSTS, size=[9, 24, 33], mode=["emulate", "numba"])
 def test_the_first_of_a_few_truths(name: str, size: int, mode: Any) -> None:
     """What follows it is not looked at: the table stays in memory, where steps change single elements."""
     k, x = sj.lvector("k"), sj.vector("x", "float64")
