@@ -62,9 +62,8 @@ def run(folder: Path, seeds: list[int], **environment: str) -> tuple[dict[str, l
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", [3, pytest.param(40, marks=pytest.mark.slow)])
-def test_random_programs_in_two_processes(first: int, tmp_path: Path) -> None:
-    seeds = list(range(first, first + (6 if first == 3 else 25)))
+def test_random_programs_in_two_processes(tmp_path: Path) -> None:
+    seeds = list(range(40, 55))
     before, compiled = run(tmp_path, seeds)
     assert compiled and all(fronts == 1 for fronts, _, _ in before.values())
     after, compiled = run(tmp_path, seeds)
