@@ -36,7 +36,7 @@ def expected(x: np.ndarray, w: np.ndarray, v: np.ndarray) -> list[np.ndarray]:
 def test_values_and_gradients(rows: int | str, dtype: str, mode: str) -> None:
     inputs, outputs = products(rows, dtype)
     functions = {}
-    for threads in (1, 2, 3):
+    for threads in (1, 2, 3) if mode == "numba" else (1, 3):
         with Config(threads=threads).active():
             functions[threads] = sj.function(inputs, outputs, mode=mode)
     rng = np.random.default_rng(0)
@@ -51,8 +51,8 @@ def test_values_and_gradients(rows: int | str, dtype: str, mode: str) -> None:
             for threads, f in functions.items():
                 with Config(threads=threads).active():
                     results[threads] = f(x, w, v)
-            np.testing.assert_equal(results[2], results[1])
-            np.testing.assert_equal(results[3], results[1])
+            for found in results.values():
+                np.testing.assert_equal(found, results[1])
             tolerance = {"float32": 1e-4, "float64": 1e-11}[dtype]
             for got, wanted in zip(results[1], expected(x, w, v), strict=True):
                 np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance * max(terms, columns))
