@@ -444,14 +444,14 @@ class LlvmLanes(Lanes):
 
     def dot_quads(self, left: LlvmLanes, right: LlvmLanes) -> LlvmLanes | None:
         target = self._target
-        if target.is_arm64 and target.has("i8mm"):
+        if target.is_arm64 and target.multiplies_quads:
             quad = ir.VectorType(ir.IntType(8), 4)
             return self._dot("aarch64.neon.usdot.v{lanes}i32.v{bytes}i8", 128, quad, left, right)
         if not target.is_x86:
             return None
-        wide = target.has_avx512 and target.has("avx512vnni")
-        if wide or target.has("avxvnni"):
-            return self._dot("x86.avx512.vpdpbusd.{bits}", 512 if wide else 256, I32, left, right)
+        if target.multiplies_quads:
+            most = 512 if target.has_avx512 and target.has("avx512vnni") else 256
+            return self._dot("x86.avx512.vpdpbusd.{bits}", most, I32, left, right)
         most = 512 if target.has_avx512 and target.has("avx512bw") else 256 if target.has("avx2") else 128
         return self._in_registers(most, LlvmLanes._plus_quads, left, right)
 

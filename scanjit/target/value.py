@@ -108,6 +108,13 @@ class Target:
         return self.has_avx512 and self.has("avx512bf16") and self.name in FAST_PAIRS
 
     @property
+    def multiplies_quads(self) -> bool:
+        """Whether an instruction adds the products of four bytes to a lane. Without it, they are taken apart."""
+        if self.is_arm64:
+            return self.has("i8mm")
+        return self.is_x86 and (self.has("avxvnni") or (self.has_avx512 and self.has("avx512vnni")))
+
+    @property
     def has_masks(self) -> bool:
         """Whether loads and stores of some lanes of a vector take about as long as those of all lanes. Without
         instructions for them, LLVM branches at each lane."""

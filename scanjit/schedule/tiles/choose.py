@@ -120,7 +120,7 @@ def _along_thin_sums(nest: Nest, reductions: Sequence[Reduce], target: Target) -
 def _of_sums(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop | None, lanes: int, target: Target) -> Tile:
     """The tile with lanes along the last loop of the space. Its sums stay in registers."""
     lane = nest.space[-1]
-    apart = any(map(takes_apart, reductions))
+    apart = any(takes_apart(reduction, target) for reduction in reductions)
     block, vectors = shapes.shape(len(reductions), rows, target, lane, lanes, _lefts(reductions, lane), apart)
     if nest.few == "rows":
         one = 0 if len(nest.space) > 2 else shapes.vectors_of_one_row(len(reductions), lane.size, lanes, target)

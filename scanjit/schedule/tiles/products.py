@@ -10,6 +10,7 @@ from scanjit.ops.narrow import MUL_APART, MUL_PAIRS, MUL_QUADS
 from scanjit.ops.stretch import SUM
 from scanjit.records import record
 from scanjit.schedule.nests import Access, Apply, Load, Nest, NestLoop, Reduce, reductions_in
+from scanjit.target import Target
 from scanjit.types import Dimension
 
 PAGE = 4096
@@ -54,12 +55,14 @@ def far_rows(nest: Nest, rows: NestLoop) -> list[Access]:
 def near_steps(reduction: Reduce) -> tuple[int, ...]:
     """The steps between loads with which lanes along a reduction are filled at once. For pairs that are taken apart, a
     step of 2 is among them: the two numbers of each pair together are consecutive."""
-    return (0, 1, 2) if takes_apart(reduction) else (0, 1)
+    term = reduction.term
+    return (0, 1, 2) if isinstance(term, Apply) and term.op is MUL_APART else (0, 1)
 
 
-def takes_apart(reduction: Reduce) -> bool:
-    """Whether a reduction sums products of pairs that are taken apart."""
-    return isinstance(reduction.term, Apply) and reduction.term.op is MUL_APART
+def takes_apart(reduction: Reduce, target: Target) -> bool:
+    """Whether a reduction takes the numbers of its right operand apart: those of a pair, or each two of four bytes."""
+    op = reduction.term.op if isinstance(reduction.term, Apply) else None
+    return op is MUL_APART or (op is MUL_QUADS and not target.multiplies_quads)
 
 
 @record(eq=True)

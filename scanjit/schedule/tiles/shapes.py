@@ -35,7 +35,8 @@ def shape(
     share the vectors of the right operand, as the rows of one product do: a tile of 2 rows for two products takes as
     long as one of 4 rows for one product.
 
-    If pairs are taken `apart`, the two numbers of each pair in a vector need two registers beside the sums.
+    If numbers of right operands are taken `apart`, as those of pairs are, each vector needs two registers beside the
+    sums.
 
     A tile of 4 rows is slower than one of 5 if there are 5 rows, as its second tile is almost empty; and if there are
     20, or 20 in each of some steps, as two threads cannot share 5 tiles evenly. If the number of columns is not known,
@@ -77,8 +78,8 @@ def vectors_of_one_row(products: int, columns: Dimension, lanes: int, target: Ta
 
 
 def _speeds(products: int, lefts: int, target: Target, apart: bool) -> Mapping[Shape, float]:
-    """The speeds of the tiles of products, by the rows and vectors of each. Of pairs that are taken apart, those whose
-    sums, numbers and two left elements fit the registers."""
+    """The speeds of the tiles of products, by the rows and vectors of each. If right operands are taken apart, those
+    whose sums, parts of vectors and two left elements fit the registers."""
     found = target.tiles.get(products, {})
     if lefts == products:
         one = target.tiles.get(1, {})
