@@ -148,22 +148,9 @@ class Across:
         self.block("else:", odd)
 
     def _turned(self, count: Number, apart: int, into: bool) -> None:
-        """Make vectors `here`, which lie `apart`, of rows of `count` floats, or the result of such vectors.
-
-        All rows of the vectors lie beside each other in memory. They are copied to a near place in one run, as
-        processors would not foresee the order in which blocks are read or written.
-        """
-        if into:
-            self._run(count, "given", "there")
+        """Make vectors `here`, which lie `apart`, of rows of `count` floats, or the result of such vectors."""
         kind = self.pairs.dtype.kind + str(8 * self.size)
-        self.add(*turned(kind, self.size, self.lanes, count, "there", "here", apart, into))
-        if not into:
-            self._run(count, "there", "result")
-
-    def _run(self, count: Number, source: str, target: str) -> None:
-        """Copy rows of `count` floats."""
-        copied = f"store({target} + i*{self.vector}, load_{self.kind}({source} + i*{self.vector}))"
-        self.add(f"for i in range({count}):", f"    {copied}")
+        self.add(*turned(kind, self.size, self.lanes, count, "given" if into else "result", "here", apart, into))
 
     def _swap(self) -> None:
         """What was computed there is here."""
