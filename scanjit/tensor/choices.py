@@ -15,7 +15,7 @@ from scanjit.tensor.joining import broadcast_arrays, concatenate, stack
 from scanjit.tensor.order import searchsorted, sort
 from scanjit.tensor.places import take, take_along_axis
 from scanjit.tensor.reductions import all as all_of
-from scanjit.tensor.shapes import expand_dims, ravel
+from scanjit.tensor.shapes import expand_dims, ravel, specify_shape
 from scanjit.tensor.variables import as_tensor, promoted
 
 __all__ = ["array_equal", "choose", "isin", "piecewise", "select"]
@@ -89,7 +89,10 @@ def piecewise(x: TensorLike, condlist: Sequence[TensorLike], funclist: Sequence[
     values = [_value(f, x) for f in funclist]
     found = values.pop() if len(values) > len(condlist) else zeros_like(x)
     for condition, value in zip(condlist, values, strict=True):
-        found = where(as_tensor(condition), value, found)
+        condition = as_tensor(condition)
+        if condition.ndim:
+            condition = specify_shape(condition, x.type.shape, "a condition of piecewise")
+        found = where(condition, value, found)
     return found
 
 

@@ -25,7 +25,7 @@ from scanjit.tensor.cumulative import cumsum
 from scanjit.tensor.places import nonzero, take
 from scanjit.tensor.probes import assert_
 from scanjit.tensor.reductions import count_nonzero, max as max_of
-from scanjit.tensor.shapes import moveaxis, ravel
+from scanjit.tensor.shapes import moveaxis, ravel, specify_shape
 from scanjit.tensor.variables import along_axis, as_tensor, dimension, inexact, promoted
 from scanjit.types import Dimension
 
@@ -266,7 +266,7 @@ def searchsorted(a: TensorLike, v: TensorLike, side: str = "left", sorter: Tenso
     if a.type.kind.is_complex:
         raise errors.DtypeError("complex numbers have no order", got=a.type)
     if sorter is not None:
-        a = take(a, sorter, 0)
+        a = take(a, specify_shape(sorter, a.type.shape, "the sorter of searchsorted"), 0)
     if a.type.kind.is_mask:
         a, v = cast(a, "int8"), cast(v, "int8")
     return SEARCHED(a, v, side=side)

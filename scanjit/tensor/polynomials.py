@@ -12,7 +12,7 @@ from scanjit.tensor.curves import convolve
 from scanjit.tensor.joining import append, concatenate, flip, stack
 from scanjit.tensor.least_squares import lstsq
 from scanjit.tensor.norms import vector_norm
-from scanjit.tensor.shapes import broadcast_to, swapaxes
+from scanjit.tensor.shapes import broadcast_to, specify_shape, swapaxes
 from scanjit.tensor.variables import as_tensor, inexact, integer, promoted
 
 __all__ = ["polyder", "polyfit", "polyint", "polymul", "polyval", "vander"]
@@ -135,7 +135,7 @@ def polyfit(x: TensorLike, y: TensorLike, deg: int, w: TensorLike | None = None)
     x, y = promoted([inexact(_coefficients(x, "polyfit")), y])
     rows = vander(x, integer(deg, "the degree of a polynomial", least=0) + 1)
     if w is not None:
-        weights = cast(as_tensor(w), x.dtype)
+        weights = specify_shape(cast(as_tensor(w), x.dtype), x.type.shape, "the vector of weights")
         rows, y = rows * weights[:, None], y * (weights if y.ndim == 1 else weights[:, None])
     sizes = vector_norm(rows, axis=0)
     found = lstsq(rows / sizes, y)[0]

@@ -19,6 +19,7 @@ from scanjit.symbol import Axis, TensorLike
 from scanjit.tensor.elementwise import exp, log, sqrt, stop_gradient
 from scanjit.tensor.names import defined
 from scanjit.tensor.questions import isclose, isfinite
+from scanjit.tensor.shapes import specify_shape
 from scanjit.tensor.variables import accumulated, along_axis, as_tensor, axes_of, inexact
 
 
@@ -251,6 +252,7 @@ def average(x: TensorLike, axis: Axis = None, weights: TensorLike | None = None,
     w = as_tensor(weights)
     axes = axes_of(axis, x.ndim)
     if w.ndim == 1 and x.ndim > 1 and len(axes) == 1:
+        w = specify_shape(w, [x.type.shape[a] for a in axes], "the vector of weights")
         w = DIMSHUFFLE(w, order=tuple(0 if a in axes else None for a in range(x.ndim)))
     elif w.ndim != x.ndim:
         raise errors.ShapeError(
@@ -258,6 +260,8 @@ def average(x: TensorLike, axis: Axis = None, weights: TensorLike | None = None,
             got=f"{w.type}, axis={axis}",
             expected=f"the shape of {x.type}",
         )
+    else:
+        w = specify_shape(w, x.type.shape, "the tensor of weights")
     total = sum(x * w, axis, keepdims=keepdims)
     return total / sum(broadcast_to(w, x.type.shape), axis, keepdims=keepdims)
 

@@ -10,7 +10,7 @@ from scanjit.tensor.elementwise import sqrt
 from scanjit.tensor.joining import concatenate
 from scanjit.tensor.products import diagonal, matmul
 from scanjit.tensor.reductions import max as max_, min as min_, sum as sum_
-from scanjit.tensor.shapes import atleast_2d, squeeze
+from scanjit.tensor.shapes import atleast_2d, specify_shape, squeeze
 from scanjit.tensor.variables import as_tensor, inexact, promoted
 
 __all__ = ["corrcoef", "cov", "ptp"]
@@ -109,6 +109,7 @@ def _weights(
     parts = [cast(as_tensor(w), dtype) for w in (fweights, aweights) if w is not None]
     if any(w.ndim != 1 for w in parts):
         raise errors.ShapeError("weights are vectors", got=", ".join(str(w.type) for w in parts))
+    parts = [specify_shape(w, x.type.shape[1:], "the vector of weights") for w in parts]
     weights = parts[0] if len(parts) == 1 else parts[0] * parts[1]
     total = sum_(weights)
     if aweights is None or lost == 0:

@@ -778,12 +778,27 @@ def test_too_few_elements_are_named(mode: Any) -> None:
         (sj.gradient(x), [x], ([1.0],), "gradient needs at least 2 samples"),
         (sj.gradient(x, 2.0, edge_order=2), [x], ([1.0, 2.0],), "gradient needs at least 3 samples"),
         (sj.gradient(x, y), [x, y], ([1.0, 2.0, 4.0, 5.0], [0.0, 1.0, 2.0]), "the places of samples"),
+        (sj.average(x, weights=y), [x, y], ([1.0, 2.0], [1.0]), "the tensor of weights"),
+        (sj.cov(x, aweights=y), [x, y], ([1.0, 2.0], [1.0]), "the vector of weights"),
+        (sj.polyfit(x, x, 1, w=y), [x, y], ([1.0, 2.0], [1.0]), "the vector of weights"),
+        (sj.piecewise(x, [y > 0], [1.0]), [x, y], ([1.0, 2.0], [1.0]), "a condition of piecewise"),
+        (sj.searchsorted(x, 1.0, sorter=k[None]), [x, k], ([1.0, 2.0], 0), "the sorter of searchsorted"),
     ]
     for output, inputs, given, words in cases:
         with pytest.raises(sj.ShapeError, match=words):
             sj.function(inputs, output, mode=mode)(*given)
     with pytest.raises(sj.ShapeError, match="interp needs at least one point"):
         sj.interp(1.0, [], [])
+    for wrong in (
+        lambda: sj.average([1.0, 2.0], weights=[3.0]),
+        lambda: sj.average(np.ones((3, 2)), axis=1, weights=[3.0]),
+        lambda: sj.cov([1.0, 2.0], fweights=[3]),
+        lambda: sj.polyfit([1.0, 2.0], [1.0, 2.0], 1, w=[3.0]),
+        lambda: sj.piecewise([1.0, 2.0], [[True]], [1.0]),
+        lambda: sj.searchsorted([1.0, 2.0], 1.5, sorter=[0]),
+    ):
+        with pytest.raises(sj.ShapeError, match="another shape than it should"):
+            wrong()
     with pytest.raises(sj.ShapeError, match="gradient needs at least 2 samples"):
         sj.gradient([1.0])
     with pytest.raises(sj.ShapeError, match="the places of samples"):
