@@ -37,7 +37,8 @@ def read_keras_h5(path: Path) -> dict[str, list[np.ndarray]]:
     ImportError
         If h5py is not installed.
     FormatError
-        If Keras did not write the file, or if it has a link to another file.
+        If it is no such file, if it has no arrays (as one that Keras 2 wrote, whose groups have other names), or if it
+        has a link to another file.
 
     Examples
     --------
@@ -49,15 +50,19 @@ def read_keras_h5(path: Path) -> dict[str, list[np.ndarray]]:
         import h5py
     except ImportError as error:
         raise ImportError("reading Keras's files needs h5py: pip install 'scanjit[keras]'") from error
-    with open(path, "rb"):  # this raises an OSError for a missing file, or one without permission
-        pass
+    with open(path, "rb") as opened:  # this raises an OSError for a missing file, or one without permission
+        if opened.read(4) == b"PK\3\4":
+            raise unreadable(path, "it is an archive, as a .keras file is: take model.weights.h5 out of it")
     try:
         with h5py.File(path, "r") as file:
-            return dict(_lists(file, "", h5py, path))
+            found = dict(_lists(file, "", h5py, path))
     except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
         if isinstance(error, sj.FormatError) or sj.from_signal_handler(error):
             raise
         raise unreadable(path, f"it cannot be read as HDF5: {error}") from None
+    if not found:
+        raise unreadable(path, "it has no arrays where save_weights of Keras 3 writes them: call that")
+    return found
 
 
 def _lists(group: Any, place: str, h5py: Any, path: Any) -> Iterator[tuple[str, list[np.ndarray]]]:

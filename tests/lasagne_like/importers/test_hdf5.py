@@ -64,6 +64,13 @@ def test_files_that_keras_did_not_write(tmp_path: Path) -> None:
         path.write_bytes(other)
         with pytest.raises(sj.FormatError):
             read_keras_h5(path)
+    path.write_bytes(b"PK\3\4" + b"\0" * 100)
+    with pytest.raises(sj.FormatError, match=r"a \.keras file is: take model\.weights\.h5 out"):
+        read_keras_h5(path)
+    with h5py.File(path, "w") as file:
+        file["lstm/lstm/lstm_cell/kernel:0"] = np.ones((3, 16))  # as Keras 2 does
+    with pytest.raises(sj.FormatError, match="no arrays where save_weights of Keras 3"):
+        read_keras_h5(path)
     with pytest.raises(FileNotFoundError):
         read_keras_h5(tmp_path / "none.h5")
 
