@@ -56,6 +56,12 @@ def requests(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
     return {"op": rng.integers(0, 2, sizes["T"]), "x": rng.standard_normal(sizes["T"]).astype(dtype)}
 
 
+def wave(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
+    """A sine with noise."""
+    x = 2.0 * np.sin(0.05 * np.arange(sizes["T"])) + 0.6 * rng.standard_normal(sizes["T"])
+    return {"x": x.astype(dtype)}
+
+
 def crossing(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
     """Whether a car comes, and now and then someone on foot."""
     draw = lambda often: (rng.random(sizes["T"]) < often).astype(np.int64)
@@ -252,6 +258,29 @@ def held_peak(x: Any) -> Any:
     return sj.scan(step, x, [0.0, 0])[0]
 
 
+def trigger(x: Any) -> Any:
+    """A switch that goes on above 1, and off below -1."""
+    import scanjit as sj
+
+    def step(x: Any, on: Any) -> Any:
+        on = sj.where(on, x > -1.0, x > 1.0)
+        return on, sj.where(on, 1.0, 0.0)
+
+    return sj.scan(step, x, [sj.as_tensor(np.bool_(False)), None])[1]
+
+
+def piles(x: Any) -> Any:
+    """How many of four piles each sample is above, as in patience sorting: it becomes the top of the next one."""
+    import scanjit as sj
+
+    def step(x: Any, tops: Any) -> Any:
+        place = sj.cast(tops < x, "int64").sum()
+        at = sj.minimum(place, 3)
+        return tops[at].set(sj.minimum(tops[at], x)), place
+
+    return sj.scan(step, x, [sj.full(4, 1e300), None])[1]
+
+
 case = partial(case, module="memories_numba")
 EPISODES = {name: {0: "T"} for name in ("s", "a", "n", "reward")}
 
@@ -273,4 +302,6 @@ CASES = [
     case("bounded queue", bounded_queue, requests, {"op": {0: "T"}, "x": {0: "T"}}, MANY, ("T",)),
     case("traffic light", traffic_light, crossing, {"car": {0: "T"}, "walker": {0: "T"}}, MANY, ("T",)),
     case("held peak", held_peak, series, FREE, MANY, ("T",)),
+    case("Schmitt trigger", trigger, wave, FREE, MANY, ("T",)),
+    case("piles of patience", piles, series, FREE, MANY, ("T",)),
 ]

@@ -249,3 +249,32 @@ def held_peak(x):
             age += 1
         path[t] = peak
     return path
+
+
+@compiled
+def trigger(x):
+    """A switch that goes on above 1, and off below -1."""
+    path, on = np.empty_like(x), False
+    for t in range(x.shape[0]):
+        if on:
+            if x[t] <= -1.0:
+                on = False
+        elif x[t] > 1.0:
+            on = True
+        path[t] = 1.0 if on else 0.0
+    return path
+
+
+@compiled
+def piles(x):
+    """How many of four piles each sample is above, as in patience sorting: it becomes the top of the next one."""
+    places, tops = np.empty(x.shape[0], np.int64), np.full(4, 1e300)
+    for t in range(x.shape[0]):
+        place = 0
+        for j in range(4):
+            if tops[j] < x[t]:
+                place += 1
+        at = min(place, 3)
+        tops[at] = min(tops[at], x[t])
+        places[t] = place
+    return places

@@ -1,5 +1,8 @@
 """Time inside all other loops of a nest: carries are in registers from step to step."""
 
+from collections.abc import Callable
+from functools import partial
+
 from scanjit.codegen.across import is_across, write_across
 from scanjit.codegen.decisions import Decisions
 from scanjit.codegen.frame import Frame, Point
@@ -7,15 +10,16 @@ from scanjit.codegen.linear import LinearTime
 from scanjit.codegen.memory import write
 from scanjit.codegen.names import suffix
 from scanjit.codegen.neighbours import in_pairs
+from scanjit.codegen.still import TOGETHER, StillTime
 from scanjit.codegen.values import Values
 from scanjit.schedule.nests import Extrema, NestLoop, Register, Value
 
-STRETCH = 512
-"""After so many steps, it is decided anew whether choices are branches."""
-OFTEN = 16
-"""One of so many stretches is computed in the form that took longer. A power of two."""
-LESS = 8
-"""Such a stretch has this many times fewer steps."""
+STRETCH = 1024
+"""After so many steps, it is decided anew in which form the next ones are computed."""
+LESS = 4
+"""To try a form, this many times fewer steps are computed in it."""
+OFTEN = 32
+"""After each so many stretches, another form is tried. A power of two."""
 
 
 class TimeInside:
@@ -45,44 +49,71 @@ class TimeInside:
         """Write the loops over all steps."""
         frame, nest = self.frame, self.frame.nest
         size, unroll = self.time.size, max(1, nest.unroll)
-        full = size // unroll * unroll if nest.lanewise is None else nest.lanewise.steps
-        if nest.guessed:
-            self._in_two_forms(frame.size(full), unroll)
+        whole = max(unroll, nest.still * TOGETHER)
+        full = size // whole * whole if nest.lanewise is None else nest.lanewise.steps
+        if nest.guessed or nest.still:
+            self._in_forms(frame.size(full), unroll)
         elif nest.lanewise is None:
             self._steps("0", frame.size(full), unroll)
         else:
             LinearTime(frame, self.values, self._steps).write(self.time, nest.lanewise)
         if size != full:
-            self._steps(frame.size(full), frame.size(size), 1, max(unroll, frame.tile.lanes))
+            self._steps(frame.size(full), frame.size(size), 1, max(whole, frame.tile.lanes))
 
-    def _in_two_forms(self, size: str, copies: int) -> None:
-        """Write a loop over so many steps, with branches (`form` 1) and without (0). A stretch is computed in the form
-        that took less time when it was used last. Now and then, a few steps are computed in the other form."""
-        frame, depth = self.frame, len(self.frame.scopes)
-        form, turn, times = frame.line("form", "1"), frame.line("turn", "0"), frame.line("times", "1")
-        took = [frame.line("took", str(1 << 62)), frame.line("took", "0")]
-        end, first = frame.line("end", "0"), frame.fresh("first")
+    def _in_forms(self, size: str, copies: int) -> None:
+        """Write a loop over so many steps in several forms. A stretch is computed in the form that took less time when
+        it was used last. At first each form is tried, and now and then another one: for a short stretch that counts,
+        behind one in which the processor learns its branches."""
+        frame, depth, forms = self.frame, len(self.frame.scopes), self._forms(copies)
+        names = {"form": 0, "turn": 0, "other": 0, "times": LESS, "learns": 1, "end": 0}
+        form, turn, other, times, learns, end = (frame.line(name, str(number)) for name, number in names.items())
+        took, first = [frame.line("took", "0") for _ in forms], frame.fresh("first")
         frame.push(f"for {first} in range(0, {size}, {STRETCH // LESS}):", self.time, first)
         frame.push(f"if {first} == {end}:")
         frame.scope.add(f"{end} = min({first} + {STRETCH} // {times}, {size})")
         begun, inside = frame.line("begun", "clock()"), len(frame.scopes)
-        for header, frame.branches in ((f"if {form} == 1:", True), ("else:", False)):
-            frame.push(header)
-            self._steps(first, end, self.decisions.copies(copies) if frame.branches else copies, STRETCH)
-            frame.scope.add(f"{took[frame.branches]} = (clock() - {begun})*{times}")
+        for number, written in enumerate(forms):
+            frame.push(f"if {form} == {number}:")
+            written(first, end)
+            frame.scope.add(f"{took[number]} = (clock() - {begun})*{times}")
             frame.pop(inside)
+        frame.scope.add(f"{learns} = {learns} - 1")
+        frame.push(f"if {learns} < 0:")
         frame.scope.add(f"{form} = 0")
+        least = took[0]
+        for number, each in enumerate(took[1:], 1):
+            frame.push(f"if {each} < {least}:")
+            frame.scope.add(f"{form} = {number}")
+            frame.pop(inside + 1)
+            least = frame.line("least", f"min({least}, {each})")
         frame.scope.add(f"{times} = 1")
-        frame.push(f"if {took[1]} <= {took[0]}:")
-        frame.scope.add(f"{form} = 1")
-        frame.pop(inside)
-        frame.push(f"if {turn} == {OFTEN - 1}:")
-        frame.scope.add(f"{form} = 1 - {form}")
-        frame.scope.add(f"{times} = {LESS}")
-        frame.pop(inside)
         frame.scope.add(f"{turn} = ({turn} + 1) & {OFTEN - 1}")
+        frame.push(f"if {turn} == 0:")
+        frame.scope.add(f"{other} = {other} + 1")
+        frame.push(f"if {other} == {len(forms)}:")
+        frame.scope.add(f"{other} = 0")
+        frame.pop(inside + 2)
+        frame.scope.add(f"{form} = {other}")
+        frame.pop(inside + 1)
+        frame.push(f"if {turn} == 0 or {least} == 0:")
+        frame.scope.add(f"{times} = {LESS}")
+        frame.scope.add(f"{learns} = 1")
         frame.pop(depth)
-        frame.branches = True
+
+    def _forms(self, copies: int) -> list[Callable[[str, str], None]]:
+        """What writes stretches of steps: with branches, without them, and as if they changed nothing."""
+        forms: list[Callable[[str, str], None]] = [partial(self._without_branches, copies=copies)]
+        if self.frame.nest.guessed:
+            forms.insert(0, lambda start, stop: self._steps(start, stop, self.decisions.copies(copies), STRETCH))
+        if self.frame.nest.still:
+            still = StillTime(self.frame, self.values, self._steps)
+            forms.append(lambda start, stop: still.write(self.time, start, stop, STRETCH))
+        return forms
+
+    def _without_branches(self, start: str, stop: str, copies: int) -> None:
+        self.frame.branches = False
+        self._steps(start, stop, copies, STRETCH)
+        self.frame.branches = True
 
     def _steps(self, start: str, stop: str, copies: int = 1, most: int | None = None) -> None:
         """Write a loop over steps, `copies` of them in each turn, with at most `most` turns."""

@@ -212,5 +212,5 @@ def test_a_step_is_a_tree() -> None:
 
     with Config(width=4).active():
         source = sj.function([x], sj.scan(step, x, [0, 0])[0], mode="emulate").source
-    steps = source[source.index("== 1:") : source.index("took1 = (clock()")]
+    steps = source[source.index("form0 == 0:") : source.index("took0 = (clock()")]
     assert 0 < 5 * steps.count("if any_of(") == 4 * steps.count(" store(")

@@ -155,6 +155,7 @@ class Nest(Job):
     lanewise : the steps that are computed several at a time.
     extrema : those that are computed as if nothing were NaN.
     guessed : choices that are branches (see `schedule.tiles.guesses`).
+    still : if steps have a form for those that change no register: how many are computed at a time. Otherwise 0.
     """
 
     space: tuple[NestLoop, ...]
@@ -176,6 +177,7 @@ class Nest(Job):
     lanewise: Lanewise | None = None
     extrema: Extrema | None = None
     guessed: tuple[Value, ...] = ()
+    still: int = 0
 
     @property
     def title(self) -> str:

@@ -14,6 +14,7 @@ from scanjit.schedule.tiles.guesses import guesses, with_guesses
 from scanjit.schedule.tiles.linear import lanewise
 from scanjit.schedule.tiles.merge import merge_loops
 from scanjit.schedule.tiles.products import reductions_of
+from scanjit.schedule.tiles.still import still_lanes
 from scanjit.target import Target
 
 STEPS_OF_A_PACK = 3
@@ -86,7 +87,13 @@ def with_tile(nest: Nest, target: Target, once: bool, kept: Kept = never) -> Nes
     tile = changed(tile, own=tile.rows, rest=True) if leaves_rest(tile) else tile
     if (solved := lanewise(nest, tile)) is not None:
         return changed(nest, tile=tile, lanewise=solved)
-    return changed(nest, tile=tile, extrema=extrema(nest, target), guessed=guesses(nest, target))
+    return changed(
+        nest,
+        tile=tile,
+        extrema=extrema(nest, target),
+        guessed=guesses(nest, target),
+        still=still_lanes(nest, target),
+    )
 
 
 def _described(nest: Nest) -> str:

@@ -31,6 +31,7 @@ from scanjit.schedule.tiles.estimates import (
 )
 from scanjit.schedule.tiles.linear import linear
 from scanjit.schedule.tiles.products import factors, is_packed, packable, reductions_of, takes_apart
+from scanjit.schedule.tiles.still import is_in_order, still_lanes
 from scanjit.target import Target
 from scanjit.types import Dimension
 
@@ -63,6 +64,8 @@ def choose_tile(nest: Nest, target: Target, once: bool = False, kept: Kept = nev
         return _along_sums(nest, reductions, target, once)
     if not nest.space:
         steps = linear(nest)
+        if steps is not None and still_lanes(nest, target) and is_in_order(nest, steps):
+            return Tile(lanes=1)
         return Tile(lanes=1 if steps is None or waits_less_step_by_step(nest, steps, lanes) else lanes)
     if reductions and rereads(nest.stores):
         return Tile(_fit(lanes, nest.space[-1].size))
