@@ -17,7 +17,7 @@ from scanjit.codegen.search import search
 from scanjit.codegen.truths import truth_of
 from scanjit.ir import Op
 from scanjit.kinds import kind_of
-from scanjit.ops.elementwise import ADD, AND, DIV, FLOORDIV, MAXIMUM, MOD, MUL, NEG, OR, SUB, WHERE
+from scanjit.ops.elementwise import ADD, AND, DIV, FLOORDIV, MAXIMUM, MINIMUM, MOD, MUL, NEG, OR, SUB, WHERE
 from scanjit.ops.functions import POW
 from scanjit.ops.promotion import Elementwise
 from scanjit.schedule.nests import (
@@ -188,9 +188,11 @@ class Values:
             return self._multiply_add(value, place, point)
         if value in self.frame.multiply_adds.apart:
             return f"product({', '.join(self.value(arg, point) for arg in value.args)})"
-        if self.frame.tested is not None and value in self.frame.single:
+        hopeful = self.frame.tested is not None and value in self.frame.single
+        if hopeful or (value.op in (MAXIMUM, MINIMUM) and kind_of(value.dtype).floating and self._has_forms()):
             a, b = (self.value(arg, point) for arg in value.args)
-            return f"select({a} {'>' if value.op is MAXIMUM else '<'} {b}, {a}, {b})"
+            found = f"select({a} {'>' if value.op is MAXIMUM else '<'} {b}, {a}, {b})"
+            return found if hopeful else f"select(isnan({a}), {a}, {found})"
         if value.op in (FLOORDIV, MOD) and (bits := _log2(value.args[1])) is not None:
             how = f">> splat_{{}}({bits})" if value.op is FLOORDIV else f"& splat_{{}}({(1 << bits) - 1})"
             return f"{self.value(value.args[0], point)} {how.format(suffix(value.dtype, point.width))}"
@@ -204,6 +206,11 @@ class Values:
         for i, (arg, plain) in enumerate(zip(value.args, self._plain(value), strict=True)):
             text = text.replace(f"{{{i}}}", plain or self.value(arg, point))
         return text
+
+    def _has_forms(self) -> bool:
+        """Whether the steps are there in several forms. Of two zeros, an extremum is either, but in all forms the same:
+        which one is taken depends on the time."""
+        return bool(self.frame.nest.guessed or self.frame.nest.still)
 
     def _multiply_add(self, value: Apply, place: int, point: Point) -> str:
         """A sum as a multiply-add, whose operand number `place` is the product."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,14 @@ import pytest
 import scanjit as sj
 from scanjit.codegen import time
 from scanjit.runtime import host
+from scanjit.schedule.tiles import apply
 from scanjit.simd import emulate
 from tests.fuzz.check import Config
 
 Step = Any
 NOT = np.bool_(False)
+ODDS = ([0.5, 0.5, 0, 0, 0], [0.3, 0.3, 0.4, 0, 0], [0.45, 0.45, 0.09, 0.005, 0.005])
+"""How often zeros and other numbers are."""
 
 
 def best(x: Any, best: Any) -> Any:
@@ -87,6 +91,34 @@ def test_the_same_bits(step: Step, dtype: str, mode: str, monkeypatch: pytest.Mo
             for got, other in zip(f(changed[:length]), wanted(changed[:length]), strict=True):
                 np.testing.assert_array_equal(got, other)
                 np.testing.assert_array_equal(np.signbit(got), np.signbit(other))
+
+
+def peak(x: Any, seen: Any, top: Any) -> Any:
+    """Extrema of which one operand is chosen."""
+    found = sj.maximum(sj.minimum(x, x + 1.0), sj.where(top >= x, top, 0.0))
+    return seen | (top <= x * 0.5), sj.maximum(x * 0.5, top), found
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_extrema_of_two_zeros(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are either zero, but the same one in all forms of steps. Compiled code shows it: LLVM may exchange them."""
+    x, start = sj.vector("x", dtype), sj.scalar("start", dtype)
+    found = []
+    for forms in (True, False):
+        if not forms:
+            monkeypatch.setattr(apply, "still_lanes", lambda *_: 0)
+            monkeypatch.setattr(apply, "guesses", lambda *_: ())
+        f = sj.function([x, start], list(sj.scan(peak, x, [NOT, start, None])), name=f"forms_{forms}")
+        assert forms == ("clock()" in f.source)
+        assert forms != bool(re.search(r"= (max|min)imum\(", f.source))
+        rng = np.random.default_rng(0)
+        given = [rng.choice([0.0, -0.0, -1.0, 0.5, np.nan], 5_000, p=p).astype(dtype) for p in ODDS]
+        found.append(
+            [each for values in given for first in (0.0, -0.0, -2.0) for each in f(values, np.asarray(first, dtype))]
+        )
+    for got, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(got, other)
+        np.testing.assert_array_equal(np.signbit(got)[got == 0], np.signbit(other)[other == 0])
 
 
 @pytest.mark.skipif(not host.target().is_x86, reason="there is no clock for it")
