@@ -186,10 +186,11 @@ class Values:
     def _apply(self, value: Apply, point: Point) -> str:
         if (place := self.frame.multiply_adds.places.get(value)) is not None:
             return self._multiply_add(value, place, point)
-        if value in self.frame.multiply_adds.apart:
+        alike = kind_of(value.dtype).floating and self._has_forms()
+        if value in self.frame.multiply_adds.apart or (value.op is MUL and alike):
             return f"product({', '.join(self.value(arg, point) for arg in value.args)})"
         hopeful = self.frame.tested is not None and value in self.frame.single
-        if hopeful or (value.op in (MAXIMUM, MINIMUM) and kind_of(value.dtype).floating and self._has_forms()):
+        if hopeful or (value.op in (MAXIMUM, MINIMUM) and alike):
             a, b = (self.value(arg, point) for arg in value.args)
             found = f"select({a} {'>' if value.op is MAXIMUM else '<'} {b}, {a}, {b})"
             return found if hopeful else f"select(isnan({a}), {a}, {found})"
@@ -208,8 +209,9 @@ class Values:
         return text
 
     def _has_forms(self) -> bool:
-        """Whether the steps are there in several forms. Of two zeros, an extremum is either, but in all forms the same:
-        which one is taken depends on the time."""
+        """Whether the steps are there in several forms. Which one is taken depends on the time, so LLVM must leave
+        nothing open: of two zeros, an extremum could be either; and a product that is added to a number, of another
+        dtype too, could be rounded or not."""
         return bool(self.frame.nest.guessed or self.frame.nest.still)
 
     def _multiply_add(self, value: Apply, place: int, point: Point) -> str:

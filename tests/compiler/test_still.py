@@ -121,6 +121,26 @@ def test_extrema_of_two_zeros(dtype: str, monkeypatch: pytest.MonkeyPatch) -> No
         np.testing.assert_array_equal(np.signbit(got)[got == 0], np.signbit(other)[other == 0])
 
 
+def test_products_are_rounded_in_all_forms() -> None:
+    """LLVM makes a multiply-add of a product that is added to a number behind a conversion, where the number is known:
+    in the form with branches alone."""
+    x = sj.vector("x", "float32")
+
+    def step(x: Any, y: Any) -> Any:
+        added = sj.where(x > 0.1, 0.25, 0.7) + sj.cast(y * np.float32(-0.9), "float64")
+        return sj.where(x > y, sj.cast(added, "float32"), y)
+
+    f = sj.function([x], sj.scan(step, x, np.float32(0.0)))
+    assert "product(" in f.source
+    assert not re.search(r"= \w+ \* ", f.source)
+    y, wanted, values = np.float32(0), [], np.random.default_rng(0).standard_normal(3_000).astype("float32")
+    for value in values:
+        if value > y:
+            y = np.float32((0.25 if value > np.float32(0.1) else 0.7) + np.float64(y * np.float32(-0.9)))
+        wanted.append(y)
+    np.testing.assert_array_equal(f(values), wanted)
+
+
 @pytest.mark.skipif(not host.target().is_x86, reason="there is no clock for it")
 def test_which_steps() -> None:
     """All registers may stay, and vectors hold several numbers."""
