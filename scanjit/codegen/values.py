@@ -17,9 +17,9 @@ from scanjit.codegen.search import search
 from scanjit.codegen.truths import truth_of
 from scanjit.ir import Op
 from scanjit.kinds import kind_of
-from scanjit.ops.elementwise import ADD, AND, DIV, FLOORDIV, MAXIMUM, MINIMUM, MOD, MUL, NEG, OR, SUB, WHERE
+from scanjit.ops.elementwise import ABS, ADD, AND, DIV, FLOORDIV, MAXIMUM, MINIMUM, MOD, MUL, NEG, OR, SUB, WHERE
 from scanjit.ops.functions import POW
-from scanjit.ops.promotion import Elementwise
+from scanjit.ops.promotion import CAST, Elementwise
 from scanjit.schedule.nests import (
     Apply,
     Fetch,
@@ -190,7 +190,7 @@ class Values:
         if value in self.frame.multiply_adds.apart or (value.op is MUL and alike):
             return f"product({', '.join(self.value(arg, point) for arg in value.args)})"
         hopeful = self.frame.tested is not None and value in self.frame.single
-        if hopeful or (value.op in (MAXIMUM, MINIMUM) and alike):
+        if hopeful or (value.op in (MAXIMUM, MINIMUM) and alike and any(map(_is_chosen, value.args))):
             a, b = (self.value(arg, point) for arg in value.args)
             found = f"select({a} {'>' if value.op is MAXIMUM else '<'} {b}, {a}, {b})"
             return found if hopeful else f"select(isnan({a}), {a}, {found})"
@@ -210,8 +210,8 @@ class Values:
 
     def _has_forms(self) -> bool:
         """Whether the steps are there in several forms. Which one is taken depends on the time, so LLVM must leave
-        nothing open: of two zeros, an extremum could be either; and a product that is added to a number, of another
-        dtype too, could be rounded or not."""
+        nothing open: of two zeros, an extremum of a choice could be either, as LLVM exchanges operands where it knows
+        what was chosen; and a product that is added to a number, of another dtype too, could be rounded or not."""
         return bool(self.frame.nest.guessed or self.frame.nest.still)
 
     def _multiply_add(self, value: Apply, place: int, point: Point) -> str:
@@ -249,6 +249,13 @@ class Values:
                 scatter(self.frame, self.value, stores[0], texts[0], point)
             else:
                 write(self.frame, stores, texts, point)
+
+
+def _is_chosen(value: Value) -> bool:
+    """Whether a value is a choice, or an extremum, a sign or a cast of one."""
+    return isinstance(value, Apply) and (
+        value.op is WHERE or (value.op in (MAXIMUM, MINIMUM, NEG, ABS, CAST) and any(map(_is_chosen, value.args)))
+    )
 
 
 def _op_text(value: Apply) -> str:
