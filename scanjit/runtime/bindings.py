@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import functools
 from array import array
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from scanjit.ir import Node
+from scanjit.records import record
 from scanjit.runtime import sizes
 from scanjit.runtime.arguments import Slot
 from scanjit.runtime.executable import Executable
+from scanjit.runtime.shared import snapshot
 from scanjit.types import Atom
 
 if TYPE_CHECKING:
-    from scanjit.runtime.compiled import AtOnce, Run  # imports the scheduler
+    from scanjit.runtime.compiled import AtOnce, Finish, Run  # imports the scheduler
 
 _KEPT_SHAPES = 64
 """How many combinations of argument shapes a function remembers as checked."""
 
 
-class Bound(NamedTuple):
+@record
+class Bound:
     """What follows from the shapes of arguments: the sizes, and what computes the results."""
 
     sizes: dict[Atom, int]
@@ -30,7 +32,7 @@ class Bound(NamedTuple):
     fits: Callable[[tuple[Any, ...]], bool]
     """Whether all arguments of a call are arrays of these shapes that need no look at each."""
     at_once: AtOnce | None
-    """What makes whole calls with such arguments."""
+    """What makes whole calls with such arguments, to what the function returns."""
 
 
 def _never(args: tuple[Any, ...]) -> bool:
@@ -47,7 +49,7 @@ class Bindings:
     conditions : what sizes must fulfil.
     executable : the part of the function that a call runs.
     compiled : whether calls run compiled code.
-    at_once : whether whole calls may be made at once.
+    finish : makes what a call returns from the results, if whole calls may be made at once.
     """
 
     def __init__(
@@ -57,16 +59,16 @@ class Bindings:
         conditions: list[sizes.Check],
         executable: Executable,
         compiled: bool,
-        at_once: bool,
+        finish: Finish | None,
     ) -> None:
         self.leaves, self.slots, self.conditions, self.executable = leaves, slots, conditions, executable
-        shared = [leaf.params["variable"] for leaf in leaves[len(slots) :]]
-        sized = all(isinstance(dim, int) for variable in shared for dim in variable.type.shape)
+        self._shared = [leaf.params["variable"] for leaf in leaves[len(slots) :]]
+        sized = all(isinstance(dim, int) for variable in self._shared for dim in variable.type.shape)
         self._varying = len(slots) if sized else len(leaves)
         """How many of the leaves, the first ones, may have other shapes in another call."""
         self._known_arrays = compiled and sized
         self._as_they_are = all(slot.as_it_is for slot in slots)
-        self._at_once = at_once
+        self._finish = finish
         self._known: dict[tuple[tuple[int, ...], ...], Bound] = {}
 
     def to(self, arrays: Sequence[np.ndarray]) -> Bound:
@@ -90,12 +92,15 @@ class Bindings:
             return Bound(found, run, _never, None)
         from scanjit.runtime.native import native  # imports llvmlite
 
-        alike = functools.partial(native().alike, self._alike(shapes[: len(self.slots)]).tobytes())
-        fits = alike if self._as_they_are else _never
-        return Bound(found, run, fits, self.executable.at_once(found, self._alike(shapes)) if self._at_once else None)
+        fits = native().alike(self._alike(shapes[: len(self.slots)])) if self._as_they_are else _never
+        at_once = self._finish and self.executable.at_once(found, self._alike(shapes), self._finish)
+        shared = self._shared
+        if at_once is None or not shared:
+            return Bound(found, run, fits, at_once)
+        return Bound(found, run, fits, lambda args: at_once((*args, *snapshot(shared))))
 
     def _alike(self, shapes: Sequence[tuple[int, ...]]) -> array[int]:
-        """Words that say that values are arrays of these shapes, whose memory is taken as it is (see `native.Alike`).
+        """Words that say that values are arrays of these shapes, whose memory is taken as it is (see `Native.alike`).
         Arguments of complex numbers are arrays of them, which have no axis for the parts of each."""
         words = array("q", [id(np.ndarray), len(shapes)])
         for i, (leaf, shape) in enumerate(zip(self.leaves, shapes, strict=False)):

@@ -7,7 +7,7 @@ import functools
 import time
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -38,9 +38,11 @@ if TYPE_CHECKING:
 
 Run = Callable[[list[np.ndarray]], list[np.ndarray]]
 """Makes new arrays, one for each output, from the values of the origins."""
-AtOnce = Callable[[tuple[Any, ...]], "list[np.ndarray] | Literal[False]"]
-"""Makes a whole call with the arguments and the values of shared variables. Returns False if it cannot; then `Run`
-can, or says what is wrong."""
+Finish = Callable[[list[np.ndarray]], Any]
+"""Makes what a call returns from the results."""
+AtOnce = Callable[[tuple[Any, ...]], Any]
+"""Makes a whole call with the arguments and the values of shared variables, to what `Finish` makes. Returns False if it
+cannot; then `Run` can, or says what is wrong."""
 MOST_SIZED = 64
 """For this many combinations of sizes, a program remembers where everything lies."""
 MOST_OWN = 2**16
@@ -172,9 +174,9 @@ class CompiledStage:
         always = found.sharing.small or not (self._decides or found.sharing.several)
         return found if always else None
 
-    def at_once(self, sizes: Mapping[Atom, int], alike: array[int]) -> AtOnce | None:
+    def at_once(self, sizes: Mapping[Atom, int], alike: array[int], finish: Finish) -> AtOnce | None:
         """See `Executable.at_once`. A call is one step if it uses one thread and little memory, and nothing has to be
-        done before and after its code."""
+        done before its code."""
         if self.mode != "numba" or self.timer is not None or self.layout.kept_from or self.layout.has_lapack:
             return None
         sized = self._alone(sizes)
@@ -182,24 +184,10 @@ class CompiledStage:
             return None
         workspace = Workspace()
         workspace.fill(sized, self.table)
-        results, at, running, ended = sized.results, workspace.table, self.steps.running, self.steps.ended
-        ready, entries = self.table.ready, workspace.entries
-        words = array("q", [self._main, at, workspace.status, *self._places]) + alike
-        call = functools.partial(native().call, words.tobytes(), tuple(sized.buffers), self.steps, workspace)
-
-        def run(args: tuple[Any, ...]) -> list[np.ndarray] | Literal[False]:
-            try:
-                made = call(args)
-            finally:
-                if running:
-                    ended(at)
-            if made is False:
-                return False
-            for entry in ready:  # what follows from sizes alone is there from now on
-                entries[entry] = 1
-            return made if results is None else _results_in(made, results)
-
-        return run
+        results, ready = sized.results, self.table.ready  # what follows from sizes alone stays there
+        words = array("q", [self._main, workspace.table, workspace.status, *self._places, len(ready), *ready]) + alike
+        whole = finish if results is None else lambda made: finish(_results_in(made, results))
+        return native().call(words, tuple(sized.buffers), self.steps, whole, workspace)
 
     def _run_by_choice(self, sizes: Mapping[Atom, int], arrays: list[np.ndarray]) -> list[np.ndarray]:
         """Run the program in the way that is chosen for this call."""
@@ -254,20 +242,16 @@ class CompiledStage:
             for entry in table.sync:
                 workspace.entries[entry] = meeting_place()
         at = workspace.table
-        try:
-            if self.timer is not None:
-                start = functools.partial(self._run, self._main, at, threads, self.steps, places, arrays)
-                self.timer.run(start, at, sized, threads)
-            elif choice is None:
-                self._run(self._main, at, threads, self.steps, places, arrays)
-            else:
-                began = time.perf_counter()
-                used = self._run(self._main, at, threads, self.steps, places, arrays)
-                passed = time.perf_counter() - began
-                choice.note(way.on(used % 256), used // 256, sized.sharing.operations, passed)
-        finally:
-            if self.steps.running:
-                self.steps.ended(at)
+        if self.timer is not None:
+            start = functools.partial(self._run, self._main, at, threads, self.steps, places, arrays)
+            self.timer.run(start, at, sized, threads)
+        elif choice is None:
+            self._run(self._main, at, threads, self.steps, places, arrays)
+        else:
+            began = time.perf_counter()
+            used = self._run(self._main, at, threads, self.steps, places, arrays)
+            passed = time.perf_counter() - began
+            choice.note(way.on(used % 256), used // 256, sized.sharing.operations, passed)
         status = workspace.entries[workspace.status]
         if not status:  # after an error, only a part of the lasting buffers may be filled
             workspace.values = values

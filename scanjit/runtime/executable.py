@@ -22,7 +22,7 @@ from scanjit.types import Atom
 if TYPE_CHECKING:
     from array import array
 
-    from scanjit.runtime.compiled import AtOnce, Run  # imports the scheduler
+    from scanjit.runtime.compiled import AtOnce, Finish, Run  # imports the scheduler
 
 
 class Executable(Protocol):
@@ -36,9 +36,9 @@ class Executable(Protocol):
         """What computes the outputs where the sizes have these values. What follows from sizes alone is done here,
         once for many calls."""
 
-    def at_once(self, sizes: dict[Atom, int], alike: array[int]) -> AtOnce | None:
+    def at_once(self, sizes: dict[Atom, int], alike: array[int], finish: Finish) -> AtOnce | None:
         """What makes whole calls with these sizes, if that can be one step. The words `alike` say which arguments such
-        a call has (see `native.Alike`)."""
+        a call has (see `Native.alike`)."""
 
     def explain(self) -> Document:
         """What was done to the program to make it fast, and what was not."""
@@ -59,7 +59,7 @@ class Interpreted:
     def for_sizes(self, sizes: dict[Atom, int]) -> Run:
         return self._run
 
-    def at_once(self, sizes: dict[Atom, int], alike: array[int]) -> None:
+    def at_once(self, sizes: dict[Atom, int], alike: array[int], finish: Finish) -> None:
         return None
 
     def _run(self, arrays: list[np.ndarray]) -> list[np.ndarray]:

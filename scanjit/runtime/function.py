@@ -241,20 +241,21 @@ class CompiledFunction(Generic[R]):
         ]
         """The variables whose new values may not fit, each with the number of its result."""
         self._returned = _returning(graph, place)
+        finish = _finishing(self._returned, self._probes, self._looked_at)
         self._bindings = Bindings(
-            self._leaves, self._slots, conditions, self.executable, mode == "numba", at_once=not self._targets
+            self._leaves, self._slots, conditions, self.executable, mode == "numba", None if self._targets else finish
         )
         self._last: Bound | None = None
         """What follows from the shapes of the last call."""
 
     def __call__(self, *args: Any, **named: Any) -> R:
         known = self._last
-        if known is not None and not named and known.at_once and not (config.check_finite or config.profile):
-            results = known.at_once((*args, *snapshot(self._shared)) if self._shared else args)
-            if results is not False:
-                if self._looked_at:
-                    self._probes.report([results[i] for i in self._looked_at])
-                return self._returned(results)
+        if known is not None and not named:
+            at_once = known.at_once
+            if at_once is not None and not (config.check_finite or config.profile):
+                returned = at_once(args)
+                if returned is not False:
+                    return returned
         if known is not None and not named and known.fits(args):
             arrays = [*args]
         else:
@@ -574,6 +575,18 @@ def _restored(
     outputs = nodes[inputs : len(nodes) - len(targets)]
     updates = tuple(zip(targets, nodes[len(nodes) - len(targets) :], strict=True))
     return CompiledFunction(FunctionGraph(tuple(nodes[:inputs]), tuple(outputs), tree, updates, names), name, mode)
+
+
+def _finishing(
+    returned: Callable[[list[np.ndarray]], Any], probes: Probes, looked_at: list[int]
+) -> Callable[[list[np.ndarray]], Any]:
+    """A function that shows probes what they look at, and makes what the user gets."""
+
+    def finish(results: list[np.ndarray]) -> Any:
+        probes.report([results[i] for i in looked_at])
+        return returned(results)
+
+    return finish if looked_at else returned
 
 
 def _returning(graph: FunctionGraph, place: dict[Node, int]) -> Callable[[list[np.ndarray]], Any]:

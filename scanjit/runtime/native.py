@@ -16,8 +16,9 @@ import ctypes
 import hashlib
 import os
 import re
-from collections.abc import Callable
-from typing import Any, Literal
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -30,9 +31,10 @@ from scanjit.runtime.structures import STRUCTURES
 from scanjit.runtime.team_source import TEAM_NUMBERS, TEAM_SOURCE
 from scanjit.schedule.threads.teams import MOST_TEAMS
 
+T = TypeVar("T")
 Tick = Callable[[int], None]
 """Called by the thread of a call, with the address of its `LineFields`, when the clock has ticked. Python runs signal
-handlers as it begins."""
+handlers as it begins. If that has happened, it is called once more when the program has ended; `function` is 0 then."""
 
 
 def silent(line: int) -> None:
@@ -49,22 +51,8 @@ Returns how many threads ran the program, plus 256 times how many other calls ra
 """
 
 
-Alike = Callable[[bytes, tuple[Any, ...]], bool]
-"""Whether values are NumPy arrays of some dtypes and shapes, which code takes as they are. Takes the words that say so:
-the address of the class `numpy.ndarray`, how many values there are, and for each the address of its dtype, the number
-of its axes, and their sizes; and the values."""
-
-
-Call = Callable[
-    [bytes, tuple[Callable[[], np.ndarray], ...], Tick, object, tuple[Any, ...]], list[np.ndarray] | Literal[False]
-]
-"""Makes a whole call on one thread. Takes words: the address of a program, the address of its table, how many words
-behind that its status lies, the `places` of `Run`, and the words of `Alike`; then what makes the arrays for the
-results, the tick of `Run`, what keeps the table alive, and the arguments. Raises what `Run` raises.
-
-Returns the results. Or False, if the arguments are not those of the words, if another call uses the table, or if code
-reports an error.
-"""
+Alike = Callable[[tuple[Any, ...]], bool]
+"""Says whether values are NumPy arrays of some dtypes and shapes, which code takes as they are."""
 
 
 class _Method(ctypes.Structure):
@@ -78,9 +66,9 @@ class _Method(ctypes.Structure):
     ]
 
 
-_FASTCALL = 0x80
-"""The flag of a builtin function that takes its arguments as an array of objects, and how many there are."""
-_new_builtin = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.POINTER(_Method), ctypes.c_void_p, ctypes.c_void_p)(
+_FASTCALL, _ONE, _NONE = 0x80, 0x8, 0x4
+"""The flags of a builtin function: it takes an array of objects, and how many there are; it takes one; or none."""
+_new_builtin = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.POINTER(_Method), ctypes.py_object, ctypes.c_void_p)(
     ("PyCFunction_NewEx", ctypes.pythonapi)
 )
 
@@ -127,11 +115,12 @@ class Native:
         for name in entry.metadata["together"]:
             llvm.add_symbol(name, self._engine.get_function_address(name))
         word = ctypes.c_ssize_t
-        self._methods: list[_Method] = []
-        self.run: Run = self._builtin("scanjit_run")
-        self.run_with_blas: Run = self._builtin("scanjit_run_with_blas")
-        self.call: Call = self._builtin("scanjit_call")
-        self.alike: Alike = self._builtin("scanjit_alike")
+        flags = {"run": _FASTCALL, "run_with_blas": _FASTCALL, "call": _ONE, "alike": _ONE, "empty": _NONE}
+        self._methods = {
+            name: _Method(name.encode(), self.address(f"scanjit_{name}"), flag, None) for name, flag in flags.items()
+        }
+        self.run: Run = self._builtin("run")
+        self.run_with_blas: Run = self._builtin("run_with_blas")
         self.set_blas = self._function("scanjit_set_blas", None, word, word)
         self._new_team = self._function("scanjit_new_team", word, word)
         self._places: list[Any] = []
@@ -147,11 +136,42 @@ class Native:
         """A ctypes function that is called with Python's lock held and passes exceptions on."""
         return ctypes.PYFUNCTYPE(result, *arguments)(self.address(name))
 
-    def _builtin(self, name: str) -> Any:
-        """A builtin function of Python's: to call one takes a third of the time that a ctypes function takes."""
-        method = _Method(name.encode(), self.address(name), _FASTCALL, None)
-        self._methods.append(method)  # the function refers to it
-        return _new_builtin(ctypes.byref(method), None, None)
+    def _builtin(self, name: str, facts: object = None) -> Any:
+        """A builtin function of Python's, which is given `facts` in each call. To call one takes a third of the time
+        that a ctypes function takes."""
+        return _new_builtin(ctypes.byref(self._methods[name]), facts, None)
+
+    def alike(self, facts: array[int]) -> Alike:
+        """What says whether values are the arrays of these words: the address of the class `numpy.ndarray`, how many
+        values there are, and for each the address of its dtype, the number of its axes, and their sizes."""
+        return self._builtin("alike", facts.tobytes())
+
+    def empty(self, function: int, shape: Sequence[int], dtype: np.dtype) -> Callable[[], np.ndarray]:
+        """What makes arrays of any values. `function` is the address of NumPy's `PyArray_Empty`."""
+        return self._builtin("empty", (array("q", [function, len(shape), *shape]).tobytes(), dtype))
+
+    def call(
+        self,
+        words: array[int],
+        makers: tuple[Callable[[], np.ndarray], ...],
+        tick: Tick,
+        finish: Callable[[list[np.ndarray]], T],
+        kept: object,
+    ) -> Callable[[tuple[Any, ...]], T | Literal[False]]:
+        """What makes whole calls on one thread, from the arguments. It raises what `Run` raises. It returns False if
+        the arguments are not those of the words, if another call uses the table, or if code reports an error.
+
+        Parameters
+        ----------
+        words : the address of a program, the address of its table, how many words behind that its status lies, the
+            `places` of `Run`, how many entries of the table are 1 from the first call on, these entries, and the words
+            of `alike`.
+        makers : make the arrays for the results.
+        tick : the tick of `Run`.
+        finish : makes what a call returns from the results.
+        kept : what is to live as long, since the table lies in it.
+        """
+        return self._builtin("call", (words.tobytes(), makers, tick, finish, kept))
 
     def new_team(self) -> None:
         """Start with no workers and no clock, as a new process does. The old team's memory is kept: a call that forked

@@ -47,8 +47,15 @@ def alike(facts, values):
     return 1
 
 
-def scanjit_alike(self, args, given):
-    return PyBool_FromLong(alike(PyBytes_AsString(args[0]), args[1]))
+def scanjit_alike(facts, values):
+    return PyBool_FromLong(alike(PyBytes_AsString(facts), values))
+
+
+def scanjit_empty(facts, nothing):
+    words = PyBytes_AsString(PyTuple_GetItem(facts, 0))
+    dtype = PyTuple_GetItem(facts, 1)
+    Py_IncRef(dtype)
+    return words[0](words[1], words + 16, dtype, 0)
 
 
 def results(makers):
@@ -63,29 +70,36 @@ def results(makers):
     return made
 
 
-def scanjit_call(self, args, given):
-    words = PyBytes_AsString(args[0])
+def scanjit_call(facts, values):
+    words = PyBytes_AsString(PyTuple_GetItem(facts, 0))
     places = words + 24
-    values = args[4]
-    if not alike(places + 16*places[0] + 8, values):
+    ready = places + 16*places[0] + 8
+    if not alike(ready + 8*ready[0] + 8, values):
         return PyBool_FromLong(0)
-    made = results(args[1])
+    made = results(PyTuple_GetItem(facts, 1))
     if made == 0:
         return 0
-    status = words[1] + 8*words[2]
+    table = words[1]
+    status = table + 8*words[2]
+    returned = 0
     if change(status.running, 0, 1):
-        fill(words[1], places, values, PyTuple_Size(values), made)
-        used = run(words[0], words[1], 1, args[2])
+        fill(table, places, values, PyTuple_Size(values), made)
+        used = run(words[0], table, 1, PyTuple_GetItem(facts, 2))
         failed = status.failed
         status.failed = 0
-        put(status.running, 0)
         if used >= 0 and failed == 0:
-            return made
-        if used < 0:
-            Py_DecRef(made)
-            return 0
+            for i in range(ready[0]):
+                table[ready[i + 1]] = 1
+            put(status.running, 0)
+            returned = PyObject_CallOneArg(PyTuple_GetItem(facts, 3), made)
+        else:
+            put(status.running, 0)
+            if used >= 0:
+                returned = PyBool_FromLong(0)
+    else:
+        returned = PyBool_FromLong(0)
     Py_DecRef(made)
-    return PyBool_FromLong(0)
+    return returned
 
 
 def word(object):
@@ -106,7 +120,8 @@ def run(program, table, threads, tick):
     team = home.team
     others = begin(team)
     line.number = at(team.ticks)
-    line.expected = get(team.ticks)
+    began = get(team.ticks)
+    line.expected = began
     line.function = look
     line.tick = tick
     line.table = table
@@ -120,6 +135,8 @@ def run(program, table, threads, tick):
         program(table, 0, 1, line)
         PyEval_RestoreThread(line.state)
     add(team.running, -1)
+    if line.expected != began:
+        over(line)
     if PyErr_Occurred():
         return -1
     return others << 8 | threads

@@ -14,7 +14,7 @@ from scanjit import types
 from scanjit.ir import Node
 from scanjit.runtime import recipes, sizes as runtime_sizes
 from scanjit.runtime.bounds import Unfit
-from scanjit.runtime.compiled import AtOnce, CompiledStage, Run, Timer
+from scanjit.runtime.compiled import AtOnce, CompiledStage, Finish, Run, Timer
 from scanjit.runtime.kernels import Kernel, restored
 from scanjit.runtime.layout import Layout
 from scanjit.runtime.recipe import Recipe
@@ -106,8 +106,8 @@ class Staged:
     def for_sizes(self, sizes: dict[Atom, int]) -> Run:
         return self.stages[0].for_sizes(sizes) if self._simple else functools.partial(self._run, sizes)
 
-    def at_once(self, sizes: dict[Atom, int], alike: array[int]) -> AtOnce | None:
-        return self.stages[0].at_once(sizes, alike) if self._simple else None
+    def at_once(self, sizes: dict[Atom, int], alike: array[int], finish: Finish) -> AtOnce | None:
+        return self.stages[0].at_once(sizes, alike, finish) if self._simple else None
 
     def _run(self, given: dict[Atom, int], arrays: list[np.ndarray]) -> list[np.ndarray]:
         """New arrays, one for each output, where the sizes of the arguments are `given`."""

@@ -26,18 +26,17 @@ class Steps:
         """The calls that have lasted for a tick, by the addresses of their tables."""
 
     def __call__(self, line: int) -> None:
-        """Note that the clock has ticked in the call whose line is at this address."""
+        """Note that the clock has ticked in the call whose line is at this address, or that this call has ended."""
         words, now = LineFields.from_address(line), time.monotonic()
         call = self.running.get(words.table)
+        if not words.function:
+            if call is not None:
+                del self.running[words.table]
+                call.end()
+            return
         if call is None or call.lost(now):
             call = self.running[words.table] = _Call(self.name, now - TICK)
         call.tick(words, now)
-
-    def ended(self, table: int) -> None:
-        """Note that the call with this table has ended."""
-        call = self.running.pop(table, None)
-        if call is not None:
-            call.end()
 
 
 class _Call:

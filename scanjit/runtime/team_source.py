@@ -45,6 +45,18 @@ def look(line, step, element, elements):
     line.step = step
     line.element = element
     line.elements = elements
+    fine = ticked(line)
+    line.state = PyEval_SaveThread()
+    if fine:
+        return 0
+    line.ended = 1
+    line.expected = -1
+    if line.team:
+        put(line.team.stop, 1)
+    return 1
+
+
+def ticked(line):
     result = 0
     address = PyLong_FromSsize_t(line)
     if address:
@@ -52,14 +64,17 @@ def look(line, step, element, elements):
         Py_DecRef(address)
     if result:
         Py_DecRef(result)
-        line.state = PyEval_SaveThread()
-        return 0
-    line.state = PyEval_SaveThread()
-    line.ended = 1
-    line.expected = -1
-    if line.team:
-        put(line.team.stop, 1)
-    return 1
+        return 1
+    return 0
+
+
+def over(line):
+    raised = stack(24)
+    PyErr_Fetch(raised, raised + 8, raised + 16)
+    line.function = 0
+    ticked(line)
+    if raised[0]:
+        PyErr_Restore(raised[0], raised[1], raised[2])
 
 
 # ---- the clock

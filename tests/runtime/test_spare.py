@@ -217,5 +217,11 @@ np.kept = late
 
 def test_makers_follow_sizes():
     assert spare.maker((LARGE,), np.dtype("u1")).func == keeper().empty
-    assert spare.maker((LARGE - 1,), np.dtype("u1")).func is np.empty
-    assert spare.maker((), np.dtype("f8"))().shape == ()
+    for shape, dtype in (((LARGE - 1,), np.dtype("u1")), ((), np.dtype("f8")), ((2, 0, 3), np.dtype([("a", "f4")]))):
+        before = sys.getrefcount(dtype)
+        make = spare.maker(shape, dtype)
+        made = [make() for _ in range(3)]
+        assert all(each.shape == shape and each.dtype is dtype and each.base is None for each in made)
+        assert len({each.ctypes.data for each in made if each.size}) in (0, 3)
+        del make, made
+        assert sys.getrefcount(dtype) == before

@@ -154,7 +154,7 @@ class Call:
 
     def __init__(self, steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
         self.steps, self.now = steps, 100.0
-        self.line = LineFields(table=1, step=-1, done=-1)
+        self.line = LineFields(table=1, function=1, step=-1, done=-1)
         monkeypatch.setattr("scanjit.runtime.steps.time.monotonic", lambda: self.now)
 
     def tick(self, seconds: float, **words: int) -> None:
@@ -165,6 +165,12 @@ class Call:
         while self.now < end:
             self.now += 0.5
             self.steps(ctypes.addressof(self.line))
+
+    def end(self) -> None:
+        """Tell that it has ended, as machine code does."""
+        self.line.function = 0
+        self.steps(ctypes.addressof(self.line))
+        self.line.function = 1
 
     def shows(self) -> str:
         """What the bar shows."""
@@ -189,7 +195,7 @@ def test_the_line(words: dict[str, int], shown: str, terminal: Terminal, monkeyp
     call = Call(Steps("train"), monkeypatch)
     call.tick(6, **{"loops": 1, "total": 50_000, **words})
     terminal.wait_for(shown)
-    call.steps.ended(1)
+    call.end()
     terminal.wait_for_nothing()
     assert not call.steps.running
 
@@ -199,7 +205,7 @@ def test_a_bar_of_tqdm(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> N
     call = Call(Steps("train"), monkeypatch)
     call.tick(6, loops=1, total=50, done=12)
     terminal.wait_for("train: step 12 of 50, 6 s |")
-    call.steps.ended(1)
+    call.end()
     terminal.wait_for_nothing()
 
 
@@ -212,7 +218,7 @@ def test_a_look_that_does_not_know_the_step_leaves_it_as_it_was(
     assert call.shows() == "train: step 4 of 9, 4 s"
     call.tick(2, total=0)
     assert call.shows() == "train: 6 s"  # the loop has ended, the call has not
-    call.steps.ended(1)
+    call.end()
 
 
 def test_a_call_without_a_loop_shows_nothing(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +231,7 @@ def test_calls_under_a_second_show_nothing(terminal: Terminal, monkeypatch: pyte
     started = count_bars(monkeypatch)
     call = Call(Steps("train"), monkeypatch)
     call.tick(0.5, loops=1, total=9, done=3)
-    call.steps.ended(1)
+    call.end()
     call.tick(0.5)
     assert not started
 
@@ -277,7 +283,7 @@ def test_a_stream_that_is_closed_ends_no_call(terminal: Terminal, monkeypatch: p
     call.tick(2, loops=1, total=9, done=3)
     assert failed.wait(20)
     call.tick(2)
-    call.steps.ended(1)
+    call.end()
 
 
 def test_a_terminal_that_takes_no_more_text_stops_no_call(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,7 +292,7 @@ def test_a_terminal_that_takes_no_more_text_stops_no_call(terminal: Terminal, mo
     monkeypatch.setattr(terminal, "write", lambda text: resume.wait(20))
     call.tick(2, loops=1, total=9, done=3)
     call.tick(2)
-    call.steps.ended(1)
+    call.end()
     assert not call.steps.running and not resume.is_set()
     resume.set()
 
@@ -333,7 +339,8 @@ def test_a_nest_of_all_steps_under_jit(terminal: Terminal) -> None:
 
 @pytest.mark.usefixtures("at_once")
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers")
-def test_an_interrupt_takes_the_bar_away(terminal: Terminal) -> None:
+@pytest.mark.parametrize("steps", [10**12, np.array(10**12)])
+def test_an_interrupt_takes_the_bar_away(steps: int | np.ndarray, terminal: Terminal) -> None:
     f = sj.function([N], sj.scan(lambda h: 3.7 * h * (1 - h), outputs_info=0.3, n_steps=N)[-1], name="train")
     f(3)
 
@@ -346,7 +353,7 @@ def test_an_interrupt_takes_the_bar_away(terminal: Terminal) -> None:
     signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
     try:
         with pytest.raises(KeyboardInterrupt):
-            f(10**12)
+            f(steps)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
