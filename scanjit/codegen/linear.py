@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from scanjit.codegen.frame import Frame, Point
 from scanjit.codegen.names import number, suffix
 from scanjit.codegen.values import Values
 from scanjit.kinds import kind_of
-from scanjit.schedule.nests import Lanewise, Linear, NestLoop, Value, one_of
+from scanjit.schedule.nests import Lanewise, Linear, Literal, NestLoop, Value, one_of
 
 
 class LinearTime:
@@ -50,6 +52,7 @@ class LinearTime:
         after = [self._solve(step, updates[step.register], last[step.register.index], point, ends) for step in steps]
         composed = [(step, name) for step, name in zip(steps, after, strict=True) if not (step.forgets or step.unread)]
         tests = [f"{name} - {name} == 0.0" for step, name in composed if kind_of(step.register.dtype).floating]
+        tests += [self._keeps_zeros(step, point) for step, _ in composed if step.signed]
         tests = tests if len(tests) == 1 else [f"({test})" for test in tests]
         finite = self.frame.line("finite", f"all_of({' & '.join(tests)})") if tests else None
         depth = len(self.frame.scopes)
@@ -62,6 +65,17 @@ class LinearTime:
         self.frame.pop(depth)
         self.frame.lane = outer
         return finite
+
+    def _keeps_zeros(self, step: Linear, point: Point) -> str:
+        """The condition that no step adds -0.0 to the carry times a constant that is 0 or negative. What this is
+        depends on the sign of the carry, also if the product is 0."""
+        assert step.factor is not None and step.term is not None
+        factor, term = (self.values.value(part, point) for part in (step.factor, step.term))
+        integers = np.dtype(f"i{step.register.dtype.itemsize}")
+        bits, sign = f"bitcast_{suffix(integers, point.width)}", kind_of(integers).limits[0]
+        if isinstance(step.factor, Literal):
+            return f"{bits}({term}) != {sign}"
+        return f"({bits}({term}) ^ {sign}) | {bits}({factor}) != 0"
 
     def _leave(self, carries: dict[tuple[int, int], str], last: dict[int, str], steps: Sequence[Linear]) -> None:
         """Write the carries after the last step of a vector."""
@@ -123,6 +137,7 @@ class LinearTime:
         level = 0 if step.factor is None else self.frame.level_of(self.frame.depends(step.factor))
         dtype, kind, count = step.register.dtype, kind_of(step.register.dtype), 1
         (least, most), one, times = kind.limits, one_of(dtype), "*" if kind.floating else "&"
+        nothing = -0.0 if kind.floating else 0  # a sum of -0.0 and 0.0 is 0.0
 
         def slid(name: str, fill: float) -> str:
             key = ("fill", dtype, fill, point.width)
@@ -154,7 +169,7 @@ class LinearTime:
                 text = after(slid(low, least))
                 text = text if high is None else nearest("<", text, high)
                 lower = self.frame.line("low", nearest(">", text, low))
-            term = None if term is None else self.frame.line("s", after(slid(term, 0)))
+            term = None if term is None else self.frame.line("s", after(slid(term, nothing)))
             if factor is not None:
                 text = f"{factor} {times} {slid(factor, one)}"
                 factor = self.frame.remember(level, ("power", factor, count, way), "m", text)

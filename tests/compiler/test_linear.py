@@ -211,6 +211,35 @@ def lowest_and_fall(x, level, lowest, fall):
     return level, sj.minimum(lowest, x), sj.maximum(fall, 2 * level)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda a, x, h: h + x,
+        lambda a, x, h: 0.5 * h + x,
+        lambda a, x, h: x - h,
+        lambda a, x, h: x - 0.5 * h,
+        lambda a, x, h: sj.where(a > 0.5, x, h),
+        lambda a, x, h: sj.where(a > 0.5, h, x),
+        lambda a, x, h: 0.5 * sj.where(a > 0.5, x, h),
+        lambda a, x, h: sj.where(a > 0.5, x, sj.where(a < 0.3, h, -x)),
+    ],
+)
+def test_signs_of_zeros(step, dtype):
+    """The sum of -0.0 and 0 is 0: where nothing is added, and where the carry is given up."""
+    a, x, h = sj.vector("a", dtype), sj.vector("x", dtype), sj.scalar("h", dtype)
+    hs = sj.scan(step, [a, x], h)
+    f, wanted = (sj.function([a, x, h], hs, mode=mode) for mode in ("emulate", "reference"))
+    assert "slide_up1" in f.source
+    for steps in LENGTHS:
+        for zeros in (np.full(steps, -0.0), np.where(RNG.random(steps) < 0.3, 0.0, -0.0)):
+            for start in (-0.0, 0.0, 1.0, -1.0):
+                given = uniform(steps).astype(dtype), zeros.astype(dtype), np.dtype(dtype).type(start)
+                found, right = f(*given), wanted(*given)
+                zero = right == 0  # small numbers may differ by their rounding
+                np.testing.assert_array_equal(np.signbit(found)[zero], np.signbit(right)[zero])
+
+
 @pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
 def test_extrema_that_no_step_reads(dtype, backwards):

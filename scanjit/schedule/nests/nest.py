@@ -86,7 +86,8 @@ class Linear:
     A `term` of None is 0. A bound of None is no bound. A `factor` of None is 1, or 0 if the register `forgets` its old
     value. The factor of an integer is 0 or all bits (`one_of`): `factor & register` takes less time than a product.
 
-    An `unread` register is a minimum or maximum that only its own next step reads.
+    An `unread` register is a minimum or maximum that only its own next step reads. The factor of a `signed` float
+    is a constant in some steps that is 0 or negative, and there is a term.
     """
 
     register: Register
@@ -96,6 +97,7 @@ class Linear:
     high: Value | None
     forgets: bool
     unread: bool
+    signed: bool
 
 
 @record

@@ -112,7 +112,15 @@ def _form(register: Register, update: Value, unread: bool) -> Linear | None:
         return None
     factor = form.factor if isinstance(form.factor, Value) else None
     extremum = form.factor is ONE and form.term is None and (form.low is None) != (form.high is None)
-    return Linear(register, factor, *form[1:], forgets=form.factor is None, unread=unread and extremum)
+    signed = reader.floating and form.term is not None and factor is not None and _constants(factor) <= 0
+    return Linear(register, factor, *form[1:], form.factor is None, unread and extremum, signed)
+
+
+def _constants(factor: Value) -> float:
+    """The smallest constant that a factor is, chooses or is a multiple of; 1 if there is none."""
+    if isinstance(factor, Apply) and factor.op in (WHERE, MUL):
+        return min(map(_constants, factor.args[factor.op is WHERE :]))
+    return factor.number if isinstance(factor, Literal) else 1.0
 
 
 class _NotLinear(Exception):
@@ -200,8 +208,10 @@ class _Reader:
         """A factor as an expression."""
         if isinstance(factor, Value):
             return factor
-        dtype = self.register.dtype
-        return Literal(dtype, one_of(dtype) if factor is ONE else 0.0 if self.floating else 0)
+        return self._literal(one_of(self.register.dtype) if factor is ONE else 0.0 if self.floating else 0)
+
+    def _literal(self, number: float) -> Value:
+        return Literal(self.register.dtype, number)
 
     def _apply(self, op: Op, *args: object) -> Value:
         return Apply(self.register.dtype, op, tuple(map(self._value, args)), {})
@@ -212,7 +222,10 @@ class _Reader:
         if left is None and op is ADD:
             return right  # type: ignore[return-value]
         if left is None:
-            return self._apply(NEG, self._value(right))
+            negated = self._value(right)
+            if self.floating and isinstance(negated, Literal):
+                return self._literal(-negated.number)
+            return self._apply(NEG, negated)
         return self._apply(op, self._value(left), self._value(right))
 
     def _scaled(self, op: Op, form: _Form, by: Value) -> _Form:
@@ -222,5 +235,9 @@ class _Reader:
     def _either(self, value: Apply, yes: _Form, no: _Form) -> _Form:
         if yes.bounded or no.bounded:
             raise _NotLinear
-        pairs = zip(yes[:2], no[:2], strict=True)
-        return _Form(*(None if a is b is None else self._apply(WHERE, value.args[0], a, b) for a, b in pairs))
+        nothing = self._literal(-0.0 if self.floating else 0)  # a sum of -0.0 and 0.0 is 0.0
+
+        def chosen(a: object, b: object, missing: Value | None) -> Value | None:
+            return None if a is b is None else self._apply(WHERE, value.args[0], a or missing, b or missing)
+
+        return _Form(chosen(yes.factor, no.factor, None), chosen(yes.term, no.term, nothing))
