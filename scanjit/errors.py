@@ -6,15 +6,18 @@ import functools
 import signal
 import sys
 import traceback
-from collections.abc import Iterable
+import warnings
+from collections.abc import Callable, Iterable
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 from scanjit import tracebacks
 
 _inherited: contextvars.ContextVar[tuple[str | None, FrameType] | None] = contextvars.ContextVar(
     "inherited", default=None
 )
+_caller: contextvars.ContextVar[FrameType | None] = contextvars.ContextVar("caller", default=None)
+R = TypeVar("R")
 
 
 def user_location() -> str:
@@ -25,17 +28,46 @@ def user_location() -> str:
     they replace.
     """
     given = _inherited.get()
-    frame: FrameType | None = sys._getframe(1)
     if given is not None:
         where, owner = given
-        if where is not None and _is_running(owner, frame):
+        if where is not None and _is_running(owner, sys._getframe(1)):
             return where
+    frame = _user_frame()
+    return "<unknown>" if frame is None else tracebacks.line(frame.f_code.co_filename, frame.f_lineno)
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn, at the line that the user wrote."""
+    frame = _user_frame()
+    if frame is None:
+        warnings.warn(message, category, stacklevel=2)
+        return
+    names = frame.f_globals
+    seen = names.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(message, category, frame.f_code.co_filename, frame.f_lineno, names.get("__name__"), seen)
+
+
+def run_for(caller: FrameType, run: Callable[..., R], *args: object) -> R:
+    """Run this in a thread of its own, while a frame of another thread waits: the line that the user wrote is there."""
+    token = _caller.set(caller)
+    try:
+        return run(*args)
+    finally:
+        _caller.reset(token)
+
+
+def _user_frame() -> FrameType | None:
+    """The frame of the line that the user wrote; None if there is none."""
+    frame: FrameType | None = sys._getframe(1)
+    caller = _caller.get()
     while frame is not None:
         filename = frame.f_code.co_filename
         if not _is_in_package(filename) and (filename != "<string>" or not tracebacks.is_ours(frame)):
-            return tracebacks.line(filename, frame.f_lineno)
+            return frame
         frame = frame.f_back
-    return "<unknown>"
+        if frame is None:
+            frame, caller = caller, None
+    return None
 
 
 @functools.cache

@@ -24,12 +24,11 @@ import struct
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from scanjit.errors import ScanjitError, from_signal_handler, suppressed
+from scanjit.errors import ScanjitError, from_signal_handler, suppressed, warn
 from scanjit.target import Target
 
 GENERATOR_VERSION = "1"
@@ -334,11 +333,10 @@ class Cache:
             if os.name == "nt" and isinstance(error, PermissionError) and path.exists():
                 return False  # Windows: another process has it open, so it is being used, so it is there
             self._warned = True
-            warnings.warn(
+            warn(
                 f"compiled kernels are kept in memory only: cannot write to {self.directory} ({error.strerror}). "
                 "Set SCANJIT_CACHE_DIR to a directory that can be written.",
                 RuntimeWarning,
-                stacklevel=2,
             )
             return False
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import _thread
 import os
+import sys
 from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any, TypeVar
+
+from scanjit.errors import run_for
 
 R = TypeVar("R")
 
@@ -33,11 +36,12 @@ def undisturbed(run: Callable[[Callable[[], bool]], R]) -> R:
     failures: list[BaseException] = []
     left: list[bool] = []
     done, process, context = _thread.allocate_lock(), os.getpid(), copy_context()
+    caller = sys._getframe(1)
     done.acquire()
 
     def work() -> None:
         try:
-            results.append(context.run(run, lambda: bool(left)))
+            results.append(context.run(run_for, caller, run, lambda: bool(left)))
         except BaseException as error:
             failures.append(error)
         finally:

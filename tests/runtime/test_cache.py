@@ -392,3 +392,14 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     assert "1 kernel of no function that is still there\n" in shown
     with pytest.raises(SystemExit):
         command.main(["cache", "--info", "--clear"])
+
+
+def test_the_warning_is_at_the_line_that_the_user_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels are compiled in a thread of their own, where there is no such line."""
+    monkeypatch.setenv("SCANJIT_CACHE_DIR", str(unwritable(tmp_path)))
+    f = sj.jit(lambda x: np.tanh(x) * 0.71093)
+    with pytest.warns(RuntimeWarning, match="in memory only") as caught:
+        f(np.ones(3))
+    (warning,) = caught
+    line = Path(warning.filename).read_text().splitlines()[warning.lineno - 1]
+    assert warning.filename == __file__ and line.strip() == "f(np.ones(3))"
