@@ -275,9 +275,15 @@ def polynomial(x: Lanes, coefficients: Sequence[Lanes | float]) -> Lanes:
 
 def _paired(terms: Sequence[Lanes | float], power: Lanes) -> list[Lanes | float]:
     """``terms[k] + power*terms[k + 1]`` for every second k; a last term without a partner stays."""
-    pairs = zip(terms[::2], terms[1::2], strict=False)
-    joined = [power + a if isinstance(b, float) and b == 1.0 else fma(power, b, a) for a, b in pairs]
+    joined = [_pair(power, a, b) for a, b in zip(terms[::2], terms[1::2], strict=False)]
     return joined + list(terms[len(terms) & ~1 :])
+
+
+def _pair(power: Lanes, a: Lanes | float, b: Lanes | float) -> Lanes:
+    """``a + power*b``; without the operations that a 0 and a 1 make superfluous."""
+    if not (isinstance(b, float) and b == 1.0):
+        return fma(power, b, a)
+    return power if isinstance(a, float) and a == 0.0 else power + a
 
 
 def abs_(x: Lanes) -> Lanes:

@@ -56,7 +56,18 @@ EXP = {
         0.1666666666666367, 0.50000000000003,
     ),
 }
-# the same on |r| <= 0.347, for a small relative error of exp(r) - 1
+# the same on |r| <= 0.347
+LONG_EXP = {
+    "f32": (
+        0.0013820747844874859, 0.008368677459657192, 0.04166826605796814, 0.1666652113199234, 0.4999999403953552,
+    ),
+    "f64": (
+        2.5005820720898083e-08, 2.763049636212479e-07, 2.755756830173355e-06, 2.480149235749453e-05,
+        0.00019841269526710674, 0.001388888894440953, 0.008333333333485186, 0.04166666666652682,
+        0.16666666666666427, 0.5000000000000011,
+    ),
+}
+# on |r| <= 0.347, for a small relative error of exp(r) - 1
 EXPM1 = {
     "f32": (
         0.00019914377480745316, 0.0013941129436716437, 0.00833327230066061, 0.04166635498404503, 0.1666666716337204,
@@ -232,17 +243,20 @@ def sigmoid(x: Lanes) -> Lanes:
     """``1/(1 + exp(-x))``, with full relative accuracy on both sides.
 
     All but the last division is scaled by a power of two, so that ``exp(-x)`` is finite where the result is subnormal.
+    There is no table of roots: the longer polynomial takes as long as to look up a root and its rest, or half as long
+    where a register holds half of a table.
     """
-    name = x.kind.name
-    unit, parts = 2.0 ** -SIGMOID_SCALE[name], PARTS[name]
+    name, form = x.kind.name, format_of(x)
+    low, high = SIGMOID_RANGE[name]
+    scale = SIGMOID_SCALE[name]
 
     def of_negated(y: Lanes) -> Lanes:
-        _, n_bits, r = reduce_ln2(y, parts, offset=-SIGMOID_SCALE[name])
-        power = power_of_root(n_bits, x.kind)
-        return unit / fma(power, exp_less_1(r, n_bits), power + unit)
+        _, n_bits, r = reduce_ln2(y, 1, offset=form.bias - scale)
+        power = (n_bits << form.mantissa).bitcast(x.kind)
+        unit = 2.0**-scale
+        return unit / fma(power, polynomial(r, (*LONG_EXP[name], 1.0, 0.0)), power + unit)
 
-    general = lambda: of_negated(clamp(-x, *SIGMOID_RANGE[name]))
-    return in_one_lane(x, abs_(x) < -SIGMOID_RANGE[name][0], lambda: of_negated(-x), general)
+    return in_one_lane(x, abs_(x) < -low, lambda: of_negated(-x), lambda: of_negated(clamp(-x, low, high)))
 
 
 def sinh(x: Lanes) -> Lanes:
