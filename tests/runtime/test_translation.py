@@ -251,6 +251,17 @@ def test_which_loops_have_several_turns_together() -> None:
     assert together(f"{loads}\nz = fma(x, x, x)\n{sums}") == 3
 
 
+def test_llvm_does_not_see_how_loops_over_sums_and_those_around_them_count() -> None:
+    sums = "x = load_f32x4(place + k*32)\na = fma(x, x, a)\nb = fma(x, a, b)"
+    inner = "\n".join(f"        {line}" for line in sums.splitlines())
+    around = "for i in range(n):\n    a = splat_f32x4(0.0)\n    b = splat_f32x4(0.0)\n    for k in range(n):\n"
+    text = written(f"{around}{inner}\n    store(place, a + b)\nfor j in range(n):\n    store_i64(place + j*8, j)")
+    hidden = set(re.findall(r"(%v\d+) = call i64 @llvm.expect", text))
+    following = re.findall(r"phi i64 \[ .*, %\w+ \], \[ (%v\d+),", text)
+    assert [each in hidden for each in following] == [True, True, True, False]  # one turn may be left
+    assert text.count("mul nsw i64 %v") == 3  # two turns share one
+
+
 def test_a_divisor_of_zero_gives_zero() -> None:
     assert compiled("store(0, a//b)\nstore(1, a % b)", [(7, 0, 0), (-7, 0, 0), (7, 2, 0)], 2) == [
         [0, 0],

@@ -1,5 +1,7 @@
 """The text of a function for LLVM, while it is written."""
 
+from __future__ import annotations
+
 import ast
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +12,8 @@ from scanjit.simd.inlined import metadata
 from scanjit.simd.register_masks import IN_REGISTER
 from scanjit.simd.types import HELD_MASK, INT, OF_FLOATS, SimdType, Type, mask_type
 
+HIDING = "@llvm.expect.i64"
+"""A function that returns its first argument."""
 RARE = '!{!"branch_weights", i32 1, i32 1000}'
 """Says of a branch that its first block is rarely run."""
 
@@ -19,7 +23,7 @@ class KernelValue(NamedTuple):
 
     `text` is its name for LLVM. `number` is its value, if that is known. `loops` says how many of the loops around it
     change it: 0 for an argument, 1 for the counter of an outermost loop. An address of memory on the stack also has its
-    `stack`: the name of the memory, and the offset in it.
+    `stack`: the name of the memory, and the offset in it. A value that is `beyond` another one by a number has both.
     """
 
     type: Type
@@ -27,6 +31,7 @@ class KernelValue(NamedTuple):
     number: bool | int | float | None = None
     loops: int = 0
     stack: tuple[str, int] | None = None
+    beyond: tuple[KernelValue, int] | None = None
 
 
 class Instructions:
@@ -92,6 +97,11 @@ class Instructions:
                 self._lines.append(line)
             scope.append(text)
         return found
+
+    def hidden(self, number: KernelValue) -> KernelValue:
+        """The same integer. LLVM sees how it is computed only once it chooses instructions; none is for this."""
+        self.include({HIDING: f"declare i64 {HIDING}(i64, i64)"})
+        return self.get(INT, f"call i64 {HIDING}(i64 {number.text}, i64 0)")
 
     def _named(self, type_: Type, loops: int) -> KernelValue:
         self.has_vectors = self.has_vectors or isinstance(type_, SimdType)

@@ -28,6 +28,13 @@ def binary(to: Instructions, name: str, a: KernelValue, b: KernelValue) -> Kerne
     if name == "add" and a.stack is not None and isinstance(b.number, int):
         place, offset = a.stack
         return to.on_stack(place, offset + b.number)
+    if name == "mul" and a.beyond is not None and isinstance(b.number, int):
+        base, number = a.beyond
+        return beyond(to, binary(to, "mul", base, b), number * b.number)
+    if name == "add" and a.beyond is not None:
+        return beyond(to, binary(to, "add", a.beyond[0], b), a.beyond[1])
+    if name == "add" and b.beyond is not None:
+        return beyond(to, binary(to, "add", a, b.beyond[0]), b.beyond[1])
     if name in _ARITHMETIC:
         return to.pure(INT, f"{_ARITHMETIC[name]} i64 {a.text}, {b.text}", a, b)
     if name not in ("floordiv", "mod"):
@@ -38,6 +45,12 @@ def binary(to: Instructions, name: str, a: KernelValue, b: KernelValue) -> Kerne
         )
         return to.pure(INT, shift, a)
     return _divided(to, name, a, b)
+
+
+def beyond(to: Instructions, base: KernelValue, number: int) -> KernelValue:
+    """The sum of an integer and a number. In sums and multiples of it, the number is added last: what is computed of
+    the integer alone is then written once."""
+    return to.pure(INT, f"add nsw i64 {base.text}, {number}", base)._replace(beyond=(base, number))
 
 
 def unary(to: Instructions, name: str, a: KernelValue) -> KernelValue:
