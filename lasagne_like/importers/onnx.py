@@ -16,7 +16,7 @@ from lasagne_like.importers.weights import KINDS, CellWeights, Format, build_lay
 
 __all__ = ["from_arrays", "to_arrays"]
 
-_FORMAT = Format("ONNX", {"lstm": "iofc", "gru": "urc", "rnn": "h"})
+_FORMAT = Format("ONNX", {"lstm": "iofc", "gru": "urc", "rnn": "h"}, alike="directions")
 _PEEPHOLES = "iof"
 
 

@@ -23,7 +23,7 @@ _NAME = re.compile(
     r"(?:(?P<scope>.*)/)?cell_(?P<cell>\d+)/(?:bidirectional_rnn/(?P<way>fw|bw)/)?"
     r"cudnn_compatible_lstm_cell/(?P<what>kernel|bias)(?::0)?"
 )
-_FORMAT = Format("cuDNN", {"lstm": "icfo"}, backwards=False)
+_FORMAT = Format("cuDNN", {"lstm": "icfo"}, backwards=False, alike="layers")
 
 
 def from_variables(

@@ -20,7 +20,7 @@ from lasagne_like.importers.weights import KINDS, CellWeights, Format, build_lay
 
 __all__ = ["from_state_dict", "to_state_dict"]
 
-_FORMAT = Format("PyTorch", {"lstm": "ifco", "gru": "ruc", "rnn": "h"}, backwards=False)
+_FORMAT = Format("PyTorch", {"lstm": "ifco", "gru": "ruc", "rnn": "h"}, backwards=False, alike="layers")
 _NAME = re.compile(r"(?:weight_(?:ih|hh|hr)|bias_(?:ih|hh))(?:_l(?P<layer>\d+))?(?P<back>_reverse)?")
 
 

@@ -8,6 +8,7 @@ new state. In some formats, it is the share of the old state. Then all its weigh
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -464,6 +465,8 @@ class Format:
     orders: Mapping[str, str]
     backwards: bool = True
     """Whether the library has layers that read from the last step to the first, without one that reads forwards."""
+    alike: str = ""
+    """What has one number of units and one kind of cell in the library: "layers", or the "directions" of a layer."""
 
     def unpacked(self, kind: str, *arrays: Any, **options: Any) -> CellWeights:
         """The weights in arrays of the library: W, R, and one or two biases. See `CellWeights.unpacked`."""
@@ -493,12 +496,18 @@ class Format:
         """The weights of layers, after the checks of `read`."""
         kinds = {one.kind for level in levels for one in level}
         if len(kinds) != 1 or not kinds <= set(self.orders):
-            wanted = ", ".join(self.orders)
-            raise ValueError(
-                f"all layers must be of one kind, which is one of {wanted}; got {', '.join(sorted(kinds))}"
-            )
+            known, given = ", ".join(self.orders), ", ".join(sorted(kinds))
+            raise ValueError(f"all layers must be of one kind, which is one of {known}; got {given}")
         for k, level in enumerate(levels):
             for what, has in lacks.items():
                 if any(has(one) for one in level):
                     raise ValueError(f"layer {k} has {what.replace('_', ' ')}, which {self.library} does not have")
+        wanted: tuple[str, ...] = ("num_units", "num_outputs", "reset_after") if self.alike else ()
+        groups = levels
+        if self.alike == "layers":
+            groups, wanted = [[one for level in levels for one in level]], (*wanted, "nonlinearity")
+        for group, what in itertools.product(groups, wanted):
+            found = [getattr(one, what) for one in group]
+            if len(set(found)) > 1:
+                raise ValueError(f"all {self.alike} must have the same {what} in {self.library}, got {found}")
         return levels

@@ -32,6 +32,7 @@ from lasagne_like.layers import (
     get_all_layers,
     get_output,
 )
+from lasagne_like.nonlinearities import rectify
 from tests.lasagne_like.importers import equations as eq
 
 INPUTS, UNITS, PROJECTED = 3, 4, 2
@@ -333,6 +334,29 @@ def test_layers_of_ours(make: Any, through: Any) -> None:
 def test_what_a_format_has_not(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         torch.to_state_dict(make())
+
+
+def two_ways(first: cells.Cell, second: cells.Cell) -> Bidirectional:
+    below = InputLayer((None, None, 3))
+    return Bidirectional(RNNLayer(below, first), backward=RNNLayer(below, second, backwards=True))
+
+
+def test_layers_and_directions_that_differ() -> None:
+    """A module of PyTorch has one number of units for all of its layers, an operator of ONNX for its directions."""
+    both = two_ways(cells.LSTM(5), cells.LSTM(4))
+    stack = RNNLayer(RNNLayer((None, None, 3), cells.LSTM(5)), cells.LSTM(4))
+    for layer in (both, stack):
+        for export in (torch.to_state_dict, tf_cudnn.to_variables):
+            with pytest.raises(ValueError, match=r"all layers must have the same num_units in .*, got \[5, 4\]"):
+                export(layer)
+    with pytest.raises(ValueError, match=r"all directions must have the same num_units in ONNX, got \[5, 4\]"):
+        onnx.to_arrays(both)
+    with pytest.raises(ValueError, match=r"all directions must have the same reset_after in ONNX"):
+        onnx.to_arrays(two_ways(cells.GRU(4), cells.GRU(4, reset_after=False)))
+    with pytest.raises(ValueError, match=r"all layers must have the same nonlinearity in PyTorch"):
+        torch.to_state_dict(two_ways(cells.SimpleRNN(4), cells.SimpleRNN(4, nonlinearity=rectify)))
+    assert len(onnx.to_arrays(stack)) == 2
+    assert len(keras.to_weights(both)[0]) == 6
 
 
 def test_what_other_formats_have_not() -> None:
