@@ -46,7 +46,7 @@ from benchmarks.cases import all_cases, find
 from benchmarks.engines import BY_HAND, PEERS, SPECIAL, TITLES
 from benchmarks.fits import driver as fits
 from benchmarks.measure import Contender, Effort, measured
-from benchmarks.remote import Engine, EngineError
+from benchmarks.remote import Absent, Engine, EngineError
 from benchmarks.report import Report
 
 GROUPS = (
@@ -149,6 +149,7 @@ class _Run:
             self.result.versions = {name: engine.hello["version"] for name, engine in engines.items()}
             self.result.facts = facts.facts(self.options.threads, self.effort, self.quick)
             print(report.head(self.result), flush=True)
+            told = report.lacks(self.result)
             for group in GROUPS:
                 if group in self.words:
                     self._rows(self._tasks(group), engines)
@@ -164,7 +165,8 @@ class _Run:
         if "memory" in self.words:
             self._memory(there)
         self.result.facts.append(f"the whole run took {(time.perf_counter() - self.begin) / 60:.1f} minutes")
-        print(report.tail(self.result), flush=True)
+        print(report.tail(self.result))
+        print("\n".join(line for line in report.lacks(self.result) if line not in told), flush=True)
         return self.result
 
     def _tasks(self, group: str) -> list[Task]:
@@ -208,6 +210,8 @@ class _Run:
             if self.options.only in name and not self.quick:
                 try:
                     self.result.scaling.append(threads.in_company(name, counts[-1], python, self.effort))
+                except Absent as reason:
+                    self.result.skipped[f"threads, {name}"] = str(reason)
                 except EngineError as error:
                     self.result.failed[f"threads, {name}"] = str(error).splitlines()[0]
 

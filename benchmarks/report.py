@@ -112,10 +112,15 @@ def head(report: Report) -> str:
     """Where and with what."""
     versions = ", ".join(f"{TITLES[name]} {version}".strip() for name, version in report.versions.items())
     lines = [versions, *report.facts]
-    lines += [f"{TITLES.get(name, name)}: left out, {reason}" for name, reason in report.skipped.items()]
-    lines += [f"FAILED: {name}: {reason}" for name, reason in report.failed.items()]
     lines += [f"FAILED: {row.title}: {who}: {reason}" for row in report.rows for who, reason in row.failed.items()]
-    return "\n".join(f"- {line}" for line in lines)
+    return "\n".join([*(f"- {line}" for line in lines), *lacks(report)])
+
+
+def lacks(report: Report) -> list[str]:
+    """What was left out and what failed, beside rows."""
+    lines = [f"{TITLES.get(name, name)}: left out, {reason}" for name, reason in report.skipped.items()]
+    lines += [f"FAILED: {name}: {reason}" for name, reason in report.failed.items()]
+    return [f"- {line}" for line in lines]
 
 
 def targets_text(report: Report) -> str:

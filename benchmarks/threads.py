@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ import numpy as np
 
 from benchmarks.case import Task
 from benchmarks.measure import Effort
-from benchmarks.remote import ROOT, Engine, EngineError
+from benchmarks.remote import ROOT, Absent, Engine, EngineError
 from benchmarks.worker import task_data
 
 
@@ -54,14 +55,20 @@ def in_company(name: str, threads: int, python: str, effort: Effort) -> Scaling:
 
     Raises
     ------
+    Absent
+        If something that it needs is not installed.
     EngineError
-        If something that it needs is not installed, or fails.
+        If it fails.
     """
     rounds, seconds = 2 * effort.rounds, 3 * effort.seconds
     order = [python, "-m", "benchmarks.company", name, f"{threads}", f"{rounds}", f"{seconds}"]
     environment = {key: value for key, value in os.environ.items() if not key.endswith("NUM_THREADS")}
     done = subprocess.run(order, cwd=ROOT, env=environment, capture_output=True, text=True)
     if done.returncode:
-        raise EngineError((done.stderr.strip().splitlines() or ["it failed"])[-1])
+        reason = (done.stderr.strip().splitlines() or ["it failed"])[-1]
+        missing = re.fullmatch(r"ModuleNotFoundError: No module named '(\w+)'", reason)
+        if missing:
+            raise Absent(f"not installed (`{python} -m pip install {missing[1]}`)")
+        raise EngineError(reason)
     seconds, identical = json.loads(done.stdout.splitlines()[-1])
     return Scaling(f"LSTM, {name}: T=61 B=7 N=45 H=150, float32", seconds, identical)

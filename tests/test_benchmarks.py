@@ -28,7 +28,7 @@ from benchmarks.remote import Absent, Engine, EngineError, interpreter
 from benchmarks.report import Report
 from benchmarks.startup import Start
 from benchmarks.targets import best_peer, fraction, ratio, targets
-from benchmarks.threads import Scaling
+from benchmarks.threads import Scaling, in_company
 from benchmarks.worker import task_data
 from scanjit.schedule.fuse import groups
 from scanjit.target import measured
@@ -144,6 +144,31 @@ def test_a_worker_runs_only_while_it_has_an_order(tmp_path: Path) -> None:
             worker.ask("drop")
     finally:
         worker.close()
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "message"),
+    [
+        ("ModuleNotFoundError: No module named 'joblib'", Absent, r"not installed \(`.* -m pip install joblib`\)"),
+        ("ValueError: no", EngineError, "ValueError: no"),
+    ],
+)
+def test_company_that_is_not_installed(
+    said: str, kind: type[Exception], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = SimpleNamespace(returncode=1, stderr=f"Traceback\n{said}\n", stdout="")
+    monkeypatch.setattr("benchmarks.threads.subprocess.run", lambda *_, **__: done)
+    with pytest.raises(kind, match=message):
+        in_company("joblib 2 x 2", 2, sys.executable, SimpleNamespace(rounds=1, seconds=0.1))  # type: ignore[arg-type]
+
+
+def test_what_is_left_out_is_told_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def absent(*_: object) -> Scaling:
+        raise Absent("not installed")
+
+    monkeypatch.setattr("benchmarks.driver.threads.in_company", absent)
+    assert main(["threads", "--peers", "none", "--only", "PyTorch in turns", "--threads", "1"]) == 0
+    assert capsys.readouterr().out.count("- threads, PyTorch in turns: left out, not installed") == 1
 
 
 def test_an_engine_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
