@@ -101,14 +101,16 @@ def indices(numbers: Sequence[int]) -> ir.Value:
     return ir.Constant(ir.VectorType(I32, len(numbers)), list(numbers))
 
 
-def internal(module: ir.Module, name: str, result: ir.Type, operands: int) -> tuple[ir.Function, bool]:
+def internal(
+    module: ir.Module, name: str, result: ir.Type, operands: int, inline: bool = False
+) -> tuple[ir.Function, bool]:
     """A function of integers that is called from many places and exists once in a module; and whether it is new
-    there."""
+    there. With `inline`, LLVM puts a copy into each place."""
     if name in module.globals:
         return module.globals[name], False
     function = ir.Function(module, ir.FunctionType(result, [I64] * operands), name)
     function.linkage = "internal"
-    function.attributes.add("noinline")
+    function.attributes.add("alwaysinline" if inline else "noinline")
     return function, True
 
 

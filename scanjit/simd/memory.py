@@ -21,6 +21,10 @@ from .llvm_values import (
 )
 from .pieces import load_some, store_some
 
+LARGEST_INLINE = 8
+"""The most rows of a square block that is transposed where it is needed. A call keeps LLVM from passing rows on in
+registers, takes 20 instructions of its own, and saves no others but from 16 rows on."""
+
 
 def _stored(kind: Kind) -> Kind:
     """The kind that elements have in memory if lanes have this kind."""
@@ -209,8 +213,9 @@ def transpose(builder: ir.IRBuilder, kind: Kind, lanes: int, operands: Sequence[
 
 
 def _transpose_function(module: ir.Module, kind: Kind, lanes: int) -> ir.Function:
-    """The copying itself, one function in a module: blocks of 1, 2, 4... lanes change places across the diagonal."""
-    function, new = internal(module, f"scanjit_transpose_{kind.name}x{lanes}", ir.VoidType(), 4)
+    """The copying itself, written once in a module: blocks of 1, 2, 4... lanes change places across the diagonal."""
+    name, inline = f"scanjit_transpose_{kind.name}x{lanes}", lanes <= LARGEST_INLINE
+    function, new = internal(module, name, ir.VoidType(), 4, inline)
     if not new:
         return function
     b = ir.IRBuilder(function.append_basic_block("entry"))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+import scanjit as sj
 from scanjit.kinds import KINDS
 from scanjit.runtime import host
 from scanjit.simd import emulate
@@ -132,9 +133,9 @@ def test_masked_loads_and_stores_touch_no_other_lane(kind: str, level: str | Non
         np.testing.assert_array_equal(memory, np.where(on, others, given)[:end])
 
 
-@pytest.mark.parametrize("kind", ["f32", "f64", "u8"])
-def test_square_blocks_are_transposed(kind: str) -> None:
-    dtype, size, lanes = KINDS[kind].dtype, KINDS[kind].size, min(NATIVE[kind], 16)
+@pytest.mark.parametrize("kind, lanes", [("f32", NATIVE["f32"]), ("f64", NATIVE["f64"]), ("u8", 16), ("i32", 4)])
+def test_square_blocks_are_transposed(kind: str, lanes: int) -> None:
+    dtype, size = KINDS[kind].dtype, KINDS[kind].size
     name = f"transpose_{kind}x{lanes}"
     source = source_of([name], ["y", "x"], [f"{name}(y, {(lanes + 1) * size}, x + {size}, {(lanes + 3) * size})"])
     x = np.arange(lanes * (lanes + 3)).astype(dtype).reshape(lanes, lanes + 3)
@@ -143,6 +144,13 @@ def test_square_blocks_are_transposed(kind: str) -> None:
         run(source, [y, x])
         np.testing.assert_array_equal(y[:, :lanes], x[:, 1 : lanes + 1].T)
         assert not y[:, lanes].any()
+
+
+@pytest.mark.skipif(NATIVE["f64"] < 4, reason="such rows are added one by one")
+def test_rows_are_turned_in_registers() -> None:
+    x = sj.tensor((None, 8), "float64", "x")
+    f = sj.function([x], sj.cumsum(x, -1))
+    assert "transpose_f64x4" in f.source and "scanjit_transpose" not in f.inspect_asm()
 
 
 def emulated(body: list[str], *arguments: int, memory: emulate.Allocations) -> None:
