@@ -1,4 +1,4 @@
-"""Programs in processes of their own, whose functions are those of a script."""
+"""Programs in processes of their own: Python's, scripts, and any others."""
 
 import os
 import subprocess
@@ -9,18 +9,29 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 
 
-def script(folder: Path, *parts: str, **environment: str) -> list[str]:
-    """The words that a program prints. It runs in a folder, without limits for threads."""
-    (folder / "script.py").write_text("\n".join(map(textwrap.dedent, parts)), encoding="utf-8")
+def printed(*command: object, folder: Path | None = None, **environment: str) -> str:
+    """What a program prints, which must end without an error. It finds our packages, and has no limits for threads."""
     kept = {name: value for name, value in os.environ.items() if not name.endswith("NUM_THREADS")}
     path = f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    words = [str(word) for word in command]
     run = subprocess.run(
-        [sys.executable, "script.py"],
+        words,
         cwd=folder,
         env=kept | {"PYTHONPATH": path} | environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
-    assert not run.returncode, run.stdout + run.stderr
-    return run.stdout.split()
+    assert not run.returncode, f"{' '.join(words)} ended with {run.returncode}:\n{run.stdout}{run.stderr[-3000:]}"
+    return run.stdout
+
+
+def python(code: str, *arguments: object, folder: Path | None = None, **environment: str) -> str:
+    """What a program in Python prints."""
+    return printed(sys.executable, "-c", textwrap.dedent(code), *arguments, folder=folder, **environment)
+
+
+def script(folder: Path, *parts: str, **environment: str) -> list[str]:
+    """The words that a script in a folder prints. Other processes can import it."""
+    (folder / "script.py").write_text("\n".join(map(textwrap.dedent, parts)), encoding="utf-8")
+    return printed(sys.executable, "script.py", folder=folder, **environment).split()

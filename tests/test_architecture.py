@@ -9,8 +9,6 @@ from __future__ import annotations
 import inspect
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +19,7 @@ from scanjit.rewrite import pipeline as rewriting
 from scanjit.runtime import host
 from scanjit.schedule import pipeline as scheduling
 from scanjit.target import target_for
+from tests.scripts import python
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "architecture.md"
@@ -60,8 +59,7 @@ PASSES: dict[str, Callable[[], str]] = {
 def in_a_new_process() -> str:
     """The page as it should be. In which order factors of a size stand depends on the symbols made before."""
     program = "import sys; from tests.test_architecture import written; sys.stdout.buffer.write(written().encode())"
-    made = subprocess.run([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, check=True)
-    return made.stdout.decode()
+    return python(program, folder=ROOT)
 
 
 def written() -> str:

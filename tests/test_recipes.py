@@ -7,14 +7,13 @@ A check is a block after `<!-- check -->`. All checks must run in a new process.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.scripts import python
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "recipes.md"
@@ -69,7 +68,5 @@ def test_all_of_them_work(tmp_path: Path) -> None:
     for package in ("scanjit", "lasagne_like"):
         shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
     checks = [check for text in recipes().values() for check in follow(text, tmp_path)]
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "SCANJIT_VERIFY": "1"}
     script = "\n".join(["import scanjit", f"assert scanjit.__file__.startswith({str(tmp_path)!r})", *checks])
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    python(script, folder=tmp_path, PYTHONPATH=str(tmp_path), SCANJIT_VERIFY="1")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import scanjit as sj
 from tests.lstm import lstm_outputs
+from tests.scripts import python
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("scanjit", "lasagne_like", "benchmarks", "tests")
@@ -102,11 +100,8 @@ print("\\n".join(found.values()))
 
 
 def test_no_size_meets_another_in_an_is() -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", WATCH], cwd=ROOT, env={**os.environ}, capture_output=True, text=True, check=False
-    )
-    assert run.returncode == 0, run.stderr
-    assert not run.stdout.strip(), "compare sizes with ==, not with is:\n" + run.stdout
+    found = python(WATCH, folder=ROOT).strip()
+    assert not found, "compare sizes with ==, not with is:\n" + found
 
 
 # ---- what depends on it ----------------------------------------------------------------------------------------------

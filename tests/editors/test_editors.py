@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.scripts import printed
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 MISTAKES = {
@@ -66,15 +68,7 @@ def test_each_mistake_of_a_wrong_script_is_found(errors: Errors) -> None:
 
 
 def test_the_right_script_runs(tmp_path: Path) -> None:
-    run = subprocess.run(
-        [sys.executable, str(HERE / "right.py")],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
+    printed(sys.executable, HERE / "right.py", folder=tmp_path)
 
 
 STEPS = """

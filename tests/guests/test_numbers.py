@@ -6,8 +6,6 @@ import math
 import os
 import pickle
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +16,7 @@ import pytest
 import scanjit as sj
 from scanjit.runtime import cache
 from tests.at_once import at_once
+from tests.scripts import python
 
 MODES = ("reference", "emulate", "numba")
 
@@ -200,13 +199,7 @@ print(f([2.0])[0], compile_count())
 
 @pytest.mark.slow
 def test_kernels_are_kept_by_the_content_of_the_function(tmp_path: Any) -> None:
-    def run(scale: str) -> list[str]:
-        environment = {**os.environ, "SCANJIT_CACHE_DIR": str(tmp_path)}
-        return subprocess.run(
-            [sys.executable, "-c", PROGRAM, scale], env=environment, capture_output=True, text=True, check=True
-        ).stdout.split()
-
-    first, again, other = run("3"), run("3"), run("4")
+    first, again, other = (python(PROGRAM, scale, SCANJIT_CACHE_DIR=str(tmp_path)).split() for scale in (3, 3, 4))
     assert first[0] == again[0] == "7.0" and other[0] == "9.0"
     assert int(first[1]) > 0 and again[1] == "0" and int(other[1]) > 0
     assert list(tmp_path.rglob("*.recipe"))

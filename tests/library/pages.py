@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.scripts import printed
+
 linked = pytest.mark.skipif(
     find_spec("ziglang") is None or shutil.which("node") is None, reason="needs the package ziglang, and Node"
 )
@@ -49,9 +51,7 @@ def told(folder: Path, script: str, *arrays: np.ndarray) -> Any:
     (folder / "script.mjs").write_text(
         f"const given = {given};\nconst tell = (x) => console.log(JSON.stringify(x));\n{script}"
     )
-    done = subprocess.run(["node", "script.mjs"], cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return json.loads(printed("node", "script.mjs", folder=folder))
 
 
 def seen(folder: Path, script: str, ready: str, what: str) -> Any:

@@ -17,6 +17,7 @@ import scanjit as sj
 from scanjit.library.model import Array, Interface, interface
 from scanjit.runtime import sizes
 from scanjit.types import Numbers
+from tests.scripts import printed
 
 STRICT = ["-std=c99", "-O1", "-Wall", "-Wextra", "-pedantic", "-Werror"]
 GUARDED = [*STRICT, "-D_GNU_SOURCE", "-DGUARDED"]
@@ -170,9 +171,7 @@ class Built:
         self.face = interface(self.name, f.graph, options.get("sizes") or {})
         (folder / "driver.c").write_text(driver(self.face))
         objects = sorted(path.name for path in folder.glob("*_code*.o"))
-        command = [*compiler, *flags, "driver.c", f"{self.name}.c", *objects, "-lm", "-o", "driver"]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"
+        printed(*compiler, *flags, "driver.c", f"{self.name}.c", *objects, "-lm", "-o", "driver", folder=folder)
 
     def call(self, *args: Any, calls: int = 1) -> tuple[list[Any], list[Any]]:
         """The results of the last of some calls with these arguments, and the state after it."""

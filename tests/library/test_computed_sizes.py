@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import pytest
 import scanjit as sj
 from tests.library.pages import linked, told
 from tests.library.support import GUARDED, STRICT, Built, same
+from tests.scripts import printed, python
 
 compiled = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 
@@ -77,10 +76,9 @@ def test_the_example_prints_the_rows_that_there_are(tmp_path: Path) -> None:
     sj.export_library(sj.function([x], rows_until(x + 4)), tmp_path, "rows", kind="object")
     text = (tmp_path / "rows.h").read_text()
     assert "output; /* float64[at most T, 2] */" in text and "output_shape; /* int64[2]: the shape of output */" in text
-    command = ["cc", *STRICT, "example.c", "rows.c", "rows_code.o", "-lm", "-o", "example"]
-    subprocess.run(command, cwd=tmp_path, check=True)
-    done = subprocess.run(["./example"], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert [line.split(": ")[0] for line in done.stdout.splitlines()] == ["output[0]", "output[1]"]
+    printed("cc", *STRICT, "example.c", "rows.c", "rows_code.o", "-lm", "-o", "example", folder=tmp_path)
+    shown = printed("./example", folder=tmp_path)
+    assert [line.split(": ")[0] for line in shown.splitlines()] == ["output[0]", "output[1]"]
 
 
 @compiled
@@ -95,7 +93,7 @@ def test_a_wheel(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", data)
     script = "import sys; sys.path.insert(0, 'site'); import numpy as np; from rows import rows; "
     script += "np.savez('found.npz', **rows(np.load('x.npy')))"
-    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
+    python(script, folder=tmp_path)
     wanted = f(data)
     with np.load(tmp_path / "found.npz") as found:
         assert all(np.array_equal(found[key], wanted[key]) for key in wanted)

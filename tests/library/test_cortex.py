@@ -12,6 +12,7 @@ import pytest
 import scanjit as sj
 from tests.library.cortex import LINKER, PROGRAM
 from tests.library.models import amplifier
+from tests.scripts import printed
 
 CALLS = 30
 needed = ("arm-none-eabi-gcc", "qemu-system-arm")
@@ -29,8 +30,7 @@ def test_a_cortex_m4_computes_what_python_does(tmp_path: Path, monkeypatch: pyte
     flags = ["-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16", "-O2", "-std=c99", "-nostartfiles"]
     flags += ["-Wl,--no-warn-mismatch"]  # LLVM does not note that floats go in registers; none goes in or out of calls
     files = ["program.c", "model.c", "model_code.o", "-T", "program.ld", "-o", "program"]
-    done = subprocess.run([needed[0], *flags, *files], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    printed(needed[0], *flags, *files, folder=tmp_path)
     run = ["qemu-system-arm", "-M", "mps2-an386", "-nographic", "-semihosting", "-kernel", "program"]
     done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
     words = [int(line, 16) for line in (done.stdout + done.stderr).split()]
@@ -39,6 +39,5 @@ def test_a_cortex_m4_computes_what_python_does(tmp_path: Path, monkeypatch: pyte
     wanted = np.array([case.f(*case.args) for _ in range(CALLS)]).ravel()
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
     assert found[0] != found[-1]
-    sized = subprocess.run(["arm-none-eabi-size", "program"], cwd=tmp_path, capture_output=True, text=True, check=True)
-    text_bytes = int(sized.stdout.splitlines()[1].split()[0])
+    text_bytes = int(printed("arm-none-eabi-size", "program", folder=tmp_path).splitlines()[1].split()[0])
     assert text_bytes < 60_000  # the weights are 26 kB of it

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +16,7 @@ from scanjit.target import target_for
 from tests.library.models import CASES, compare
 from tests.library.support import STRICT, Built
 from tests.library.undefined import needed
+from tests.scripts import printed
 
 pytestmark = pytest.mark.skipif(find_spec("ziglang") is None, reason="needs the package ziglang")
 ZIG = [sys.executable, "-m", "ziglang", "cc"]
@@ -106,6 +106,5 @@ def test_macos_links(tmp_path: Path) -> None:
     """There is no emulator of this system. (What runs in one is linked too.)"""
     case = CASES["amplifier"]()
     sj.export_library(case.f, tmp_path, kind="object", target="arm64-macos")
-    command = [*ZIG, "-target", "aarch64-macos", *STRICT, "example.c", "model.c", "model_code.o", "-o", "example"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    files = ["example.c", "model.c", "model_code.o", "-o", "example"]
+    printed(*ZIG, "-target", "aarch64-macos", *STRICT, *files, folder=tmp_path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 
 import scanjit as sj
 from tests.library.support import SANITIZED
+from tests.scripts import printed
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 PROGRAM = """\
@@ -108,7 +108,5 @@ def test_a_status_and_nothing_written(tmp_path: Path) -> None:
     f = sj.function([x, y], h + y, updates={total: total + h.sum()})
     sj.export_library(f, tmp_path, kind="object")
     (tmp_path / "hostile.c").write_text(PROGRAM)
-    command = ["cc", *SANITIZED, "hostile.c", "model.c", "model_code.o", "-o", "hostile"]
-    subprocess.run(command, cwd=tmp_path, check=True)
-    done = subprocess.run(["./hostile"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    printed("cc", *SANITIZED, "hostile.c", "model.c", "model_code.o", "-o", "hostile", folder=tmp_path)
+    printed("./hostile", folder=tmp_path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from tests.scripts import printed
 
 CPP = """\
 #include <cstdint>
@@ -142,33 +142,25 @@ def exported(folder: Path, dtype: str = "float32") -> Any:
     return f
 
 
-def ran(command: list[str], folder: Path) -> str:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
-    return done.stdout
-
-
 @pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
 def test_cpp(tmp_path: Path) -> None:
     exported(tmp_path)
     (tmp_path / "main.cpp").write_text(CPP)
-    ran(["cc", "-std=c99", "-c", "sum.c"], tmp_path)
+    printed("cc", "-std=c99", "-c", "sum.c", folder=tmp_path)
     flags = ["-std=c++17", "-Wall", "-Wextra", "-pedantic", "-Werror"]
-    ran(["c++", *flags, "main.cpp", "sum.o", "sum_code.o", "-o", "main"], tmp_path)
-    assert ran(["./main"], tmp_path).split() == ["1", "2", "4", "6", "3"]
+    printed("c++", *flags, "main.cpp", "sum.o", "sum_code.o", "-o", "main", folder=tmp_path)
+    assert printed("./main", folder=tmp_path).split() == ["1", "2", "4", "6", "3"]
 
 
 @pytest.mark.skipif(shutil.which("rustc") is None or shutil.which("cc") is None, reason="needs rustc and a C compiler")
 def test_rust(tmp_path: Path) -> None:
     exported(tmp_path)
     (tmp_path / "main.rs").write_text(RUST)
-    ran(["cc", "-std=c99", "-fPIC", "-c", "sum.c"], tmp_path)
-    ran(["ar", "rcs", "libsum.a", "sum.o", "sum_code.o"], tmp_path)
-    ran(
-        ["rustc", "--edition", "2021", "-D", "warnings", "-L", ".", "-l", "static=sum", "main.rs", "-o", "main"],
-        tmp_path,
-    )
-    assert ran(["./main"], tmp_path).split() == ["1", "2", "4", "6", "3"]
+    printed("cc", "-std=c99", "-fPIC", "-c", "sum.c", folder=tmp_path)
+    printed("ar", "rcs", "libsum.a", "sum.o", "sum_code.o", folder=tmp_path)
+    command = "rustc --edition 2021 -D warnings -L . -l static=sum main.rs -o main"
+    printed(*command.split(), folder=tmp_path)
+    assert printed("./main", folder=tmp_path).split() == ["1", "2", "4", "6", "3"]
 
 
 @pytest.mark.skipif(shutil.which("go") is None or shutil.which("cc") is None, reason="needs Go and a C compiler")
@@ -179,8 +171,8 @@ def test_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "go.mod").write_text("module main\n\ngo 1.19\n")
     monkeypatch.setenv("CGO_LDFLAGS_ALLOW", r".*\.o")
     monkeypatch.setenv("GOFLAGS", "-mod=mod -p=2")
-    ran(["go", "build", "-o", "main", "."], tmp_path)
-    assert ran(["./main"], tmp_path).split() == ["1", "2", "4", "6", "3"]
+    printed("go", "build", "-o", "main", ".", folder=tmp_path)
+    assert printed("./main", folder=tmp_path).split() == ["1", "2", "4", "6", "3"]
 
 
 @pytest.mark.skipif(shutil.which("Rscript") is None or shutil.which("cc") is None, reason="needs R and a C compiler")
@@ -189,5 +181,5 @@ def test_r(tmp_path: Path) -> None:
     (tmp_path / "glue.c").write_text(R_GLUE)
     (tmp_path / "main.R").write_text(R)
     flags = ["-std=c11", "-O2", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fPIC", "-shared"]
-    ran(["cc", *flags, "glue.c", "sum.c", "sum_code.o", "-o", "glue.so"], tmp_path)
-    assert ran(["Rscript", "main.R"], tmp_path).split() == ["1", "2", "4", "6", "3"]
+    printed("cc", *flags, "glue.c", "sum.c", "sum_code.o", "-o", "glue.so", folder=tmp_path)
+    assert printed("Rscript", "main.R", folder=tmp_path).split() == ["1", "2", "4", "6", "3"]

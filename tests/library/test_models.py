@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ import scanjit as sj
 from tests.library.models import CASES, compare
 from tests.library.support import GUARDED, SANITIZED, STRICT, Built
 from tests.library.undefined import needed
+from tests.scripts import printed
 
 
 @pytest.mark.quick(2)
@@ -37,6 +37,4 @@ def test_links_with_newlib_for_a_cortex_m(name: str, tmp_path: Path) -> None:
         "-Wl,--no-warn-mismatch",
     ]  # LLVM does not note that floats go in registers
     files = ["example.c", "model.c", "model_code.o", "-lm", "-o", "example"]
-    command = ["arm-none-eabi-gcc", *flags, *files]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    printed("arm-none-eabi-gcc", *flags, *files, folder=tmp_path)

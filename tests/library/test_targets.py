@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from scanjit.runtime import host
 from scanjit.target import NAMES
 from tests.library.support import STRICT, Built, same
 from tests.library.undefined import needed
+from tests.scripts import printed
 
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 x86 = pytest.mark.skipif(not host.target().is_x86, reason="needs a processor of the family x86-64")
@@ -102,9 +102,8 @@ def test_threads_of_the_caller(tmp_path: Path) -> None:
     x, w = random.normal(size=(200, 16, 64)).astype("f4"), (random.normal(size=(64, 64)) * 0.1).astype("f4")
     (tmp_path / "given").write_bytes(x.tobytes() + w.tobytes())
     (tmp_path / "threads.c").write_text(THREADS)
-    command = ["cc", *STRICT, "threads.c", "model.c", "model_code.o", "-lpthread", "-o", "threads"]
-    subprocess.run(command, cwd=tmp_path, check=True)
-    assert subprocess.run(["./threads"], cwd=tmp_path, check=False, timeout=300).returncode == 0
+    printed("cc", *STRICT, "threads.c", "model.c", "model_code.o", "-lpthread", "-o", "threads", folder=tmp_path)
+    printed("./threads", folder=tmp_path)
     held = (tmp_path / "found").read_bytes()
     for i in range(4):
         same(np.frombuffer(held[i * x.nbytes : (i + 1) * x.nbytes], "f4").reshape(x.shape), f(x, w))

@@ -11,6 +11,7 @@ import pytest
 from scanjit.runtime import host
 from tests.library.models import CASES
 from tests.library.support import STRICT, Built
+from tests.scripts import printed
 
 pytestmark = pytest.mark.skipif(
     shutil.which("valgrind") is None or shutil.which("cc") is None or not host.target().is_x86,
@@ -34,7 +35,6 @@ def test_nothing_reads_what_nobody_wrote(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["garch", "characters"])
 def test_the_example(name: str, tmp_path: Path) -> None:
     Built(CASES[name]().f, tmp_path, target="x86-64-v3")
-    command = ["cc", *STRICT, "-g", "example.c", "model.c", "model_code.o", "-lm", "-o", "example"]
-    subprocess.run(command, cwd=tmp_path, check=True)
+    printed("cc", *STRICT, "-g", "example.c", "model.c", "model_code.o", "-lm", "-o", "example", folder=tmp_path)
     done = subprocess.run([*VALGRIND, "./example"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and not done.stderr, done.stderr

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from tests.scripts import python
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 PROGRAM = """\
@@ -44,9 +43,7 @@ def test_a_wheel_needs_numpy_alone(tmp_path: Path) -> None:
         archive.extractall(tmp_path / "site")
     data = np.random.default_rng(0).normal(size=(50, 3))
     np.save(tmp_path / "x.npy", data)
-    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, 'site')\n{PROGRAM}"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    python(f"import sys; sys.path.insert(0, 'site')\n{PROGRAM}", folder=tmp_path)
     wanted = [f(data[::-1], 2) for _ in range(3)][-1]
     with np.load(tmp_path / "found.npz") as found:
         assert np.array_equal(found["y"], wanted["y"]) and found["z"] == wanted["more"][0]

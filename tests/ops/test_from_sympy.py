@@ -1,8 +1,5 @@
 """Formulas of sympy's against sympy's own arithmetic: values, and derivatives against sympy's derivatives."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import sympy
@@ -10,6 +7,7 @@ from sympy.codegen import cfunctions
 
 import scanjit as sj
 from scanjit.ops.functions import EXP
+from tests.scripts import python
 
 x, y = sympy.symbols("x y", real=True)
 p = sympy.Symbol("p", positive=True)
@@ -159,5 +157,4 @@ def test_errors():
 
 
 def test_sympy_is_imported_when_it_is_needed():
-    code = "import sys, scanjit; sys.exit('sympy' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+    python("import sys, scanjit; sys.exit('sympy' in sys.modules)")

@@ -2,14 +2,13 @@
 about shared state, threads and pickles."""
 
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 import scanjit as sj
 from tests.at_once import at_once
+from tests.scripts import python
 
 HERE = __file__
 
@@ -567,7 +566,7 @@ def test_importing_a_package_does_not_import_what_only_some_programs_need(packag
     unneeded = {f"scanjit.{layer}" for layer in ("rewrite", "schedule", "simd", "codegen", "onnx", "torch", "numba")}
     unneeded |= {"numba", "llvmlite", "sympy", "tqdm", *more}
     code = f"import numpy, sys; before = set(sys.modules); import {package}; print(*(set(sys.modules) - before))"
-    imported = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    imported = python(code).split()
     assert package in imported and not unneeded & set(imported)
 
 
@@ -620,8 +619,7 @@ def test_a_function_unpickles_in_another_process(tmp_path):
     path = tmp_path / "f.pickle"
     path.write_bytes(pickle.dumps(f))
     code = f"import pickle; f = pickle.load(open({str(path)!r}, 'rb')); print(f([[1, 2], [3, 4]]).tolist())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.strip() == "[3.5, 5.0]", done.stderr
+    assert python(code).strip() == "[3.5, 5.0]"
 
 
 def test_a_long_chain_pickles():

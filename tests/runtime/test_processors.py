@@ -1,8 +1,6 @@
 """How many threads there are: what the user says, else the least of what the machine and those around us allow."""
 
 import os
-import subprocess
-import sys
 import textwrap
 
 import numpy as np
@@ -11,6 +9,7 @@ import pytest
 import scanjit as sj
 from scanjit.runtime import processors
 from scanjit.schedule.cost import rates
+from tests.scripts import python, script
 
 ALL = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
@@ -26,15 +25,8 @@ def nobody_limits(monkeypatch):
 
 
 def in_a_process(code, **environment):
-    """What a program of its own prints. It has as many processors as there are."""
-    run = subprocess.run(
-        [sys.executable, "-c", "import os, sys\n" + textwrap.dedent(code)],
-        env={k: v for k, v in os.environ.items() if not k.endswith("NUM_THREADS")} | environment,
-        capture_output=True,
-        text=True,
-    )
-    assert not run.returncode, run.stderr
-    return run.stdout.split()
+    """The words that a program of its own prints. It has as many processors as there are."""
+    return python("import os, sys\n" + textwrap.dedent(code), **environment).split()
 
 
 @pytest.mark.parametrize(
@@ -234,11 +226,7 @@ def test_workers_of_a_pool_share_the_processors(tmp_path, name):
             with {POOLS[name]} as pool:
                 print(own, *sorted(set(pool.map(threads, range(n)))))
     """
-    (tmp_path / "pools.py").write_text(textwrap.dedent(code))
-    environment = {k: v for k, v in os.environ.items() if not k.endswith("NUM_THREADS")}
-    run = subprocess.run([sys.executable, tmp_path / "pools.py"], env=environment, capture_output=True, text=True)
-    assert not run.returncode, run.stderr
-    (own, alone), shared = (line.split() for line in run.stdout.splitlines())
+    own, alone, *shared = script(tmp_path, code)
     assert alone == own and shared == [own, str(max(int(own) // 2, 1))]
 
 

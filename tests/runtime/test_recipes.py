@@ -4,8 +4,6 @@ bits; whatever does not fit leads to the front end."""
 import functools
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +16,8 @@ from scanjit.runtime import cache, host, kernels, recipes
 from scanjit.runtime.cache import CacheEntry
 from scanjit.runtime.function import CompiledFunction
 from scanjit.schedule.nests import verify as verifier
+from tests.scripts import python
 
-ROOT = Path(__file__).parents[2]
 PROGRAMS = """if True:
     import hashlib, json, sys
     import numpy as np
@@ -53,11 +51,8 @@ PROGRAMS = """if True:
 
 def run(folder: Path, seeds: list[int], **environment: str) -> tuple[dict[str, list[Any]], int]:
     """What these programs compute in a process of their own; and how many kernels it compiled."""
-    given = {**os.environ, "PYTHONPATH": str(ROOT), "SCANJIT_CACHE_DIR": str(folder), "SCANJIT_VERIFY": "0"}
-    command = [sys.executable, "-c", PROGRAMS, json.dumps(seeds)]
-    ran = subprocess.run(command, env=given | environment, capture_output=True, text=True, timeout=600, check=False)
-    assert ran.returncode == 0, ran.stderr
-    found, count = json.loads(ran.stdout.splitlines()[-1])
+    settings = {"SCANJIT_CACHE_DIR": str(folder), "SCANJIT_VERIFY": "0"} | environment
+    found, count = json.loads(python(PROGRAMS, json.dumps(seeds), **settings).splitlines()[-1])
     return found, count
 
 
@@ -181,8 +176,7 @@ def test_ops_of_the_users_own_have_no_key(folder: Path) -> None:
 def test_every_op_of_our_own_has_a_key() -> None:
     """The table of ops in a process that has imported all of scanjit."""
     text = "import scanjit, lasagne_like; from scanjit.ops import BUILT_IN, OPS; print(sorted({*OPS} - BUILT_IN))"
-    told = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert told.stdout.strip() == "[]"
+    assert python(text).strip() == "[]"
 
 
 def test_every_damage_leads_to_the_front_end(folder: Path) -> None:

@@ -8,7 +8,6 @@ import json
 import os
 import pickle
 import random
-import subprocess
 import sys
 import tracemalloc
 import zipfile
@@ -23,6 +22,7 @@ from scanjit import ir
 from scanjit.ir import OPS
 from scanjit.runtime import container, saving
 from tests.saved import programs
+from tests.scripts import python
 
 
 @pytest.fixture
@@ -178,8 +178,7 @@ def test_another_process_loads_it(tmp_path):
     x = sj.tensor(("Rows", 2), name="x")
     sj.function([x], sj.scan(lambda row, h: h * 0.5 + row, x, sj.zeros(2))[-1], mode="reference").save(tmp_path / "f")
     code = f"import scanjit as sj; print(sj.load({str(tmp_path / 'f')!r})([[1, 2], [3, 4]]).tolist())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.strip() == "[3.5, 5.0]", done.stderr
+    assert python(code).strip() == "[3.5, 5.0]"
 
 
 def test_numpy_reads_the_arrays(tmp_path):

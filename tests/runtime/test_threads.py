@@ -23,6 +23,7 @@ from scanjit.config import config
 from scanjit.schedule.cost import rates
 from scanjit.schedule.threads import waves
 from tests import workers
+from tests.scripts import python
 from tests.workers import nobody_works
 
 
@@ -431,5 +432,4 @@ def test_without_new_threads_the_caller_does_all_of_it():
         "resource.setrlimit(resource.RLIMIT_AS, (1, 1)); sj.config.threads = 60; two = f(a)\n"
         "assert workers.count() < 59 and not workers.busy() and (one == two).all(); print('ok')"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.stdout == "ok\n", done.stderr
+    assert python(code) == "ok\n"

@@ -1,6 +1,5 @@
 """What object files need of others: for each format the right names, and enough of them for LLVM to load the file."""
 
-import subprocess
 import sys
 
 import pytest
@@ -9,6 +8,7 @@ from scanjit.runtime import compiler, host, kernels
 from scanjit.runtime.undefined import undefined
 from scanjit.runtime.unit import Unit
 from scanjit.target import Target, target_for
+from tests.scripts import python
 
 TRIPLES = (
     "x86_64-linux-gnu",
@@ -150,5 +150,4 @@ print("same")
 @pytest.mark.parametrize("triple", ["x86_64-apple-macosx", "x86_64-pc-windows-msvc"])
 def test_files_of_other_systems_run_here(triple: str) -> None:
     """With the names that were found, LLVM loads a Mach-O and a COFF file; their functions are right."""
-    found = subprocess.run([sys.executable, "-c", LOAD, triple], capture_output=True, text=True, check=False)
-    assert found.stdout == "same\n", (found.returncode, found.stdout, found.stderr[-3000:])
+    assert python(LOAD, triple) == "same\n"

@@ -1,7 +1,5 @@
 """What only a fresh process can show: imports without Numba, other vector widths, object code of its own."""
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -9,23 +7,12 @@ import pytest
 
 from scanjit.errors import ArgumentError
 from scanjit.runtime import compiler, host, kernels
+from tests.scripts import python
 
 from .support import NATIVE, source_of
 
 ROOT = Path(__file__).parent.parent.parent
 NEEDED = set("memset memcpy _GLOBAL_OFFSET_TABLE_ rintf rint floor floorf ceil ceilf trunc truncf".split())
-
-
-def run(code: str, *arguments: str, **environment: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout.strip()
 
 
 def test_neither_the_emulation_nor_the_functions_need_numba() -> None:
@@ -40,7 +27,7 @@ assert not any(name.split(".")[0] == "numba" for name in sys.modules)
 scanjit.simd.tanh
 assert not any(name.split(".")[0] == "numba" for name in sys.modules)
 """
-    run(code, str(ROOT))
+    python(code, ROOT)
 
 
 KERNEL = """
@@ -102,7 +89,7 @@ import os; os._exit(0)  # unmapping guarded pages that ctypes still exports woul
 )
 def test_widths_and_guarded_tails(width: str, cpu: str, lanes: str) -> None:
     environment = {"SCANJIT_VECTOR_BYTES": width} | ({"NUMBA_CPU_NAME": cpu} if cpu else {})
-    assert run("import sys\n" + KERNEL, *lanes.split(), **environment).endswith("ok")
+    assert python("import sys\n" + KERNEL, *lanes.split(), **environment).endswith("ok\n")
 
 
 WIDER = """
@@ -126,7 +113,7 @@ print("ok")
 def test_vectors_that_no_register_holds(width: str, features: str) -> None:
     """LLVM ended the process where a register was asked for that the processor does not have."""
     environment = {"SCANJIT_VECTOR_BYTES": width, "NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": features}
-    assert run(WIDER, **environment).endswith("ok")
+    assert python(WIDER, **environment).endswith("ok\n")
 
 
 def test_bad_width(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +172,7 @@ def test_object_code_needs_no_mathematics_of_others(tmp_path: Path) -> None:
     assert set(undefined) <= NEEDED
     path = tmp_path / "kernel.o"
     path.write_bytes(code)
-    assert run(LOADER, str(path), symbol) == "True"
+    assert python(LOADER, path, symbol) == "True\n"
 
 
 def loadable(source: str) -> tuple[str, bytes, list[str]]:

@@ -1,8 +1,6 @@
 """What there is one of in a process, where several threads need it first at the same time."""
 
 import concurrent.futures
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -10,6 +8,7 @@ import pytest
 from scanjit.kinds import KINDS
 from scanjit.runtime import native
 from scanjit.simd import types
+from tests.scripts import python
 
 
 def test_threads_find_the_whole_of_llvmlites_table_of_letters():
@@ -19,7 +18,7 @@ from llvmlite.ir import values
 import scanjit.simd.inlined
 assert len(values._escape_string.__defaults__[0]) == 256
 """
-    subprocess.run([sys.executable, "-c", program], check=True)
+    python(program)
 
 
 class _Slow:
