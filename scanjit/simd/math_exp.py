@@ -85,6 +85,7 @@ EXP2_RANGE = {"f32": (-151.0, 129.0), "f64": (-1076.0, 1025.0)}
 EXPM1_LOWEST = {"f32": -18.0, "f64": -40.0}  # the result is -1 below
 
 USUAL = {"f32": 86.0, "f64": 700.0}  # for |x| below, 2**n is a normal number
+USUAL2 = {"f32": 125.0, "f64": 1021.0}  # the same for exp2
 SIGMOID_SCALE = {"f32": 32, "f64": 64}
 SIGMOID_RANGE = {"f32": (-40.0, 106.0), "f64": (-60.0, 748.0)}  # of -x: the result rounds to 1 below, to 0 above
 
@@ -131,9 +132,11 @@ def power_of_two(n: Lanes) -> Lanes:
     return (bits(n + (form.magic + form.bias)) << form.mantissa).bitcast(n.kind)
 
 
-def reduce_ln2(
-    x: Lanes, parts: int, factor: float = 1.0, offset: int = 0, ln2: Sequence[float] = ()
-) -> tuple[Lanes, Lanes, Lanes]:
+Reduced = tuple[Lanes, Lanes, Lanes]
+"""n, the bits of `round_scaled`, and r of an argument ``n*ln2 + r``."""
+
+
+def reduce_ln2(x: Lanes, parts: int, factor: float = 1.0, offset: int = 0, ln2: Sequence[float] = ()) -> Reduced:
     """n and r of ``factor*x = n*ln2 + r``, n a multiple of ``1/parts``; between them the bits of `round_scaled`. `ln2`
     are terms of this logarithm; by default two, whose products with n are nearly exact."""
     n, n_bits = round_scaled(x, LOG2E * factor, parts, offset)
@@ -174,37 +177,58 @@ def scaled_exp(n: Lanes, n_bits: Lanes, r: Lanes, then: Callable[[Lanes], Lanes]
     return p * power_of_two(half) * power_of_two(whole - half)
 
 
-def exp_usual(x: Lanes) -> Lanes:
-    """``exp(x)`` that is a normal number."""
-    _, n_bits, r = reduce_ln2(x, PARTS[x.kind.name])
-    power = power_of_root(n_bits, x.kind)
+def _usual(n_bits: Lanes, r: Lanes) -> Lanes:
+    """``2**n * exp(r)`` that is a normal number."""
+    power = power_of_root(n_bits, r.kind)
     return fma(power, exp_less_1(r, n_bits), power)
 
 
+def _to_roots(x: Lanes) -> Reduced:
+    """n and r of ``exp(x) = 2**n * exp(r)``, n a multiple of the steps of the table of roots."""
+    return reduce_ln2(x, PARTS[x.kind.name])
+
+
+def _to_roots_of_2(x: Lanes) -> Reduced:
+    """The same of ``2**x``."""
+    n, n_bits = round_scaled(x, 1.0, PARTS[x.kind.name])
+    return n, n_bits, (x - n) * LN2
+
+
+def exp_usual(x: Lanes) -> Lanes:
+    """``exp(x)`` that is a normal number."""
+    return _usual(*_to_roots(x)[1:])
+
+
+def _general(x: Lanes, reduced: Callable[[Lanes], Reduced], lowest: float) -> Lanes:
+    """``2**n * exp(r)`` of the `reduced` x, which cannot overflow (NaN, and anything below the maximum's logarithm)."""
+    tiny = x < lowest  # the result is 0, but to round it to that takes a processor 150 cycles
+    return select(tiny, 0.0, scaled_exp(*reduced(select(tiny, 0.0, x))))
+
+
 def exp_small(x: Lanes) -> Lanes:
-    """``exp(x)`` for x that cannot overflow (NaN, and anything below the maximum's logarithm)."""
-    tiny = x < EXP_RANGE[x.kind.name][0]  # the result is 0, but to round it to that takes a processor 150 cycles
-    return select(tiny, 0.0, scaled_exp(*reduce_ln2(select(tiny, 0.0, x), PARTS[x.kind.name])))
+    """``exp(x)`` for x that cannot overflow."""
+    return _general(x, _to_roots, EXP_RANGE[x.kind.name][0])
 
 
 def exp(x: Lanes) -> Lanes:
     """e to the x."""
-    lowest, highest = EXP_RANGE[x.kind.name]
-
-    def of(x: Lanes) -> Lanes:
-        general = lambda: exp_small(select(x > highest, highest, x))
-        return rarely(x, abs_(x) < USUAL[x.kind.name], lambda: exp_usual(x), general)
-
-    return but_for(x, x < lowest, 0.0, 0.0, of)
+    return _of_any(x, _to_roots, EXP_RANGE[x.kind.name], USUAL[x.kind.name])
 
 
 def exp2(x: Lanes) -> Lanes:
     """2 to the x."""
-    low, high = EXP2_RANGE[x.kind.name]
-    tiny = x < low
-    x = select(tiny, 0.0, select(x > high, high, x))
-    n, n_bits = round_scaled(x, 1.0, PARTS[x.kind.name])
-    return select(tiny, 0.0, scaled_exp(n, n_bits, (x - n) * LN2))
+    return _of_any(x, _to_roots_of_2, EXP2_RANGE[x.kind.name], USUAL2[x.kind.name])
+
+
+def _of_any(x: Lanes, reduced: Callable[[Lanes], Reduced], limits: tuple[float, float], usual: float) -> Lanes:
+    """``2**n * exp(r)`` of the `reduced` x: 0 below the `limits`, inf above, and a normal number for |x| < `usual`."""
+    lowest, highest = limits
+
+    def of(x: Lanes) -> Lanes:
+        general = lambda: _general(select(x > highest, highest, x), reduced, lowest)
+        return rarely(x, abs_(x) < usual, lambda: _usual(*reduced(x)[1:]), general)
+
+    return but_for(x, x < lowest, 0.0, 0.0, of)
 
 
 def _scaled_expm1(x: Lanes, unit: float = 1.0, factor: float = 1.0, ln2: Sequence[float] = ()) -> Lanes:
