@@ -287,7 +287,7 @@ def digitize(x: TensorLike, bins: TensorLike, right: bool = False) -> Node:
     ----------
     x : tensor_like
     bins : tensor_like
-        The edges.
+        The edges. Whether they rise or fall is checked only if they are known when the function is made.
     right : bool
         Whether an edge belongs to the bin below it.
 

@@ -190,7 +190,7 @@ def var(x: TensorLike, axis: Axis = None, ddof: int = 0, keepdims: bool = False)
     ----------
     x, axis, keepdims : as for `sum`
     ddof : int
-        What is subtracted from the number of elements in the divisor.
+        What is subtracted from the number of elements in the divisor, which is at least 0.
 
     Examples
     --------
@@ -203,7 +203,12 @@ def var(x: TensorLike, axis: Axis = None, ddof: int = 0, keepdims: bool = False)
         return cast(var(cast(x, "float32"), axis, ddof, keepdims), x.dtype)
     apart = x - mean(x, axis, keepdims=True)
     squares = size_squared(apart)
-    return _reduced(SUM, squares, axis, keepdims) / (_count(squares, axis) - ddof)
+    divisor = _count(squares, axis) - ddof
+    if isinstance(divisor, Node) and (isinstance(ddof, Node) or ddof > 0):
+        divisor = where(divisor > 0, divisor, 0)
+    elif not isinstance(divisor, Node) and divisor < 0:
+        divisor = 0
+    return _reduced(SUM, squares, axis, keepdims) / divisor
 
 
 def std(x: TensorLike, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Node:

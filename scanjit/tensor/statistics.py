@@ -95,7 +95,7 @@ def _variables(x: TensorLike, rowvar: bool) -> Node:
         raise errors.ShapeError("variables are vectors or a matrix", got=x.type)
     flat = x.ndim < 2
     x = atleast_2d(x)
-    return x if rowvar or flat or x.type.shape[0] == 1 else x.T
+    return x if rowvar or flat else x.T
 
 
 def _weights(

@@ -200,6 +200,7 @@ CASES |= {
     "cov": (np.cov, (X,)),
     "cov columns": (lambda x, y: np.cov(x, y, rowvar=False, bias=True), (X, Y)),
     "cov of one": (np.cov, (V,)),
+    "cov columns of a row": (lambda x: np.cov(x, rowvar=False, bias=True), (X[:1],)),
     "cov weights": (
         lambda x, f, a: np.cov(x, fweights=f, aweights=a),
         (X, FEW, np.array([0.5, 1.0, 2.0, 0.25])),

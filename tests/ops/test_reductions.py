@@ -154,6 +154,19 @@ def test_variance_with_fewer_degrees_of_freedom() -> None:
     agrees(lambda x: x.std(ddof=1), lambda x: x.std(ddof=1), x, rtol=1e-14)
 
 
+@pytest.mark.filterwarnings("ignore:Degrees of freedom", "ignore:invalid value", "ignore:divide by zero")
+@pytest.mark.parametrize("shape", [(3, 4), ("N", "M")])
+def test_more_degrees_of_freedom_than_elements(shape: tuple[int | str, ...]) -> None:
+    """Nothing is left to divide by: it is no negative number."""
+    x, value = sj.tensor(shape, name="x"), RNG.normal(size=(3, 4))
+    value[:, 1] = 2.0
+    for ddof in (3, 4, 2.5):
+        f = sj.function([x], [sj.var(x, 0, ddof=ddof), sj.std(x, 0, ddof=ddof, keepdims=True)], mode="reference")
+        wanted = np.var(value, 0, ddof=ddof), np.std(value, 0, ddof=ddof, keepdims=True)
+        for found, right in zip(f(value), wanted, strict=True):
+            np.testing.assert_allclose(found, right, rtol=1e-13)
+
+
 # ---- derivatives -----------------------------------------------------------------------------------------------------
 
 
