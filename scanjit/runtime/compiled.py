@@ -47,6 +47,9 @@ MOST_SIZED = 64
 """For this many combinations of sizes, a program remembers where everything lies."""
 MOST_OWN = 2**16
 """A workspace of at most so many bytes is kept for each combination of sizes."""
+BRIEF = 2000
+"""A program of fewer operations keeps Python's lock: to give it back and to take it again is an eighth of a small call.
+(NumPy keeps it for up to 500 elements.)"""
 MOST_KEPT = 4
 """How many workspaces are kept for the next calls. There are more only while more calls run at the same time."""
 
@@ -185,9 +188,10 @@ class CompiledStage:
         workspace = Workspace()
         workspace.fill(sized, self.table)
         results, ready = sized.results, self.table.ready  # what follows from sizes alone stays there
-        words = array("q", [self._main, workspace.table, workspace.status, *self._places, len(ready), *ready]) + alike
+        brief = sized.sharing.operations < BRIEF and not self.layout.has_guests
+        words = array("q", [self._main, workspace.table, workspace.status, brief, *self._places, len(ready), *ready])
         whole = finish if results is None else lambda made: finish(_results_in(made, results))
-        return native().call(words, tuple(sized.buffers), self.steps, whole, workspace)
+        return native().call(words + alike, tuple(sized.buffers), self.steps, whole, workspace)
 
     def _run_by_choice(self, sizes: Mapping[Atom, int], arrays: list[np.ndarray]) -> list[np.ndarray]:
         """Run the program in the way that is chosen for this call."""

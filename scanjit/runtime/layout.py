@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scanjit.ops.guest import PREFIX
 from scanjit.records import record
 from scanjit.runtime.table import EntryTable
 from scanjit.schedule.nests import LapackCall, Program, jobs_of
@@ -29,6 +30,7 @@ class Layout:
     kept_from : the arguments that statements that run once read: the numbers of shared variables.
     kept_sizes : the sizes that the results of these statements depend on.
     has_lapack : whether LAPACK is called.
+    has_guests : whether functions are called that users compiled.
     near_bytes : the size of a core's second-level cache.
     """
 
@@ -39,6 +41,7 @@ class Layout:
     kept_from: list[int]
     kept_sizes: list[Dimension]
     has_lapack: bool
+    has_guests: bool
     near_bytes: int
 
     @classmethod
@@ -48,7 +51,8 @@ class Layout:
         table = EntryTable.of(program, code, costs)
         results = [(table.out_buffers.index(ref.buffer), ref.offset, ref.shape) for ref in program.outputs]
         has_lapack = any(isinstance(job, LapackCall) for job in jobs_of(program.suite))
+        has_guests = any(PREFIX in function.text for function in code.functions)
         read = {buffer for statement in program.once for buffer, _, writes in statement.all_refs() if not writes}
         kept_from = [i for i, buffer in enumerate(program.inputs) if buffer in read]
         near_bytes = program.target.level2_bytes
-        return cls(table, results, costs, code.pieces, kept_from, code.kept_sizes, has_lapack, near_bytes)
+        return cls(table, results, costs, code.pieces, kept_from, code.kept_sizes, has_lapack, has_guests, near_bytes)

@@ -5,11 +5,12 @@ case (wake threads, wait for them, give them back) is one function of machine co
 `team_source`, in the language of kernels and a few words more (`translation.memory`). The functions with which kernels
 share work (`simd.sharing`) belong to it.
 
-While a program runs, Python does not. A clock thread counts ticks. A program looks at the count every so often
-(`simd.interrupted`), which costs it a load from memory. When the count has changed, the thread that made the call takes
-Python's lock and makes one step in Python. There, signal handlers run (in the main thread), and exceptions arrive that
-other threads send. If that raises, all threads of the program end, and the call raises the same exception. The step is
-a call of a function that the caller gave: it may tell somebody how far the program is (see `steps`).
+While a program runs, its threads do not have Python's lock, unless it is brief. A clock thread counts ticks. A program
+looks at the count every so often (`simd.interrupted`), which costs it a load from memory. When the count has changed,
+the thread that made the call takes the lock and makes one step in Python. There, signal handlers run (in the main
+thread), and exceptions arrive that other threads send. If that raises, all threads of the program end, and the call
+raises the same exception. The step is a call of a function that the caller gave: it may tell somebody how far the
+program is (see `steps`).
 """
 
 import ctypes
@@ -163,9 +164,10 @@ class Native:
 
         Parameters
         ----------
-        words : the address of a program, the address of its table, how many words behind that its status lies, the
-            `places` of `Run`, how many entries of the table are 1 from the first call on, these entries, and the words
-            of `alike`.
+        words : the address of a program, the address of its table, how many words behind that its status lies, whether
+            the program is so brief that the thread keeps Python's lock and does not look whether to end, the `places`
+            of `Run`, how many entries of the table are 1 from the first call on, these entries, and the words of
+            `alike`.
         makers : make the arrays for the results.
         tick : the tick of `Run`.
         finish : makes what a call returns from the results.

@@ -1,5 +1,6 @@
 """Small calls are made in one step of machine code."""
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import scanjit as sj
 from scanjit import errors
 from scanjit.config import config
-from scanjit.runtime import compiled
+from scanjit.runtime import compiled, layout
 from scanjit.runtime.compiled import CompiledStage
 from scanjit.runtime.workspace import Workspace
 from scanjit.symbol import Tensor
@@ -153,6 +154,24 @@ def test_a_table_that_another_call_uses_is_left_alone(monkeypatch: pytest.Monkey
     own.entries[own.status + 1] = 0
     np.testing.assert_array_equal(f(x), [1.0, 2.0])
     assert other_calls == [1]
+
+
+def test_brief_programs_keep_the_lock_and_functions_of_users_never_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function that users compiled may wait for another thread of Python."""
+    address = ctypes.cast(ctypes.pythonapi.PyGILState_Check, ctypes.c_void_p).value
+    assert address is not None
+    has_lock = sj.from_numba(ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32)(address), result="int32")
+    i = sj.vector("i", "int32")
+
+    def found() -> list[int]:
+        f = sj.function([i], has_lock(i))
+        return [int(f(np.zeros(1, np.int32))[0]) for _ in range(3)]
+
+    assert found() == [0, 0, 0]
+    monkeypatch.setattr(layout, "PREFIX", "no guest has this name")
+    assert found() == [0, 1, 1]  # the first call is not made in one step
+    monkeypatch.setattr(compiled, "BRIEF", 1)
+    assert found() == [0, 0, 0]
 
 
 def test_several_threads_call_one_function() -> None:
