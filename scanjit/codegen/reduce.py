@@ -32,6 +32,10 @@ LEAST = 2
 """There must be at least so many times as many: otherwise it takes longer to join them than to wait."""
 PAIRED = range(6, 9)
 """Extreme elements among so many are compared in pairs. Among fewer, a processor often guesses which is the best."""
+MOST_BITS = 62
+"""The first of at most so many truth values is found among their bits."""
+MOST_VECTORS = 8
+"""So is the extreme element in at most so many vectors, which stay in registers until it is known."""
 CHEAP = 4
 """The terms of a short loop are written one after the other if each takes at most this many operations."""
 
@@ -69,6 +73,7 @@ class Together:
         self.reductions = [other for other in alike if self._ready(other, value)]
         width = frame.tile.lanes if frame.tile.horizontal else 0
         self.points = [Point(p.row, p.vector, width or p.width) for p in frame.points()]
+        self.in_bits = set[Reduce]()
 
     def _ready(self, other: Reduce, value: Reduce) -> bool:
         """Whether all reductions that a reduction's term needs are written. For `value` itself, they are written
@@ -87,6 +92,7 @@ class Together:
         lane, frame.lane = frame.lane, self.loop if frame.tile.horizontal else frame.lane
         found = {r: other for r in self.reductions if (other := self._finds(r)) is not None}
         own = [r for r in self.reductions if r not in found]
+        self.in_bits = self._of_masks(own)
         totals = {(r, p): self._begin(r, p) for row in self._rows() for r in own for p in row}
         if all(loop.size != 0 for loop in self.loops):
             self._guard(0)
@@ -131,12 +137,16 @@ class Together:
         if size in self.frame.tile.brief:
             self._brief(totals, lanes)
             return
-        if lanes == 1 and self.frame.tile.horizontal and all(map(finds_first, self.reductions)):
-            self._firsts(totals)
+        if self.frame.tile.horizontal and all(self._stops_early(r) for r, _ in totals):
+            self._firsts(totals, lanes)
             return
-        if isinstance(size, int) and size in PAIRED and lanes == 1 and self._looks_for_places(totals):
-            self._tournaments(totals, size)
-            return
+        if isinstance(size, int) and self._looks_for_places([r for r, _ in totals]):
+            if all(r in self.in_bits for r, _ in totals):
+                self._extremes(totals, size)
+                return
+            if size in PAIRED and lanes == 1 and self._cost(self.reductions) <= CHEAP:
+                self._tournaments(totals, size)
+                return
         full = size // lanes * lanes
         start, (reduction, point) = self.frame.size(full), next(iter(totals))
         if lanes > 1 and len(totals) == 1 and divides(reduction, lanes):
@@ -148,11 +158,66 @@ class Together:
         if lanes > 1 and not (isinstance(size, int) and size == full):
             self.terms(totals, start, self.frame.size(size), lanes, masked=True)
 
-    def _looks_for_places(self, totals: Totals) -> bool:
-        """Whether all reductions are an argmax or argmin along one loop, at one point, of what is computed quickly."""
+    def _looks_for_places(self, reductions: Sequence[Reduce]) -> bool:
+        """Whether all reductions are an argmax or argmin along one loop, at one point."""
         alone = self.frame.tile.horizontal and len(self.points) == 1 and len(self.loops) == 1
-        places = all(isinstance(r.op, ArgReduction) and r.guard is None for r, _ in totals)
-        return alone and places and self._cost([r for r, _ in totals]) <= CHEAP
+        return alone and all(isinstance(r.op, ArgReduction) and r.guard is None for r in reductions)
+
+    def _of_masks(self, reductions: Sequence[Reduce]) -> set[Reduce]:
+        """The reductions that look for the place of a few elements of vectors, which is found among the bits of
+        masks."""
+        tile, size = self.frame.tile, self.loop.size
+        brief = size in tile.brief
+        most = size if isinstance(size, int) else tile.lanes * tile.wide if brief else MOST_BITS + 1
+        if not tile.horizontal or tile.lanes == 1 or most > MOST_BITS:
+            return set()
+        extremes = not brief and most <= MOST_VECTORS * tile.lanes and self._looks_for_places(reductions)
+        return {r for r in reductions if extremes or finds_first(r)}
+
+    def _elements(self, reduction: Reduce, point: Point, size: int) -> list[tuple[str, int]]:
+        """The vectors of a few elements of which one is looked for, each with its place. What is missing in the last
+        one is no better than any element, and comes behind them."""
+        frame, depth, dtype = self.frame, len(self.frame.scopes), _compared(reduction)
+        name, elements = suffix(dtype, point.width), list[tuple[str, int]]()
+        assert isinstance(reduction.op, ArgReduction)
+        for k in range(0, size, point.width):
+            frame.push(None, self.loop, str(k))
+            mask = frame.line("mask", f"head_x{point.width}({size - k})") if size - k < point.width else None
+            frame.masks[-1] = None if mask is None else [mask]
+            term = self.value_of(reduction.term, point)
+            term = term if dtype == reduction.term.dtype else f"cast_{name}({term})"
+            if mask is not None:
+                term = f"select({mask}, {term}, splat_{name}({number(reduction.op.best.initial(dtype))}))"
+            elements.append((frame.line("b", term), k))
+            frame.pop(depth)
+        return elements
+
+    def _extremes(self, totals: Totals, size: int) -> None:
+        """The places of extreme elements among a few vectors: the best element is found, and then looked for among
+        the bits of masks. NaN is rare, and looked for apart."""
+        frame, depth = self.frame, len(self.frame.scopes)
+        for (reduction, point), (best, bits) in totals.items():
+            assert isinstance(reduction.op, ArgReduction)
+            elements = self._elements(reduction, point, size)
+            left = [b for b, _ in elements]
+            while len(left) > 1:
+                pairs = zip(left[::2], left[1::2], strict=False)
+                better = [frame.line("b", f"select({b} {reduction.op.sign} {a}, {b}, {a})") for a, b in pairs]
+                left = [*better, *left[2 * len(better) :]]
+            (most,) = left
+            frame.scope.add(f"{best} = {most}")
+            count = point.width // 2
+            while count > 0:  # all lanes get the best one
+                other = frame.line("other", f"partners{count}({most}, {most})")
+                most = frame.line("most", f"select({other} {reduction.op.sign} {most}, {other}, {most})")
+                count //= 2
+            found = " | ".join(f"lane_bits({b} == {most}) << {k}" for b, k in elements)
+            frame.scope.add(f"{bits} = {found}")
+            if kind_of(_compared(reduction)).floating:
+                frame.push(f"if any_of({' | '.join(f'isnan({b})' for b, _ in elements)}):")
+                frame.scope.add(f"{bits} = {' | '.join(f'lane_bits(isnan({b})) << {k}' for b, k in elements)}")
+                frame.scope.add(f"{best} = splat_{suffix(_compared(reduction), point.width)}(nan)")
+                frame.pop(depth)
 
     def _tournaments(self, totals: Totals, size: int) -> None:
         """The places of extreme elements among a few: each two of them are compared, then each two of the better ones.
@@ -160,13 +225,9 @@ class Together:
         frame, depth = self.frame, len(self.frame.scopes)
         for (reduction, point), (best, place) in totals.items():
             assert isinstance(reduction.op, ArgReduction)
-            dtype, elements = _compared(reduction), list[tuple[str, str]]()
-            for k in range(size):
-                frame.push(None, self.loop, str(k))
-                term = self.value_of(reduction.term, point)
-                term = term if dtype == reduction.term.dtype else f"cast_{suffix(dtype, point.width)}({term})"
-                elements.append((frame.line("b", term), f"splat_{suffix(INT64, point.width)}({k})"))
-                frame.pop(depth)
+            elements = [
+                (b, f"splat_{suffix(INT64, point.width)}({k})") for b, k in self._elements(reduction, point, size)
+            ]
             left = elements
             while len(left) > 1:
                 pairs = list(zip(left[::2], left[1::2], strict=False))
@@ -178,27 +239,42 @@ class Together:
                 left = [*chosen, *left[2 * len(pairs) :]]
             frame.scope.add(f"{best} = {left[0][0]}")
             frame.scope.add(f"{place} = {left[0][1]}")
-            if kind_of(dtype).floating:
+            if kind_of(_compared(reduction)).floating:
                 frame.push(f"if any_of({' | '.join(f'isnan({b})' for b, _ in elements)}):")
                 for b, j in reversed(elements):
                     frame.scope.add(f"{place} = select(isnan({b}), {j}, {place})")
                     frame.scope.add(f"{best} = select(isnan({b}), {b}, {best})")
                 frame.pop(depth)
 
-    def _firsts(self, totals: Totals) -> None:
-        """The places of the first elements of which something is true. What follows is not looked at."""
-        frame, depth, size = self.frame, len(self.frame.scopes), self.frame.size(self.loop.size)
+    def _stops_early(self, reduction: Reduce) -> bool:
+        """Whether a reduction is the first place at which something is true, and what follows is not looked at: it may
+        be long, and reports no errors."""
+        reports = any(part.reports for part in walk_values([reduction.term]))
+        return finds_first(reduction) and reduction not in self.in_bits and not reports
+
+    def _firsts(self, totals: Totals, lanes: int) -> None:
+        """The places of the first elements of which something is true. What follows is not looked at. (A branch ends
+        the loop: a processor guesses the place, and does not wait for what is true there.)"""
+        frame, depth, size = self.frame, len(self.frame.scopes), self.loop.size
+        whole, nowhere = size // lanes * lanes, frame.size(size)
         for (reduction, point), (first,) in totals.items():
-            answer, _, nowhere = reduction.term.operands
-            hit, at = frame.line("hit", "splat_boolx1(False)"), frame.line("at", "0")
-            frame.push(f"while {at} < {size} and not any_of({hit}):", self.loop, at)
-            frame.scope.add(f"{hit} = {self.value_of(answer, point)}")
-            frame.scope.add(f"{at} = {at} + 1")
+            answer, place = reduction.term.operands[0], frame.line("place", nowhere)
+            at = frame.loop(self.loop, "k", ("0", frame.size(whole)), lanes)
+            frame.masks[-1] = None
+            hit = self.value_of(answer, point)
+            bits = frame.line("bits", f"lane_bits({hit})") if lanes > 1 else ""
+            frame.push(f"if {bits} != 0:" if bits else f"if any_of({hit}):")
+            frame.scope.add(f"{place} = {at} + first_bit({bits})" if bits else f"{place} = {at}")
+            frame.scope.add("break")
             frame.pop(depth)
-            frame.scope.add(f"{first} = {self.value_of(nowhere, point)}")
-            frame.push(f"if any_of({hit}):")  # a processor guesses the place, and does not wait for what is true there
-            frame.scope.add(f"{first} = opaque(splat_{suffix(reduction.dtype, 1)}({at} - 1))")
-            frame.pop(depth)
+            if whole != size:
+                frame.push(f"if {place} == {nowhere}:", self.loop, frame.size(whole))
+                mask = frame.line("mask", f"head_x{lanes}({nowhere} - {frame.size(whole)})")
+                frame.masks[-1] = [mask]
+                hit = self.value_of(answer, point)
+                frame.scope.add(f"{place} = min({frame.size(whole)} + first_bit(lane_bits({hit} & {mask})), {nowhere})")
+                frame.pop(depth)
+            frame.scope.add(f"{first} = splat_{suffix(reduction.dtype, point.width)}({place})")
 
     def _squares(self, totals: Totals) -> None:
         """The terms of operands that have neighbours along the loop, and lanes along another one: square blocks of them
@@ -359,6 +435,11 @@ class Together:
         """Combine the accumulators with the terms at the present point of the loop."""
         for (reduction, point), names in totals.items():
             mask = self.frame.mask(point) if self.frame.tile.horizontal else None
+            if reduction in self.in_bits and not isinstance(reduction.op, ArgReduction):
+                hit = self.value_of(reduction.term.operands[0], point)
+                some = hit if mask is None else f"{hit} & {mask}"
+                self.frame.scope.add(f"{names[0]} |= lane_bits({some}) << {self.frame.counter(self.loop, point)}")
+                continue
             for total, text in zip(names, self._combined(reduction, point, names), strict=True):
                 text = text if mask is None else f"select({mask}, {text}, {total})"
                 self.frame.scope.add(f"{total} = {text}")
@@ -375,11 +456,13 @@ class Together:
 
     def empty(self, reduction: Reduce, point: Point) -> list[str]:
         """Accumulators with the value of an empty reduction."""
+        if reduction in self.in_bits and not isinstance(reduction.op, ArgReduction):
+            return [self.frame.line("bits", "0")]
         if isinstance(reduction.op, ArgReduction):
             dtype = _compared(reduction)
+            place = "0" if reduction in self.in_bits else f"splat_{suffix(INT64, point.width)}(0)"
             worst = f"splat_{suffix(dtype, point.width)}({number(reduction.op.best.initial(dtype))})"
-            zero = f"splat_{suffix(INT64, point.width)}(0)"
-            return [self.frame.line("best", worst), self.frame.line("place", zero)]
+            return [self.frame.line("best", worst), self.frame.line("place", place)]
         assert isinstance(reduction.op, Reduction)
         initial = number(np.asarray(reduction.op.initial(reduction.dtype)).astype(reduction.dtype))
         return [self.frame.line("acc", f"splat_{suffix(reduction.dtype, point.width)}({initial})")]
@@ -424,6 +507,9 @@ class Together:
     def _joined(self, reduction: Reduce, point: Point, names: list[str]) -> str:
         """One result of all lanes. Each lane of argmax or argmin knows its best element, and where the vector with that
         element began."""
+        if reduction in self.in_bits:
+            size = self.frame.size(self.loop.size)
+            return f"splat_{suffix(reduction.dtype, 1)}(first_bit({names[-1]} | 1 << {size}))"
         if isinstance(reduction.op, Reduction):
             one = self.loop.size in self.frame.tile.brief and self.frame.tile.wide == 1
             if reduction.op is SUM and one and reduction.dtype.itemsize >= 4:

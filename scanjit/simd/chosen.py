@@ -1,10 +1,20 @@
-"""The lanes that a mask chooses: how many there are, and vectors that begin with them."""
+"""The lanes that a mask chooses: their bits, how many there are, and vectors that begin with them."""
 
 from llvmlite import ir
 
-from .llvm_calls import I8, I32, I64, call
+from .llvm_calls import I1, I8, I32, I64, call
 from .llvm_lanes import LlvmLanes
 from .llvm_values import overload_suffix
+
+
+def lane_bits(b: ir.IRBuilder, mask: LlvmLanes) -> ir.Value:
+    """A mask as the bits of an integer: the first lane is the lowest bit."""
+    return _bits(b, mask.value, mask.lanes)
+
+
+def first_bit(b: ir.IRBuilder, bits: ir.Value) -> ir.Value:
+    """The place of the lowest bit that is set, 64 if none is."""
+    return call(b, "llvm.cttz.i64", I64, [bits, I1(0)])
 
 
 def count_lanes(b: ir.IRBuilder, mask: LlvmLanes) -> ir.Value:

@@ -50,6 +50,11 @@ def _mask(value: Any, lanes: int) -> Any:
     return _array(value, _BOOL, lanes, "a mask")
 
 
+def _lane_bits(mask: Any) -> int:
+    packed = np.packbits(_mask(mask, _vector(mask).lanes), bitorder="little").tobytes()
+    return int.from_bytes(packed, "little", signed=len(packed) == 8)
+
+
 def _compress(value: Any, mask: Any) -> NumpyLanes:
     """The chosen lanes, and zeros behind them."""
     found = np.zeros_like(_vector(value).array)
@@ -281,6 +286,8 @@ def _plain(name: str, memory: Allocations) -> Emulated:
         "any_of": lambda mask: bool(_mask(mask, _vector(mask).lanes).any()),
         "all_of": lambda mask: bool(_mask(mask, _vector(mask).lanes).all()),
         "count_lanes": lambda mask: int(_mask(mask, _vector(mask).lanes).sum()),
+        "lane_bits": _lane_bits,
+        "first_bit": lambda bits: (bits & -bits).bit_length() - 1 if bits else 64,
         "compress": _compress,
         "to_ends": _to_ends,
         "lane": _lane,

@@ -212,6 +212,9 @@ FORMS: dict[str, Form] = {
     "count_lanes": Form(
         "vector", "int", lambda b, t, mask: chosen.count_lanes(b, mask), lambda t, mask: need_mask(mask, t.lanes)
     ),
+    "lane_bits": Form(
+        "vector", "int", lambda b, t, mask: chosen.lane_bits(b, mask), lambda t, mask: need_mask(mask, t.lanes)
+    ),
     "compress": Form(
         "vector mask",
         "same",
@@ -250,6 +253,7 @@ FORMS: dict[str, Form] = {
     ),
     "opaque": Form("vector", "same", lambda b, t, x: opaque(b, x.value)),
     # without vectors
+    "first_bit": Form("int", "int", lambda b, t, bits: chosen.first_bit(b, bits)),
     "load_i64": Form("int", "int", lambda b, t, at: memory.load_i64(b, at)),
     "store_i64": Form("int int", "nothing", lambda b, t, *args: memory.store_i64(b, *args)),
     "report": Form("int int", "nothing", lambda b, t, *args: memory.store_i64(b, *args)),

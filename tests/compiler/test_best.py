@@ -1,5 +1,7 @@
 """`argmax` and `argmin` of long rows, which are divided into blocks of stretches."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -72,12 +74,57 @@ def test_the_first_true_answer(dtype: str, size: int | None, mode: str) -> None:
 
 @pairwise(dtype=["float64", "float32", "int64"], size=[6, 7, 8], mode=["emulate", "numba"])
 def test_few_elements_are_compared_in_pairs(dtype: str, size: int, mode: str) -> None:
-    x = sj.tensor((size,), dtype)
-    f = sj.function([x], [sj.argmax(x), x.max(), sj.argmin(2 * x)], mode=mode)
+    """In steps that change single elements, which a vector would wait for."""
+    k, x, start = sj.lvector("k"), sj.vector("x", dtype), sj.tensor((size,), dtype)
+
+    def step(k: Any, x: Any, table: Any) -> Any:
+        table = table[k].set(x)
+        return table, sj.argmax(table), sj.argmin(table)
+
+    f = sj.function([k, x, start], sj.scan(step, [k, x], [start, None, None])[1:], mode=mode)
     assert "better4" in f.source
     rng = np.random.default_rng(0)
     values = [0, 1, 2, -1] if dtype == "int64" else [0.0, -0.0, 1.0, 2.0, -1.0, np.nan, np.inf, -np.inf]
-    for k in range(200):
-        given = rng.choice(np.array(values[: 8 if k % 2 else 4]), size).astype(dtype)
-        for got, wanted in zip(f(given), (given.argmax(), given.max(), given.argmin()), strict=True):
+    for n in (4, 8):
+        places, given = rng.integers(0, size, 100), rng.choice(np.array(values[:n]), 100).astype(dtype)
+        table, wanted = np.zeros(size, dtype), list[tuple[int, int]]()
+        for place, value in zip(places, given, strict=True):
+            table[place] = value
+            wanted.append((int(table.argmax()), int(table.argmin())))
+        np.testing.assert_array_equal(np.transpose(f(places, given, np.zeros(size, dtype))), wanted)
+
+
+@pairwise(
+    dtype=["float32", "float64", "int64", "int8", "bool"],
+    size=[1, 2, 5, 8, 9, 17, 32, 33, 62, 63],
+    place=["rows", "steps", "steps of unknown width"],
+    mode=["emulate", "numba"],
+)
+def test_places_among_few(dtype: str, size: int, place: str, mode: str) -> None:
+    """They are found among the bits of masks, if there are up to 62 elements in at most eight vectors."""
+    x = sj.tensor(("rows", "n" if "unknown" in place else size), dtype)
+    of_row = {
+        "largest": lambda row: [sj.argmax(row, -1), row.max(-1)] if dtype != "bool" else [sj.argmax(row, -1)],
+        "smallest": lambda row: [sj.argmin(row, -1)],
+        "first": lambda row: [sj.argmax(row > 0, -1), sj.any(row > 0, -1), sj.all(row > 0, -1)],
+    }
+    given = rows(np.random.default_rng(0), dtype, size)
+    for name, find in of_row.items():
+        f, reference = (
+            sj.function([x], find(x) if place == "rows" else sj.scan(find, x), mode=each)
+            for each in (mode, "reference")
+        )
+        for got, wanted in zip(f(given), reference(given), strict=True):
             np.testing.assert_array_equal(got, wanted)
+        if size in (5, 17, 62) and "unknown" not in place and (name == "first" or (size < 32 and dtype != "bool")):
+            assert "first_bit(" in f.source
+
+
+@pytest.mark.parametrize("mode", ["emulate", "numba"])
+def test_errors_behind_the_first_true_answer_are_reported(mode: str) -> None:
+    """All elements are looked at if that may report an error."""
+    x, places = sj.vector("x"), sj.lvector("places")
+    f = sj.function([x, places], sj.argmax(x[places] > 0), mode=mode)
+    assert f(np.arange(3.0), np.arange(3).repeat(50)) == 50
+    with pytest.raises(sj.OutOfBoundsError, match="index 3 is out of bounds"):
+        f(np.arange(3.0), np.arange(4).repeat(50))

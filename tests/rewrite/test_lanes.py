@@ -185,7 +185,9 @@ def test_the_first_of_a_few_truths(name: str, size: int, mode: Any) -> None:
 
     table, places = sj.scan(step, [k, x], [sj.zeros(size), None])
     f, reference = (sj.function([k, x], [table[-1], places], mode=each) for each in (mode, "reference"))
-    assert bool(re.search(r"while at\d+ < \d+ and", f.source)) == (size <= 32)
+    one_by_one = re.search(r"if any_of\(\w+\):\n +place\d+ = k\d+\n +break", f.source)
+    assert bool(one_by_one) == (size <= 32)
+    assert ("lane_bits" in f.source) == (size > 32)
     rng = np.random.default_rng(0)
     for scale in (0.0, 1.0, 30.0):
         given = rng.integers(-size, size, 200), scale * rng.standard_normal(200)

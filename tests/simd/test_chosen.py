@@ -1,4 +1,4 @@
-"""The lanes that a mask chooses: their number, and vectors that begin with them."""
+"""The lanes that a mask chooses: their bits, their number, and vectors that begin with them."""
 
 import numpy as np
 import pytest
@@ -73,6 +73,25 @@ def test_chosen_lanes_come_first_and_the_others_last(kind: str, features: str) -
                 y = np.zeros_like(x)
                 run(x, chosen, y)
                 np.testing.assert_array_equal(y, wanted)
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16, 32, 64])
+def test_bits_of_masks(lanes: int) -> None:
+    """The first lane is the lowest bit. The first bit of 0 is at 64."""
+    chosen = RNG.random((70, lanes)) < np.linspace(0, 1, 70)[:, None]
+    body = [
+        f"for i in range({len(chosen)}):",
+        f"    bits = lane_bits(load_boolx{lanes}(m + i*{lanes}))",
+        "    store_i64(y + i*8, bits)",
+        "    store_i64(z + i*8, first_bit(bits))",
+    ]
+    source = source_of([f"load_boolx{lanes}", "lane_bits", "first_bit", "store_i64"], ["m", "y", "z"], body)
+    wanted = [sum(1 << k for k in range(lanes) if row[k]) for row in chosen]
+    for run in (lambda *a: compiled(source)(*[v.ctypes.data for v in a]), lambda *a: run_emulated(source, a)):
+        y, z = np.zeros(len(chosen), np.int64), np.zeros(len(chosen), np.int64)
+        run(chosen, y, z)
+        assert y.view(np.uint64).tolist() == wanted
+        assert z.tolist() == [int(row.argmax()) if row.any() else 64 for row in chosen]
 
 
 def test_no_instruction_stores_some_lanes_one_after_the_other() -> None:

@@ -384,7 +384,8 @@ def reductions_in(values: Iterable[Value]) -> list[Reduce]:
 
 
 def finds_first(value: Reduce) -> bool:
-    """Whether a reduction is the first place at which something is true: the least place of those, along one loop."""
+    """Whether a reduction is the first place at which something is true: the least place of those, along one loop; the
+    size of the loop if there is none."""
     term, loop = value.term, value.loops[0]
     if value.op is not MIN or value.guard is not None or value.init is not None or len(value.loops) > 1:
         return False
@@ -392,7 +393,8 @@ def finds_first(value: Reduce) -> bool:
         return False
     _, place, nowhere = term.args
     counts = isinstance(place, Position) and place.offset == 0 and dict(place.strides) == {loop: 1}
-    return counts and loop not in loops_of(nowhere)
+    size = nowhere.number if isinstance(nowhere, Literal) else isinstance(nowhere, Position) and nowhere.offset
+    return counts and size == loop.size and not loops_of(nowhere)
 
 
 def loops_of(value: Value) -> set[NestLoop]:

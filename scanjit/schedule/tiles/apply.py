@@ -1,10 +1,10 @@
 """A nest made ready for code: loops merged, lanes and register tile chosen."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace as changed
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 from scanjit import types
-from scanjit.schedule.nests import Access, Apply, Blocks, Nest, Pack, Program, Statement, Tile, TimeLoop
+from scanjit.schedule.nests import Access, Apply, Blocks, Buffer, Nest, Pack, Program, Statement, Tile, TimeLoop
 from scanjit.schedule.threads.split import leaves_rest, split_of
 from scanjit.schedule.tiles import few, lanes, strips
 from scanjit.schedule.tiles.along import Kept, never
@@ -42,20 +42,29 @@ def in_variants(
 def with_tiles(program: Program) -> Program:
     """The program in which every nest has its tile. Nests that store nothing are left out."""
     notes: list[str] = []
-    return program.with_suite(_tiled(program.suite, program.target, True, never, notes), notes)
+    return program.with_suite(_tiled(program.suite, program.target, True, never, (), notes), notes)
 
 
-def _tiled(suite: Sequence[Statement], target: Target, once: bool, kept: Kept, notes: list[str]) -> list[Statement]:
-    """These statements, with tiles. `once` says that they are in no step of a loop and in no branch."""
+def _tiled(
+    suite: Sequence[Statement],
+    target: Target,
+    once: bool,
+    kept: Kept,
+    changed: Collection[Buffer],
+    notes: list[str],
+) -> list[Statement]:
+    """These statements, with tiles. `once` says that they are in no step of a loop and in no branch. Of the `changed`
+    buffers, each step changes single elements."""
     result: list[Statement] = []
     for statement in suite:
         if not isinstance(statement, Nest):
             inner = once and isinstance(statement, Blocks)
             inside = _kept_in(statement) if isinstance(statement, TimeLoop) and not _is_brief(statement) else kept
-            made = statement.with_suites(*(_tiled(b, target, inner, inside, notes) for b in statement.suites))
+            single = _changed_in(statement) if isinstance(statement, TimeLoop) else changed
+            made = statement.with_suites(*(_tiled(b, target, inner, inside, single, notes) for b in statement.suites))
             result.append(with_guesses(made) if isinstance(made, TimeLoop) else made)
         elif statement.stores or statement.finals:
-            nest = with_tile(statement, target, once, kept)
+            nest = with_tile(statement, target, once, kept, changed)
             notes.append(f"nest {nest.label}: {_described(nest)}")
             result.append(nest)
     return result
@@ -78,16 +87,23 @@ def _kept_in(loop: TimeLoop) -> Kept:
     return kept
 
 
-def with_tile(nest: Nest, target: Target, once: bool, kept: Kept = never) -> Nest:
-    """A nest with its tile. `once` says that it is in no step of a loop; `kept`, which operands no step changes."""
+def _changed_in(loop: TimeLoop) -> set[Buffer]:
+    """The buffers of which a step changes single elements, at places that it computes."""
+    nests = (nest for nest in loop.suite if isinstance(nest, Nest))
+    return {store.access.buffer for nest in nests if not nest.space for store in nest.stores if store.indices}
+
+
+def with_tile(nest: Nest, target: Target, once: bool, kept: Kept = never, changed: Collection[Buffer] = ()) -> Nest:
+    """A nest with its tile. `once` says that it is in no step of a loop; `kept`, which operands no step changes;
+    `changed`, the buffers of which steps change single elements."""
     nest = lanes.lanes_last(merge_loops(nest), target)
-    tile = choose_tile(nest, target, once, kept)
+    tile = choose_tile(nest, target, once, kept, changed)
     split, unit = split_of(nest, tile)
-    tile = changed(tile, split=split, unit=unit)
-    tile = changed(tile, own=tile.rows, rest=True) if leaves_rest(tile) else tile
+    tile = replace(tile, split=split, unit=unit)
+    tile = replace(tile, own=tile.rows, rest=True) if leaves_rest(tile) else tile
     if (solved := lanewise(nest, tile)) is not None:
-        return changed(nest, tile=tile, lanewise=solved)
-    return changed(
+        return replace(nest, tile=tile, lanewise=solved)
+    return replace(
         nest,
         tile=tile,
         extrema=extrema(nest, target),

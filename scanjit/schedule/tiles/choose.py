@@ -1,12 +1,13 @@
 """How a nest is computed: what lanes run along, and how many rows and vectors a register tile has."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from scanjit import types
 from scanjit.ops.elementwise import INVERT, WHERE
 from scanjit.ops.reduce import ArgReduction
 from scanjit.schedule.nests import (
     Apply,
+    Buffer,
     Nest,
     NestLoop,
     Reduce,
@@ -48,10 +49,12 @@ MANY_ROWS = 64
 """With this many rows, the last register tile may be partly empty: it is a small part of the work."""
 
 
-def choose_tile(nest: Nest, target: Target, once: bool = False, kept: Kept = never) -> Tile:
+def choose_tile(
+    nest: Nest, target: Target, once: bool = False, kept: Kept = never, changed: Collection[Buffer] = ()
+) -> Tile:
     """How a nest is computed (see `Tile`). If it is computed `once`, in no step of a loop, the rows of a register tile
     may come from several loops, and long columns are summed in strips. In a step, operands that are `kept` can be
-    packed before the loop."""
+    packed before the loop; of `changed` buffers, single elements are changed."""
     reductions = reductions_of(nest)
     lanes = lanes_of(nest, target)
     free = bool(nest.space) and _lanes_free(nest)
@@ -61,7 +64,7 @@ def choose_tile(nest: Nest, target: Target, once: bool = False, kept: Kept = nev
     if nest.few == "squares":
         return _of_squares(nest, lanes)
     if reductions and horizontal(nest, reductions, kept):
-        return _along_sums(nest, reductions, target, once)
+        return _along_sums(nest, reductions, target, changed)
     if not nest.space:
         steps = linear(nest)
         if steps is not None and still_lanes(nest, target) and is_in_order(nest, steps):
@@ -86,17 +89,19 @@ def choose_tile(nest: Nest, target: Target, once: bool = False, kept: Kept = nev
     return tile if rows is not None or not once else in_strips(nest, reductions, tile, target)
 
 
-def _along_sums(nest: Nest, reductions: Sequence[Reduce], target: Target, once: bool) -> Tile:
+def _along_sums(nest: Nest, reductions: Sequence[Reduce], target: Target, changed: Collection[Buffer]) -> Tile:
     """The tile with lanes along the reductions. What is computed of their results has no lanes. Where a position is
     looked for, there are as many lanes as a vector of positions has; one if it is looked for once, among few elements:
     a step of a loop waits longer for a vector, whose elements it may have just stored one by one."""
     lanes = target.lanes(max(value.dtype.itemsize for value in walk_values([r.term for r in reductions])))
+    parts = walk_values([reduction.term for reduction in reductions])
+    single = not nest.space and not {a.buffer for value in parts for a in value.accesses}.isdisjoint(changed)
     sizes = [loop.size for reduction in reductions for loop in reduction.loops]
     most = max(size if isinstance(size, int) else FEW_TRUTHS + 1 for size in sizes)
-    if not once and not nest.space and most <= FEW_TRUTHS and all(map(_finds_cheaply, reductions)):
+    if single and most <= FEW_TRUTHS and all(map(_finds_cheaply, reductions)):
         lanes = 1
     elif any(isinstance(reduction.op, ArgReduction) for reduction in reductions):
-        lanes = 1 if most <= FEW_PLACES and not nest.space else min(lanes, target.lanes(8))
+        lanes = 1 if single and most <= FEW_PLACES else min(lanes, target.lanes(8))
     return Tile(lanes=max(_fit(lanes, reduction.loops[-1].size) for reduction in reductions), horizontal=True)
 
 

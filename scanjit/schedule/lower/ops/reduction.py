@@ -13,9 +13,6 @@ from scanjit.schedule.lower.maps import IndexMap
 from scanjit.schedule.lower.values import NodeAt, PointRule, ValueBuilder
 from scanjit.schedule.nests import Apply, Literal, NestLoop, Position, Reduce, Value
 
-FEW = 8
-"""Among so many truth values, the first true one is looked for as any extreme element."""
-
 
 class ReductionRule(PointRule):
     """A rule for all of them."""
@@ -30,8 +27,8 @@ class ReductionRule(PointRule):
         """All of its elements, combined."""
         loops, (term,) = tuple(_loops(builder, node).values()), values
         if isinstance(node.op, ArgReduction) and isinstance(term, Apply) and term.op is CAST:
-            answers, few = term.args[0], isinstance(loops[0].size, int) and loops[0].size <= FEW
-            if kind_of(answers.dtype).is_mask and not few:
+            answers = term.args[0]
+            if kind_of(answers.dtype).is_mask:
                 return _first(loops[0], Apply(answers.dtype, INVERT, (answers,), {}) if node.op is ARGMIN else answers)
         return Reduce(node.dtype, node.op, loops, term)
 
