@@ -138,7 +138,8 @@ class Values:
 
     def _guessed(self, value: Apply, point: Point, level: int, key: object) -> str:
         """A choice that is a branch."""
-        condition, *chosen = (self.value(arg, point) for arg in value.args)
+        one = Point(point.row, point.vector, 1) if self._is_alike(value.args[0]) else point
+        condition, *chosen = (self.value(arg, p) for arg, p in zip(value.args, (one, point, point), strict=False))
         kind = suffix(value.dtype, point.width)
         yes, no = chosen or (f"splat_{kind}(1.0)", f"splat_{kind}(0.0)")
         name = self.frame.remember(level, key, _hint(value), no)
@@ -180,6 +181,10 @@ class Values:
         of_op = isinstance(value, Apply) and isinstance(value.op, Elementwise) and value.op.cost >= EXPENSIVE
         if point.width == 1 or not (of_op or isinstance(value, Search)):
             return False
+        return self._is_alike(value)
+
+    def _is_alike(self, value: Value) -> bool:
+        """Whether one lane can compute what is the same in all of them."""
         lanes = {self.frame.lane, self.frame.columns}
         return lanes.isdisjoint(self.frame.depends(value)) and fits_any_width(value)
 

@@ -43,6 +43,9 @@ FEW = 16
 """A step counts as at least this many operations."""
 SMALL = 512
 """A buffer on the stack has at most this many bytes."""
+TRUTHS = 2
+"""A buffer of truth values has at most this many: one in each slot. A step would wait longer for shuffles of parts of
+vectors of bytes than for memory."""
 
 
 @record(eq=True)
@@ -162,7 +165,7 @@ def locals_of(loop: TimeLoop, program: Program, short: Brief | None = None) -> l
         nbytes = types.substitute(buffer.nbytes, rows)
         if not usual or not isinstance(nbytes, int) or not 0 < nbytes <= SMALL:
             continue
-        if buffer is count or kind_of(buffer.dtype).is_mask:
+        if buffer is count or (kind_of(buffer.dtype).is_mask and nbytes > TRUTHS):
             continue
         offsets = [types.substitute(offset, rows) for other, offset, _ in refs if other is buffer]
         if program.uses[buffer] == mine and all(isinstance(offset, int) for offset in offsets):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 
 from scanjit.kinds import KINDS
@@ -154,3 +155,13 @@ def tree(combine: Callable[[Lanes, Lanes], Lanes]) -> Callable[[Lanes], Lanes]:
         return x
 
     return reduce
+
+
+def either(x: Lanes) -> Lanes:
+    """All lanes, joined by "or". The bits of a mask are compared with zero, all at once."""
+    return x.any_lane() if x.kind.is_mask else tree(operator.or_)(x)
+
+
+def both(x: Lanes) -> Lanes:
+    """All lanes, joined by "and"."""
+    return ~(~x).any_lane() if x.kind.is_mask else tree(operator.and_)(x)

@@ -16,7 +16,7 @@ from scanjit.kinds import KINDS
 from . import chosen, lapack, memory, narrow, sharing, table
 from .llvm_calls import I32, I64
 from .llvm_lanes import LlvmLanes, join
-from .llvm_values import indices, one_lane, opaque, splat_scalar
+from .llvm_values import indices, one_lane, opaque, splat_scalar, splat_truth
 from .operands import common, is_number, need, need_mask, need_vector, operand, splat
 from .types import BOOL, FLOAT, INT, NOTHING, Signature, SimdType, mask_type, simd_type
 
@@ -157,7 +157,7 @@ def _lane_i64(b: ir.IRBuilder, type_: SimdType, x: LlvmLanes, k: ir.Value) -> ir
 
 def _first_in_all(b: ir.IRBuilder, x: LlvmLanes, lanes: int) -> ir.Value:
     """The first lane of a vector in every lane of another one."""
-    return splat_scalar(b, one_lane(b, x.value, I32(0)), lanes)
+    return (splat_truth if x.kind.is_mask else splat_scalar)(b, one_lane(b, x.value, I32(0)), lanes)
 
 
 def _shuffle(lanes: Callable[[int], list[int]], b: ir.IRBuilder, type_: SimdType, *both: LlvmLanes) -> ir.Value:

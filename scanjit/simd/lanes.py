@@ -120,6 +120,10 @@ class Lanes(ABC):
         """The lower and the upper half of the lanes."""
 
     @abstractmethod
+    def any_lane(self) -> Self:
+        """One lane: whether a lane of this mask is set."""
+
+    @abstractmethod
     def rescue(self, mask: Self, slow: Callable[[], Self]) -> Self:
         """This value, but ``slow()`` in the lanes of `mask`; `slow` costs nothing when no lane needs it."""
 

@@ -356,6 +356,9 @@ class LlvmLanes(Lanes):
         half = self.lanes // 2
         return self.part(0, half), self.part(half, self.lanes)
 
+    def any_lane(self) -> LlvmLanes:
+        return self._new(self.any(), lanes=1)
+
     def any(self) -> ir.Value:
         """Whether a lane of this mask is set, as i1."""
         if self.lanes == 1:

@@ -131,6 +131,17 @@ def splat_scalar(builder: ir.IRBuilder, scalar: ir.Value, lanes: int) -> ir.Valu
     return builder.shuffle_vector(first, undefined, indices([0] * lanes))
 
 
+def splat_truth(builder: ir.IRBuilder, truth: ir.Value, lanes: int) -> ir.Value:
+    """A truth value in every lane of a mask. LLVM would make a mask of bytes, and widen it, where it could copy the
+    sign of a number into lanes as wide as those that are chosen."""
+    target = builder.module.target
+    if lanes == 1 or not target.is_x86 or target.has_avx512:
+        return splat_scalar(builder, truth, lanes)
+    bits = ir.IntType(min(max(8 * target.register_bytes // lanes, 8), 64))
+    signs = opaque(builder, splat_scalar(builder, builder.sext(truth, bits), lanes))
+    return builder.icmp_signed("<", signs, ir.Constant(signs.type, [0] * lanes))
+
+
 def one_lane(builder: ir.IRBuilder, value: ir.Value, place: ir.Value) -> ir.Value:
     """A lane of a vector as a scalar."""
     return builder.extract_element(value, place) if isinstance(value.type, ir.VectorType) else value

@@ -17,6 +17,7 @@ from .llvm_values import (
     overload_suffix,
     phi,
     splat_scalar,
+    splat_truth,
     vector_type,
 )
 from .pieces import load_some, store_some
@@ -73,6 +74,9 @@ def broadcast(builder: ir.IRBuilder, kind: Kind, lanes: int, address: ir.Value) 
     stored = _stored(kind)
     scalar = builder.load(pointer(builder, address, element_type(stored)))
     scalar.align = stored.size
+    if kind.is_mask:
+        truth = _finish(builder, scalar, kind, 1).value
+        return LlvmLanes(builder, splat_truth(builder, truth, lanes), kind, lanes)
     return _finish(builder, splat_scalar(builder, scalar, lanes), kind, lanes)
 
 

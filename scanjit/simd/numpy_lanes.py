@@ -121,6 +121,9 @@ class NumpyLanes(Lanes):
         half = self.lanes // 2
         return self.part(0, half), self.part(half, self.lanes)
 
+    def any_lane(self) -> NumpyLanes:
+        return NumpyLanes(self.array.any(keepdims=True), self.kind)
+
     def rescue(self, mask: NumpyLanes, slow: Callable[[], NumpyLanes]) -> NumpyLanes:
         return mask.choose(slow(), self) if mask.array.any() else self
 

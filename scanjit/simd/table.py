@@ -115,8 +115,8 @@ FUNCTIONS: dict[str, VectorFunction] = {
     "reduce_mul": VectorFunction(arith.tree(operator.mul), 1, "fiu", "one", True),
     "reduce_min": VectorFunction(arith.tree(arith.minimum), 1, "fiu", "one", True),
     "reduce_max": VectorFunction(arith.tree(arith.maximum), 1, "fiu", "one", True),
-    "reduce_and": VectorFunction(arith.tree(operator.and_), 1, "iub", "one", True),
-    "reduce_or": VectorFunction(arith.tree(operator.or_), 1, "iub", "one", True),
+    "reduce_and": VectorFunction(arith.both, 1, "iub", "one", True),
+    "reduce_or": VectorFunction(arith.either, 1, "iub", "one", True),
 }
 
 # Largest error in units in the last place, (float32, float64), with fma and without; the tests sweep it against mpmath.

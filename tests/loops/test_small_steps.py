@@ -124,6 +124,23 @@ def test_a_loop_alone_has_no_barriers_and_keeps_its_state_on_the_stack():
     assert "barrier" not in loop
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_truths_pass_from_nest_to_nest_in_registers(dtype):
+    """Each parcel goes into the first bin with room for it; if there is none, all bins are new."""
+
+    def step(x, free):
+        free = sj.where(sj.any(free >= x), free, sj.ones(9, dtype))
+        k = sj.argmax(free >= x)
+        return free[k].inc(-x), k
+
+    x = sj.vector("x", dtype)
+    places = sj.scan(step, x, [sj.ones(9, dtype), None])[1]
+    f, reference = (sj.function([x], places, mode=mode) for mode in ("numba", "reference"))
+    given = np.random.default_rng(0).uniform(0.1, 0.6, 500).astype(dtype)
+    np.testing.assert_array_equal(f(given), reference(given))
+    assert re.search(r" any_argmax\w+\(kept\d+, p\d+ \+ row\d+\*\d, kept\d+, ", f.source)
+
+
 def test_one_thread_shares_nothing_of_a_short_step():
     """Where threads may share the nests of a step, one thread has a function of its own for the loop; so have rows of
     one vector, and rows of two where the code is short."""
