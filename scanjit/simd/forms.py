@@ -177,8 +177,18 @@ def _check_shuffle(fewest: int, type_: SimdType, *_: SimdType) -> None:
     need(type_.lanes >= fewest, f"{type_.name} has fewer than {fewest} lanes")
 
 
+def _check_mask(type_: SimdType, mask: SimdType) -> None:
+    need_mask(mask, type_.lanes)
+
+
+def _only(*kinds: str) -> Callable[..., None]:
+    """A check that elements are of one of these kinds."""
+    return lambda type_, *args: need(type_.kind.name in kinds, f"not defined for {type_.kind.name}")
+
+
 # ---- the table -------------------------------------------------------------------------------------------------------
 
+_of_words = _only("i32", "i64", "f32", "f64")
 FORMS: dict[str, Form] = {
     # of the type in their names
     "load": Form("int", "same", lambda b, t, at: memory.load(b, t.kind, t.lanes, at)),
@@ -190,7 +200,7 @@ FORMS: dict[str, Form] = {
     "load_backwards": Form("int mask", "same", lambda b, t, *args: memory.load_backwards(b, t.kind, t.lanes, *args)),
     "gather": Form("int offsets mask", "same", lambda b, t, *args: memory.gather(b, t.kind, t.lanes, *args)),
     "transpose": Form("int int int int", "nothing", lambda b, t, *args: memory.transpose(b, t.kind, t.lanes, args)),
-    "iota": Form("int", "same", _iota, lambda t, start: need(t.kind.integral, f"not defined for {t.kind.name}")),
+    "iota": Form("int", "same", _iota, _only("i8", "i16", "i32", "i64", "u8")),
     "cast": Form(
         "vector",
         "same",
@@ -205,52 +215,21 @@ FORMS: dict[str, Form] = {
     "store_masked": Form("int vector mask", "nothing", lambda b, t, *args: memory.store_masked(b, *args)),
     "store_strided": Form("int int vector mask", "nothing", _store_strided),
     "scatter": Form("int offsets vector mask", "nothing", lambda b, t, *args: memory.scatter(b, *args)),
-    "any_of": Form("vector", "bool", lambda b, t, mask: mask.any(), lambda t, mask: need_mask(mask, t.lanes)),
-    "all_of": Form(
-        "vector", "bool", lambda b, t, mask: b.not_((~mask).any()), lambda t, mask: need_mask(mask, t.lanes)
-    ),
-    "count_lanes": Form(
-        "vector", "int", lambda b, t, mask: chosen.count_lanes(b, mask), lambda t, mask: need_mask(mask, t.lanes)
-    ),
-    "lane_bits": Form(
-        "vector", "int", lambda b, t, mask: chosen.lane_bits(b, mask), lambda t, mask: need_mask(mask, t.lanes)
-    ),
-    "compress": Form(
-        "vector mask",
-        "same",
-        lambda b, t, *args: chosen.compress(b, *args),
-        lambda t, *args: need(t.kind.bits in (32, 64), f"not defined for {t.kind.name}"),
-    ),
-    "to_ends": Form(
-        "vector mask",
-        "same",
-        lambda b, t, *args: chosen.to_ends(b, *args),
-        lambda t, *args: need(t.kind.bits in (32, 64), f"not defined for {t.kind.name}"),
-    ),
+    "any_of": Form("vector", "bool", lambda b, t, mask: mask.any(), _check_mask),
+    "all_of": Form("vector", "bool", lambda b, t, mask: b.not_((~mask).any()), _check_mask),
+    "count_lanes": Form("vector", "int", lambda b, t, mask: chosen.count_lanes(b, mask), _check_mask),
+    "lane_bits": Form("vector", "int", lambda b, t, mask: chosen.lane_bits(b, mask), _check_mask),
+    "compress": Form("vector mask", "same", lambda b, t, *args: chosen.compress(b, *args), _of_words),
+    "to_ends": Form("vector mask", "same", lambda b, t, *args: chosen.to_ends(b, *args), _of_words),
     "lane": Form("vector int", "one", _lane),
     "lane0": Form("vector", "one", lambda b, t, x: _first_in_all(b, x, 1)),
     "lane_i64": Form(
         "vector int", "int", _lane_i64, lambda t, x, k: need(not x.kind.floating, f"{x.name} holds no integers")
     ),
     "concat_lanes": Form("vector same", "twice", lambda b, t, *parts: join(parts)),
-    "dot_bf16": Form(
-        "vector packed packed",
-        "same",
-        lambda b, t, *args: narrow.dot_bf16(*args),
-        lambda t, *args: need(t.kind is KINDS["f32"], f"not defined for {t.kind.name}"),
-    ),
-    "dot_apart": Form(
-        "vector same same packed",
-        "same",
-        lambda b, t, *args: narrow.dot_apart(*args),
-        lambda t, *args: need(t.kind is KINDS["f32"], f"not defined for {t.kind.name}"),
-    ),
-    "dot_i8": Form(
-        "vector packed packed",
-        "same",
-        lambda b, t, *args: narrow.dot_i8(*args),
-        lambda t, *args: need(t.kind is KINDS["i32"], f"not defined for {t.kind.name}"),
-    ),
+    "dot_bf16": Form("vector packed packed", "same", lambda b, t, *args: narrow.dot_bf16(*args), _only("f32")),
+    "dot_apart": Form("vector same same packed", "same", lambda b, t, *args: narrow.dot_apart(*args), _only("f32")),
+    "dot_i8": Form("vector packed packed", "same", lambda b, t, *args: narrow.dot_i8(*args), _only("i32")),
     "opaque": Form("vector", "same", lambda b, t, x: opaque(b, x.value)),
     # without vectors
     "first_bit": Form("int", "int", lambda b, t, bits: chosen.first_bit(b, bits)),

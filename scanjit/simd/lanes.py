@@ -116,8 +116,8 @@ class Lanes(ABC):
         """The same lanes, hidden from LLVM: it does not look for what is known of their bits."""
 
     @abstractmethod
-    def halves(self) -> tuple[Self, Self]:
-        """The lower and the upper half of the lanes."""
+    def part(self, start: int, stop: int) -> Self:
+        """Lanes `start` to `stop`."""
 
     @abstractmethod
     def any_lane(self) -> Self:
@@ -173,6 +173,11 @@ class Lanes(ABC):
     def type_name(self) -> str:
         """Such as ``"f32x16"``."""
         return type_name(self.kind, self.lanes)
+
+    def halves(self) -> tuple[Self, Self]:
+        """The lower and the upper half of the lanes."""
+        half = self.lanes // 2
+        return self.part(0, half), self.part(half, self.lanes)
 
     def like(self, other: Self | Number) -> Self:
         """`other` as a vector of this type: numbers are splatted, another vector type is an error."""

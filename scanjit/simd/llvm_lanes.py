@@ -286,7 +286,6 @@ class LlvmLanes(Lanes):
         return self._new(opaque(self.builder, self.value))
 
     def part(self, start: int, stop: int) -> LlvmLanes:
-        """Lanes `start` to `stop`."""
         if stop - start == 1:
             return self._new(one_lane(self.builder, self.value, I32(start)), lanes=1)
         undefined = ir.Constant(self.value.type, ir.Undefined)
@@ -351,10 +350,6 @@ class LlvmLanes(Lanes):
         table = constant_list(kind, [*words] * (lanes // len(words)))
         places = b.bitcast(self.value, table.type)
         return self._new(b.bitcast(call(b, f"llvm.x86.{name}", table.type, [table, places]), self.value.type))
-
-    def halves(self) -> tuple[LlvmLanes, LlvmLanes]:
-        half = self.lanes // 2
-        return self.part(0, half), self.part(half, self.lanes)
 
     def any_lane(self) -> LlvmLanes:
         return self._new(self.any(), lanes=1)
@@ -427,14 +422,9 @@ class LlvmLanes(Lanes):
         return LlvmLanes._new(self, b.select(negated.value, b.neg(self.value), b.sdiv(self.value, divisor.value)))
 
     def scale(self, exponent: LlvmLanes) -> LlvmLanes | None:
-        width = self.lanes * self.kind.bits
-        if width < 128 or not self._target.has_avx512:
+        if self.lanes * self.kind.bits < 128 or not self._target.has_avx512:
             return None
-        if width > 512:
-            step = 512 // self.kind.bits
-            parts = [self.part(k, k + step)._scalef(exponent.part(k, k + step)) for k in range(0, self.lanes, step)]
-            return join(parts)
-        return self._scalef(exponent)
+        return self._in_registers(512, LlvmLanes._scalef, exponent)
 
     def dot_pairs(self, left: LlvmLanes, right: LlvmLanes) -> LlvmLanes | None:
         target, pair = self._target, ir.VectorType(BFloat(), 2)

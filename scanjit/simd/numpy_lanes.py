@@ -114,12 +114,7 @@ class NumpyLanes(Lanes):
         return NumpyLanes(np.array(table, kind.dtype)[self.array & (len(table) - 1)], kind)
 
     def part(self, start: int, stop: int) -> NumpyLanes:
-        """Lanes `start` to `stop`."""
         return NumpyLanes(self.array[start:stop], self.kind)
-
-    def halves(self) -> tuple[NumpyLanes, NumpyLanes]:
-        half = self.lanes // 2
-        return self.part(0, half), self.part(half, self.lanes)
 
     def any_lane(self) -> NumpyLanes:
         return NumpyLanes(self.array.any(keepdims=True), self.kind)
