@@ -183,13 +183,13 @@ def mean(x: TensorLike, axis: Axis = None, dtype: DTypeLike | None = None, keepd
     return _reduced(SUM, x, axis, keepdims) / _count(x, axis)
 
 
-def var(x: TensorLike, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Node:
+def var(x: TensorLike, axis: Axis = None, ddof: float | Node = 0, keepdims: bool = False) -> Node:
     """The variance over axes.
 
     Parameters
     ----------
     x, axis, keepdims : as for `sum`
-    ddof : int
+    ddof : number
         What is subtracted from the number of elements in the divisor, which is at least 0.
 
     Examples
@@ -211,7 +211,7 @@ def var(x: TensorLike, axis: Axis = None, ddof: int = 0, keepdims: bool = False)
     return _reduced(SUM, squares, axis, keepdims) / divisor
 
 
-def std(x: TensorLike, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Node:
+def std(x: TensorLike, axis: Axis = None, ddof: float | Node = 0, keepdims: bool = False) -> Node:
     """The standard deviation over axes; arguments as for `var`.
 
     Examples

@@ -126,12 +126,12 @@ def round_(x: TensorLike, /) -> Node:
 
 def std(x: TensorLike, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Node:
     """The standard deviation; `correction` is subtracted from the number of elements."""
-    return reductions.std(x, axis, ddof=correction, keepdims=keepdims)  # type: ignore[arg-type]
+    return reductions.std(x, axis, ddof=correction, keepdims=keepdims)
 
 
 def var(x: TensorLike, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Node:
     """The variance; `correction` is subtracted from the number of elements."""
-    return reductions.var(x, axis, ddof=correction, keepdims=keepdims)  # type: ignore[arg-type]
+    return reductions.var(x, axis, ddof=correction, keepdims=keepdims)
 
 
 def diagonal(x: TensorLike, /, *, offset: int = 0) -> Node:
