@@ -7,6 +7,7 @@ loop.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -221,15 +222,44 @@ class _Level:
         return loop.finish().parts()
 
     def _packed(self, node: Node, rounding: Elementwise) -> Node | None:
-        left, out = node.params["left"], node.params["out"]
-        sizes = {label: n for label, n in zip(left, node.operands[0].type.shape, strict=True) if label not in out}
+        sizes = _summed(node)
         total = types.product(sizes.values())
         if not sizes or (isinstance(total, int) and total < LEAST_TERMS):
             return None
         title, product, count = _PACKED[rounding]
+        if not any(fills_packs(size, count) for size in sizes.values()):
+            node = _with_one_sum(node)
+            sizes = _summed(node)
         label = max(sizes, key=lambda each: _worth(sizes[each], count))
         self.notes.append(Note("in_packs", node.where, f"a product {node.type} multiplies {title}"))
         return product(node, label)
+
+
+def _summed(node: Node) -> dict[int, Dimension]:
+    """The sizes of the axes of a product that are summed, by their labels."""
+    left, out = node.params["left"], node.params["out"]
+    return {label: n for label, n in zip(left, node.operands[0].type.shape, strict=True) if label not in out}
+
+
+def _with_one_sum(node: Node) -> Node:
+    """A product in which axes that are summed one inside the other are one. Packs that do not fill the inner one of two
+    axes would leave two loops, as no steps in memory would be equal."""
+    left, right, out = (node.params[name] for name in ("left", "right", "out"))
+    follows = dict(itertools.pairwise(left)).items() & dict(itertools.pairwise(right)).items()
+    pair = next(((a, b) for a, b in sorted(follows) if a not in out and b not in out), None)
+    if pair is None:
+        return node
+    operands = [_joined(x, own.index(pair[0])) for x, own in zip(node.operands, (left, right), strict=True)]
+    first, second = (tuple(label for label in own if label != pair[1]) for own in (left, right))
+    return _with_one_sum(CONTRACT(*operands, left=first, right=second, out=out))
+
+
+def _joined(x: Node, axis: int) -> Node:
+    """A tensor whose axis is joined with the next one. A bfloat16 is still widened last, where it is loaded."""
+    if _is_widened(x):
+        return cast(_joined(x.operands[0], axis), "float32")
+    shape = x.type.shape
+    return RESHAPE(x, shape=(*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :]))
 
 
 def _round_at_the_end(loop: OpenScan) -> list[Node]:

@@ -58,6 +58,43 @@ def test_copies_in_blocks_of_steps(threads: int, monkeypatch: pytest.MonkeyPatch
                 np.testing.assert_allclose(got, wanted, rtol=2e-4, atol=2e-4)
 
 
+@pytest.mark.parametrize("batch", [None, 1, 4, 7])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_pairs_of_steps_and_rows(batch: int | None, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products of bfloat16 that are added over steps and rows: their terms are one loop, and both numbers of a left
+    pair are copied."""
+    for name, value in {"LONG": 0, "WIDE": 4, "FEW_ROWS": 2}.items():
+        monkeypatch.setattr(lefts, name, value)
+    x, y, g = (sj.tensor((None, batch, n), "float32", name) for name, n in zip("xyg", (10, 10, 32), strict=True))
+    axes = [[0, 1], [0, 1]]
+    outputs = [sj.tensordot(x, g, axes), sj.tensordot(y, g, axes)]
+    with Config(threads=threads, small=True).active(), host.using(AVX2):
+        f = sj.mixed(sj.function([x, y, g], outputs, mode="emulate"), weights="bfloat16")
+        kernel = f.source[f.source.index("def contract_pairs") :].split("\ndef ")[0]
+        assert kernel.count("for k") == 1
+        assert f.explain().count(COPIED) == 2
+        rng = np.random.default_rng(1)
+        for steps in (0, 1, 7, 16):
+            rows = 3 if batch is None else batch
+            given = [rng.standard_normal((steps, rows, n)).astype(np.float32) for n in (10, 10, 32)]
+            wanted = [np.tensordot(a, given[2], axes) for a in given[:2]]
+            for got, value in zip(f(*given), wanted, strict=True):
+                np.testing.assert_allclose(got, value, atol=0.02 * (1 + steps * rows) ** 0.5 + 0.02)
+
+
+def test_two_products_of_pairs_share_vectors() -> None:
+    """The gradients of two weights are one nest. A register tile has two vectors, as it loads two numbers for each row
+    of each product."""
+    x, (w, r) = sj.tensor((None, None, 32), "float32"), (sj.tensor((32, 32), "float32", name) for name in "wr")
+    states = sj.scan(lambda row, h: sj.tanh(row @ w + h @ r), x, sj.zeros((x.shape[1], 32), "float32"))
+    with host.using(AVX2):
+        gradient = sj.function([x, w, r], sj.grad((states**2).sum(), [w, r]), mode="emulate")
+        kernels = sj.mixed(gradient, weights="bfloat16").source.split("\ndef ")
+        (both,) = (text for text in kernels if text.startswith("contract_pairs_") and "begun" in text)
+        assert both.count("= dot_apart(") == 8
+        assert both.count("= load_i32x8(") == 2
+
+
 @pytest.mark.parametrize(
     ("left", "columns", "target"),
     [

@@ -150,11 +150,12 @@ def _of_sums(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop | None, la
 
 
 def _lefts(reductions: Sequence[Reduce], lane: NestLoop) -> int:
-    """How many left operands sums of products have, if all share one right operand; else 1."""
+    """How many left operands sums of products have, if all share one right operand; else 1. The two numbers of pairs
+    that are read separately are one operand."""
     found = [factors(reduction) for reduction in reductions]
-    loads = {load.access for each in found for load in each or ()}
-    rights = {access for access in loads if lane in access.strides}
-    return len(loads) - 1 if None not in found and len(rights) == 1 else 1
+    rights = {load.access for each in found for load in each or () if lane in load.access.strides}
+    lefts = {frozenset(load.access for load in each or () if load.access not in rights) for each in found}
+    return len(lefts) if None not in found and len(rights) == 1 else 1
 
 
 def _group(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop, width: int, near_bytes: int) -> Dimension:

@@ -11,7 +11,7 @@ from scanjit import types
 from scanjit.schedule.nests import Access, Blocks, Buffer, Load, Nest, NestLoop, Program, Reduce, Statement, Store
 from scanjit.schedule.tiles.apply import with_tile
 from scanjit.schedule.tiles.pack import with_room
-from scanjit.schedule.tiles.products import depth_of, may_overlap, packable, reductions_of
+from scanjit.schedule.tiles.products import Depth, depth_of, factors, may_overlap, packable, reductions_of
 from scanjit.target import Target
 from scanjit.types import Dimension
 
@@ -51,42 +51,50 @@ def _copied(nest: Nest, target: Target, around: Sequence[Blocks]) -> tuple[list[
     """Nests that copy left operands of a nest, and the nest that reads the copies."""
     copies, new = [], dict[Access, Access]()
     for reduction in reductions_of(nest):
-        left = _far_apart(nest, reduction)
-        if left is None or left.access in new:
-            continue
-        rows, depth = _rows(nest), depth_of(left.access, reduction.loops)
-        assert rows is not None
-        matrices = [loop for loop in left.access.strides if loop is not rows and loop not in reduction.loops]
-        sizes = (*(loop.size for loop in matrices), rows.size, depth.size)
-        buffer = Buffer(left.access.buffer.dtype, with_room(sizes, around), "temporary", "rows")
-        loops, steps = tuple(map(NestLoop, sizes)), [types.product(sizes[i + 1 :]) for i in range(len(sizes))]
-        first = left.access.offset - depth.start(depth.steps[-1])
-        apart = (*(left.access.strides[loop] for loop in matrices), 1, depth.steps[-1])
-        source = Access(left.access.buffer, first, dict(zip(loops, apart, strict=True)))
-        store = Store(Access(buffer, 0, dict(zip(loops, steps, strict=True))), Load(buffer.dtype, source))
-        copies.append(with_tile(Nest(loops, (store,), "transpose"), target, once=True))
-        between = dict(zip((*matrices, rows), steps, strict=False))
-        new[left.access] = Access(buffer, depth.start(1), {**between, **depth.strides(1)})
+        for left in _far_apart(nest, reduction):
+            if left.access not in new:
+                copy, new[left.access] = _copy(nest, reduction, left, target, around)
+                copies.append(copy)
     return copies, nest.rebuilt(lambda access: new.get(access, access)) if new else nest
 
 
-def _far_apart(nest: Nest, reduction: Reduce) -> Load | None:
-    """The left operand of a product, if it pays to copy it."""
+def _copy(nest: Nest, reduction: Reduce, left: Load, target: Target, around: Sequence[Blocks]) -> tuple[Nest, Access]:
+    """A nest that copies a left operand, and where the copy is read."""
+    rows, depth = _rows(nest), depth_of(left.access, reduction.loops)
+    assert rows is not None
+    matrices = [loop for loop in left.access.strides if loop is not rows and loop not in reduction.loops]
+    sizes = (*(loop.size for loop in matrices), rows.size, depth.size)
+    buffer = Buffer(left.access.buffer.dtype, with_room(sizes, around), "temporary", "rows")
+    loops, steps = tuple(map(NestLoop, sizes)), [types.product(sizes[i + 1 :]) for i in range(len(sizes))]
+    first = left.access.offset - depth.start(depth.steps[-1])
+    apart = (*(left.access.strides[loop] for loop in matrices), 1, depth.steps[-1])
+    source = Access(left.access.buffer, first, dict(zip(loops, apart, strict=True)))
+    store = Store(Access(buffer, 0, dict(zip(loops, steps, strict=True))), Load(buffer.dtype, source))
+    between = dict(zip((*matrices, rows), steps, strict=False))
+    copy = with_tile(Nest(loops, (store,), "transpose"), target, once=True)
+    return copy, Access(buffer, depth.start(1), {**between, **depth.strides(1)})
+
+
+def _far_apart(nest: Nest, reduction: Reduce) -> Sequence[Load]:
+    """The left operands of a product, if it pays to copy them."""
     rows = _rows(nest)
     if rows is None or (found := packable(reduction, nest.space[-1])) is None:
-        return None
-    left, right_depth = found.left, found.depth
-    depth = depth_of(left.access, reduction.loops)
-    steps = left.access.strides
+        return ()
+    size, columns = found.depth.size, nest.space[-1].size
+    large = _large(rows.size, FEW_ROWS) and _large(size, LONG) and _large(columns, WIDE)
+    lefts = [load for load in factors(reduction) or () if load is not found.right]
+    return lefts if large and all(_lies_apart(left, rows, reduction, found.depth) for left in lefts) else ()
+
+
+def _lies_apart(left: Load, rows: NestLoop, reduction: Reduce, depth: Depth) -> bool:
+    """Whether the terms of a left operand lie far apart, in the order of those of the right one, and rows lie side by
+    side."""
+    own, steps = depth_of(left.access, reduction.loops), left.access.strides
     if left.access.panel is not None or left.widens or left.when != 1 or not {rows, *reduction.loops} <= steps.keys():
-        return None
+        return False
     if len(steps) > 1 + len(reduction.loops) and may_overlap(left.access):
-        return None
-    if len(depth.sizes) > 1 or steps[rows] != 1 or depth.steps[-1] in (1, -1) or depth.loops != right_depth.loops:
-        return None
-    return (
-        left if _large(rows.size, FEW_ROWS) and _large(depth.size, LONG) and _large(nest.space[-1].size, WIDE) else None
-    )
+        return False
+    return len(own.sizes) == 1 and steps[rows] == 1 and own.steps[-1] not in (1, -1) and own.loops == depth.loops
 
 
 def _rows(nest: Nest) -> NestLoop | None:
