@@ -1,5 +1,6 @@
 """What people see on the package index, and what they get from there."""
 
+import ast
 import re
 import tomllib
 from pathlib import Path
@@ -46,6 +47,17 @@ def test_every_supported_python_is_tested() -> None:
     stated = {c.rpartition(" ")[2] for c in PROJECT["classifiers"] if re.search(r"Python :: 3\.", c)}
     assert stated <= set(tested[1].split())
     assert PROJECT["requires-python"] == f">={min(stated, key=lambda version: int(version.partition('.')[2]))}"
+
+
+def test_annotations_of_arrays_are_not_evaluated() -> None:
+    """Python 3.11, the oldest that is supported, knows no `array[int]`."""
+    found = []
+    for path in sorted(path for package in ("scanjit", "lasagne_like") for path in (ROOT / package).rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        if "from array import array" in text and "from __future__ import annotations" not in text:
+            subscripts = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Subscript)]
+            found += [f"{path}:{each.lineno}" for each in subscripts if ast.unparse(each.value) == "array"]
+    assert not found, "write `from __future__ import annotations`:\n" + "\n".join(found)
 
 
 def test_packages_hold_the_files_that_they_read() -> None:
