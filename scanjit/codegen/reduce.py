@@ -401,7 +401,8 @@ class Together:
             others = beside[len(beside) // 2 :]
             for to, other in zip(beside, others, strict=False):
                 for key, (total,) in to.items():
-                    text = key[0].op.combine.replace("{0}", total)  # type: ignore[attr-defined]
+                    text = "{0} | {1}" if key[0] in self.in_bits else key[0].op.combine  # type: ignore[attr-defined]
+                    text = text.replace("{0}", total)
                     frame.scope.add(f"{total} = {text.replace('{1}', other[key][0])}")
             beside = beside[: len(beside) // 2]
 

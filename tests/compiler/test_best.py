@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from scanjit.runtime import host
 from tests.pairs import pairwise
+from tests.targets import with_vectors
 
 LENGTHS = (1, 31, 127, 128, 129, 255, 256, 257, 319, 320, 333, 2100, 20000)
 
@@ -118,6 +120,18 @@ def test_places_among_few(dtype: str, size: int, place: str, mode: str) -> None:
             np.testing.assert_array_equal(got, wanted)
         if size in (5, 17, 62) and "unknown" not in place and (name == "first" or (size < 32 and dtype != "bool")):
             assert "first_bit(" in f.source
+
+
+@pytest.mark.parametrize("mode", ["emulate", "numba"])
+def test_the_first_true_answer_beside_a_maximum(mode: str) -> None:
+    """A maximum of floats waits for them, so that several vectors are looked at side by side."""
+    x = sj.tensor(("rows", 62), "float64")
+    with host.using(with_vectors(32)):
+        f = sj.function([x], [x.max(-1), sj.argmax(x > 2, -1)], mode=mode)
+        assert f.source.count("lane_bits(") > 2
+        given = np.random.default_rng(0).standard_normal((200, 62))
+        for got, wanted in zip(f(given), (given.max(-1), (given > 2).argmax(-1)), strict=True):
+            np.testing.assert_array_equal(got, wanted)
 
 
 @pytest.mark.parametrize("mode", ["emulate", "numba"])
