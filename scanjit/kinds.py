@@ -142,7 +142,7 @@ def kind_of(dtype: np.dtype | type | str | Kind) -> Kind:
     if not isinstance(dtype, np.dtype):
         found = _OF_DTYPE.get(named_dtype(dtype))
     if found is None and isinstance(dtype, np.dtype) and dtype.name == BFLOAT16:
-        found = _OF_DTYPE[dtype] = KINDS["bf16"] = Kind("bf16", "f", 16, dtype, "bf16")
+        found = _OF_DTYPE[dtype] = KINDS["bf16"] = Kind("bf16", "f", 16, np.dtype(dtype.type), "bf16")
     if found is None:
         raise ValueError(f"no element kind for {dtype!r}; known: {', '.join(KINDS)}")
     return found

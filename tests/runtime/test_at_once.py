@@ -8,6 +8,7 @@ import pytest
 
 import scanjit as sj
 from scanjit import errors
+from scanjit.arrays import named_dtype
 from scanjit.config import config
 from scanjit.runtime import compiled, layout
 from scanjit.runtime.compiled import CompiledStage
@@ -185,11 +186,14 @@ def test_several_threads_call_one_function() -> None:
     assert all(at_once(4, many))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "complex128", "int8", "bool"])
-def test_every_dtype(dtype: str) -> None:
+@pytest.mark.parametrize("dtype", ["float32", "complex128", "int8", "bool", "bfloat16"])
+def test_every_dtype(dtype: str, other_calls: list[int]) -> None:
+    if dtype == "bfloat16":
+        pytest.importorskip("ml_dtypes")
     x: Tensor = sj.vector("x", dtype)
     f = sj.function([x], x[::-1])
-    value = np.array([1, 0, 1], dtype)
+    value = np.array([1, 0, 1]).astype(named_dtype(dtype))
     for _ in range(3):
         np.testing.assert_array_equal(f(value), value[::-1])
-        assert f(value).dtype == dtype
+        assert f(value).dtype == value.dtype
+    assert len(other_calls) == 1  # the first
