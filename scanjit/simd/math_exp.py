@@ -1,7 +1,8 @@
 """The exponential family: exp, exp2, expm1, tanh, sigmoid, sinh, cosh.
 
 All reduce ``x = n*ln2 + r`` with ``|r| <= ln2/2`` and evaluate ``exp(r) - 1 = r + r*r*q(r)``. The polynomials q are our
-own (Remez exchange in 50 digits); the splits of ln 2 are those of Cephes (float32) and fdlibm (float64).
+own (Remez exchange in 50 digits, and Lawson's iteration of weighted least squares for `LONG_EXP`); the splits of ln 2
+are those of Cephes (float32) and fdlibm (float64).
 
 A loop over time whose state is one number waits for each step of a function. With one lane, the work that only extreme
 arguments need is therefore done in a branch (`in_one_lane`). Vectors do it in a branch if it is long (`rarely`), else
