@@ -185,7 +185,7 @@ class Symbol(Generic[N]):
         def squeeze(self, axis: Axis = None) -> N:
             """`x` without axes of size 1: those given, or all that are known to have it. See `scanjit.squeeze`."""
 
-        def std(self, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> N:
+        def std(self, axis: Axis = None, ddof: float | Symbol[Any] = 0, keepdims: bool = False) -> N:
             """The standard deviation over axes; arguments as for `var`. See `scanjit.std`."""
 
         def sum(self, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False) -> N:
@@ -203,7 +203,7 @@ class Symbol(Generic[N]):
         def transpose(self, *axes: Any) -> N:
             """The axes in another order, given as one argument or as several; reversed if none is given."""
 
-        def var(self, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> N:
+        def var(self, axis: Axis = None, ddof: float | Symbol[Any] = 0, keepdims: bool = False) -> N:
             """The variance over axes. See `scanjit.var`."""
 
         # ---- end of the methods

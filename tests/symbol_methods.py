@@ -27,6 +27,9 @@ def declaration(name: str) -> ast.FunctionDef:
     if function.__name__ in protocol.FUNCTIONS and "See `" not in summary:
         summary += f" See `scanjit.{function.__name__}`."
     tree.name, tree.args.args[0] = name, ast.arg("self")
+    for argument in tree.args.args[1:]:  # this layer does not know Node
+        text = ast.unparse(argument.annotation or ast.Name("Any")).replace("Node", "Symbol[Any]")
+        argument.annotation = ast.parse(text, mode="eval").body
     if isinstance(value, property):
         tree.decorator_list = [ast.Name("property")]
         del tree.args.args[1:], tree.args.defaults[:]
