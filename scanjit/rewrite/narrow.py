@@ -242,8 +242,8 @@ def _summed(node: Node) -> dict[int, Dimension]:
 
 
 def _with_one_sum(node: Node) -> Node:
-    """A product in which axes that are summed one inside the other are one. Packs that do not fill the inner one of two
-    axes would leave two loops, as no steps in memory would be equal."""
+    """A product whose summed axes are one axis, if they are neighbours in both operands. Packs along the outer one of
+    two axes would leave two loops. The inner loop would have a turn for each row of a batch, which may be one turn."""
     left, right, out = (node.params[name] for name in ("left", "right", "out"))
     follows = dict(itertools.pairwise(left)).items() & dict(itertools.pairwise(right)).items()
     pair = next(((a, b) for a, b in sorted(follows) if a not in out and b not in out), None)
