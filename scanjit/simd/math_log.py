@@ -7,49 +7,20 @@ implementation of the logarithm function" (1990); tables and polynomials are our
 `softplus` and the logarithms in twice the precision take ``s = f/(2 + f)`` with ``f = m - 1`` instead, as fdlibm does.
 """
 
+from decimal import Decimal, localcontext
 from typing import NamedTuple
 
-from scanjit.kinds import KINDS
-
-from .lanes import Lanes, abs_, bits, fma, format_of, polynomial, select, sqrt
-from .math_exp import LN2_HIGH, LN2_LOW, but_for, exp_small, rarely
+from .lanes import FORMATS, Lanes, abs_, bits, fma, format_of, polynomial, select, sqrt
+from .math_exp import but_for, exp_small, rarely
 
 # fmt: off
 USUAL = {"f32": 2.0**100, "f64": 2.0**1000}  # between its inverse and this, x is a normal number
 INF, NAN = float("inf"), float("nan")
-# The centres c of 16 intervals of m, from 0.6875 on, one of which is 1: a number of six bits next to 1/c,
+# a number of six bits next to 1/c, for the centres c of 16 intervals of m, from 0.6875 on, one of which is 1
 INVERSE = (
     1.46875, 1.40625, 1.34375, 1.28125, 1.21875, 1.1875, 1.15625, 1.09375, 1.0625, 1.03125, 1.0, 0.9375,
     0.890625, 0.84375, 0.796875, 0.765625,
 )
-# log(c) in two parts, plus what c times the inverse is above 1; 2**k's logarithm plus the first is exact.
-HEAD = {
-    "f32": (
-        -0.3746337890625, -0.330169677734375, -0.28765869140625, -0.246856689453125, -0.20758056640625,
-        -0.169891357421875, -0.133453369140625, -0.098388671875, -0.064544677734375, -0.03173828125, 0.0,
-        0.060638427734375, 0.1177978515625, 0.171844482421875, 0.22314453125, 0.271942138671875,
-    ),
-    "f64": (
-        -0.3746460739102986, -0.3301843994704541, -0.2876517128938758, -0.2468596014045943,
-        -0.20759136832975855, -0.16989713192651834, -0.13346325984457508, -0.09840122118976069,
-        -0.0645308718162596, -0.03174822116670839, 0.0, 0.060632271137365024, 0.11778494052532551,
-        0.17185216179541385, 0.2231512006351295, 0.2719455977489815,
-    ),
-}
-REST = {
-    "f32": (
-        -1.2284847798582632e-05, -1.4721736079081893e-05, 6.9785123741894495e-06, -2.9119514692865778e-06,
-        -1.0801923963299487e-05, -5.774504643341061e-06, -9.890703950077295e-06, -1.2549314305942971e-05,
-        1.3805917660647538e-05, -9.939916708390228e-06, 0.0, -6.1565970099763945e-06, -1.2911037629237399e-05,
-        7.679373084101826e-06, 6.669385129498551e-06, 3.45907710652682e-06,
-    ),
-    "f64": (
-        -3.3457102695440824e-14, -1.3912841212197566e-13, 3.993416384387844e-14, 1.3029797173308663e-14,
-        -1.6132822667240823e-13, -1.4088127937111135e-13, 7.718001336828099e-14, 7.355770219435029e-14,
-        -1.7523746905186702e-13, -4.529814257790929e-14, 0.0, 2.0614806739842207e-13, -2.0380485326119331e-13,
-        -1.6376276414097503e-14, 2.1658630794451516e-13, 6.371947269815667e-14,
-    ),
-}
 # log(1 + r) = r + r*r*(this polynomial) for |r| <= 0.0333 (our own)
 LOG1P = {
     "f32": (
@@ -99,6 +70,40 @@ def exponent_as_float(k: Lanes, like: Lanes) -> Lanes:
     return (k + form.magic_bits).bitcast(like.kind) - form.magic
 
 
+Parts = tuple[float, float]
+_DIGITS = {"f32": 15, "f64": 41}  # behind the binary point: the others hold the logarithm of every 2**k
+_CENTRES = (*((22 + k) / 32 for k in range(10)), *((16 + k) / 16 for k in range(6)))
+
+
+class Base(NamedTuple):
+    """The tables for logarithms to a base: the logarithm of 2 in two parts, and those of the centres c (and what c
+    times the inverse is above 1) in two parts. Multiples of first parts are added without rounding. `unit` is the
+    logarithm of e, unless that is the base."""
+
+    octave: Parts
+    heads: tuple[float, ...]
+    rests: tuple[float, ...]
+    unit: Parts | None
+
+
+def _parts(x: Decimal, digits: int) -> Parts:
+    """A number of so many binary digits behind the point, and the rest."""
+    first = round(x * 2**digits) / 2.0**digits
+    return first, float(x - Decimal(first))
+
+
+def _base(base: int | None, kind: str) -> Base:
+    with localcontext(prec=50):
+        unit = 1 / Decimal(base).ln() if base else Decimal(1)
+        octave = _parts(Decimal(2).ln() * unit, _DIGITS[kind])
+        above = [(Decimal(c) * Decimal(i) - 1, Decimal(i)) for c, i in zip(_CENTRES, INVERSE, strict=True)]
+        heads, rests = zip(*(_parts((more - i.ln()) * unit, _DIGITS[kind]) for more, i in above), strict=True)
+        return Base(octave, heads, rests, _parts(unit, FORMATS[kind].mantissa) if base else None)
+
+
+NATURAL, BINARY, TENTHS = ({kind: _base(base, kind) for kind in _DIGITS} for base in (None, 2, 10))
+
+
 class Reduced(NamedTuple):
     """``2**k * m`` as a table's interval: `shortened` is ``(m - c)*inverse``, exact; `r` is ``m*inverse - 1``."""
 
@@ -108,28 +113,34 @@ class Reduced(NamedTuple):
     r: Lanes
 
 
-def reduced(x: Lanes, more: Lanes | float = 0.0) -> Reduced:
+def reduced(x: Lanes, more: Lanes | float = 0.0, bases: dict[str, Base] = NATURAL) -> Reduced:
     """A positive normal number times ``2**more``, as an interval of the table and the distance from its centre."""
-    name, form = x.kind.name, format_of(x)
+    name, form, base = x.kind.name, format_of(x), bases[x.kind.name]
     step = form.mantissa - 4
     whole = bits(x)
     above = whole - LOWEST_BITS[name]
     m = (whole - (above & (-1 << form.mantissa))).bitcast(x.kind)
     centre = ((above & (15 << step)) + (LOWEST_BITS[name] + (1 << (step - 1)))).bitcast(x.kind)
     place = above >> step
-    inverse, head, rest = (place.lookup(table, x.kind) for table in (INVERSE, HEAD[name], REST[name]))
+    inverse, head, rest = (place.lookup(table, x.kind) for table in (INVERSE, base.heads, base.rests))
     k = exponent_as_float(above >> form.mantissa, x) + more
-    return Reduced(
-        fma(k, LN2_HIGH[name], head), fma(k, LN2_LOW[name], rest), (m - centre) * inverse, fma(m, inverse, -1.0)
-    )
+    high, low = base.octave
+    if low:
+        rest = fma(k, low, rest)
+    return Reduced(fma(k, high, head), rest, (m - centre) * inverse, fma(m, inverse, -1.0))
 
 
-def log_of(parts: Reduced) -> Lanes:
+def log_of(parts: Reduced, bases: dict[str, Base] = NATURAL) -> Lanes:
     """The logarithm of a reduced number."""
     head, rest, shortened, r = parts
+    factors, unit = LOG1P[r.kind.name], bases[r.kind.name].unit
+    if unit:
+        product, error = shortened.two_product(shortened.splat(unit[0]))
+        rest = rest + fma(shortened, unit[1], error)
+        shortened, factors = product, tuple(factor * unit[0] for factor in factors)
     total = head + shortened
     lost = shortened - (total - head)
-    return total + fma(r * r, polynomial(r, LOG1P[r.kind.name]), lost + rest)
+    return total + fma(r * r, polynomial(r, factors), lost + rest)
 
 
 def log_special(x: Lanes, result: Lanes) -> Lanes:
@@ -140,10 +151,24 @@ def log_special(x: Lanes, result: Lanes) -> Lanes:
 
 def log(x: Lanes) -> Lanes:
     """Natural logarithm: NaN below 0, -inf at 0."""
+    return _log(x, NATURAL)
 
+
+def log2(x: Lanes) -> Lanes:
+    """Logarithm to base 2; exact for powers of two."""
+    return _log(x, BINARY)
+
+
+def log10(x: Lanes) -> Lanes:
+    """Logarithm to base 10; exact for powers of ten."""
+    return _log(x, TENTHS)
+
+
+def _log(x: Lanes, bases: dict[str, Base]) -> Lanes:
     def of(x: Lanes) -> Lanes:
         usual = (x > 1.0 / USUAL[x.kind.name]) & (x < USUAL[x.kind.name])
-        return rarely(x, usual, lambda: log_of(reduced(x)), lambda: log_special(x, log_of(reduced(*normalize(x)))))
+        general = lambda: log_special(x, log_of(reduced(*normalize(x), bases), bases))
+        return rarely(x, usual, lambda: log_of(reduced(x, 0.0, bases), bases), general)
 
     return but_for(x, x == 0.0, 1.0, -INF, of)
 
@@ -211,7 +236,7 @@ def _log1p_or_doubled(x: Lanes, usual: Lanes) -> Lanes:
     return log1p(select(huge, x, usual)) + select(huge, x.splat(LN2_PAIR[0]), 0.0)
 
 
-# ---- logarithms to about twice the precision, for log2, log10 and pow ---------------------------------------------
+# ---- logarithms to about twice the precision, for pow --------------------------------------------------------------
 
 # log(m) = 2s + s**3 * (2/3 + z*(2/5 + ...)), z = s*s <= 0.0295; the head 2/3 is added in two parts
 # fmt: off
@@ -222,9 +247,6 @@ PAIR_TAIL = (
 # fmt: on
 TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
 LN2_PAIR = (0.6931471805599453, 2.3190468138462996e-17)
-LOG2E_PAIR = (1.4426950408889634, 2.0355273740931033e-17)
-LOG10E_PAIR = (0.4342944819032518, 1.098319650216765e-17)
-LOG10_2_PAIR = (0.30102999566398120, -2.8037281277851704e-18)
 Pair = tuple[Lanes, Lanes]
 
 
@@ -274,25 +296,3 @@ def log_pair(x: Lanes) -> Pair:
     product, error = count.two_product(count.splat(LN2_PAIR[0]))
     high, low = two_sum(product, log_m[0])
     return quick_sum(high, low + (log_m[1] + fma(count, LN2_PAIR[1], error)))
-
-
-def _log_base(x: Lanes, factor: tuple[float, float], per_octave: tuple[float, float]) -> Lanes:
-    if format_of(x).short:
-        return log_special(x, (log_of(reduced(x.cast(KINDS["f64"]))) * factor[0]).cast(x.kind))
-    scaled, shift = normalize(x)
-    k, m = split(scaled)
-    count = exponent_as_float(k, x) + shift
-    high, low = pair_product(log_pair_mantissa(m), factor)
-    product, error = count.two_product(count.splat(per_octave[0]))
-    total, rest = two_sum(product, high)
-    return log_special(x, total + (rest + (low + fma(count, per_octave[1], error))))
-
-
-def log2(x: Lanes) -> Lanes:
-    """Logarithm to base 2; exact for powers of two."""
-    return _log_base(x, LOG2E_PAIR, (1.0, 0.0))
-
-
-def log10(x: Lanes) -> Lanes:
-    """Logarithm to base 10."""
-    return _log_base(x, LOG10E_PAIR, LOG10_2_PAIR)

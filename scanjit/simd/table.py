@@ -127,7 +127,7 @@ FUNCTIONS: dict[str, VectorFunction] = {
 BOUNDS: dict[str, tuple[float, float]] = {
     "sqrt": (0.5, 0.5), "exp": (0.8, 0.8), "exp2": (0.8, 0.8), "expm1": (1.5, 1.75), "tanh": (2.5, 2.5),
     "sigmoid": (2.5, 2.0), "sinh": (2.5, 2.5), "cosh": (2.0, 2.0), "log": (0.75, 0.75), "log1p": (0.75, 0.75),
-    "log2": (0.51, 0.51), "log10": (0.51, 0.51), "softplus": (2.0, 2.0), "log_sigmoid": (2.0, 2.0),
+    "log2": (0.75, 0.75), "log10": (0.75, 0.75), "softplus": (2.0, 2.0), "log_sigmoid": (2.0, 2.0),
     "sin": (0.51, 1.0), "cos": (0.51, 1.0), "erf": (1.5, 1.5), "pow": (0.51, 1.5), "digamma": (0.75, 4.0),
     "erfc": (4.5, 4.5), "cbrt": (0.51, 0.51), "tan": (0.51, 0.9), "arcsin": (0.51, 0.8), "arccos": (0.51, 0.8),
     "arctan": (0.51, 0.8), "arctan2": (0.51, 0.8), "gammaln": (4.0, 4.0),
