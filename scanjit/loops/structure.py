@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from scanjit import errors, tracebacks
-from scanjit.ir import COMPLEX, Node, as_node, is_number, is_symbol
+from scanjit.ir import Node, as_node, is_number, is_symbol
 from scanjit.kinds import COMPLEX as COMPLEX_KINDS, kind_of
+from scanjit.ops.parts import joined
 from scanjit.records import record
 from scanjit.types import DtypeName
 
@@ -261,10 +262,12 @@ def complex_of(pairs: np.ndarray) -> np.ndarray:
 
 
 def _complex(*parts: Any) -> Any:
-    """Complex numbers, of their parts or of the array of floats that holds both."""
+    """Complex numbers, of their parts or of the array of floats that holds both.
+
+    Of one part a size may be known that the other does not have: operations on that part alone gave it."""
     if len(parts) == 1:
         return complex_of(*parts)
-    return complex(*parts) if all(map(is_number, parts)) else COMPLEX(*map(as_node, parts))
+    return complex(*parts) if all(map(is_number, parts)) else joined(*map(as_node, parts))
 
 
 def is_container(value: Any) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from scanjit import errors, types
-from scanjit.ir import CONSTANT, PART, SIZE, Node, constant
+from scanjit.ir import CONSTANT, PART, SIZE, Node, constant, own_atoms
 from scanjit.ops import elementwise as ops, functions
 from scanjit.ops.custom import CUSTOM
 from scanjit.ops.expect import VIA
@@ -34,9 +34,9 @@ def fold(node: Node) -> Node | None:
     """op(constants) -> constant, where the result is small."""
     if node.op is BROADCAST_TO or not node.operands or node.several:
         return None
-    if any(arg.op is not CONSTANT for arg in node.args) or any(not isinstance(d, int) for d in node.type.shape):
-        return None
-    if math.prod(types.as_ints(node.type.shape)) * node.dtype.itemsize > FOLDED_BYTES or node.applied.sizes:
+    if any(arg.op is not CONSTANT for arg in node.args) or next(own_atoms(node), None) is not None:
+        return None  # a size that is not known may also be a parameter: `table[n]` reads at a place
+    if math.prod(types.as_ints(node.type.shape)) * node.dtype.itemsize > FOLDED_BYTES:
         return None
     try:
         with np.errstate(all="ignore"):

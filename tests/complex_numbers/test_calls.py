@@ -98,6 +98,15 @@ def test_jit_takes_complex_arrays_and_numbers() -> None:
     assert nested({"z": [np.array([1j, 2])], "c": 2j})[0] == -2
 
 
+def test_a_size_is_known_of_one_part_alone() -> None:
+    """The gradient of a part that nothing needs is zeros of the size of `z`; that of the other has the size of `x`."""
+    z, x = sj.tensor(("n",), "complex128", "z"), sj.tensor((3,), name="x")
+    gradients = [sj.grad((part * x).sum(), z) for part in (np.real(z), np.imag(z))]
+    assert [g.type.shape for g in gradients] == [(3,), (3,)]
+    found = sj.function([z, x], gradients, mode="reference")(np.ones(3) * 1j, [1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(found, [[1, 2, 3], [1j, 2j, 3j]])
+
+
 def test_value_and_grad_of_complex_parameters() -> None:
     rng = np.random.default_rng(0)
     a, b = sampled(rng, (3,)), rng.normal(size=3)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+import scanjit as sj
 from scanjit.ir import CONSTANT, OPS, PART, Graph, Node, constant, new_input
 from scanjit.ops.index import GATHER
 from scanjit.ops.promotion import cast
@@ -150,6 +151,14 @@ def test_constants_are_folded_where_the_result_is_small() -> None:
 def test_an_error_is_not_folded_away() -> None:
     node = GATHER(constant(np.arange(3.0)), constant(np.int64(7)), axis=0)
     assert simplified(node) is node
+
+
+@pytest.mark.parametrize("read", [lambda table, n: table[n], lambda table, n: sj.dynamic_slice(table, n, 2)])
+def test_a_constant_is_read_at_the_place_of_a_size(read: Callable[[Node, Node], Node]) -> None:
+    """The size is no node that the read has as an operand, and it is not known when the function is compiled."""
+    a = symbol("a", "n")
+    found = read(constant(np.arange(9.0)), a.shape[0])
+    same([found], [simplified(found)], {a: np.zeros(3)}, exact=True)
 
 
 def test_an_array_of_one_value_is_a_broadcast() -> None:
