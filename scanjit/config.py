@@ -1,6 +1,7 @@
 """Settings of the whole process."""
 
 import os
+from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,6 +20,9 @@ _FIELDS: dict[str, tuple[type | tuple[type, ...], tuple[Any, ...]]] = {
     "progress": (bool, ()),
 }
 """The type of each setting, and the values it may have (if none are listed, any of that type)."""
+
+WATCHED = array("q", [0])
+"""Whether calls of compiled functions are profiled, or look for values that are not finite. Machine code reads it."""
 
 _floatX_here: ContextVar[str | None] = ContextVar("floatX", default=None)
 """The `floatX` of the `with` block that this thread is in, if it is in one."""
@@ -100,6 +104,7 @@ class Config:
         def __setattr__(self, name: str, value: Any) -> None:
             _check(name, value)
             object.__setattr__(self, name, value)
+            WATCHED[0] = bool(self.profile or self.check_finite)
 
 
 def _check(name: str, value: Any) -> None:

@@ -14,6 +14,7 @@ from typing import (
     Any,
     Concatenate,
     Generic,
+    Literal,
     NoReturn,
     ParamSpec,
     Protocol,
@@ -48,6 +49,7 @@ from scanjit.tensor.variables import check_name
 
 if TYPE_CHECKING:
     # These import the scheduler and llvmlite, which who only builds graphs need not wait for.
+    from scanjit.runtime.compiled import AtOnce
     from scanjit.runtime.footprint import Memory
     from scanjit.runtime.profile import Profile
 
@@ -247,15 +249,11 @@ class CompiledFunction(Generic[R]):
         )
         self._last: Bound | None = None
         """What follows from the shapes of the last call."""
+        self._at_once: AtOnce | Literal[False] = False
+        """What makes whole calls with such arguments, from machine code (see `_begin_in_machine_code`)."""
 
     def __call__(self, *args: Any, **named: Any) -> R:
         known = self._last
-        if known is not None and not named:
-            at_once = known.at_once
-            if at_once is not None and not (config.check_finite or config.profile):
-                returned = at_once(args)
-                if returned is not False:
-                    return returned
         if known is not None and not named and known.fits(args):
             arrays = [*args]
         else:
@@ -336,6 +334,9 @@ class CompiledFunction(Generic[R]):
             arrays += snapshot(self._shared)
         if known is None:
             known = self._last = self._bindings.to(arrays)
+            self._at_once = known.at_once or False
+            if self._at_once:
+                _begin_in_machine_code()
         if config.check_finite:
             return self._watched().for_sizes(known.sizes)(arrays)
         timed = config.profile and self.mode == "numba"
@@ -551,6 +552,17 @@ class CompiledFunction(Generic[R]):
         from scanjit.runtime.token import token
 
         return type(self).__qualname__, token(self.graph, self.name, self.mode)
+
+
+_call_in_python = CompiledFunction.__call__
+
+
+def _begin_in_machine_code() -> None:
+    """From now on, machine code is what a call of a function begins with. It makes those that can be made at once."""
+    if CompiledFunction.__call__ is _call_in_python:
+        from scanjit.runtime.native import native  # imports llvmlite
+
+        setattr(CompiledFunction, "__call__", native().called(CompiledFunction, "_at_once", _call_in_python))  # noqa: B010
 
 
 def check_compiled(f: object, *others: type) -> None:

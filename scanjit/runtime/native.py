@@ -19,6 +19,7 @@ import ctypes
 import hashlib
 import os
 import re
+import sys
 from array import array
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
@@ -26,6 +27,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from scanjit.codegen.places import SYNC_WORDS
+from scanjit.config import WATCHED
 from scanjit.runtime import cache, host
 from scanjit.runtime.native_source import NATIVE_NUMBERS, NATIVE_SOURCE
 from scanjit.runtime.sharing_source import sharing_source
@@ -69,11 +71,16 @@ class _Method(ctypes.Structure):
     ]
 
 
-_FASTCALL, _ONE, _NONE = 0x80, 0x8, 0x4
-"""The flags of a builtin function: it takes an array of objects, and how many there are; it takes one; or none."""
+_FASTCALL, _ONE, _NONE, _ANY = 0x80, 0x8, 0x4, 0x3
+"""The flags of a builtin function: it takes an array of objects, and how many there are; it takes one; or none; or a
+tuple of objects and a dict of those with names."""
 _new_builtin = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.POINTER(_Method), ctypes.py_object, ctypes.c_void_p)(
     ("PyCFunction_NewEx", ctypes.pythonapi)
 )
+_new_method = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.POINTER(_Method))(
+    ("PyDescr_NewMethod", ctypes.pythonapi)
+)
+_SIGNATURE = b"__call__($self, /, *args, **named)\n--\n\n"
 
 
 def _source() -> str:
@@ -122,9 +129,11 @@ class Native:
         self._methods = {
             name: _Method(name.encode(), self.address(f"scanjit_{name}"), flag, None) for name, flag in flags.items()
         }
+        self._call = _Method(b"__call__", self.address("scanjit_called"), _ANY, _SIGNATURE)
         self.run: Run = self._builtin("run")
         self.run_with_blas: Run = self._builtin("run_with_blas")
         self.set_blas = self._function("scanjit_set_blas", None, word, word)
+        self._begin_calls = self._function("scanjit_begin_calls", None, *[ctypes.py_object] * 3, word)
         self._new_team = self._function("scanjit_new_team", word, word)
         self._places: list[Any] = []
         self.new_team()
@@ -176,6 +185,20 @@ class Native:
         kept : what is to live as long, since the table lies in it.
         """
         return self._builtin("call", (words.tobytes(), makers, tick, finish, kept))
+
+    def called(self, kind: type, at_once: str, otherwise: Callable[..., Any]) -> Any:
+        """The method `__call__` of a class, without a frame of Python's.
+
+        Parameters
+        ----------
+        kind : the class.
+        at_once : the attribute with what `call` has made, or False.
+        otherwise : the method for calls that are not made at once: those with names, or while the config says to watch
+            them, or for which the attribute is False or returns False.
+        """
+        self._kept_for_calls = sys.intern(at_once), otherwise
+        self._begin_calls(*self._kept_for_calls, False, WATCHED.buffer_info()[0])
+        return _new_method(kind, ctypes.byref(self._call))
 
     def new_team(self) -> None:
         """Start with no workers and no clock, as a new process does. The old team's memory is kept: a call that forked

@@ -102,6 +102,39 @@ def scanjit_call(facts, values):
     return returned
 
 
+def scanjit_begin_calls(at_once, otherwise, no, watched):
+    home.at_once = at_once
+    home.otherwise = otherwise
+    home.no = no
+    home.watched = watched
+
+
+def scanjit_called(self, values, named):
+    watched = home.watched
+    if named == 0 and watched[0] == 0:
+        found = PyObject_GetAttr(self, home.at_once)
+        if found == 0:
+            return 0
+        if found != home.no:
+            returned = PyObject_CallOneArg(found, values)
+            Py_DecRef(found)
+            if returned != home.no:
+                return returned
+        Py_DecRef(home.no)
+    given = PyTuple_New(PyTuple_Size(values) + 1)
+    if given == 0:
+        return 0
+    Py_IncRef(self)
+    PyTuple_SetItem(given, 0, self)
+    for i in range(PyTuple_Size(values)):
+        value = PyTuple_GetItem(values, i)
+        Py_IncRef(value)
+        PyTuple_SetItem(given, i + 1, value)
+    returned = PyObject_Call(home.otherwise, given, named)
+    Py_DecRef(given)
+    return returned
+
+
 def word(object):
     return PyLong_AsSsize_t(object)
 

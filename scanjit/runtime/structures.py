@@ -56,9 +56,10 @@ class PlaceFields(ctypes.Structure):
 
 class HomeFields(ctypes.Structure):
     """The machine code's own variables: the present `team`; and OpenBLAS's functions that `get` and `set` its number of
-    threads, how many `calls` with LAPACK run, and how many threads it had `before`."""
+    threads, how many `calls` with LAPACK run, and how many threads it had `before`; and what `scanjit_called` uses: the
+    name of the attribute `at_once`, the method `otherwise`, Python's False (`no`), and the word `watched`."""
 
-    _fields_ = words("team get set calls before")
+    _fields_ = words("team get set calls before at_once otherwise no watched")
 
 
 class ArrayFields(ctypes.Structure):

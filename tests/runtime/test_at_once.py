@@ -1,6 +1,10 @@
 """Small calls are made in one step of machine code."""
 
 import ctypes
+import gc
+import inspect
+import sys
+import weakref
 from typing import Any
 
 import numpy as np
@@ -110,6 +114,60 @@ def test_shared_variables_are_read_anew_in_each_call(other_calls: list[int]) -> 
         w.set_value(np.full(3, value))
         np.testing.assert_array_equal(f(np.ones(3)), [value + 1.0] * 3)
     assert len(other_calls) == before
+
+
+def test_calls_at_once_have_no_frame_of_python() -> None:
+    f, x = sj.function([X], X + 1.0), np.ones(2)
+    f(x)
+    found: list[str] = []
+    sys.setprofile(lambda frame, event, of: found.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        f(x)
+    finally:
+        sys.setprofile(None)
+    assert not found
+
+
+def test_calls_of_other_forms_are_made_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    y = sj.vector("y")
+    f, g, x = sj.function([X, y], X - y), sj.function([X, y], X - y), np.array([3.0, 2.0])
+    for _ in range(2):
+        for found in (f(x, y=x), f(y=x, x=x), f(*[x, x], **{}), f(x, [3.0, 2.0]), type(f).__call__(f, x, x)):
+            np.testing.assert_array_equal(found, [0.0, 0.0])
+        for args, named in (((x,), {}), ((x, x, x), {}), ((x, x), {"y": x}), ((x,), {"z": x})):
+            with pytest.raises(errors.ArgumentError, match="takes 2 arguments"):
+                f(*args, **named)
+    with pytest.raises(TypeError, match="CompiledFunction"):
+        type(f).__call__(x, x)
+    assert list(inspect.signature(f).parameters) == ["args", "named"]
+    for name in ("check_finite", "profile"):
+        with monkeypatch.context() as there:
+            there.setattr(config, name, True)
+            if name == "check_finite":
+                with pytest.raises(errors.NonFiniteError):
+                    f(x * np.inf, x)
+            else:
+                f(x, x)
+        assert np.isposinf(f(np.array([np.inf]), x[:1]))
+    assert f.profile().calls == 1
+    np.testing.assert_array_equal(g(x, x), f(x, x))
+
+
+def test_calls_keep_no_references() -> None:
+    f = sj.function([X], X + 1.0)
+    x, other = np.ones(2), np.ones(2, np.float32)
+    kept = x, other, f, X, {"x": x}
+    f(x), f(x)
+    before = [sys.getrefcount(each) for each in kept]
+    for _ in range(10):
+        f(x), f(other), f(**kept[4])
+        with pytest.raises(errors.ArgumentError):
+            f(x, other)
+    assert [sys.getrefcount(each) for each in kept] == before
+    whole = weakref.ref(f)
+    del f, kept
+    gc.collect()
+    assert whole() is None
 
 
 def test_an_error_that_code_reports_is_raised_and_the_next_call_is_right() -> None:
