@@ -37,8 +37,9 @@ class Inlined(NamedTuple):
 
 
 @functools.cache
-def inlined(name: str, arguments: tuple[Type, ...], target: Target) -> Inlined:
-    """A function of this package, or an operator (`operator add`), for arguments of these types.
+def inlined(name: str, arguments: tuple[Type, ...], target: Target, reads_numbers: bool = False) -> Inlined:
+    """A function of this package, or an operator (`operator add`), for arguments of these types. It may read numbers
+    from memory (see `simd.numbers`).
 
     Raises
     ------
@@ -49,7 +50,7 @@ def inlined(name: str, arguments: tuple[Type, ...], target: Target) -> Inlined:
         signature = intrinsic.typing(*[mask_type(1) if each in _MARKS else each for each in arguments])
     except TypeError as error:
         raise TypeError(f"{name}({', '.join(each.name for each in arguments)}): {error}") from None
-    module = TargetModule(name, target)
+    module = TargetModule(name, target, reads_numbers)
     symbol = f"scanjit {name} {' '.join(each.name + _MARKS.get(each, '') for each in arguments)}"
     kind = ir.FunctionType(signature.result.llvm, [each.llvm for each in arguments])
     function = ir.Function(module, kind, symbol)

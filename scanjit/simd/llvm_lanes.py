@@ -29,6 +29,7 @@ from .llvm_values import (
     phi,
     vector_type,
 )
+from .numbers import Body
 from .register_masks import chosen, compared, has_register, in_register, is_of_floats
 
 CONTRACT = ("contract",)  # a*b + c of the user's program may become one fma; nothing else may change
@@ -76,16 +77,17 @@ def outlined(
         # then set the type. llvmlite computes text late, so this is safe.
         found = ir.Function(module, ir.FunctionType(ir.VoidType(), [a.value.type for a in arguments]), symbol)
         found.linkage = "internal"
-        body = ir.IRBuilder(found.append_basic_block("entry"))
+        body = Body(found) if module.reads_numbers else ir.IRBuilder(found.append_basic_block("entry"))
         result = function(*(LlvmLanes(body, v, a.kind, a.lanes) for v, a in zip(found.args, arguments, strict=True)))
         assert isinstance(result, LlvmLanes)
         body.ret(result.value)
+        operands = body.end() if isinstance(body, Body) else 0
         found.ftype.return_type = result.value.type
         found.return_value.type = result.value.type
         found.scanjit_result = (result.kind, result.lanes)
         if inline is None:
             usual = (block.instructions for block in found.blocks if not block.name.startswith(SLOW))
-            inline = sum(not _hides(each) for some in usual for each in some) <= INLINE_LIMIT
+            inline = sum(not _hides(each) for some in usual for each in some) - operands <= INLINE_LIMIT
         found.attributes.add("alwaysinline" if inline else "noinline")
         found.attributes.add("nounwind")
     kind, lanes = found.scanjit_result
@@ -136,7 +138,9 @@ class LlvmLanes(Lanes):
         return self._new(call(self.builder, full, self.value.type, [self.value, *operands]))
 
     def splat(self, number: Any, kind: Kind | None = None) -> LlvmLanes:
-        kind = kind or self.kind
+        kind, b = kind or self.kind, self.builder
+        if isinstance(b, Body) and b.reads(kind, self.lanes):
+            return self._new(b.number(kind, self.lanes, number), kind)
         return self._new(constant(kind, self.lanes, number), kind)
 
     def iota(self, kind: Kind) -> LlvmLanes:

@@ -32,11 +32,12 @@ class BFloat(ir.Type):
 
 
 class TargetModule(ir.Module):
-    """A module of LLVM's, which knows what target its code is for: some operations choose their instructions by it."""
+    """A module of LLVM's, which knows what target its code is for: some operations choose their instructions by it.
+    Functions in it may read numbers from memory (see `simd.numbers`)."""
 
-    def __init__(self, name: str, target: Target):
+    def __init__(self, name: str, target: Target, reads_numbers: bool):
         super().__init__(name)
-        self.target, self.triple = target, target.triple
+        self.target, self.triple, self.reads_numbers = target, target.triple, reads_numbers
 
 
 @functools.cache

@@ -53,6 +53,7 @@ class Expressions:
     target : the machine that they are for.
     inside : the functions in the same source that are called, by name.
     more : what writes further kinds of expressions, or known ones in another way.
+    reads_numbers : whether functions of vectors read numbers from memory (see `simd.numbers`).
 
     Attributes
     ----------
@@ -67,6 +68,7 @@ class Expressions:
         target: Target,
         inside: Mapping[str, ast.FunctionDef],
         more: Mapping[type, Writer] = MappingProxyType({}),
+        reads_numbers: bool = False,
     ) -> None:
         self.write_inside: Callable[[ast.FunctionDef, Sequence[KernelValue]], None]
         self._inside = inside
@@ -74,6 +76,7 @@ class Expressions:
         self._externals = externals
         self._imported = imported
         self._target = target
+        self._reads_numbers = reads_numbers
         self._writers = {**_WRITERS, **more} if more else _WRITERS
 
     def value(self, expression: ast.expr) -> KernelValue:
@@ -151,7 +154,7 @@ class Expressions:
         return _NOTHING
 
     def _intrinsic(self, name: str, arguments: Sequence[KernelValue]) -> KernelValue:
-        function = inlined(name, tuple(each.type for each in arguments), self._target)
+        function = inlined(name, tuple(each.type for each in arguments), self._target, self._reads_numbers)
         if name.startswith("splat_") and arguments[0].number is not None:
             vector = function.result
             assert isinstance(vector, SimdType)

@@ -144,7 +144,7 @@ class Statements:
         if counters and len(counters) * _count(statement.body) <= MOST_WRITTEN_OUT:
             self._write_out(statement, counters)
             return
-        sums = step.number == 1 and _only_sums(statement.body)
+        sums = step.number == 1 and is_sum(statement)
         if sums:
             left = integers.binary(to, "mod", integers.binary(to, "sub", last, first), TURNS)
             rest = integers.extremum(to, "max", first, integers.binary(to, "sub", last, left))
@@ -250,8 +250,11 @@ def _counters(first: KernelValue, last: KernelValue, step: KernelValue) -> range
     return range(0)
 
 
-def _only_sums(body: Sequence[ast.stmt]) -> bool:
-    """Whether the body of a loop only loads, and adds to sums."""
+def is_sum(statement: ast.AST) -> bool:
+    """Whether it is a loop whose body only loads, and adds to sums."""
+    if not isinstance(statement, ast.For):
+        return False
+    body = statement.body
     sums = [each for each in body if isinstance(each, ast.Assign) and _called(each, "") and _adds(each)]
     return len(sums) >= FEWEST_SUMS and all(each in sums or _called(each, LOADS) for each in body)
 
