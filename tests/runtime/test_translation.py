@@ -199,6 +199,10 @@ def test_what_is_computed_of_numbers_is_a_number() -> None:
     text = written("for i in range(3*4, max(700, 2), 1):\n    store(place, splat_f32x4(0.5))")
     assert "phi i64 [ 12," in text and "br i1 true" in text and "mul" not in text and "select" not in text
     assert "splat (float" in text or "<float" in text
+    forms = ["15//2*2", "-7//2", "-7 % 3", "7 % (-3)", "5//0"]
+    text = written("\n".join(f"store_i64(place + {form}, 1)" for form in forms))
+    added = [int(number) for number in re.findall(r"add nsw i64 %a\d, (-?\d+)", text)]
+    assert added == [14, -4, 2, -2, 0] and "div" not in text
 
 
 def test_short_loops_of_known_counters_are_written_out() -> None:

@@ -9,11 +9,50 @@ import pytest
 
 import scanjit as sj
 from scanjit.kinds import KINDS
-from scanjit.runtime import host
+from scanjit.runtime import compiler, host, kernels
 from scanjit.simd import emulate
-from scanjit.target import LEVELS, target_named
+from scanjit.target import LEVELS, target_for, target_named
 
 from .support import NATIVE, compiled, run_compiled, run_emulated, source_of
+
+
+@pytest.mark.parametrize("kind", ["f64", "f32", "f16", "i64", "i8"])
+def test_vectors_on_the_stack_overlap_at_any_place(kind: str) -> None:
+    """Also those that reach the end of the memory, which has no whole number of vectors."""
+    rng = np.random.default_rng(1)
+    size, room = KINDS[kind].size, 5 * NATIVE[kind] // 2 + 1
+    widths = [2**k for k in range(NATIVE[kind].bit_length())]
+    body = [f"place = stack({room * size})"]
+    body += [f"store(place + {k * size}, load_{kind}x1(x + {k * size}))" for k in range(room)]
+    for number in range(60):
+        lanes = int(rng.choice(widths))
+        start, stop, source = (int(k) * size for k in rng.integers(0, room - lanes + 1, 3))
+        body.append(f"v{number} = load_{kind}x{lanes}(place + {start})")
+        body.append(f"store(place + {stop}, load_{kind}x{lanes}(x + {source}))" if number % 2 else "")
+        body.append(f"store(place + {source}, v{number})")
+    body += [f"store(y + {k * size}, load_{kind}x1(place + {k * size}))" for k in range(room)]
+    source = source_of(["stack", "store", *(f"load_{kind}x{lanes}" for lanes in widths)], ["x", "y"], body)
+    x = rng.integers(1, 99, room).astype(KINDS[kind].dtype)
+    found, expected = np.zeros_like(x), np.zeros_like(x)
+    run_compiled(source, [x, found])
+    run_emulated(source, [x, expected])
+    np.testing.assert_array_equal(found, expected)
+    assert len(set(found)) > 3
+
+
+def test_a_state_that_is_rolled_stays_in_registers() -> None:
+    copies = lambda to, source: [f"store({to} + {k}, load_f64x4({source} + {k}))" for k in range(0, 96, 32)]
+    rolled = ["store(rolled, load_f64x1(state + 88))", *copies("rolled + 8", "state")[:2]]
+    rolled += ["store(rolled + 72, load_f64x2(state + 64))", "store(rolled + 88, load_f64x1(state + 80))"]
+    body = ["state = stack(128)", "rolled = stack(128)", *copies("state", "x"), "for i in range(n):"]
+    body += ["    " + line for line in [*rolled, *copies("state", "rolled")]] + copies("x", "state")
+    source = source_of("load_f64x1 load_f64x2 load_f64x4 stack store".split(), ["x", "n"], body)
+    x = np.arange(12.0)
+    run_compiled(source, [x, 5])
+    np.testing.assert_array_equal(x, np.roll(np.arange(12.0), 5))
+    target = target_for("x86_64-linux-gnu", "znver3", "+avx2,+fma")
+    assembly = compiler.to_text([*kernels.units([(source, "kernel", {})], target).values()], target)
+    assert "rsp" not in assembly and "vshufpd" in assembly
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from scanjit.runtime.translation import integers
+from scanjit.runtime.translation import integers, straddling
 from scanjit.runtime.translation.instructions import Instructions, KernelValue
 from scanjit.simd.inlined import OPERATOR, inlined
 from scanjit.simd.llvm_values import constant
@@ -37,6 +38,8 @@ _OPERATORS = {
     ast.Invert: "invert",
 }
 """Maps the operators of Python's grammar to their names in `scanjit.simd` and `integers`."""
+_LOAD = re.compile("load_[a-z0-9]+x[0-9]+")
+"""The names of functions that load all lanes of a vector."""
 _NOTHING = KernelValue(NOTHING, "")
 _NUMBERS = {"inf": float("inf"), "nan": float("nan")}
 """The numbers that kernels import from `math`."""
@@ -160,6 +163,11 @@ class Expressions:
             assert isinstance(vector, SimdType)
             self._to.has_vectors = True
             return KernelValue(vector, constant(vector.kind, vector.lanes, arguments[0].number).get_reference())
+        if name == "store" and straddling.is_across(self._to, arguments[0], arguments[1].type):
+            straddling.store(self._to, *arguments)
+            return _NOTHING
+        if _LOAD.fullmatch(name) and straddling.is_across(self._to, arguments[0], function.result):
+            return straddling.load(self._to, arguments[0], function.result)
         self._to.include(function.parts)
         given = ", ".join([*(f"{each.type.text} {each.text}" for each in arguments), *function.more])
         apart = function.stays and not _has_vector(*arguments)  # LLVM looks into functions of vectors

@@ -51,6 +51,7 @@ class Instructions:
     ended : whether it has its last instruction.
     has_vectors : whether an instruction gave a vector, or one is a constant.
     has_stack : whether there is memory on the stack.
+    room : the bytes of each memory on the stack, by its name.
     parts : the other things in the module, by name.
     """
 
@@ -69,6 +70,7 @@ class Instructions:
         self.ended = False
         self.has_vectors = False
         self.has_stack = False
+        self.room: dict[str, int] = {}
         self.parts: dict[str, str] = {}
 
     # ---- instructions
@@ -168,13 +170,17 @@ class Instructions:
         """The address of `nbytes` bytes that belong to this run of the function."""
         name = f"%s{len(self._places)}"
         self._places.append(f"{name} = alloca [{nbytes} x i8], align 64")
+        self.room[name] = nbytes
         self.has_stack = True
         return self.on_stack(name, 0)
 
     def on_stack(self, name: str, offset: int) -> KernelValue:
         """The address at an offset from the beginning of some memory on the stack."""
-        place = self.pure(INT, f"getelementptr i8, ptr {name}, i64 {offset}")
-        return self.pure(INT, f"ptrtoint ptr {place.text} to i64")._replace(stack=(name, offset))
+        return self.pure(INT, f"ptrtoint ptr {self.at(name, offset).text} to i64")._replace(stack=(name, offset))
+
+    def at(self, name: str, offset: int) -> KernelValue:
+        """The same address as a pointer."""
+        return self.pure(INT, f"getelementptr i8, ptr {name}, i64 {offset}")
 
     # ---- variables
 

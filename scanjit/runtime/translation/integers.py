@@ -14,6 +14,7 @@ _COMPARISONS = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge", "eq": "eq", 
 _FOLDED: dict[str, Callable[[int, int], int]] = {
     **{name: getattr(operator, name) for name in ("add", "sub", "mul", "xor", *_COMPARISONS)},
     **{"and": operator.and_, "or": operator.or_, "min": min, "max": max},
+    **{"floordiv": lambda a, b: a // b if b else 0, "mod": lambda a, b: a % b if b else 0},
 }
 """The operations that are computed here if both operands are known."""
 
