@@ -73,17 +73,19 @@ def _offsets(value: Any, lanes: int) -> Any:
 
 
 def _table_function(name: str) -> Emulated:
-    function = table.FUNCTIONS[name]
+    evaluate, arity, families = table.FUNCTIONS[name][:3]
 
     def emulated(*args: Any) -> Lanes:
-        if len(args) != function.arity:
-            raise TypeError(f"{name} takes {function.arity} operands, got {len(args)}")
-        first = next((a for a in args if isinstance(a, NumpyLanes)), None)
-        if first is None:
+        if len(args) != arity:
+            raise TypeError(f"{name} takes {arity} operands, got {len(args)}")
+        for first in args:
+            if type(first) is NumpyLanes:
+                break
+        else:
             raise TypeError(f"{name}: no operand is a vector")
-        if first.kind.family not in function.families:
+        if first.kind.family not in families:
             raise TypeError(f"{name} is not defined for {first.kind.name} vectors")
-        return function.evaluate(*[first.like(a) for a in args])
+        return evaluate(*map(first.like, args))
 
     emulated.__name__ = name
     return emulated

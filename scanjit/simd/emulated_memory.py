@@ -32,12 +32,9 @@ class Allocation:
         self.writable = writable
         self.keep = keep
         self.views = {kind.name: self._view(data, kind.dtype) for kind in KINDS.values() if kind.moved == kind.name}
-        self.written = np.zeros(self.size, np.uint8) if tracked else None
-        self.written_views = (
-            {size: self._view(self.written, np.dtype(word)) for size, word in _WORDS.items()}
-            if self.written is not None
-            else {}
-        )
+        self.written = bytearray(self.size) if tracked else None
+        state = np.frombuffer(self.written or b"", np.uint8)
+        self.written_views = {size: self._view(state, np.dtype(word)) for size, word in _WORDS.items()}
 
     def _view(self, data: npt.NDArray[np.uint8], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         return data[: len(data) // dtype.itemsize * dtype.itemsize].view(dtype)
@@ -149,9 +146,13 @@ class Allocations:
             raise self._fault("the buffer is read-only", access, kind, lanes, low)
         return found, offset // size
 
-    def _check_written(self, found: Allocation, kind: Kind, lanes: int, where: Any) -> None:
-        state = found.written_views[kind.size][where]
-        if not (state == _WRITTEN[kind.size]).all():
+    def _check_written(self, found: Allocation, state: bytearray, kind: Kind, lanes: int, where: Any) -> None:
+        size = kind.size
+        if isinstance(where, slice):
+            unwritten = state.find(0, where.start * size, where.stop * size) >= 0
+        else:
+            unwritten = (found.written_views[size][where] != _WRITTEN[size]).any()
+        if unwritten:
             position = where.start if isinstance(where, slice) else int(where[0])
             address = found.base + position * kind.size
             raise self._fault("it reads bytes that nothing has written", "load", kind, lanes, address)
@@ -173,7 +174,7 @@ class Allocations:
 
     def _get(self, found: Allocation, kind: Kind, lanes: int, where: Any) -> npt.NDArray[Any]:
         if found.written is not None:
-            self._check_written(found, kind, lanes, where)
+            self._check_written(found, found.written, kind, lanes, where)
         if self.races is not None:
             self._check_met(self.races, "load", found, kind, lanes, where)
         return found.views[kind.moved][where]
@@ -183,7 +184,11 @@ class Allocations:
             self._check_met(self.races, "store", found, kind, lanes, where)
         found.views[kind.moved][where] = values
         if found.written is not None:
-            found.written_views[kind.size][where] = _WRITTEN[kind.size]
+            size = kind.size
+            if isinstance(where, slice):
+                found.written[where.start * size : where.stop * size] = b"\1" * (lanes * size)
+            else:
+                found.written_views[size][where] = _WRITTEN[size]
 
     # ---- accesses -------------------------------------------------------------------------------------------------
 

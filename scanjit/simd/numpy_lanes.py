@@ -123,7 +123,7 @@ class NumpyLanes(Lanes):
         return mask.choose(slow(), self) if mask.array.any() else self
 
     def either(self, usual: Callable[[], NumpyLanes], other: Callable[[], NumpyLanes]) -> NumpyLanes:
-        return usual() if self.array.all() else other()
+        return usual() if self.array[0] else other()  # one lane
 
     def apart(self, name: str, function: Callable[[NumpyLanes], NumpyLanes]) -> NumpyLanes:
         return function(self)

@@ -19,7 +19,7 @@ from . import (
     math_trig,
     narrow,
 )
-from .lanes import fma, rint, sqrt
+from .lanes import rint, sqrt
 
 
 class VectorFunction(NamedTuple):
@@ -48,7 +48,7 @@ class VectorFunction(NamedTuple):
 
 
 FUNCTIONS: dict[str, VectorFunction] = {
-    "fma": VectorFunction(fma, 3, "fiu", inline=True),
+    "fma": VectorFunction(lambda a, b, c: a.fma(b, c), 3, "fiu", inline=True),
     "product": VectorFunction(arith.product, 2),
     "minimum": VectorFunction(arith.minimum, 2, "fiu", inline=True),
     "maximum": VectorFunction(arith.maximum, 2, "fiu", inline=True),
