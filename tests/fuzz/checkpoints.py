@@ -10,7 +10,7 @@ import numpy as np
 from scanjit.ir import PART, Node, walk
 from scanjit.ops.scan import SCAN
 from scanjit.rewrite.engine import in_bodies, map_scans
-from tests.fuzz.check import Config, Mismatch, built, outcome_of
+from tests.fuzz.check import Config, Mismatch, built, computed
 from tests.fuzz.programs import Program
 
 CHOICES: tuple[int | str, ...] = (1, 2, 3, "sqrt")
@@ -40,8 +40,7 @@ def check_checkpoints(p: Program, checkpoint: int | str, config: Config, runs: i
         return False
     for sizes in p.bindings(rng, runs if p.sizes else 1):
         arguments = p.draw(rng, sizes)
-        with config.active():
-            expected, got = outcome_of(plain, arguments), outcome_of(other, arguments)
+        expected, got = (computed(p, compiled, config, arguments) for compiled in (plain, other))
         where = f"checkpoint={checkpoint!r}, {config}; sizes {[int(n) for n in sizes.values()]}"
         if isinstance(expected, Exception) or isinstance(got, Exception):
             if type(expected) is not type(got):

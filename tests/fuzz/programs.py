@@ -37,6 +37,8 @@ class Program:
     """Sizes that inputs declare apart, and the one that each is equal to."""
     built: dict[Any, Any] = field(default_factory=dict)
     """The functions that checks have made of it, by what they compute and how."""
+    computed: dict[Any, Any] = field(default_factory=dict)
+    """What these functions have computed, by function and arguments."""
     oracle: Any = None
     """What bounds its outputs, if it computes with few bits: see `narrow.Oracle`."""
 
