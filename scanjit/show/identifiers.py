@@ -5,9 +5,8 @@ import re
 
 _LONGEST = 60
 """The most characters of an identifier: files get such names."""
-_WRITABLE = (("\t", "\n"), ("\r", "\r"), (" ", "\ud7ff"), ("\ue000", "\ufffd"), ("\U00010000", "\U0010ffff"))
-"""From the first to the last of each pair: the characters that XML can contain. Most other formats cannot contain zero
-bytes and surrogates either."""
+_UNWRITABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML cannot contain. Most other formats cannot contain zero bytes and surrogates either."""
 
 
 def identifier(text: str, other: str) -> str:
@@ -37,6 +36,4 @@ def writable(text: str) -> str:
     >>> writable("α\ud800\0") == "α\\ud800\\x00"
     True
     """
-    return "".join(
-        letter if any(first <= letter <= last for first, last in _WRITABLE) else ascii(letter)[1:-1] for letter in text
-    )
+    return _UNWRITABLE.sub(lambda found: ascii(found[0])[1:-1], text)
