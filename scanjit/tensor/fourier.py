@@ -1,8 +1,8 @@
 """Discrete Fourier transforms of any length.
 
-Transforms of up to 8 numbers are arithmetic on entries. Others are ops with code of their own. A transform of a length
-with a prime factor above 64 is a convolution (Bluestein), whose length has small factors. It is written here if the
-length is known, otherwise in the code of the op.
+Transforms of up to 8 numbers are arithmetic on entries, unless they are rows of 7 or 8 numbers that lie behind each
+other. Others are ops with code of their own. A transform of a length with a prime factor above 64 is a convolution
+(Bluestein), whose length has small factors. It is written here if the length is known, otherwise in the code of the op.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from scanjit import errors, ir
+from scanjit import errors, ir, types
 from scanjit.ir import COMPLEX, Node
 from scanjit.ops.elementwise import where
 from scanjit.ops.expect import expect
@@ -35,6 +35,11 @@ from scanjit.types import Dimension
 __all__ = ["fft", "ifft", "irfft", "rfft"]
 
 Norm = Literal["backward", "ortho", "forward"] | None
+MOST_ENTRIES = 5
+"""The most numbers of rows whose entries are loaded one by one, each from all rows: more are slower than rows that are
+transposed in registers."""
+FEWEST_ROWS = 4
+"""So many rows are transposed at least."""
 AT_LEAST_ONE = "a Fourier transform is of at least 1 number"
 """The error for an empty axis."""
 
@@ -135,7 +140,8 @@ def _transformed(x: Any, n: Any, axis: int, norm: Norm, sign: int) -> Node:
     x = inexact(x)
     x, length = _checked(x, n, _length(x, axis))
     x = _scaled(_of_length(x, length, axis), length, norm, sign)
-    return _placed(_dft(x if is_complex(x) else joined(x, None), sign), axis)
+    x = x if is_complex(x) else joined(x, None)
+    return _placed(_dft(x, sign, rows=axis_of(axis, x.ndim) == x.ndim - 1), axis)
 
 
 def _of_length(x: Node, n: Dimension, axis: int) -> Node:
@@ -204,12 +210,15 @@ def _flipped(x: Node) -> Node:
 # ---- transforms of the last axis -------------------------------------------------------------------------------------
 
 
-def _dft(x: Node, sign: int) -> Node:
-    """The transform of the last axis, without a factor. `sign` is that of the exponent."""
+def _dft(x: Node, sign: int, rows: bool = False) -> Node:
+    """The transform of the last axis, without a factor. `sign` is that of the exponent. `rows` says that the numbers of
+    each transform lie side by side in memory."""
     n = x.type.shape[-1]
     if not isinstance(n, int):
         return of_stored(FOURIER(*x.args, sign=sign))
-    if is_written_out(n):  # elementwise, with a batch in the lanes of vectors
+    count = types.product(x.type.shape[:-1])
+    turned = rows and n > MOST_ENTRIES and not (isinstance(count, int) and count < FEWEST_ROWS)
+    if is_written_out(n) and not turned:  # elementwise, with a batch in the lanes of vectors
         return stack(_short([_entry(x, i) for i in range(n)], sign), axis=-1)
     return _convolved(x, n, sign) if max(factors(n)) > LARGEST_FACTOR else of_stored(FOURIER(*x.args, sign=sign))
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import scanjit as sj
-from scanjit.ir import COMPLEX
+from scanjit.ir import COMPLEX, walk_inside
+from scanjit.ops.fourier import FOURIER
 from tests.complex_numbers.support import sampled, slope
 
 LENGTHS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 16, 24, 27, 30, 49, 64, 67, 77, 97, 121, 134, 210, 256, 262]
@@ -162,6 +163,24 @@ def test_rows_side_by_side(dtype: str, close: float, known: bool) -> None:
         expected += [np.fft.fft(a.real), np.fft.ifft(a.real)]
         for one, wanted in zip(found, expected, strict=True):
             np.testing.assert_allclose(one, wanted, 0, close * abs(wanted).max())
+
+
+@pytest.mark.parametrize("dtype, close", [("complex64", 1e-6), ("complex128", 1e-14), ("float64", 1e-14)])
+def test_short_rows_behind_each_other_are_transposed(dtype: str, close: float) -> None:
+    """Few rows, rows of few numbers, and transforms along other axes are arithmetic on entries."""
+    rng = np.random.default_rng(0)
+    turned = [((None, 8, 8), -1), ((None, 2, 7), 2), ((4, 8), 1)]
+    others = [((None, 8, 5), -1), ((None, 8, 8), 1), ((8, None, 8), 0), ((3, 8), 1), ((8,), 0)]
+    for shape, axis in (*turned, *others):
+        x: Any = sj.tensor(shape, dtype, "x")
+        y, back = sj.fft(x, axis=axis), sj.ifft(x, axis=axis)
+        for found in (y, back):
+            assert (FOURIER in [node.op for node in walk_inside([found])]) == ((shape, axis) in turned)
+        for rows in (3, 21):
+            value = rng.normal(size=[size or rows for size in shape]).astype(dtype)
+            value = value if dtype == "float64" else value + 1j * rng.normal(size=value.shape).astype(value.real.dtype)
+            for result, wanted in zip(sj.function([x], [y, back])(value), (np.fft.fft, np.fft.ifft), strict=True):
+                np.testing.assert_allclose(result, wanted(value, axis=axis), close, 10 * close)
 
 
 def test_roots_of_unity_are_computed_once_in_front_of_loops() -> None:
