@@ -58,7 +58,10 @@ class StatementWriter:
         for few in portions:
             apart = few in alike or len(few) == PORTION or (_loops(few) and at.depth > DEEPEST)
             if apart and not self.draft.whole:  # another function does not know what lies on the stack of this one
-                self._portion(few, at)
+                if isinstance(few[0], Blocks) and few in alike:
+                    self._call_loop(few[0], at, whole=False)
+                else:
+                    self._portion(few, at)
                 continue
             for some in without_meetings(few, self.common, at):
                 if len(some) == 1:
@@ -68,21 +71,35 @@ class StatementWriter:
 
     def _portions(self, statements: Sequence[Statement], at: StatementPlace) -> tuple[list[Portion], set[Portion]]:
         """The statements one by one, with jobs that follow each other together; and the portions that call the same
-        functions as another one, as for the layers of a stack."""
+        functions as another one, as for the layers of a stack: jobs, or a loop over blocks."""
         found: list[Portion] = []
         same: dict[tuple[object, ...], list[Portion]] = {}
+        may_share = self.common.timed is None and not self.draft.whole
         for plain, run in itertools.groupby(statements, lambda statement: isinstance(statement, Job)):
             some = tuple(run)
             if not plain:
                 found += [(statement,) for statement in some]
+                for each in some if may_share and not at.repeated else ():
+                    if (outline := self._outline(each, at)) is not None:
+                        same.setdefault((Blocks, outline), []).append((each,))
                 continue
-            shared = len(some) >= FEWEST and self.common.timed is None and not self.draft.whole
+            shared = len(some) >= FEWEST and may_share
             outlines = [self.jobs.outline(job, at) for job in some if isinstance(job, Job)] if shared else []
             for begin, end in _pieces(outlines if shared and not at.repeated else some):  # in a loop, each call counts
                 found.append(some[begin:end])
                 if shared and end - begin >= FEWEST:
                     same.setdefault(tuple(outlines[begin:end]), []).append(found[-1])
         return found, {few for each in same.values() if len(each) > 1 for few in each}
+
+    def _outline(self, statement: Statement, at: StatementPlace) -> object:
+        """A key that is equal for jobs, and loops over blocks of jobs, that call the same functions. None for other
+        statements."""
+        if isinstance(statement, Job):
+            return self.jobs.outline(statement, at)
+        if not isinstance(statement, Blocks) or statement.own_rows is not None or is_alone(statement):
+            return None
+        inside = [self._outline(each, at) for each in statement.suite]
+        return None if None in inside else tuple(inside)
 
     def _statement(self, statement: Statement, at: StatementPlace) -> None:
         match statement:

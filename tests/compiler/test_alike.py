@@ -140,6 +140,22 @@ def test_loops_that_are_alike_are_written_once(written):
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
+def test_long_sums_that_are_alike_are_written_once(written):
+    inputs, outputs = [], []
+    for size in (1500, 1500, 700, 1500):
+        x, w = (sj.tensor(shape, "float32") for shape in (("B", size), (size, 96)))
+        inputs += [x, w]
+        outputs.append(x @ w)
+    f, g = (sj.function(inputs, outputs, mode=mode) for mode in ("emulate", "reference"))
+    assert written.count("loop") == 4  # a product has a loop for one row and one for more; 700 is another size
+    assert f.source.count("for block") == 8  # each of them has a loop inside
+    rng = np.random.default_rng(0)
+    shapes = [tuple({"B": 5}.get(str(dim), dim) for dim in node.type.shape) for node in inputs]
+    values = [rng.uniform(-1, 1, shape).astype("float32") for shape in shapes]
+    for found, wanted in zip(f(*values), g(*values), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-4)
+
+
 def test_more_equal_layers_write_no_more_functions(written):
     counts = []
     for layers in (3, 5):
