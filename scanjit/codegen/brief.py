@@ -172,7 +172,7 @@ def _tile_of_parts(nest: Nest, tile: Tile) -> Tile:
     if len(set(vectors.values())) != 1:
         return tile
     wide = max(vectors.values())
-    return replace(tile, brief=(lane.size, *vectors), wide=wide, vectors=wide, singles=False, narrow=False)
+    return replace(tile, brief=(lane.size, *vectors), wide=wide, vectors=wide, left=0, narrow=False)
 
 
 def _bounded(size: Dimension) -> list[Dimension]:
@@ -206,7 +206,7 @@ def _tile(nest: Nest, tile: Tile, sizes: tuple[Dimension, ...], vectors: int) ->
     if tile.horizontal:
         return alone
     if size in sizes:
-        alone = replace(alone, vectors=vectors, singles=False, narrow=False)
+        alone = replace(alone, vectors=vectors, left=0, narrow=False)
     elif tile.rows is None or tile.rows.size not in sizes or not types.not_negative(tile.lanes * tile.vectors - size):
         return alone
     return replace(alone, rows=None, row_block=1, group=1)

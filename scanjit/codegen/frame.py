@@ -243,9 +243,9 @@ class Frame:
         return [Point(r, v, width) for r in range(self.tile.row_block) for v in range(self.tile.vectors)]
 
     @contextmanager
-    def single_vectors(self, lanes: int | None = None) -> Iterator[None]:
-        """Inside this context, a register tile has one vector; of so many lanes, if they are given."""
-        tile, self.tile = self.tile, replace(self.tile, vectors=1, lanes=lanes or self.tile.lanes)
+    def single_vectors(self, lanes: int | None = None, vectors: int = 1) -> Iterator[None]:
+        """Inside this context, a register tile has one vector, or so many; of so many lanes, if they are given."""
+        tile, self.tile = self.tile, replace(self.tile, vectors=vectors, lanes=lanes or self.tile.lanes)
         yield
         self.tile = tile
 
@@ -261,7 +261,7 @@ class Frame:
 
     def counter(self, loop: NestLoop, point: Point) -> str:
         """The counter of a loop at a point, as text."""
-        if loop is self.columns:
+        if (loop, point.vector) in self.index and loop in (self.lane, self.columns):
             return self.index[loop, point.vector]
         return self.index[loop, point.row if loop in self.tile.row_loops else 0]
 
@@ -318,7 +318,7 @@ class Frame:
         if lane is None or access.strides.get(lane, 0) == 0:
             return text, 0
         apart = access.strides[lane] * itemsize
-        if point.vector and self.columns is None:
+        if self._is_beside(point):
             text += f" + {self._beside(access, point, lane, apart)}"
         return text, itemsize if point.width == 1 or access.panel is lane else apart
 
@@ -338,6 +338,10 @@ class Frame:
             return None
         return f"{found.address} + ({self.index[self.nest.time, 0]} - {found.low})*{found.step}"
 
+    def _is_beside(self, point: Point) -> bool:
+        """Whether a vector lies behind the first one of a register tile, and has no counter of its own."""
+        return point.vector > 0 and self.columns is None and (self.lane, point.vector) not in self.index
+
     def _beside(self, access: Access, point: Point, lane: NestLoop, apart: Dimension) -> str:
         """How many bytes a vector of a register tile lies behind the first one, as text.
 
@@ -355,7 +359,7 @@ class Frame:
         """A position at a vector's first lane, as text, and how far the next lane is from it."""
         terms = [f"{self.counter(loop, point)}*{self.size(stride)}" for loop, stride in value.strides.items()]
         step = value.strides.get(self.lane, 0) if self.lane is not None else 0
-        if step != 0 and point.vector and self.columns is None:
+        if step != 0 and self._is_beside(point):
             terms.append(self.size(step * (point.vector * point.width)))
         if value.offset != 0 or not terms:
             terms.insert(0, self.size(value.offset))

@@ -98,26 +98,31 @@ class Space:
         self.lane_range(lane, full, stop, masked, most)
         return full
 
-    def _tiles_and_singles(self, lane: NestLoop, start: str, stop: str) -> None:
-        """Whole tiles of a range without masks, then the vectors that are left one at a time. These are masked, if the
-        last one may not be full."""
+    def _tiles_and_left(self, lane: NestLoop, start: str, stop: str) -> None:
+        """Whole tiles of a range without masks, then the vectors that are left, some at a time. These are masked, if
+        the last one may not be full. Of 40 vectors, 12 whole tiles of 3 leave two pairs."""
         frame, tile = self.frame, self.frame.tile
         full, top, width = frame.fills(lane, tile.lanes), stop, tile.lanes * tile.vectors
         if not full and lane is not tile.own:  # a share of columns may end beyond the last one, or be empty behind it
             whole = f"min({stop}, {frame.size(lane.size // tile.lanes * tile.lanes)})"
             top = whole if start == "0" else f"max({whole}, {start})"
-        left = frame.line("left", f"{start} + ({top} - {start})//{width}*{width}")
+        if full and tile.left == 2 and tile.vectors % 2 == 1:
+            rest = f"({top} - {start})*{tile.vectors + 1} % {2 * width}"
+            left = frame.line("left", f"max({top} - {rest}, {start})")
+        else:
+            left = frame.line("left", f"{start} + ({top} - {start})//{width}*{width}")
         self.lane_range(lane, start, left, False)
-        with frame.single_vectors():
-            self.lane_range(lane, left, stop, not full, tile.vectors)
+        most = (tile.vectors + tile.left - 1) // tile.left
+        with frame.single_vectors(vectors=tile.left):
+            self.lane_range(lane, left, stop, not full, most, repeats=tile.left > 1)
 
     def sums(self, lane: NestLoop, start: str, stop: str) -> None:
         """Loops over a range of sums: tiles, then the vectors that are left one at a time. Unless the tile asks for
         that, they are left if they fill at most half of a tile, and all are masked. Tiles of some rows leave none."""
         tile = self.frame.tile
         width = tile.lanes * tile.vectors
-        if tile.singles:
-            self._tiles_and_singles(lane, start, stop)
+        if tile.left:
+            self._tiles_and_left(lane, start, stop)
             return
         if tile.vectors == 1 or tile.rows is not None or self.frame.fills(lane, width):
             self.lane_range(lane, start, stop, width > 1 and not self.frame.fills(lane, width))
@@ -144,9 +149,11 @@ class Space:
         masked: bool,
         most: int | None = None,
         down: Dimension = 0,
+        repeats: bool = False,
     ) -> None:
         """A loop over a range of the lanes' loop, with at most `most` turns. If `start` is None, one vector is all,
-        without a loop. The loop over the rows of tiles stands inside or, for groups of tiles, around it."""
+        without a loop. The loop over the rows of tiles stands inside or, for groups of tiles, around it. A tile of two
+        vectors `repeats` the first one if there is no other: it stores the same values again."""
         frame, tile, depth = self.frame, self.frame.tile, len(self.frame.scopes)
         rows, width = tile.rows, tile.lanes * tile.vectors
         if rows is not None and start is not None and tile.group != 1:
@@ -156,20 +163,27 @@ class Space:
         if start is None:
             frame.push(None, lane, "0")
         else:
-            frame.loop(lane, "j", (start, stop), width, most, down)
+            j = frame.loop(lane, "j", (start, stop), width, most, down)
+            if repeats:
+                frame.index[lane, 1] = frame.line(
+                    "next", f"{j} + min(({stop} - {j} - 1)//{tile.lanes}, 1)*{tile.lanes}"
+                )
         if masked:
             frame.masks[-1] = [self._head(lane, vector) for vector in range(tile.vectors)]
         if rows is not None:
             self._blocked(rows, tile.row_block)
         self._inside()
         frame.pop(depth)
+        frame.index.pop((lane, 1), None)
 
     def _head(self, lane: NestLoop, vector: int) -> str:
         """The mask of the lanes of a vector that exist."""
         frame, lanes = self.frame, self.frame.tile.lanes
         left = frame.bounds(lane)[1] if lane is frame.tile.own else frame.size(lane.size)
-        left += f" - {frame.index[lane, 0]}" if frame.index[lane, 0] != "0" else ""
-        left += f" - {vector * lanes}" if vector else ""
+        own = frame.index.get((lane, vector))
+        counter = own or frame.index[lane, 0]
+        left += f" - {counter}" if counter != "0" else ""
+        left += f" - {vector * lanes}" if own is None else ""
         return frame.line("mask", f"head_x{lanes}({left})")
 
     # ---- blocks of rows ----------------------------------------------------------------------------------------------

@@ -80,16 +80,17 @@ def test_a_product_waits_for_what_its_epilogue_needs() -> None:
 
 
 @pytest.mark.quick(4)
-@pytest.mark.parametrize("columns", [1, 16, 40, 64, 72, 80, 100, 200])
+@pytest.mark.parametrize("columns", [1, 2, 16, 22, 40, 64, 72, 80, 100, 200])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_columns_after_whole_tiles(columns: int, threads: int) -> None:
-    """One vector at a time, whichever columns a thread has; the last one may not be full."""
+    """One or two vectors at a time, whichever columns a thread has; the last one may not be full."""
     rng = np.random.default_rng(columns)
     a, b = rng.standard_normal((7, 5)), rng.standard_normal((5, columns))
     x, w = sj.tensor((None, 5)), sj.tensor((5, columns))
     for config in (Config(width=64, threads=threads), Config(width=16, threads=threads)):
         with config.active():
             f = sj.function([x, w], [sj.tanh(x @ w), x @ w], mode="emulate")
+            assert "next0 = " in f.source or config.width > 16 or columns <= 4, "two vectors at a time"
             for rows in (0, 1, 4, 7):
                 product = a[:rows] @ b
                 for got, wanted in zip(f(a[:rows], b), (np.tanh(product), product), strict=True):

@@ -262,8 +262,8 @@ class _NestWriter:
             parts.append(f"{tile.vectors} {'columns' if tile.horizontal else 'vectors'} a tile")
         if tile.rows is not None:
             parts.append(f"{tile.row_block} rows of {self.names(tile.rows)} a tile")
-        if tile.singles:
-            parts.append("the vectors that are left one at a time")
+        if tile.left:
+            parts.append(f"the vectors that are left {'one' if tile.left == 1 else tile.left} at a time")
         if tile.group != 1:
             parts.append(f"{self.writer.dim(tile.group)} tiles of columns before the next rows")
         if tile.strips:

@@ -16,8 +16,8 @@ class Tile:
     horizontal : whether lanes run along the last loop of each reduction instead; or, without reductions, along the
         steps of each row.
     rows : a loop (or several, joined) whose iterations share loads. A register tile has `row_block` of these rows.
-    singles : whether the vectors that are left after whole tiles are computed one at a time. Only the last of them has
-        a mask, and threads may share them more evenly.
+    left : how many of the vectors that are left after whole tiles are computed at a time. Only the last of them has a
+        mask, and threads may share them more evenly. If 0, all of them are computed at a time, with masks.
     group : how many tiles of columns are computed for some rows, before the next rows.
     split : the loop that threads share, in pieces of `unit` iterations.
     own : the loop of which each thread keeps its part (see `OwnRows`). One row is `each` iterations. Outside of a step,
@@ -42,7 +42,7 @@ class Tile:
     rows: NestLoop | None = None
     row_block: int = 1
     horizontal: bool = False
-    singles: bool = False
+    left: int = 0
     group: Dimension = 1
     split: NestLoop | None = None
     unit: int = 1

@@ -195,7 +195,7 @@ def own_loop(
     """The loop of a nest that goes over the rows, if the nest touches only one row, its own, of each buffer that is
     `written` in a step; else None. `steps` gets the distance between two rows of each buffer. With `in_turns`, the
     loop may go over all rows several times."""
-    singles = nest.tile is not None and nest.tile.singles and nest.tile.rows is not None
+    singles = nest.tile is not None and nest.tile.left and nest.tile.rows is not None
     accesses = _accesses(nest, written)
     if any(isinstance(value, Fetch | Search) and value.access.buffer in written for value in nest.values):
         return None

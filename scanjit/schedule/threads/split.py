@@ -42,7 +42,7 @@ def split_of(nest: Nest, tile: Tile) -> tuple[NestLoop | None, int]:
 
 def width_of_pieces(nest: Nest, tile: Tile) -> int:
     """How many columns stay together where threads share columns."""
-    single = tile.singles and tile.rows is not None and isinstance(nest.space[-1].size, int)
+    single = tile.left and tile.rows is not None and isinstance(nest.space[-1].size, int)
     alone = single or (tile.strips if nest.time is not None else not reductions_of(nest))
     return tile.lanes * (1 if alone else tile.vectors)
 
@@ -53,7 +53,7 @@ def leaves_rest(tile: Tile) -> bool:
     Of 3 tiles, one of two threads would compute 2 and the other 1; so each computes 1, and half the rows of the third.
     Of 25 tiles, one more does not matter.
     """
-    if tile.split is None or tile.rows is None or tile.rows is tile.split or tile.horizontal or tile.singles:
+    if tile.split is None or tile.rows is None or tile.rows is tile.split or tile.horizontal or tile.left:
         return False
     size = tile.split.size
     pieces = -(-size // tile.unit) if isinstance(size, int) else 0

@@ -146,7 +146,8 @@ def _of_sums(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop | None, la
     if singles and isinstance(lane.size, int) and lane.size < lanes * vectors:  # there is no whole tile
         vectors = vectors if rows is None else 1
         singles = rows is not None and left_single(lane.size, lanes, 1, target)
-    return Tile(lanes, vectors, rows, block, singles=singles, group=group)
+    left = shapes.left_at_a_time(block * len(reductions), vectors, target) if singles else 0
+    return Tile(lanes, vectors, rows, block, left=left, group=group)
 
 
 def _lefts(reductions: Sequence[Reduce], lane: NestLoop) -> int:

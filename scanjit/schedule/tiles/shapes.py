@@ -103,6 +103,12 @@ def left_single(size: Dimension, lanes: int, vectors: int, target: Target) -> bo
     return (vectors > 1 and _uneven(size, lanes, vectors)) or masks_cost(size, lanes, vectors, target)
 
 
+def left_at_a_time(sums: int, vectors: int, target: Target) -> int:
+    """How many vectors that are left after whole tiles of `vectors` vectors are computed at a time, if each has so many
+    sums: two, if the sums of one are too few to keep a core busy."""
+    return 2 if vectors > 2 and sums < IN_FLIGHT and not target.has_avx512 else 1
+
+
 def masks_cost(size: Dimension, lanes: int, vectors: int, target: Target) -> bool:
     """Whether whole tiles are faster without the masks of others. Where masks are no registers of their own, they take
     registers that sums need; and some processors take long to load or store some lanes of a vector."""
