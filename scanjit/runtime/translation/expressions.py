@@ -78,6 +78,7 @@ class Expressions:
         self._to = instructions
         self._externals = externals
         self._imported = imported
+        self._products: dict[str, tuple[KernelValue, KernelValue]] = {}
         self._target = target
         self._reads_numbers = reads_numbers
         self._writers = {**_WRITERS, **more} if more else _WRITERS
@@ -102,7 +103,10 @@ class Expressions:
         """An operation of two values."""
         name = _name_of(operator)
         if _has_vector(a, b):
-            return self._intrinsic(OPERATOR + name, [a, b])
+            found = self._intrinsic(OPERATOR + name, [a, b])
+            if name == "mul":
+                self._products[found.text] = a, b
+            return found
         if a.type is BOOL and b.type is BOOL and name in integers.BITWISE:
             return self._to.pure(BOOL, f"{integers.BITWISE[name]} i1 {a.text}, {b.text}", a, b)
         return integers.binary(self._to, name, self._whole(a), self._whole(b))
@@ -163,6 +167,9 @@ class Expressions:
             assert isinstance(vector, SimdType)
             self._to.has_vectors = True
             return KernelValue(vector, constant(vector.kind, vector.lanes, arguments[0].number).get_reference())
+        if name == "store" and arguments[0].stack is not None and (factors := self._products.get(arguments[1].text)):
+            # It is rounded, as in memory: whether the stack becomes registers depends on the rest of the program.
+            arguments = [arguments[0], self._intrinsic("product", factors)]
         if name == "store" and straddling.is_across(self._to, arguments[0], arguments[1].type):
             straddling.store(self._to, *arguments)
             return _NOTHING
