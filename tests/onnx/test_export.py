@@ -348,6 +348,21 @@ def test_a_file_is_the_exported_model_also_if_the_weights_stand_beside_it(tmp_pa
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+def test_a_model_is_written_before_its_weights_are_replaced(tmp_path, monkeypatch):
+    """So the old weights stay if the disk is full. It may be so short that it waits in memory to be written."""
+    written = []
+
+    def replace_file(path):
+        written.extend(part.stat().st_size for part in tmp_path.glob(".model.onnx-*"))
+        return real(path)
+
+    real = exporting.replace_file
+    monkeypatch.setattr(exporting, "replace_file", replace_file)
+    monkeypatch.setattr(exporting, "MOST_BYTES", 1000)
+    sjo.save(([x], x @ sj.shared(np.zeros((3, 300), "float32"), "w")), tmp_path / "model.onnx")
+    assert written == [(tmp_path / "model.onnx").stat().st_size]
+
+
 def test_what_has_no_equivalent_is_named_with_its_line():
     with pytest.raises(sj.NotSupportedError, match=r"(?s)gammaln has no equivalent in ONNX.*test_export\.py:\d+"):
         sjo.export(([x], sj.gammaln(x)))

@@ -120,6 +120,7 @@ def save(
     with replace_file(path) as file:
         file.writelines(encoded(model, weights, beside))
         if beside is not None:
+            file.flush()  # if there is no space for the model, its old weights stay, too
             with replace_file(os.path.join(os.path.dirname(path), beside)) as data:
                 data.writelines(itertools.chain(*map(pieces, weights.values())))
 
