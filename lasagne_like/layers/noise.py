@@ -85,13 +85,13 @@ class DropoutLayer(RandomLayer):
     def get_output_for(self, input: Any, deterministic: bool = False, **kwargs: Any) -> Any:
         if deterministic or (isinstance(self.p, int | float) and self.p == 0):
             return input
-        if isinstance(self.p, int | float) and self.p == 1:
-            return sj.zeros_like(input)
         shape = tuple(1 if axis in self.shared_axes else size for axis, size in enumerate(input.shape))
         dtype = float_dtype(input)
         p = number(self.p, dtype)
         kept = self.stream.uniform(shape, dtype=dtype) >= p
-        return sj.where(kept, input / (1 - p) if self.rescale else input, 0)
+        # if nothing is kept, what is divided by 0 has a gradient of NaN
+        share = sj.where(p < 1, 1 - p, 1) if is_expression(p) else 1 - p or 1
+        return sj.where(kept, input / share if self.rescale else input, 0)
 
 
 dropout = DropoutLayer

@@ -1,6 +1,7 @@
 """Dropout and noise: what they do to many numbers, and which of them share a decision."""
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -116,7 +117,15 @@ def test_probabilities() -> None:
         with pytest.raises(ValueError, match=r"0 <= p <= 1, got " + re.escape(repr(p))):
             DropoutLayer(l_in, p=p)
     assert sampled(DropoutLayer(l_in, p=np.float32(0.5)), np.ones((2, 20))).any()
-    assert not sampled(DropoutLayer(l_in, p=1), np.ones((2, 20))).any()
+
+
+@pytest.mark.parametrize("p", [1, 1.0, sj.shared(1.0)])
+@pytest.mark.parametrize("rescale", [True, False])
+def test_dropout_of_all_values_has_a_gradient_of_zeros(p: Any, rescale: bool) -> None:
+    l_in = InputLayer((None, 20))
+    dropped = get_output(DropoutLayer(l_in, p=p, rescale=rescale))
+    f = sj.function([l_in.input_var], [dropped, sj.grad(dropped.sum(), l_in.input_var)], mode="reference")
+    np.testing.assert_array_equal(f(np.ones((2, 20))), np.zeros((2, 2, 20)))
 
 
 @pytest.mark.parametrize("variational", [True, False])
