@@ -12,7 +12,6 @@ from scanjit.ops.parts import is_complex, size_squared
 from scanjit.ops.promotion import cast
 from scanjit.symbol import Axis, TensorLike
 from scanjit.tensor import reductions
-from scanjit.tensor.elementwise import sqrt
 from scanjit.tensor.probes import assert_
 from scanjit.tensor.reductions import count_nonzero
 from scanjit.tensor.variables import as_tensor, inexact
@@ -145,7 +144,7 @@ def nanstd(x: TensorLike, axis: Axis = None, ddof: int = 0, keepdims: bool = Fal
     >>> sj.function([], sj.nanstd([1.0, float("nan"), 3.0]), mode="reference")()
     array(1.)
     """
-    return sqrt(nanvar(x, axis, ddof, keepdims))
+    return reductions.root(nanvar(x, axis, ddof, keepdims))
 
 
 def _instead(x: Node, value: float) -> Node:

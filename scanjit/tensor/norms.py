@@ -11,9 +11,9 @@ from scanjit.ops.promotion import cast
 from scanjit.ops.stretch import expand
 from scanjit.symbol import Axis, TensorLike
 from scanjit.tensor.decompositions import svdvals
-from scanjit.tensor.elementwise import isnan, power, sqrt
+from scanjit.tensor.elementwise import isnan, power
 from scanjit.tensor.linalg import inv
-from scanjit.tensor.reductions import any as any_, max as max_, min as min_, sum as sum_
+from scanjit.tensor.reductions import any as any_, max as max_, min as min_, root, sum as sum_
 from scanjit.tensor.shapes import moveaxis
 from scanjit.tensor.variables import axes_as_given, inexact
 
@@ -23,7 +23,7 @@ __all__ = ["cond", "matrix_norm", "norm", "vector_norm"]
 def norm(x: TensorLike, ord: float | str | None = None, axis: Axis = None, keepdims: bool = False) -> Node:
     """The norm of vectors or of matrices.
 
-    Where a root is of 0, the derivative is 0.
+    Where a root is of 0, the derivative is 0; it is NaN for a number p below 1.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def vector_norm(x: TensorLike, ord: float | str = 2, axis: Axis = None, keepdims
     """
     x = inexact(x)
     if ord == 2:
-        return _root(sum_(size_squared(x), axis, keepdims=keepdims))
+        return root(sum_(size_squared(x), axis, keepdims=keepdims))
     sizes = apply(ABS, x)
     if ord == math.inf:
         return max_(sizes, axis, keepdims)
@@ -83,7 +83,8 @@ def vector_norm(x: TensorLike, ord: float | str = 2, axis: Axis = None, keepdims
         raise errors.ArgumentError(
             "ord of a norm of vectors is unknown", got=repr(ord), expected="a number, inf or -inf"
         )
-    return power(sum_(power(sizes, ord), axis, keepdims=keepdims), 1 / ord)
+    powers = sum_(power(sizes, ord), axis, keepdims=keepdims)
+    return root(powers, ord) if ord > 0 else power(powers, 1 / ord)
 
 
 def matrix_norm(x: TensorLike, ord: float | str = "fro", keepdims: bool = False) -> Node:
@@ -104,7 +105,7 @@ def matrix_norm(x: TensorLike, ord: float | str = "fro", keepdims: bool = False)
 
 def _matrix_norms(x: Node, ord: Any) -> Node:
     if ord == "fro":
-        return _root(sum_(size_squared(x), (-2, -1)))
+        return root(sum_(size_squared(x), (-2, -1)))
     if ord == "nuc":
         return sum_(svdvals(x), -1)
     if ord not in (1, -1, 2, -2, math.inf, -math.inf):
@@ -142,9 +143,3 @@ def cond(x: TensorLike, p: float | str | None = None) -> Node:
     else:
         found = matrix_norm(x, p) * matrix_norm(inv(x), p)
     return where(isnan(found) & ~any_(isnan(x), (-2, -1)), math.inf, found)
-
-
-def _root(squares: Node) -> Node:
-    """Roots of sums of squares, whose derivative at 0 is 0."""
-    none = squares == 0
-    return where(none, 0, sqrt(where(none, 1, squares)))

@@ -16,7 +16,7 @@ from scanjit.ops.reduction import Reduction
 from scanjit.ops.stretch import SUM, broadcast_to, expand
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.symbol import Axis, TensorLike
-from scanjit.tensor.elementwise import exp, log, sqrt, stop_gradient
+from scanjit.tensor.elementwise import exp, log, power, sqrt, stop_gradient
 from scanjit.tensor.names import defined
 from scanjit.tensor.questions import isclose, isfinite
 from scanjit.tensor.shapes import specify_shape
@@ -212,7 +212,7 @@ def var(x: TensorLike, axis: Axis = None, ddof: float | Node = 0, keepdims: bool
 
 
 def std(x: TensorLike, axis: Axis = None, ddof: float | Node = 0, keepdims: bool = False) -> Node:
-    """The standard deviation over axes; arguments as for `var`.
+    """The standard deviation over axes; arguments as for `var`. Where all elements are equal, the derivative is 0.
 
     Examples
     --------
@@ -220,7 +220,14 @@ def std(x: TensorLike, axis: Axis = None, ddof: float | Node = 0, keepdims: bool
     >>> sj.function([], sj.std([1.0, 3.0]), mode="reference")()
     array(1.)
     """
-    return sqrt(var(x, axis, ddof, keepdims))
+    return root(var(x, axis, ddof, keepdims))
+
+
+def root(sums: Node, p: float = 2) -> Node:
+    """Roots of sums of what is not negative. The derivative at 0 is 0, as where a norm or a deviation is smallest."""
+    none = sums == 0
+    some = where(none, 1, sums)
+    return where(none, 0, sqrt(some) if p == 2 else power(some, 1 / p))
 
 
 def count_nonzero(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Node:
