@@ -186,7 +186,8 @@ class Symbol(Generic[N]):
             """`x` without axes of size 1: those given, or all that are known to have it. See `scanjit.squeeze`."""
 
         def std(self, axis: Axis = None, ddof: float | Symbol[Any] = 0, keepdims: bool = False) -> N:
-            """The standard deviation over axes; arguments as for `var`. See `scanjit.std`."""
+            """The standard deviation over axes; arguments as for `var`. Where all elements are equal, the derivative
+            is 0. See `scanjit.std`."""
 
         def sum(self, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False) -> N:
             """The sum over axes. See `scanjit.sum`."""

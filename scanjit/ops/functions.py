@@ -299,3 +299,10 @@ def trigamma(x: Node) -> Node:
     total = total + (inverse + square * (0.5 + inverse * series))
     sine = SIN(where(low, x - ROUND(x), 0.5) * math.pi)  # whole turns change neither the square nor its derivatives
     return where(low, math.pi**2 / (sine * sine) - total, total)
+
+
+def root(sums: Node, p: float = 2) -> Node:
+    """Roots of sums of what is not negative. The derivative at 0 is 0, as where a norm or a deviation is smallest."""
+    none = EQUAL(sums, zeros_like(sums))
+    some = where(none, 1, sums)
+    return where(none, 0, SQRT(some) if p == 2 else power(some, 1 / p))

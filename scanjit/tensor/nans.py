@@ -8,6 +8,7 @@ from numpy.typing import DTypeLike
 
 from scanjit.ir import COMPLEX, Node
 from scanjit.ops.elementwise import where
+from scanjit.ops.functions import root
 from scanjit.ops.parts import is_complex, size_squared
 from scanjit.ops.promotion import cast
 from scanjit.symbol import Axis, TensorLike
@@ -144,7 +145,7 @@ def nanstd(x: TensorLike, axis: Axis = None, ddof: int = 0, keepdims: bool = Fal
     >>> sj.function([], sj.nanstd([1.0, float("nan"), 3.0]), mode="reference")()
     array(1.)
     """
-    return reductions.root(nanvar(x, axis, ddof, keepdims))
+    return root(nanvar(x, axis, ddof, keepdims))
 
 
 def _instead(x: Node, value: float) -> Node:

@@ -6,6 +6,7 @@ from typing import Any
 from scanjit import errors
 from scanjit.ir import Node, apply
 from scanjit.ops.elementwise import ABS, where
+from scanjit.ops.functions import root
 from scanjit.ops.parts import size_squared
 from scanjit.ops.promotion import cast
 from scanjit.ops.stretch import expand
@@ -13,7 +14,7 @@ from scanjit.symbol import Axis, TensorLike
 from scanjit.tensor.decompositions import svdvals
 from scanjit.tensor.elementwise import isnan, power
 from scanjit.tensor.linalg import inv
-from scanjit.tensor.reductions import any as any_, max as max_, min as min_, root, sum as sum_
+from scanjit.tensor.reductions import any as any_, max as max_, min as min_, sum as sum_
 from scanjit.tensor.shapes import moveaxis
 from scanjit.tensor.variables import axes_as_given, inexact
 

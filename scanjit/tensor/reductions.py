@@ -9,6 +9,7 @@ from scanjit import errors, types
 from scanjit.ir import Node, dim_node
 from scanjit.ops import reduce as ops
 from scanjit.ops.elementwise import where
+from scanjit.ops.functions import root
 from scanjit.ops.parts import size_squared
 from scanjit.ops.prod import PROD
 from scanjit.ops.promotion import cast, truth
@@ -16,7 +17,7 @@ from scanjit.ops.reduction import Reduction
 from scanjit.ops.stretch import SUM, broadcast_to, expand
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.symbol import Axis, TensorLike
-from scanjit.tensor.elementwise import exp, log, power, sqrt, stop_gradient
+from scanjit.tensor.elementwise import exp, log, stop_gradient
 from scanjit.tensor.names import defined
 from scanjit.tensor.questions import isclose, isfinite
 from scanjit.tensor.shapes import specify_shape
@@ -221,13 +222,6 @@ def std(x: TensorLike, axis: Axis = None, ddof: float | Node = 0, keepdims: bool
     array(1.)
     """
     return root(var(x, axis, ddof, keepdims))
-
-
-def root(sums: Node, p: float = 2) -> Node:
-    """Roots of sums of what is not negative. The derivative at 0 is 0, as where a norm or a deviation is smallest."""
-    none = sums == 0
-    some = where(none, 1, sums)
-    return where(none, 0, sqrt(some) if p == 2 else power(some, 1 / p))
 
 
 def count_nonzero(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Node:
