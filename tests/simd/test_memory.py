@@ -65,6 +65,15 @@ def test_a_product_on_the_stack_is_rounded(first: int) -> None:
     np.testing.assert_array_equal(y, x * x - 1.0)
 
 
+@pytest.mark.parametrize("kind", ["i8", "u8", "i16", "i32", "i64"])
+def test_products_of_all_kinds_are_stored_on_the_stack(kind: str) -> None:
+    x = np.array([3, 0, 5, 1]).astype(KINDS[kind].dtype)
+    y = np.zeros_like(x)
+    body = ["place = stack(64)", f"a = load_{kind}x4(x)", "store(place, a * a)", f"store(y, load_{kind}x4(place))"]
+    run_compiled(source_of([f"load_{kind}x4", "stack", "store"], ["x", "y"], body), [x, y])
+    np.testing.assert_array_equal(y, x * x)
+
+
 @pytest.mark.parametrize(
     ("kind", "most"), [*((kind, 16) for kind in KINDS), ("f64", 1), ("i32", 1), ("bool", 1)], ids=lambda x: str(x)
 )

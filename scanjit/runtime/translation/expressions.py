@@ -104,7 +104,7 @@ class Expressions:
         name = _name_of(operator)
         if _has_vector(a, b):
             found = self._intrinsic(OPERATOR + name, [a, b])
-            if name == "mul":
+            if name == "mul" and isinstance(found.type, SimdType) and found.type.kind.floating:
                 self._products[found.text] = a, b
             return found
         if a.type is BOOL and b.type is BOOL and name in integers.BITWISE:
