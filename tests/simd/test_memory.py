@@ -56,13 +56,14 @@ def test_a_state_that_is_rolled_stays_in_registers() -> None:
 
 
 @pytest.mark.parametrize("first", [0, 8])
-def test_a_product_on_the_stack_is_rounded(first: int) -> None:
+@pytest.mark.parametrize("form, sign", [("a * a", 1), ("-(a * a)", -1), ("-a * a", -1), ("a * a * -1.0", -1)])
+def test_a_product_on_the_stack_is_rounded(form: str, sign: int, first: int) -> None:
     """As if it lay in memory: no sum behind it becomes a multiply-add."""
     x, y = np.full(2, 1.0 + 2.0**-30), np.zeros(2)
-    body = ["place = stack(64)", "a = load_f64x2(x)", f"store(place + {first}, a * a)"]
-    body += [f"store(y, load_f64x2(place + {first}) - 1.0)"]
+    body = ["place = stack(64)", "a = load_f64x2(x)", f"store(place + {first}, {form})"]
+    body += [f"store(y, load_f64x2(place + {first}) - ({sign}.0))"]
     run_compiled(source_of(["load_f64x2", "stack", "store"], ["x", "y"], body), [x, y])
-    np.testing.assert_array_equal(y, x * x - 1.0)
+    np.testing.assert_array_equal(y, sign * (x * x - 1.0))
 
 
 @pytest.mark.parametrize("kind", ["i8", "u8", "i16", "i32", "i64"])

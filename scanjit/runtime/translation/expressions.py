@@ -12,7 +12,7 @@ from typing import Any
 from scanjit.runtime.translation import integers, straddling
 from scanjit.runtime.translation.instructions import Instructions, KernelValue
 from scanjit.simd.inlined import OPERATOR, inlined
-from scanjit.simd.llvm_values import constant
+from scanjit.simd.llvm_values import constant, overload_suffix
 from scanjit.simd.types import BOOL, FLOAT, INT, NOTHING, SimdType
 from scanjit.target import Target
 
@@ -41,6 +41,8 @@ _OPERATORS = {
 _LOAD = re.compile("load_[a-z0-9]+x[0-9]+")
 """The names of functions that load all lanes of a vector."""
 _NOTHING = KernelValue(NOTHING, "")
+_PRODUCTS = OPERATOR + "mul", OPERATOR + "neg"
+"""The operators whose result may be a product."""
 _NUMBERS = {"inf": float("inf"), "nan": float("nan")}
 """The numbers that kernels import from `math`."""
 
@@ -78,7 +80,7 @@ class Expressions:
         self._to = instructions
         self._externals = externals
         self._imported = imported
-        self._products: dict[str, tuple[KernelValue, KernelValue]] = {}
+        self._products: set[str] = set()
         self._target = target
         self._reads_numbers = reads_numbers
         self._writers = {**_WRITERS, **more} if more else _WRITERS
@@ -103,10 +105,7 @@ class Expressions:
         """An operation of two values."""
         name = _name_of(operator)
         if _has_vector(a, b):
-            found = self._intrinsic(OPERATOR + name, [a, b])
-            if name == "mul" and isinstance(found.type, SimdType) and found.type.kind.floating:
-                self._products[found.text] = a, b
-            return found
+            return self._intrinsic(OPERATOR + name, [a, b])
         if a.type is BOOL and b.type is BOOL and name in integers.BITWISE:
             return self._to.pure(BOOL, f"{integers.BITWISE[name]} i1 {a.text}, {b.text}", a, b)
         return integers.binary(self._to, name, self._whole(a), self._whole(b))
@@ -167,9 +166,8 @@ class Expressions:
             assert isinstance(vector, SimdType)
             self._to.has_vectors = True
             return KernelValue(vector, constant(vector.kind, vector.lanes, arguments[0].number).get_reference())
-        if name == "store" and arguments[0].stack is not None and (factors := self._products.get(arguments[1].text)):
-            # It is rounded, as in memory: whether the stack becomes registers depends on the rest of the program.
-            arguments = [arguments[0], self._intrinsic("product", factors)]
+        if name == "store" and arguments[0].stack is not None and arguments[1].text in self._products:
+            arguments = [arguments[0], self._rounded(arguments[1])]
         if name == "store" and straddling.is_across(self._to, arguments[0], arguments[1].type):
             straddling.store(self._to, *arguments)
             return _NOTHING
@@ -178,12 +176,24 @@ class Expressions:
         self._to.include(function.parts)
         given = ", ".join([*(f"{each.type.text} {each.text}" for each in arguments), *function.more])
         apart = function.stays and not _has_vector(*arguments)  # LLVM looks into functions of vectors
-        name = self._to.callee(function.name) if apart else function.name
-        call = f"call {function.result.text} {name}({given})"
+        callee = self._to.callee(function.name) if apart else function.name
+        call = f"call {function.result.text} {callee}({given})"
         if function.result is NOTHING:
             self._to.do(call)
             return _NOTHING
-        return self._to.get(function.result, call)
+        found = self._to.get(function.result, call)
+        if name in _PRODUCTS and isinstance(found.type, SimdType) and found.type.kind.floating:
+            self._products.add(found.text)
+        return found
+
+    def _rounded(self, product: KernelValue) -> KernelValue:
+        """A product, or its negation, as it is in memory: no sum with it becomes a multiply-add. (Whether the stack
+        becomes registers depends on the rest of the program.)"""
+        type_ = product.type
+        assert isinstance(type_, SimdType)
+        fence = f"llvm.arithmetic.fence.{overload_suffix(type_.kind, type_.lanes)}"
+        self._to.include({fence: f"declare {type_.text} @{fence}({type_.text})"})
+        return self._to.get(type_, f"call {type_.text} @{fence}({type_.text} {product.text})")
 
     def _name(self, expression: ast.Name) -> KernelValue:
         if expression.id in self._imported and expression.id in _NUMBERS:
