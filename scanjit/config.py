@@ -106,6 +106,10 @@ class Config:
             object.__setattr__(self, name, value)
             WATCHED[0] = bool(self.profile or self.check_finite)
 
+        def __delattr__(self, name: str) -> None:  # so `unittest.mock` undoes what it has set
+            object.__delattr__(self, name)
+            WATCHED[0] = bool(self.profile or self.check_finite)
+
 
 def _check(name: str, value: Any) -> None:
     """Raise an error if a setting cannot have a value."""

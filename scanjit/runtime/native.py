@@ -196,8 +196,9 @@ class Native:
         otherwise : the method for calls that are not made at once: those with names, or while the config says to watch
             them, or for which the attribute is False or returns False.
         """
-        self._kept_for_calls = sys.intern(at_once), otherwise
-        self._begin_calls(*self._kept_for_calls, False, WATCHED.buffer_info()[0])
+        name = sys.intern(at_once)
+        self._kept_for_calls = name, otherwise, WATCHED  # modules are freed before the last calls at Python's end
+        self._begin_calls(name, otherwise, False, WATCHED.buffer_info()[0])
         return _new_method(kind, ctypes.byref(self._call))
 
     def new_team(self) -> None:

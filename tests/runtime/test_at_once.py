@@ -6,6 +6,7 @@ import inspect
 import sys
 import weakref
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -13,8 +14,8 @@ import pytest
 import scanjit as sj
 from scanjit import errors
 from scanjit.arrays import named_dtype
-from scanjit.config import config
-from scanjit.runtime import compiled, layout
+from scanjit.config import WATCHED, config
+from scanjit.runtime import compiled, layout, native
 from scanjit.runtime.compiled import CompiledStage
 from scanjit.runtime.workspace import Workspace
 from scanjit.symbol import Tensor
@@ -151,6 +152,27 @@ def test_calls_of_other_forms_are_made_as_before(monkeypatch: pytest.MonkeyPatch
         assert np.isposinf(f(np.array([np.inf]), x[:1]))
     assert f.profile().calls == 1
     np.testing.assert_array_equal(g(x, x), f(x, x))
+
+
+def test_a_setting_that_is_deleted_has_no_effect_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    f, x = sj.function([X], X + 1.0), np.array([np.inf])
+    f(x)
+    monkeypatch.delitem(vars(config), "check_finite", raising=False)
+    frames: list[str] = []
+    with mock.patch.object(config, "check_finite", True), pytest.raises(errors.NonFiniteError):
+        f(x)
+    sys.setprofile(lambda frame, event, of: frames.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        f(x)
+    finally:
+        sys.setprofile(None)
+    assert not frames
+
+
+def test_what_machine_code_reads_lives_as_long_as_python() -> None:
+    f, x = sj.function([X], X + 1.0), np.ones(2)
+    f(x)
+    assert any(each is WATCHED for each in native.native()._kept_for_calls)
 
 
 def test_calls_keep_no_references() -> None:
