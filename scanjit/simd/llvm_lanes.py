@@ -81,13 +81,13 @@ def outlined(
         result = function(*(LlvmLanes(body, v, a.kind, a.lanes) for v, a in zip(found.args, arguments, strict=True)))
         assert isinstance(result, LlvmLanes)
         body.ret(result.value)
-        operands = body.end() if isinstance(body, Body) else 0
+        operands = body.end() if isinstance(body, Body) else set()
         found.ftype.return_type = result.value.type
         found.return_value.type = result.value.type
         found.scanjit_result = (result.kind, result.lanes)
         if inline is None:
             usual = (block.instructions for block in found.blocks if not block.name.startswith(SLOW))
-            inline = sum(not _hides(each) for some in usual for each in some) - operands <= INLINE_LIMIT
+            inline = sum(each not in operands and not _hides(each) for some in usual for each in some) <= INLINE_LIMIT
         found.attributes.add("alwaysinline" if inline else "noinline")
         found.attributes.add("nounwind")
     kind, lanes = found.scanjit_result

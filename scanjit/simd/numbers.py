@@ -24,7 +24,7 @@ class Body(ir.IRBuilder):
     def __init__(self, function: ir.Function):
         super().__init__(function.append_basic_block("entry"))
         self._numbers: dict[str, ir.Value] = {}
-        self._reads = 0
+        self._operands: set[ir.Instruction] = set()
         self._table = ir.GlobalVariable(function.module, ir.LiteralStructType([]), f"{function.name}.numbers")
         self._table.linkage, self._table.global_constant, self._table.align = "internal", True, 64
 
@@ -36,21 +36,22 @@ class Body(ir.IRBuilder):
     def number(self, kind: Kind, lanes: int, number: float) -> ir.Value:
         """A vector of the table, with the number in all lanes."""
         known = constant(kind, lanes, number)
-        self._reads += 1
         self._numbers.setdefault(known.get_reference(), known)
         place = list(self._numbers).index(known.get_reference())
-        found = self.load(self.inttoptr(self.add(self._start, I64(place * self._nbytes)), known.type.as_pointer()))
+        address = self.add(self._start, I64(place * self._nbytes))
+        pointer = self.inttoptr(address, known.type.as_pointer())
+        found = self.load(pointer)
         found.align = self._nbytes
         found.set_metadata("invariant.load", self.module.add_metadata([]))
+        self._operands |= {address, pointer, found}
         return found
 
-    def end(self) -> int:
-        """Write the table. Returns how many instructions of the body only say where in it a number lies: they become
-        operands of others."""
+    def end(self) -> set[ir.Instruction]:
+        """Write the table. Returns the instructions that only read its numbers: they become operands of others."""
         numbers = list(self._numbers.values())
         form = ir.LiteralStructType([each.type for each in numbers])
         self._table.value_type, self._table.initializer = form, ir.Constant(form, numbers)
-        return 3 * self._reads
+        return self._operands
 
     @property
     def _nbytes(self) -> int:

@@ -7,7 +7,9 @@ import pytest
 
 from scanjit.kinds import KINDS
 from scanjit.runtime import compiler, kernels
+from scanjit.simd.inlined import inlined
 from scanjit.simd.table import FUNCTIONS
+from scanjit.simd.types import simd_type
 from scanjit.target import target_for
 from tests.simd import support
 
@@ -58,3 +60,17 @@ def test_where_numbers_lie(features: str, sums: bool, reads: bool) -> None:
     module = compiler.translate(unit, target).module
     assert f"scanjit.tanh.f32x{lanes}" in module
     assert (f"scanjit.tanh.f32x{lanes}.numbers" in module) == reads
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+def test_the_same_functions_are_calls(kind: str) -> None:
+    """Instructions that read numbers make no function long, and those that it seldom runs none short."""
+    target = target_for("x86_64-linux-gnu", features="")
+    vector, calls = simd_type(KINDS[kind], target.lanes(KINDS[kind].size)), {}
+    for name, function in FUNCTIONS.items():
+        if "f" in function.families:
+            for reads in (False, True):
+                parts = inlined(name, (vector,) * function.arity, target, reads).parts
+                calls[name, reads] = [part for part, text in parts.items() if " noinline" in text]
+            assert calls[name, True] == calls[name, False]
+    assert calls["gammaln", True] and not calls["tanh", True]
