@@ -80,7 +80,7 @@ class _Columns:
     def _each(self, strip: tuple[str, str], inside: Callable[[], None]) -> None:
         """A loop over the vectors of a strip."""
         frame, most = self.frame, self.columns // self.frame.tile.lanes
-        with frame.single_vectors():
+        with frame.fewer_vectors():
             masked = not frame.fills(self.lane, frame.tile.lanes)
             Space(frame, inside).lane_range(self.lane, *strip, masked, most)
 

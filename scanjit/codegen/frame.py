@@ -243,8 +243,8 @@ class Frame:
         return [Point(r, v, width) for r in range(self.tile.row_block) for v in range(self.tile.vectors)]
 
     @contextmanager
-    def single_vectors(self, lanes: int | None = None, vectors: int = 1) -> Iterator[None]:
-        """Inside this context, a register tile has one vector, or so many; of so many lanes, if they are given."""
+    def fewer_vectors(self, vectors: int = 1, lanes: int | None = None) -> Iterator[None]:
+        """Inside this context, a register tile has so many vectors; of so many lanes, if they are given."""
         tile, self.tile = self.tile, replace(self.tile, vectors=vectors, lanes=lanes or self.tile.lanes)
         yield
         self.tile = tile

@@ -70,7 +70,7 @@ class Space:
         width = tile.lanes * tile.vectors
         if tile.narrow:
             stop = self._narrow(lane, start, stop)
-        with self.frame.single_vectors():
+        with self.frame.fewer_vectors():
             if not tile.narrow and not self.frame.fills(lane, tile.lanes):
                 stop = self._rest(lane, start, stop, tile.lanes, True, 1)
             if tile.vectors > 1 and (lane is tile.split or not self.frame.fills(lane, width)):
@@ -85,7 +85,7 @@ class Space:
         start, lanes = start if start == "0" else self.frame.line("start", f"min({start}, {stop})"), 1
         while lanes < self.frame.tile.lanes:
             if lane is self.frame.tile.own or not isinstance(lane.size, int) or lane.size & lanes:
-                with self.frame.single_vectors(lanes):
+                with self.frame.fewer_vectors(lanes=lanes):
                     stop = self._rest(lane, start, stop, 2 * lanes, False, 1)
             lanes *= 2
         return stop
@@ -106,19 +106,21 @@ class Space:
         if not full and lane is not tile.own:  # a share of columns may end beyond the last one, or be empty behind it
             whole = f"min({stop}, {frame.size(lane.size // tile.lanes * tile.lanes)})"
             top = whole if start == "0" else f"max({whole}, {start})"
+        most = -(-tile.vectors // tile.left)
         if full and tile.left == 2 and tile.vectors % 2 == 1:
+            most = tile.vectors - 1
             rest = f"({top} - {start})*{tile.vectors + 1} % {2 * width}"
             left = frame.line("left", f"max({top} - {rest}, {start})")
         else:
             left = frame.line("left", f"{start} + ({top} - {start})//{width}*{width}")
         self.lane_range(lane, start, left, False)
-        most = (tile.vectors + tile.left - 1) // tile.left
-        with frame.single_vectors(vectors=tile.left):
+        with frame.fewer_vectors(tile.left):
             self.lane_range(lane, left, stop, not full, most, repeats=tile.left > 1)
 
     def sums(self, lane: NestLoop, start: str, stop: str) -> None:
-        """Loops over a range of sums: tiles, then the vectors that are left one at a time. Unless the tile asks for
-        that, they are left if they fill at most half of a tile, and all are masked. Tiles of some rows leave none."""
+        """Loops over a range of sums: tiles, then the vectors that are left, as many at a time as the tile says. If it
+        says nothing, they are left if they fill at most half of a tile, one at a time, and all are masked. Tiles of
+        some rows then leave none."""
         tile = self.frame.tile
         width = tile.lanes * tile.vectors
         if tile.left:
@@ -132,7 +134,7 @@ class Space:
             return
         left = self.frame.line("left", f"{start} + ({stop} - {start} + {width // 2 - 1})//{width}*{width}")
         self.lane_range(lane, start, left, True)
-        with self.frame.single_vectors():
+        with self.frame.fewer_vectors():
             self.lane_range(lane, left, stop, True, tile.vectors // 2)
 
     def _is_one_piece(self, lane: NestLoop, width: int) -> bool:

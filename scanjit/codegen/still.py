@@ -39,7 +39,7 @@ class StillTime:
         frame.lane, outer, inside = time, frame.lane, len(frame.scopes)
         memos: list[dict[object, str]] = []
         tests: list[str] = []
-        with frame.single_vectors(nest.still):
+        with frame.fewer_vectors(lanes=nest.still):
             for first in range(0, steps, nest.still):
                 frame.index[time, 0] = f"({name} + {first})" if first else name
                 frame.memos[-1] = {}

@@ -67,7 +67,7 @@ def _turns(
 def _alone(frame: Frame, values: Values, time: NestLoop, bounds: tuple[str, str]) -> None:
     """Loops over vectors between these bounds of the first loop, with the loop over time inside them."""
     lane, space = frame.nest.space[-1], Space(frame, TimeInside(frame, values, time).write)
-    with around(frame, bounds) as inner, frame.single_vectors():
+    with around(frame, bounds) as inner, frame.fewer_vectors():
         if frame.tile.narrow:
             space.in_parts(lane, *inner)
         else:

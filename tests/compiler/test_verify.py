@@ -322,6 +322,11 @@ WRONG: dict[str, tuple[str, type[Statement], int, Change]] = {
     "rows of its tile are of a loop that is not its": ("product", Nest, 0, tile(rows=FOREIGN)),
     "lanes run along its rows": ("product", Nest, 0, tile(rows=lambda nest: nest.space[-1], split=None)),
     "a block of rows, but no rows": ("product", Nest, 0, tile(rows=None, group=1)),
+    "points may be computed twice, and read": ("product", Nest, 0, store(fields(add=True))),
+    "points may be computed twice, and read what": (
+        "product", Nest, 0, lambda nest: store(fields(add=True))(
+            tile(rows=None, row_block=1, group=1, split=None, left=2)(nest)),
+    ),
     "groups of tiles, but no rows": ("over_time", Nest, 1, tile(group=2)),
     "and there are none": ("over_time", Nest, 1, tile(horizontal=True)),
     "threads share a loop that is not its": ("product", Nest, 0, tile(split=FOREIGN)),

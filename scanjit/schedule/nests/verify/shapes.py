@@ -103,7 +103,8 @@ def _tile_checks(nest: Nest, tile: Tile, kept: bool) -> dict[str, bool]:
         "rows of its tile are of a loop that is not its": all(loop in nest.space for loop in tile.row_loops),
         "lanes run along its rows": tile.horizontal or lane not in tile.row_loops,
         "it has a block of rows, but no rows": tile.rows is not None or tile.row_block == 1,
-        "rows may be computed twice, and read what they change": tile.rows is None or not rereads(nest.stores),
+        "points may be computed twice, and read what they change": (tile.rows is None and tile.left < 2)
+        or not rereads(nest.stores),
         "it has groups of tiles, but no rows": tile.rows is not None or tile.group == 1,
         "lanes run along reductions, and there are none": not tile.horizontal or reduces or nest.lanewise is not None,
         "lanes run along reductions, and panels are wider than a number": not tile.horizontal
