@@ -121,7 +121,7 @@ def _inside(folder: str, location: str, subject: str) -> str:
     path = os.path.realpath(os.path.join(root, location)) if "\0" not in location else ""
     outside = not location or os.path.isabs(location) or not path.startswith(os.path.join(root, ""))
     if outside or not os.path.isfile(path):
-        place = "not inside the model's folder" if outside or os.path.exists(path) else "missing"
+        place = "not inside the model's folder" if outside else "missing"
         raise errors.FormatError(
             f"{subject} is kept in another file, which is {place}",
             got=repr(location),
