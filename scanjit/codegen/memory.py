@@ -169,6 +169,7 @@ def _write(frame: Frame, store: Store, text: str, point: Point) -> None:
     elif mask is None or _has_room(frame, store.access, point):
         frame.scope.add(f"store({address}, {text})")
     elif (first := _in_brief_row(frame, store.access, point)) is not None:
-        _put_into_row(frame, store.access, first, text, point)
+        if point.vector < _vectors(frame, store.access, point):  # a row beside it may have more
+            _put_into_row(frame, store.access, first, text, point)
     else:
         frame.scope.add(f"store_masked({address}, {text}, {mask})")

@@ -461,6 +461,24 @@ def test_rows_that_are_parts_emulated(model):
         check(f, reference, turns((5,), steps, "float64"))
 
 
+@pytest.mark.parametrize("mode", ["numba", "emulate"])
+@pytest.mark.parametrize("sizes", [(5, 3), (7, 3), (9, 5), (15, 7), (16, 2)], ids=str)
+def test_short_rows_beside_longer_ones_have_no_second_vector(sizes, mode):
+    """Their nest has one, for the part of the longer row. Nothing behind the short row is loaded or stored."""
+    n, m = sizes
+
+    def step(v, long, short):
+        long = sj.concatenate([v[2:], long[:2]])
+        return long, (sj.roll(short, 1) * 3 % 7 + long[n - m :]) % 9
+
+    inputs = sj.tensor((None, n), "int64"), sj.tensor((n,), "int64"), sj.tensor((m,), "int64")
+    last = [states[-1] for states in sj.scan(step, inputs[0], [*inputs[1:]])]
+    given = np.arange(4 * n).reshape(4, n) % 7, np.arange(n), np.arange(m)
+    f, g = (sj.function(inputs, last, mode=each) for each in (mode, "reference"))
+    for found, wanted in zip(f(*given), g(*given), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
 @pytest.mark.parametrize("model", PARTS)
 def test_gradients_of_rows_that_are_parts(model):
     f, reference = (parted(model, (2,), "float64", mode, gradient=True) for mode in ("numba", "reference"))
