@@ -87,6 +87,11 @@ class Lanes(ABC):
     def fma(self, b: Self, c: Self) -> Self:
         """``self * b + c``, rounded once where the CPU can."""
 
+    @property
+    @abstractmethod
+    def fuses(self) -> bool:
+        """Whether `fma` of floats is rounded once."""
+
     @abstractmethod
     def extremum(self, op: str, b: Self) -> Self:
         """The ``minimum`` or the ``maximum`` of two floats: NaN if either is; of two zeros, either."""

@@ -197,10 +197,14 @@ class LlvmLanes(Lanes):
         return self._intrinsic("abs", ir.Constant(I1, 0)) if self.kind.signed else self
 
     def fma(self, b: LlvmLanes, c: LlvmLanes) -> LlvmLanes:
-        if self.kind.floating and self._target.has_fma:
+        if self.kind.floating and self.fuses:
             return self._intrinsic("fma", b.value, c.value)
         product = self.arithmetic("mul", b)
         return product.arithmetic("add", c)
+
+    @property
+    def fuses(self) -> bool:
+        return self._target.has_fma
 
     def extremum(self, op: str, b: LlvmLanes) -> LlvmLanes:
         # LLVM would join the conditions of two selections, and take those of one lane through integers.
@@ -210,7 +214,7 @@ class LlvmLanes(Lanes):
 
     def two_product(self, b: LlvmLanes) -> tuple[LlvmLanes, LlvmLanes]:
         product = self * b
-        if self._target.has_fma:
+        if self.fuses:
             return product, self.fma(b, -product)
         return product, product.error_as_product(self, b)
 

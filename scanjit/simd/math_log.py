@@ -127,7 +127,9 @@ def reduced(x: Lanes, more: Lanes | float = 0.0, bases: dict[str, Base] = NATURA
     high, low = base.octave
     if low:
         rest = fma(k, low, rest)
-    return Reduced(fma(k, high, head), rest, (m - centre) * inverse, fma(m, inverse, -1.0))
+    shortened = (m - centre) * inverse
+    r = fma(m, inverse, -1.0) if x.fuses else shortened + fma(centre, inverse, -1.0)  # both are rounded once
+    return Reduced(fma(k, high, head), rest, shortened, r)
 
 
 def log_of(parts: Reduced, bases: dict[str, Base] = NATURAL) -> Lanes:

@@ -75,7 +75,11 @@ class NumpyLanes(Lanes):
         return NumpyLanes(function(self.array), self.kind)
 
     def fma(self, b: NumpyLanes, c: NumpyLanes) -> NumpyLanes:
-        return NumpyLanes(self.array * b.array + c.array, self.kind)  # as on a CPU without the instruction
+        return NumpyLanes(self.array * b.array + c.array, self.kind)
+
+    @property
+    def fuses(self) -> bool:
+        return False  # as on a CPU without the instruction
 
     def extremum(self, op: str, b: NumpyLanes) -> NumpyLanes:
         return NumpyLanes(getattr(np, op)(self.array, b.array), self.kind)

@@ -203,6 +203,18 @@ def test_results_stay_in_range(kernels: Any) -> None:
     assert ((functions["sigmoid"](x) >= 0) & (functions["sigmoid"](x) <= 1)).all()
 
 
+@pytest.mark.parametrize("name", ["log", "log2", "log10", "log1p"])
+def test_logarithms_of_numbers_next_to_1(kernels: Any, name: str) -> None:
+    """Where the parts of a result nearly cancel, their rounding errors count most."""
+    kind, functions = kernels
+    x = np.append(np.linspace(0.953, 0.985, 512), np.linspace(1.03, 1.04, 512)).astype(KINDS[kind].dtype)
+    x -= name == "log1p"
+    with mp.workdps(40):
+        exact = [ORACLES[name][0](mp.mpf(v)) for v in x.tolist()]
+    for label in (name, "emulated " + name):
+        assert max(errors(kind, functions[label](x), exact)) <= table.BOUNDS[name][FLOATS.index(kind)]
+
+
 def test_logarithms_of_powers_are_exact(kernels: Any) -> None:
     kind, functions = kernels
     lowest, highest, tens = (-149, 127, 11) if kind == "f32" else (-1074, 1023, 23)
