@@ -126,6 +126,7 @@ def _lowered(intrinsic: Intrinsic) -> tuple[str, str]:
 
         def lower(context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
             builder.module.target = host.target()  # some functions choose their instructions by it
+            builder.module.reads_numbers = False
             result = intrinsic.lowering(builder, intrinsic.typing(*map(_ours, sig.args)), args)
             return context.get_dummy_value() if result is None else result
 
