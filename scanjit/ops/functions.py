@@ -302,7 +302,8 @@ def trigamma(x: Node) -> Node:
 
 
 def root(sums: Node, p: float = 2) -> Node:
-    """Roots of sums of what is not negative. The derivative at 0 is 0, as where a norm or a deviation is smallest."""
+    """The root of order `p` of sums of numbers that are not negative. Where a sum is 0, the derivative is 0: a norm
+    or a deviation is smallest there."""
     none = EQUAL(sums, zeros_like(sums))
     some = where(none, 1, sums)
     return where(none, 0, SQRT(some) if p == 2 else power(some, 1 / p))

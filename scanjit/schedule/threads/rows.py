@@ -195,12 +195,12 @@ def own_loop(
     """The loop of a nest that goes over the rows, if the nest touches only one row, its own, of each buffer that is
     `written` in a step; else None. `steps` gets the distance between two rows of each buffer. With `in_turns`, the
     loop may go over all rows several times."""
-    singles = nest.tile is not None and nest.tile.left and nest.tile.rows is not None
+    some_left = nest.tile is not None and nest.tile.left and nest.tile.rows is not None
     accesses = _accesses(nest, written)
     if any(isinstance(value, Fetch | Search) and value.access.buffer in written for value in nest.values):
         return None
     for loop in nest.space:
-        if singles and loop is nest.space[-1]:
+        if some_left and loop is nest.space[-1]:
             continue
         for each in _eaches(loop, size, accesses, steps, in_turns):
             met = dict(steps)

@@ -43,5 +43,5 @@ def _with_more_columns(nest: Nest, tile: Tile, target: Target) -> Tile:
         vectors //= 2
     if vectors <= tile.vectors:
         return tile
-    tile = replace(tile, vectors=vectors, left=int(shapes.left_single(size, tile.lanes, vectors, target)))
+    tile = replace(tile, vectors=vectors, left=int(shapes.left_apart(size, tile.lanes, vectors, target)))
     return replace(tile, unit=width_of_pieces(nest, tile)) if tile.split is nest.space[-1] else tile

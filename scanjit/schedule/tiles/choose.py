@@ -141,12 +141,12 @@ def _of_sums(nest: Nest, reductions: Sequence[Reduce], rows: NestLoop | None, la
     if nest.few == "columns":
         vectors, block = 1, block if len(nest.space) == 2 else min(block, ROWS_OF_SMALL)
     group = 1 if rows is None else _group(nest, reductions, rows, lanes * vectors, target.near_bytes)
-    left_single = shapes.masks_cost if rows is None else shapes.left_single
-    singles = left_single(lane.size, lanes, vectors, target)
-    if singles and isinstance(lane.size, int) and lane.size < lanes * vectors:  # there is no whole tile
+    left_apart = shapes.masks_cost if rows is None else shapes.left_apart
+    some_left = left_apart(lane.size, lanes, vectors, target)
+    if some_left and isinstance(lane.size, int) and lane.size < lanes * vectors:  # there is no whole tile
         vectors = vectors if rows is None else 1
-        singles = rows is not None and left_single(lane.size, lanes, 1, target)
-    left = shapes.left_at_a_time(block * len(reductions), vectors, target) if singles else 0
+        some_left = rows is not None and left_apart(lane.size, lanes, 1, target)
+    left = shapes.left_at_a_time(block * len(reductions), vectors, target) if some_left else 0
     return Tile(lanes, vectors, rows, block, left=left, group=group)
 
 

@@ -55,8 +55,8 @@ def shape(
             alone = speeds.get((block, 1), speeds[shape] * min(1.0, block * products / IN_FLIGHT))
             across = 1 / speeds[shape]
             if columns is not None:
-                singles = left_single(columns.size, lanes, vectors, target)
-                across = _mean(_across(n, lanes, vectors, across, 1 / alone if singles else None) for n in widths)
+                some_left = left_apart(columns.size, lanes, vectors, target)
+                across = _mean(_across(n, lanes, vectors, across, 1 / alone if some_left else None) for n in widths)
             return across * _mean((_taken(n, block) + EVEN * _waited(n, block)) / n for n in sizes)
 
         block, vectors = min(speeds, key=mean_cost)
@@ -97,9 +97,9 @@ def sums_side_by_side(sums: int, target: Target) -> int:
     return min(4, 1 << most.bit_length() - 1)
 
 
-def left_single(size: Dimension, lanes: int, vectors: int, target: Target) -> bool:
-    """Whether the vectors that are left after whole tiles of `vectors` vectors are computed one at a time: if threads
-    can then share them more evenly, or if whole tiles are faster without masks."""
+def left_apart(size: Dimension, lanes: int, vectors: int, target: Target) -> bool:
+    """Whether the vectors that are left after whole tiles of `vectors` vectors are computed apart from these: if
+    threads can then share them more evenly, or if whole tiles are faster without masks."""
     return (vectors > 1 and _uneven(size, lanes, vectors)) or masks_cost(size, lanes, vectors, target)
 
 
