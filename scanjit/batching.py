@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar, overload
 
@@ -45,7 +46,7 @@ def vmap(fn: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Calla
     Returns
     -------
     callable
-        Takes symbols (or arrays) and returns symbols.
+        Takes symbols (or arrays) and returns symbols. It can be pickled if `fn` can be.
 
     Notes
     -----
@@ -78,22 +79,26 @@ def vmap(fn: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Calla
     if not callable(fn):
         raise errors.ArgumentError("vmap takes a function", got=repr(fn))
 
-    def batched(*args: Any, **named: Any) -> Any:
-        axes = _one_each(in_axes, len(args), "in_axes", "arguments")
-        size, stand_ins, examples = _examples([*args, *named.values()], [*axes, *[0] * len(named)])
-        names = dict(zip(named, examples[len(args) :], strict=True))
-        with tracing.mark("example") as example:
-            leaves, tree = flatten(fn(*examples[: len(args)], **names))
-        if example.asked is not None:
-            stand_ins[example.asked] = IOTA(length=size)
-        count = len(tree.children) if tree.kind in (tuple, list) else 1
-        chosen = _one_each(out_axes, count, "out_axes", "results")
-        sizes = [child.size for child in tree.children] if tree.kind in (tuple, list) else [tree.size]
-        places = [axis for axis, n in zip(chosen, sizes, strict=True) for _ in range(n)]
-        found = batch_or_loop([as_node(leaf) for leaf in leaves], stand_ins, size)
-        return tree.unflatten([_placed(*pair, axis, size) for pair, axis in zip(found, places, strict=True)])
-
+    batched = functools.partial(_batched, fn, in_axes, out_axes)
+    names = ("__name__", "__qualname__")
+    vars(batched).update({name: getattr(fn, name) for name in names if hasattr(fn, name)})
     return batched
+
+
+def _batched(fn: Callable[..., Any], in_axes: Axes, out_axes: Axes, /, *args: Any, **named: Any) -> Any:
+    axes = _one_each(in_axes, len(args), "in_axes", "arguments")
+    size, stand_ins, examples = _examples([*args, *named.values()], [*axes, *[0] * len(named)])
+    names = dict(zip(named, examples[len(args) :], strict=True))
+    with tracing.mark("example") as example:
+        leaves, tree = flatten(fn(*examples[: len(args)], **names))
+    if example.asked is not None:
+        stand_ins[example.asked] = IOTA(length=size)
+    count = len(tree.children) if tree.kind in (tuple, list) else 1
+    chosen = _one_each(out_axes, count, "out_axes", "results")
+    sizes = [child.size for child in tree.children] if tree.kind in (tuple, list) else [tree.size]
+    places = [axis for axis, n in zip(chosen, sizes, strict=True) for _ in range(n)]
+    found = batch_or_loop([as_node(leaf) for leaf in leaves], stand_ins, size)
+    return tree.unflatten([_placed(*pair, axis, size) for pair, axis in zip(found, places, strict=True)])
 
 
 def _one_each(axes: Axes, count: int, what: str, of: str) -> Sequence[int | None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import pickle
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -309,3 +311,16 @@ def test_batches_whose_sizes_have_different_names() -> None:
     for fn in (lambda a, b: a + b, lambda a, b: (a * 2, b * 3), lambda a, b: b * 3):
         with pytest.raises(errors.ShapeError):
             sj.jit(lambda x, y, fn=fn: vmap(fn)(x, y))(x, np.ones(4))
+
+
+def _rated(x: Any, rate: Any) -> sj.Node:
+    return sj.scan(lambda x, level: level + rate * (x - level), x, 0.0)
+
+
+def test_batched_functions_can_be_pickled() -> None:
+    f = sj.jit(sj.vmap(_rated, in_axes=(0, None), out_axes=1), mode="reference")
+    assert repr(f) == "<jit of _rated: 0 compiled>"
+    xs = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(f))(xs, 0.5), f(xs, 0.5))
+    part = sj.vmap(functools.partial(_rated, rate=0.5))
+    np.testing.assert_array_equal(sj.jit(pickle.loads(pickle.dumps(part)), mode="reference")(xs), f(xs, 0.5).T)
