@@ -23,8 +23,8 @@ def source(names: Sequence[str], kind: str, lanes: int, sums: bool) -> str:
     load, splat, nbytes = f"load_{kind}x{lanes}", f"splat_{kind}x{lanes}", lanes * KINDS[kind].size
     body = [f"a = {load}(x)", f"b = {load}(x + {nbytes})"]
     if sums:
-        body += [f"s = {splat}(0.0)", f"t = {splat}(0.0)", "for k in range(n):"]
-        body += [f"    c = {load}(x + {nbytes}*k)", "    s = fma(c, c, s)", "    t = fma(a, c, t)"]
+        body += [f"s = {splat}(0.0)", f"t = {splat}(0.0)", "if n:", "    for k in range(n):"]
+        body += [f"        c = {load}(x + {nbytes}*k)", "        s = fma(c, c, s)", "        t = fma(a, c, t)"]
         body += ["store(y, s + t)"]
     for i, name in enumerate(names):
         body.append(f"store(y + {nbytes * i}, {name}({', '.join('ab'[: FUNCTIONS[name].arity])}))")

@@ -19,7 +19,7 @@ from scanjit.runtime.structures import STRUCTURES
 from scanjit.runtime.translation.expressions import Expressions
 from scanjit.runtime.translation.instructions import Instructions
 from scanjit.runtime.translation.memory import MemoryWriter
-from scanjit.runtime.translation.statements import Statements, is_sum
+from scanjit.runtime.translation.statements import Statements, is_sum, with_inner
 from scanjit.runtime.translation.variables import parameters_of
 from scanjit.runtime.unit import Unit
 from scanjit.simd.sharing import TOGETHER
@@ -44,7 +44,7 @@ def translate(unit: Unit, target: Target, data_layout: str, loaded: bool) -> tup
     functions = {each.name: each for each in tree.body if isinstance(each, ast.FunctionDef)}
     main = functions.pop(unit.name)
     parameters, instructions = parameters_of(main), Instructions(loaded, target.has_avx512)
-    reads_numbers = target.is_x86 and not target.has_avx512 and any(map(is_sum, ast.walk(main)))
+    reads_numbers = target.is_x86 and not target.has_avx512 and any(map(is_sum, with_inner(main.body)))
     expressions = Expressions(instructions, unit.externals, imported, target, functions, reads_numbers=reads_numbers)
     Statements(instructions, expressions).write_function(main)
     if not loaded and any(name.startswith(TOGETHER) for name in instructions.parts):

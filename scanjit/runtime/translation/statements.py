@@ -1,7 +1,7 @@
 """The control flow of kernels: loops over ranges, branches, assignments, calls."""
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from scanjit.runtime.translation import integers
@@ -10,6 +10,7 @@ from scanjit.runtime.translation.instructions import Instructions, KernelValue
 from scanjit.runtime.translation.memory import MemoryWriter
 from scanjit.runtime.translation.variables import parameters_of
 from scanjit.simd.types import BOOL, INT
+from scanjit.walks import top_down
 
 MOST_WRITTEN_OUT = 128
 """A loop whose counters are known is written out if it becomes at most this many statements. Its addresses are then
@@ -141,7 +142,7 @@ class Statements:
     def _for(self, statement: ast.For) -> None:
         first, last, step = self._range(statement.iter)
         to, counters = self._to, _counters(first, last, step)
-        if counters and len(counters) * _count(statement.body) <= MOST_WRITTEN_OUT:
+        if counters and len(counters) * len(list(with_inner(statement.body))) <= MOST_WRITTEN_OUT:
             self._write_out(statement, counters)
             return
         sums = step.number == 1 and is_sum(statement)
@@ -250,13 +251,17 @@ def _counters(first: KernelValue, last: KernelValue, step: KernelValue) -> range
     return range(0)
 
 
-def is_sum(statement: ast.AST) -> bool:
+def is_sum(statement: ast.stmt) -> bool:
     """Whether it is a loop whose body only loads, and adds to sums."""
     if not isinstance(statement, ast.For):
         return False
-    body = statement.body
-    sums = [each for each in body if isinstance(each, ast.Assign) and _called(each, "") and _adds(each)]
-    return len(sums) >= FEWEST_SUMS and all(each in sums or _called(each, LOADS) for each in body)
+    sums = 0
+    for each in statement.body:
+        if isinstance(each, ast.Assign) and _called(each, "") and _adds(each):
+            sums += 1
+        elif not _called(each, LOADS):
+            return False
+    return sums >= FEWEST_SUMS
 
 
 def _called(statement: ast.stmt, start: str | tuple[str, ...]) -> bool:
@@ -279,10 +284,9 @@ def _adds(statement: ast.Assign) -> bool:
     )
 
 
-def _count(body: Sequence[ast.stmt]) -> int:
-    """How many statements there are, with those inside others."""
-    inside = [part for each in body for part in (getattr(each, "body", ()), getattr(each, "orelse", ()))]
-    return len(body) + sum(_count(part) for part in inside if part)
+def with_inner(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements, and those inside them, without what is in their expressions."""
+    return top_down(body, lambda each: [*getattr(each, "body", ()), *getattr(each, "orelse", ())])
 
 
 def _named(targets: Sequence[ast.expr]) -> str:
