@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from scanjit import types
-from scanjit.codegen.multiply_add import NONE, MultiplyAdds, multiply_adds
+from scanjit.codegen.multiply_add import multiply_adds
 from scanjit.codegen.names import FreshNames, suffix
 from scanjit.codegen.neighbours import Part, in_pairs, loaded_in_pairs
 from scanjit.codegen.scope import Scope
@@ -115,11 +115,9 @@ class Frame:
         self._dependence: dict[Value, frozenset[NestLoop]] = {}
 
     @cached_property
-    def multiply_adds(self) -> MultiplyAdds:
-        """How the sums of a step are written. In strips LLVM decides: other points are computed while one waits."""
-        if self.nest.time is None or self.nest.lanewise is not None or self.tile.strips:
-            return NONE
-        return multiply_adds(self.nest, self.tile.row_block * self.tile.vectors)
+    def multiply_adds(self) -> Mapping[Value, int]:
+        """For each sum that is written as a multiply-add, which of its operands is the product."""
+        return multiply_adds(self.nest, self.tile)
 
     @cached_property
     def pairs(self) -> Mapping[object, Part]:

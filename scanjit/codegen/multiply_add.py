@@ -1,17 +1,19 @@
-"""Which sums of a step are written as multiply-adds, in nests whose steps wait for each other.
+"""Which sums are written as multiply-adds.
 
-The result of a multiply-add is there four cycles after the last of its operands, that of an addition after three. In `a
-* h + b`, where `h` comes last, a multiply-add is faster: a product and then a sum take seven cycles. In `h + a * b`,
-the product is there before `h` is, so the sum is faster. LLVM does not ask which operand comes last, and joins all that
-it can.
+All sums of a product are, whoever else reads the product: so the bits of a sum do not depend on what else is stored or
+computed. LLVM makes no others.
+
+In nests whose steps wait for each other, some are not. The result of a multiply-add is there four cycles after the last
+of its operands, that of an addition after three. In `a * h + b`, where `h` comes last, a multiply-add is faster: a
+product and then a sum take seven cycles. In `h + a * b`, the product is there before `h` is, so the sum is faster.
 """
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from scanjit.kinds import kind_of
 from scanjit.ops.elementwise import ADD, MUL, SUB
-from scanjit.schedule.nests import Apply, Nest, Register, Value, walk_values
+from scanjit.schedule.nests import Apply, Literal, Nest, Register, Tile, Value, walk_values
 
 SUM, PRODUCT, BOTH = 3, 4, 4
 """The cycles that an addition, a multiplication and a multiply-add take on processors since 2019."""
@@ -19,32 +21,21 @@ STEPS = 12
 """Which operand comes last is decided in the step with this number. In the first steps, all carries come at once."""
 EACH_CYCLE = 3
 """How many operations a processor does in a cycle. If a step has more operations than fit into the cycles in which it
-waits, LLVM decides: its code has the fewest operations."""
+waits, all sums of products are multiply-adds: these are the fewest operations."""
 
 
-class MultiplyAdds(NamedTuple):
-    """How sums are written.
-
-    Attributes
-    ----------
-    places : for each sum that becomes a multiply-add, which of its operands is the product.
-    apart : the products that are computed by themselves.
-    """
-
-    places: Mapping[Value, int]
-    apart: frozenset[Value]
+def multiply_adds(nest: Nest, tile: Tile) -> Mapping[Value, int]:
+    """For each sum that is written as a multiply-add, which of its operands is the product."""
+    every = {value: products[0] for value in walk_values(nest.values) if (products := _products(value))}
+    steps = nest.time is not None and nest.lanewise is None and not tile.strips  # in strips, other points are computed
+    waiting = _of_waiting(nest, tile.row_block * tile.vectors) if steps else {}
+    return {value: found for value, place in every.items() if (found := waiting.get(value, place)) is not None}
 
 
-NONE = MultiplyAdds({}, frozenset())
-"""LLVM decides about all sums."""
-
-
-def multiply_adds(nest: Nest, copies: int) -> MultiplyAdds:
-    """The multiply-adds of a nest that computes `copies` points side by side in each step."""
+def _of_waiting(nest: Nest, copies: int) -> Mapping[Value, int | None]:
+    """The same for the sums that become carries of a nest that computes `copies` points side by side in each step; None
+    for a sum that is not a multiply-add. Empty if steps have more to compute than they wait."""
     values = walk_values(nest.updates)
-    sums = [value for value in values if _products(value)]
-    if not sums:
-        return NONE
     ends: dict[Value, float] = dict.fromkeys(nest.registers, 0.0)
     places: dict[Value, int | None] = {}
     half = 0.0
@@ -54,19 +45,26 @@ def multiply_adds(nest: Nest, copies: int) -> MultiplyAdds:
                 ends[value], places[value] = _end(value, ends)
         ends.update(zip(nest.registers, [ends[update] for update in nest.updates], strict=True))
         if step == STEPS // 2 - 1:
-            half = max(ends[register] for register in nest.registers)
-    waits = (max(ends[register] for register in nest.registers) - half) / (STEPS - STEPS // 2)
-    if copies * sum(value.cost for value in nest.values if isinstance(value, Apply)) > EACH_CYCLE * waits:
-        return NONE
-    apart = {value.operands[place] for value in sums if places[value] is None for place in _products(value)}
-    return MultiplyAdds({value: place for value in sums if (place := places[value]) is not None}, frozenset(apart))
+            half = max((ends[register] for register in nest.registers), default=0.0)
+    waits = (max((ends[register] for register in nest.registers), default=0.0) - half) / (STEPS - STEPS // 2)
+    work = copies * sum(value.cost for value in nest.values if isinstance(value, Apply))
+    return {} if work > EACH_CYCLE * waits else places
 
 
 def _products(value: Value) -> Sequence[int]:
     """Which operands of a sum of floats are products."""
     if not isinstance(value, Apply) or value.op not in (ADD, SUB) or not kind_of(value.dtype).floating:
         return ()
-    return [i for i, part in enumerate(value.args) if isinstance(part, Apply) and part.op is MUL]
+    return [
+        i for i, part in enumerate(value.args) if isinstance(part, Apply) and part.op is MUL and not _is_exact(part)
+    ]
+
+
+def _is_exact(product: Apply) -> bool:
+    """Whether a product is not rounded, as a factor is a power of two: then a multiply-add has the same bits, and takes
+    longer if several sums have this product."""
+    numbers = [part.number for part in product.args if isinstance(part, Literal)]
+    return any(abs(math.frexp(number)[0]) == 0.5 for number in numbers)
 
 
 def _end(value: Value, ends: Mapping[Value, float]) -> tuple[float, int | None]:

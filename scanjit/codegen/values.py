@@ -77,7 +77,7 @@ class Values:
             return ()
         if (chosen := self._chosen(value)) is not None:
             return (chosen,)
-        if (place := self.frame.multiply_adds.places.get(value)) is not None:
+        if (place := self.frame.multiply_adds.get(value)) is not None:
             return parts_of(value, place)
         if isinstance(value, Apply):
             plain = self._plain(value)
@@ -189,11 +189,9 @@ class Values:
         return lanes.isdisjoint(self.frame.depends(value)) and fits_any_width(value)
 
     def _apply(self, value: Apply, point: Point) -> str:
-        if (place := self.frame.multiply_adds.places.get(value)) is not None:
+        if (place := self.frame.multiply_adds.get(value)) is not None:
             return self._multiply_add(value, place, point)
         alike = kind_of(value.dtype).floating and self._has_forms()
-        if value in self.frame.multiply_adds.apart or (value.op is MUL and alike):
-            return f"product({', '.join(self.value(arg, point) for arg in value.args)})"
         hopeful = self.frame.tested is not None and value in self.frame.single
         if hopeful or (value.op in (MAXIMUM, MINIMUM) and alike and any(map(_is_chosen, value.args))):
             a, b = (self.value(arg, point) for arg in value.args)
@@ -216,7 +214,7 @@ class Values:
     def _has_forms(self) -> bool:
         """Whether the steps are there in several forms. Which one is taken depends on the time, so LLVM must leave
         nothing open: of two zeros, an extremum of a choice could be either, as LLVM exchanges operands where it knows
-        what was chosen; and a product that is added to a number, of another dtype too, could be rounded or not."""
+        what was chosen."""
         return bool(self.frame.nest.guessed or self.frame.nest.still)
 
     def _multiply_add(self, value: Apply, place: int, point: Point) -> str:

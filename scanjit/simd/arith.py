@@ -12,11 +12,6 @@ from .math_exp import power_of_two
 from .math_log import INF, NAN, exponent_as_float, normalize, split
 
 
-def product(a: Lanes, b: Lanes) -> Lanes:
-    """`a * b`, rounded: no sum with it becomes a multiply-add."""
-    return a * b
-
-
 def minimum(a: Lanes, b: Lanes) -> Lanes:
     """The smaller of two; NaN if either is."""
     return a.extremum("minimum", b) if a.kind.floating else select(a < b, a, b)

@@ -14,7 +14,7 @@ from scanjit.ops.guest import PREFIX
 from . import forms, guest, table
 from .forms import Typing
 from .lanes import COMPARISONS, check_operator
-from .llvm_lanes import CONTRACT, LlvmLanes, outlined
+from .llvm_lanes import LlvmLanes, outlined
 from .names import parse
 from .operands import common, need, need_vector, operand
 from .types import Signature, SimdType, mask_type, simd_type
@@ -59,8 +59,7 @@ def _table_function(name: str) -> Intrinsic:
 
     def lowering(builder: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
         type_ = common(sig.args)
-        flags = CONTRACT if function.inline else ()
-        operands = [operand(builder, type_, t, v, flags) for t, v in zip(sig.args, args, strict=True)]
+        operands = [operand(builder, type_, t, v) for t, v in zip(sig.args, args, strict=True)]
         if function.inline:
             return function.evaluate(*operands).value
         return outlined(builder, name, function.evaluate, operands).value
@@ -84,7 +83,7 @@ def _binary(name: str) -> Intrinsic:
 
     def lowering(builder: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
         type_ = common(sig.args)
-        a, b = (operand(builder, type_, t, v, CONTRACT) for t, v in zip(sig.args, args, strict=True))
+        a, b = (operand(builder, type_, t, v) for t, v in zip(sig.args, args, strict=True))
         return (a.compare(name, b) if compares else a.arithmetic(name, b)).value
 
     return Intrinsic(name, typing, lowering)

@@ -32,7 +32,6 @@ from .llvm_values import (
 from .numbers import Body
 from .register_masks import chosen, compared, has_register, in_register, is_of_floats
 
-CONTRACT = ("contract",)  # a*b + c of the user's program may become one fma; nothing else may change
 INLINE_LIMIT = 150  # instructions that usually run: a longer function stays a call, which costs spills but not code
 SLOW = "slow"  # blocks of code that is rarely run
 LONGEST_TABLE = 64  # bytes: AVX2, which permutes 32 at a time, takes longer than loads for a table of more
@@ -111,19 +110,15 @@ class LlvmLanes(Lanes):
         The vector; masks are vectors of i1.
     kind, lanes : Kind, int
         Its type.
-    flags : tuple of str
-        Fast-math flags of add, sub, mul, div. Empty inside math functions: a contraction that they do not ask for would
-        break their error-free steps.
     """
 
-    __slots__ = ("builder", "flags", "value")
+    __slots__ = ("builder", "value")
 
-    def __init__(self, builder: ir.IRBuilder, value: ir.Value, kind: Kind, lanes: int, flags: tuple[str, ...] = ()):
+    def __init__(self, builder: ir.IRBuilder, value: ir.Value, kind: Kind, lanes: int):
         self.builder = builder
         self.value = value
         self.kind = kind
         self.lanes = lanes
-        self.flags = flags
 
     @property
     def _target(self) -> Target:
@@ -131,7 +126,7 @@ class LlvmLanes(Lanes):
         return module.target
 
     def _new(self, value: ir.Value, kind: Kind | None = None, lanes: int | None = None) -> LlvmLanes:
-        return LlvmLanes(self.builder, value, kind or self.kind, lanes or self.lanes, self.flags)
+        return LlvmLanes(self.builder, value, kind or self.kind, lanes or self.lanes)
 
     def _intrinsic(self, name: str, *operands: ir.Value) -> LlvmLanes:
         full = f"llvm.{name}.{overload_suffix(self.kind, self.lanes)}"
@@ -149,7 +144,7 @@ class LlvmLanes(Lanes):
     def arithmetic(self, op: str, other: LlvmLanes) -> LlvmLanes:
         b, x, y = self.builder, self.value, other.value
         if self.kind.floating:
-            return self._new(getattr(b, "f" + op)(x, y, flags=self.flags))
+            return self._new(getattr(b, "f" + op)(x, y))
         if op in ("shl", "shr"):
             return self._shift(op, other)
         emit = {"add": b.add, "sub": b.sub, "mul": b.mul, "and": b.and_, "or": b.or_, "xor": b.xor}[op]

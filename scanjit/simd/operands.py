@@ -69,10 +69,8 @@ def splat(builder: ir.IRBuilder, kind: Kind, lanes: int, value: ir.Value) -> ir.
     return splat_scalar(builder, value, lanes)
 
 
-def operand(
-    builder: ir.IRBuilder, wanted: SimdType, type_: Any, value: ir.Value, flags: tuple[str, ...] = ()
-) -> LlvmLanes:
+def operand(builder: ir.IRBuilder, wanted: SimdType, type_: Any, value: ir.Value) -> LlvmLanes:
     """An operand as a vector of the wanted type, which it has or, if it is a number, gets."""
     if type_ is not wanted:
         value = splat(builder, wanted.kind, wanted.lanes, value)
-    return LlvmLanes(builder, value, wanted.kind, wanted.lanes, flags)
+    return LlvmLanes(builder, value, wanted.kind, wanted.lanes)

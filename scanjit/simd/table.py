@@ -49,7 +49,6 @@ class VectorFunction(NamedTuple):
 
 FUNCTIONS: dict[str, VectorFunction] = {
     "fma": VectorFunction(lambda a, b, c: a.fma(b, c), 3, "fiu", inline=True),
-    "product": VectorFunction(arith.product, 2),
     "minimum": VectorFunction(arith.minimum, 2, "fiu", inline=True),
     "maximum": VectorFunction(arith.maximum, 2, "fiu", inline=True),
     "abs": VectorFunction(arith.abs_any, 1, "fiu", inline=True),

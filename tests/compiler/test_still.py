@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -131,8 +130,7 @@ def test_products_are_rounded_in_all_forms() -> None:
         return sj.where(x > y, sj.cast(added, "float32"), y)
 
     f = sj.function([x], sj.scan(step, x, np.float32(0.0)))
-    assert "product(" in f.source
-    assert not re.search(r"= \w+ \* ", f.source)
+    assert "fma(" not in f.source
     y, wanted, values = np.float32(0), [], np.random.default_rng(0).standard_normal(3_000).astype("float32")
     for value in values:
         if value > y:

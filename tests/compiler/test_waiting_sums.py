@@ -82,12 +82,11 @@ def test_a_product_that_comes_last_is_part_of_the_sum():
 
 def test_a_product_that_comes_first_is_not():
     assert "fma(" not in text("rotation")
-    assert "product(" in text("rotation")
     assert "fma(" not in text("late_addend")
 
 
 @pytest.mark.skipif(not host.target().has_fma, reason="a product is never joined with a sum")
-def test_llvm_joins_no_product_that_stands_apart():
+def test_llvm_joins_no_product_with_a_sum():
     """To the last bit what two roundings give, where one would give something else."""
     given = RNG.standard_normal(500)
     a = b = 0.0
@@ -98,8 +97,8 @@ def test_llvm_joins_no_product_that_stands_apart():
     np.testing.assert_array_equal(made("rotation", "numba")(given)[0], wanted)
 
 
-def test_a_step_with_much_to_compute_is_left_to_llvm():
+def test_a_step_with_much_to_compute_has_the_fewest_operations():
     x = sj.vector("x")
     step = lambda x, h: h + sum((x + i) * (x - i) for i in range(60))
     f = sj.function([x], sj.scan(step, x, 0.0), mode="emulate")
-    assert "product(" not in f.source
+    assert f.source.count("fma(") >= 60

@@ -7,12 +7,12 @@ import contextlib
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeGuard
 
 from scanjit.runtime.translation import integers, straddling
 from scanjit.runtime.translation.instructions import Instructions, KernelValue
 from scanjit.simd.inlined import OPERATOR, inlined
-from scanjit.simd.llvm_values import constant, overload_suffix
+from scanjit.simd.llvm_values import constant
 from scanjit.simd.types import BOOL, FLOAT, INT, NOTHING, SimdType
 from scanjit.target import Target
 
@@ -41,8 +41,6 @@ _OPERATORS = {
 _LOAD = re.compile("load_[a-z0-9]+x[0-9]+")
 """The names of functions that load all lanes of a vector."""
 _NOTHING = KernelValue(NOTHING, "")
-_PRODUCTS = OPERATOR + "mul", OPERATOR + "neg"
-"""The operators whose result may be a product."""
 _NUMBERS = {"inf": float("inf"), "nan": float("nan")}
 """The numbers that kernels import from `math`."""
 
@@ -80,7 +78,6 @@ class Expressions:
         self._to = instructions
         self._externals = externals
         self._imported = imported
-        self._products: set[str] = set()
         self._target = target
         self._reads_numbers = reads_numbers
         self._writers = {**_WRITERS, **more} if more else _WRITERS
@@ -132,16 +129,40 @@ class Expressions:
 
     def _chain(self, expression: ast.BinOp) -> KernelValue:
         """The sum `a + b + c`, whose tree is as deep as the sum is long: hundreds of terms would be too deep for a
-        recursion."""
+        recursion. A product that stands in a sum of floats is a part of a multiply-add; one that has a name is not."""
         operations: list[ast.BinOp] = []
         first: ast.expr = expression
         while isinstance(first, ast.BinOp):
             operations.append(first)
             first = first.left
         value = self.value(first)
-        for each in reversed(operations):
-            value = self.binary(each.op, value, self.value(each.right))
+        while operations:
+            each = operations.pop()
+            then = operations[-1] if operations else None
+            if _is_sum(each) and _is_product(each.right):
+                a, b = self.value(each.right.left), self.value(each.right.right)
+                value = self._with_product(each.op, a, b, value, last=True)
+            elif _is_product(each) and then is not None and _is_sum(then) and not _is_product(then.right):
+                operations.pop()
+                b, other = self.value(each.right), self.value(then.right)
+                value = self._with_product(then.op, value, b, other, last=False)
+            else:
+                value = self.binary(each.op, value, self.value(each.right))
         return value
+
+    def _with_product(
+        self, operator: ast.operator, a: KernelValue, b: KernelValue, other: KernelValue, last: bool
+    ) -> KernelValue:
+        """The sum or difference of `a * b` and another value. The product may be the `last` operand."""
+        kinds = {each.type for each in (a, b, other) if each.number is None}
+        if not (len(kinds) == 1 and isinstance(kind := kinds.pop(), SimdType) and kind.kind.floating):
+            product = self.binary(ast.Mult(), a, b)
+            return self.binary(operator, *((other, product) if last else (product, other)))
+        if isinstance(operator, ast.Sub) and last:
+            a = self._negative(a)
+        elif isinstance(operator, ast.Sub):
+            other = self._negative(other)
+        return self._intrinsic("fma", [a, b, other])
 
     def _called(self, expression: ast.Call) -> KernelValue:
         value = self.call(expression)
@@ -166,8 +187,6 @@ class Expressions:
             assert isinstance(vector, SimdType)
             self._to.has_vectors = True
             return KernelValue(vector, constant(vector.kind, vector.lanes, arguments[0].number).get_reference())
-        if name == "store" and arguments[0].stack is not None and arguments[1].text in self._products:
-            arguments = [arguments[0], self._rounded(arguments[1])]
         if name == "store" and straddling.is_across(self._to, arguments[0], arguments[1].type):
             straddling.store(self._to, *arguments)
             return _NOTHING
@@ -181,19 +200,7 @@ class Expressions:
         if function.result is NOTHING:
             self._to.do(call)
             return _NOTHING
-        found = self._to.get(function.result, call)
-        if name in _PRODUCTS and isinstance(found.type, SimdType) and found.type.kind.floating:
-            self._products.add(found.text)
-        return found
-
-    def _rounded(self, product: KernelValue) -> KernelValue:
-        """A product, or its negation, as it is in memory: no sum with it becomes a multiply-add. (Whether the stack
-        becomes registers depends on the rest of the program.)"""
-        type_ = product.type
-        assert isinstance(type_, SimdType)
-        fence = f"llvm.arithmetic.fence.{overload_suffix(type_.kind, type_.lanes)}"
-        self._to.include({fence: f"declare {type_.text} @{fence}({type_.text})"})
-        return self._to.get(type_, f"call {type_.text} @{fence}({type_.text} {product.text})")
+        return self._to.get(function.result, call)
 
     def _name(self, expression: ast.Name) -> KernelValue:
         if expression.id in self._imported and expression.id in _NUMBERS:
@@ -204,10 +211,16 @@ class Expressions:
         if isinstance(expression.op, ast.Not):
             return integers.inverted(self._to, self.truth(expression.operand))
         name, value = _name_of(expression.op), self.value(expression.operand)
+        if name == "neg":
+            return self._negative(value)
+        return self._intrinsic(OPERATOR + name, [value]) if _has_vector(value) else self._of_integer(name, value)
+
+    def _negative(self, value: KernelValue) -> KernelValue:
         if _has_vector(value):
-            return self._intrinsic(OPERATOR + name, [value])
-        if name == "neg" and value.number is not None:
-            return _constant(-value.number)
+            return self._intrinsic(OPERATOR + "neg", [value])
+        return self._of_integer("neg", value) if value.number is None else _constant(-value.number)
+
+    def _of_integer(self, name: str, value: KernelValue) -> KernelValue:
         return integers.unary(self._to, name, self._whole(value))
 
     def _compare(self, expression: ast.Compare) -> KernelValue:
@@ -262,6 +275,14 @@ _WRITERS: Mapping[type, Writer] = {
 }
 """Maps the kinds of expressions to what writes them. (An object that keeps methods of its own refers to itself: it
 stays until Python looks for cycles.)"""
+
+
+def _is_sum(expression: ast.BinOp) -> bool:
+    return isinstance(expression.op, ast.Add | ast.Sub)
+
+
+def _is_product(expression: ast.expr) -> TypeGuard[ast.BinOp]:
+    return isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.Mult)
 
 
 def _name_of(operator: ast.operator | ast.unaryop | ast.cmpop) -> str:
