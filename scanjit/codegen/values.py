@@ -36,6 +36,9 @@ from scanjit.walks import bottom_up
 
 EXPENSIVE = 8
 """An op of at least this cost, such as a division, is computed in one lane if its result is the same for all."""
+MOST = 12
+"""LLVM may make branches of more choices than these, if several have one condition, as those of a pivot: registers for
+all conditions and for what is chosen would be too few."""
 _HINTS: dict[Op, str] = {ADD: "s", SUB: "d", MUL: "m", DIV: "r", NEG: "m", AND: "b", OR: "b"}
 
 
@@ -54,6 +57,7 @@ class Values:
 
     def __init__(self, frame: Frame, reduction: Callable[[Frame, ValueOf, Reduce, Point], str]) -> None:
         self.frame, self._reduction = frame, reduction
+        self._many_choices = sum(isinstance(each, Apply) and each.op is WHERE for each in frame.nest.values) > MOST
 
     def value(self, value: Value, point: Point) -> str:
         """The variable that holds a value. If it is not written yet, it is written now, behind its operands."""
@@ -195,7 +199,7 @@ class Values:
         hopeful = self.frame.tested is not None and value in self.frame.single
         if hopeful or (value.op in (MAXIMUM, MINIMUM) and alike and any(map(_is_chosen, value.args))):
             a, b = (self.value(arg, point) for arg in value.args)
-            found = f"select({a} {'>' if value.op is MAXIMUM else '<'} {b}, {a}, {b})"
+            found = f"select_freely({a} {'>' if value.op is MAXIMUM else '<'} {b}, {a}, {b})"
             return found if hopeful else f"select(isnan({a}), {a}, {found})"
         if value.op in (FLOORDIV, MOD) and (bits := _log2(value.args[1])) is not None:
             how = f">> splat_{{}}({bits})" if value.op is FLOORDIV else f"& splat_{{}}({(1 << bits) - 1})"
@@ -204,6 +208,8 @@ class Values:
             splats = (f"splat_{suffix(value.dtype, point.width)}({number(part)})" for part in logarithm)
             return f"pow_of_known({self.value(value.args[1], point)}, {', '.join(splats)})"
         text = _op_text(value).replace("{T}", suffix(value.dtype, point.width))
+        if value.op is WHERE and self._many_choices and point.width == 1:
+            text = text.replace("select", "select_freely")
         if value.reports:
             operands = ", ".join(self.value(arg, point) for arg in value.args)
             return text.replace("{report}", self._report(value, point)).replace("{operands}", operands)

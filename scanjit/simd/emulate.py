@@ -285,6 +285,7 @@ def _plain(name: str, memory: Allocations) -> Emulated:
         "count_steps": lambda line, steps: None,
         "end_loop": lambda line: None,
         "select": lambda mask, yes, no: select(_vector(mask), yes, no),
+        "select_freely": lambda mask, yes, no: select(_vector(mask), yes, no),
         "any_of": lambda mask: bool(_mask(mask, _vector(mask).lanes).any()),
         "all_of": lambda mask: bool(_mask(mask, _vector(mask).lanes).all()),
         "count_lanes": lambda mask: int(_mask(mask, _vector(mask).lanes).sum()),

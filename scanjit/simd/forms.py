@@ -281,11 +281,11 @@ def select_typing(mask: Any, yes: Any, no: Any) -> Any:
     return Signature(type_, (mask, yes, no))
 
 
-def select_lowering(b: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
-    """The instruction of `select`."""
+def select_lowering(b: ir.IRBuilder, sig: Any, args: Sequence[ir.Value], freely: bool = False) -> ir.Value:
+    """The instructions of `select`; and of `select_freely`, of which LLVM may make a branch or an extremum."""
     mask, pair = sig.args[0], zip(sig.args[1:], args[1:], strict=True)
     yes, no = (operand(b, sig.result, type_, value) for type_, value in pair)
-    return operand(b, mask, mask, args[0]).choose(yes, no).value
+    return operand(b, mask, mask, args[0]).choose(yes, no, freely).value
 
 
 def splat_typing(type_: SimdType, value: Any) -> Any:

@@ -11,15 +11,13 @@ from scanjit.target import Target
 
 from .intrinsics import make, operator_of
 from .llvm_values import TargetModule
-from .register_masks import has_register, is_of_floats
-from .types import HELD_MASK, NOTHING, OF_FLOATS, Type, mask_type
+from .register_masks import has_register
+from .types import HELD_MASK, NOTHING, Type, mask_type
 
 str(ir.MetaDataString(ir.Module(), "x"))
 # llvmlite fills a table when it writes its first string. Another thread that writes one meanwhile would find half of
 # it.
 
-_MARKS: dict[Type, str] = {HELD_MASK: " held", OF_FLOATS: " of floats"}
-"""What the names of functions say of masks of one lane."""
 OPERATOR = "operator "
 """The names of operators begin with this here, as functions may have the same names."""
 
@@ -47,11 +45,11 @@ def inlined(name: str, arguments: tuple[Type, ...], target: Target, reads_number
     """
     intrinsic = operator_of(name.removeprefix(OPERATOR)) if name.startswith(OPERATOR) else make(name)
     try:
-        signature = intrinsic.typing(*[mask_type(1) if each in _MARKS else each for each in arguments])
+        signature = intrinsic.typing(*[mask_type(1) if each is HELD_MASK else each for each in arguments])
     except TypeError as error:
         raise TypeError(f"{name}({', '.join(each.name for each in arguments)}): {error}") from None
     module = TargetModule(name, target, reads_numbers)
-    symbol = f"scanjit {name} {' '.join(each.name + _MARKS.get(each, '') for each in arguments)}"
+    symbol = f"scanjit {name} {' '.join(each.name + ' held' * (each is HELD_MASK) for each in arguments)}"
     kind = ir.FunctionType(signature.result.llvm, [each.llvm for each in arguments])
     function = ir.Function(module, kind, symbol)
     function.attributes.add("alwaysinline")
@@ -71,15 +69,11 @@ def inlined(name: str, arguments: tuple[Type, ...], target: Target, reads_number
         return Inlined(function.get_reference(), HELD_MASK, _parts(module))
     else:
         builder.ret(result)
-        if signature.result is mask_type(1) and is_of_floats(result):
-            return Inlined(function.get_reference(), OF_FLOATS, _parts(module))
     return Inlined(function.get_reference(), signature.result, _parts(module))
 
 
 def _taken(builder: ir.IRBuilder, type_: Type, value: ir.Value) -> ir.Value:
     """A value as functions take it: of a mask in both forms, the bit, which has the other form as an attribute."""
-    if type_ is OF_FLOATS:
-        value.of_floats = True
     if type_ is not HELD_MASK:
         return value
     bit = builder.extract_value(value, 0)

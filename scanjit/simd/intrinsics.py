@@ -115,8 +115,9 @@ def make(name: str) -> Intrinsic:
     """The compiled form of a public name; AttributeError for a name that is not public."""
     if name in table.FUNCTIONS:
         return _table_function(name)
-    if name == "select":
-        return Intrinsic(name, forms.select_typing, forms.select_lowering)
+    if name in ("select", "select_freely"):
+        lowering = functools.partial(forms.select_lowering, freely=name == "select_freely")
+        return Intrinsic(name, forms.select_typing, lowering)
     base, kind, lanes = parse(name)
     if base.startswith(PREFIX):
         result = None if kind is None or lanes is None else simd_type(kind, lanes)

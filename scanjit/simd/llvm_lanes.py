@@ -30,7 +30,7 @@ from .llvm_values import (
     vector_type,
 )
 from .numbers import Body
-from .register_masks import chosen, compared, has_register, in_register, is_of_floats
+from .register_masks import chosen, compared, has_register, in_register
 
 INLINE_LIMIT = 150  # instructions that usually run: a longer function stays a call, which costs spills but not code
 SLOW = "slow"  # blocks of code that is rarely run
@@ -151,8 +151,6 @@ class LlvmLanes(Lanes):
         found = emit(x, y)
         if has_register(x) or has_register(y):
             found.in_register = emit(in_register(b, x), in_register(b, y))
-        elif all(is_of_floats(each) or isinstance(each, ir.Constant) for each in (x, y)):
-            found.of_floats = True
         return self._new(found)
 
     def _shift(self, op: str, other: LlvmLanes) -> LlvmLanes:
@@ -174,10 +172,8 @@ class LlvmLanes(Lanes):
         else:
             emit = b.icmp_signed if self.kind.signed else b.icmp_unsigned
         found = emit(COMPARISONS[op][0], self.value, other.value)
-        if self.lanes == 1 and self.kind.floating:
-            found.of_floats = True
-            if self._target.has_avx512:
-                compared(b, op, self.value, other.value, found)
+        if self.lanes == 1 and self.kind.floating and self._target.is_x86:
+            compared(b, op, self.value, other.value, found)
         return self._new(found, KINDS["bool"])
 
     def unary(self, op: str) -> LlvmLanes:
@@ -213,16 +209,16 @@ class LlvmLanes(Lanes):
             return product, self.fma(b, -product)
         return product, product.error_as_product(self, b)
 
-    def choose(self, yes: LlvmLanes, no: LlvmLanes) -> LlvmLanes:
+    def choose(self, yes: LlvmLanes, no: LlvmLanes, freely: bool = False) -> LlvmLanes:
         floats = yes.kind.floating and not yes.kind.is_half
         if yes.kind.is_mask:
             if self.lanes > 1:
                 return (self & yes) | (~self & no)
             # LLVM would make a branch of that, too
             return no.arithmetic("xor", self.arithmetic("and", yes.arithmetic("xor", no)))
-        compared = is_of_floats(self.value)
+        compared = has_register(self.value)
         moved = self.lanes == 1 and not compared and self._target.is_x86 and not self._target.has_avx512
-        if floats and (has_register(self.value) or moved):
+        if floats and (moved or (compared and not freely)):
             return yes._new(chosen(self.builder, self.value, yes.value, no.value))
         found = self.builder.select(self.value, yes.value, no.value)
         # LLVM makes branches of some choices, which take 15 cycles where they are hard to predict, as those of states

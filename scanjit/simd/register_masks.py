@@ -5,9 +5,9 @@ them through an integer register and a register of masks. This takes ten cycles,
 waits. In a vector register, each operation takes one. So a mask has both forms, of which LLVM drops what nobody uses:
 the bit is the value, and `in_register` is an attribute of it.
 
-Without AVX-512, LLVM keeps comparisons of floats in vector registers. But to select a float by anything else, such as a
-comparison of integers, it makes a branch, which takes 15 cycles where it is hard to predict. So such a bit is moved to
-a vector register. A mask that consists of comparisons of floats has an attribute `of_floats`.
+Without AVX-512, LLVM makes branches of it to select several floats by one comparison, or a float by a comparison of
+integers. A branch takes 15 cycles where it is hard to predict. So masks have both forms there, too, except those that
+loops carry; where a mask has no form in a vector register, its bit is moved there.
 """
 
 from llvmlite import ir
@@ -45,22 +45,17 @@ def compared(builder: ir.IRBuilder, op: str, x: ir.Value, y: ir.Value, bit: ir.V
     bit.in_register = builder.select(builder.and_(*constant), in_register(builder, bit), found)
 
 
-def is_of_floats(mask: ir.Value) -> bool:
-    """Whether a mask of one lane is known to consist of comparisons of floats."""
-    return has_register(mask) or hasattr(mask, "of_floats")
-
-
 def chosen(builder: ir.IRBuilder, mask: ir.Value, yes: ir.Value, no: ir.Value) -> ir.Value:
     """One of two floats."""
-    lanes = _lanes(yes)
+    lanes, held = _lanes(yes), in_register(builder, mask)
     a, b = (_first_of(builder, each, lanes) for each in (yes, no))
-    if has_register(mask):
+    if builder.module.target.has_avx512:
         a, b = (builder.bitcast(each, IN_REGISTER) for each in (a, b))
-        held = mask.in_register
         found = builder.or_(builder.and_(held, a), builder.and_(builder.not_(held), b))
         found = builder.bitcast(found, ir.VectorType(yes.type, lanes))
     else:
-        found = builder.select(_first_of(builder, mask, lanes), a, b)
+        bits = builder.bitcast(held, ir.VectorType(ir.IntType(128 // lanes), lanes))
+        found = builder.select(builder.icmp_signed("<", bits, ir.Constant(bits.type, [0] * lanes)), a, b)
     return builder.extract_element(found, I32(0))
 
 

@@ -146,7 +146,7 @@ PLAIN = frozenset(
     "store store_masked store_strided scatter load_i64 store_i64 peek_i64 barrier wait_for_first first_share next_share"
     " first_piece piece_end next_piece interrupted interrupted_at begin_loop count_steps end_loop clock stack select "
     "any_of all_of keep_branch report count_lanes lane_bits first_bit compress to_ends lane lane0 lane_i64 "
-    "concat_lanes opaque dot_bf16 dot_apart dot_i8 pause prefetch".split()
+    "concat_lanes opaque select_freely dot_bf16 dot_apart dot_i8 pause prefetch".split()
 )
 LAPACK = ("potrf", "getrf", "geqrf", "ormqr", "syevd", "gesdd", "trsm", "gemm")
 PLAIN |= {f"{routine}_{kind}" for routine in LAPACK for kind in ("f32", "f64")}

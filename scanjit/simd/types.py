@@ -65,5 +65,3 @@ def mask_type(lanes: int) -> SimdType:
 HELD_MASK = SimdType(KINDS["bool"], 1, ir.LiteralStructType([I1, IN_REGISTER]))
 """The type of a mask of one lane in both of its forms (see `register_masks`). Functions take and give it in place of
 `mask_type(1)`."""
-OF_FLOATS = SimdType(KINDS["bool"], 1)
-"""The type of a mask of one lane that consists of comparisons of floats."""

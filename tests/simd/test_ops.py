@@ -66,6 +66,7 @@ def cases(kind: str, lanes: int) -> Iterator[Case]:
     yield Case("-a", lambda a, b, c: -a)
     yield Case("sign(a)", lambda a, b, c: np.sign(a))
     yield Case("select(a < b, a, c)", lambda a, b, c: np.where(a < b, a, c))
+    yield Case("select_freely(a < b, a, c)", lambda a, b, c: np.where(a < b, a, c))
     yield Case("select(a < b, a, 1)", lambda a, b, c: np.where(a < b, a, a.dtype.type(1)))
     for sign, ufunc in {
         "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal,

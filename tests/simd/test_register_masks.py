@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -109,3 +110,30 @@ def test_floats_are_selected_by_integers_without_branches(kind: str) -> None:
     text = source_of(["load_i64x1", f"load_{kind}x1", "select", f"splat_{kind}x1", "store"], ["p", "q", "r", "n"], body)
     (unit,) = kernels.units([(text, "kernel", {})], AVX2).values()
     assert len(re.findall(r"\tj\w+", compiler.to_assembly(unit, AVX2))) == 2  # around the loop and back
+
+
+def assembly_of_chain(function: str, kind: str, choices: Sequence[str]) -> str:
+    """The assembly of a loop over states that such choices by one comparison follow, for AVX2."""
+    size, states = int(kind[1:]) // 8, "abc"[: len(choices)]
+    choose = [f"{state}new = {function}(b*x > c, {choice})" for state, choice in zip(states, choices, strict=True)]
+    body = [f"{state} = load_{kind}x1(p + {k * size})" for k, state in enumerate("abc")]
+    body += ["for i in range(n):", f"    x = load_{kind}x1(q + i*{size})", *[f"    {line}" for line in choose]]
+    body += [f"    {state} = {state}new" for state in states]
+    body += [f"store(p + {k * size}, {state})" for k, state in enumerate(states)]
+    text = source_of([f"load_{kind}x1", function, "store"], ["p", "q", "n"], body)
+    (unit,) = kernels.units([(text, "kernel", {})], AVX2).values()
+    return compiler.to_assembly(unit, AVX2)
+
+
+@pytest.mark.skipif(not host.target().is_x86, reason="assembly is made for this process")
+@pytest.mark.parametrize("kind", ["f64", "f32"])
+def test_several_floats_are_selected_by_one_comparison_without_branches(kind: str) -> None:
+    choices = ["a + x, a", "b - x, b", "c, c + x"]
+    jumps = [len(re.findall(r"\tj\w+", assembly_of_chain(f, kind, choices))) for f in ("select", "select_freely")]
+    assert jumps[0] == 2 < jumps[1]  # around the loop and back
+
+
+@pytest.mark.skipif(not host.target().is_x86, reason="assembly is made for this process")
+def test_a_choice_of_the_larger_number_may_be_one_instruction() -> None:
+    assert "vmaxsd" in assembly_of_chain("select_freely", "f64", ["b*x, c"])
+    assert "vmaxsd" not in assembly_of_chain("select", "f64", ["b*x, c"])

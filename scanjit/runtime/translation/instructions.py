@@ -10,7 +10,7 @@ from typing import NamedTuple
 from scanjit.runtime.translation.variables import in_memory, parameters_of
 from scanjit.simd.inlined import metadata
 from scanjit.simd.register_masks import IN_REGISTER
-from scanjit.simd.types import HELD_MASK, INT, OF_FLOATS, SimdType, Type, mask_type
+from scanjit.simd.types import HELD_MASK, INT, SimdType, Type, mask_type
 
 HIDING = "@llvm.expect.i64"
 """A function that returns its first argument."""
@@ -201,8 +201,8 @@ class Instructions:
         if name not in self._in_memory:
             self._variables[name] = value
             return
-        if value.type is OF_FLOATS:
-            value = value._replace(type=mask_type(1))
+        if value.type is HELD_MASK and not self._held_masks:
+            value = self.get(mask_type(1), f"extractvalue {HELD_MASK.text} {value.text}, 0")
         if self._held_masks and value.type is mask_type(1):
             value = self._held(value)
         place = self._variables.get(name)
