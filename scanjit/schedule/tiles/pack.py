@@ -106,7 +106,8 @@ def with_room(shape: Sequence[Dimension], around: Sequence[Statement | None]) ->
     """A shape for the longest block of the blocks around, the outermost first. A size may grow or fall with the place
     where a block begins: the last block of a loop may have no steps."""
     for blocks in reversed(around):
-        if isinstance(blocks, Blocks):
+        moves = {atom for size in shape for atom in types.atoms(size)}
+        if isinstance(blocks, Blocks) and not moves.isdisjoint(map(types.as_atom, (blocks.count, blocks.first))):
             longest = types.minimum(blocks.size, blocks.total)
             for dim, most in ((blocks.count, longest), (blocks.first, blocks.total)):
                 for atom in types.atoms(dim):
