@@ -1,5 +1,7 @@
 """The arguments of a scan, read and checked: sequences, outputs_info, non_sequences, taps, n_steps and the options."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -10,7 +12,7 @@ from scanjit.arrays import array_of
 from scanjit.errors import ScanError
 from scanjit.ir import Node, as_dim, as_node, is_number, is_symbol
 from scanjit.kinds import holds_numbers
-from scanjit.loops.structure import Tree, describe, flatten, is_container
+from scanjit.loops.structure import PARTS, Tree, describe, flatten, is_container
 from scanjit.ops.scan import MOST_UNROLLED
 from scanjit.records import record
 from scanjit.types import Dim, Dimension
@@ -52,6 +54,13 @@ class Entry:
     def ahead(self) -> Dimension:
         """How many later rows are read."""
         return _largest(self.taps)
+
+    def with_complex(self, at: int) -> Entry:
+        """The entry with a complex number in place of leaf `at`, a real one."""
+        leaf = self.leaves[at]
+        parts = [Leaf(part, leaf.label, leaf.name) for part in (float(leaf.value), 0.0)]
+        tree = self.tree.with_leaves(PARTS if i == at else Tree() for i in range(len(self.leaves)))
+        return Entry(self.label, tree, (*self.leaves[:at], *parts, *self.leaves[at + 1 :]), self.taps)
 
 
 def _largest(numbers: Iterable[Dimension]) -> Dimension:

@@ -8,7 +8,7 @@ from scanjit.errors import ScanError, ScanjitError
 from scanjit.ir import Node, is_number
 from scanjit.loops.entries import Entry, symbol
 from scanjit.loops.frozen import warn_of_draws
-from scanjit.loops.structure import Mismatch, Tree, describe, flatten, is_container
+from scanjit.loops.structure import REAL, Mismatch, Tree, describe, flatten, is_container
 from scanjit.loops.updates import is_updates
 from scanjit.records import record
 
@@ -47,6 +47,15 @@ class Returned:
     groups: tuple[tuple[Any, ...], ...]
     until: Node | None
     updates: Mapping[Any, Any]
+
+
+class MetComplex(Exception):
+    """The step returned complex numbers for leaf `leaf` of output `output`, whose initial value is a real Python
+    number."""
+
+    def __init__(self, output: int, leaf: int) -> None:
+        super().__init__(output, leaf)
+        self.output, self.leaf = output, leaf
 
 
 def called(fn: Callable[..., Any], args: Sequence[Any], names: Sequence[str], where: str) -> Any:
@@ -100,10 +109,14 @@ def read_result(returned: Any, infos: Sequence[Entry] | None, where: str) -> Ret
             try:
                 leaves = tree.leaves_of(value)
             except Mismatch as error:
+                at = tree.paths().index(error.path) if error.expected == REAL else None
+                if at is not None and is_number(infos[i].leaves[at].value):
+                    raise MetComplex(i, at) from None
                 raise ScanError(
                     f"output {i}{error.path} has another structure than its initial value",
                     got=error.got,
                     expected=error.expected,
+                    fix=None if at is None else "begin with complex numbers, such as sj.zeros(n, 'complex128')",
                     where=where,
                 ) from None
         trees.append(tree)

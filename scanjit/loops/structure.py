@@ -125,7 +125,7 @@ class Tree:
         """
         if self.kind is None:
             if is_container(value):
-                raise Mismatch(path, describe(value), "a tensor" + " of real numbers" * (_kind(value) is complex))
+                raise Mismatch(path, describe(value), REAL if _kind(value) is complex else "a tensor")
             return [value]
         if self.kind is complex and is_number(value):
             value = complex(value)
@@ -155,6 +155,12 @@ class Tree:
             return f"a {self.kind.__name__} of {len(self.children)}"
         return f"a {self.kind.__name__} of " + ", ".join(map(str, self.names))
 
+
+REAL = "a tensor of real numbers"
+"""What a `Mismatch` expects where it got complex numbers."""
+
+PARTS = Tree(complex, ("real", "imag"), (Tree(), Tree()))
+"""The structure of a tensor of complex numbers."""
 
 STORED = Tree(complex, ("stored",), (Tree(),))
 """The structure of an array of complex numbers, whose leaf is the array of floats that holds them."""

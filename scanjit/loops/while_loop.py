@@ -107,7 +107,7 @@ def while_loop(
     >>> sj.function([x], sj.while_loop(condition, body, (x, 0)), mode="reference")(0.01)
     (array(10.24), array(10))
     """
-    state = entries.state(init)
+    states = [entries.state(init)]
     where = function_location(cond)
     for name, function in (("condition", cond), ("body", body)):
         check_callable(function, f"the {name} of while_loop")
@@ -121,7 +121,7 @@ def while_loop(
         )
 
     def ends(leaves: Sequence[Any]) -> Node:
-        return apply(INVERT, _condition(cond(state.tree.unflatten(leaves)), where))
+        return apply(INVERT, _condition(cond(states[0].tree.unflatten(leaves)), where))
 
     refused: list[ScanError] = []
 
@@ -130,7 +130,7 @@ def while_loop(
         new = body(before)
         refused.clear()
         try:
-            leaves = state.tree.leaves_of(new)
+            leaves = states[0].tree.leaves_of(new)
             return ([new], until(ends(leaves))) if all(leaf is not None for leaf in leaves) else [new]
         except Mismatch:  # `build` finds it too, and explains it
             return [new]
@@ -141,10 +141,10 @@ def while_loop(
     given = entries.steps(max_steps, "max_steps")
     most = types.LARGEST if given is None else given
     entries.check_checkpoint(checkpoint)
-    loop = build(step, [], [state], [], most, name="while_loop", stack=False)
+    loop = build(step, [], states, [], most, name="while_loop", stack=False)
     if refused:
         raise refused[0]
-    at_once = ends(loop.node.operands[: len(state.leaves)])
+    at_once = ends(loop.node.operands[: len(states[0].leaves)])
     steps = ir.as_dim(apply(WHERE, at_once, 0, ir.dim_node(most)))
     if max_steps is not None:
         bounded = with_params(_with_end(loop.node, at_once), length=steps, checkpoint=checkpoint)
@@ -153,7 +153,7 @@ def while_loop(
         *last, count = ir.parts(with_params(loop.node, length=steps))
         again = in_stretches(with_params(loop.node, length=ir.as_dim(count), checkpoint=checkpoint))
         last = [VIA(x, y) for x, y in zip(last, again, strict=False)]
-    return state.tree.unflatten(last[: len(state.leaves)])
+    return states[0].tree.unflatten(last[: len(states[0].leaves)])
 
 
 def _condition(value: Any, where: str) -> Node:

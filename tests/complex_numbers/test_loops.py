@@ -164,11 +164,31 @@ def test_wrong_derivatives() -> None:
         sj.jvp(z, z, np.zeros(3))
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_real_python_numbers_become_complex_where_the_step_is(dtype: str) -> None:
+    """As they take the dtype that the step returns: also one of several, in structures, and in `while_loop`."""
+    x, z = sj.vector("x", dtype=dtype), np.array([1 + 2j, -1j, 0.5], dtype)
+    sums, counts = sj.scan(lambda x, h, n: (h * 1j + x, n + 1), x, [0.0, 0])
+    nested = sj.scan(lambda x, h: {"n": h["n"] + 1, "c": (h["c"][0] * 1j + x,)}, x, {"c": (0,), "n": 0})
+    folded = sj.foldl(lambda x, h: h * 1j + x, x, False)
+    last = sj.while_loop(lambda s: abs(s[0]) < 9, lambda s: (2 * s[0] + x[0], s[1] + 1), (1, 0))
+    f = sj.function([x], [sums, counts, nested, folded, last, sj.grad(abs(folded), x)], mode="reference")
+    got, steps, inner, end, (ended, n), slopes = f(z)
+    wanted = [z[0], z[0] * 1j + z[1], (z[0] * 1j + z[1]) * 1j + z[2]]
+    for found in (got, inner["c"][0]):
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, wanted)
+    assert (steps == [1, 2, 3]).all() and (inner["n"] == steps).all() and n == 2
+    np.testing.assert_allclose([end, ended], [wanted[-1], 7 + 6j])
+    np.testing.assert_allclose(abs(slopes), 1, rtol=1e-6)
+
+
 def test_wrong_states() -> None:
     x, z = sj.vector("x"), sj.vector("z", dtype="complex128")
     with pytest.raises(sj.ScanError, match="another structure than its initial value") as found:
-        sj.scan(lambda x, h: h * 1j + x, x, 0.0)
+        sj.scan(lambda x, h: h * 1j + x, x, np.zeros(()))
     assert "expected: a tensor of real numbers" in str(found.value)
+    assert "begin with complex numbers" in str(found.value)
     with pytest.raises(sj.ScanError, match="another structure") as found:
         sj.scan(lambda x, h: abs(h) + x, x, 0j)
     assert "expected: a tensor of complex numbers" in str(found.value)
