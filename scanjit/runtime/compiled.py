@@ -45,7 +45,7 @@ AtOnce = Callable[[tuple[Any, ...]], Any]
 cannot; then `Run` can, or says what is wrong."""
 MOST_SIZED = 64
 """For this many combinations of sizes, a program remembers where everything lies."""
-MOST_OWN = 2**16
+MOST_OWN = 2**19
 """A workspace of at most so many bytes is kept for each combination of sizes."""
 BRIEF = 2000
 """A program of fewer operations keeps Python's lock: to give it back and to take it again is an eighth of a small call.

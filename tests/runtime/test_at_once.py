@@ -95,10 +95,10 @@ def test_complex_numbers_are_taken_and_given_in_one_step(dtype: str, other_calls
 
 
 def test_tables_that_follow_from_sizes_are_made_in_the_first_call_alone(other_calls: list[int]) -> None:
-    """The roots of unity of a length. Other lengths have their own."""
+    """The roots of unity of a length. Other lengths have their own, also long ones with 300 KB of memory."""
     x = sj.tensor((None, None), "float64", "x")
     f = sj.function([x], np.fft.fft(x))
-    for rows, n in ((1, 12), (2, 12), (1, 12), (1, 30), (1, 12)):
+    for rows, n in ((1, 12), (2, 12), (1, 12), (1, 1024), (1, 30), (1, 12)):
         value = np.random.default_rng(n).standard_normal((rows, n))
         for _ in range(4):
             before = len(other_calls)
