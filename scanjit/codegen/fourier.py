@@ -6,7 +6,7 @@ Before a pass, a row is an array of the shape (radix, left, done), with the freq
 unity. Then short transforms follow.
 
 Short rows are transformed side by side, as many as a vector has lanes (`scanjit.codegen.fourier_across`). The rest of
-this file is about single rows: here, vectors lie along `done`; in the first pass, along `left`.
+this file is about single rows. If the length is known, vectors lie along `done`; in the first pass, along `left`.
 
 Between passes, a row is two planes: all real parts, then all imaginary parts. The first pass separates the pairs that
 lie in memory, and the last one makes pairs again. Rows alternate between `spare` and the memory of the result. All rows
@@ -19,7 +19,8 @@ For a known length, each pass has its own code. For any other length, factors ar
 of them is a large prime, the transform is a convolution with a chirp, `exp(pi i j j / n)` (L. Bluestein, "A linear
 filtering approach to the computation of discrete Fourier transform", 1970): two transforms of a length `m` that has
 small factors, and between them a product with the transform of the chirp. The second one goes backwards, for which the
-planes are exchanged.
+planes are exchanged. A single row of such a length is a matrix, whose columns are transformed side by side by the
+passes for rows. The last pass is along the rows of the matrix.
 
 `scanjit.ops.passes` says what lies in `table`.
 """
@@ -29,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from scanjit.codegen.fourier_across import Across, found_passes
+from scanjit.codegen.fourier_across import Across
 from scanjit.codegen.lines import LOOK
 from scanjit.codegen.names import suffix
 from scanjit.codegen.pairs import Form, Pair, Pairs, Span
@@ -63,16 +64,16 @@ class _Writer:
         if isinstance(job.length, int):
             self.h = length_of_pairs(job.length) if job.real else job.length
         self.pairs = Pairs(dtype, lanes, job.sign, str(self.h) if self.known else "plane")
+        self.across = Across(self.pairs, job, self.n)
         self.add, self.new, self.block = self.pairs.add, self.pairs.new, self.pairs.block
 
     def source(self) -> Source:
         """The loop over parts of the rows: blocks, or bands of blocks."""
-        across = Across(self.pairs, self.job, self.n)
-        self.add(f"square = stack({2 * 8 * 8 * self.size})")
+        self.add(f"square = stack({2 * max(self.lanes, 8) ** 2 * self.size})")
         self.add(f"kept = stack({2 * LARGEST_FACTOR * self.lanes * self.size})")
         self.add(f"home = {self.spare} + begin*{self.parameters.number(self.job.spare.shape[-2])}*{2 * self.size}")
         if not self.known:
-            self.add(*find_length(self.n, self.real))
+            self.add(*find_length(self.n, self.real, self.lanes))
         blocks, block, rows, parts = map(
             self.parameters.number, (self.job.blocks, self.job.block, self.job.rows, self.job.pieces)
         )
@@ -81,11 +82,11 @@ class _Writer:
             self.add(f"row = {blocks}*part//{parts}*{block}")
             self.add(f"stop = min({blocks}*(part + 1)//{parts}*{block}, {rows})")
             self._tables()
-            across.write(self._row)
             if isinstance(self.job.length, int):
+                self.across.write(self._row)
                 self.block("while row < stop:", partial(self._known_row, self.job.length))
             else:
-                self._single_rows()
+                self._found_rows()
 
         self.block("for part in range(begin, end):", part)
         tile = Tile(split=NestLoop(self.job.pieces))
@@ -220,34 +221,121 @@ class _Writer:
 
     # ---- rows of a length that is found ------------------------------------------------------------------------------
 
-    def _single_rows(self) -> None:
-        """The rows that are left, in turns. A row takes one turn. As a convolution it takes two, and a turn before all
-        rows transforms the chirp."""
-        size = self.size
+    def _found_rows(self) -> None:
+        """The rows, several side by side or one after the other. A row is transformed in one stage. As a convolution it
+        takes two, and a stage before all rows transforms the chirp. The passes of a stage run for a block of columns at
+        a time, which are side by side as rows are; the last pass is for all of them."""
+        lanes, size, across = self.lanes, self.size, self.across
         self.add(
-            "here = home",
-            "plane = m + 16*min(m//64, 1)",  # planes of 2048 numbers would share places of the cache
-            f"there = here + plane*{2 * size}",
-            f"chirped = there + plane*{2 * size}",
-            "low = row",
-            "turns = stop - low",
+            "apart = m // columns",
+            "plane = m + 16",  # planes of 2048 numbers would share places of the cache
+            f"room = (columns + {lanes - 1})//{lanes}*{lanes}*apart*{2 * size}",
+            "flat = home",
+            f"chirped = flat + (plane + {lanes * lanes})*{2 * size} + 2*room",
+            "stage = 0",
+            "block = 0",
         )
-        self.block("if m != h:", lambda: self.add("turns = 2*turns + 1"))
 
-        def turn() -> None:
-            self.add(*LOOK, "row = low + turn")
-            self.block("if m != h:", lambda: self.add("row = low + (max(turn, 1) - 1)//2"))
+        def rows() -> None:
+            self.add(*LOOK)
             self._row()
-            self.block("if m == h:", self._brought)
-            self.block("elif turn == 0:", self._chirp)
-            self.block("elif turn % 2 == 1:", self._with_chirp)
-            self.block("else:", self._multiplied)
-            found_passes(self.pairs, self._found_pass)
-            self.block("if m == h:", self._taken)
-            self.block("elif turn == 0:", self._kept)
-            self.block("elif turn % 2 == 0:", self._without_chirp)
+            self.add("left = apart", "last = 1", "odd = 0", "beside = 0")
+            if across.any:
+                self.block(f"if row + {lanes} <= stop and {self.n} <= {across.most} and m == h:", together)
+            self.block("if beside == 0:", self._columns)
+            across.found_passes()
+            if across.any:
+                self.block("if beside == 1:", across.take)
+            self.block("else:" if across.any else "if beside == 0:", self._end_block)
 
-        self.block("for turn in range(turns):", turn)
+        def together() -> None:
+            self.add("beside = 1", "last = columns")
+            across.bring()
+
+        self.block("while row < stop:", rows)
+
+    def _columns(self) -> None:
+        """Begin a stage, and make vectors of a block of columns: of the rows of a matrix as long as the last factor."""
+
+        def stage() -> None:
+            self.block("if m == h:", self._brought)
+            self.block("elif stage == 0:", self._chirp)
+            self.block("elif stage % 2 == 1:", self._with_chirp)
+            self.block("else:", self._multiplied)
+
+        def copied(mask: str) -> None:
+            element = self.pairs.element("flat", Span("i*columns + block", self.lanes, mask))
+            self.across.put("here", "i", element)
+
+        def some() -> None:
+            self.add(f"mask = head_x{self.lanes}(columns - block)")
+            self.block("for i in range(apart):", lambda: copied("mask"))
+
+        self.block("if block == 0:", stage)
+        self.add(f"here = flat + (plane + block*apart)*{2 * self.size}", "there = here + room")
+        self.block(f"if columns == {self.lanes}:", lambda: self.block("for i in range(apart):", lambda: copied("")))
+        self.block("else:", some)
+
+    def _end_block(self) -> None:
+        """End the passes of a block of columns, and behind the last one a stage."""
+
+        def stage() -> None:
+            self.add(f"here -= (block - {self.lanes})*apart*{2 * self.size}", "block = 0")
+            self._last_pass()
+            self.block("if m == h:", self._taken)
+            self.block("elif stage == 0:", self._kept)
+            self.block("elif stage % 2 == 0:", self._without_chirp)
+            self.block("if m == h or stage % 2 == 0 and stage > 0:", lambda: self.add("row += 1"))
+            self.add("stage += 1")
+
+        self.add(f"block += {self.lanes}")
+        self.block("if block >= columns:", stage)
+
+    def _last_pass(self) -> None:
+        """The pass from vectors of columns to planes, with vectors along the frequencies that are done. If columns fill
+        a vector, squares are transposed. Their vectors are whole: what spills over the end of a frequency's part is
+        overwritten by later stores, and zeros lie behind the columns and behind the table."""
+        lanes, size, vector = self.lanes, self.size, self.lanes * self.size
+        kind, every = suffix(self.dtype, lanes), f"range(0, apart, {lanes})"
+
+        def turned(x: Pair, r: Number, span: Span) -> Pair:
+            place = f"table + (2*({r} - 1)*apart + s)*{size}"
+            return self.pairs.times(x, self.pairs.two_planes(place, "apart", span)) if r else x
+
+        def put(k: Number, y: Pair, span: Span) -> None:
+            self.pairs.result("flat", span._replace(start=f"{k}*apart + s"), y)
+
+        def zero() -> None:
+            self.across.put("here", "i", ("zero", "zero"))
+
+        def squares() -> None:
+            self.add(f"s = (apart - 1)//{lanes}*{lanes} - before")
+            for part in (0, 1):
+                there, here = f"square + {part * lanes * vector}", f"here + s*{2 * vector} + {part * vector}"
+                self.add(f"transpose_{kind}({there}, {vector}, {here}, {2 * vector})")
+            span, places = Span("s", lanes), [f"square + {r * vector}" for r in range(lanes)]
+            xs = [self.pairs.two_planes(place, str(lanes * lanes), span) for place in places]
+            for k, y in enumerate(self.pairs.short([turned(x, r, span) for r, x in enumerate(xs)])):
+                put(k, y, span)
+
+        def full() -> None:
+            self.add(f"zero = splat_{kind}(0.0)")
+            self.block(f"for i in range(apart, apart + {lanes - 1}):", zero)
+            self.block(f"for before in {every}:", squares)
+
+        def sums() -> None:
+            span = Span("s", lanes, "mask")
+            self.add(f"mask = head_x{lanes}(apart - s)")
+
+            def given(r: Number) -> Pair:
+                place = f"here + ({r})//{lanes}*apart*{2 * vector} + s*{2 * vector} + ({r}) % {lanes}*{size}"
+                parts = [f"load_strided_{kind}({at}, {2 * vector}, mask)" for at in (place, f"{place} + {vector}")]
+                return turned((self.new(parts[0]), self.new(parts[1])), r, span)
+
+            self.pairs.sums("columns", "2*(columns - 1)*apart", lanes, given, lambda k, y: put(k, y, span))
+
+        self.block(f"if columns == {lanes}:", full)
+        self.block("else:", lambda: self.block(f"for s in {every}:", sums))
 
     def _each(self, count: Number, change: Callable[[Span], None], counter: str = "i", first: int = 0) -> None:
         """A loop over `count` elements of a row, from the `first` one on."""
@@ -264,9 +352,9 @@ class _Writer:
 
     def _brought(self) -> None:
         """Make planes of a row."""
-        pairs, reals = (partial(self._copied, "given", form, "here", "planes") for form in ("pairs", "reals"))
+        pairs, reals = (partial(self._copied, "given", form, "flat", "planes") for form in ("pairs", "reals"))
         if self.back:
-            self._by_parity(partial(self._from_half, "here"), partial(self._spread, "here"))
+            self._by_parity(partial(self._from_half, "flat"), partial(self._spread, "flat"))
         elif self.forth:
             self._by_parity(pairs, reals)
         else:
@@ -274,11 +362,11 @@ class _Writer:
 
     def _taken(self) -> None:
         """Make the result of planes."""
-        pairs, reals = (partial(self._copied, "here", "planes", "result", form) for form in ("pairs", "reals"))
+        pairs, reals = (partial(self._copied, "flat", "planes", "result", form) for form in ("pairs", "reals"))
         if self.back:
             self._by_parity(pairs, reals)
         elif self.forth:
-            self._by_parity(partial(self._to_half, "here"), partial(self._cut, "here"))
+            self._by_parity(partial(self._to_half, "flat"), partial(self._cut, "flat"))
         else:
             pairs()
         if self.whole:
@@ -293,13 +381,13 @@ class _Writer:
 
         def vectors(span: Span) -> None:
             real, imaginary = self._power(span)
-            self.pairs.result("here", span, (real, self.new(f"-{imaginary}") if self.sign > 0 else imaginary))
+            self.pairs.result("flat", span, (real, self.new(f"-{imaginary}") if self.sign > 0 else imaginary))
 
         self._each("h", vectors)
         self._zeros("m - 2*h + 1")
 
         def mirrored() -> None:
-            self.pairs.result("here", Span("m - i", 1), self.pairs.element("here", Span("i", 1)))
+            self.pairs.result("flat", Span("m - i", 1), self.pairs.element("flat", Span("i", 1)))
 
         self.block("for i in range(1, h):", mirrored)
 
@@ -308,7 +396,7 @@ class _Writer:
         self.add(f"more = {count}", f"zero = splat_{suffix(self.dtype, self.lanes)}(0.0)")
 
         def vectors(span: Span) -> None:
-            self.pairs.result("here", span._replace(start="h + i"), ("zero", "zero"))
+            self.pairs.result("flat", span._replace(start="h + i"), ("zero", "zero"))
 
         self._each("more", vectors)
 
@@ -318,22 +406,22 @@ class _Writer:
             self._brought()
 
         def vectors(span: Span) -> None:
-            x = self.pairs.element("here", span) if self.real else self.pairs.paired_load("given", span)
-            self.pairs.result("here", span, self.pairs.times(x, self._power(span)))
+            x = self.pairs.element("flat", span) if self.real else self.pairs.paired_load("given", span)
+            self.pairs.result("flat", span, self.pairs.times(x, self._power(span)))
 
         self._each("h", vectors)
         self._zeros("m - h")
 
     def _kept(self) -> None:
         """Keep the transform of the chirp."""
-        self._each("m", lambda span: self.pairs.result("chirped", span, self.pairs.element("here", span)))
+        self._each("m", lambda span: self.pairs.result("chirped", span, self.pairs.element("flat", span)))
 
     def _multiplied(self) -> None:
         """The product with the transform of the chirp, with its planes exchanged."""
 
         def vectors(span: Span) -> None:
-            (a, b), (c, d) = (self.pairs.element(name, span) for name in ("here", "chirped"))
-            self.pairs.result("here", span, (self.new(f"{b}*{c} + {a}*{d}"), self.new(f"{a}*{c} - {b}*{d}")))
+            (a, b), (c, d) = (self.pairs.element(name, span) for name in ("flat", "chirped"))
+            self.pairs.result("flat", span, (self.new(f"{b}*{c} + {a}*{d}"), self.new(f"{a}*{c} - {b}*{d}")))
 
         self._each("m", vectors)
 
@@ -343,21 +431,17 @@ class _Writer:
         self.add(f"share = splat_{kind}(1.0) / cast_{kind}(splat_i64x{self.lanes}(m))")
 
         def vectors(span: Span) -> None:
-            imaginary, real = self.pairs.element("here", span)
+            imaginary, real = self.pairs.element("flat", span)
             x = self.new(f"{real}*share"), self.new(f"{imaginary}*share")
             y = self.pairs.times(x, self._power(span))
             if self.real:
-                self.pairs.result("here", span, y)
+                self.pairs.result("flat", span, y)
             else:
                 self.pairs.paired_store("result", span, y)
 
         self._each("h", vectors)
         if self.real:
             self._taken()
-
-    def _found_pass(self, radix: Number, done: Number) -> None:
-        """A pass of a row of unknown length."""
-        self._pass(radix, "left", done, 0, "here", "there", ("planes", "planes"))
 
     # ---- passes of a single row --------------------------------------------------------------------------------------
 

@@ -23,29 +23,6 @@ from scanjit.ops.passes import FOUND, Number, factors, is_written_out, length_of
 from scanjit.schedule.nests import Fourier, most_across
 
 
-def found_passes(pairs: Pairs, one: Callable[[Number, Number], None]) -> None:
-    """The passes of a length `m` that is found when a function runs, from `here`, by way of `there`, back to `here`.
-    `one` writes a pass for a factor, given how many frequencies are done before it."""
-    pairs.add("table = powers", "done = 1", "left = m")
-
-    def first_or_later(radix: Number) -> None:
-        pairs.block("if done == 1:", lambda: one(radix, 1))
-        pairs.block("else:", lambda: one(radix, "done"))
-
-    def turn() -> None:
-        pairs.add(*LOOK, *choose_radix(), "left = left // radix")
-        word = "if"
-        for radix in FOUND:
-            pairs.block(f"{word} radix == {radix}:", partial(first_or_later, radix))
-            word = "elif"
-        pairs.block("else:", lambda: first_or_later("radix"))
-        pairs.block("if done > 1:", lambda: pairs.add(f"table += 2*(radix - 1)*done*{pairs.size}"))
-        pairs.block(f"if radix > {max(FOUND)}:", lambda: pairs.add(f"table += 2*radix*{pairs.size}"))
-        pairs.add("done = done*radix", "other = here", "here = there", "there = other")
-
-    pairs.block("while left > 1:", turn)
-
-
 class Across:
     """Writes the transform of rows side by side. The variables are those of `scanjit.codegen.fourier`."""
 
@@ -68,36 +45,61 @@ class Across:
         self.add, self.new, self.block = pairs.add, pairs.new, pairs.block
 
     @property
-    def _any(self) -> bool:
+    def any(self) -> bool:
+        """Whether rows are transformed side by side."""
         return self.most > 0 and self.lanes >= min(SIDES)
 
     def write(self, row: Callable[[], None]) -> None:
-        """Transform the rows from `row` on, as long as there are enough of them for a vector. `row` writes the
-        addresses of a row."""
-        if not self._any:
-            return
-        short = "" if isinstance(self.length, int) else f" and {self.n} <= {self.most} and m == h"
+        """Transform the rows of a known length from `row` on, as long as there are enough of them for a vector. `row`
+        writes the addresses of a row."""
 
         def rows() -> None:
             self.add(*LOOK)
             row()
-            self.add("table = powers", "here = home", f"there = home + {self.n}*{2 * self.vector}")
-            if not isinstance(self.length, int) and self.forth:
-                self.add(f"odd = h // max({self.n}, 1)")
-            self._bring()
-            if isinstance(self.length, int):
-                self._known(int(self.h))
-            else:
-                found_passes(self.pairs, lambda radix, done: self._pass(radix, "left", done, 0))
-            self._take()
-            self.add(f"row += {self.lanes}")
+            self.bring()
+            self._known(int(self.h))
+            self.take()
 
-        self.block(f"while row + {self.lanes} <= stop{short}:", rows)
+        if self.any:
+            self.block(f"while row + {self.lanes} <= stop:", rows)
+
+    def found_passes(self) -> None:
+        """The passes of a length that is found when a function runs, from `here`, by way of `there`, back to `here`:
+        those of the factors of `left`, and behind them one of the factor `last`."""
+        self.add("table = powers", "done = 1")
+        radices = (16, *FOUND) if self.lanes == 16 else FOUND
+
+        def passes(radix: Number) -> None:
+            if radix in (8, 4):  # others may multiply by ones
+                self.block("if done == 1:", lambda: self._pass(radix, "rest", 1, 0))
+                self.block("else:", lambda: self._pass(radix, "rest", "done", 0))
+            else:
+                self._pass(radix, "rest", "done", 0)
+
+        def turn() -> None:
+            self.add(*LOOK, "radix = last")
+            self.block("if left > 1:", lambda: self.add(*choose_radix(), "left = left // radix"))
+            self.block("else:", lambda: self.add("last = 1"))
+            self.add("rest = left*last")
+            word = "if"
+            for radix in radices:
+                self.block(f"{word} radix == {radix}:", partial(passes, radix))
+                word = "elif"
+            self.block("else:", lambda: passes("radix"))
+            self.add(f"table += 2*(radix - 1)*done*{self.size}")
+            self.block("if radix % 2 == 1:", lambda: self.add(f"table += 2*radix*{self.size}"))
+            self.add("done = done*radix")
+            self._swap()
+
+        self.block("while left*last > 1:", turn)
 
     # ---- before and after the passes ---------------------------------------------------------------------------------
 
-    def _bring(self) -> None:
+    def bring(self) -> None:
         """Make vectors of the rows, and begin with half spectra."""
+        self.add("table = powers", "here = home", f"there = home + {self.n}*{2 * self.vector}")
+        if not isinstance(self.length, int) and self.forth:
+            self.add(f"odd = h // max({self.n}, 1)")
         half = self._number(f"2*({self.n}//2 + 1)")
         if self.back:
             self._turned(half, self.vector, into=True)
@@ -114,7 +116,7 @@ class Across:
         else:
             self._turned(self._number(f"2*{self.n}"), self.vector, into=True)
 
-    def _take(self) -> None:
+    def take(self) -> None:
         """Make the result of vectors, and end with half spectra."""
         half = self._number(f"2*({self.n}//2 + 1)")
         if self.back:
@@ -131,6 +133,7 @@ class Across:
             self._turned(self._number(f"2*{self.n}") if self.whole else half, self.vector, into=False)
         else:
             self._turned(self._number(f"2*{self.n}"), self.vector, into=False)
+        self.add(f"row += {self.lanes}")
 
     def _number(self, text: str) -> Number:
         """A number of elements, computed if it is known."""
@@ -163,7 +166,7 @@ class Across:
         place = f"{base} + ({i})*{2 * self.vector}"
         return self.pairs.load(place, self.lanes, ""), self.pairs.load(f"{place} + {self.vector}", self.lanes, "")
 
-    def _put(self, base: str, i: str, pair: Pair) -> None:
+    def put(self, base: str, i: str, pair: Pair) -> None:
         """Store element i of all rows."""
         place = f"{base} + ({i})*{2 * self.vector}"
         self.add(f"store({place}, {pair[0]})", f"store({place} + {self.vector}, {pair[1]})")
@@ -186,13 +189,13 @@ class Across:
     def _to_half(self) -> None:
         """The half spectrum of real numbers, from the transform of pairs of neighbours."""
         first, zero = self._element("here", "0"), self.new(f"splat_{self.kind}(0.0)")
-        self._put("there", "0", (self.new(f"{first[0]} + {first[1]}"), zero))
-        self._put("there", str(self.h), (self.new(f"{first[0]} - {first[1]}"), zero))
+        self.put("there", "0", (self.new(f"{first[0]} + {first[1]}"), zero))
+        self.put("there", str(self.h), (self.new(f"{first[0]} - {first[1]}"), zero))
 
         def both() -> None:
             (a, b), (c, d) = self._halves_joined()
-            self._put("there", "k", (self.new(f"({a} + {d})*0.5"), self.new(f"({b} - {c})*0.5")))
-            self._put("there", f"{self.h} - k", (self.new(f"({a} - {d})*0.5"), self.new(f"({b} + {c})*-0.5")))
+            self.put("there", "k", (self.new(f"({a} + {d})*0.5"), self.new(f"({b} - {c})*0.5")))
+            self.put("there", f"{self.h} - k", (self.new(f"({a} - {d})*0.5"), self.new(f"({b} + {c})*-0.5")))
 
         self.block(f"for k in range(1, {self.h}//2 + 1):", both)
         self._swap()
@@ -200,12 +203,12 @@ class Across:
     def _from_half(self) -> None:
         """The inverse of `_to_half`, before the passes."""
         first, last = self._element("here", "0"), self._element("here", str(self.h))
-        self._put("there", "0", (self.new(f"{first[0]} + {last[0]}"), self.new(f"{first[0]} - {last[0]}")))
+        self.put("there", "0", (self.new(f"{first[0]} + {last[0]}"), self.new(f"{first[0]} - {last[0]}")))
 
         def both() -> None:
             (a, b), (c, d) = self._halves_joined()
-            self._put("there", "k", (self.new(f"{a} - {d}"), self.new(f"{b} + {c}")))
-            self._put("there", f"{self.h} - k", (self.new(f"{a} + {d}"), self.new(f"{c} - {b}")))
+            self.put("there", "k", (self.new(f"{a} - {d}"), self.new(f"{b} + {c}")))
+            self.put("there", f"{self.h} - k", (self.new(f"{a} + {d}"), self.new(f"{c} - {b}")))
 
         self.block(f"for k in range(1, {self.h}//2 + 1):", both)
         self._swap()
@@ -220,7 +223,7 @@ class Across:
 
         def mirrored() -> None:
             a, b = self._element("here", "k")
-            self._put("here", f"{self.n} - k", (a, self.new(f"-{b}")))
+            self.put("here", f"{self.n} - k", (a, self.new(f"-{b}")))
 
         self.block(f"for k in range(1, {last} + 1):", mirrored)
 
@@ -254,7 +257,7 @@ class Across:
             def put(k: Number, y: Pair) -> None:
                 self._put_frequency(radix, done, k, y)
 
-            if is_written_out(radix):
+            if radix == 16 or is_written_out(radix):
                 for k, y in enumerate(self.pairs.short([turned(r) for r in range(int(radix))])):
                     put(k, y)
             else:
@@ -271,14 +274,14 @@ class Across:
         it is beyond the half."""
         plain = f"(l*{radix} + {k})*{done} + s"
         if not self.folded or (isinstance(k, int) and isinstance(radix, int) and 2 * k < radix):
-            self._put("there", plain, y)
+            self.put("there", plain, y)
             return
         whole = f"{radix}*{done}"
         if isinstance(self.length, int) and isinstance(k, int):
-            self._put("there", f"l*{whole} + {whole} - {k}*{done} - s", (y[0], self.new(f"-{y[1]}")))
+            self.put("there", f"l*{whole} + {whole} - {k}*{done} - s", (y[0], self.new(f"-{y[1]}")))
             return
         beyond = "odd" if not isinstance(self.length, int) else "1"
         self.add(f"beyond = {beyond}*min(2*{k}//{radix}, 1)")
         self.add(f"at = {plain} + beyond*((2*l + 1)*{whole} - 2*({plain}))")
         sign = self.new(f"cast_{self.kind}(splat_i64x{self.lanes}(1 - 2*beyond))")
-        self._put("there", "at", (y[0], self.new(f"{y[1]}*{sign}")))
+        self.put("there", "at", (y[0], self.new(f"{y[1]}*{sign}")))

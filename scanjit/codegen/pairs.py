@@ -222,9 +222,12 @@ class Pairs:
         self.block(f"for k in {half}:", frequency)
 
     def _turned(self, x: Pair, power: int, n: int) -> Pair:
-        """`x` times a power of the n-th root of unity, where n is 4 or 8. A quarter of a turn exchanges the parts."""
+        """`x` times a power of the n-th root of unity. A quarter of a turn exchanges the parts."""
         quarters, rest = divmod(4 * (power % n), n)
-        if rest:
+        if rest and 2 * rest != n:
+            angle = math.pi * rest / (2 * n)
+            x = self.times(x, (repr(math.cos(angle)), repr(math.sin(angle))))
+        elif rest:
             half = repr(math.sqrt(0.5))
             minus, plus = (self.new(f"({x[0]} {sign} {x[1]})*{half}") for sign in "-+")
             x = (minus, plus) if self.sign > 0 else (plus, self.new(f"({x[1]} - {x[0]})*{half}"))

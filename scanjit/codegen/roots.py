@@ -19,32 +19,42 @@ steps = stack($room)
 $of_reals
 if m != h:
     $chirp
-left = m
+left = m // columns
 done = 1
-while left > 1:
+while done < m:
     $look
-    $choose_radix
+    radix = columns
+    if left > 1:
+        $choose_radix
+        left = left // radix
     whole = radix*done
-    if done > 1:
-        for j in range(1, radix):
-            $before_pass
-    if radix > $most_found:
-        $inside_pass
-    left = left // radix
+    for j in range(1, radix + radix % 2):
+        count = done
+        factor = j
+        if j == radix:
+            count = radix
+            factor = done
+        $powers
     done = whole
+store(place, splat_$lanes(0.0))
 """
 _ROW = """
-$first_angles
-store(steps, cos(angle))
-store(steps + $behind, sin(angle))
-for first in range(0, $count, $step):
+for first in range(-$step, $count, $step):
+    start = max(first, 0)
+    step = $factor
+    if first < 0:
+        step = $wide*$factor
     $angles
     a = cos(angle)
     b = sin(angle)
-    for k in range(min($wide, ($count - first + $last)//$wide)):
-        c = broadcast_$vector(steps + k*8)
-        d = broadcast_$vector(steps + k*8 + $behind)
-        $stored
+    if first < 0:
+        store(steps, a)
+        store(steps + $behind, b)
+    else:
+        for k in range(min($wide, ($count - first + $last)//$wide)):
+            c = broadcast_$vector(steps + k*8)
+            d = broadcast_$vector(steps + k*8 + $behind)
+            $stored
 place += 2*($count)*$size
 """
 _CHIRP = """
@@ -57,6 +67,7 @@ _LENGTH = """
 h = $n
 $halved
 m = h
+radix = 1
 left = h
 while left > 1:
     $choose_radix
@@ -64,12 +75,17 @@ while left > 1:
         m = 0
     left = left // radix
 if m < h:
-    m = (2*h + 2)//4*4 - 4
+    m = (2*h - 2) // $unit * $unit
     left = 0
     while left != 1:
-        m = m + 4
+        m = m + $unit
         left = m
         $divided
+columns = $lanes
+if m % $lanes != 0:
+    columns = radix
+    if radix % 2 == 0:
+        columns = 1
 """
 
 
@@ -98,10 +114,9 @@ def roots_source(job: RootsOfUnity, target: Target) -> Source:
         computed, and multiplied by powers for the places behind them."""
         return filled(
             _ROW,
-            first_angles=angles(f"iota_i64x{wide}(0)*({wide}*{factor})", whole),
-            angles=angles(f"iota_i64x{wide}(first)*{factor}", whole),
+            angles=angles(f"iota_i64x{wide}(start)*step", whole),
             stored=stored(count, f"first + k*{wide}", "a*c - b*d", "b*c + a*d"),
-            **{"count": count, "vector": vector, "wide": wide, "last": wide - 1, "behind": 8 * wide},
+            **{"count": count, "factor": factor, "vector": vector, "wide": wide, "last": wide - 1, "behind": 8 * wide},
             **{"step": wide * wide, "size": size},
         )
 
@@ -114,28 +129,30 @@ def roots_source(job: RootsOfUnity, target: Target) -> Source:
     )
     lines = filled(
         _TABLE,
-        find_length=find_length(n, job.real),
+        find_length=find_length(n, job.real, target.lanes(size)),
         of_reals=[f"if h != {n}:", *indented(row("h + 1", "1", n))] if job.real else [],
         choose_radix=choose_radix(),
-        before_pass=row("done", "j", "whole"),
-        inside_pass=row("radix", "done", "whole"),
-        **{"table": table, "room": 2 * 8 * wide, "chirp": chirp, "look": LOOK, "most_found": max(FOUND)},
+        powers=row("count", "factor", "whole"),
+        **{"table": table, "room": 2 * 8 * wide, "chirp": chirp, "look": LOOK},
+        lanes=suffix(dtype, target.lanes(size)),
     )
     return parameters.source(job.title, indented(lines), ["line"])
 
 
-def find_length(n: str, real: bool) -> list[str]:
-    """Find `h`, the length of the transform of n numbers; and `m`, which is h, or the length of a convolution if a
-    factor of h is a large prime.
+def find_length(n: str, real: bool, lanes: int) -> list[str]:
+    """Find `h`, the length of the transform of n numbers; `m`, which is h, or the length of a convolution if a factor
+    of h is a large prime; and `columns`, the factor of m that is the last one.
 
-    The latter is the first multiple of 4 from 2 h - 1 on whose factors are all small.
+    The length of a convolution fills vectors: it is the first such number from 2 h - 1 on whose factors are all small.
+    The last factor is a vector's number of lanes if m fills vectors, else the largest odd prime.
     """
-    divided = [(f"while left % {radix} == 0:", f"    left = left // {radix}") for radix in FOUND]
+    divided = [(f"while left % {radix} == 0:", f"    left = left // {radix}") for radix in (2, 3, 5)]
     return filled(
         _LENGTH,
         halved=[f"if {n} % 2 == 0:", f"    h = {n} // 2"] if real else [],
         divided=[line for pair in divided for line in pair],
         **{"n": n, "choose_radix": choose_radix(), "largest": LARGEST_FACTOR},
+        **{"unit": max(lanes, 4), "lanes": lanes},
     )
 
 
@@ -143,7 +160,8 @@ def choose_radix() -> list[str]:
     """Find the next factor of `left`."""
     lines, word = [], "if"
     for radix in FOUND:
-        lines += [f"{word} left % {radix} == 0:", f"    radix = {radix}"]
+        even = " and left % 32 != 16" if radix == 8 else ""  # 16 is 4 times 4
+        lines += [f"{word} left % {radix} == 0{even}:", f"    radix = {radix}"]
         word = "elif"
     return [
         *lines,

@@ -3,7 +3,8 @@
 Before a pass, `done` is the product of the factors of all passes before it. The powers of the pass are `exp(2 pi i j s
 / (radix done))` for j from 1 to radix - 1: for each j, the real parts for all s below `done`, then the imaginary parts.
 The first pass needs none. If the radix of a pass is not written out, the powers of the root of that order follow: all
-real parts, then all imaginary parts.
+real parts, then all imaginary parts. For a length that is known only when the function runs, the first pass has powers
+too, which are ones, and those of the root follow for each odd radix.
 """
 
 import math
@@ -15,8 +16,8 @@ from scanjit.types import Dimension
 
 WRITTEN_OUT = (8, 4, 2, 3, 5, 7)
 """Factors whose transforms are written out. Larger ones would need more numbers at once than there are registers."""
-FOUND = (4, 2, 3, 5)
-"""The factors among these that are used for a length that is known only when the function runs."""
+FOUND = (8, 4, 2, 3, 5)
+"""The factors that are written out for a length that is known only when the function runs."""
 
 LARGEST_FACTOR = 64
 """A transform of a length with a larger prime factor is a convolution, whose length has small factors (Bluestein)."""
@@ -78,5 +79,6 @@ def table_of(n: int, dtype: DType, half: bool = False) -> Array:
 def table_size(n: Dimension) -> Dimension:
     """The most numbers that the table has for a length that is known only when the function runs: four for each number
     of a row, of a convolution whose length is below 3 n, and 2 n for the chirp. A table for n real numbers has the
-    powers of the root of order n in front of the table for half as many pairs, if n is even."""
-    return 14 * n + 2
+    powers of the root of order n in front of the table for half as many pairs, if n is even. A vector of zeros is
+    behind all."""
+    return 14 * n + 18

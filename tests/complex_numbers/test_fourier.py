@@ -10,7 +10,9 @@ import pytest
 import scanjit as sj
 from scanjit.ir import COMPLEX, walk_inside
 from scanjit.ops.fourier import FOURIER
+from scanjit.runtime import host
 from tests.complex_numbers.support import sampled, slope
+from tests.targets import with_vectors
 
 LENGTHS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 16, 24, 27, 30, 49, 64, 67, 77, 97, 121, 134, 210, 256, 262]
 
@@ -163,6 +165,21 @@ def test_rows_side_by_side(dtype: str, close: float, known: bool) -> None:
         expected += [np.fft.fft(a.real), np.fft.ifft(a.real)]
         for one, wanted in zip(found, expected, strict=True):
             np.testing.assert_allclose(one, wanted, 0, close * abs(wanted).max())
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("nbytes", [8, 16, 64])
+def test_columns_of_rows_of_unknown_length(nbytes: int, dtype: str) -> None:
+    """With few and many lanes: lengths that fill vectors or not, with large factors, and convolutions."""
+    z = sj.tensor(("b", "n"), dtype)
+    with host.using(with_vectors(nbytes)):
+        f = sj.function([z], sj.fft(z), mode="emulate")
+        for n in (1, 2, 16, 22, 24, 67, 17 * nbytes // 4):
+            a = sampled(np.random.default_rng(n), (17, n), dtype)
+            for rows in (a, a[:2]):
+                wanted = np.fft.fft(rows.astype("complex128"))
+                close = 1e-14 if dtype == "complex128" else 1e-6
+                np.testing.assert_allclose(f(rows), wanted, 0, close * abs(wanted).max())
 
 
 @pytest.mark.parametrize("dtype, close", [("complex64", 1e-6), ("complex128", 1e-14), ("float64", 1e-14)])

@@ -106,11 +106,11 @@ def parts_of(rows: Dimension, length: Dimension, real: bool) -> Dimension:
 
 def work_of(rows: Dimension, length: Dimension, real: bool) -> Dimension:
     """How many pairs a block of rows works with: two vectors for each number of rows side by side; for a single row of
-    an unknown length, at most three rows of a convolution."""
+    an unknown length, four rows of a convolution, or vectors of 3 columns of 16."""
     most = most_across(length, real)
     if not isinstance(length, int):
         several = types.minimum(rows // 2, 1)
-        return types.maximum(2 * MOST_LANES * several * types.minimum(length, most), 9 * length + 1)
+        return types.maximum(2 * MOST_LANES * several * types.minimum(length, most), 12 * length + 300)
     if length <= most:
         return 2 * MOST_LANES * length
     if real:
