@@ -54,7 +54,8 @@ def fft(x: TensorLike, n: int | Node | None = None, axis: int = -1, norm: Norm =
     n : int or size, optional
         The length of the axis: what is longer is cut, and zeros follow what is shorter. By default, the length of `x`
         there. A length that is known while the function is built has code of its own: it compiles in a fifth of the
-        time, and single rows may be transformed up to twice as fast. `sj.jit` knows the lengths of its arguments, and makes code for each.
+        time, and single rows may be transformed up to twice as fast. `sj.jit` knows the lengths of its arguments, and
+        makes code for each.
     axis : int
     norm : {"backward", "ortho", "forward"}, optional
         Where the division by n stands: in the inverse transform, by its root in both, or in this one.
