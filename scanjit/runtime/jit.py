@@ -260,14 +260,19 @@ class _Call:
         return tuple(zip(dtypes, ones, strict=True))
 
     def _check(self, arrays: Sequence[np.ndarray]) -> None:
-        for i, array in enumerate(arrays):
+        for label, value, array in zip(self.labels(), self.arrays, arrays, strict=True):
             if not holds_numbers(array.dtype):
-                value = self.arrays[i]
-                raise errors.ArgumentError(
-                    f"{self.labels()[i]}, an argument of {self.name}, is no array of numbers",
-                    got=f"{value!r} ({type(value).__name__})",
-                    fix="if it is a setting and not data, name it in static_argnames, or its place in static_argnums",
-                )
+
+                def refused(why: str, label: str = label, value: Any = value) -> errors.ArgumentError:
+                    return errors.ArgumentError(
+                        f"{label}, an argument of {self.name}, is no array of numbers ({why})",
+                        got=f"{value!r} ({type(value).__name__})",
+                        fix="if it is a setting and not data, name it in static_argnames, or its place in "
+                        "static_argnums",
+                    )
+
+                array_of(value, refused)
+                raise refused(f"its elements are {array.dtype}")
 
     @property
     def name(self) -> str:

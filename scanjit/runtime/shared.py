@@ -15,6 +15,7 @@ import scanjit.tensor  # noqa: F401 - installs the operators of Node, which are 
 from scanjit import errors, types
 from scanjit.arrays import array_of, check_unmasked
 from scanjit.ir import SHARED, Node
+from scanjit.kinds import holds_numbers
 from scanjit.loops.structure import STORED
 from scanjit.ops.parts import of_origin
 from scanjit.runtime.arguments import Slot
@@ -274,6 +275,8 @@ def shared(value: Any, name: str | None = None, shape: Sequence[int | str | None
         return errors.ArgumentError(f"a shared variable holds an array of numbers ({why})", got=repr(value))
 
     array = np.array(array_of(value, refused), order="C")  # of an object, np.array may take the memory that it has
+    if not holds_numbers(array.dtype):
+        raise refused(f"the elements of this are {array.dtype}")
     check_unmasked(value, "a shared variable")
     check_name(name)
     kind = Type(types.dtype_of(array.dtype), _declared(array.shape, shape, name))

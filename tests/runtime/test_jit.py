@@ -215,6 +215,9 @@ def test_wrong_arguments_are_named():
         with pytest.raises(sj.ArgumentError) as error:
             call()
         assert label in str(error.value) and "static_argnums" in str(error.value) and HERE in str(error.value)
+    for value, why in ((np.array([1, 2], object), "are object"), ([[1.0], [2.0, 3.0]], "inhomogeneous shape")):
+        with pytest.raises(sj.ArgumentError, match=rf"is no array of numbers \(.*{why}.*\)"):
+            f(value, 1)
     with pytest.raises(sj.ArgumentError, match="compiles a function"):
         sj.jit(3)
     with pytest.raises(sj.ArgumentError, match="the mode of a function is unknown"):

@@ -59,6 +59,14 @@ def test_setting_values_of_other_types():
     assert w.get_value().tolist() == [1.0, 2.0]
 
 
+@pytest.mark.parametrize(
+    ("value", "why"), [("abc", "are <U3"), (None, "are object"), ([[1.0], [2.0, 3.0]], "inhomogeneous shape")]
+)
+def test_values_that_are_no_numbers(value, why):
+    with pytest.raises(sj.ArgumentError, match=rf"a shared variable holds an array of numbers \(.*{why}"):
+        sj.shared(value)
+
+
 def test_declared_sizes():
     w = sj.shared(np.zeros((2, 3)), "w", shape=(None, 3))
     w.set_value(np.ones((5, 3)))
