@@ -2,8 +2,9 @@
 
 A loop whose carries have one shape is one nest. The carries stay in registers for all steps, and the steps of a linear
 recurrence fill the lanes of vectors. If the carries have several shapes, each step runs several nests, which costs many
-times as much. An example is a scalar recurrence together with its forward derivatives by three parameters: the
-derivatives need the value, but the value needs no derivative.
+times as much. An example is a scalar recurrence together with its forward derivatives by twenty parameters: the
+derivatives need the value, but the value needs no derivative. If all carries are short, as with three parameters, it
+takes longer to store and to load the values of all steps.
 """
 
 from scanjit import errors
@@ -47,11 +48,11 @@ def _parted(scan: Node, notes: list[Note]) -> dict[int, Node] | None:
 
 
 def _alone(loop: OpenScan) -> list[OpenCarry]:
-    """The small carries of one shape that need no carries of another shape, if the loop has carries of another shape
-    too. There are none if a step does more than elementwise ops: such a loop would not become one nest."""
+    """The small carries of one shape that need no carries of another shape, if the loop has larger carries of another
+    shape too. There are none if a step does more than elementwise ops: such a loop would not become one nest."""
     shapes = dict.fromkeys(c.inner.type.shape for c in loop.carries)
     order = walk(loop.outputs)
-    if len(shapes) < 2 or loop.stop is not None:
+    if len(shapes) < 2 or loop.stop is not None or all(is_small(c.inner) for c in loop.carries):
         return []
     if any(c.lag is not None for c in loop.carries) or any(is_heavy(node) for node in order if node.args):
         return []

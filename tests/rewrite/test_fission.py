@@ -539,7 +539,7 @@ def with_derivatives(level: Node, changes: Node, row: Node, rate: Node) -> tuple
 
 
 @pytest.mark.parametrize("backwards", [False, True])
-@pytest.mark.parametrize("columns", [3, "B"])
+@pytest.mark.parametrize("columns", [5, "B"])
 def test_a_value_that_needs_no_derivatives_has_a_loop_of_its_own(columns: int | str, backwards: bool) -> None:
     """Its results are the same ones: final values, and what is stacked."""
     inits, rate, rows = [symbol("h0"), symbol("d0", columns)], symbol("rate"), symbol("x", "T")
@@ -561,19 +561,21 @@ def test_loops_part_until_all_carries_of_one_have_one_shape() -> None:
 
 
 def test_what_does_not_part() -> None:
-    """Carries that need each other, large ones, those of loops that may end, and those of loops with products."""
-    a, b, big, rows = symbol("a"), symbol("b", 2), symbol("big", 8), symbol("x", "T")
+    """Carries that need each other, large ones, those of loops that may end, those of loops with products, and those
+    that are all small."""
+    a, b, big, rows = symbol("a"), symbol("b", 5), symbol("big", 8), symbol("x", "T")
     together = scan(lambda r, p, q: (p + cut(q, 0, 1).sum(), q * p + r), rows, [a, b])
     tied = scan(lambda r, p, q: (p * 0.5 + view(cut(q, 0, 1)), q * p + r), rows, [a, b])
-    large = scan(lambda r, p, q: (p * 0.5 + r, q * 0.5 + cut(p, 0, 2)), rows, [big, b])
+    large = scan(lambda r, p, q: (p * 0.5 + r, q * 0.5 + cut(p, 0, 5)), rows, [big, b])
     ends = scan(lambda r, p, q: ((p * 0.5 + r, q * p), until(p > 1.0)), rows, [a, b])
-    product = scan(lambda r, p, q: (p * 0.5 + r, mm(q, symbol("w", 2, 2)) * p), rows, [a, b])
-    for found in (together, tied, large, ends, product):
+    product = scan(lambda r, p, q: (p * 0.5 + r, mm(q, symbol("w", 5, 5)) * p), rows, [a, b])
+    small = scan(lambda r, p, q: (p * 0.5 + r, q * p), rows, [a, symbol("few", 4)])
+    for found in (together, tied, large, ends, product, small):
         assert passed("apart", list(found))[1] == []
 
 
 def test_loops_inside_of_steps_part() -> None:
-    a, b = symbol("a"), symbol("b", 2)
+    a, b = symbol("a"), symbol("b", 5)
     inner = lambda r, s: s + scan(lambda row, p, q: (p * 0.5 + row, q * p + s), r, [a, b])[1].sum()
     new, notes = passed("apart", [scan(inner, symbol("x", "T", 4), symbol("s"))])
     assert len(notes) == 1 and count(one(new).params["body"].outputs)["scan"] == 2
