@@ -9,14 +9,14 @@ from scanjit.ops.promotion import Elementwise
 from scanjit.ops.view import DIMSHUFFLE, View
 from scanjit.rewrite.engine import Note, in_bodies, map_scans, uses
 from scanjit.rewrite.loop import OpenScan
-from scanjit.rewrite.split import is_small
+from scanjit.rewrite.split import TINY
 from scanjit.walks import top_down
 
 _LIGHT = 8
 """The ops together must cost less than this."""
-_LIGHT_NUMBER = 4
-"""The ops together must cost less than this if rows are numbers. Over time they would fill vectors, but a chain of
-operations on numbers leaves a processor time for them."""
+_LIGHT_SHORT = 4
+"""The ops together must cost less than this if rows are numbers, or short along each axis. Over time they would fill
+vectors, but a chain of operations on numbers leaves a processor time for them."""
 _ROUNDS = 4
 
 
@@ -72,10 +72,8 @@ class _Cone:
         self.fits = bool(self.rows) and stored and narrow and self._pays(cost)
 
     def _pays(self, cost: int) -> bool:
-        row = self.operand.type.shape[1:]
-        if not row:
-            return cost < _LIGHT_NUMBER
-        return cost < _LIGHT and not is_small(self.operand) and not all(isinstance(d, int) and d <= 4 for d in row)
+        short = all(isinstance(size, int) and size <= TINY for size in self.operand.type.shape[1:])
+        return cost < (_LIGHT_SHORT if short else _LIGHT)
 
     def _is_sequence(self, end: Node) -> bool:
         """Whether an end has a row for each step."""

@@ -433,6 +433,7 @@ SEQUENCES: dict[str, Callable[[], list[Node]]] = {
     "of two": lambda: [x("a") * x("b")],
     "of which something else is made too": lambda: [(s := x() * 2.0), total(s)],
     "of numbers, by several ops": lambda: [((symbol("s", "T") * 2.0 + 1.0) * 3.0 + 1.0)],
+    "of short rows, by several ops": lambda: [((symbol("s", "T", 4) * 2.0 + 1.0) * 3.0 + 1.0)],
 }
 
 
@@ -452,9 +453,10 @@ def test_light_sequences_of_parts_sink() -> None:
     assert notes == ["a sequence is made row by row in the loop that reads it: mul"]
 
 
-def test_light_sequences_of_numbers_sink() -> None:
-    sequence = total(symbol("v", 4)) * symbol("s", "T") + 1.0
-    ys = scan(lambda r, p: fn("tanh", r + p), [sequence], [full(0.0, ())])
+@pytest.mark.parametrize("row", [(), (3,), (4, 2)])
+def test_light_sequences_of_numbers_and_short_rows_sink(row: tuple[int, ...]) -> None:
+    sequence = total(symbol("v", 4)) * symbol("s", "T", *row) + 1.0
+    ys = scan(lambda r, p: fn("tanh", r + p), [sequence], [full(0.0, row)])
     new, notes = passed("sink", [ys])
     assert body(one(new))["mul"] == 1 and count(new)["mul"] == 0
     assert notes == ["a sequence is made row by row in the loop that reads it: add, mul"]
