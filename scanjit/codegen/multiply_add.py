@@ -1,18 +1,22 @@
 """Which sums are written as multiply-adds.
 
 All sums of a product are, whoever else reads the product: so the bits of a sum do not depend on what else is stored or
-computed. LLVM makes no others.
+computed. LLVM makes no others. An exception is a product of which the other operand is computed: `a * b - b * a` is
+zero, as the imaginary part of a complex number times its conjugate is.
 
 In nests whose steps wait for each other, some are not. The result of a multiply-add is there four cycles after the last
 of its operands, that of an addition after three. In `a * h + b`, where `h` comes last, a multiply-add is faster: a
 product and then a sum take seven cycles. In `h + a * b`, the product is there before `h` is, so the sum is faster.
 """
 
+import functools
 import math
+import operator
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from scanjit.kinds import kind_of
-from scanjit.ops.elementwise import ADD, MUL, SUB
+from scanjit.ops.elementwise import ADD, MUL, NEG, SUB
 from scanjit.schedule.nests import Apply, Literal, Nest, Register, Tile, Value, walk_values
 
 SUM, PRODUCT, BOTH = 3, 4, 4
@@ -26,13 +30,13 @@ waits, all sums of products are multiply-adds: these are the fewest operations."
 
 def multiply_adds(nest: Nest, tile: Tile) -> Mapping[Value, int]:
     """For each sum that is written as a multiply-add, which of its operands is the product."""
-    every = {value: products[0] for value in walk_values(nest.values) if (products := _products(value))}
+    places = _places(nest.values)
     steps = nest.time is not None and nest.lanewise is None and not tile.strips  # in strips, other points are computed
-    waiting = _of_waiting(nest, tile.row_block * tile.vectors) if steps else {}
-    return {value: found for value, place in every.items() if (found := waiting.get(value, place)) is not None}
+    waiting = _of_waiting(nest, places, tile.row_block * tile.vectors) if steps else {}
+    return {value: found for value, (first, *_) in places.items() if (found := waiting.get(value, first)) is not None}
 
 
-def _of_waiting(nest: Nest, copies: int) -> Mapping[Value, int | None]:
+def _of_waiting(nest: Nest, possible: Mapping[Value, Sequence[int]], copies: int) -> Mapping[Value, int | None]:
     """The same for the sums that become carries of a nest that computes `copies` points side by side in each step; None
     for a sum that is not a multiply-add. Empty if steps have more to compute than they wait."""
     values = walk_values(nest.updates)
@@ -42,7 +46,7 @@ def _of_waiting(nest: Nest, copies: int) -> Mapping[Value, int | None]:
     for step in range(STEPS):
         for value in values:
             if not isinstance(value, Register):
-                ends[value], places[value] = _end(value, ends)
+                ends[value], places[value] = _end(value, ends, possible.get(value, ()))
         ends.update(zip(nest.registers, [ends[update] for update in nest.updates], strict=True))
         if step == STEPS // 2 - 1:
             half = max((ends[register] for register in nest.registers), default=0.0)
@@ -51,13 +55,36 @@ def _of_waiting(nest: Nest, copies: int) -> Mapping[Value, int | None]:
     return {} if work > EACH_CYCLE * waits else places
 
 
-def _products(value: Value) -> Sequence[int]:
-    """Which operands of a sum of floats are products."""
-    if not isinstance(value, Apply) or value.op not in (ADD, SUB) or not kind_of(value.dtype).floating:
+def _places(values: Sequence[Value]) -> Mapping[Value, Sequence[int]]:
+    """For each sum of floats with products that may be part of a multiply-add, which of its operands they are. The
+    first is the same in `a * b + c * d` and in `d * c + b * a`."""
+    order = {value: i for i, value in enumerate(values)}
+    products = {value: factors for value in values if (factors := _factors(value, order))}
+    readers = Counter(products[part] for value in values for part in value.operands if part in products)
+    bits = {factors: 1 << i for i, factors in enumerate(each for each, count in readers.items() if count > 1)}
+    reads: dict[Value, int] = {}
+    places: dict[Value, Sequence[int]] = {}
+    for value in values:
+        own = bits.get(products[value], 0) if value in products else 0
+        reads[value] = functools.reduce(operator.or_, [reads[part] for part in value.operands], own)
+        if isinstance(value, Apply) and value.op in (ADD, SUB):
+            found = [
+                (products[part], i)
+                for i, part in enumerate(value.args)
+                if part in products and not bits.get(products[part], 0) & reads[value.args[1 - i]]
+            ]
+            if found:
+                places[value] = [i for _, i in sorted(found)]
+    return places
+
+
+def _factors(value: Value, order: Mapping[Value, int]) -> tuple[int, ...]:
+    """What stands for the factors of a rounded product of floats, whatever their order and their signs; empty for other
+    values."""
+    if not isinstance(value, Apply) or value.op is not MUL or not kind_of(value.dtype).floating or _is_exact(value):
         return ()
-    return [
-        i for i, part in enumerate(value.args) if isinstance(part, Apply) and part.op is MUL and not _is_exact(part)
-    ]
+    bare = [part.args[0] if isinstance(part, Apply) and part.op is NEG else part for part in value.args]
+    return tuple(sorted(order[part] for part in bare))
 
 
 def _is_exact(product: Apply) -> bool:
@@ -67,7 +94,7 @@ def _is_exact(product: Apply) -> bool:
     return any(abs(math.frexp(number)[0]) == 0.5 for number in numbers)
 
 
-def _end(value: Value, ends: Mapping[Value, float]) -> tuple[float, int | None]:
+def _end(value: Value, ends: Mapping[Value, float], places: Sequence[int]) -> tuple[float, int | None]:
     """The cycle in which a value can be there; for a sum, also the operand that is then the product of a
     multiply-add."""
     begin = max((ends[part] for part in value.operands), default=0.0)
@@ -78,7 +105,7 @@ def _end(value: Value, ends: Mapping[Value, float]) -> tuple[float, int | None]:
     if value.op not in (ADD, SUB):
         return begin + (PRODUCT if value.op is MUL else 2 * value.cost + 2), None
     found: tuple[float, int | None] = begin + SUM, None
-    for place in _products(value):
+    for place in places:
         end = max(ends[part] for part in parts_of(value, place)) + BOTH
         if end < found[0] or (end == found[0] and found[1] is None):
             found = end, place
