@@ -90,6 +90,16 @@ def test_a_carry_is_rounded_in_each_step(half: np.dtype, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_a_carry_that_is_kept_or_replaced(half: np.dtype, mode: str) -> None:
+    """No step computes with it, so that it is not float32 in between. (As a linear recurrence it did not compile.)"""
+    x, keep = sj.vector("x", half), sj.vector("keep", bool)
+    last = sj.scan(lambda x, keep, h: sj.where(keep, h, x), [x, keep], sj.cast(0.5, half))
+    a, kept = _some(half, 40), np.arange(40) % 3 != 1
+    expected = np.concatenate([[half.type(0.5)], a[1 + (np.arange(39) // 3) * 3]])
+    _equal(sj.function([x, keep], last, mode=mode)(a, kept), expected)
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_derivatives_of_order_two_and_of_loops(half: np.dtype, mode: str) -> None:
     x, h = sj.vector("x", half), sj.scalar("h", half)
     second = sj.grad(sj.grad((x**3).sum(), x).sum(), x)

@@ -110,6 +110,8 @@ def _form(register: Register, update: Value, unread: bool) -> Linear | None:
         form = reader.form(update)
     except _NotLinear:
         return None
+    if form.factor is not None and kind_of(register.dtype).is_half:  # lanes cannot multiply and add such floats
+        return None
     factor = form.factor if isinstance(form.factor, Value) else None
     extremum = form.factor is ONE and form.term is None and (form.low is None) != (form.high is None)
     signed = reader.floating and form.term is not None and factor is not None and _constants(factor) <= 0
