@@ -56,13 +56,15 @@ def _of_waiting(nest: Nest, possible: Mapping[Value, Sequence[int]], copies: int
 
 
 def _places(values: Sequence[Value]) -> Mapping[Value, Sequence[int]]:
-    """For each sum of floats with products that may be part of a multiply-add, which of its operands they are. The
-    first is the same in `a * b + c * d` and in `d * c + b * a`."""
+    """For each sum of floats with products that may be part of a multiply-add, which of its operands they are. Their
+    order is that of the sum, so that it does not depend on the rest of the nest. But if the nest has `a * b + c * d`
+    and `d * c + b * a`, the first of both is the same."""
     order = {value: i for i, value in enumerate(values)}
     products = {value: factors for value in values if (factors := _factors(value, order))}
     readers = Counter(products[part] for value in values for part in value.operands if part in products)
     bits = {factors: 1 << i for i, factors in enumerate(each for each, count in readers.items() if count > 1)}
     reads: dict[Value, int] = {}
+    firsts: dict[frozenset[tuple[int, ...]], tuple[int, ...]] = {}
     places: dict[Value, Sequence[int]] = {}
     for value in values:
         own = bits.get(products[value], 0) if value in products else 0
@@ -74,7 +76,8 @@ def _places(values: Sequence[Value]) -> Mapping[Value, Sequence[int]]:
                 if part in products and not bits.get(products[part], 0) & reads[value.args[1 - i]]
             ]
             if found:
-                places[value] = [i for _, i in sorted(found)]
+                first = firsts.setdefault(frozenset(factors for factors, _ in found), found[0][0])
+                places[value] = [i for _, i in sorted(found, key=lambda each: each[0] != first)]
     return places
 
 
