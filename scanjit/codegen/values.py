@@ -36,9 +36,9 @@ from scanjit.walks import bottom_up
 
 EXPENSIVE = 8
 """An op of at least this cost, such as a division, is computed in one lane if its result is the same for all."""
-MOST = 12
-"""LLVM may make branches of more choices than these, if several have one condition, as those of a pivot: registers for
-all conditions and for what is chosen would be too few."""
+MOST_CHOICES = 12
+"""If a nest has more choices, LLVM may make a branch of those with one condition, such as the choices of a pivot.
+Without branches, registers would be too few for all conditions and for what is chosen."""
 _HINTS: dict[Op, str] = {ADD: "s", SUB: "d", MUL: "m", DIV: "r", NEG: "m", AND: "b", OR: "b"}
 
 
@@ -57,7 +57,8 @@ class Values:
 
     def __init__(self, frame: Frame, reduction: Callable[[Frame, ValueOf, Reduce, Point], str]) -> None:
         self.frame, self._reduction = frame, reduction
-        self._many_choices = sum(isinstance(each, Apply) and each.op is WHERE for each in frame.nest.values) > MOST
+        choices = sum(isinstance(each, Apply) and each.op is WHERE for each in frame.nest.values)
+        self._many_choices = choices > MOST_CHOICES
 
     def value(self, value: Value, point: Point) -> str:
         """The variable that holds a value. If it is not written yet, it is written now, behind its operands."""
