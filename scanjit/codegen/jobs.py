@@ -15,11 +15,11 @@ from scanjit.codegen.fourier import fourier_source
 from scanjit.codegen.guest import guest_source
 from scanjit.codegen.order import order_source
 from scanjit.codegen.pack import pack_source
-from scanjit.codegen.parting import parting_source
 from scanjit.codegen.places import PREPARED, PROFILE, SYNC
 from scanjit.codegen.roots import roots_source
 from scanjit.codegen.sharing import Variables
 from scanjit.codegen.source import Source
+from scanjit.codegen.where_true import where_true_source
 from scanjit.schedule.nests import (
     Decomposition,
     Fetch,
@@ -31,9 +31,9 @@ from scanjit.schedule.nests import (
     Nest,
     Order,
     Pack,
-    Parting,
     RootsOfUnity,
     Tile,
+    WhereTrue,
     walk_values,
 )
 from scanjit.schedule.threads.split import Piece
@@ -288,5 +288,5 @@ source_of.register(GuestCall, guest_source)
 source_of.register(LapackCall, call_source)
 source_of.register(Order, order_source)
 source_of.register(Pack, pack_source)
-source_of.register(Parting, parting_source)
+source_of.register(WhereTrue, where_true_source)
 source_of.register(RootsOfUnity, roots_source)

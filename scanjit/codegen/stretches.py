@@ -8,10 +8,10 @@ STRETCH = 2**20
 """After this many elements, a thread looks whether to end. Each element takes some nanoseconds."""
 
 
-def stretches(n: str, lines: list[str], lanes: int = 1) -> list[str]:
-    """The loop over `n` elements, `lanes` at a time."""
+def stretches(n: str, lines: list[str], lanes: int = 1, start: str = "0") -> list[str]:
+    """The loop over the elements from `start` to `n`, `lanes` at a time."""
     return [
-        f"for stretch in range(0, {n}, {STRETCH}):",
+        f"for stretch in range({start}, {n}, {STRETCH}):",
         *indented(LOOK),
         f"    for i in range(stretch, min(stretch + {STRETCH}, {n}), {lanes}):",
         *indented(lines, 2),

@@ -82,23 +82,9 @@ def _argranked_reference(x: Array, ranks: Array) -> Array:
     return np.take_along_axis(found, np.clip(ranks, 0, n - 1), -1) if n else np.zeros(shape, np.int64)
 
 
-def _infer_parted(x: Type, group: Type) -> Type:
-    _check(x)
-    if group.dtype != np.int8:
-        raise errors.InternalError("groups are int8", got=group)
-    shape = [
-        types.equate(*pair, "an axis of a tensor and of its groups") for pair in zip(x.shape, group.shape, strict=True)
-    ]
-    return x.with_shape(shape)
-
-
-def _parted_reference(x: Array, group: Array) -> Array:
-    return np.take_along_axis(x, np.argsort(group, axis=-1, kind="stable"), -1)
-
-
-def _parted_vjp(g: Node, y: Node, x: Node, group: Node) -> tuple[Node, None]:
-    places = PARTED(broadcast_to(IOTA(length=x.type.shape[-1]), x.type.shape), group)
-    return SCATTER(zeros_like(x), g, *_before(x), places, axis=0, add=True), None
+def _where_true_reference(x: Array) -> Array:
+    places = np.argsort(~x, axis=-1, kind="stable")
+    return np.where(np.take_along_axis(x, places, -1), places, -1)
 
 
 def _infer_partitioned(x: Type, ranks: Type) -> Type:
@@ -257,13 +243,13 @@ def _partitioned_samples(rng: np.random.Generator, dtype: str) -> Samples:
     yield (rng.permutation(numbered((3, 2, 5), dtype).ravel()).reshape(3, 2, 5), np.array([[1], [4], [0]])), {}
 
 
-def _parted_samples(rng: np.random.Generator, dtype: str) -> Samples:
+def _where_true_samples(rng: np.random.Generator, dtype: str) -> Samples:
     for shape in ((5,), (2, 3, 60), (3, 1), (2, 0), (0, 4), (300,), (64,)):
-        yield (sample(rng, shape, dtype), rng.integers(0, 2, shape, "int8")), {}
+        yield (sample(rng, shape, dtype),), {}
 
 
-def _sorting(name: str, **rest: Parameter) -> Op:
-    return Op(name, dtypes=ANY_DTYPE, never_fails=True, reads_memory="all", **rest)
+def _sorting(name: str, dtypes: Sequence[str] = ANY_DTYPE, **rest: Parameter) -> Op:
+    return Op(name, dtypes=dtypes, never_fails=True, reads_memory="all", **rest)
 
 
 SORT = _sorting(
@@ -360,16 +346,14 @@ ARGPARTITION: Op = _sorting(
     samples=_partitioned_samples,
     doc="the places of the elements in a row that is partitioned, as by `partition`",
 )
-PARTED: Op = _sorting(
-    "parted",
-    infer=_infer_parted,
-    reference=_parted_reference,
-    vjp=_parted_vjp,
-    jvp=lambda tangents, y, x, group: PARTED(tangents[0], group),
+WHERE_TRUE = _sorting(
+    "where_true",
+    dtypes=("bool",),
+    infer=_infer_argsort,
+    reference=_where_true_reference,
     batch_params=lambda size: {},
-    samples=_parted_samples,
-    doc="the elements along the last axis in the order of their groups, int8: first those of 0, then those of 1. Those"
-    " of a group stay in order",
+    samples=_where_true_samples,
+    doc="the places of the elements along the last axis that are true, in order, and then -1",
 )
 SEARCHED: Op = Op(
     "searched",

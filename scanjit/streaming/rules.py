@@ -15,7 +15,7 @@ from scanjit.ops.elementwise import MINIMUM, where
 from scanjit.ops.expect import EXPECT
 from scanjit.ops.factor import CHOLESKY, DET, DET_SIGN, LOGABSDET, SOLVE, TRIANGULAR_SOLVE
 from scanjit.ops.index import GATHER
-from scanjit.ops.order import ARGPARTITION, ARGRANKED, ARGSORT, PARTED, PARTITION, RANKED, SORT
+from scanjit.ops.order import ARGPARTITION, ARGRANKED, ARGSORT, PARTITION, RANKED, SORT, WHERE_TRUE
 from scanjit.ops.reduce import ARGMAX, ARGMIN
 from scanjit.ops.reduction import Reduction
 from scanjit.ops.roles import KEPT, Roles
@@ -474,7 +474,7 @@ RULES: dict[ir.Op, Rule] = {
     ARGMIN: _along,
     SORT: _in_last(1),
     ARGSORT: _in_last(1),
-    PARTED: _in_last(1),
+    WHERE_TRUE: _in_last(1),
     **dict.fromkeys((RANKED, ARGRANKED, PARTITION, ARGPARTITION), _ranked),
     **dict.fromkeys((SOLVE, TRIANGULAR_SOLVE, CHOLESKY, DET, LOGABSDET, DET_SIGN), _in_last(2)),
     SCAN: _scan,

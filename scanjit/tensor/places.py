@@ -9,10 +9,10 @@ from scanjit import errors, ir, types
 from scanjit.ir import Node
 from scanjit.ops.elementwise import where
 from scanjit.ops.index import GATHER
-from scanjit.ops.order import PARTED
+from scanjit.ops.order import WHERE_TRUE
 from scanjit.ops.promotion import cast
 from scanjit.ops.shape import IOTA, RESHAPE, SET_SLICE, window
-from scanjit.ops.stretch import SUM, constant_value, full
+from scanjit.ops.stretch import constant_value, full
 from scanjit.ops.view import along
 from scanjit.symbol import TensorLike
 from scanjit.tensor.indexing import getitem, index_array, set_
@@ -79,12 +79,9 @@ def nonzero(x: TensorLike, size: Any = None, fill_value: Any = 0) -> tuple[Any, 
     count = dimension(size)
     found = RESHAPE(x, shape=(types.product(x.type.shape),)) != 0
     n = found.type.shape[0]
-    places = PARTED(IOTA(length=n), cast(~found, "int8"))  # those that are found come first
-    some = minimum(count, n)
-    first = SET_SLICE(full(-1, (count,), "int64"), window(places, 0, 0, some), start=(0,), step=(1,))
-    filled = IOTA(length=count) >= SUM(cast(found, "int64"), axes=(0,))
-    first = where(filled, -1, first)
-    return tuple(where(filled, fill_value, index) for index in unravel_index(first, x.type.shape))
+    first = window(WHERE_TRUE(found), 0, 0, minimum(count, n))
+    first = SET_SLICE(full(-1, (count,), "int64"), first, start=(0,), step=(1,))
+    return tuple(where(first < 0, fill_value, index) for index in unravel_index(first, x.type.shape))
 
 
 def unravel_index(indices: TensorLike, shape: Sequence[Any]) -> tuple[Node, ...]:

@@ -149,10 +149,7 @@ def _places(w: Writer, node: Node, shape: Sequence[Dimension], indices: Sequence
 def order(w: Writer, node: Node, x: str) -> str:
     """The places of the elements of rows, the smallest first. `TopK` does not define the order of NaN. So NaN is
     replaced by infinity, and the places of numbers are then put before those of NaN."""
-    return _order_of(w, node.operands[0], x)
-
-
-def _order_of(w: Writer, operand: Node, x: str) -> str:
+    operand = node.operands[0]
     last = operand.ndim - 1
     size = w.vector(operand.type.shape[-1:])
 
@@ -183,9 +180,10 @@ def ranked(w: Writer, node: Node, x: str, ranks: str) -> str:
     return _ranked_entries(w, node, ordered(w, node, x), ranks)
 
 
-def parted(w: Writer, node: Node, x: str, group: str) -> str:
-    """The elements of rows in the order of their groups."""
-    return w.op("GatherElements", x, _order_of(w, node.operands[1], group), axis=node.ndim - 1)
+def where_true(w: Writer, node: Node, x: str) -> str:
+    """The places of what is true in rows, and then -1."""
+    places = order(w, node, w.op("Not", x))
+    return w.where(w.op("GatherElements", x, places, axis=node.ndim - 1), places, w.constant(-1, np.int64), np.int64)
 
 
 def _ranked_entries(w: Writer, node: Node, rows: str, ranks: str) -> str:

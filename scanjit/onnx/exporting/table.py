@@ -98,7 +98,7 @@ TABLE: dict[str, Rule] = {
     "ranked": s.ranked,
     "argpartition": lambda w, node, x, ranks: s.order(w, node, x),
     "partition": lambda w, node, x, ranks: s.ordered(w, node, x),
-    "parted": s.parted,
+    "where_true": s.where_true,
     "searched": searches.searched,
     "fourier": fourier.transform,
     "from_half_spectrum": fourier.from_half_spectrum,

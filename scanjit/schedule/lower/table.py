@@ -10,7 +10,7 @@ from scanjit.ops.guest import CALL
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.linalg import Contraction
 from scanjit.ops.narrow import CONTRACT_PAIRS
-from scanjit.ops.order import ARGPARTITION, ARGRANKED, ARGSORT, PARTED, PARTITION, RANKED, SEARCHED, SORT
+from scanjit.ops.order import ARGPARTITION, ARGRANKED, ARGSORT, PARTITION, RANKED, SEARCHED, SORT, WHERE_TRUE
 from scanjit.ops.reduce import ArgReduction
 from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import CONCATENATE, COPY, IOTA, RESHAPE, SET_SLICE
@@ -23,7 +23,6 @@ from scanjit.schedule.lower.ops.gather import GatherRule
 from scanjit.schedule.lower.ops.guest import GuestRule
 from scanjit.schedule.lower.ops.ifelse import IfElseRule
 from scanjit.schedule.lower.ops.order import OrderRule
-from scanjit.schedule.lower.ops.parting import PartingRule
 from scanjit.schedule.lower.ops.pointwise import ElementwiseRule, KnownRule, ViewRule
 from scanjit.schedule.lower.ops.reduction import ReductionRule
 from scanjit.schedule.lower.ops.reshape import CopyRule, ReshapeRule
@@ -31,6 +30,7 @@ from scanjit.schedule.lower.ops.scan import ScanRule
 from scanjit.schedule.lower.ops.scatter import ScatterRule
 from scanjit.schedule.lower.ops.search import SearchRule
 from scanjit.schedule.lower.ops.set_slice import SetSliceRule
+from scanjit.schedule.lower.ops.where_true import WhereTrueRule
 from scanjit.target import Target
 
 RULES = LoweringRules(
@@ -58,7 +58,7 @@ RULES = LoweringRules(
         RANKED: OrderRule(finds_places=False),
         ARGPARTITION: OrderRule(finds_places=True, whole=True),
         PARTITION: OrderRule(finds_places=False, whole=True),
-        PARTED: PartingRule(),
+        WHERE_TRUE: WhereTrueRule(),
         SEARCHED: SearchRule(),
         FOURIER: FourierRule(),
         HALF_SPECTRUM: FourierRule(),

@@ -22,7 +22,6 @@ from scanjit.schedule.nests.loops import NestLoop, joined
 from scanjit.schedule.nests.nest import Extrema, Few, Lanewise, Linear, Nest, Store, one_of, rereads
 from scanjit.schedule.nests.order import ACROSS, ALONG, MOST_PACKED, SORTED, TOGETHER, Order, bands_of
 from scanjit.schedule.nests.pack import Pack
-from scanjit.schedule.nests.parting import Parting
 from scanjit.schedule.nests.program import Program
 from scanjit.schedule.nests.statement import Job, Statement, Traffic, jobs_of
 from scanjit.schedule.nests.steps import Blocks, OwnRows, RowsApart, TimeLoop, Turn
@@ -48,3 +47,4 @@ from scanjit.schedule.nests.values import (
     substitute,
     walk_values,
 )
+from scanjit.schedule.nests.where_true import WhereTrue
