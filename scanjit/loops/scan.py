@@ -146,7 +146,7 @@ def scan(
     checkpoint : None, "sqrt", "all" or int
         What the loop stores for its gradient. None: what the compiler finds best. "sqrt": every ceil(sqrt(n))-th state.
         An int k: every k-th state. The gradient then computes the steps between again. "all": all values that the
-        gradient reads. The results are the same, but for last bits.
+        gradient reads. The last bits of a gradient may differ with "all", and in a loop with `until`.
 
         An inner scan with None is computed again together with the step of the outer one. The loop stores the same as
         with None if nothing would be saved, or if its steps cannot be computed again: for linear recurrences of
