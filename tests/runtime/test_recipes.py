@@ -279,6 +279,24 @@ def test_a_computed_size_that_counts_from_the_end(folder: Path) -> None:
         assert made()(rows).shape == (7, 2) and made()(-rows / 2).shape == (4, 2)
 
 
+@pytest.mark.parametrize("rows", [12, None])
+def test_loops_without_a_bound_in_other_loops(folder: Path, rows: int | None) -> None:
+    """How often they run at most is no number of 64 bits."""
+
+    def root(x: sj.Node, h: sj.Node) -> sj.Node:
+        return sj.while_loop(lambda h: sj.abs(h * h - x) > 1e-6, lambda h: (h + x / h) / 2, h)
+
+    def made() -> CompiledFunction:
+        x = sj.vector("x") if rows is None else sj.tensor((rows,), name="x")
+        inner = lambda h: sj.scan(root, x, h)[-1]
+        return sj.function([x], sj.scan(inner, outputs_info=1.0, n_steps=5))
+
+    first, second = made(), made()
+    assert (fronts(first), fronts(second)) == (1, 0)
+    for f in (first, second):
+        np.testing.assert_allclose(f(np.linspace(1, 2, 12)), np.sqrt(2) * np.ones(5), rtol=1e-6)
+
+
 def test_an_index_out_of_bounds_is_explained(folder: Path) -> None:
     x, i = sj.vector("x"), sj.tensor((None,), "int64", name="i")
     messages = []

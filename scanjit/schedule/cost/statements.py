@@ -76,8 +76,16 @@ def _prices(
         for at, runs in samples:
             for counters, times in inner:
                 known = {atom: types.substitute(dim, at) for atom, dim in counters.items()}
-                inside.append(({**at, **known}, types.substitute(times, at) * runs))
+                inside.append(({**at, **known}, _together(types.substitute(times, at), runs)))
         yield from _prices(statement.inner, inside, own or rows, mine)
+
+
+def _together(times: Dimension, runs: Dimension) -> Dimension:
+    """How often something runs that runs `times` in each of some runs. A loop without a bound counts as the `LARGEST`
+    number, wherever it stands."""
+    product = times * runs
+    too_many = types.LARGEST in (times, runs) or (isinstance(product, int) and product > types.LARGEST)
+    return types.LARGEST if too_many else product
 
 
 def _runs(job: Job, samples: Sequence[tuple[Counters, Dimension]], with_rows: bool) -> tuple[Run, ...]:
