@@ -19,6 +19,9 @@ class Until:
     def __init__(self, condition: Any) -> None:
         self.condition = condition
 
+    def __repr__(self) -> str:
+        return f"until({self.condition!r})"
+
 
 def until(condition: Any) -> Until:
     """End a scan after the first step whose condition is true; returned by the step as `(outputs, until(condition))`.
@@ -59,7 +62,8 @@ class MetComplex(Exception):
 
 
 def called(fn: Callable[..., Any], args: Sequence[Any], names: Sequence[str], where: str) -> Any:
-    """Call the step with these arguments. If it takes another number of arguments, the error says so."""
+    """Call the step with these arguments. If it takes another number of arguments, the error says so. If it takes no
+    dict, the error says what a dict is to a scan."""
     check_takes(
         fn,
         args,
@@ -69,7 +73,15 @@ def called(fn: Callable[..., Any], args: Sequence[Any], names: Sequence[str], wh
         where=where,
     )
     warn_of_draws(fn)
-    return fn(*args)
+    try:
+        return fn(*args)
+    except TypeError as error:
+        for name, arg in zip(names, args, strict=True):
+            if isinstance(arg, dict):
+                keys = ", ".join(map(repr, arg))
+                taken_apart = "only dict(input=x, taps=...) and dict(initial=x, taps=...) are taken apart"
+                error.add_note(f"the step gets a dict of {keys} ({name}): {taken_apart}")
+        raise
 
 
 def check_takes(fn: Callable[..., Any], args: Sequence[Any], what: str, got: str, fix: str, where: str) -> None:

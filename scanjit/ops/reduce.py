@@ -158,7 +158,7 @@ class ArgReduction(Op):
         def infer(x: Type, *, axis: int) -> Type:
             if not 0 <= axis < x.ndim:
                 raise errors.ShapeError(f"the axis of {name} must exist", got=axis, expected=f"an axis of {x}")
-            need_some(x, axis)
+            need_some(x, axis, name)
             return Type(np.dtype("int64"), x.shape[:axis] + x.shape[axis + 1 :])
 
         def samples(rng: np.random.Generator, dtype: str) -> Samples:

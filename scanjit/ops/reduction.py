@@ -12,8 +12,6 @@ from scanjit.ops.samples import NUMBERS, sample
 from scanjit.signatures import DType, OpFunction, Parameter, Samples
 from scanjit.types import Type
 
-_EMPTY = "a reduction that has no value for nothing needs at least {left} element along axis {axis}, not {right}"
-
 
 class Reduction(Op):
     """An associative reduction over `axes` (sorted, distinct, not negative; they are dropped).
@@ -49,7 +47,7 @@ class Reduction(Op):
             if list(axes) != sorted(set(axes)) or any(not 0 <= a < x.ndim for a in axes):
                 raise errors.ShapeError(f"the axes of {name} must exist", got=axes, expected=f"axes of {x}")
             for axis in () if empty else axes:
-                need_some(x, axis)
+                need_some(x, axis, name)
             return x.with_shape([dim for a, dim in enumerate(x.shape) if a not in axes])
 
         def samples(rng: np.random.Generator, dtype: str) -> Samples:
@@ -76,8 +74,8 @@ class Reduction(Op):
         self.keeps_zero = not empty or not initial(np.dtype(self.dtypes[0]))
 
 
-def need_some(x: Type, axis: int) -> None:
+def need_some(x: Type, axis: int, name: str) -> None:
     """Require an element to reduce. If it is not certain that there is one, this is checked at run time."""
-    if x.shape[axis] == 0:
-        raise errors.ShapeError(_EMPTY.format(left=1, right=0, axis=axis))
-    types.require(1, x.shape[axis], _EMPTY.replace("{axis}", str(axis)), errors.ShapeError)
+    types.require(
+        1, x.shape[axis], f"{name} needs at least {{left}} element along axis {axis}, not {{right}}", errors.ShapeError
+    )

@@ -44,7 +44,7 @@ def elementwise_from_sympy(expr: Any, args: Sequence[Any] | None = None) -> Call
     callable
         Takes tensors, arrays or numbers, by position or by the names of the symbols. Returns one tensor for an
         expression, and a tuple of tensors for a list of expressions. Their shape is the one to which the arguments
-        broadcast. Numbers in the formula are weak: float32 stays float32.
+        broadcast. Numbers in the formula are weak: float32 stays float32. It can be pickled.
 
     Raises
     ------
@@ -89,18 +89,22 @@ def elementwise_from_sympy(expr: Any, args: Sequence[Any] | None = None) -> Call
     several = isinstance(expr, list | tuple)
     formulas = [_formula(item, sympy) for item in (expr if several else [expr])]
     symbols = _symbols(formulas, args, sympy)
-    names = [symbol.name for symbol in symbols]
-
-    def formula(*values: Any, **named: Any) -> Any:
-        given = _as_nodes(_ordered(names, values, named))
-        builder = _Builder(dict(zip(symbols, given, strict=True)), sympy)
-        shape = types.broadcast([node.type.shape for node in given], "arguments of a formula")
-        found = [broadcast_to(builder.node(one), shape) for one in formulas]
-        return tuple(found) if several else found[0]
-
-    formula.__doc__ = f"({', '.join(names)}) -> {', '.join(map(str, formulas))}"
-    formula(*([0.0] * len(names)))  # what is not supported is said now
+    formula = functools.partial(_computed, symbols, formulas if several else formulas[0])
+    formula.__doc__ = f"({', '.join(symbol.name for symbol in symbols)}) -> {', '.join(map(str, formulas))}"
+    formula(*([0.0] * len(symbols)))  # what is not supported is said now
     return formula
+
+
+def _computed(symbols: Sequence[Any], expr: Any, /, *values: Any, **named: Any) -> Any:
+    """A formula, or a tuple of the formulas of a list, for these values of its symbols."""
+    import sympy
+
+    formulas = expr if isinstance(expr, list) else [expr]
+    given = _as_nodes(_ordered([symbol.name for symbol in symbols], values, named))
+    builder = _Builder(dict(zip(symbols, given, strict=True)), sympy)
+    shape = types.broadcast([node.type.shape for node in given], "arguments of a formula")
+    found = [broadcast_to(builder.node(one), shape) for one in formulas]
+    return tuple(found) if isinstance(expr, list) else found[0]
 
 
 # ---- what the user gave ----------------------------------------------------------------------------------------------

@@ -302,3 +302,11 @@ def test_errors_of_the_step_pass_through() -> None:
 
     with pytest.raises(KeyError, match="mine"):
         scan(broken, X)
+
+
+def test_a_dict_that_the_step_does_not_take_is_named() -> None:
+    for sequence, state in ((X, dict(init=0.0)), (dict(inputs=X), 0.0)):
+        with pytest.raises(TypeError) as caught:
+            scan(lambda a, h: a * 2 + h * 2, sequence, [state])
+        (note,) = caught.value.__notes__
+        assert re.match(r"the step gets a dict of 'in\w+' .*only dict", note)

@@ -1,5 +1,7 @@
 """Formulas of sympy's against sympy's own arithmetic: values, and derivatives against sympy's derivatives."""
 
+import pickle
+
 import numpy as np
 import pytest
 import sympy
@@ -124,6 +126,13 @@ def test_functions_by_name():
     f = sj.elementwise_from_sympy(sigmoid(2 * x), [x])
     a = sj.vector("a")
     assert f(a) is sj.sigmoid(2 * a)
+
+
+def test_functions_can_be_pickled():
+    f = sj.elementwise_from_sympy([x * y + 1, x > y], [x, y])
+    found = pickle.loads(pickle.dumps(sj.jit(f, mode="reference")))(np.array([1.0, 3.0]), 2.0)
+    assert [array.tolist() for array in found] == [[3.0, 7.0], [False, True]]
+    assert pickle.loads(pickle.dumps(f)).__doc__ == f.__doc__
 
 
 def test_errors():
