@@ -144,9 +144,9 @@ def scan(
         True: all steps in a row, without a loop (the number of steps must be known); a long scan becomes a loop over
         long stretches.
     checkpoint : None, "sqrt", "all" or int
-        What the loop stores for its gradient. None: what the compiler finds best. "sqrt": every ceil(sqrt(n))-th state.
-        An int k: every k-th state. The gradient then computes the steps between again. "all": all values that the
-        gradient reads. The last bits of a gradient may differ with "all", and in a loop with `until`.
+        What the loop stores for its gradient. None: all states, and values that are expensive. "sqrt": every
+        ceil(sqrt(n))-th state. An int k: every k-th state. The gradient then computes the steps between again. "all":
+        the same as None, also around a scan that asks for checkpoints. The results are the same to the last bit.
 
         An inner scan with None is computed again together with the step of the outer one. The loop stores the same as
         with None if nothing would be saved, or if its steps cannot be computed again: for linear recurrences of

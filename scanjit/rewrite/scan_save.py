@@ -158,7 +158,7 @@ class _Choice:
     """The values of R's body that F should keep."""
 
     def __init__(self, scan: Node, source: Node, given: dict[Node, Node]) -> None:
-        self.all, self.nothing = scan.params["checkpoint"] == "all", _computes_again(source)
+        self.nothing = _computes_again(source)
         body = scan.params["body"]
         self.order = walk(body.outputs)
         self.rows = set(Roles.of(scan).split(body.inputs)[1])
@@ -235,7 +235,7 @@ class _Choice:
     def _without_light(self, chosen: dict[Node, None]) -> dict[Node, None]:
         """Leave out functions of values that are stored anyway, such as the tanh of a cell's state. To compute such a
         function again costs about as much time as to store and read it, and no memory."""
-        for node in [] if self.all else list(chosen):
+        for node in list(chosen):
             others = {**dict.fromkeys(chosen), **self.given}
             others.pop(node)
             if self.image[node] in self.ys or not isinstance(node.op, Elementwise) or len(node.operands) != 1:
@@ -259,7 +259,7 @@ class _Choice:
             return True
         if self.image[node] in self.ys or compared_with_extreme(self.image[node]) is not None:
             return True
-        return self.all or (is_costly(node) and not self._grows(node))
+        return is_costly(node) and not self._grows(node)
 
     def _stacks(self, node: Node) -> bool:
         """Whether F can stack a value: it has the same size in all steps."""
