@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from scanjit.runtime import host
+from scanjit.runtime import compiler, host
 from scanjit.runtime.kernels import kernel
 from scanjit.runtime.structures import STRUCTURES
 from scanjit.runtime.translation import functions, translate
@@ -193,6 +193,15 @@ def test_reports_of_errors_lie_behind_all_else() -> None:
     body = "if n > 3:\n    {}\nstore_i64(place, n)"
     rare, usual, ends = (written(body.format(each)) for each in ("report(place, 1)", "store_i64(place, 1)", "return"))
     assert "label %then1, label %end3, !prof" in rare and "!prof" in ends and "!prof" not in usual
+
+
+def test_innermost_loops_begin_at_the_beginning_of_a_line() -> None:
+    last = "for k in range(n):\n    if k > 3:\n        store_i64(place, k)"
+    for inner, found in ("for j in range(n):\n        store_i64(place, j)", 2), ("while n > 3:\n        n = n - 1", 1):
+        assert written(f"for i in range(n):\n    {inner}\n{last}").count("!llvm.loop") == found
+    names, body = "load_f32x4, store", "for i in range(n):\n        store(x + i*16, load_f32x4(x + i*16) * 3.0)"
+    source = f"from scanjit.simd import {names}\n\n\ndef k(x, n):\n    {body}\n"
+    assert re.search(r"\.p2align\s+6", compiler.to_assembly(Unit("k", source, "k.py", "k", {}, "k"), host.target()))
 
 
 def test_what_is_computed_of_numbers_is_a_number() -> None:

@@ -37,6 +37,7 @@ class Statements:
         self._exits: list[str] = []
         self._end: str | None = None  # where a function goes on that stands in another one
         self._sums = 0  # how many loops over sums are written so far
+        self._loops = 0  # how many loops are written so far
 
     def write_function(self, function: ast.FunctionDef) -> None:
         """Write the whole function."""
@@ -130,6 +131,7 @@ class Statements:
     def _while(self, statement: ast.While) -> None:
         to = self._to
         head, body, after = to.label("while"), to.label("body"), to.label("end")
+        self._loops += 1
         with to.loop():
             to.jump(head)
             to.start(head)
@@ -170,6 +172,8 @@ class Statements:
         their addresses from fewer sums, and those of a register tile are as they should be."""
         to, sums_before = self._to, self._sums
         self._sums += sums
+        self._loops += 1
+        loops = self._loops
         body, after, runs = to.label("for"), to.label("end"), self._goes_on(first, last, step)
         with to.loop():
             before = to.block
@@ -185,7 +189,8 @@ class Statements:
                 following = integers.binary(to, "add", counter, step)
                 following = to.hidden(following) if self._sums > sums_before else following
                 values += f", [ {following.text}, %{to.block} ]"
-                to.branch(self._goes_on(following, last, step), body, after)
+                innermost = self._loops == loops and self._memory is None
+                to.branch(self._goes_on(following, last, step), body, after, aligns=innermost)
             line.append(f"{counter.text} = phi i64 {values}")
         to.start(after)
 
