@@ -56,7 +56,7 @@ class NestSources:
         if found is None:
             own = self._likeness.get(nest)
             if own is None:
-                own = self._likeness[nest] = Likeness(nest)
+                own = self._likeness[nest] = Likeness(nest, anywhere=True)
             first = self._first.get((write, own.key))
             if first is None:
                 first = self._first[write, own.key] = own, write(self, nest)

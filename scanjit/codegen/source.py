@@ -53,7 +53,7 @@ class Source:
 
     def called(self, names: Correspondence, tile: Tile | None) -> Source:
         """The same function with the arguments for statements that are alike; for a nest, with its tile."""
-        addresses = tuple((names.buffer(buffer), names.size(offset)) for buffer, offset in self.addresses)
+        addresses = tuple([names.place(buffer, offset) for buffer, offset in self.addresses])
         numbers = tuple(map(names.size, self.numbers))
         rows = None if self.rows is None else self.rows._replace(size=names.size(self.rows.size))
         table = tuple([names.buffer(each) if isinstance(each, Buffer) else names.size(each) for each in self.table])

@@ -3,6 +3,7 @@ loops."""
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 
 import numpy as np
@@ -30,6 +31,7 @@ from scanjit.schedule.nests import (
     Store,
     Tile,
 )
+from scanjit.schedule.nests.buffers import with_room
 from tests.fuzz.programs import program
 from tests.golden.programs import PROGRAMS
 
@@ -288,3 +290,47 @@ def test_it_matters_which_values_are_the_same():
     twice, both = (Apply(x.dtype, ADD, args, {}) for args in ((load, load), (load, again)))
     nests = [Nest((i,), (Store(Access(y, 0, {i: 1}), value),), "add") for value in (twice, both)]
     assert key(nests[0]) != key(nests[1])
+
+
+def added(*offsets, x=None):
+    """The nest `y[i] = sum(x[offset + i] for offset in offsets)`, and `x`."""
+    x, y, i = memory((64,)) if x is None else x, memory((3,)), NestLoop(3)
+    loads = [Load(x.dtype, Access(x, offset, {i: 1})) for offset in offsets]
+    value = functools.reduce(lambda a, b: Apply(x.dtype, ADD, (a, b), {}), loads)
+    return Nest((i,), (Store(Access(y, 0, {i: 1}), value),), "add"), x
+
+
+def test_nests_may_be_alike_wherever_their_elements_lie():
+    n, m = types.size("n"), types.size("m")
+    (one, x), (other, x2) = added(n * m - n, n * m - n + 1, n), added(5, 6, m)
+    assert key(one) != key(other)
+    first, second = (Likeness(each, anywhere=True) for each in (one, other))
+    assert first.key == second.key
+    names = first.names_in(second)
+    for offset, there in ((n * m - n, 5), (n * m - n + 1, 6), (n * m - n + 7, 12), (n, m), (n - 1, m - 1)):
+        assert names.place(x, offset) == (x2, there)
+
+
+@pytest.mark.parametrize(
+    ("some", "others"),
+    [((0, 1), (0, 2)), ((0, 1), (1, 0)), ((0, 0), (0, 1)), ((0, 1), (0, types.size("n"))), ((0,), (0, 0))],
+)
+def test_it_matters_how_elements_lie_to_each_other(some, others):
+    assert Likeness(added(*some)[0], anywhere=True).key != Likeness(added(*others)[0], anywhere=True).key
+
+
+def test_it_matters_where_elements_lie_in_rows_with_room():
+    rows = [with_room(np.dtype("float32"), (4, 30), "x").buffer for _ in range(3)]
+    first, second, third = (
+        Likeness(added(offset, x=x)[0], anywhere=True).key for offset, x in zip((0, 32, 1), rows, strict=True)
+    )
+    assert first == second != third
+
+
+def test_the_steps_of_both_directions_are_written_once(monkeypatch):
+    written = []
+    real = nest.nest_source
+    monkeypatch.setattr(nest, "nest_source", lambda one: written.append(real(one)) or written[-1])
+    Staged(*stack(2), "f", "emulate")
+    steps = [source.name for source in written if "tanh" in source.name]
+    assert 0 < len(steps) == len(set(steps)), steps

@@ -6,7 +6,7 @@ What is written for one statement serves another one that is alike, under other 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import singledispatch
 from operator import attrgetter
@@ -22,16 +22,18 @@ from scanjit.schedule.nests.nest import Nest
 from scanjit.schedule.nests.plan import Plan
 from scanjit.schedule.nests.statement import Statement
 from scanjit.schedule.nests.steps import TimeLoop
-from scanjit.schedule.nests.values import Value, walk_values
+from scanjit.schedule.nests.values import Access, Value, walk_values
 from scanjit.types import Atom, Dim, Dimension
 
 
 @record
 class Correspondence:
-    """The names in one statement, each with the name of the same thing in another one that is alike."""
+    """The names in one statement, each with the name of the same thing in another one that is alike. If they are alike
+    wherever their elements lie, `offsets` has pairs of offsets in each buffer."""
 
     buffers: Mapping[Buffer, Buffer]
     atoms: Mapping[Atom, Dimension]
+    offsets: Mapping[Buffer, Sequence[tuple[Dimension, Dimension]]] = MappingProxyType({})
 
     def buffer(self, buffer: Buffer) -> Buffer:
         """The buffer of the other statement in the place of this one. A buffer that neither names, such as the scratch
@@ -42,15 +44,29 @@ class Correspondence:
         """The dimension in the other statement."""
         return types.substitute(dim, self.atoms)
 
+    def place(self, buffer: Buffer, offset: Dimension) -> tuple[Buffer, Dimension]:
+        """The place in the other statement of an offset in a buffer."""
+        for one, other in self.offsets.get(buffer, ()):
+            if isinstance(apart := offset - one, int):
+                return self.buffer(buffer), other + apart
+        return self.buffer(buffer), self.size(offset)
+
 
 class Likeness:
     """Statements with numbers in place of the names of their buffers, loops and sizes.
 
     They are alike if their `key` is the same. The key leaves out plans, titles of loops, and the names, kinds and sizes
     of buffers. More can be added to it.
+
+    With `anywhere`, they are alike wherever their elements lie. The key then has of an offset in a buffer only how many
+    elements behind another one it lies, if that is a number; and how many behind the beginning of a row, if rows have
+    room at the end. So it is for nests, whose functions take addresses: those of a loop that goes forwards are alike
+    those of one that goes backwards.
     """
 
-    def __init__(self, *statements: Statement) -> None:
+    def __init__(self, *statements: Statement, anywhere: bool = False) -> None:
+        self._anywhere = anywhere
+        self._offsets: dict[Buffer, list[Dimension]] = {}
         self._buffers: dict[Buffer, int] = {}
         self._atoms: dict[Atom, int] = {}
         self._numbers: dict[object, tuple[int]] = {}
@@ -80,7 +96,9 @@ class Likeness:
         """The names in these statements, each with the name of the same thing in `other`, which is alike."""
         atoms = zip(self._atoms, other._atoms, strict=True)
         buffers = dict(zip(self._buffers, other._buffers, strict=True))
-        return Correspondence(buffers, {old: types.dim_of(new) for old, new in atoms if old is not new})
+        names = {old: types.dim_of(new) for old, new in atoms if old is not new}
+        pairs = {b: list(zip(some, other._offsets[buffers[b]], strict=True)) for b, some in self._offsets.items()}
+        return Correspondence(buffers, names, pairs)
 
     def code(self, part: object) -> object:
         """What stands for a part of a statement in the key."""
@@ -104,6 +122,18 @@ class Likeness:
         has such room."""
         row = None if buffer.row is None else (self.code(buffer.row), self.code(buffer.shape[-1]))
         return self._buffers.setdefault(buffer, len(self._buffers)), buffer.dtype, row
+
+    def offset(self, buffer: Buffer, offset: Dimension) -> object:
+        """What stands for an offset in a buffer."""
+        if not self._anywhere:
+            return self.code(offset)
+        row = None if buffer.row is None else self.code(types.remainder(offset, buffer.shape[-1]))
+        others = self._offsets.setdefault(buffer, [])
+        for number, other in enumerate(others):
+            if isinstance(apart := offset - other, int):
+                return number, apart, row
+        others.append(offset)
+        return len(others) - 1, 0, row
 
     def atom(self, atom: Atom) -> object:
         """The number and the kind of a size or value; the kind of a function, and the codes of its arguments."""
@@ -159,6 +189,12 @@ def _(parts: Mapping[object, object], writer: Likeness) -> object:
 @_code.register(np.generic)
 def _(number: object, writer: Likeness) -> object:
     return repr(number)  # `==` is true for 0.0 and -0.0, and false for two NaN
+
+
+@_code.register
+def _(access: Access, writer: Likeness) -> object:
+    buffer, (strides, panel) = access.buffer, writer.codes((access.strides, access.panel))
+    return writer.buffer(buffer), writer.offset(buffer, access.offset), strides, panel
 
 
 @_code.register
