@@ -64,6 +64,6 @@ def fused_program(
     It cannot be run."""
     made = lower(origins, outputs, target, changing)
     first = [statement for _, statement in made.context.first.values()]
-    suite = tuple(statement.rebased(made.place) for statement in [*first, *fuse(made.region, target)])
+    suite = (*first, *fuse(made.region, target))
     codes, notes = tuple(made.context.codes), tuple(made.context.notes)
     return Program(tuple(made.inputs), tuple(made.outputs), suite, codes, target, notes)

@@ -1,7 +1,6 @@
 """A whole graph as a region: the places of inputs and results, and what is computed between them."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Sequence
 
 from scanjit import types
 from scanjit.ir import Node
@@ -11,23 +10,16 @@ from scanjit.schedule.lower.region import Context, Region, Single
 from scanjit.schedule.lower.table import rules_for
 from scanjit.schedule.nests import Buffer, Nest, Ref, TimeLoop
 from scanjit.target import Target
-from scanjit.types import Dimension
 
 
 @record
 class Lowered:
-    """A region that computes a graph. `inputs` are the buffers of its origins, `outputs` the places of its results.
-    `given` maps each buffer that the caller will own to the output that takes its place."""
+    """A region that computes a graph. `inputs` are the buffers of its origins, `outputs` the places of its results."""
 
     region: Region
     context: Context
     inputs: list[Buffer]
     outputs: list[Ref]
-    given: Mapping[Buffer, Buffer]
-
-    def place(self, buffer: Buffer, offset: Dimension) -> tuple[Buffer, Dimension]:
-        """Where an element lies in the end: a buffer that the caller will own is replaced by its output."""
-        return self.given.get(buffer, buffer), offset
 
 
 def lower(origins: Sequence[Node], outputs: Sequence[Node], target: Target, changing: Collection[Node] = ()) -> Lowered:
@@ -44,15 +36,14 @@ def lower(origins: Sequence[Node], outputs: Sequence[Node], target: Target, chan
     made = [item.statement for item in lowering.items if isinstance(item, Single)]
     plans = [statement.plan for statement in made if isinstance(statement, Nest | TimeLoop)]
     trajectories = {c.store.buffer for plan in plans if plan is not None for c in plan.carries if c.trajectory}
-    given: dict[Buffer, Buffer] = {}
     results: list[Ref] = []
     for node, place in zip(outputs, places, strict=True):
-        if place.buffer in given or not _can_be_given(place, trajectories):
+        if not _can_be_given(place, trajectories):
             place = lowering.new_place(node)
             lowering.copy(node, place)
-        given[place.buffer] = replace(place.buffer, kind="output")
-        results.append(replace(place, buffer=given[place.buffer]))
-    return Lowered(lowering.region, lowering.context, inputs, results, given)
+        place.buffer.kind = "output"
+        results.append(place)
+    return Lowered(lowering.region, lowering.context, inputs, results)
 
 
 def _can_be_given(place: Ref, trajectories: Collection[Buffer]) -> bool:

@@ -12,10 +12,10 @@ from scanjit.signatures import Array, DType
 from scanjit.types import Dimension
 
 
-@record
+@record(frozen=False)
 class Buffer:
     """Memory for one tensor. `kind` is "input" (given by the caller), "output" (given to the caller), "constant" or
-    "temporary".
+    "temporary". A temporary one becomes an output once its contents turn out to be a result.
 
     A `fixed` buffer holds the same numbers in all calls, until a shared variable gets another value. If `row` is given,
     each row of the last axis has `row` elements, and behind these room up to a full vector: loads and stores of the row
