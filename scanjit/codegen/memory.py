@@ -6,7 +6,8 @@ from dataclasses import replace
 from scanjit import types
 from scanjit.codegen.frame import Frame, Point
 from scanjit.codegen.names import number, suffix
-from scanjit.schedule.nests import LINE, Access, Load, Store
+from scanjit.ops.elementwise import MAXIMUM, MINIMUM, WHERE
+from scanjit.schedule.nests import LINE, Access, Apply, Load, Store
 from scanjit.signatures import DType
 
 SHUFFLED = {2: "load_every_second", 4: "load_every_fourth", -1: "load_backwards"}
@@ -158,6 +159,15 @@ def write(frame: Frame, stores: Sequence[Store], texts: Sequence[str], point: Po
         _write(frame, store, text, point)
 
 
+def _whole(store: Store, text: str, point: Point) -> str:
+    """A value of which all lanes are to be stored. If it may be what is there already, LLVM would store the other lanes
+    alone. That takes some processors ten times as long, and all of them wait when they load it again."""
+    value, buffer = store.value, store.access.buffer
+    chosen = point.width > 1 and isinstance(value, Apply) and value.op in (WHERE, MAXIMUM, MINIMUM)
+    same = chosen and any(isinstance(part, Load) and part.access.buffer is buffer for part in value.operands)
+    return f"opaque({text})" if same else text
+
+
 def _write(frame: Frame, store: Store, text: str, point: Point) -> None:
     if (turned := frame.turned_vector(store.access, point)) is not None:
         frame.scope.add(f"store({turned}, {text})")
@@ -167,7 +177,7 @@ def _write(frame: Frame, store: Store, text: str, point: Point) -> None:
     if step not in (0, store.access.buffer.dtype.itemsize):
         frame.scope.add(f"store_strided({address}, {frame.size(step)}, {text}, {frame.every(point)})")
     elif mask is None or _has_room(frame, store.access, point):
-        frame.scope.add(f"store({address}, {text})")
+        frame.scope.add(f"store({address}, {_whole(store, text, point)})")
     elif (first := _in_brief_row(frame, store.access, point)) is not None:
         if point.vector < _vectors(frame, store.access, point):  # a row beside it may have more
             _put_into_row(frame, store.access, first, text, point)

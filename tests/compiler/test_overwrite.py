@@ -255,3 +255,19 @@ def test_no_row_of_a_tile_is_added_twice(step: Any, lanes: int, monkeypatch: pyt
     for n, m in ((2, 4), (5, 3), (9, 20)):
         given = (rng.standard_normal((2, n)), rng.standard_normal((2, m)), np.int64(1), rng.standard_normal((n + 2, m)))
         np.testing.assert_allclose(run(*given), exact(*given), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.skipif(not host.target().is_x86, reason="others have no such instructions")
+@pytest.mark.parametrize("op", ["where", "maximum"])
+def test_a_choice_to_keep_elements_stores_all_of_them(op: str) -> None:
+    """LLVM made masked stores of it, which take long and keep the next step waiting."""
+
+    def step(i: Any, j: Any, h: Any) -> Any:
+        return sj.where(sj.equal(h, h[i]), h[j], h) if op == "where" else sj.maximum(h, h[i] - h[j])
+
+    f, reference = (
+        sj.function([I, J], sj.scan(step, [I, J], np.arange(16.0))[-1], mode=m) for m in ("numba", "reference")
+    )
+    assert "maskmov" not in sj.dprint(f, "str", stage="assembly")
+    i, j = np.random.default_rng(0).integers(0, 16, (2, 9))
+    np.testing.assert_array_equal(f(i, j), reference(i, j))
