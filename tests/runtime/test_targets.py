@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Sequence
 
 import llvmlite.binding as llvm
@@ -39,6 +40,8 @@ FORMATS = {
 """What a file begins with. For ELF, behind a space: the number of the machine."""
 LANES = {"linux-avx512": 16, "windows": 8, "cortex-m": 1}
 """How many numbers of float32 a vector has; 4 in the others, and 1 where there are no vectors."""
+FUSED = re.compile(r"\b(v?fn?m(add|sub)|fml[as]|vfn?m[as]|f32x4\.relaxed|bl? fmaf)")
+"""Multiply-adds in assembly."""
 SYSTEM = {"sched_yield", "SwitchToThread", "syscall", "memset", "memcpy", "_GLOBAL_OFFSET_TABLE_", "_fltused"}
 """What object files may need of the system; and names that begin with two underscores, which are the compiler's."""
 
@@ -52,7 +55,14 @@ def known(target: Target) -> None:
         pytest.skip(f"llvmlite {llvm.llvm_version_info} has no {target.triple}: {error}")
 
 
-def source_of(target: Target) -> Sequence[Generated]:
+def units_of(code: Generated, target: Target) -> Sequence[kernels.Unit]:
+    """The units of generated code."""
+    arity = {source.name: source.arity for source in code.functions}
+    wanted = [(made.text, made.name, {callee: arity[callee] for callee in made.calls}) for made in code.functions]
+    return list(kernels.units(wanted, target).values())
+
+
+def source_of(target: Target) -> Generated:
     """The generated code of an LSTM, forward, for a target."""
     units = 12
     x = sj.tensor((None, None, 5), dtype="float32", name="x")
@@ -65,10 +75,7 @@ def source_of(target: Target) -> Sequence[Generated]:
 def objects(name: str) -> dict[str, tuple[kernels.Unit, bytes]]:
     """The units of the LSTM, and the object file of each."""
     target, code = TARGETS[name], source_of(TARGETS[name])
-    arity = {source.name: source.arity for source in code.functions}
-    wanted = [(made.text, made.name, {callee: arity[callee] for callee in made.calls}) for made in code.functions]
-    units = kernels.units(wanted, target)
-    return {unit.name: (unit, compiler.to_object([unit], target)) for unit in units.values()}
+    return {unit.name: (unit, compiler.to_object([unit], target)) for unit in units_of(code, target)}
 
 
 @pytest.mark.quick(3)
@@ -113,6 +120,17 @@ def test_instructions_are_those_of_the_target() -> None:
         assert ("sse2.pause" in module) == target.is_x86
         found = {word for word in ("sched_yield", "SwitchToThread", "syscall") if word in module}
         assert found == ({"syscall"} if name.startswith("linux-") else {target.gives_way} - {None})
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_multiply_adds_are_those_that_were_chosen(name: str) -> None:
+    """LLVM makes none of other products and sums, so the difference of equal products is zero on each target."""
+    known(TARGETS[name])
+    x, y = sj.tensor(99, "float32"), sj.tensor(99, "float32")
+    for made, fused in ((x * y + y, TARGETS[name].has_fma), (x * y - y * x, False)):
+        code = generate(schedule([x, y], rewrite([made]).outputs, TARGETS[name]), "sums")
+        text = "".join(compiler.to_assembly(unit, TARGETS[name]) for unit in units_of(code, TARGETS[name]))
+        assert bool(FUSED.search(text)) == fused
 
 
 def test_one_process_makes_code_for_several_targets() -> None:
