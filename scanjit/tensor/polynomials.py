@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from scanjit import errors
-from scanjit.ir import Node
+from scanjit import errors, types
+from scanjit.ir import Node, is_number
 from scanjit.ops.promotion import cast
 from scanjit.symbol import TensorLike
 from scanjit.tensor.creation import arange, ones_like
@@ -48,7 +48,7 @@ def polyder(p: TensorLike, m: int = 1) -> Node:
     >>> sj.function([], sj.polyder([3, 2, 1]), mode="reference")()
     array([6, 2])
     """
-    p = _coefficients(p, "polyder")
+    p = _wide(_coefficients(p, "polyder"))
     for _ in range(_times(m)):
         p = p[:-1] * cast(arange(p.shape[0] - 1, 0, -1), p.dtype)
     return p
@@ -63,7 +63,8 @@ def polyint(p: TensorLike, m: int = 1, k: TensorLike = 0.0) -> Node:
     >>> sj.function([], sj.polyint([6.0, 2.0], k=5.0), mode="reference")()
     array([3., 2., 5.])
     """
-    p, constant = promoted([inexact(_coefficients(p, "polyint")), k])
+    p = inexact(_coefficients(p, "polyint"))
+    p, constant = promoted([p, as_tensor(k, types.promote([p.dtype], [k])) if is_number(k) else k])
     constants = [constant[i] for i in range(_times(m))] if constant.ndim else [constant] * _times(m)
     for end in constants:
         p = append(p / cast(arange(p.shape[0], 0, -1), p.dtype), end)
@@ -94,7 +95,7 @@ def vander(x: TensorLike, N: int | None = None, increasing: bool = False) -> Nod
     array([[4, 2, 1],
            [9, 3, 1]])
     """
-    x = _coefficients(x, "vander")
+    x = _wide(_coefficients(x, "vander"))
     count = x.type.shape[0] if N is None else integer(N, "the number of powers", least=0)
     if not isinstance(count, int):
         raise errors.NotSupportedError("the number of powers must be known", got=x.type, fix="give it: vander(x, 3)")
@@ -147,6 +148,11 @@ def _coefficients(p: Any, name: str) -> Node:
     if p.ndim != 1:
         raise errors.ShapeError(f"{name} takes a vector", got=p.type)
     return p
+
+
+def _wide(p: Node) -> Node:
+    """Integers as int64, in which NumPy multiplies them."""
+    return cast(p, "int64") if p.type.kind.integral or p.dtype == bool else p
 
 
 _MOST_TIMES = 1000

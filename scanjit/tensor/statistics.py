@@ -1,5 +1,7 @@
 """Spreads, covariances and correlations, with NumPy's names and arguments."""
 
+from numpy.typing import DTypeLike
+
 from scanjit import errors
 from scanjit.ir import Node, dim_node
 from scanjit.ops.elementwise import where
@@ -36,6 +38,8 @@ def cov(
     ddof: int | None = None,
     fweights: TensorLike | None = None,
     aweights: TensorLike | None = None,
+    *,
+    dtype: DTypeLike | None = None,
 ) -> Node:
     """The covariances of variables, as `numpy.cov` gives them.
 
@@ -53,6 +57,8 @@ def cov(
         What is subtracted from the number of observations in the divisor, in place of what `bias` says.
     fweights, aweights : tensor_like of the number of observations, optional
         How often each observation was made, and how much it counts.
+    dtype : a dtype or its name
+        What to compute in; by default that of the variables, if they are floats. (NumPy takes float64 then.)
 
     Examples
     --------
@@ -64,6 +70,7 @@ def cov(
     x = _variables(m, rowvar)
     if y is not None:
         x = concatenate(promoted([x, _variables(y, rowvar)]), 0)
+    x = inexact(x, dtype)
     lost = ddof if ddof is not None else 0 if bias else 1
     weights, total, left = _weights(x, lost, fweights, aweights)
     apart = x - (sum_(x if weights is None else x * weights, 1) / total)[:, None]
@@ -71,7 +78,9 @@ def cov(
     return squeeze(found, tuple(a for a in (0, 1) if found.type.shape[a] == 1))
 
 
-def corrcoef(x: TensorLike, y: TensorLike | None = None, rowvar: bool = True) -> Node:
+def corrcoef(
+    x: TensorLike, y: TensorLike | None = None, rowvar: bool = True, *, dtype: DTypeLike | None = None
+) -> Node:
     """The correlations of variables: their covariances by their standard deviations. Arguments as for `cov`.
 
     Examples
@@ -81,7 +90,7 @@ def corrcoef(x: TensorLike, y: TensorLike | None = None, rowvar: bool = True) ->
     array([[ 1., -1.],
            [-1.,  1.]])
     """
-    found = cov(x, y, rowvar)
+    found = cov(x, y, rowvar, dtype=dtype)
     if found.ndim == 0:
         return found / found
     spread = sqrt(real(diagonal(found)))
@@ -90,7 +99,7 @@ def corrcoef(x: TensorLike, y: TensorLike | None = None, rowvar: bool = True) ->
 
 def _variables(x: TensorLike, rowvar: bool) -> Node:
     """A matrix with a variable in each row."""
-    x = inexact(x)
+    x = as_tensor(x)
     if x.ndim > 2:
         raise errors.ShapeError("variables are vectors or a matrix", got=x.type)
     flat = x.ndim < 2
