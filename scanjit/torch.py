@@ -181,6 +181,7 @@ def _call_class(in_transform: bool) -> Any:
         ctx.save_for_backward(*kept)
         if in_transform:
             ctx.save_for_forward(*kept)
+            ctx.forms = [(out.shape, out.dtype) for out in outputs]
         ctx.set_materialize_grads(False)
         floats = zip(outputs, ctx.program.floats, strict=True)
         ctx.mark_non_differentiable(*(out for out, some in floats if not some))
@@ -202,6 +203,8 @@ def _call_class(in_transform: bool) -> Any:
         tangent = program.tangent(needed)
         found = _called(tangent.program, [*ctx.saved_tensors, *(given[i] for i in needed)])
         reached = dict(zip(tangent.reached, found, strict=True))
+        others = [i for i in range(len(program.outputs)) if program.floats[i] and i not in reached]
+        reached |= {i: _torch().zeros(ctx.forms[i][0], dtype=ctx.forms[i][1]) for i in others}  # None fails in hessian
         return tuple(reached.get(i) for i in range(len(program.outputs)))
 
     def vmap(_: Any, axes: Any, program: BridgedFunction, *tensors: Any) -> Any:

@@ -376,6 +376,23 @@ def test_transforms_of_torch_func() -> None:
     assert found["place"].tolist() == [3, 3] and found["sum"].shape == (2,)
 
 
+@needs_torch
+@pytest.mark.filterwarnings("ignore:..*torch.jit")  # PyTorch warns of itself
+def test_transforms_of_what_does_not_depend_on_an_input() -> None:
+    """Of several outputs, some do not depend on an input, nor on what a derivative is taken by again."""
+    func, x = torch.func, torch.linspace(-1, 1, 3, dtype=torch.float64)
+    f = sj.torch.as_function(lambda x, y: [(x * y**3).sum(), x * 2, (y > 0).sum()], mode=MODE)
+    by_torch = lambda x, y: [(x * y**3).sum(), x * 2, (y > 0).sum()]
+    for transformed in (
+        lambda f: func.hessian(lambda y: f(x, y)[0])(x + 1),
+        lambda f: func.jacfwd(func.jacfwd(lambda y: f(x, y)[0]))(x + 1),
+        lambda f: torch.vmap(func.hessian(lambda y: f(x, y)[0]))(torch.stack([x, x + 1])),
+        lambda f: torch.vmap(func.hessian(lambda x, y: f(x, y)[0]), (None, 0))(x, torch.stack([x, x + 1])),
+        lambda f: func.jvp(lambda y: f(x, y)[1], (x,), (x,))[1],
+    ):
+        np.testing.assert_allclose(transformed(f), transformed(by_torch), rtol=1e-12)
+
+
 def test_without_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The module is there; making a function says which extra is missing."""
     _torch.cache_clear()
