@@ -9,7 +9,7 @@ pytest.importorskip("onnxruntime")
 import scanjit.onnx as sjo  # noqa: E402
 from scanjit import ir  # noqa: E402
 from scanjit.ops.linalg import CONTRACT  # noqa: E402
-from tests.onnx.support import check, one_node  # noqa: E402
+from tests.onnx.support import check, model_of, one_node, value  # noqa: E402
 
 RNG = np.random.default_rng(0)
 CHANNELS = 6
@@ -23,23 +23,16 @@ def after_conv(x, groups=1, bias=False, axes=2, between=(), given=(), opset=15):
     """A convolution, other nodes and BatchNormalization. What is `given` is an input of the model."""
     filters = RNG.normal(size=(CHANNELS, x.shape[1] // groups, *[3] * axes)).astype("float32")
     weights = {"w": filters, **({"b": RNG.normal(size=CHANNELS).astype("float32")} if bias else {}), **NORM}
-    make, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    make = onnx.helper.make_node
     feeds = {"x": x, **{name: weights[name] for name in given}}
     nodes = [
         make("Conv", ["x", "w", *(["b"] if bias else [])], ["y0"], group=groups, pads=[1] * (2 * axes)),
         *(make(op, [f"y{i}"], [f"y{i + 1}"]) for i, op in enumerate(between)),
         make("BatchNormalization", [f"y{len(between)}", *NORM], ["z"], epsilon=1e-3),
     ]
-    graph = onnx.helper.make_graph(
-        nodes,
-        "after_conv",
-        [info(name, 1, array.shape) for name, array in feeds.items()],
-        [onnx.helper.make_empty_tensor_value_info("z")],
-        [onnx.numpy_helper.from_array(array, name) for name, array in weights.items() if name not in feeds],
-    )
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
-    model.ir_version = 8
-    return model, feeds
+    inputs = [value(name, shape=array.shape) for name, array in feeds.items()]
+    constants = {name: array for name, array in weights.items() if name not in feeds}
+    return model_of(nodes, inputs, ["z"], constants, opset), feeds
 
 
 def multiplied_filters(model):

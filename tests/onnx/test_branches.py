@@ -4,34 +4,25 @@ import numpy as np
 import pytest
 
 onnx = pytest.importorskip("onnx")
-runtime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxruntime")
 
 import scanjit as sj  # noqa: E402
 import scanjit.onnx as sjo  # noqa: E402
+from tests.onnx import support  # noqa: E402
 
 helper, node = onnx.helper, onnx.helper.make_node
-FLOAT, INT64, BOOL = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, onnx.TensorProto.BOOL
+FLOAT = "float32"
 
 
 def model_of(nodes, inputs, output=None, initializers=(), opset=17):
     """A model with the output `y`, of a declared shape or of none."""
-    info = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        nodes,
-        "branches",
-        [info(name, dtype, shape) for name, (dtype, shape) in inputs.items()],
-        [info("y", FLOAT, output)],
-        [onnx.numpy_helper.from_array(np.asarray(value), name) for name, value in initializers],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
-    model.ir_version = 8
-    return model
+    infos = [support.value(name, *of) for name, of in inputs.items()]
+    return support.model_of(nodes, infos, [support.value("y", shape=output)], initializers, opset)
 
 
 def branch(op, *inputs, **attributes):
     """A graph of one node."""
-    out = helper.make_tensor_value_info("inner", FLOAT, None)
-    return helper.make_graph([node(op, list(inputs), ["inner"], **attributes)], op, [], [out])
+    return helper.make_graph([node(op, list(inputs), ["inner"], **attributes)], op, [], [support.value("inner")])
 
 
 def squeezed(x, axis, y, negated=False):
@@ -55,8 +46,7 @@ NUMBERS = [("one", np.int64([1])), *((f"axis{k}", np.int64([k])) for k in range(
 
 
 def run(model, **feeds):
-    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    return session.run(None, feeds)[0]
+    return support.session_of(model).run(None, feeds)[0]
 
 
 @pytest.mark.parametrize("negated", [False, True])
@@ -132,12 +122,12 @@ def test_the_size_that_a_branch_drops_is_that_of_the_branch_that_runs():
 
     def pooled(step):
         nodes = [node("MaxPool", ["x"], ["p"], kernel_shape=[2], strides=[step]), *squeezed("p", 2, "r")]
-        return helper.make_graph(nodes, f"by{step}", [], [helper.make_tensor_value_info("r", FLOAT, None)])
+        return helper.make_graph(nodes, f"by{step}", [], [support.value("r")])
 
     tail = [node("Gemm", ["h", "w"], ["y"])]
     model = model_of(
         [node("If", ["wide"], ["h"], then_branch=pooled(4), else_branch=pooled(2)), *tail],
-        {"x": (FLOAT, ("n", 3, "length")), "wide": (BOOL, ())},
+        {"x": (FLOAT, ("n", 3, "length")), "wide": ("bool", ())},
         initializers=[*NUMBERS, ("w", np.ones((3, 2), np.float32))],
     )
     f = sjo.load(model).function(mode="emulate")
@@ -159,7 +149,7 @@ def flagged():
             "If", ["c"], ["y"], then_branch=branch("Frobnicate", "x"), else_branch=branch("ReduceSum", "x", keepdims=0)
         ),
     ]
-    inputs = {"x": (FLOAT, ("batch", "n")), "rate": (INT64, ())}
+    inputs = {"x": (FLOAT, ("batch", "n")), "rate": ("int64", ())}
     return model_of(nodes, inputs, initializers=[("wanted", np.int64(16000))])
 
 

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 onnx = pytest.importorskip("onnx")
-runtime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxruntime")
 
 import lasagne_like as lasagne  # noqa: E402
 import scanjit as sj  # noqa: E402
 import scanjit.onnx as sjo  # noqa: E402
+from tests.onnx.support import by_runtime, check_export  # noqa: E402
 
 T, B, I, H = 5, 2, 3, 4
 RNG = np.random.default_rng(0)
@@ -68,15 +69,8 @@ def of_op(model):
 
 
 def check(outputs, op, x=x, value=X):
-    model = sjo.export(([x], outputs))
-    onnx.checker.check_model(model, full_check=True)
+    model = check_export([x], outputs, [value])
     assert of_op(model) == [op]
-    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    expected = sj.function([x], outputs, mode="reference")(value)
-    again = sjo.load(model).function(mode="reference")(value)
-    for found, back, wanted in zip(session.run(None, {x.name: value}), again, expected, strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6, strict=True)
-        np.testing.assert_allclose(back, wanted, rtol=1e-5, atol=1e-6, strict=True)
     return model
 
 
@@ -213,7 +207,7 @@ def test_an_infinity_or_nan_reaches_no_more_units_than_in_the_step(step, states)
     model = sjo.export(([source], h))
     expected = sj.function([source], h, mode="reference")(rows)
     assert np.isfinite(expected).any() and np.isnan(expected).any()
-    (found,) = runtime.InferenceSession(model.SerializeToString()).run(None, {"source": rows})
+    (found,) = by_runtime(model, rows)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(sjo.load(model).function(mode="reference")(rows), expected, rtol=1e-5, atol=1e-6)
     assert of_op(model) == ["Scan"]

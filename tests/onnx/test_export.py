@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 onnx = pytest.importorskip("onnx")
-runtime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxruntime")
 
 import scanjit as sj  # noqa: E402
 import scanjit.onnx as sjo  # noqa: E402
 from scanjit.onnx.exporting import model as exporting  # noqa: E402
+from tests.onnx.support import check_export, session_of  # noqa: E402
 
 
 def numbers():
@@ -24,30 +25,9 @@ def normal():
     return numbers()
 
 
-def listed(found):
-    return found if isinstance(found, list) else [found]
-
-
-def run(model, arrays):
-    """What ONNX Runtime computes, after the ONNX project's own checks."""
-    onnx.checker.check_model(model, full_check=True)
-    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    return session.run(None, {value.name: np.asarray(a) for value, a in zip(session.get_inputs(), arrays, strict=True)})
-
-
 def check(inputs, outputs, arrays, opset=18, exact=True, tolerance=1e-5, cells=False):
-    """The same from the reference interpreter, ONNX Runtime, and the model that was read again."""
-    model = sjo.export((inputs, outputs), opset, cells=cells)
-    expected = listed(sj.function(inputs, outputs, mode="reference")(*arrays))
-    for found, wanted in zip(run(model, arrays), expected, strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=1e-6, strict=True)
-    back = sjo.load(model)
-    for found, wanted in zip(listed(back.function(mode="reference")(*arrays)), expected, strict=True):
-        if exact:
-            np.testing.assert_array_equal(found, wanted, strict=True)
-        else:
-            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6, strict=True)
-    return model
+    """Of a model that was read again, results are `exact`."""
+    return check_export(inputs, outputs, arrays, opset, (0, 0) if exact else (1e-5, 1e-6), (tolerance, 1e-6), cells)
 
 
 def kinds(model):
@@ -335,7 +315,7 @@ def test_a_file_is_the_exported_model_also_if_the_weights_stand_beside_it(tmp_pa
         np.testing.assert_array_equal(
             onnx.numpy_helper.to_array(found), onnx.numpy_helper.to_array(wanted), strict=True
         )
-    session = runtime.InferenceSession(str(tmp_path / "parted.onnx"), providers=["CPUExecutionProvider"])
+    session = session_of(tmp_path / "parted.onnx")
     expected = sj.function([x], outputs, mode="reference")(X)
     back_again = sjo.load(tmp_path / "parted.onnx").function(mode="reference")(X)
     for i, (name, found) in enumerate(zip(outputs, session.run(None, {"x": X}), strict=True)):

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 onnx = pytest.importorskip("onnx")
-runtime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxruntime")
 
 import scanjit as sj  # noqa: E402
 import scanjit.onnx as sjo  # noqa: E402
+from tests.onnx.support import by_runtime  # noqa: E402
 
 
 @pytest.mark.parametrize("opset", [18, 20])
@@ -32,11 +33,8 @@ def test_transforms(opset: int, dtype: str, theirs: float, ours: float) -> None:
     onnx.checker.check_model(model, full_check=True)
     given = [arrays[0].view(z.dtype)[..., 0], *arrays[1:]]
     expected = sj.function([z, x, long, row], outputs, mode="reference")(*given)
-    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    names = [node.name for node in session.get_inputs()]
-    found = session.run(None, dict(zip(names, arrays, strict=True)))
     again = sjo.load(model).function(mode="reference")(*arrays)
-    for got, back, wanted in zip(found, again, expected, strict=True):
+    for got, back, wanted in zip(by_runtime(model, *arrays), again, expected, strict=True):
         pairs = np.stack([wanted.real, wanted.imag], axis=-1) if np.iscomplexobj(wanted) else wanted
         np.testing.assert_allclose(got, pairs, theirs, theirs)
         np.testing.assert_allclose(back, pairs, ours, ours)

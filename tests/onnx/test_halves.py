@@ -6,23 +6,19 @@ import numpy as np
 import pytest
 
 onnx = pytest.importorskip("onnx")
-runtime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
 import scanjit as sj  # noqa: E402
 import scanjit.onnx as sjo  # noqa: E402
 from scanjit.arrays import named_dtype  # noqa: E402
+from tests.onnx.support import by_runtime, model_of, value  # noqa: E402
 
 rng = np.random.default_rng(0)
 
 
 def normal(*shape: int) -> np.ndarray:
     return rng.normal(size=shape).astype(np.float32)
-
-
-def by_runtime(model: Any, given: np.ndarray) -> np.ndarray:
-    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    return session.run(None, {session.get_inputs()[0].name: given})[0]
 
 
 @pytest.mark.parametrize("name", ["float16", "bfloat16"])
@@ -37,7 +33,7 @@ def test_tensors_of_16_bits(name: str) -> None:
     assert {name: tensor.data_type for name, tensor in ((t.name, t) for t in model.graph.initializer)} == {
         "w": 10 if name == "float16" else 16
     }
-    np.testing.assert_allclose(by_runtime(model, given), f(given), rtol=1e-2, atol=1e-2)
+    np.testing.assert_allclose(by_runtime(model, given)[0], f(given), rtol=1e-2, atol=1e-2)
     again = sjo.load(model).function(mode="reference")
     np.testing.assert_array_equal(again(given), f(given))
 
@@ -47,7 +43,7 @@ def test_products_of_few_bits(weights: Any) -> None:
     x, w = sj.tensor((None, 24), "float32", "x"), sj.shared(normal(24, 6), "w")
     f = sj.mixed(sj.function([x], sj.tanh(x @ w), mode="reference"), weights=weights)
     given = normal(5, 24)
-    np.testing.assert_allclose(by_runtime(sjo.export(f), given), f(given), rtol=0, atol=2e-2)
+    np.testing.assert_allclose(by_runtime(sjo.export(f), given)[0], f(given), rtol=0, atol=2e-2)
 
 
 def test_halves_that_are_written_as_numbers() -> None:
@@ -57,16 +53,11 @@ def test_halves_that_are_written_as_numbers() -> None:
         tensor = onnx.TensorProto(
             data_type=number, dims=[3], int32_data=values.view(np.uint16).astype(np.int32).tolist()
         )
-        graph = onnx.helper.make_graph(
-            [
-                onnx.helper.make_node("Constant", [], ["c"], value=tensor),
-                onnx.helper.make_node("Cast", ["c"], ["y"], to=1),
-            ],
-            "halves",
-            [],
-            [onnx.helper.make_tensor_value_info("y", 1, [3])],
-        )
-        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)])
+        nodes = [
+            onnx.helper.make_node("Constant", [], ["c"], value=tensor),
+            onnx.helper.make_node("Cast", ["c"], ["y"], to=1),
+        ]
+        model = model_of(nodes, [], opset=21)
         np.testing.assert_array_equal(sjo.load(model).function(mode="reference")(), values.astype(np.float32))
 
 
@@ -77,10 +68,8 @@ def test_a_model_of_float16_throughout() -> None:
         helper.make_node("MatMul", ["x", "w"], ["z"]),
         helper.make_node("Softmax", ["z"], ["y"], axis=-1),
     ]
-    made = {name: helper.make_tensor_value_info(name, 10, shape) for name, shape in (("x", ["n", 6]), ("y", ["n", 3]))}
-    graph = helper.make_graph(nodes, "half", [made["x"]], [made["y"]], [onnx.numpy_helper.from_array(w, "w")])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    model = model_of(nodes, [value("x", half, ["n", 6])], constants={"w": w}, opset=21, ir_version=10)
     given = normal(5, 6).astype(half)
     found = sjo.load(model).function(mode="reference")(given)
     assert found.dtype == half
-    np.testing.assert_allclose(found.astype(float), by_runtime(model, given).astype(float), rtol=0, atol=2e-3)
+    np.testing.assert_allclose(found.astype(float), by_runtime(model, given)[0].astype(float), rtol=0, atol=2e-3)

@@ -12,6 +12,11 @@ import pytest
 
 import scanjit as sj
 
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from tests.onnx.support import session_of
+
 
 def folder(package):
     """Where a package is, which is not imported: most want more than their models."""
@@ -22,17 +27,7 @@ def folder(package):
 
 
 def expected(path, feeds):
-    """What ONNX Runtime computes on one thread."""
-    runtime = pytest.importorskip("onnxruntime")
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = 1, 3
-    session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    return session.run(None, feeds)
-
-
-def loaded(path, **given):
-    pytest.importorskip("onnx")
-    return sj.onnx.load(path, **given)
+    return session_of(path).run(None, feeds)
 
 
 def check(found, wanted, tolerance):
@@ -66,10 +61,10 @@ def test_silero_vad(name, rate):
     feeds = {"input": x, "state": (0.3 * rng.normal(size=(2, 1, 128))).astype("float32")}
     rates = {} if rate is None else {"sr": np.array(rate)}
     wanted = expected(path, {**feeds, **rates})
-    model = loaded(path)
+    model = sj.onnx.load(path)
     check(model.function(mode="reference")(**feeds, **rates), wanted, 1e-5)
     sizes = {name: array.shape for name, array in feeds.items()}
-    fixed = loaded(path, inputs={} if rate is None else {"sr": rate}, sizes=sizes)
+    fixed = sj.onnx.load(path, inputs={} if rate is None else {"sr": rate}, sizes=sizes)
     assert [x.name for x in fixed.inputs] == list(feeds)
     check(fixed.function(mode="reference")(**feeds), wanted, 1e-5)
 
@@ -79,7 +74,7 @@ def test_silero_vad_compiled():
     rng = np.random.default_rng(1)
     feeds = {"input": (0.3 * rng.normal(size=(1, 576))).astype("float32"), "state": np.zeros((2, 1, 128), "float32")}
     wanted = expected(path, {**feeds, "sr": np.array(16000)})
-    f = loaded(path, inputs={"sr": 16000}, sizes={name: array.shape for name, array in feeds.items()}).function()
+    f = sj.onnx.load(path, inputs={"sr": 16000}, sizes={name: array.shape for name, array in feeds.items()}).function()
     check(f(**feeds), wanted, 1e-5)
 
 
@@ -100,8 +95,8 @@ def test_silero_vad_compiled():
 def test_models_of_images(package, name, shape, tolerance):
     path = folder(package) / name
     x = np.random.default_rng(0).uniform(-1, 1, shape).astype("float32")
-    (symbol,) = loaded(path).inputs
-    model = loaded(path, sizes={symbol.name: shape})
+    (symbol,) = sj.onnx.load(path).inputs
+    model = sj.onnx.load(path, sizes={symbol.name: shape})
     check(model.function(mode="reference")(x), expected(path, {symbol.name: x}), tolerance)
 
 
@@ -114,7 +109,7 @@ def test_a_quantized_model():
     (wanted,) = expected(path, {"input1": x})
     moved = [expected(path, {"input1": (x * (1 + 1e-7 * rng.normal(size=x.shape))).astype("float32")})[0] for _ in "12"]
     own = max(np.abs(other - wanted).max() for other in moved)
-    found = loaded(path, sizes={"image_width": 160}).function(mode="reference")(x)
+    found = sj.onnx.load(path, sizes={"image_width": 160}).function(mode="reference")(x)
     assert found.shape == wanted.shape and np.abs(found - wanted).max() < 2 * own + 1e-4
     assert (found.argmax(-1) == wanted.argmax(-1)).mean() > 0.95
 

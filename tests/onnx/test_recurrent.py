@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 onnx = pytest.importorskip("onnx")
-runtime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxruntime")
 
 import scanjit as sj  # noqa: E402
 import scanjit.onnx as sjo  # noqa: E402
+from tests.onnx.support import by_runtime, model_of, value  # noqa: E402
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 ACTIVATIONS = {"RNN": 1, "GRU": 2, "LSTM": 3}
@@ -18,20 +19,9 @@ NUMBERS = {
 """The activations, and how many numbers each takes."""
 
 
-def model_of(op, inputs, outputs, feeds, weights, attributes):
-    """A model of one node."""
-    kinds = {np.dtype("float32"): onnx.TensorProto.FLOAT, np.dtype("int32"): onnx.TensorProto.INT32}
-    info = onnx.helper.make_tensor_value_info
-    graph = onnx.helper.make_graph(
-        [onnx.helper.make_node(op, inputs, outputs, name="cell", **attributes)],
-        "one_cell",
-        [info(name, kinds[array.dtype], array.shape) for name, array in feeds.items()],
-        [info(name, onnx.TensorProto.FLOAT, None) for name in outputs],
-        [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()],
-    )
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 14)])
-    model.ir_version = 8
-    return model
+def cell_model(op, inputs, outputs, feeds, weights, attributes):
+    node = onnx.helper.make_node(op, inputs, outputs, name="cell", **attributes)
+    return model_of([node], [value(name, a.dtype, a.shape) for name, a in feeds.items()], outputs, weights, 14)
 
 
 def random_attributes(rng, op, directions):
@@ -71,17 +61,15 @@ def random_case(rng):
         inputs.pop()
     outputs = ["Y", "Y_h", "Y_c"][: 3 if op == "LSTM" else 2]
     attributes = {"hidden_size": int(hidden), "direction": direction, **random_attributes(rng, op, count)}
-    return model_of(op, inputs, outputs, feeds, weights, attributes), list(feeds.values())
+    return cell_model(op, inputs, outputs, feeds, weights, attributes), list(feeds.values())
 
 
 @pytest.mark.quick(15)
 @pytest.mark.parametrize("seed", range(60))
 def test_what_onnx_runtime_computes(seed):
     model, arrays = random_case(np.random.default_rng(seed))
-    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    expected = session.run(None, {value.name: a for value, a in zip(session.get_inputs(), arrays, strict=True)})
     got = sjo.load(model).function(mode="reference")(*arrays)
-    for found, wanted in zip(got, expected, strict=True):
+    for found, wanted in zip(got, by_runtime(model, *arrays), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5, strict=True)
 
 
@@ -89,7 +77,7 @@ def lstm(**changed):
     rng = np.random.default_rng(0)
     normal = lambda *shape: rng.normal(size=shape).astype("float32")
     weights = {"W": normal(1, 12, 2), "R": normal(1, 12, 3), "B": normal(1, 24)} | changed
-    return model_of("LSTM", ["X", *weights], ["Y"], {"X": normal(4, 2, 2)}, weights, {"hidden_size": 3})
+    return cell_model("LSTM", ["X", *weights], ["Y"], {"X": normal(4, 2, 2)}, weights, {"hidden_size": 3})
 
 
 def test_the_step_of_an_lstm_has_the_fast_path():

@@ -7,7 +7,7 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 import scanjit.onnx as sjo  # noqa: E402
-from tests.onnx.support import check, computed, expected, one_node  # noqa: E402
+from tests.onnx.support import check, computed, expected, model_of, one_node, value  # noqa: E402
 
 
 @pytest.mark.parametrize("opset", [17, 20])
@@ -51,24 +51,17 @@ def test_reductions_over_no_axis(op: str) -> None:
 
 @pytest.mark.parametrize("conditional", [False, True])
 def test_a_loop_of_a_negative_number_of_steps_makes_none(conditional: bool) -> None:
-    helper, number, flag = onnx.helper, onnx.TensorProto.INT64, onnx.TensorProto.BOOL
-    info = lambda name, kind, shape: helper.make_tensor_value_info(name, kind, shape)
+    helper = onnx.helper
+    info = lambda name, kind: value(name, kind, [])
     body = helper.make_graph(
         [helper.make_node("Add", ["s", "i"], ["t"]), helper.make_node("Identity", ["c"], ["d"])],
         "body",
-        [info("i", number, []), info("c", flag, []), info("s", number, [])],
-        [info("d", flag, []), info("t", number, []), info("t", number, [])],
+        [info("i", "int64"), info("c", "bool"), info("s", "int64")],
+        [info("d", "bool"), info("t", "int64"), info("t", "int64")],
     )
-    inputs = [info("m", number, []), info("s", number, []), *([info("c", flag, [])] if conditional else [])]
-    graph = helper.make_graph(
-        [helper.make_node("Neg", ["m"], ["n"])]
-        + [helper.make_node("Loop", ["n", "c" if conditional else "", "s"], ["last", "all"], body=body)],
-        "loop",
-        inputs,
-        [info("last", number, []), info("all", number, ["k"])],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    model.ir_version = 8
+    inputs = [info("m", "int64"), info("s", "int64"), *([info("c", "bool")] if conditional else [])]
+    loop = helper.make_node("Loop", ["n", "c" if conditional else "", "s"], ["last", "all"], body=body)
+    model = model_of([helper.make_node("Neg", ["m"], ["n"]), loop], inputs, ["last", "all"])
     for steps in (-3, 0, 3):
         feeds = {"m": np.array(-steps), "s": np.array(5)} | ({"c": np.array(True)} if conditional else {})
         check(model, feeds)
@@ -83,15 +76,7 @@ def test_a_product_of_sizes_of_which_one_is_not_known() -> None:
         onnx.helper.make_node("ReduceProd", ["chosen"], ["count"], keepdims=1),
         onnx.helper.make_node("ConstantOfShape", ["count"], ["y"]),
     ]
-    graph = onnx.helper.make_graph(
-        nodes,
-        "sizes",
-        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ("n", "m"))],
-        [onnx.helper.make_empty_tensor_value_info("y")],
-        [onnx.numpy_helper.from_array(np.array(v), name) for name, v in (("wanted", [1, 4]), ("other", [2, 2]))],
-    )
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
-    model.ir_version = 8
+    model = model_of(nodes, [value("x", shape=("n", "m"))], constants={"wanted": [1, 4], "other": [2, 2]})
     assert sjo.load(model).outputs[0].ndim == 1
     for shape in ((3, 4), (1, 5)):
         feeds = {"x": np.zeros(shape, "float32")}

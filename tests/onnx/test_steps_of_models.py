@@ -9,14 +9,9 @@ import pytest
 import scanjit as sj
 
 onnx = pytest.importorskip("onnx")
-runtime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxruntime")
 
-
-def session(model):
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = 1, 3
-    source = model if isinstance(model, str) else model.SerializeToString()
-    return runtime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+from tests.onnx.support import model_of, session_of, value  # noqa: E402
 
 
 def numbers(*shape):
@@ -25,7 +20,7 @@ def numbers(*shape):
 
 def recurrent(kind, gates, **attributes):
     """Two recurrent nodes, one after the other, with a nonlinearity between them; and their last states."""
-    helper, dtype = onnx.helper, onnx.TensorProto.FLOAT
+    helper = onnx.helper
     weights = {
         f"{name}{i}": 0.5 * numbers(1, gates * 5, size)
         for i, n in ((1, 3), (2, 5))
@@ -37,23 +32,14 @@ def recurrent(kind, gates, **attributes):
         helper.make_node("Tanh", ["s1"], ["t1"]),
         helper.make_node(kind, ["t1", "W2", "R2"], ["y2", "h2"], hidden_size=5, **attributes),
     ]
-    given = [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()]
-    given.append(onnx.numpy_helper.from_array(np.array([1]), "one"))
-    graph = helper.make_graph(
-        nodes,
-        "stack",
-        [helper.make_tensor_value_info("x", dtype, ["T", "B", 3])],
-        [helper.make_tensor_value_info(name, dtype, None) for name in ("y2", "h2")],
-        given,
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+    return model_of(nodes, [value("x", shape=["T", "B", 3])], ["y2", "h2"], {**weights, "one": np.array([1])}, 14)
 
 
 @pytest.mark.parametrize("kind, gates", [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
 def test_recurrent_nodes(kind, gates):
     model = recurrent(kind, gates)
     x = numbers(7, 2, 3)
-    rows, last = session(model).run(None, {"x": x})
+    rows, last = session_of(model).run(None, {"x": x})
     step = sj.step_function(sj.onnx.load(model).function(mode="reference"))
     state = None
     for t in range(len(x)):
@@ -68,15 +54,9 @@ def test_recurrent_nodes(kind, gates):
 @pytest.mark.parametrize("direction", ["reverse", "bidirectional"])
 def test_a_node_that_goes_backwards_is_refused(direction):
     count = 2 if direction == "bidirectional" else 1
-    helper = onnx.helper
-    graph = helper.make_graph(
-        [helper.make_node("GRU", ["x", "W", "R"], ["y"], hidden_size=4, direction=direction)],
-        "backwards",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["T", "B", 3])],
-        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
-        [onnx.numpy_helper.from_array(numbers(count, 12, n), name) for name, n in (("W", 3), ("R", 4))],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+    node = onnx.helper.make_node("GRU", ["x", "W", "R"], ["y"], hidden_size=4, direction=direction)
+    weights = {name: numbers(count, 12, n) for name, n in (("W", 3), ("R", 4))}
+    model = model_of([node], [value("x", shape=["T", "B", 3])], constants=weights, opset=14)
     with pytest.raises(sj.NotSupportedError, match=r"last step to the first|another order"):
         sj.step_function(sj.onnx.load(model).function(mode="reference"))
 
@@ -86,7 +66,7 @@ def test_silero_vad_carries_its_state_in_its_file():
     if spec is None or not spec.submodule_search_locations:
         pytest.skip("silero-vad is not installed")
     path = str(pathlib.Path(next(iter(spec.submodule_search_locations))) / "data" / "silero_vad.onnx")
-    reference = session(path)
+    reference = session_of(path)
     model = sj.onnx.load(path, inputs={"sr": 16000}, sizes={"input": (1, 576), "state": (2, 1, 128)})
     step = sj.step_function(model.function(), time=None, feedback={"state": "stateN"})
     assert list(step.state_types) == ["state"]
