@@ -19,6 +19,10 @@ MOST_ELEMENTS = 1500
 """Values with more elements than this are not made, for the sizes that the program is planned with."""
 
 
+class Nothing(Exception):
+    """A production finds nothing to work on."""
+
+
 class Builder:
     """Grows a pool of nodes.
 
@@ -84,6 +88,13 @@ class Builder:
         if not found:
             return None
         return found[max(self.rnd.randrange(len(found)), self.rnd.randrange(len(found)))]
+
+    def need(self, fits: Callable[[Node], bool] | None = None, dtype: str = "") -> Node:
+        """The same, for a production that gives up if there is none."""
+        found = self.pick(fits, dtype)
+        if found is None:
+            raise Nothing
+        return found
 
     def some(self, dtype: str = "") -> Node:
         """A node of the pool of a kind of dtype; cast to one if there is none."""
@@ -167,6 +178,8 @@ class Builder:
             before = len(self.pool)
             try:
                 made = production(self)
+            except Nothing:
+                made = None
             except (errors.ScanError, errors.ShapeError, errors.OutOfBoundsError):
                 continue  # what was tried cannot be, as a user is told while building
             if made is not None:

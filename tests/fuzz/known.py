@@ -16,11 +16,9 @@ from tests.fuzz.programs import Program, differentiate, size
 SIZES = (*range(1, 18), *(2, 4, 4, 8, 8, 16) * 6)
 
 
-def _window(b: Builder) -> Node | None:
+def _window(b: Builder) -> Node:
     """A piece of a matrix, or a matrix with another piece, as if its rows were one."""
-    x = b.pick(lambda n: n.ndim > 1 and b.count(n.type.shape) > 2, "f")
-    if x is None:
-        return None
+    x = b.need(lambda n: n.ndim > 1 and b.count(n.type.shape) > 2, "f")
     flat = st.ravel(x)
     first = b.rnd.randrange(b.count(x.type.shape) - 1)
     piece = flat[first : first + b.rnd.randint(1, b.number(x.type.shape[-1]) + 1)]

@@ -229,9 +229,7 @@ def folded(b: Builder) -> Node | None:
     """map, reduce, foldl, foldr."""
     if b.depth:
         return None
-    x = b.pick(lambda n: n.ndim > 0, "f")
-    if x is None:
-        return None
+    x = b.need(lambda n: n.ndim > 0, "f")
     seed = b.rnd.getrandbits(32)
     way = b.rnd.choice((map, reduce, foldl, foldr))
     if way is map:

@@ -20,9 +20,7 @@ def _start(b: Builder, size: object, width: int) -> Node:
 
 def moving(b: Builder) -> Node | None:
     """`x[t:t+k]`, its `set` and `inc`, `dynamic_slice` and `roll`, all at computed places."""
-    x = b.pick(lambda n: 0 < n.ndim < 4, "f" if b.chance(0.85) else "")
-    if x is None:
-        return None
+    x = b.need(lambda n: 0 < n.ndim < 4, "f" if b.chance(0.85) else "")
     axis = b.rnd.randrange(x.ndim)
     size = x.type.shape[axis]
     if b.number(size) < 1:  # with the planned sizes, one that is computed may even be negative

@@ -52,14 +52,10 @@ def searched(b: Builder) -> Node | None:
         return None
     way = b.rnd.randrange(4)
     if way == 3:
-        n = b.pick(lambda n: n in b.exact and 0 < n.ndim < 3, "iu")
-        made = None if n is None else st.unique(st.cast(n, "int64") % 3, 4, fill_value=7)
-        if made is None:
-            return None
+        n = b.need(lambda n: n in b.exact and 0 < n.ndim < 3, "iu")
+        made = st.unique(st.cast(n, "int64") % 3, 4, fill_value=7)
     elif way == 2:
-        n = b.pick(lambda n: n in b.exact and n.ndim == 1, "iu")
-        if n is None:
-            return None
+        n = b.need(lambda n: n in b.exact and n.ndim == 1, "iu")
         made = st.bincount(st.cast(n, "int64") % 4, length=4)
     elif way == 1:
         made = st.digitize(v, st.sort(x), b.chance(0.5))

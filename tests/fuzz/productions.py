@@ -10,7 +10,7 @@ import numpy as np
 import scanjit as st
 from scanjit.ir import Node, dim_node
 from scanjit.types import Dim
-from tests.fuzz.builder import Builder, joins
+from tests.fuzz.builder import Builder, Nothing, joins
 from tests.fuzz.functions import batched, guest
 from tests.fuzz.loops import PRODUCTIONS as LOOPS
 from tests.fuzz.moving import moving
@@ -327,11 +327,9 @@ def sliced(b: Builder) -> Node:
     return _keeps_exact(b, x[key(b, x)], x)
 
 
-def reordered(b: Builder) -> Node | None:
+def reordered(b: Builder) -> Node:
     """transpose, flip, new axes, squeeze."""
-    x = b.pick(lambda n: n.ndim > 0)
-    if x is None:
-        return None
+    x = b.need(lambda n: n.ndim > 0)
     axis = b.rnd.randrange(x.ndim)
     way = b.rnd.randrange(6)
     order = list(range(x.ndim))
@@ -347,11 +345,9 @@ def reordered(b: Builder) -> Node | None:
     return _keeps_exact(b, made, x)
 
 
-def reshaped(b: Builder) -> Node | None:
+def reshaped(b: Builder) -> Node:
     """reshape, ravel, splitting and joining axes."""
-    x = b.pick(lambda n: n.ndim > 0)
-    if x is None:
-        return None
+    x = b.need(lambda n: n.ndim > 0)
     way = b.rnd.randrange(4)
     shape = x.type.shape
     if way == 0:
@@ -384,11 +380,9 @@ def spread(b: Builder) -> Node | None:
     return _keeps_exact(b, made, x)
 
 
-def joined(b: Builder) -> Node | None:
+def joined(b: Builder) -> Node:
     """concatenate, stack, split."""
-    x = b.pick(lambda n: n.ndim > 0, "f" if b.chance(0.8) else "")
-    if x is None:
-        return None
+    x = b.need(lambda n: n.ndim > 0, "f" if b.chance(0.8) else "")
     axis = b.rnd.randrange(x.ndim)
     parts = [x]
     for _ in range(b.rnd.randint(1, 2)):
@@ -416,10 +410,10 @@ def written(b: Builder) -> Node:
 # ---- indices ---------------------------------------------------------------------------------------------------------
 
 
-def index_for(b: Builder, size: Any, shape: tuple[Any, ...] | None = None) -> Node | None:
+def index_for(b: Builder, size: Any, shape: tuple[Any, ...] | None = None) -> Node:
     """Integers that are indices of an axis of this size."""
     if b.number(size) == 0:
-        return None
+        raise Nothing
     if shape is None and b.chance(0.3) and _positive(size):
         node = b.constant(b.rnd.choice(((), (2,), (3,), (2, 2))), "int64")
         return st.clip(node, -size, size - 1)
@@ -436,22 +430,16 @@ def index_for(b: Builder, size: Any, shape: tuple[Any, ...] | None = None) -> No
 
 def gathered(b: Builder) -> Node | None:
     """Indexing by integer arrays; take; take_along_axis."""
-    x = b.pick(lambda n: 0 < n.ndim < 4, "f" if b.chance(0.85) else "")
-    if x is None:
-        return None
+    x = b.need(lambda n: 0 < n.ndim < 4, "f" if b.chance(0.85) else "")
     axis = b.rnd.randrange(x.ndim)
     index = index_for(b, x.type.shape[axis])
-    if index is None:
-        return None
     way = b.rnd.randrange(4)
     if way == 0:
         along = index_for(b, x.type.shape[axis], x.type.shape)
-        if along is None or along.ndim != x.ndim:
-            return None
-        return st.take_along_axis(x, along, axis)
-    if way == 1 and x.ndim > 1:
+        return st.take_along_axis(x, along, axis) if along.ndim == x.ndim else None
+    if way == 1 and x.ndim > 1 and b.number(x.type.shape[(axis + 1) % x.ndim]):
         second = index_for(b, x.type.shape[(axis + 1) % x.ndim])
-        if second is not None and joins(index, second):
+        if joins(index, second):
             items: list[Any] = [slice(None)] * x.ndim
             items[axis], items[(axis + 1) % x.ndim] = index, second
             return x[tuple(items)]
@@ -460,13 +448,9 @@ def gathered(b: Builder) -> Node | None:
 
 def scattered(b: Builder) -> Node | None:
     """`x[index].inc(v)`, also with repeated indices; `set` with distinct ones."""
-    x = b.pick(lambda n: 0 < n.ndim < 4, "f")
-    if x is None:
-        return None
+    x = b.need(lambda n: 0 < n.ndim < 4, "f")
     axis = b.rnd.randrange(x.ndim)
     index = index_for(b, x.type.shape[axis])
-    if index is None:
-        return None
     view = x[(*[slice(None)] * axis, index)]
     if view.base is None or view.ndim > 4 or b.count(view.type.shape) > 1500:
         return None
@@ -481,21 +465,19 @@ def made(b: Builder) -> Node | None:
         d = b.dim()
         node = st.arange(d if isinstance(d, int) else dim_node(d))
     elif way == 1:
-        x = b.pick(lambda n: n.ndim >= 2, "f")
-        return None if x is None else b.rnd.choice((st.tril, st.triu))(x)
+        x = b.need(lambda n: n.ndim >= 2, "f")
+        return b.rnd.choice((st.tril, st.triu))(x)
     elif way == 2:
         x = b.steady("iu")
         if x.ndim > 3:
             return None
         node = st.one_hot(x, b.rnd.randint(1, 4), b.rnd.choice(("float64", "float32", "bool", "int32")))
     elif way == 3:
-        x = b.pick(lambda n: n.ndim > 0)
-        if x is None:
-            return None
+        x = b.need(lambda n: n.ndim > 0)
         node = st.as_tensor(x.shape[0] if b.chance(0.5) else x.size)
     elif way == 4:
-        x = b.pick(lambda n: n.ndim >= 2, "f")
-        return None if x is None else b.rnd.choice((st.diagonal, st.trace))(x)
+        x = b.need(lambda n: n.ndim >= 2, "f")
+        return b.rnd.choice((st.diagonal, st.trace))(x)
     elif way == 5:
         d = b.dim()
         node = st.eye(d if isinstance(d, int) else dim_node(d), dtype=b.rnd.choice(("float64", "float32")))
@@ -511,9 +493,7 @@ def made(b: Builder) -> Node | None:
 
 def product(b: Builder) -> Node | None:
     """dot, matmul (batched, transposed operands), tensordot, einsum, outer."""
-    x = b.pick(lambda n: n.ndim > 0, "f")
-    if x is None:
-        return None
+    x = b.need(lambda n: n.ndim > 0, "f")
     way = b.rnd.randrange(6)
     if way <= 1:
         last = x.type.shape[-1]
@@ -531,8 +511,8 @@ def product(b: Builder) -> Node | None:
             y = b.fitted(b.some("f"), (y.type.shape[1], y.type.shape[0])).T
         return b.tame(st.matmul(x, y))
     if way == 3:
-        y = b.pick(lambda n: n.ndim > 0 and n.type.shape[0] in x.type.shape, "f")
-        if y is None or x.ndim + y.ndim > 6:
+        y = b.need(lambda n: n.ndim > 0 and n.type.shape[0] in x.type.shape, "f")
+        if x.ndim + y.ndim > 6:
             return None
         axis = next(i for i, d in enumerate(x.type.shape) if d == y.type.shape[0])
         return b.tame(st.tensordot(x, y, ([axis], [0])))
@@ -552,9 +532,7 @@ def product(b: Builder) -> Node | None:
 
 def convolution(b: Builder) -> Node | None:
     """conv1d, conv2d: what the pool has, as input and as filters, in one batch or a channel."""
-    x = b.pick(lambda n: 0 < n.ndim < 4, "f")
-    if x is None:
-        return None
+    x = b.need(lambda n: 0 < n.ndim < 4, "f")
     lead = (None,) * max(0, 3 - x.ndim) if x.ndim < 3 or b.chance(0.7) else (None,)
     x = x[(*lead, ...)]
     axes = x.ndim - 2

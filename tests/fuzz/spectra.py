@@ -50,11 +50,9 @@ def complex_numbers(b: Builder) -> Node:
     return REAL[b.rnd.choice(list(REAL))](z)
 
 
-def transform(b: Builder) -> Node | None:
+def transform(b: Builder) -> Node:
     """fft, ifft, rfft and irfft along an axis."""
-    x = b.pick(lambda n: n.ndim > 0 and all(isinstance(d, int) and 0 < d <= LONGEST for d in n.type.shape), "f")
-    if x is None:
-        return None
+    x = b.need(lambda n: n.ndim > 0 and all(isinstance(d, int) and 0 < d <= LONGEST for d in n.type.shape), "f")
     axis, norm = b.rnd.randrange(-x.ndim, x.ndim), b.rnd.choice((None, "ortho", "forward"))
     way = b.rnd.randrange(4)
     if way == 0:
