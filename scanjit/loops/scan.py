@@ -26,7 +26,7 @@ from scanjit.ir import Graph, Node
 from scanjit.loops import entries, results, windows
 from scanjit.loops.carries import Carries
 from scanjit.loops.entries import Entry, moment
-from scanjit.loops.step import MetComplex, called, read_result
+from scanjit.loops.step import called, read_result
 from scanjit.loops.stretches import in_stretches, with_last_rows
 from scanjit.loops.structure import Tree, flatten, function_location
 from scanjit.loops.updates import Update, entered
@@ -328,12 +328,14 @@ def _named(others: Sequence[Any]) -> list[tuple[Any, str]]:
 def _trace(
     fn: Callable[..., Any], rows: list[tuple[Any, str]], infos: list[Entry] | None, others: list[Any], where: str
 ) -> Traced:
-    """Call the step on symbols. If initial values are Python numbers, call it again until their dtypes are known. Of
-    those that become complex, the entries in `infos` are replaced."""
+    """Call the step on symbols. If initial values are Python numbers, call it again until their dtypes are known."""
 
     def call(carries: Carries) -> Traced:
         args = [*rows, *carries.arguments(), *_named(others)]
-        returned = read_result(called(fn, [a for a, _ in args], [n for _, n in args], where), infos, where)
+        given = None if infos is None else carries.infos
+        returned = read_result(called(fn, [a for a, _ in args], [n for _, n in args], where), given, where)
+        if returned.infos is not given:
+            return call(Carries(returned.infos or []))
         groups = carries.results(returned)
         ends = [] if returned.until is None else [returned.until]
         updates, found = entered(returned.updates, [*(y for group in groups for y in group), *ends], where)
@@ -341,12 +343,7 @@ def _trace(
         groups = [tuple(next(read) for _ in group) for group in groups]
         return Traced(carries, returned.trees, groups, next(read, None), updates)
 
-    try:
-        traced = call(Carries(infos or []))
-    except MetComplex as met:
-        assert infos is not None
-        infos[met.output] = infos[met.output].with_complex(met.leaf)
-        return _trace(fn, rows, infos, others, where)
+    traced = call(Carries(infos or []))
     other = traced.carries.adapted(traced.results)
     while other is not None:
         traced = call(other)

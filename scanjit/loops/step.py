@@ -44,21 +44,14 @@ def until(condition: Any) -> Until:
 @record
 class Returned:
     """The result of a step: each output's structure and leaves (nodes, or Python numbers), a condition, and new values
-    of shared variables."""
+    of shared variables. `infos` are the entries of `outputs_info`, with complex numbers in place of real Python numbers
+    for which the step returned such."""
 
+    infos: Sequence[Entry] | None
     trees: tuple[Tree, ...]
     groups: tuple[tuple[Any, ...], ...]
     until: Node | None
     updates: Mapping[Any, Any]
-
-
-class MetComplex(Exception):
-    """The step returned complex numbers for leaf `leaf` of output `output`, whose initial value is a real Python
-    number."""
-
-    def __init__(self, output: int, leaf: int) -> None:
-        super().__init__(output, leaf)
-        self.output, self.leaf = output, leaf
 
 
 def called(fn: Callable[..., Any], args: Sequence[Any], names: Sequence[str], where: str) -> Any:
@@ -114,27 +107,32 @@ def read_result(returned: Any, infos: Sequence[Entry] | None, where: str) -> Ret
         )
     trees, groups = [], []
     for i, value in enumerate(values):
-        fed_back = infos is not None and bool(infos[i].taps)
         leaves, tree = flatten(value)
-        if infos is not None and fed_back:
-            tree = infos[i].tree
-            try:
-                leaves = tree.leaves_of(value)
-            except Mismatch as error:
-                at = tree.paths().index(error.path) if error.expected == REAL else None
-                if at is not None and is_number(infos[i].leaves[at].value):
-                    raise MetComplex(i, at) from None
-                raise ScanError(
-                    f"output {i}{error.path} has another structure than its initial value",
-                    got=error.got,
-                    expected=error.expected,
-                    fix=None if at is None else "begin with complex numbers, such as sj.zeros(n, 'complex128')",
-                    where=where,
-                ) from None
+        if infos is not None and infos[i].taps:
+            entry, leaves = _fed_back(infos[i], value, f"output {i}", where)
+            tree = entry.tree
+            infos = infos if entry is infos[i] else [*infos[:i], entry, *infos[i + 1 :]]
         trees.append(tree)
         groups.append(tuple(_tensor(v, f"output {i}{p}", where) for v, p in zip(leaves, tree.paths(), strict=True)))
     stop = None if condition is None else _stop(condition, where)
-    return Returned(tuple(trees), tuple(groups), stop, updates)
+    return Returned(infos, tuple(trees), tuple(groups), stop, updates)
+
+
+def _fed_back(entry: Entry, value: Any, label: str, where: str) -> tuple[Entry, list[Any]]:
+    """The leaves of a value that an entry begins; and the entry, with complex numbers where the value needs them."""
+    try:
+        return entry, entry.tree.leaves_of(value)
+    except Mismatch as error:
+        at = entry.tree.paths().index(error.path) if error.expected == REAL else None
+        if at is not None and is_number(entry.leaves[at].value):
+            return _fed_back(entry.with_complex(at), value, label, where)
+        raise ScanError(
+            f"{label}{error.path} has another structure than its initial value",
+            got=error.got,
+            expected=error.expected,
+            fix=None if at is None else "begin with complex numbers, such as sj.zeros(n, 'complex128')",
+            where=where,
+        ) from None
 
 
 def _split_until(returned: Any, where: str) -> tuple[Any, Until | None]:

@@ -15,7 +15,7 @@ from scanjit.loops import entries
 from scanjit.loops.scan import build
 from scanjit.loops.step import check_takes, until
 from scanjit.loops.stretches import in_stretches
-from scanjit.loops.structure import Mismatch, describe, function_location
+from scanjit.loops.structure import Mismatch, Tree, describe, flatten, function_location
 from scanjit.ops.elementwise import INVERT, WHERE
 from scanjit.ops.expect import VIA
 from scanjit.ops.probe import ASSERT
@@ -107,7 +107,7 @@ def while_loop(
     >>> sj.function([x], sj.while_loop(condition, body, (x, 0)), mode="reference")(0.01)
     (array(10.24), array(10))
     """
-    states = [entries.state(init)]
+    state = entries.state(init)
     where = function_location(cond)
     for name, function in (("condition", cond), ("body", body)):
         check_callable(function, f"the {name} of while_loop")
@@ -120,18 +120,18 @@ def while_loop(
             where=function_location(function),
         )
 
-    def ends(leaves: Sequence[Any]) -> Node:
-        return apply(INVERT, _condition(cond(states[0].tree.unflatten(leaves)), where))
+    def ends(tree: Tree, leaves: Sequence[Any]) -> Node:
+        return apply(INVERT, _condition(cond(tree.unflatten(leaves)), where))
 
     refused: list[ScanError] = []
 
     @functools.wraps(body)
     def step(before: Any) -> Any:
-        new = body(before)
+        new, tree = body(before), flatten(before)[1]
         refused.clear()
         try:
-            leaves = states[0].tree.leaves_of(new)
-            return ([new], until(ends(leaves))) if all(leaf is not None for leaf in leaves) else [new]
+            leaves = tree.leaves_of(new)
+            return ([new], until(ends(tree, leaves))) if all(leaf is not None for leaf in leaves) else [new]
         except Mismatch:  # `build` finds it too, and explains it
             return [new]
         except ScanError as error:  # if the state is wrong, `build` says so; else this error is raised
@@ -141,10 +141,11 @@ def while_loop(
     given = entries.steps(max_steps, "max_steps")
     most = types.LARGEST if given is None else given
     entries.check_checkpoint(checkpoint)
-    loop = build(step, [], states, [], most, name="while_loop", stack=False)
+    loop = build(step, [], [state], [], most, name="while_loop", stack=False)
     if refused:
         raise refused[0]
-    at_once = ends(loop.node.operands[: len(states[0].leaves)])
+    (tree,) = loop.trees
+    at_once = ends(tree, loop.node.operands[: tree.size])
     steps = ir.as_dim(apply(WHERE, at_once, 0, ir.dim_node(most)))
     if max_steps is not None:
         bounded = with_params(_with_end(loop.node, at_once), length=steps, checkpoint=checkpoint)
@@ -153,7 +154,7 @@ def while_loop(
         *last, count = ir.parts(with_params(loop.node, length=steps))
         again = in_stretches(with_params(loop.node, length=ir.as_dim(count), checkpoint=checkpoint))
         last = [VIA(x, y) for x, y in zip(last, again, strict=False)]
-    return states[0].tree.unflatten(last[: len(states[0].leaves)])
+    return tree.unflatten(last[: tree.size])
 
 
 def _condition(value: Any, where: str) -> Node:
