@@ -142,6 +142,14 @@ ALL = Reduction(
 # ---- positions -------------------------------------------------------------------------------------------------------
 
 
+FEW_PLACES = 8
+"""In a step of a loop, the position of an extreme element among at most this many is found without vectors: a step
+waits longer for a vector, whose elements it may have just stored one by one."""
+FEW_TRUTHS = 32
+"""So is the position of the first one, among at most this many, of which something is true: what follows is not looked
+at."""
+
+
 class ArgReduction(Op):
     """The position (int64) along one `axis` of the best element; of equal elements, the first.
 

@@ -20,7 +20,7 @@ from scanjit.ir import Node, constant, dependents, rebuild, rebuilt, replace, wa
 from scanjit.ops.elementwise import ADD, EQUAL, where
 from scanjit.ops.index import GATHER, SCATTER
 from scanjit.ops.promotion import CAST, Elementwise
-from scanjit.ops.reduce import MAX, MIN, ArgReduction
+from scanjit.ops.reduce import FEW_PLACES, FEW_TRUTHS, MAX, MIN, ArgReduction
 from scanjit.ops.reduction import Reduction
 from scanjit.ops.roles import Roles
 from scanjit.ops.scan import SCAN
@@ -30,10 +30,6 @@ from scanjit.rewrite.engine import Note, in_bodies, uses
 
 MOST_BYTES = 512
 """A small array has at most this many bytes."""
-FEW = 8
-"""The place of an extreme element among at most this many is found without vectors."""
-FEW_TRUTHS = 32
-"""So is the place of the first one, among at most this many, of which something is true."""
 MOST_WORK = 256
 """What the new value is made of is computed in all lanes only if this is at most so many operations on elements."""
 
@@ -80,7 +76,7 @@ def _takes_element(user: Node, node: Node, users: Mapping[Node, Sequence[Node]])
     """Whether a user of a node reads or changes single elements of it. An extreme element among a few is looked for one
     by one."""
     if isinstance(user.op, ArgReduction):
-        return types.not_negative(FEW - types.product(node.type.shape))
+        return types.not_negative(FEW_PLACES - types.product(node.type.shape))
     if isinstance(user.op, Elementwise) and user.dtype == np.bool_ and user.type.shape == node.type.shape:
         return types.not_negative(FEW_TRUTHS - types.product(node.type.shape)) and _is_looked_for(user, users)
     return user.op in (GATHER, SCATTER) and user is not node and node not in set(user.operands[1:])
@@ -100,7 +96,7 @@ def _is_short(row: Node) -> bool:
     """Whether a row, the elements along the last axis of an array at one place of the others, is short."""
     x, *indices = row.operands
     one = row.ndim == 1 and row.params["axis"] == 0 and len(indices) == x.ndim - 1
-    return one and not any(index.ndim for index in indices) and types.not_negative(FEW - row.type.shape[0])
+    return one and not any(index.ndim for index in indices) and types.not_negative(FEW_PLACES - row.type.shape[0])
 
 
 def _of_elements(node: Node, row: Node) -> Node:

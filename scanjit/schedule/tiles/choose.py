@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 from scanjit import types
 from scanjit.ops.elementwise import INVERT, WHERE
-from scanjit.ops.reduce import ArgReduction
+from scanjit.ops.reduce import FEW_PLACES, FEW_TRUTHS, ArgReduction
 from scanjit.schedule.nests import (
     Apply,
     Buffer,
@@ -36,10 +36,6 @@ from scanjit.schedule.tiles.still import is_in_order, still_lanes
 from scanjit.target import Target
 from scanjit.types import Dimension
 
-FEW_PLACES = 8
-"""One lane looks for a position among at most this many elements, if they are one row."""
-FEW_TRUTHS = 32
-"""The same for the first element of which something is true in a step of a loop: what follows is not looked at."""
 ROWS_OF_SMALL = 4
 """A register tile of one vector has at most this many rows if it goes over a batch of matrices: these have few rows,
 too."""
