@@ -12,6 +12,16 @@ def indented(lines: Iterable[str], depth: int = 1) -> list[str]:
     return ["    " * depth + line for line in lines]
 
 
+def loaded(kind: str, place: str, mask: str = "") -> str:
+    """A vector that lies at an address; if there is a mask, zeros in the lanes that it leaves out."""
+    return f"load_masked_{kind}({place}, {mask})" if mask else f"load_{kind}({place})"
+
+
+def stored(place: str, value: str, mask: str = "") -> str:
+    """The line that stores a vector at an address, or the lanes of it that are in a mask."""
+    return f"store_masked({place}, {value}, {mask})" if mask else f"store({place}, {value})"
+
+
 def filled(template: str, **parts: object) -> list[str]:
     """The lines of a template. `$name` stands for a number or a text. On a line of its own, it may stand for a list of
     lines, which are indented as it is.

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from scanjit import types
 from scanjit.codegen.frame import Frame, Point
+from scanjit.codegen.lines import loaded, stored
 from scanjit.codegen.names import number, suffix
 from scanjit.ops.elementwise import MAXIMUM, MINIMUM, WHERE
 from scanjit.schedule.nests import LINE, Access, Apply, Load, Store
@@ -144,7 +145,7 @@ def load_half(frame: Frame, first: Access, point: Point, half: int) -> str:
     """The expression for one of these vectors."""
     address, mask = halves(frame, first, point)[half]
     name = suffix(first.buffer.dtype, point.width)
-    return f"load_masked_{name}({address}, {mask})" if mask else f"load_{name}({address})"
+    return loaded(name, address, mask)
 
 
 def write(frame: Frame, stores: Sequence[Store], texts: Sequence[str], point: Point) -> None:
@@ -152,8 +153,7 @@ def write(frame: Frame, stores: Sequence[Store], texts: Sequence[str], point: Po
     first = stores[0].access
     if len(stores) == 2 and is_paired(frame, first, point):
         for (address, mask), function in zip(halves(frame, first, point), ("paired_low", "paired_high"), strict=True):
-            text = f"{function}({', '.join(texts)})"
-            frame.scope.add(f"store_masked({address}, {text}, {mask})" if mask else f"store({address}, {text})")
+            frame.scope.add(stored(address, f"{function}({', '.join(texts)})", mask))
         return
     for store, text in zip(stores, texts, strict=True):
         _write(frame, store, text, point)

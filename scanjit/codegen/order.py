@@ -5,7 +5,7 @@ has lanes side by side, and single rows in consecutive words. Longer rows are so
 If only some entries are wanted, `codegen.selection` first leaves most words out.
 """
 
-from scanjit.codegen.lines import LOOK, indented
+from scanjit.codegen.lines import LOOK, indented, loaded, stored
 from scanjit.codegen.network import across, along, block
 from scanjit.codegen.quicksort import quicksort
 from scanjit.codegen.selection import narrowed
@@ -317,7 +317,7 @@ class _OrderWriter:
             for name in words.names:
                 at = f"{name}s + i*{words.size}"
                 filled = f"select({inside}, {name}, {words.most})" if inside else name
-                lines.append(f"store_masked({at}, {name}, {inside})" if inside and exact else f"store({at}, {filled})")
+                lines.append(stored(at, name, inside) if exact else stored(at, filled))
             return lines
 
         return vectors(self.n, part, self.lanes)
@@ -328,10 +328,8 @@ class _OrderWriter:
         kind = f"{words.kept.name}x{lanes}"
 
         def part(inside: str) -> list[str]:
-            load, more = (f"load_masked_{kind}", f", {inside}") if inside else (f"load_{kind}", "")
-            loads = [f"{name} = {load}({name}s + i*{words.size}{more})" for name in words.names]
-            stored = f"store_masked(target + i*{size}, y, {inside})" if inside else f"store(target + i*{size}, y)"
-            return [*loads, *words.unmade(lanes), stored]
+            loads = [f"{name} = {loaded(kind, f'{name}s + i*{words.size}', inside)}" for name in words.names]
+            return [*loads, *words.unmade(lanes), stored(f"target + i*{size}", "y", inside)]
 
         return vectors(self.n, part, lanes)
 
@@ -363,8 +361,7 @@ class _OrderWriter:
         places lie beside them are read in order of their places, also backwards, if they are to be `exact`: quicksort
         keeps equal words in that order."""
         lanes, size, name = self.lanes, words.stored.size, self._name(words.stored.name)
-        load, more = ("load_masked", f", {inside}") if inside else ("load", "")
-        read, places = f"{load}_{name}(first + i*{size}{more})", self._place(f"iota_i64x{lanes}(i)")
+        read, places = loaded(name, f"first + i*{size}", inside), self._place(f"iota_i64x{lanes}(i)")
         if exact and words.beside and self.statement.flipped:
             places, some = f"iota_i64x{lanes}(i)", inside or f"head_x{lanes}({lanes})"
             read = f"load_strided_{name}(first + ({self.n} - 1 - i)*{size}, -{size}, {some})"

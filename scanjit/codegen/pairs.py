@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
+from scanjit.codegen.lines import loaded, stored
 from scanjit.codegen.names import suffix
 from scanjit.ops.passes import Number
 from scanjit.signatures import DType
@@ -97,11 +98,7 @@ class Pairs:
 
     def load(self, place: str, wide: int, mask: str) -> str:
         """Load a vector, and give it a name."""
-        kind = suffix(self.dtype, wide)
-        return self.new(f"load_masked_{kind}({place}, {mask})" if mask else f"load_{kind}({place})")
-
-    def _store(self, place: str, value: str, mask: str) -> None:
-        self.add(f"store_masked({place}, {value}, {mask})" if mask else f"store({place}, {value})")
+        return self.new(loaded(suffix(self.dtype, wide), place, mask))
 
     def _halves(self, base: str, span: Span) -> list[tuple[str, str]]:
         """The places and masks of the two vectors that hold pairs."""
@@ -120,7 +117,7 @@ class Pairs:
     def paired_store(self, base: str, span: Span, pair: Pair) -> None:
         """Store pairs as they lie in memory."""
         for (place, half), name in zip(self._halves(base, span), ("paired_low", "paired_high"), strict=True):
-            self._store(place, f"{name}({', '.join(pair)})", half)
+            self.add(stored(place, f"{name}({', '.join(pair)})", half))
 
     def two_planes(self, place: str, apart: str, span: Span) -> Pair:
         """Load two vectors. The second lies `apart` elements behind the first."""
@@ -143,7 +140,7 @@ class Pairs:
             return
         place = f"{base} + ({span.start})*{self.size}"
         for value, more in self._stored(pair, f" + {self.plane}*{self.size}", form):
-            self._store(place + more, value, span.mask)
+            self.add(stored(place + more, value, span.mask))
 
     def _stored(self, pair: Pair, apart: str, form: Form) -> list[tuple[str, str]]:
         """The parts that are stored, and how far behind the first one."""

@@ -12,7 +12,7 @@ within each other, cuts have been bad. From then on, the cut is the middle betwe
 so there are at most as many further splits as a word has bits.
 """
 
-from scanjit.codegen.lines import indented
+from scanjit.codegen.lines import indented, loaded, stored
 from scanjit.codegen.network import along, block, in_block, in_vector
 from scanjit.codegen.stretches import stretches, vectors
 from scanjit.codegen.words import Words
@@ -179,15 +179,15 @@ def _split(words: Words, lanes: int) -> list[str]:
 
 def _short(words: Words, lanes: int) -> list[str]:
     """Sort a short segment, in memory of its own."""
-    homes = [(each, f"short_{each}s + i*{words.size}") for each in words.names]
+    name, homes = f"{words.kept.name}x{lanes}", [(each, f"short_{each}s + i*{words.size}") for each in words.names]
 
     def into(inside: str) -> list[str]:
-        reads = [_read(words, lanes, f"part_{each}s + i*{words.size}", inside) for each in words.names]
+        reads = [loaded(name, f"part_{each}s + i*{words.size}", inside) for each in words.names]
         found = f"select({inside}, {{}}, {words.most})" if inside else "{}"
-        return [_write(short, found.format(read)) for (_, short), read in zip(homes, reads, strict=True)]
+        return [stored(short, found.format(read)) for (_, short), read in zip(homes, reads, strict=True)]
 
     def back(inside: str) -> list[str]:
-        return [_write(f"{each}s + (start + i)*{words.size}", _read(words, lanes, at), inside) for each, at in homes]
+        return [stored(f"{each}s + (start + i)*{words.size}", loaded(name, at), inside) for each, at in homes]
 
     sorting = along(words, lanes, "many", block(words, lanes, ALONG), "short_")
     return [*vectors("many", into, lanes), *sorting, *vectors("many", back, lanes)]
@@ -196,29 +196,20 @@ def _short(words: Words, lanes: int) -> list[str]:
 def _alike(words: Words, lanes: int) -> list[str]:
     """Put a segment of equal words where it belongs. Their places lie backwards in the other memory."""
     name, size = f"{words.kept.name}x{lanes}", words.size
-    back = [f"inside = head_x{lanes}(many - i)", _write(f"words + (start + i)*{size}", f"splat_{name}(low)", "inside")]
+    back = [f"inside = head_x{lanes}(many - i)", stored(f"words + (start + i)*{size}", f"splat_{name}(low)", "inside")]
     if words.beside:
         place = f"load_strided_{name}(part_places + (many - 1 - i)*8, -8, inside)"
-        back.append(_write("places + (start + i)*8", place, "inside"))
+        back.append(stored("places + (start + i)*8", place, "inside"))
     return stretches("many", back, lanes)
 
 
 def _home(words: Words, lanes: int) -> list[str]:
     """Copy a segment from the other memory to where it belongs."""
+    name = f"{words.kept.name}x{lanes}"
 
     def part(inside: str) -> list[str]:
-        reads = [_read(words, lanes, f"part_{each}s + i*{words.size}", inside) for each in words.names]
+        reads = [loaded(name, f"part_{each}s + i*{words.size}", inside) for each in words.names]
         homes = [f"{each}s + (start + i)*{words.size}" for each in words.names]
-        return [_write(home, read, inside) for home, read in zip(homes, reads, strict=True)]
+        return [stored(home, read, inside) for home, read in zip(homes, reads, strict=True)]
 
     return vectors("many", part, lanes)
-
-
-def _read(words: Words, lanes: int, place: str, inside: str = "") -> str:
-    """A vector of words, or of their places; the lanes of a mask, if it has a name."""
-    name = f"{words.kept.name}x{lanes}"
-    return f"load_masked_{name}({place}, {inside})" if inside else f"load_{name}({place})"
-
-
-def _write(place: str, value: str, inside: str = "") -> str:
-    return f"store_masked({place}, {value}, {inside})" if inside else f"store({place}, {value})"

@@ -8,7 +8,7 @@ Of these, `codegen.quicksort` sorts what it must.
 
 from collections.abc import Callable
 
-from scanjit.codegen.lines import filled
+from scanjit.codegen.lines import filled, loaded
 from scanjit.codegen.network import along, block
 from scanjit.codegen.stretches import vectors
 from scanjit.codegen.words import Words
@@ -97,8 +97,7 @@ def narrowed(
     name, size = f"{words.kept.name}x{lanes}", words.size
 
     def again(inside: str) -> list[str]:
-        load, more = (f"load_masked_{name}", f", {inside}") if inside else (f"load_{name}", "")
-        return [f"{each} = {load}({each}s + i*{size}{more})" for each in words.names]
+        return [f"{each} = {loaded(name, f'{each}s + i*{size}', inside)}" for each in words.names]
 
     def kept(reading: Callable[[str], list[str]]) -> list[str]:
         def part(inside: str) -> list[str]:

@@ -4,7 +4,7 @@ The places of a vector that are chosen move to its front. It is stored whole beh
 writes over what the one before it stored too much. In the end, the rest of the row is filled.
 """
 
-from scanjit.codegen.lines import LOOK, indented
+from scanjit.codegen.lines import LOOK, indented, loaded
 from scanjit.codegen.source import Parameters, Source
 from scanjit.codegen.stretches import stretches, vectors
 from scanjit.schedule.nests import NestLoop, Tile, WhereTrue
@@ -20,9 +20,8 @@ def where_true_source(statement: WhereTrue, target: Target) -> Source:
 
     def part(inside: str) -> list[str]:
         """Store the places of one vector; `inside` is the mask of those that are in the row, if not all."""
-        load, more = ("load_masked", f", {inside}") if inside else ("load", "")
         return [
-            f"chosen = {load}_u8x{lanes}(first + i{more}) != splat_u8x{lanes}(0)",
+            f"chosen = {loaded(f'u8x{lanes}', 'first + i', inside)} != splat_u8x{lanes}(0)",
             f"moved = compress(iota_i64x{lanes}(i), chosen)",
             f"if at + {lanes} <= {n}:",
             "    store(target + at*8, moved)",
