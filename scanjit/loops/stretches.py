@@ -15,7 +15,7 @@ from scanjit import errors, ir, types
 from scanjit.ir import Graph, Node, apply, constant, new_input
 from scanjit.ops.elementwise import GREATER_EQUAL, MINIMUM
 from scanjit.ops.roles import Roles
-from scanjit.ops.scan import scan_node
+from scanjit.ops.scan import checkpoints, scan_node, steps_between
 from scanjit.ops.shape import CONCATENATE, RESHAPE, SET_SLICE, window
 from scanjit.ops.stretch import full
 from scanjit.ops.view import as_row
@@ -24,10 +24,10 @@ from scanjit.types import Dimension
 
 def in_stretches(loop: Node) -> tuple[Node, ...]:
     """The results of a loop, computed stretch by stretch if it has `until` and asks for checkpoints."""
-    wanted, length = loop.params["checkpoint"], loop.params["length"]
-    if not loop.params["until"] or wanted in (None, "all") or loop.params["truncate"] >= 0:
+    asked, length = checkpoints(loop), loop.params["length"]
+    if not loop.params["until"] or asked is None or loop.params["truncate"] >= 0:
         return ir.parts(loop)
-    size = types.maximum(types.square_root(length), 1) if wanted == "sqrt" else wanted
+    size = steps_between(asked, length)
     if size == 1 or (isinstance(size, int) and isinstance(length, int) and size >= length):
         return ir.parts(loop)
     with errors.located(loop.where):

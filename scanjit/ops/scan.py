@@ -119,6 +119,17 @@ gradient keeps of the steps' float32 values), `gradient` (bool: whether this is 
 other loops keep for it)."""
 
 
+def checkpoints(scan: Node) -> int | str | None:
+    """The checkpoints that a scan asks for: one every so many steps, or "sqrt"; None if it asks for none."""
+    asked = scan.params["checkpoint"]
+    return None if asked == "all" else asked
+
+
+def steps_between(asked: int | str, length: Dimension) -> Dimension:
+    """How many steps lie between two checkpoints of a scan of `length` steps."""
+    return asked if isinstance(asked, int) else types.maximum(types.square_root(length), 1)
+
+
 def scan_node(
     body: Graph,
     inits: Sequence[Node],

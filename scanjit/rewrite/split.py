@@ -10,7 +10,7 @@ from scanjit.ops.branch import IFELSE
 from scanjit.ops.elementwise import ADD, CLIP, DIV, GREATER_EQUAL, MAXIMUM, MINIMUM, MUL, NEG, SUB, WHERE
 from scanjit.ops.linalg import CONTRACT
 from scanjit.ops.promotion import Elementwise
-from scanjit.ops.scan import SCAN
+from scanjit.ops.scan import SCAN, checkpoints
 from scanjit.ops.stretch import broadcast_to
 from scanjit.ops.view import View
 from scanjit.rewrite.loop import OpenScan
@@ -123,7 +123,7 @@ def saves_memory(node: Node) -> bool:
     """Whether a node is a loop with `until` that asks for checkpoints, or a branch with such a loop."""
     if node.op is IFELSE:
         return any(map(saves_memory, walk(node.params["body"].outputs)))
-    return node.op is SCAN and node.params["until"] and node.params["checkpoint"] not in (None, "all")
+    return node.op is SCAN and node.params["until"] and checkpoints(node) is not None
 
 
 def _runs_or_skips_a_loop(branch: Node) -> bool:

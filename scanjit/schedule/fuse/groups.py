@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 
 from scanjit.ops.promotion import CAST
+from scanjit.ops.scan import checkpoints
 from scanjit.records import record
 from scanjit.schedule.fuse.order import Around, LoopOrder
 from scanjit.schedule.lower.places import LARGEST
@@ -277,7 +278,7 @@ def _feed_different_loops(some: Around[Item], other: Around[Item], task: Task) -
 def _has_checkpoints(loop: Item, task: Task) -> bool:
     """Whether a loop has checkpoints, and a task computes one row for each of its steps."""
     plan = _loop(loop)
-    if plan is None or plan.node.params["checkpoint"] in (None, "all"):
+    if plan is None or checkpoints(plan.node) is None:
         return False
     return bool(task.space) and task.space[0].size == plan.length
 

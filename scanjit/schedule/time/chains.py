@@ -6,6 +6,7 @@ from collections.abc import Mapping, Set as AbstractSet
 from dataclasses import field, replace as changed
 from functools import cached_property
 
+from scanjit.ops.scan import checkpoints
 from scanjit.records import record
 from scanjit.schedule.nests import Access, Buffer, Nest, Statement
 from scanjit.schedule.nests.plan import CarryMemory, Plan
@@ -245,7 +246,7 @@ class _Search:
         """The carries that are rings if `readers` are the only others to read them, each with new memory for its last
         values. Of carries that share a buffer, only the first counts."""
         plan, flow = self.plan, self.flow
-        if plan.node.params["checkpoint"] is not None and not self._is_alone:
+        if checkpoints(plan.node) is not None and not self._is_alone:
             return {}
         rings: dict[Buffer, int] = {}
         for i, carry in enumerate(plan.carries):

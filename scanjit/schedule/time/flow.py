@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import field, replace as changed
 from functools import cached_property
 
+from scanjit.ops.scan import checkpoints
 from scanjit.records import record
 from scanjit.schedule.fuse.order import LoopOrder
 from scanjit.schedule.nests import Buffer, Nest, Statement, TimeLoop
@@ -75,7 +76,7 @@ class Flow:
     @cached_property
     def checkpointed(self) -> bool:
         """Whether a scan has checkpoints."""
-        return any(plan_of(scan).node.params["checkpoint"] is not None for scan in self.scans)
+        return any(checkpoints(plan_of(scan).node) is not None for scan in self.scans)
 
     @cached_property
     def at(self) -> Mapping[Statement, int]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from scanjit import ir, types
 from scanjit.ir import Node
 from scanjit.ops.roles import Roles
+from scanjit.ops.scan import checkpoints
 from scanjit.ops.shape import SLICE
 from scanjit.ops.stretch import BROADCAST_TO
 from scanjit.ops.view import DIMSHUFFLE
@@ -34,13 +35,13 @@ def make_plan(lowering: Lowering, node: Node, step: LoweredStep, pointwise: bool
     roles, length, reverse = Roles.of(node), node.params["length"], node.params["reverse"]
     carries: list[CarryMemory] = []
     given = _stored_in_place(lowering, node, step, turned) if pointwise else {}
-    once = {} if pointwise or node.params["checkpoint"] is not None else overwritten(step)
+    once = {} if pointwise or checkpoints(node) is not None else overwritten(step)
     for i, (before, after) in enumerate(zip(step.carries, step.new, strict=True)):
         lag = roles.lags.get(i)
         trajectory = any((y is after or y is before) and y not in given for y in step.ys)
         if lag is not None:
             trajectory = trajectory or pointwise or ir.PART(node, index=i) in lowering.nodes
-            trajectory = trajectory or node.params["checkpoint"] is not None
+            trajectory = trajectory or checkpoints(node) is not None
         slots, reach = (1 if i in once and not trajectory else 2, 1) if lag is None else (lag + 1, lag)
         rows = length + reach if trajectory else slots
         store = _shared(carries, node, step, i, reach) if trajectory else None
@@ -49,7 +50,7 @@ def make_plan(lowering: Lowering, node: Node, step: LoweredStep, pointwise: bool
             store = with_room(before.dtype, (rows, *before.type.shape), "carry")
         store = store or lowering.new_memory(node, before, (rows, *before.type.shape), "carry")
         carries.append(CarryMemory(store, trajectory, lag, slots))
-    if not pointwise and node.params["checkpoint"] is None:
+    if not pointwise and checkpoints(node) is None:
         carries = _behind(carries, step)
     known: dict[Node, Ref] = {}
     for y in step.ys:
@@ -89,7 +90,7 @@ def _stored_in_place(lowering: Lowering, node: Node, step: LoweredStep, turned: 
     """The outputs that can be stored right where others want them. With checkpoints or lags there are none: later steps
     read these outputs where carries lie."""
     roles = Roles.of(node)
-    if node.params["checkpoint"] is not None or roles.lags:
+    if checkpoints(node) is not None or roles.lags:
         return {}
     wanted = {**lowering.turned, **lowering.destinations} if turned else lowering.destinations
     places, often = [wanted.get(ir.PART(node, index=i)) for i in roles.stacks], Counter(step.ys)

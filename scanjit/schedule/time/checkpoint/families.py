@@ -5,7 +5,7 @@ from dataclasses import replace as changed
 
 from scanjit import ir, types
 from scanjit.ir import Node
-from scanjit.ops.scan import SCAN
+from scanjit.ops.scan import SCAN, checkpoints, steps_between
 from scanjit.records import record
 from scanjit.schedule.lower.region import name_of
 from scanjit.schedule.nests import Buffer, Nest, Statement
@@ -17,7 +17,6 @@ from scanjit.schedule.time.checkpoint.related import is_linear, reached, related
 from scanjit.schedule.time.checkpoint.saved import Saved, redirected, saved_carries
 from scanjit.schedule.time.checkpoint.short import with_short_buffers
 from scanjit.schedule.time.flow import Flow, can_be_cut, plan_of
-from scanjit.types import Dimension
 
 Wanted = int | str
 
@@ -75,7 +74,7 @@ def find_families(
             others = [s for s in wanted if s not in found and wanted[s] == wanted[root]]
             free = frozenset(s for s in flow.nests if s not in found and s not in chains)
             loops = related(flow, chains, root, others)
-            made = _settled(Candidate(flow, chains, _size(root, wanted[root]), loops, free))
+            made = _settled(Candidate(flow, chains, steps_between(wanted[root], plan_of(root).length), loops, free))
             if isinstance(made, Candidate):
                 family = _with_memory(made)
                 found |= dict.fromkeys(made.members, family)
@@ -85,7 +84,7 @@ def find_families(
     notes = [
         f"{name_of(plan_of(statement).node)}: checkpoint={asked!r} is not done, all is stored: {text}"
         for statement, text in reasons.items()
-        if statement not in found and (asked := _asked(plan_of(statement).node))
+        if statement not in found and (asked := checkpoints(plan_of(statement).node))
     ]
     return found, nests, notes
 
@@ -150,24 +149,13 @@ def notes_with(notes: Sequence[str], family: Family) -> list[str]:
     return result
 
 
-def _asked(scan: Node) -> Wanted | None:
-    """The checkpoints that a scan asks for, if any."""
-    checkpoint = scan.params["checkpoint"]
-    return None if checkpoint == "all" else checkpoint
-
-
-def _size(root: Statement, wanted: Wanted) -> Dimension:
-    """How many steps a stretch has."""
-    return wanted if isinstance(wanted, int) else types.maximum(types.square_root(plan_of(root).length), 1)
-
-
 def _wanted(scan: Statement) -> Wanted | None:
     """The checkpoints that a scan asks for. If only a scan inside its step asks for some: 1, as each step is
     recomputed. If the scan has an `until` and its gradient is not truncated: None."""
     node = plan_of(scan).node
-    if node.params["checkpoint"] is None and any(_asked(inner) for inner in _inner(node)):
+    if node.params["checkpoint"] is None and any(checkpoints(inner) for inner in _inner(node)):
         return 1
-    return None if node.params["until"] and node.params["truncate"] < 0 else _asked(node)
+    return None if node.params["until"] and node.params["truncate"] < 0 else checkpoints(node)
 
 
 def _inner(scan: Node) -> Iterator[Node]:
