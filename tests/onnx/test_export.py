@@ -216,6 +216,15 @@ def test_functions_of_numbers(normal):
     assert "Where" in kinds(model)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64"])
+def test_integers_of_any_width(dtype):
+    """Quotients and remainders of numbers that are far from zero; the operator Neg has no numbers without a sign."""
+    i, j = sj.tensor(("n", 1), dtype, "i"), sj.tensor(("n",), dtype, "j")
+    limits = np.iinfo(dtype) if dtype != "int64" else np.iinfo("int32")
+    values = np.array([limits.max, limits.max // 3, 7, 1, 0, limits.min // 3, limits.min + 1], dtype)
+    check([i, j], [i // j, i % j, -i, i * j - i], [values[:, None], values])
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_softplus_of_large_and_small_numbers(dtype):
     y = sj.tensor(("n",), dtype, "y")

@@ -72,13 +72,25 @@ def floordiv(w: Writer, node: Node, a: str, b: str) -> str:
     """A quotient rounded down."""
     if node.type.kind.floating:
         return w.op("Floor", w.op("Div", a, b))
-    return w.quotient(a, b, safe=False, dtype=node.dtype)
+    return _in_int64(w, node, w.quotient, a, b)
+
+
+def _in_int64(w: Writer, node: Node, divided: Callable[..., str], a: str, b: str) -> str:
+    """A quotient or remainder of integers. What it is computed from may not fit into narrower ones."""
+    if node.dtype == np.int64:
+        return divided(a, b, safe=False)
+    return w.cast(divided(w.cast(a, np.int64), w.cast(b, np.int64), safe=False), node.dtype)
+
+
+def neg(w: Writer, node: Node, x: str) -> str:
+    """The number with the other sign; the operator does not take integers without one."""
+    return w.op("Sub", number(w, node, 0), x) if node.type.kind.never_negative else w.op("Neg", x)
 
 
 def mod(w: Writer, node: Node, a: str, b: str) -> str:
     """The remainder of a quotient rounded down. It has the sign of the divisor."""
     if not node.type.kind.floating:
-        return w.rest(a, b, safe=False, dtype=node.dtype)
+        return _in_int64(w, node, w.rest, a, b)
     zero = number(w, node, 0)
     left = w.op("Mod", a, b, fmod=1)
     other = w.op("Xor", w.op("Less", left, zero), w.op("Less", b, zero))

@@ -12,7 +12,7 @@ from scanjit.ops.narrow import LARGEST_INT8, LEAST_INT8
 
 INT8 = (LEAST_INT8, LARGEST_INT8)
 
-_SAME = "cos cosh det div equal erf exp log neg pow sigmoid sign sin sinh sqrt sub tan tanh".split()
+_SAME = "cos cosh det div equal erf exp log pow sigmoid sign sin sinh sqrt sub tan tanh".split()
 """Ops that ONNX has by the same name, but for the capital letter."""
 _NOT_COMPUTED = "assert_ clip_gradient copy expect print_ remark round_gradient specify_shape stop_gradient via".split()
 """Ops that give their first operand."""
@@ -36,6 +36,7 @@ TABLE: dict[str, Rule] = {
     "minimum": e.plain("Min", "And"),
     "mod": e.mod,
     "mul": e.plain("Mul", "And"),
+    "neg": e.neg,
     "round": e.rounding("Round"),
     "trunc": e.trunc,
     # functions

@@ -220,22 +220,22 @@ class Writer:
         positive = types.not_negative(atom.args[1] - 1)
         return self.quotient(left, right, safe=positive) if atom.kind == "//" else self.rest(left, right, safe=positive)
 
-    def quotient(self, a: str, b: str, safe: bool, dtype: Any = np.int64) -> str:
-        """A quotient of integers, rounded down. Division by 0 gives 0. `safe` says that no divisor is 0."""
-        divisor = b if safe else self._not_zero(b, dtype)
+    def quotient(self, a: str, b: str, safe: bool) -> str:
+        """A quotient of int64, rounded down. Division by 0 gives 0. `safe` says that no divisor is 0."""
+        divisor = b if safe else self._not_zero(b)
         found = self.op("Div", self.op("Sub", a, self.op("Mod", a, divisor)), divisor)
-        return found if safe else self._unless_zero(b, found, dtype)
+        return found if safe else self._unless_zero(b, found)
 
-    def rest(self, a: str, b: str, safe: bool, dtype: Any = np.int64) -> str:
+    def rest(self, a: str, b: str, safe: bool) -> str:
         """The remainder of such a quotient, which has the sign of the divisor."""
-        found = self.op("Mod", a, b if safe else self._not_zero(b, dtype))
-        return found if safe else self._unless_zero(b, found, dtype)
+        found = self.op("Mod", a, b if safe else self._not_zero(b))
+        return found if safe else self._unless_zero(b, found)
 
-    def _not_zero(self, b: str, dtype: Any) -> str:
-        return self.op("Where", self.op("Equal", b, self.constant(0, dtype)), self.constant(1, dtype), b)
+    def _not_zero(self, b: str) -> str:
+        return self.op("Where", self.op("Equal", b, self.constant(0, np.int64)), self.constant(1, np.int64), b)
 
-    def _unless_zero(self, b: str, found: str, dtype: Any) -> str:
-        zero = self.constant(0, dtype)
+    def _unless_zero(self, b: str, found: str) -> str:
+        zero = self.constant(0, np.int64)
         return self.op("Where", self.op("Equal", b, zero), zero, found)
 
     def refuse(self, node: Node, reason: str, **more: Any) -> errors.NotSupportedError:
