@@ -1,6 +1,7 @@
 """Named arrays of other libraries, with checks whose errors name the array."""
 
 import difflib
+import sys
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -119,8 +120,17 @@ def checked(value: Any, name: str, shape: Shape, why: str = "") -> np.ndarray:
         raise ValueError(f"{name} must have no axis of size 0, got shape {array.shape}")
     bad = array.size - int(np.isfinite(array).sum())
     if bad:
-        warnings.warn(f"{name} has {bad} of {array.size} values that are NaN or infinite", RuntimeWarning, stacklevel=3)
+        what = f"{name} has {bad} of {array.size} values that are NaN or infinite"
+        warnings.warn(what, RuntimeWarning, stacklevel=_levels_below_the_user())
     return array
+
+
+def _levels_below_the_user() -> int:
+    """How many frames of this package lie below the line that the user wrote, with that of the caller."""
+    frame, levels = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] == "lasagne_like":
+        frame, levels = frame.f_back, levels + 1
+    return levels
 
 
 def listed(given: Mapping[str, Any], name: str) -> str:

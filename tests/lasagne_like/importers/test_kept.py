@@ -65,6 +65,15 @@ def test_float32_stays(library: str, options: dict[str, Any], floatX: str, monke
     assert f(np.ones((1, 5, l_in.output_shape[2]), "float32")).dtype == np.float32
 
 
+@pytest.mark.parametrize("library", LOADED)
+def test_numbers_that_are_not_finite_are_a_warning_at_the_line_of_the_user(library: str) -> None:
+    given, load = LOADED[library]
+    nans = {k: v * np.nan for k, v in given.items()} if isinstance(given, dict) else [v * np.nan for v in given]
+    with pytest.warns(RuntimeWarning, match="values that are NaN or infinite") as caught:
+        load(nans)
+    assert {warning.filename for warning in caught} == {__file__}
+
+
 def test_float32_weights_in_a_network_of_float64() -> None:
     """An input of float64 makes float64 of all that follows; the weights stay."""
     l_in = InputLayer((None, None, INPUTS))
