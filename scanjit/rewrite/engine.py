@@ -52,11 +52,9 @@ class Rule:
     counts: bool = False
     """Whether it asks how often an operand is used. The result of any other rule follows from the node alone."""
 
-    def is_for(self, op: Op, first: Op | None) -> bool:
-        """Whether the rule may apply to nodes of an op, with a `first` operand of another one. It names the op or the
-        op's class, or it is for all ops."""
-        named = any(op is own or (isinstance(own, type) and isinstance(op, own)) for own in self.ops)
-        return (named or not self.ops) and (not self.of or first in self.of)
+    def is_for(self, op: Op) -> bool:
+        """Whether the rule may apply to nodes of an op: it names the op or the op's class, or it is for all ops."""
+        return not self.ops or any(op is own or (isinstance(own, type) and isinstance(op, own)) for own in self.ops)
 
 
 class RuleTable:
@@ -64,6 +62,7 @@ class RuleTable:
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
         self.rules: list[Rule] = list(rules)
+        self._of_op: dict[Op, list[Rule]] = {}
         self._of_ops: dict[tuple[Op, Op | None, bool], list[Rule]] = {}
         """A new dict for each rule that is added: a node refers to the one for whose rules it was `settled`."""
 
@@ -98,7 +97,7 @@ class RuleTable:
 
     def _add(self, rule: Rule) -> None:
         self.rules.append(rule)
-        self._of_ops = {}
+        self._of_op, self._of_ops = {}, {}
 
     def __or__(self, other: RuleTable) -> RuleTable:
         """The union of both tables. Rules of this table come first."""
@@ -110,8 +109,11 @@ class RuleTable:
         first, settled = node.args[0].op if node.arity else None, node.settled is self._of_ops
         found = self._of_ops.get((node.op, first, settled))
         if found is None:
-            some = (rule for rule in self.rules if rule.is_for(node.op, first) and (rule.counts or not settled))
-            found = self._of_ops[node.op, first, settled] = sorted(some, key=lambda rule: not rule.ops)
+            if (named := self._of_op.get(node.op)) is None:
+                some = (rule for rule in self.rules if rule.is_for(node.op))
+                named = self._of_op[node.op] = sorted(some, key=lambda rule: not rule.ops)
+            found = [rule for rule in named if (rule.counts or not settled) and (not rule.of or first in rule.of)]
+            self._of_ops[node.op, first, settled] = found
         return found
 
     def apply(self, node: Node, used: Callable[[Node], int]) -> tuple[Rule, Node] | None:
