@@ -3,15 +3,16 @@
 import os
 from collections.abc import Callable, Iterable, Sequence
 
-from scanjit.ir import Node, replace, sizes_are_given
+from scanjit.ir import Node, replace, sizes_are_given, walk_inside
 from scanjit.records import record
-from scanjit.rewrite import algebra, algebra_index, algebra_linalg, algebra_shape, factor
-from scanjit.rewrite.branches import rules as branch_rules, share, sizes_outside
+from scanjit.rewrite import algebra, factor
+from scanjit.rewrite.branches import share, sizes_outside
 from scanjit.rewrite.end import without_end
 from scanjit.rewrite.engine import Note, Rewriter
 from scanjit.rewrite.filters import filters_in_lanes
 from scanjit.rewrite.guards import guards
 from scanjit.rewrite.narrow import in_packs
+from scanjit.rewrite.rules import RULES
 from scanjit.rewrite.scan_apart import apart
 from scanjit.rewrite.scan_count import counters
 from scanjit.rewrite.scan_entries import by_entries
@@ -34,15 +35,6 @@ from scanjit.rewrite.windows import push_slices
 
 Pass = Callable[[list[Node], list[Note]], list[Node]]
 
-RULES = (
-    branch_rules
-    | algebra.rules
-    | algebra.taken_apart
-    | algebra_shape.rules
-    | algebra_index.rules
-    | algebra_linalg.rules
-)
-"""The table of local algebra."""
 STRAIGHT_LINES = factor.small | RULES
 """The table that also writes out the solutions of small linear systems."""
 
@@ -70,7 +62,8 @@ def factors(outputs: list[Node], notes: list[Note]) -> list[Node]:
 
 def straight_lines(outputs: list[Node], notes: list[Note]) -> list[Node]:
     """Write the solution of a small linear system out, entry by entry."""
-    return Rewriter(STRAIGHT_LINES)(outputs)
+    systems = any(map(factor.small.of, walk_inside(outputs)))
+    return Rewriter(STRAIGHT_LINES if systems else RULES)(outputs)
 
 
 def lower(outputs: Sequence[Node]) -> list[Node]:

@@ -9,12 +9,9 @@ from scanjit.ir import PART, Node, rebuild, rebuilt, walk
 from scanjit.ops.promotion import Elementwise
 from scanjit.ops.scan import SCAN
 from scanjit.ops.view import View
-from scanjit.rewrite.algebra import rules as arithmetic
-from scanjit.rewrite.algebra_index import rules as indices
-from scanjit.rewrite.algebra_linalg import rules as products
-from scanjit.rewrite.algebra_shape import rules as shapes
 from scanjit.rewrite.engine import Note, Rewriter, in_bodies
 from scanjit.rewrite.loop import OpenScan, Y
+from scanjit.rewrite.rules import RULES
 from scanjit.rewrite.split import OverTime
 
 
@@ -24,7 +21,7 @@ def reuse(outputs: list[Node], notes: list[Note]) -> list[Node]:
     outputs = in_bodies(outputs, lambda inner: reuse(inner, notes))
     order = walk(outputs)
     present, known = set(order), {}
-    rewriter = Rewriter(arithmetic | shapes | indices | products)
+    rewriter = Rewriter(RULES)
     for scan in (node for node in order if node.op is SCAN):
         for again, part in _stored(scan):
             (again,) = rewriter([again])
