@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import inspect
+import os
 import sys
 import weakref
 from typing import Any
@@ -253,6 +254,32 @@ def test_brief_programs_keep_the_lock_and_functions_of_users_never_have_it(monke
     assert found() == [0, 1, 1]  # the first call is not made in one step
     monkeypatch.setattr(compiled, "BRIEF", 1)
     assert found() == [0, 0, 0]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_parent_and_its_child_have_work_memory_of_their_own(other_calls: list[int]) -> None:
+    """Both call the function in one step, at the same time."""
+    f = sj.function([X], sj.cumsum(sj.sort(X * X)))
+    given = np.random.default_rng(0).standard_normal((40, 6000))
+    wanted = [f(x) for x in given]
+    (sized,) = f.executable.stages[0].known.values()  # type: ignore[attr-defined]
+    assert 2**16 < sized.workspace <= compiled.MOST_OWN
+    other_calls.clear()
+
+    def right(order: int) -> bool:
+        pairs = list(zip(given, wanted, strict=True))[::order]
+        return all(np.array_equal(f(x), found) for _ in range(10) for x, found in pairs) and not other_calls
+
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            status = 0 if right(-1) else 2
+        finally:
+            os._exit(status)
+    assert right(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_several_threads_call_one_function() -> None:
