@@ -64,7 +64,7 @@ class _Writer:
         if isinstance(job.length, int):
             self.h = length_of_pairs(job.length) if job.real else job.length
         self.pairs = Pairs(dtype, lanes, job.sign, str(self.h) if self.known else "plane")
-        self.across = Across(self.pairs, job, self.n)
+        self.across = Across(self.pairs, job, self.n, self.h)
         self.add, self.new, self.block = self.pairs.add, self.pairs.new, self.pairs.block
 
     def source(self) -> Source:
@@ -136,7 +136,11 @@ class _Writer:
                 "planes" if not last or self.forth else "reals" if odd else "pairs",
             )
             self.add(*LOOK)
-            self._pass(radix, h // radix // done, done, offset, here, there, forms)
+            left = h // radix // done
+            if done == 1:
+                self._first_pass(radix, left, offset, here, there, forms)
+            else:
+                self._later_pass(radix, left, done, offset, here, there, forms[1])
             offset += (0 if done == 1 else 2 * (radix - 1) * done) + (0 if is_written_out(radix) else 2 * radix)
             done, here = done * radix, there
         if self.forth:
@@ -341,11 +345,6 @@ class _Writer:
         """A loop over `count` elements of a row, from the `first` one on."""
         self.pairs.vectors(counter, count, self.pairs.wide_until(count), change, first)
 
-    def _by_parity(self, even: Callable[[], None], odd: Callable[[], None]) -> None:
-        """Lines for an even number of real numbers, and for an odd one."""
-        self.block(f"if h != {self.n}:", even)
-        self.block("else:", odd)
-
     def _copied(self, source: str, form: Form, there: str, as_form: Form) -> None:
         """Copy the numbers of a row, which lie in another form there."""
         self._each(self.h, lambda span: self.pairs.result(there, span, self.pairs.element(source, span, form), as_form))
@@ -354,9 +353,9 @@ class _Writer:
         """Make planes of a row."""
         pairs, reals = (partial(self._copied, "given", form, "flat", "planes") for form in ("pairs", "reals"))
         if self.back:
-            self._by_parity(partial(self._from_half, "flat"), partial(self._spread, "flat"))
+            self.across.by_parity(partial(self._from_half, "flat"), partial(self._spread, "flat"))
         elif self.forth:
-            self._by_parity(pairs, reals)
+            self.across.by_parity(pairs, reals)
         else:
             pairs()
 
@@ -364,9 +363,9 @@ class _Writer:
         """Make the result of planes."""
         pairs, reals = (partial(self._copied, "flat", "planes", "result", form) for form in ("pairs", "reals"))
         if self.back:
-            self._by_parity(pairs, reals)
+            self.across.by_parity(pairs, reals)
         elif self.forth:
-            self._by_parity(partial(self._to_half, "flat"), partial(self._cut, "flat"))
+            self.across.by_parity(partial(self._to_half, "flat"), partial(self._cut, "flat"))
         else:
             pairs()
         if self.whole:
@@ -445,31 +444,11 @@ class _Writer:
 
     # ---- passes of a single row --------------------------------------------------------------------------------------
 
-    def _pass(
-        self,
-        radix: Number,
-        left: Number,
-        done: Number,
-        offset: int,
-        here: str,
-        there: str,
-        forms: tuple[Form, Form],
-    ) -> None:
-        """One pass from `here` to `there`. `forms` says how numbers lie at both. The powers of the pass begin at
-        `offset` in the table."""
-        if done == 1:
-            self._first_pass(radix, left, offset, here, there, forms)
-        else:
-            self._later_pass(radix, left, done, offset, here, there, forms[1])
-
-    def _first_pass(
-        self, radix: Number, left: Number, offset: int, here: str, there: str, forms: tuple[Form, Form]
-    ) -> None:
-        """The first pass, with vectors along `left`. Squares of elements are transposed, so that whole vectors are
+    def _first_pass(self, radix: int, left: int, offset: int, here: str, there: str, forms: tuple[Form, Form]) -> None:
+        """The first pass, from `here` to `there`, with vectors along `left`. `forms` says how numbers lie at both. The
+        powers of the pass begin at `offset` in the table. Squares of elements are transposed, so that whole vectors are
         stored."""
-        wide = radix if isinstance(radix, int) and radix in (4, 8) and radix <= self.lanes else self.lanes
-        if isinstance(left, int):
-            wide = min(wide, self.pairs.wide_until(left))
+        wide = min(radix if radix in (4, 8) else self.lanes, self.pairs.wide_until(left))
 
         def transforms(span: Span) -> None:
             def given(r: Number) -> Pair:
@@ -481,7 +460,7 @@ class _Writer:
             if not is_written_out(radix):
                 self.pairs.sums(radix, offset, wide, given, put)
                 return
-            ys = self.pairs.short([given(r) for r in range(int(radix))])
+            ys = self.pairs.short([given(r) for r in range(radix)])
             if wide == radix and not span.mask and forms[1] == "planes":
                 self.pairs.transposed(ys, there, radix)
             else:
@@ -490,12 +469,10 @@ class _Writer:
 
         self.pairs.vectors("l", left, wide, transforms)
 
-    def _later_pass(
-        self, radix: Number, left: Number, done: Number, offset: int, here: str, there: str, form: Form
-    ) -> None:
+    def _later_pass(self, radix: int, left: int, done: int, offset: int, here: str, there: str, form: Form) -> None:
         """A later pass, with vectors along `done`. The powers stay in registers for all of `left`."""
         wide = self.lanes
-        while isinstance(done, int) and wide >= 2 * done:
+        while wide >= 2 * done:
             wide //= 2
 
         def columns(span: Span) -> None:
@@ -513,13 +490,13 @@ class _Writer:
                 self.pairs.result(there, span._replace(start=f"(l*{radix} + {k})*{done} + s"), y, form)
 
             def written_out() -> None:
-                first, *rest = [given(r) for r in range(int(radix))]
+                first, *rest = [given(r) for r in range(radix)]
                 for k, y in enumerate(self.pairs.short([first, *map(self.pairs.times, rest, powers)])):
                     put(k, y)
 
             every = f"for l in range({left}):"
             if is_written_out(radix):
-                powers = [power(r) for r in range(1, int(radix))]
+                powers = [power(r) for r in range(1, radix)]
                 self.block(every, written_out)
             else:
                 start = f"{offset} + 2*({radix} - 1)*{done}"

@@ -19,16 +19,16 @@ from scanjit.codegen.names import suffix
 from scanjit.codegen.pairs import Pair, Pairs
 from scanjit.codegen.roots import choose_radix
 from scanjit.codegen.square import SIDES, turned
-from scanjit.ops.passes import FOUND, Number, factors, is_written_out, length_of_pairs
+from scanjit.ops.passes import FOUND, Number, factors, is_written_out
 from scanjit.schedule.nests import Fourier, most_across
 
 
 class Across:
     """Writes the transform of rows side by side. The variables are those of `scanjit.codegen.fourier`."""
 
-    def __init__(self, pairs: Pairs, job: Fourier, n: str) -> None:
+    def __init__(self, pairs: Pairs, job: Fourier, n: str, h: Number) -> None:
         length = job.length
-        self.pairs, self.length, self.n = pairs, length, n
+        self.pairs, self.length, self.n, self.h = pairs, length, n, h
         self.lanes, self.size = pairs.lanes, pairs.size
         self.vector = self.lanes * self.size
         self.kind = suffix(pairs.dtype, self.lanes)
@@ -37,9 +37,10 @@ class Across:
         self.most = most_across(length, job.real)
         if isinstance(length, int):
             self.most = length if length <= self.most else 0
-        self.h: Number = "h"
+        self.floats: dict[str, Number] = {"pairs": f"2*{n}", "reals": n, "half": f"2*({n}//2 + 1)"}
+        """How many floats a row has in each form."""
         if isinstance(length, int):
-            self.h = length_of_pairs(length) if job.real else length
+            self.floats = {"pairs": 2 * length, "reals": length, "half": 2 * (length // 2 + 1)}
         self.folded = self.forth and (not isinstance(length, int) or length % 2 == 1)
         """Whether passes compute half of the frequencies: always, or if the variable `odd` is 1."""
         self.add, self.new, self.block = pairs.add, pairs.new, pairs.block
@@ -100,49 +101,38 @@ class Across:
         self.add("table = powers", "here = home", f"there = home + {self.n}*{2 * self.vector}")
         if not isinstance(self.length, int) and self.forth:
             self.add(f"odd = h // max({self.n}, 1)")
-        half = self._number(f"2*({self.n}//2 + 1)")
         if self.back:
-            self._turned(half, self.vector, into=True)
-            self._by_parity(self._from_half, self._spread)
+            self._turned("half", self.vector, into=True)
+            self.by_parity(self._from_half, self._spread)
         elif self.forth:
-            reals = self._number(self.n)
 
             def odd() -> None:
-                self._turned(reals, 2 * self.vector, into=True)
+                self._turned("reals", 2 * self.vector, into=True)
                 zero = f"store(here + i*{2 * self.vector} + {self.vector}, splat_{self.kind}(0.0))"
                 self.block(f"for i in range({self.n}):", lambda: self.add(zero))
 
-            self._by_parity(lambda: self._turned(reals, self.vector, into=True), odd)
+            self.by_parity(lambda: self._turned("reals", self.vector, into=True), odd)
         else:
-            self._turned(self._number(f"2*{self.n}"), self.vector, into=True)
+            self._turned("pairs", self.vector, into=True)
 
     def take(self) -> None:
         """Make the result of vectors, and end with half spectra."""
-        half = self._number(f"2*({self.n}//2 + 1)")
         if self.back:
-            reals = self._number(self.n)
-            self._by_parity(
-                lambda: self._turned(reals, self.vector, into=False),
-                lambda: self._turned(reals, 2 * self.vector, into=False),
+            self.by_parity(
+                lambda: self._turned("reals", self.vector, into=False),
+                lambda: self._turned("reals", 2 * self.vector, into=False),
             )
         elif self.forth:
             zero = f"store(here + {self.vector}, splat_{self.kind}(0.0))"
-            self._by_parity(self._to_half, lambda: self.add(zero))
+            self.by_parity(self._to_half, lambda: self.add(zero))
             if self.whole:
                 self._mirrored(f"({self.n} - 1)//2")
-            self._turned(self._number(f"2*{self.n}") if self.whole else half, self.vector, into=False)
+            self._turned("pairs" if self.whole else "half", self.vector, into=False)
         else:
-            self._turned(self._number(f"2*{self.n}"), self.vector, into=False)
+            self._turned("pairs", self.vector, into=False)
         self.add(f"row += {self.lanes}")
 
-    def _number(self, text: str) -> Number:
-        """A number of elements, computed if it is known."""
-        if not isinstance(self.length, int):
-            return text
-        n = self.length
-        return {f"2*({n}//2 + 1)": 2 * (n // 2 + 1), str(n): n, f"2*{n}": 2 * n}[text]
-
-    def _by_parity(self, even: Callable[[], None], odd: Callable[[], None]) -> None:
+    def by_parity(self, even: Callable[[], None], odd: Callable[[], None]) -> None:
         """Lines for an even number of real numbers, and for an odd one."""
         if isinstance(self.length, int):
             (odd if self.length % 2 else even)()
@@ -150,10 +140,10 @@ class Across:
         self.block(f"if h != {self.n}:", even)
         self.block("else:", odd)
 
-    def _turned(self, count: Number, apart: int, into: bool) -> None:
-        """Make vectors `here`, which lie `apart`, of rows of `count` floats, or the result of such vectors."""
-        kind = self.pairs.dtype.kind + str(8 * self.size)
-        self.add(*turned(kind, self.size, self.lanes, count, "given" if into else "result", "here", apart, into))
+    def _turned(self, form: str, apart: int, into: bool) -> None:
+        """Make vectors `here`, which lie `apart`, of rows in a form, or the result of such vectors."""
+        kind, rows = self.pairs.dtype.kind + str(8 * self.size), "given" if into else "result"
+        self.add(*turned(kind, self.size, self.lanes, self.floats[form], rows, "here", apart, into))
 
     def _swap(self) -> None:
         """What was computed there is here."""
