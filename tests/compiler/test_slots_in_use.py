@@ -3,10 +3,8 @@ checkpoints, and of random stacks."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pickle
-import signal
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,6 +13,7 @@ import pytest
 
 import scanjit as sj
 from scanjit.config import config
+from tests.alarms import Stop, alarms, raising
 from tests.compiler.test_slots import short, skipping, states, two_steps_back
 from tests.compiler.test_waves import H, always, arguments, flat, layer, pairs, program, stack
 from tests.fuzz.check import Config, agree
@@ -35,31 +34,17 @@ def same(found: Any, wanted: Any) -> bool:
     return all(agree(a, b) for a, b in zip(flat(found), flat(wanted), strict=True))
 
 
-class Alarm(Exception):
-    """What the handler of the timer raises."""
-
-
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers")
 @pytest.mark.parametrize("threads", [1, 3])
 def test_the_call_after_an_interrupt_is_right(always: None, short: int, threads: int) -> None:
-    def ring(number: int, frame: Any) -> None:
-        raise Alarm
-
-    f, args = compiled(states, threads), arguments(3000)
-    wanted, rung, before = flat(f(*args)), 0, signal.signal(signal.SIGALRM, ring)
-    try:
-        for i in range(40):
-            with contextlib.suppress(Alarm):
-                try:
-                    signal.setitimer(signal.ITIMER_REAL, 1e-4 * (1 + i))
-                    f(*args)
-                finally:
-                    signal.setitimer(signal.ITIMER_REAL, 0)
-                rung -= 1
+    f, args, rung = compiled(states, threads), arguments(3000), 0
+    wanted = flat(f(*args))
+    for i in range(40):
+        try:
+            with alarms(raising, 1e-4 * (1 + i)):
+                f(*args)
+        except Stop:
             rung += 1
-            assert all((a == b).all() for a, b in zip(flat(f(*args)), wanted, strict=True))
-    finally:
-        signal.signal(signal.SIGALRM, before)
+        assert all((a == b).all() for a, b in zip(flat(f(*args)), wanted, strict=True))
     assert rung > 0
     assert nobody_works()
 

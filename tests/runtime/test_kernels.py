@@ -8,7 +8,6 @@ import linecache
 import os
 import pickle
 import re
-import signal
 import subprocess
 import sys
 import threading
@@ -27,6 +26,7 @@ from scanjit.runtime.undisturbed import undisturbed
 from scanjit.runtime.unit import Unit
 from scanjit.simd import table
 from scanjit.simd.llvm_calls import F64, call
+from tests.alarms import Stop, alarms
 from tests.at_once import at_once
 
 ROOT = Path(__file__).parents[2]
@@ -300,33 +300,22 @@ def test_without_a_place_on_disk_kernels_live_in_memory(tmp_path: Path, monkeypa
 # ---- threads, processes, forks -----------------------------------------------------------------
 
 
-class Late(Exception):
-    """What a handler raises."""
-
-
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers")
 def test_what_a_handler_raises_while_kernels_are_made_is_raised_as_it_is() -> None:
     """Whenever it comes; and nothing is left in the middle: the same kernels are made then."""
     raised = []
 
     def handler(*_: object) -> None:
-        raised.append(Late())
+        raised.append(Stop())
         raise raised[-1]
 
-    before = signal.signal(signal.SIGALRM, handler)
-    try:
-        for i in range(12):
-            wanted = [(SCALE.replace("def scale(", f"def late{i}_{k}("), f"late{i}_{k}", {}) for k in range(3)]
-            signal.setitimer(signal.ITIMER_REAL, 0.0005 * 1.6**i)
-            try:
+    for i in range(12):
+        wanted = [(SCALE.replace("def scale(", f"def late{i}_{k}("), f"late{i}_{k}", {}) for k in range(3)]
+        try:
+            with alarms(handler, 0.0005 * 1.6**i):
                 kernels.kernels(wanted)
-            except Late as error:
-                assert error is raised[-1]
-            finally:
-                signal.setitimer(signal.ITIMER_REAL, 0)
-            assert [apply(made, 5) for made in kernels.kernels(wanted)] == [[15]] * 3
-    finally:
-        signal.signal(signal.SIGALRM, before)
+        except Stop as error:
+            assert error is raised[-1]
+        assert [apply(made, 5) for made in kernels.kernels(wanted)] == [[15]] * 3
     assert raised
 
 

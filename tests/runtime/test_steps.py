@@ -21,6 +21,7 @@ from scanjit.runtime.steps import Steps
 from scanjit.schedule.cost import rates
 from scanjit.simd import emulate
 from scanjit.simd.line import LineFields
+from tests.alarms import alarms
 from tests.terminals import Terminal, without_tqdm
 
 Noted = list[tuple[str, int, int]]
@@ -338,7 +339,6 @@ def test_a_nest_of_all_steps_under_jit(terminal: Terminal) -> None:
 
 
 @pytest.mark.usefixtures("at_once")
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers")
 @pytest.mark.parametrize("steps", [10**12, np.array(10**12)])
 def test_an_interrupt_takes_the_bar_away(steps: int | np.ndarray, terminal: Terminal) -> None:
     f = sj.function([N], sj.scan(lambda h: 3.7 * h * (1 - h), outputs_info=0.3, n_steps=N)[-1], name="train")
@@ -349,14 +349,8 @@ def test_an_interrupt_takes_the_bar_away(steps: int | np.ndarray, terminal: Term
             signal.setitimer(signal.ITIMER_REAL, 0)  # once is enough: a second one would stop the test
             raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            f(steps)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    with alarms(stop, 0.05, 0.05), pytest.raises(KeyboardInterrupt):
+        f(steps)
     stage = f.executable.stages[0]  # type: ignore[attr-defined]
     assert isinstance(stage, CompiledStage) and not stage.steps.running
     terminal.wait_for_nothing()

@@ -2,7 +2,6 @@
 
 import _thread
 import concurrent.futures
-import contextlib
 import ctypes
 import functools
 import itertools
@@ -23,6 +22,7 @@ from scanjit.config import config
 from scanjit.schedule.cost import rates
 from scanjit.schedule.threads import waves
 from tests import workers
+from tests.alarms import Stop, alarms, raising
 from tests.scripts import python
 from tests.workers import nobody_works
 
@@ -255,28 +255,6 @@ def endless():
     f = sj.function([x], out, updates={count: count + 1})
     f(np.full((300, 200), -1.0))
     return f, count
-
-
-class Stop(Exception):
-    """What a handler raises."""
-
-
-@contextlib.contextmanager
-def alarms(handler, *times):
-    """A handler for SIGALRM, which comes so many seconds from now, and again."""
-    if not hasattr(signal, "setitimer"):
-        pytest.skip("there are no timers")
-    before = signal.signal(signal.SIGALRM, handler)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, *times)
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
-def raising(*_):
-    raise Stop
 
 
 LENGTH = sj.tensor((), "int64", "n")
