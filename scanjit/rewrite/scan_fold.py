@@ -20,7 +20,7 @@ from scanjit.ops.stretch import full
 from scanjit.ops.view import as_row
 from scanjit.rewrite.loop import OpenScan, Y
 from scanjit.rewrite.match import is_whole, window_of
-from scanjit.rewrite.scan_sink import row_of
+from scanjit.rewrite.scan_sink import rows_of
 from scanjit.types import Dimension
 from scanjit.walks import top_down
 
@@ -121,4 +121,4 @@ class _Cone:
         ys = [result.node for result in loop.results if isinstance(result, Y)]
         inner = {node: ys[index] for node in self.stacks if (index := self._stack_of(node)) is not None}
         inner |= {node: loop.x(node) for node in self.rows}
-        return row_of(loop, self.root, inner, self.fixed)
+        return rows_of(loop, [self.root], inner, self.fixed)[0]

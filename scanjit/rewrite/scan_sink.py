@@ -1,7 +1,7 @@
-"""The reverse of fission. If light elementwise ops compute a sequence from values in memory, and one loop alone reads
-it, the loop computes it row by row. Example: the cotangents `2 * h` of a sum of squares."""
+"""The reverse of fission. If light elementwise ops compute sequences from values in memory, and one loop alone reads
+them, the loop computes them row by row. Example: the cotangents `2 * h` of a sum of squares."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from scanjit import errors
 from scanjit.ir import CONSTANT, ORIGINS, PART, Node, walk
@@ -13,10 +13,10 @@ from scanjit.rewrite.split import TINY
 from scanjit.walks import top_down
 
 _LIGHT = 8
-"""The ops together must cost less than this."""
+"""The ops together must cost less than this for each sequence that they make."""
 _LIGHT_SHORT = 4
-"""The ops together must cost less than this if rows are numbers, or short along each axis. Over time they would fill
-vectors, but a chain of operations on numbers leaves a processor time for them."""
+"""The same if rows are numbers, or short along each axis. Over time they would fill vectors, but a chain of operations
+on numbers leaves a processor time for them."""
 _ROUNDS = 4
 
 
@@ -36,61 +36,81 @@ def sink(outputs: list[Node], notes: list[Note]) -> list[Node]:
 def _sunk(scan: Node, users: dict[Node, list[Node]], notes: list[Note]) -> dict[int, Node] | None:
     loop = OpenScan.of(scan)
     found = False
-    for operand, inner in list(loop.xs.items()):
-        cone = _Cone(operand, scan, users)
+    for cone in _cones(list(loop.xs), scan, users):
         new = [end for end in cone.rows if end not in loop.xs]
-        if cone.nodes and cone.fits and len(new) <= 1:
+        if cone.fits and len(new) <= len(cone.operands):
             found = True
-            del loop.xs[operand]
-            with errors.located(operand.where):
-                loop.substitute({inner: cone.inside(loop)})
+            inner = [loop.xs.pop(operand) for operand in cone.operands]
+            with errors.located(cone.operands[0].where):
+                loop.substitute(dict(zip(inner, cone.inside(loop), strict=True)))
             names = ", ".join(sorted({node.op.name for node in cone.nodes}))
             notes.append(Note("sink", scan.where, f"a sequence is made row by row in the loop that reads it: {names}"))
     return loop.finish().parts() if found else None
 
 
-class _Cone:
-    """The light elementwise ops that make a sequence and that nothing else uses."""
+def _cost(node: Node) -> int:
+    """What an elementwise op costs; other ops count as costly."""
+    return node.op.cost if isinstance(node.op, Elementwise) else _LIGHT
 
-    def __init__(self, operand: Node, scan: Node, users: dict[Node, list[Node]]) -> None:
-        self.operand = operand
-        self.nodes: list[Node] = []
-        ends: list[Node] = []
-        cost = 0
-        mine = {scan}
-        for node in top_down([operand], lambda node: node.operands if node in mine else ()):
-            if isinstance(node.op, Elementwise) and node.op.cost < _LIGHT and set(users.get(node, ())) <= mine:
-                self.nodes.append(node)
-                mine.add(node)
-                cost += node.op.cost
-            else:
-                ends.append(node)
+
+class _Cone:
+    """Light elementwise ops, the `nodes`, that make sequences, the `operands`, and that nothing else uses."""
+
+    def __init__(self, operands: Sequence[Node], nodes: Sequence[Node]) -> None:
+        self.operands, self.nodes = operands, nodes
+        inside = set(nodes)
+        ends = dict.fromkeys(arg for node in nodes for arg in node.operands if arg not in inside)
         self.rows = [end for end in ends if self._is_sequence(end)]
         self.fixed = [end for end in ends if not self._is_sequence(end)]
+
+    @property
+    def fits(self) -> bool:
+        """Whether its sequences are to be computed in the loop."""
         stored = all(_is_stored(end) for end in self.rows)
         narrow = all(self._is_fixed(end) for end in self.fixed)
-        self.fits = bool(self.rows) and stored and narrow and self._pays(cost)
+        alike = len({operand.ndim for operand in self.operands}) == 1
+        return bool(self.rows) and stored and narrow and alike and self._pays()
 
-    def _pays(self, cost: int) -> bool:
-        short = all(isinstance(size, int) and size <= TINY for size in self.operand.type.shape[1:])
-        return cost < (_LIGHT_SHORT if short else _LIGHT)
+    def _pays(self) -> bool:
+        cost, most = sum(map(_cost, self.nodes)), 0
+        for operand in self.operands:
+            short = all(isinstance(size, int) and size <= TINY for size in operand.type.shape[1:])
+            most += _LIGHT_SHORT if short else _LIGHT
+        return cost < most
 
     def _is_sequence(self, end: Node) -> bool:
         """Whether an end has a row for each step."""
-        shape, whole = end.type.shape, self.operand.type.shape
+        shape, whole = end.type.shape, self.operands[0].type.shape
         return len(shape) == len(whole) and shape[0] == whole[0] and shape[0] != 1
 
     def _is_fixed(self, end: Node) -> bool:
         """Whether an end is certainly the same in every step, and costs little to read."""
-        return end.ndim < self.operand.ndim or end.type.shape[0] == 1
+        return end.ndim < self.operands[0].ndim or end.type.shape[0] == 1
 
-    def inside(self, loop: OpenScan) -> Node:
-        """The row of the sequence, computed in the body."""
-        return row_of(loop, self.operand, {end: loop.x(end) for end in self.rows}, self.fixed)
+    def inside(self, loop: OpenScan) -> list[Node]:
+        """The rows of the sequences, computed in the body."""
+        return rows_of(loop, self.operands, {end: loop.x(end) for end in self.rows}, self.fixed)
 
 
-def row_of(loop: OpenScan, root: Node, rows: Mapping[Node, Node], fixed: Iterable[Node]) -> Node:
-    """One row of `root`, in the body of a loop: its elementwise ops applied to rows instead of sequences.
+def _cones(operands: Sequence[Node], scan: Node, users: Mapping[Node, Sequence[Node]]) -> list[_Cone]:
+    """The cones of a loop. Sequences that need the same op are of one cone."""
+    mine, others = {scan}, dict.fromkeys(operands)
+    while ready := [node for node in others if _cost(node) < _LIGHT and set(users.get(node, ())) <= mine]:
+        mine.update(ready)
+        further = [arg for node in ready for arg in node.operands]
+        others = {node: None for node in (*others, *further) if node not in mine}
+    found: list[_Cone] = []
+    for operand in (operand for operand in operands if operand in mine):
+        own = [node for node in top_down([operand], lambda n: n.operands if n in mine else ()) if node in mine]
+        joined = [cone for cone in found if not set(cone.nodes).isdisjoint(own)]
+        nodes = dict.fromkeys([*(node for cone in joined for node in cone.nodes), *own])
+        found = [cone for cone in found if cone not in joined]
+        found.append(_Cone([*(each for cone in joined for each in cone.operands), operand], list(nodes)))
+    return found
+
+
+def rows_of(loop: OpenScan, roots: Sequence[Node], rows: Mapping[Node, Node], fixed: Iterable[Node]) -> list[Node]:
+    """One row of each of `roots`, in the body of a loop: its elementwise ops applied to rows instead of sequences.
 
     `rows` maps sequences to their rows in the body. `fixed` are nodes outside that are the same in all steps."""
     done = dict(rows)
@@ -98,12 +118,12 @@ def row_of(loop: OpenScan, root: Node, rows: Mapping[Node, Node], fixed: Iterabl
         if node.op is CONSTANT and node.ndim == 0:
             done[node] = node
         else:
-            inner, whole = loop.const(node), node.ndim == root.ndim
+            inner, whole = loop.const(node), node.ndim == roots[0].ndim
             done[node] = DIMSHUFFLE(inner, order=tuple(range(1, node.ndim))) if whole else inner
-    for node in walk([root], done):
+    for node in walk(roots, done):
         if node not in done:
             done[node] = node.op(*(done[arg] for arg in node.operands), **node.params)
-    return done[root]
+    return [done[root] for root in roots]
 
 
 def _is_stored(node: Node) -> bool:

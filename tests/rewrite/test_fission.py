@@ -462,6 +462,21 @@ def test_light_sequences_of_numbers_and_short_rows_sink(row: tuple[int, ...]) ->
     assert notes == ["a sequence is made row by row in the loop that reads it: add, mul"]
 
 
+@pytest.mark.parametrize("more", [1, 5])
+def test_light_sequences_of_common_ops_sink_together(more: int) -> None:
+    """What both need may cost as much as both."""
+    s = symbol("s", "T")
+    twice = s * 2.0
+    for _ in range(more):
+        twice = twice + s
+    ys = scan(lambda a, b, p: fn("tanh", a * p + b), [twice + 1.0, twice * 3.0], [full(0.0, ())])
+    new, notes = passed("sink", [ys, total(s)])
+    outside = 0 if more == 1 else 2
+    assert count(new)["mul"] == outside and body(one(new))["mul"] == 3 - outside
+    assert shape(one(new))[1] == (1 if more == 1 else 2)
+    assert notes == ["a sequence is made row by row in the loop that reads it: add, mul"] * (more == 1)
+
+
 # ---- slices ----------------------------------------------------------------------------------------------------------
 
 
