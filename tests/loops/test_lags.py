@@ -545,12 +545,7 @@ def test_export_saving_and_printing(tmp_path: Any) -> None:
 
 
 def test_onnx() -> None:
-    pytest.importorskip("onnx")
-    runtime = pytest.importorskip("onnxruntime")
-    import scanjit.onnx as sjo
-
-    model = sjo.export(_gradient())
-    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    found = session.run(None, {"x": X, "first": FIRST, "n": np.array(12)})
+    support = pytest.importorskip("tests.onnx.support")
+    found = support.session_of(sj.onnx.export(_gradient())).run(None, {"x": X, "first": FIRST, "n": np.array(12)})
     for a, b in zip(found, sj.function(*_gradient(), mode="reference")(X, FIRST, 12), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9)

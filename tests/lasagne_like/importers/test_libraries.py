@@ -71,24 +71,16 @@ def test_keras(kind: str, options: dict[str, Any], both: bool) -> None:
 
 @pytest.mark.parametrize(("kind", "lbr"), [("LSTM", 0), ("GRU", 0), ("GRU", 1), ("RNN", 0)])
 def test_onnx_runtime(kind: str, lbr: int) -> None:
-    library, runtime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
+    library, support = pytest.importorskip("onnx"), pytest.importorskip("tests.onnx.support")
     rng, gates = np.random.default_rng(1), {"LSTM": 4, "GRU": 3, "RNN": 1}[kind]
     shapes = {"W": (2, 4 * gates, 3), "R": (2, 4 * gates, 4), "B": (2, 8 * gates)}
     shapes |= {"P": (2, 12)} if kind == "LSTM" else {}
     arrays = {name: rng.normal(0, 0.6, shape).astype(np.float32) for name, shape in shapes.items()}
-    make, extra = library.helper, ({"linear_before_reset": lbr} if kind == "GRU" else {})
+    extra = {"linear_before_reset": lbr} if kind == "GRU" else {}
     names = ["x", "W", "R", "B", *(["", "", "", "P"] if kind == "LSTM" else [])]
-    node = make.make_node(kind, names, ["y"], hidden_size=4, direction="bidirectional", **extra)
-    graph = make.make_graph(
-        [node],
-        "g",
-        [make.make_tensor_value_info("x", 1, [5, 2, 3])],
-        [make.make_tensor_value_info("y", 1, None)],
-        [library.numpy_helper.from_array(value, name) for name, value in arrays.items()],
-    )
-    model = make.make_model(graph, opset_imports=[make.make_opsetid("", 17)], ir_version=8)
-    session = runtime.InferenceSession(model.SerializeToString())
-    (y,) = session.run(None, {"x": X.transpose(1, 0, 2)})
+    node = library.helper.make_node(kind, names, ["y"], hidden_size=4, direction="bidirectional", **extra)
+    model = support.model_of([node], [support.value("x", shape=[5, 2, 3])], constants=arrays)
+    (y,) = support.by_runtime(model, X.transpose(1, 0, 2))
     expected = y.transpose(2, 0, 1, 3).reshape(2, 5, 8)
     found = output(onnx.from_arrays(arrays, linear_before_reset=bool(lbr)))
     np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6)
