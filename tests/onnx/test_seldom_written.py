@@ -17,6 +17,14 @@ def test_a_transform_without_an_axis(opset: int) -> None:
     check(one_node("DFT", feeds, opset=opset), feeds, 1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64"])
+def test_quotients_of_the_least_and_the_largest_integers(dtype: str) -> None:
+    limits = np.iinfo(dtype)
+    a = np.array([limits.max, limits.max // 3, 7, 1, limits.min // 3, limits.min + 1, limits.min], dtype)
+    feeds = {"a": a[:, None], "b": a[(a != 0) & (a.astype("float64") != -1)]}
+    check(one_node("Div", feeds), feeds, modes=("reference", "numba"))
+
+
 FAR = 2**62
 
 

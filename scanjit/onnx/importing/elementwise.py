@@ -12,7 +12,7 @@ from scanjit.onnx import functions as tensor, tensors
 from scanjit.onnx.importing import known
 from scanjit.onnx.importing.call import Call, like, scalar, stretched
 from scanjit.ops import functions
-from scanjit.ops.elementwise import ABS, ISINF, MAXIMUM, MINIMUM, MOD, SIGN, SUB, where
+from scanjit.ops.elementwise import ISINF, MAXIMUM, MINIMUM, MOD, SUB, where
 from scanjit.ops.promotion import cast
 from scanjit.types import not_negative
 
@@ -49,7 +49,7 @@ def divide(call: Call) -> Node:
         return a // b
     if (whole := _without_rest(a, b)) is not None:
         return whole // b
-    return ir.apply(ABS, a) // ir.apply(ABS, b) * ir.apply(SIGN, a) * ir.apply(SIGN, b)
+    return (a - tensor.fmod(a, b)) // b  # the least integer has no size
 
 
 def _without_rest(a: Node, b: Node) -> Node | None:
