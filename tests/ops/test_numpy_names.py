@@ -206,7 +206,7 @@ CASES |= {
         (X, FEW, np.array([0.5, 1.0, 2.0, 0.25])),
     ),
     "cov aweights": (lambda x, a: np.cov(x, aweights=a, ddof=2), (X, np.array([0.5, 1.0, 2.0, 0.25]))),
-    "cov of float32": (lambda x: np.cov(x, dtype=np.float32), (X.astype("float32"),)),
+    "cov of float32": (lambda x: np.cov(x, ddof=2, dtype=np.float32), ((X * 8).round().astype("float32"),)),
     "corrcoef of float32": (lambda x: np.corrcoef(x, dtype=np.float64), (X.astype("float32"),)),
     "corrcoef": (np.corrcoef, (X,)),
     "corrcoef two": (np.corrcoef, (V, V[::-1])),
