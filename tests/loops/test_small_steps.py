@@ -429,7 +429,17 @@ def in_an_outer_scan(x, p):
     return sj.scan(step, x[:3], [sj.zeros(x.shape[1:], x.dtype), None])[1]
 
 
-PARTS = [path, backwards, before_and_after, in_an_outer_scan]
+def read_at_other_points(x, p):
+    """The states are read at other points than those of the results, so the loop is not one nest."""
+
+    def step(row, a, b):
+        return p[0] * a[sj.arange(a.shape[0]) - 1] + row, p[1] * b[sj.argmax(row)] - row
+
+    a, b = sj.scan(step, x, [sj.ones(x.shape[1:], x.dtype)] * 2)
+    return sj.stack([a, b], axis=-1)
+
+
+PARTS = [path, backwards, before_and_after, in_an_outer_scan, read_at_other_points]
 
 
 def parted(model, shape, dtype, mode, gradient=False):
