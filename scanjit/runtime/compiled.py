@@ -209,9 +209,11 @@ class CompiledStage:
     def _run_in_way(self, sized: Sized, way: Way, choice: Choice | None, arrays: list[np.ndarray]) -> list[np.ndarray]:
         made = [make() for make in sized.buffers]
         if self.mode == "emulate":
-            from scanjit.runtime.emulation import emulate
+            from scanjit.runtime.emulation import check_written, emulate
 
-            code = emulate(self.code, self.table, sized, arrays, made)
+            code, written = emulate(self.code, self.table, sized, arrays, made)
+            if not code:
+                check_written(written if sized.results is None else _results_in(written, sized.results))
         else:
             code = self._call(sized, way, choice, arrays + made)
         if code:

@@ -55,7 +55,14 @@ class Allocations:
         self._raced: set[int] = set()
         self._next = 1
 
-    def add(self, array: npt.NDArray[Any], writable: bool = True, name: str | None = None, raced: bool = False) -> int:
+    def add(
+        self,
+        array: npt.NDArray[Any],
+        writable: bool = True,
+        name: str | None = None,
+        raced: bool = False,
+        tracked: bool = False,
+    ) -> int:
         """Make an array's memory accessible.
 
         Parameters
@@ -68,6 +75,8 @@ class Allocations:
             What faults call it.
         raced : bool
             Whether threads may write it without having met: any of their values is right.
+        tracked : bool
+            Whether reading bytes that the program has not written is a fault.
 
         Returns
         -------
@@ -81,7 +90,7 @@ class Allocations:
         else:
             data = _bytes_at(low, high - low)
         writable = writable and array.flags.writeable
-        base = self._insert(data, name, writable, False, array)
+        base = self._insert(data, name, writable, tracked, array)
         if raced:
             self._raced.add(base)
         return base + start - low
@@ -104,6 +113,10 @@ class Allocations:
             Its address.
         """
         return self._insert(np.full(nbytes, 0xA5, np.uint8), name, True, tracked, None)
+
+    def written(self, address: int) -> npt.NDArray[np.uint8]:
+        """Which bytes of a tracked array the program has written: 1 or 0 for each."""
+        return np.frombuffer(self._allocations[address >> SPACING_BITS].written or b"", np.uint8)
 
     def free(self, address: int) -> None:
         """End the life of the allocation that starts at `address`."""

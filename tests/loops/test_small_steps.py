@@ -467,8 +467,9 @@ def test_rows_are_stored_where_they_are_parts(model, of, known):
 
 
 @pytest.mark.parametrize("model", PARTS)
-def test_rows_that_are_parts_emulated(model):
-    f, reference = (parted(model, (5,), "float64", mode, gradient=True) for mode in ("emulate", "reference"))
+@pytest.mark.parametrize("gradient", [False, True])
+def test_rows_that_are_parts_emulated(model, gradient):
+    f, reference = (parted(model, (5,), "float64", mode, gradient) for mode in ("emulate", "reference"))
     for steps in (1, 2, 9):
         check(f, reference, turns((5,), steps, "float64"))
 

@@ -10,6 +10,7 @@ import pytest
 import scanjit as sj
 from scanjit.kinds import KINDS
 from scanjit.runtime import compiler, host, kernels
+from scanjit.runtime.emulation import check_written
 from scanjit.simd import emulate
 from scanjit.target import LEVELS, target_for, target_named
 
@@ -293,6 +294,17 @@ def test_uninitialised_bytes() -> None:
     emulated(["store(p, splat_f32x4(1))", "store(p, load_f32x4(p))"], p, memory=memory)
     untracked = memory.allocate(16, tracked=False)
     emulated(["load_f32x4(p)"], untracked, memory=memory)
+
+
+def test_results_that_are_not_written_whole() -> None:
+    memory, array = emulate.Allocations(), np.zeros((2, 4), np.float32)
+    p = memory.add(array, tracked=True)
+    emulated(["store(p, splat_f32x4(1))"], p, memory=memory)
+    np.testing.assert_array_equal(memory.written(p), [1] * 16 + [0] * 16)
+    written = memory.written(p).view(array.dtype).reshape(array.shape)
+    check_written([written[:1]])
+    with pytest.raises(emulate.MemoryFault, match="result 1 has elements that nothing has written"):
+        check_written([written[0], written[:, 1]])
 
 
 def test_strided_arrays_and_values() -> None:
