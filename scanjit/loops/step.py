@@ -44,8 +44,8 @@ def until(condition: Any) -> Until:
 @record
 class Returned:
     """The result of a step: each output's structure and leaves (nodes, or Python numbers), a condition, and new values
-    of shared variables. `infos` are the entries of `outputs_info`, with complex numbers in place of real Python numbers
-    for which the step returned such."""
+    of shared variables. `infos` are the entries of `outputs_info`. A real Python number among them has become complex
+    if the step returned a complex number for it."""
 
     infos: Sequence[Entry] | None
     trees: tuple[Tree, ...]

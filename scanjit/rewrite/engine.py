@@ -63,8 +63,9 @@ class RuleTable:
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
         self.rules: list[Rule] = list(rules)
         self._of_op: dict[Op, list[Rule]] = {}
-        self._of_ops: dict[tuple[Op, Op | None, bool], list[Rule]] = {}
-        """A new dict for each rule that is added: a node refers to the one for whose rules it was `settled`."""
+        self._of_node: dict[tuple[Op, Op | None, bool], list[Rule]] = {}
+        """The rules for nodes of an op whose first operand is of an op, and that are settled or not. A new dict for
+        each rule that is added: a node refers to the one for whose rules it was `settled`."""
 
     def rule(self, *ops: Op | type[Op]) -> Callable[[Function], Function]:
         """Decorator: add a rule for nodes of these ops, or of ops of these classes (none given: of any op)."""
@@ -97,7 +98,7 @@ class RuleTable:
 
     def _add(self, rule: Rule) -> None:
         self.rules.append(rule)
-        self._of_op, self._of_ops = {}, {}
+        self._of_op, self._of_node = {}, {}
 
     def __or__(self, other: RuleTable) -> RuleTable:
         """The union of both tables. Rules of this table come first."""
@@ -106,14 +107,14 @@ class RuleTable:
     def of(self, node: Node) -> list[Rule]:
         """The rules that may apply to a node, in the order in which they are tried, those for any op last. If none of
         them has changed the node before, only the rules that count users."""
-        first, settled = node.args[0].op if node.arity else None, node.settled is self._of_ops
-        found = self._of_ops.get((node.op, first, settled))
+        first, settled = node.args[0].op if node.arity else None, node.settled is self._of_node
+        found = self._of_node.get((node.op, first, settled))
         if found is None:
             if (named := self._of_op.get(node.op)) is None:
                 some = (rule for rule in self.rules if rule.is_for(node.op))
                 named = self._of_op[node.op] = sorted(some, key=lambda rule: not rule.ops)
             found = [rule for rule in named if (rule.counts or not settled) and (not rule.of or first in rule.of)]
-            self._of_ops[node.op, first, settled] = found
+            self._of_node[node.op, first, settled] = found
         return found
 
     def apply(self, node: Node, used: Callable[[Node], int]) -> tuple[Rule, Node] | None:
@@ -124,7 +125,7 @@ class RuleTable:
                     new = rule.function(node, used)
                     if new is not None and new is not node:
                         return rule, new
-        node.settled = self._of_ops
+        node.settled = self._of_node
         return None
 
 

@@ -53,6 +53,12 @@ def _cost(node: Node) -> int:
     return node.op.cost if isinstance(node.op, Elementwise) else _LIGHT
 
 
+def _most(sequence: Node) -> int:
+    """What the ops that make a sequence may cost."""
+    short = all(isinstance(size, int) and size <= TINY for size in sequence.type.shape[1:])
+    return _LIGHT_SHORT if short else _LIGHT
+
+
 class _Cone:
     """Light elementwise ops, the `nodes`, that make sequences, the `operands`, and that nothing else uses."""
 
@@ -68,15 +74,9 @@ class _Cone:
         """Whether its sequences are to be computed in the loop."""
         stored = all(_is_stored(end) for end in self.rows)
         narrow = all(self._is_fixed(end) for end in self.fixed)
-        alike = len({operand.ndim for operand in self.operands}) == 1
-        return bool(self.rows) and stored and narrow and alike and self._pays()
-
-    def _pays(self) -> bool:
-        cost, most = sum(map(_cost, self.nodes)), 0
-        for operand in self.operands:
-            short = all(isinstance(size, int) and size <= TINY for size in operand.type.shape[1:])
-            most += _LIGHT_SHORT if short else _LIGHT
-        return cost < most
+        same_axes = len({operand.ndim for operand in self.operands}) == 1
+        light = sum(map(_cost, self.nodes)) < sum(map(_most, self.operands))
+        return bool(self.rows) and stored and narrow and same_axes and light
 
     def _is_sequence(self, end: Node) -> bool:
         """Whether an end has a row for each step."""

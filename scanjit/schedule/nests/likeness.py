@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from scanjit import types
+from scanjit import errors, types
 from scanjit.records import record
 from scanjit.schedule.nests.buffers import Buffer
 from scanjit.schedule.nests.loops import NestLoop
@@ -29,7 +29,8 @@ from scanjit.types import Atom, Dim, Dimension
 @record
 class Correspondence:
     """The names in one statement, each with the name of the same thing in another one that is alike. If they are alike
-    wherever their elements lie, `offsets` has pairs of offsets in each buffer."""
+    wherever their elements lie, `offsets` has pairs for each buffer: an offset in this statement, and the one that
+    stands for it in the other."""
 
     buffers: Mapping[Buffer, Buffer]
     atoms: Mapping[Atom, Dimension]
@@ -46,10 +47,12 @@ class Correspondence:
 
     def place(self, buffer: Buffer, offset: Dimension) -> tuple[Buffer, Dimension]:
         """The place in the other statement of an offset in a buffer."""
-        for one, other in self.offsets.get(buffer, ()):
-            if isinstance(apart := offset - one, int):
-                return self.buffer(buffer), other + apart
-        return self.buffer(buffer), self.size(offset)
+        if buffer not in self.offsets:
+            return self.buffer(buffer), self.size(offset)
+        for here, there in self.offsets[buffer]:
+            if isinstance(apart := offset - here, int):
+                return self.buffer(buffer), there + apart
+        raise errors.InternalError(f"{buffer.name} has an offset that no access of the statement has")
 
 
 class Likeness:
@@ -60,8 +63,8 @@ class Likeness:
 
     With `anywhere`, they are alike wherever their elements lie. The key then has of an offset in a buffer only how many
     elements behind another one it lies, if that is a number; and how many behind the beginning of a row, if rows have
-    room at the end. So it is for nests, whose functions take addresses: those of a loop that goes forwards are alike
-    those of one that goes backwards.
+    room at the end. This is enough for nests, whose functions take addresses: those of a loop that goes forwards are
+    like those of one that goes backwards.
     """
 
     def __init__(self, *statements: Statement, anywhere: bool = False) -> None:
