@@ -82,6 +82,8 @@ CORNERS = {
     "numpy lists by name": "an entry is 0, where another choice begins",
     "numpy astype": "differences see the rounding to float32",
     "numpy sum by place": "differences see the rounding to float32",
+    "numpy cov of float32": "differences see the rounding to float32",
+    "numpy polyint of float32": "differences see the rounding to float32",
     "numpy add.reduce dtype": "differences see the rounding to float32",
     "numpy piecewise": "an entry is 0, where another piece begins",
     "numpy piecewise default": "an entry is 0, where another piece begins",

@@ -71,7 +71,9 @@ def test_keras(kind: str, options: dict[str, Any], both: bool) -> None:
 
 @pytest.mark.parametrize(("kind", "lbr"), [("LSTM", 0), ("GRU", 0), ("GRU", 1), ("RNN", 0)])
 def test_onnx_runtime(kind: str, lbr: int) -> None:
-    library, support = pytest.importorskip("onnx"), pytest.importorskip("tests.onnx.support")
+    library, _ = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
+    from tests.onnx import support
+
     rng, gates = np.random.default_rng(1), {"LSTM": 4, "GRU": 3, "RNN": 1}[kind]
     shapes = {"W": (2, 4 * gates, 3), "R": (2, 4 * gates, 4), "B": (2, 8 * gates)}
     shapes |= {"P": (2, 12)} if kind == "LSTM" else {}
