@@ -203,8 +203,9 @@ def _call_class(in_transform: bool) -> Any:
         tangent = program.tangent(needed)
         found = _called(tangent.program, [*ctx.saved_tensors, *(given[i] for i in needed)])
         reached = dict(zip(tangent.reached, found, strict=True))
-        others = [i for i in range(len(program.outputs)) if program.floats[i] and i not in reached]
-        reached |= {i: _torch().zeros(ctx.forms[i][0], dtype=ctx.forms[i][1]) for i in others}  # None fails in hessian
+        for i, (shape, dtype) in enumerate(ctx.forms):
+            if program.floats[i] and i not in reached:  # `torch.func.hessian` fails if a tangent is None
+                reached[i] = _torch().zeros(shape, dtype=dtype)
         return tuple(reached.get(i) for i in range(len(program.outputs)))
 
     def vmap(_: Any, axes: Any, program: BridgedFunction, *tensors: Any) -> Any:

@@ -160,8 +160,9 @@ def write(frame: Frame, stores: Sequence[Store], texts: Sequence[str], point: Po
 
 
 def _whole(store: Store, text: str, point: Point) -> str:
-    """A value of which all lanes are to be stored. If it may be what is there already, LLVM would store the other lanes
-    alone. That takes some processors ten times as long, and all of them wait when they load it again."""
+    """The value of a store that writes all lanes. If the value is chosen between a new one and what lies there already,
+    LLVM would store only the lanes of the new one. A store of some lanes takes some processors ten times as long, and
+    on all of them a load of the same vector then waits."""
     value, buffer = store.value, store.access.buffer
     chosen = point.width > 1 and isinstance(value, Apply) and value.op in (WHERE, MAXIMUM, MINIMUM)
     same = chosen and any(isinstance(part, Load) and part.access.buffer is buffer for part in value.operands)

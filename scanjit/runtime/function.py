@@ -115,7 +115,7 @@ def function(
     givens : replacements made in all expressions first: pairs or a dict `symbol -> expression or value`.
     name : its name in errors and prints.
     mode : "numba" compiles; "reference" runs the graph op by op with NumPy, for debugging; "emulate" runs the generated
-        code uncompiled, checking every memory access.
+        code uncompiled, and checks every memory access, and that each result is written whole.
     on_step : in mode="reference" only: called after each step of each loop (of the loops of gradients too), with a
         `Step` that holds what the step was given and what it made, as arrays; print it to see all of it. To stop a
         debugger in each step, or in one that is of interest: `on_step=lambda step: breakpoint()`.
