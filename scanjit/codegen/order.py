@@ -78,6 +78,8 @@ class _OrderWriter:
             f"    row = {blocks}*band//{bands}*{block}",
             f"    stop = min({blocks}*(band + 1)//{bands}*{block}, {self.rows})",
         ]
+        if self.some and self._may_be(0, 0):
+            lines += indented(self._zeros())
         if self._may_be(1, self.most_across) and self.lanes > 1:
             lines += indented(self._rows_in_vectors())
         one = [*LOOK, *self._row(), "row += 1"]
@@ -85,6 +87,18 @@ class _OrderWriter:
         tile = Tile(split=NestLoop(self.statement.pieces))
         more = ["begin", "end", "line"]
         return self.parameters.source(self.statement.title, indented(lines), more, tile=tile)
+
+    def _zeros(self) -> list[str]:
+        """Put zeros into the result for rows without elements: none of them has a rank."""
+        target = f"row*{self.many} + j" if self.statement.rows_apart else f"row + j*{self.step}"
+        result = self.words.result
+        store = f"store({self.result} + ({target})*{result.size}, splat_{result.name}x1(0))"
+        return [
+            f"while row < stop and {self.n} == 0:",
+            f"    for j in range({self.many}):",
+            f"        {store}",
+            "    row += 1",
+        ]
 
     # ---- rows side by side -------------------------------------------------------------------------------------------
 
@@ -343,8 +357,8 @@ class _OrderWriter:
         return self._ranked([f"rank = {rank}", *loads, *words.unmade(self.lanes), stored], some)
 
     def _ranked(self, lines: list[str], some: str = "") -> list[str]:
-        """The loop over all wanted ranks, or over some of them. Rows without elements have none."""
-        return [f"if {self.n} > 0:", f"    for j in range({some or self.many}):", *indented(lines, 2)]
+        """The loop over all wanted ranks, or over some of them."""
+        return [f"for j in range({some or self.many}):", *indented(lines)]
 
     def _rank(self, row: str = "row") -> str:
         """The given rank number j of a row, moved into the row."""
