@@ -5,7 +5,7 @@ import re
 
 _LONGEST = 60
 """The most characters of an identifier: files get such names."""
-_UNWRITABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_UNWRITABLE = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 """Characters that XML cannot contain. Most other formats cannot contain zero bytes and surrogates either."""
 
 

@@ -7,6 +7,7 @@ implementation of the logarithm function" (1990); tables and polynomials are our
 `softplus` and the logarithms in twice the precision take ``s = f/(2 + f)`` with ``f = m - 1`` instead, as fdlibm does.
 """
 
+import functools
 from decimal import Decimal, localcontext
 from typing import NamedTuple
 
@@ -92,16 +93,15 @@ def _parts(x: Decimal, digits: int) -> Parts:
     return first, float(x - Decimal(first))
 
 
-def _base(base: int | None, kind: str) -> Base:
+@functools.cache
+def _tables(base: int | None, kind: str) -> Base:
+    """The tables of a base; those of natural logarithms for None."""
     with localcontext(prec=50):
         unit = 1 / Decimal(base).ln() if base else Decimal(1)
         octave = _parts(Decimal(2).ln() * unit, _DIGITS[kind])
         above = [(Decimal(c) * Decimal(i) - 1, Decimal(i)) for c, i in zip(_CENTRES, INVERSE, strict=True)]
         heads, rests = zip(*(_parts((more - i.ln()) * unit, _DIGITS[kind]) for more, i in above), strict=True)
         return Base(octave, heads, rests, _parts(unit, FORMATS[kind].mantissa) if base else None)
-
-
-NATURAL, BINARY, TENTHS = ({kind: _base(base, kind) for kind in _DIGITS} for base in (None, 2, 10))
 
 
 class Reduced(NamedTuple):
@@ -113,18 +113,19 @@ class Reduced(NamedTuple):
     r: Lanes
 
 
-def reduced(x: Lanes, more: Lanes | float = 0.0, bases: dict[str, Base] = NATURAL) -> Reduced:
+def reduced(x: Lanes, more: Lanes | float = 0.0, base: int | None = None) -> Reduced:
     """A positive normal number times ``2**more``, as an interval of the table and the distance from its centre."""
-    name, form, base = x.kind.name, format_of(x), bases[x.kind.name]
+    name, form = x.kind.name, format_of(x)
+    tables = _tables(base, name)
     step = form.mantissa - 4
     whole = bits(x)
     above = whole - LOWEST_BITS[name]
     m = (whole - (above & (-1 << form.mantissa))).bitcast(x.kind)
     centre = ((above & (15 << step)) + (LOWEST_BITS[name] + (1 << (step - 1)))).bitcast(x.kind)
     place = above >> step
-    inverse, head, rest = (place.lookup(table, x.kind) for table in (INVERSE, base.heads, base.rests))
+    inverse, head, rest = (place.lookup(table, x.kind) for table in (INVERSE, tables.heads, tables.rests))
     k = exponent_as_float(above >> form.mantissa, x) + more
-    high, low = base.octave
+    high, low = tables.octave
     if low:
         rest = fma(k, low, rest)
     shortened = (m - centre) * inverse
@@ -132,10 +133,10 @@ def reduced(x: Lanes, more: Lanes | float = 0.0, bases: dict[str, Base] = NATURA
     return Reduced(fma(k, high, head), rest, shortened, r)
 
 
-def log_of(parts: Reduced, bases: dict[str, Base] = NATURAL) -> Lanes:
+def log_of(parts: Reduced, base: int | None = None) -> Lanes:
     """The logarithm of a reduced number."""
     head, rest, shortened, r = parts
-    factors, unit = LOG1P[r.kind.name], bases[r.kind.name].unit
+    factors, unit = LOG1P[r.kind.name], _tables(base, r.kind.name).unit
     if unit:
         product, error = shortened.two_product(shortened.splat(unit[0]))
         rest = rest + fma(shortened, unit[1], error)
@@ -153,24 +154,24 @@ def log_special(x: Lanes, result: Lanes) -> Lanes:
 
 def log(x: Lanes) -> Lanes:
     """Natural logarithm: NaN below 0, -inf at 0."""
-    return _log(x, NATURAL)
+    return _log(x)
 
 
 def log2(x: Lanes) -> Lanes:
     """Logarithm to base 2; exact for powers of two."""
-    return _log(x, BINARY)
+    return _log(x, 2)
 
 
 def log10(x: Lanes) -> Lanes:
     """Logarithm to base 10; exact for powers of ten."""
-    return _log(x, TENTHS)
+    return _log(x, 10)
 
 
-def _log(x: Lanes, bases: dict[str, Base]) -> Lanes:
+def _log(x: Lanes, base: int | None = None) -> Lanes:
     def of(x: Lanes) -> Lanes:
         usual = (x > 1.0 / USUAL[x.kind.name]) & (x < USUAL[x.kind.name])
-        general = lambda: log_special(x, log_of(reduced(*normalize(x), bases), bases))
-        return rarely(x, usual, lambda: log_of(reduced(x, 0.0, bases), bases), general)
+        general = lambda: log_special(x, log_of(reduced(*normalize(x), base), base))
+        return rarely(x, usual, lambda: log_of(reduced(x, 0.0, base), base), general)
 
     return but_for(x, x == 0.0, 1.0, -INF, of)
 
