@@ -8,8 +8,10 @@ import numpy as np
 
 from scanjit.kinds import KINDS
 from scanjit.runtime import host
-from scanjit.runtime.kernels import Kernel, kernel
+from scanjit.runtime.compiler import to_assembly
+from scanjit.runtime.kernels import Kernel, kernel, units
 from scanjit.simd import emulate
+from scanjit.target import Target
 
 FLOATS = ("f32", "f64")
 SIGNED = ("i8", "i16", "i32", "i64")
@@ -39,6 +41,12 @@ def run_emulated(source: str, arguments: Sequence[Any]) -> None:
     memory = emulate.Allocations()
     program = emulate.load_source(source, memory)
     program["kernel"](*[memory.add(a) if isinstance(a, np.ndarray) else a for a in arguments])
+
+
+def assembly(source: str, target: Target) -> str:
+    """What a generated file becomes for a target."""
+    (unit,) = units([(source, "kernel", {})], target).values()
+    return to_assembly(unit, target)
 
 
 def special_values(kind: str) -> np.ndarray:

@@ -5,22 +5,26 @@ import pytest
 
 from scanjit.kinds import KINDS
 from scanjit.runtime import host
-from scanjit.target import target_for
+from scanjit.target import Target, target_for
 
-from .support import NATIVE, compiled, run_emulated, source_of
+from .support import NATIVE, compiled, run_compiled, run_emulated, source_of
 
 RNG = np.random.default_rng(0)
+TARGETS = {"here": "", "avx2": "+avx2,+fma", "sse": "+sse4.2"}
+
+
+def target_called(name: str) -> Target:
+    if name != "here" and not host.target().has("avx2"):
+        pytest.skip("the instructions of x86-64")
+    return target_for(host.target().triple, features=TARGETS[name]) if TARGETS[name] else host.target()
 
 
 @pytest.mark.quick(3)
-@pytest.mark.parametrize("features", ["", "+avx2,+fma", "+sse4.2"], ids=["here", "avx2", "sse"])
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("kind", ["f32", "i64", "i32", "f64"])
-def test_chosen_lanes_come_first(kind: str, features: str) -> None:
+def test_chosen_lanes_come_first(kind: str, target: str) -> None:
     """Each store begins where the one before it had its last chosen lane: as NumPy's `compress`."""
-    if features and not host.target().has("avx2"):
-        pytest.skip("the instructions of x86-64")
-    target = target_for(host.target().triple, features=features) if features else host.target()
-    with host.using(target):
+    with host.using(target_called(target)):
         for lanes in sorted({1, 4, 8, NATIVE[kind]}):
             size, n = KINDS[kind].size, 37 * lanes
             x = RNG.integers(-100, 100, n).astype(KINDS[kind].dtype)
@@ -36,24 +40,18 @@ def test_chosen_lanes_come_first(kind: str, features: str) -> None:
             ]
             imports = [f"load_boolx{lanes}", f"load_{kind}x{lanes}", "store", "store_i64", "compress", "count_lanes"]
             source = source_of(imports, ["x", "m", "y", "z"], body)
-            for run in (
-                lambda *a, s=source: compiled(s)(*[v.ctypes.data for v in a]),
-                lambda *a, s=source: run_emulated(s, a),
-            ):
+            for run in (run_compiled, run_emulated):
                 y, z = np.zeros(n + lanes, x.dtype), np.zeros(1, np.int64)
-                run(x, chosen, y, z)
+                run(source, [x, chosen, y, z])
                 assert z[0] == chosen.sum()
                 np.testing.assert_array_equal(y[: z[0]], x[chosen])
 
 
-@pytest.mark.parametrize("features", ["", "+avx2,+fma", "+sse4.2"], ids=["here", "avx2", "sse"])
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("kind", ["f32", "i64"])
-def test_chosen_lanes_come_first_and_the_others_last(kind: str, features: str) -> None:
+def test_chosen_lanes_come_first_and_the_others_last(kind: str, target: str) -> None:
     """The others backwards. A vector for each mask of eight lanes."""
-    if features and not host.target().has("avx2"):
-        pytest.skip("the instructions of x86-64")
-    target = target_for(host.target().triple, features=features) if features else host.target()
-    with host.using(target):
+    with host.using(target_called(target)):
         for lanes in sorted({1, 4, 8, NATIVE[kind]}):
             size, many = KINDS[kind].size, 256
             x = np.arange(many * lanes).astype(KINDS[kind].dtype).reshape(many, lanes)
@@ -66,12 +64,9 @@ def test_chosen_lanes_come_first_and_the_others_last(kind: str, features: str) -
             imports = [f"load_boolx{lanes}", f"load_{kind}x{lanes}", "store", "to_ends"]
             source = source_of(imports, ["a", "m", "b"], body)
             wanted = [[*row[some], *row[~some][::-1]] for row, some in zip(x, chosen, strict=True)]
-            for run in (
-                lambda *a, s=source: compiled(s)(*[v.ctypes.data for v in a]),
-                lambda *a, s=source: run_emulated(s, a),
-            ):
+            for run in (run_compiled, run_emulated):
                 y = np.zeros_like(x)
-                run(x, chosen, y)
+                run(source, [x, chosen, y])
                 np.testing.assert_array_equal(y, wanted)
 
 
@@ -87,9 +82,9 @@ def test_bits_of_masks(lanes: int) -> None:
     ]
     source = source_of([f"load_boolx{lanes}", "lane_bits", "first_bit", "store_i64"], ["m", "y", "z"], body)
     wanted = [sum(1 << k for k in range(lanes) if row[k]) for row in chosen]
-    for run in (lambda *a: compiled(source)(*[v.ctypes.data for v in a]), lambda *a: run_emulated(source, a)):
+    for run in (run_compiled, run_emulated):
         y, z = np.zeros(len(chosen), np.int64), np.zeros(len(chosen), np.int64)
-        run(chosen, y, z)
+        run(source, [chosen, y, z])
         assert y.view(np.uint64).tolist() == wanted
         assert z.tolist() == [int(row.argmax()) if row.any() else 64 for row in chosen]
 

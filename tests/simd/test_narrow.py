@@ -9,7 +9,7 @@ from scanjit.runtime import host
 from scanjit.simd import emulate
 from scanjit.target import target_for
 
-from .support import compiled, run_emulated, source_of, special_values
+from .support import compiled, run_compiled, run_emulated, source_of, special_values
 
 
 def nearest(x: np.ndarray) -> np.ndarray:
@@ -50,12 +50,9 @@ def test_generated_code_rounds_as_numpy_does(lanes: int) -> None:
     body = [f"for i in range(0, n * 4, {lanes * 4}):", f"    v = load_f32x{lanes}(x + i)"]
     body += ["    store(y + i, round_bf16(v))", "    store(p + i, pair_bf16(v, v * -2.0))"]
     source = source_of([f"load_f32x{lanes}", "store", "round_bf16", "pair_bf16"], ["x", "y", "p", "n"], body)
-    for run in (
-        lambda *args: compiled(source)(*[a if isinstance(a, int) else a.ctypes.data for a in args]),
-        lambda *args: run_emulated(source, args),
-    ):
+    for run in (run_compiled, run_emulated):
         y[:], pairs[:] = 0, 0
-        run(x, y, pairs, n)
+        run(source, [x, y, pairs, n])
         np.testing.assert_array_equal(y.view(np.int32), rounded(x).view(np.int32))
         with np.errstate(all="ignore"):
             wanted = PAIR_BFLOAT16.reference(x, x * np.float32(-2))
@@ -70,8 +67,8 @@ def sums(dot: str, lanes: int, *operands: np.ndarray) -> list[np.ndarray]:
     body += [f"    store(y + i, {dot}({', '.join(f'{load}(x{k} + i)' for k, load in enumerate(loads))}))"]
     source = source_of([*set(loads), "store", dot], [*(f"x{k}" for k in range(len(loads))), "y", "n"], body)
     found = [np.empty_like(operands[0]), np.empty_like(operands[0])]
-    compiled(source)(*[x.ctypes.data for x in (*operands, found[0])], len(found[0]))
-    run_emulated(source, [*operands, found[1], len(found[0])])
+    for run, y in zip((run_compiled, run_emulated), found, strict=True):
+        run(source, [*operands, y, len(y)])
     return found
 
 
@@ -105,13 +102,10 @@ def test_generated_code_packs_integers_as_numpy_does(lanes: int) -> None:
     with np.errstate(all="ignore"):
         rounded_to_int8 = to_int8(x)
         quads = [op.reference(x, -x, x * np.float32(0.5), x * np.float32(0.25)) for op in (QUAD_INT8, QUAD_UINT8)]
-    for run in (
-        lambda *args: compiled(source)(*[a if isinstance(a, int) else a.ctypes.data for a in args]),
-        lambda *args: run_emulated(source, args),
-    ):
+    for run in (run_compiled, run_emulated):
         for result in results:
             result[:] = 99
-        run(x, *results, n)
+        run(source, [x, *results, n])
         np.testing.assert_equal(results, [rounded_to_int8, *quads])
 
 

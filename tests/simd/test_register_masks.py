@@ -7,14 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from scanjit.runtime import compiler, host, kernels
+from scanjit.runtime import host
 from scanjit.target import target_for
 
-from .support import run_compiled, run_emulated, same, source_of, special_values
+from .support import assembly, run_compiled, run_emulated, same, source_of, special_values
 
 AVX512 = target_for("x86_64-linux-gnu", "znver4", "+avx2,+fma,+avx512f,+avx512vl,+avx512dq,+avx512bw")
 
 AVX2 = target_for("x86_64-linux-gnu", "znver3", "+avx2,+fma")
+makes_assembly = pytest.mark.skipif(not host.target().is_x86, reason="assembly is made for this process")
+
+
+def jumps(text: str) -> int:
+    return len(re.findall(r"\tj\w+", text))
 
 
 def source(kind: str, other: str) -> str:
@@ -55,7 +60,7 @@ def test_masks_of_floats_and_integers(kind: str, other: str) -> None:
     assert all(0.1 < some.mean() < 0.9 for some in (found[0][2], found[0][1] == k, found[0][1] == k + 7))
 
 
-@pytest.mark.skipif(not host.target().is_x86, reason="assembly is made for this process")
+@makes_assembly
 def test_floats_are_selected_without_registers_of_masks() -> None:
     body = [
         "held = splat_boolx1(False)",
@@ -67,12 +72,11 @@ def test_floats_are_selected_without_registers_of_masks() -> None:
         "store(p, h)",
     ]
     text = source_of(["load_f64x1", "select", "splat_boolx1", "splat_f64x1", "store"], ["p", "n"], body)
-    (unit,) = kernels.units([(text, "kernel", {})], AVX512).values()
-    assembly = compiler.to_assembly(unit, AVX512)
-    assert "%k" not in assembly and "vcmp" in assembly
+    found = assembly(text, AVX512)
+    assert "%k" not in found and "vcmp" in found
 
 
-@pytest.mark.skipif(not host.target().is_x86, reason="assembly is made for this process")
+@makes_assembly
 def test_integers_are_selected_without_branches() -> None:
     body = ["held = splat_i64x1(0)", "count = splat_i64x1(0)", "for i in range(0, n, 2):"]
     for place in (0, 8):
@@ -86,12 +90,10 @@ def test_integers_are_selected_without_branches() -> None:
             f"    store(q + i*8 + {place}, held)",
         ]
     text = source_of(["load_i64x1", "select", "splat_i64x1", "store"], ["p", "q", "n"], body)
-    (unit,) = kernels.units([(text, "kernel", {})], AVX512).values()
-    jumps = re.findall(r"\tj\w+", compiler.to_assembly(unit, AVX512))
-    assert len(jumps) == 2  # around the loop and back
+    assert jumps(assembly(text, AVX512)) == 2  # around the loop and back
 
 
-@pytest.mark.skipif(not host.target().is_x86, reason="assembly is made for this process")
+@makes_assembly
 @pytest.mark.parametrize("kind", ["f64", "f32"])
 def test_floats_are_selected_by_integers_without_branches(kind: str) -> None:
     """One of two that are loaded, a constant or nothing, and one of two that are computed."""
@@ -108,8 +110,7 @@ def test_floats_are_selected_by_integers_without_branches(kind: str) -> None:
         f"    store(q + i*{size}, select(k > 5, one, none) + select(k > 3, x, load_{kind}x1(r + i*{size})) + h)",
     ]
     text = source_of(["load_i64x1", f"load_{kind}x1", "select", f"splat_{kind}x1", "store"], ["p", "q", "r", "n"], body)
-    (unit,) = kernels.units([(text, "kernel", {})], AVX2).values()
-    assert len(re.findall(r"\tj\w+", compiler.to_assembly(unit, AVX2))) == 2  # around the loop and back
+    assert jumps(assembly(text, AVX2)) == 2  # around the loop and back
 
 
 def assembly_of_chain(function: str, kind: str, choices: Sequence[str]) -> str:
@@ -121,19 +122,18 @@ def assembly_of_chain(function: str, kind: str, choices: Sequence[str]) -> str:
     body += [f"    {state} = {state}new" for state in states]
     body += [f"store(p + {k * size}, {state})" for k, state in enumerate(states)]
     text = source_of([f"load_{kind}x1", function, "store"], ["p", "q", "n"], body)
-    (unit,) = kernels.units([(text, "kernel", {})], AVX2).values()
-    return compiler.to_assembly(unit, AVX2)
+    return assembly(text, AVX2)
 
 
-@pytest.mark.skipif(not host.target().is_x86, reason="assembly is made for this process")
+@makes_assembly
 @pytest.mark.parametrize("kind", ["f64", "f32"])
 def test_several_floats_are_selected_by_one_comparison_without_branches(kind: str) -> None:
     choices = ["a + x, a", "b - x, b", "c, c + x"]
-    jumps = [len(re.findall(r"\tj\w+", assembly_of_chain(f, kind, choices))) for f in ("select", "select_freely")]
-    assert jumps[0] == 2 < jumps[1]  # around the loop and back
+    found = [jumps(assembly_of_chain(f, kind, choices)) for f in ("select", "select_freely")]
+    assert found[0] == 2 < found[1]  # around the loop and back
 
 
-@pytest.mark.skipif(not host.target().is_x86, reason="assembly is made for this process")
+@makes_assembly
 def test_a_choice_of_the_larger_number_may_be_one_instruction() -> None:
     assert "vmaxsd" in assembly_of_chain("select_freely", "f64", ["b*x, c"])
     assert "vmaxsd" not in assembly_of_chain("select", "f64", ["b*x, c"])
