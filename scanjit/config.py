@@ -2,12 +2,12 @@
 
 import os
 from array import array
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from scanjit import errors
+from scanjit.scoped import scoped
 
 MOST_THREADS = 64
 """There is scratch memory for at most this many threads."""
@@ -80,8 +80,7 @@ class Config:
     def floatX(self, value: str) -> None:
         self.__dict__["floatX"] = value
 
-    @contextmanager
-    def using(self, *, floatX: str) -> Iterator[None]:
+    def using(self, *, floatX: str) -> AbstractContextManager[object]:
         """Another `floatX` within a `with` block. Other threads, and code outside of the block, do not see it.
 
         Examples
@@ -93,11 +92,7 @@ class Config:
         (dtype('float32'), dtype('float64'))
         """
         _check("floatX", floatX)
-        token = _floatX_here.set(floatX)
-        try:
-            yield
-        finally:
-            _floatX_here.reset(token)
+        return scoped(_floatX_here, floatX)
 
     if not TYPE_CHECKING:  # it would allow every attribute
 

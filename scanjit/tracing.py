@@ -14,6 +14,7 @@ from contextvars import ContextVar
 import numpy as np
 
 from scanjit.ir import Node, new_input
+from scanjit.scoped import scoped
 from scanjit.types import Type
 
 
@@ -55,8 +56,5 @@ def mark(name: str) -> Iterator[TracedFunction]:
     (True, ())
     """
     function = TracedFunction(name)
-    token = _active.set((*_active.get(), function))
-    try:
+    with scoped(_active, (*_active.get(), function)):
         yield function
-    finally:
-        _active.reset(token)

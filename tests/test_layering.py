@@ -8,10 +8,10 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ORDER = (
-    "version records tracebacks errors arrays config walks contents interned target signatures kinds types symbol ir "
-    "tracing ops show tensor loops autodiff batching derivatives rewrite schedule simd codegen runtime streaming "
-    "random export library onnx optimize timeseries frames bridge torch jax pytensor plot parallel numba guests "
-    "precision"
+    "version records scoped tracebacks errors arrays config walks contents interned target signatures kinds types "
+    "symbol ir tracing ops show tensor loops autodiff batching derivatives rewrite schedule simd codegen runtime "
+    "streaming random export library onnx optimize timeseries frames bridge torch jax pytensor plot parallel numba "
+    "guests precision"
 ).split()
 COMPILED = {"simd", "runtime", "numba"}  # the only layers that may know LLVM; the last one knows Numba
 FRONT = {"__init__", "__main__"}  # scanjit's own face: may see every layer

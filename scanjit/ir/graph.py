@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from operator import attrgetter
 from typing import ClassVar
@@ -13,6 +13,7 @@ from scanjit import errors, types
 from scanjit.interned import Interned
 from scanjit.ir.dims import as_dim
 from scanjit.ir.node import BOUND, ORIGINS, AppliedOp, Node, dim_nodes, interned, new_input, own_atoms
+from scanjit.scoped import scoped
 from scanjit.signatures import Parameter
 from scanjit.types import Atom, Dim, Dimension, Type
 from scanjit.walks import bottom_up
@@ -21,15 +22,10 @@ _walked: ContextVar[dict[tuple[int, ...], tuple[list[Node], list[Node]]] | None]
 """Walks that are remembered: the roots, and what was met, by the addresses of the roots."""
 
 
-@contextmanager
-def remembered_walks() -> Iterator[None]:
+def remembered_walks() -> AbstractContextManager[object]:
     """Inside, a walk is made once for the same roots: most passes leave a graph as it is, and the next one walks over
     it again. All nodes that were met live as long."""
-    token = _walked.set({})
-    try:
-        yield
-    finally:
-        _walked.reset(token)
+    return scoped(_walked, {})
 
 
 def walk(roots: Iterable[Node], stop: Container[Node] = (), sizes: bool = True) -> list[Node]:

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from scanjit.runtime import processors, shared
+from scanjit.scoped import scoped
 
 _running: ContextVar[bool] = ContextVar("running", default=False)
 
@@ -25,13 +26,9 @@ def compute(function: Callable[..., Any], part: Any, common: Sequence[Any], thre
 
     `threads` says how many threads of this machine compute parts at the same time; None if that is known by other
     means."""
-    token = _running.set(True)
-    try:
-        share = contextlib.nullcontext() if threads is None else processors.sharing(threads)
-        with shared.unchanged(), share:
-            return function(part, *common)
-    finally:
-        _running.reset(token)
+    share = contextlib.nullcontext() if threads is None else processors.sharing(threads)
+    with scoped(_running, True), shared.unchanged(), share:
+        return function(part, *common)
 
 
 def sent(value: Any) -> bytes:

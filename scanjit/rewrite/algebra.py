@@ -38,15 +38,10 @@ def fold(node: Node) -> Node | None:
         return None  # a size that is not known may also be a parameter: `table[n]` reads at a place
     if math.prod(types.as_ints(node.type.shape)) * node.dtype.itemsize > FOLDED_BYTES:
         return None
-    try:
-        with np.errstate(all="ignore"):
-            value = node.op.reference(*(arg.params["data"].array for arg in node.args), **node.params)
-    except (errors.ScanjitError, ArithmeticError, ValueError) as error:
-        if errors.from_signal_handler(error):
-            raise
-        return None  # an op that raises an error shall raise it when the function runs
-    value = np.asarray(value)
-    return constant(value) if value.dtype == node.dtype and value.shape == node.type.shape else None
+    with np.errstate(all="ignore"), errors.suppressed(errors.ScanjitError, ArithmeticError, ValueError):
+        value = np.asarray(node.op.reference(*(arg.params["data"].array for arg in node.args), **node.params))
+        return constant(value) if value.dtype == node.dtype and value.shape == node.type.shape else None
+    return None  # an op that raises an error shall raise it when the function runs
 
 
 @rules.rule(SIZE)

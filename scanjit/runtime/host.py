@@ -3,16 +3,16 @@
 Only this file and `caches` ask the machine.
 """
 
-import contextlib
 import functools
 import os
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 
 import llvmlite.binding as llvm
 
 from scanjit import errors
 from scanjit.runtime.caches import cache_sizes
+from scanjit.scoped import scoped
 from scanjit.target import Target, target_for
 
 TRIPLE: str = llvm.get_process_triple()
@@ -33,8 +33,7 @@ def target() -> Target:
     )
 
 
-@contextlib.contextmanager
-def using(given: Target) -> Iterator[Target]:
+def using(given: Target) -> AbstractContextManager[Target]:
     """While inside, functions are compiled for a target that this machine can run.
 
     Examples
@@ -44,11 +43,7 @@ def using(given: Target) -> Iterator[Target]:
     ...     print(narrow.lanes(4), target() is narrow)
     4 True
     """
-    token = _chosen_target.set(given)
-    try:
-        yield given
-    finally:
-        _chosen_target.reset(token)
+    return scoped(_chosen_target, given)
 
 
 @functools.cache

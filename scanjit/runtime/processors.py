@@ -16,18 +16,19 @@ than Linux do not say how many children there are: there, each uses all processo
 Each of these is read again when it may have changed: a child of a pool may have other limits than its parent.
 """
 
-import contextlib
 import math
 import os
 import re
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from pathlib import Path, PurePosixPath
 
 from scanjit.config import MOST_THREADS, config
 from scanjit.errors import from_signal_handler, suppressed
+from scanjit.scoped import scoped
 
 KNOWN_SECONDS = 1.0
 """What was read of the quota and of the workers is believed for this many seconds. Reading their files takes longer
@@ -72,15 +73,10 @@ def available() -> int:
     return max(found // sharing, 1) if number is None else min(found, number)
 
 
-@contextlib.contextmanager
-def sharing(threads: int) -> Iterator[None]:
+def sharing(threads: int) -> AbstractContextManager[object]:
     """A context in which a call uses one part of the processors, if `threads` threads use one part each: at least one
     processor, whatever `OMP_NUM_THREADS` says."""
-    token = _chosen_threads.set(max(_processors()[0] // max(threads, 1), 1))
-    try:
-        yield
-    finally:
-        _chosen_threads.reset(token)
+    return scoped(_chosen_threads, max(_processors()[0] // max(threads, 1), 1))
 
 
 def _processors() -> tuple[int, int]:

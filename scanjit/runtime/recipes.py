@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scanjit import types
-from scanjit.errors import from_signal_handler
+from scanjit.errors import suppressed
 from scanjit.ir import Node
 from scanjit.ops import BUILT_IN
 from scanjit.ops.guest import Guest
@@ -109,12 +109,9 @@ def _written(key: Key, recipe: Recipe) -> CacheEntry:
 
 
 def _read(entry: CacheEntry, key: Key) -> Recipe | None:
-    try:
+    with suppressed(Exception):  # whatever a file leads to that `keep` did not write for this graph
         return _checked(entry, key)
-    except Exception as error:  # whatever a file leads to that `keep` did not write for this graph
-        if from_signal_handler(error):
-            raise
-        return None
+    return None
 
 
 def _checked(entry: CacheEntry, key: Key) -> Recipe:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
@@ -20,6 +20,7 @@ from scanjit.loops.structure import STORED
 from scanjit.ops.parts import of_origin
 from scanjit.runtime.arguments import Slot
 from scanjit.runtime.locks import drain, holding, new_lock
+from scanjit.scoped import scoped
 from scanjit.tensor.variables import check_name
 from scanjit.types import Dimension, DtypeName, Type
 
@@ -355,11 +356,6 @@ def updating(variables: Sequence[SharedVariable], run: Callable[[*A], R], *args:
     return holding(list(map(_lock, variables)), run, *args)
 
 
-@contextlib.contextmanager
-def unchanged() -> Iterator[None]:
+def unchanged() -> AbstractContextManager[object]:
     """While inside, this thread cannot set variables that were made before."""
-    token = _fixed.set(next(_serial))
-    try:
-        yield
-    finally:
-        _fixed.reset(token)
+    return scoped(_fixed, next(_serial))

@@ -3,11 +3,12 @@
 Code that traces a function for given arrays knows their sizes. A graph depends on them only if something asks.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 
 from scanjit import types
+from scanjit.scoped import scoped
 from scanjit.types import Atom, Dimension
 
 
@@ -22,15 +23,9 @@ class AtHand:
 _tracing: ContextVar[AtHand | None] = ContextVar("sizes", default=None)
 
 
-@contextmanager
-def known(sizes: Mapping[Atom, int]) -> Iterator[AtHand]:
+def known(sizes: Mapping[Atom, int]) -> AbstractContextManager[AtHand]:
     """Make these sizes available to `at_hand` while inside."""
-    here = AtHand(sizes)
-    token = _tracing.set(here)
-    try:
-        yield here
-    finally:
-        _tracing.reset(token)
+    return scoped(_tracing, AtHand(sizes))
 
 
 def at_hand(dim: Dimension) -> int | None:

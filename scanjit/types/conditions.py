@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import contextvars
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from scanjit import errors
+from scanjit.scoped import scoped
 from scanjit.types.dims import Dimension, not_negative, rank
 
 
@@ -45,15 +46,9 @@ def other_shape(what: str, shapes: Sequence[Sequence[object]], where: str | None
 _collector: contextvars.ContextVar[list[Condition] | None] = contextvars.ContextVar("collector", default=None)
 
 
-@contextlib.contextmanager
-def collecting() -> Iterator[list[Condition]]:
+def collecting() -> AbstractContextManager[list[Condition]]:
     """Collect the conditions that inference relies on without being able to decide them."""
-    found: list[Condition] = []
-    token = _collector.set(found)
-    try:
-        yield found
-    finally:
-        _collector.reset(token)
+    return scoped(_collector, list[Condition]())
 
 
 def equate(left: Dimension, right: Dimension, what: str, shapes: Shapes | None = None) -> Dimension:

@@ -7,9 +7,9 @@ new shape has the same symbolic size as x.
 
 from __future__ import annotations
 
-import contextlib
 import contextvars
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from scanjit.ops.promotion import CAST
 from scanjit.ops.shape import CONCATENATE, RESHAPE, SLICE
 from scanjit.ops.stretch import BROADCAST_TO, SUM, constant_value
 from scanjit.ops.view import DIMSHUFFLE
+from scanjit.scoped import scoped
 from scanjit.types import Dim, Dimension
 
 _LONGEST = 256
@@ -35,14 +36,9 @@ _USUAL = 100_003
 _held: contextvars.ContextVar[list[Node] | None] = contextvars.ContextVar("held", default=None)
 
 
-@contextlib.contextmanager
-def holding() -> Iterator[None]:
+def holding() -> AbstractContextManager[object]:
     """Keep nodes whose values are sizes alive. Nothing else holds such a node before another node has the size."""
-    token = _held.set([])
-    try:
-        yield
-    finally:
-        _held.reset(token)
+    return scoped(_held, [])
 
 
 def size(node: Node) -> Dimension:
