@@ -6,7 +6,7 @@ Views have a normal order: slices innermost, then dimshuffles, broadcasts outerm
 from collections.abc import Iterator, Sequence
 
 from scanjit import types
-from scanjit.ir import Node, walk
+from scanjit.ir import Node, dim_node, walk
 from scanjit.ops.elementwise import ADD, MUL
 from scanjit.ops.expect import EXPECT, SPECIFY_SHAPE
 from scanjit.ops.scan import SCAN
@@ -199,14 +199,12 @@ def _same_window(a: tuple[Dimension, Dimension, int], b: tuple[Dimension, Dimens
 
 
 @rules.nested(SLICE, of=[IOTA])
-def slice_of_iota(node: Node, x: Node) -> Node | None:
+def slice_of_iota(node: Node, x: Node) -> Node:
     """iota(n)[a : : s] -> a + s * iota(m)"""
     ((start, length, step),) = window_of(node)
-    if not isinstance(start, int):
-        return None
     steps = IOTA(length=length)
     steps = steps if step == 1 else MUL(steps, number(step, steps))
-    return ADD(steps, number(start, steps))
+    return ADD(steps, dim_node(start))
 
 
 @rules.nested(SLICE, of=[RESHAPE])

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from scanjit import errors
 from scanjit.ir import CONSTANT, ORIGINS, PART, Node, walk
 from scanjit.ops.promotion import Elementwise
+from scanjit.ops.shape import IOTA
 from scanjit.ops.view import DIMSHUFFLE, View
 from scanjit.rewrite.engine import Note, in_bodies, map_scans, uses
 from scanjit.rewrite.loop import OpenScan
@@ -37,7 +38,7 @@ def _sunk(scan: Node, users: dict[Node, list[Node]], notes: list[Note]) -> dict[
     loop = OpenScan.of(scan)
     found = False
     for cone in _cones(list(loop.xs), scan, users):
-        new = [end for end in cone.rows if end not in loop.xs]
+        new = [end for end in cone.rows if end not in loop.xs and end.op is not IOTA]
         if cone.fits and len(new) <= len(cone.operands):
             found = True
             inner = [loop.xs.pop(operand) for operand in cone.operands]
@@ -53,6 +54,11 @@ def _cost(node: Node) -> int:
     return node.op.cost if isinstance(node.op, Elementwise) else _LIGHT
 
 
+def _counts(node: Node) -> bool:
+    """Whether a node is computed of the numbers of the steps and of scalars. Each loop that needs it computes it."""
+    return IOTA in {arg.op for arg in node.operands} and all(arg.op is IOTA or not arg.ndim for arg in node.operands)
+
+
 def _most(sequence: Node) -> int:
     """What the ops that make a sequence may cost."""
     short = all(isinstance(size, int) and size <= TINY for size in sequence.type.shape[1:])
@@ -60,7 +66,8 @@ def _most(sequence: Node) -> int:
 
 
 class _Cone:
-    """Light elementwise ops, the `nodes`, that make sequences, the `operands`, and that nothing else uses."""
+    """Light elementwise ops, the `nodes`, that make sequences, the `operands`, and that nothing else uses, but for
+    numbers of steps."""
 
     def __init__(self, operands: Sequence[Node], nodes: Sequence[Node]) -> None:
         self.operands, self.nodes = operands, nodes
@@ -95,7 +102,9 @@ class _Cone:
 def _cones(operands: Sequence[Node], scan: Node, users: Mapping[Node, Sequence[Node]]) -> list[_Cone]:
     """The cones of a loop. Sequences that need the same op are of one cone."""
     mine, others = {scan}, dict.fromkeys(operands)
-    while ready := [node for node in others if _cost(node) < _LIGHT and set(users.get(node, ())) <= mine]:
+    while ready := [
+        node for node in others if _cost(node) < _LIGHT and (_counts(node) or set(users.get(node, ())) <= mine)
+    ]:
         mine.update(ready)
         further = [arg for node in ready for arg in node.operands]
         others = {node: None for node in (*others, *further) if node not in mine}
@@ -127,7 +136,7 @@ def rows_of(loop: OpenScan, roots: Sequence[Node], rows: Mapping[Node, Node], fi
 
 
 def _is_stored(node: Node) -> bool:
-    """Whether a node is in memory, or a part of what is."""
+    """Whether a node is in memory, or a part of what is. What counts the steps need not be."""
     while isinstance(node.op, View):
         (node,) = node.operands
-    return node.op in ORIGINS or node.op is PART
+    return node.op in (*ORIGINS, PART, IOTA)

@@ -14,6 +14,7 @@ from scanjit.ir import Node, Op
 from scanjit.ops import View
 from scanjit.ops.roles import Roles
 from scanjit.ops.scan import SCAN
+from scanjit.ops.shape import IOTA
 from scanjit.ops.view import DIMSHUFFLE
 from scanjit.records import record
 from scanjit.schedule.lower import maps
@@ -232,11 +233,11 @@ class Lowering:
         return self.places.get(node) or self.context.constant(node)
 
     def place_of(self, node: Node) -> Ref:
-        """The place of a node. A number, a size, or a view of something that is not in memory is copied to a new place.
-        It is noted that somebody outside the nests of this region reads the node there."""
+        """The place of a node. What is not in memory is copied to a new place, if it is a number, a size, positions or
+        a view. It is noted that somebody outside the nests of this region reads the node there."""
         self.read_by_others(node)
         ref = maps.view_ref(node, self.locate)
-        if ref is None and (node.op in (ir.CONSTANT, ir.SIZE) or isinstance(node.op, View)):
+        if ref is None and (node.op in (ir.CONSTANT, ir.SIZE, IOTA) or isinstance(node.op, View)):
             ref = self.new_place(node)
             self.copy(node, ref)
         if ref is None:

@@ -12,6 +12,7 @@ from scanjit.ops import View
 from scanjit.ops.elementwise import ADD, MOD, SUB
 from scanjit.ops.linalg import Contraction
 from scanjit.ops.reduce import compared_with_extreme
+from scanjit.ops.scan import SCAN
 from scanjit.ops.shape import IOTA
 from scanjit.schedule.lower.maps import bases
 from scanjit.schedule.lower.values import PointRule, read_as_arrays
@@ -75,7 +76,8 @@ class _Choice:
         rule = self._rule_of(node.op)
         for arg in self._arrays(node):
             base = bases(arg)[0]
-            if base.op is not ir.CONSTANT and base not in self._known:
+            counted = base.op is IOTA and node.op is SCAN  # a loop counts its rows itself
+            if base.op is not ir.CONSTANT and not counted and base not in self._known:
                 self.stored.add(base)
             elif base.op is ir.CONSTANT and not base.ndim and rule is not None and rule.needs_array:
                 self.stored.add(arg)  # a broadcast number: other rules read it at a point, without memory

@@ -13,7 +13,7 @@ from scanjit.ir import Node, Op
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.maps import IndexMap
 from scanjit.schedule.lower.ranges import Ranges
-from scanjit.schedule.nests import Access, Load, NestLoop, Ref, Register, Value
+from scanjit.schedule.nests import Access, Load, NestLoop, Position, Ref, Register, Value
 from scanjit.signatures import DType
 from scanjit.types import Dimension
 from scanjit.walks import fold
@@ -78,7 +78,8 @@ class ValueBuilder:
     Attributes
     ----------
     registers : the carries that a nest with time holds in registers.
-    stacked : in a nest with time, maps the row of a sequence to the sequence and the loop over time.
+    stacked : in a nest with time, maps the row of a sequence to the sequence and the loop over time. None stands for
+        a sequence that counts the rows, and lies nowhere.
     own_point : the map that reads a node of the shape of the space at the point that is computed.
     origins : for each access, the node that it reads, and whether it reads it just at the point that is computed.
     """
@@ -93,7 +94,7 @@ class ValueBuilder:
     ) -> None:
         self.space, self.locate, self.code, self.ranges, self.rule_of = space, locate, code, ranges, rule_of
         self.registers: dict[Node, Register] = {}
-        self.stacked: dict[Node, tuple[Ref, NestLoop]] = {}
+        self.stacked: dict[Node, tuple[Ref | None, NestLoop]] = {}
         self.origins: dict[Access, tuple[Node, bool]] = {}
         self._memo: dict[NodeAt, Value] = {}
         self.own_point = maps.identity(space)
@@ -149,6 +150,8 @@ class ValueBuilder:
             return self.registers[node]
         if node in self.stacked:
             whole, time = self.stacked[node]
+            if whole is None:
+                return Position(node.dtype, 0, {time: 1})
             return Load(node.dtype, maps.place(whole, ((0, ((time, 1),)), *at)))
         ref = self.locate(node)
         return self._rule(node).value(self, node, at, values) if ref is None else self.load(node, ref, at)

@@ -8,6 +8,7 @@ from scanjit import ir, types
 from scanjit.ir import Node
 from scanjit.ops.promotion import Elementwise
 from scanjit.ops.roles import Roles
+from scanjit.ops.shape import IOTA
 from scanjit.ops.stretch import full
 from scanjit.schedule.lower import maps
 from scanjit.schedule.lower.lowering import ArrayRule, Lowering
@@ -39,7 +40,8 @@ class ScanRule(ArrayRule):
         across = shape is not None and _across(lowering, node, step, shape)
         plan = make_plan(lowering, node, step, shape is not None, across)
         inits, xs, consts = plan.roles.split(node.operands)
-        given = zip((*step.rows, *step.consts), (*xs, *consts), strict=True)
+        given = [*zip((*step.rows, *step.consts), (*xs, *consts), strict=True)]
+        given.append((ir.dim_node(plan.row), IOTA(length=plan.length)))
         cleared = _cleared(lowering, plan) if plan.roles.until else {}
         for i, init in enumerate(inits):
             if plan.carries[i].behind or not plan.is_shared(i):
@@ -48,7 +50,7 @@ class ScanRule(ArrayRule):
         known = {bound: lowering.place_of(outer) for bound, outer in zip(step.consts, consts, strict=True)}
         paired = _paired(step, shape)
         sequences = [
-            lowering.place_of(x) if across else _by_rows(lowering, x, shape if bound in paired else None)
+            _by_rows(lowering, x, shape if bound in paired else None, across)
             for bound, x in zip(step.rows, xs, strict=True)
         ]
         label = name_of(node)
@@ -85,13 +87,15 @@ def _across(lowering: Lowering, node: Node, step: LoweredStep, shape: tuple[Dime
     across, or if copies take less time."""
     roles = Roles.of(node)
     _, xs, consts = roles.split(node.operands)
-    places = [place for x in (*xs, *consts) if (place := maps.view_ref(x, lowering.locate)) is not None]
+    places = {x: place for x in (*xs, *consts) if (place := maps.view_ref(x, lowering.locate)) is not None}
+    stored = [x for x in xs if x.op is not IOTA]
     targets = [lowering.turned.get(ir.PART(node, index=i)) for i in roles.stacks]
-    if len(places) < len(xs) + len(consts) or not any(map(_lies_across, (*places[: len(xs)], *targets))):
+    if not places.keys() >= {*stored, *consts} or not any(map(_lies_across, (*map(places.get, stored), *targets))):
         return False
-    plan, known = make_plan(lowering, node, step, True, True), dict(zip(step.consts, places[len(xs) :], strict=True))
+    plan = make_plan(lowering, node, step, True, True)
+    known = {bound: places[x] for bound, x in zip(step.consts, consts, strict=True)}
     with lowering.context.ranges.inside([]):
-        found = as_nest(lowering, plan, step, shape, known, places[: len(xs)])
+        found = as_nest(lowering, plan, step, shape, known, [*map(places.get, xs)])
     return found is not None and takes_less_across(found[0])
 
 
@@ -101,13 +105,15 @@ def _lies_across(place: Ref | None) -> bool:
     return place is not None and len(place.shape) > 1 and place.strides[0] == 1 and place.strides[-1] not in (0, 1)
 
 
-def _by_rows(lowering: Lowering, x: Node, points: tuple[Dimension, ...] | None) -> Ref:
-    """Where a sequence lies. If it lies across, it is copied so that each row lies in one piece. `points` are the sizes
-    of the copied rows, if they are given."""
+def _by_rows(lowering: Lowering, x: Node, points: tuple[Dimension, ...] | None, across: bool) -> Ref | None:
+    """Where a sequence lies; None if it counts the rows. If it lies across, and is not to be read so, it is copied so
+    that each row lies in one piece. `points` are the sizes of the copied rows, if they are given."""
+    if x.op is IOTA:
+        return None
     place = lowering.place_of(x)
     row = types.product(x.type.shape[1:])
     short = isinstance(row, int) and row < SHORT_ROW
-    if not _lies_across(place) or x.dtype.itemsize < LEAST_BYTES or short:
+    if across or not _lies_across(place) or x.dtype.itemsize < LEAST_BYTES or short:
         return place
     shape = x.type.shape if points is None else (x.type.shape[0], *points)
     rows = Ref.whole(Buffer(x.dtype, shape, "temporary", "rows"))

@@ -15,11 +15,14 @@ from scanjit.schedule.nests.plan import Plan
 
 
 def as_loop(
-    lowering: Lowering, plan: Plan, step: LoweredStep, consts: Mapping[Node, Ref], xs: Sequence[Ref]
+    lowering: Lowering, plan: Plan, step: LoweredStep, consts: Mapping[Node, Ref], xs: Sequence[Ref | None]
 ) -> tuple[TimeLoop, Region]:
-    """The loop over the steps of a scan, still empty, and the region of the values that a step computes."""
+    """The loop over the steps of a scan, still empty, and the region of the values that a step computes. A sequence
+    that is None counts the rows."""
+    rows = dict(zip(step.rows, xs, strict=True))
+    step = step.replaced({bound: ir.dim_node(plan.row) for bound, x in rows.items() if x is None})
     known = {bound: plan.before(i) for i, bound in enumerate(step.carries)}
-    known |= {bound: x.row(plan.row) for bound, x in zip(step.rows, xs, strict=True)}
+    known |= {bound: x.row(plan.row) for bound, x in rows.items() if x is not None}
     own = [i for i in range(len(step.new)) if not plan.is_shared(i)]
     results = [(step.new[i], plan.after(i)) for i in own]
     carried = {carry.store.buffer for carry in plan.carries}

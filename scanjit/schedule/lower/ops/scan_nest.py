@@ -68,7 +68,7 @@ def as_nest(
     step: LoweredStep,
     shape: tuple[Dimension, ...],
     consts: Mapping[Node, Ref],
-    xs: Sequence[Ref],
+    xs: Sequence[Ref | None],
 ) -> tuple[Nest, Plan] | None:
     """The nest of a scan whose `points` have this shape, and its plan, in which each carry has one slot. None if a step
     reads a carry at another point than its own."""
@@ -113,7 +113,7 @@ def _builder(
     space: tuple[NestLoop, ...],
     time: NestLoop,
     consts: Mapping[Node, Ref],
-    xs: Sequence[Ref],
+    xs: Sequence[Ref | None],
 ) -> ValueBuilder:
     """The builder of the values of a step. Rows, and carries with a lag, are read from memory. All other carries are
     registers."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from scanjit import ir, types
 from scanjit.errors import NotSupportedError
@@ -34,6 +35,12 @@ class LoweredStep:
     def results(self) -> list[Node]:
         """All that it computes."""
         return [*self.new, *self.ys, *([] if self.stop is None else [self.stop])]
+
+    def replaced(self, mapping: Mapping[Node, Node]) -> LoweredStep:
+        """The same step with other nodes for some of its rows."""
+        results = iter(ir.replace(self.results, mapping))
+        new, ys = ([next(results) for _ in old] for old in (self.new, self.ys))
+        return replace(self, new=new, ys=ys, stop=next(results, None))
 
 
 def open_body(node: Node) -> tuple[list[Node], list[Node]]:
