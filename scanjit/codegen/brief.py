@@ -225,7 +225,7 @@ class _Stacked:
         """The nests, which now read from the stack what the step before stored; and the row on the stack. Several nests
         may store parts of that row. None if the buffer is no such carry."""
         stores = [(nest, store) for nest in self.suite for store in nest.stores if store.access.buffer is self.buffer]
-        if any(store.indices or store.add for _, store in stores):
+        if not self.buffer.shape or any(store.indices or store.add for _, store in stores):
             return None
         parts: list[tuple[int, Dimension]] = []
         for nest, store in stores:

@@ -6,6 +6,7 @@ import numpy as np
 
 import scanjit as sj
 from scanjit.runtime import host
+from tests.fuzz.check import Config
 from tests.pairs import pairwise
 
 SIZES = (2, 3, 5, 7, 8, 9, 12, 15, 16, 17, 32)
@@ -94,3 +95,19 @@ def test_numbers_begin_as_numbers() -> None:
     (loop,) = [part for part in f.source.split("\n\n\n") if "def loop" in part]
     assert "load_masked" not in loop
     np.testing.assert_allclose(f(np.arange(30.0))[-1], np.arange(10.0, 30.0).sum())
+
+
+def test_a_number_that_is_changed_as_a_slice_is_no_row() -> None:
+    """Two statements of a step store it. (Rewriting makes one of them.)"""
+
+    def step(x: Any, a: Any) -> Any:
+        whole = sj.floor(x) + a
+        changed = whole[()].set(whole[()] + sj.maximum(a, whole))
+        return sj.tanh(changed + whole)
+
+    x = sj.vector("x")
+    out = sj.scan(step, x, sj.zeros((), x.dtype))
+    data = np.arange(7, dtype=x.dtype) / 4
+    with Config(rewrite=False).active():
+        found = sj.function([x], out, mode="emulate")(data)
+    np.testing.assert_allclose(found, sj.function([x], out, mode="reference")(data), rtol=1e-6)
