@@ -62,7 +62,11 @@ class _OrderWriter:
         self.ranks = ranks[0] if ranks else ""
         self.some = bool(ranks) and not statement.whole
         """Whether only some entries of each row are put into the result."""
-        self.many = self.parameters.number(statement.ranks.shape[-1]) if statement.ranks else ""
+        self.many = ""
+        """How many entries of each row are wanted."""
+        if statement.ranks:
+            many, known = statement.ranks.shape[-1], isinstance(self.length, int)
+            self.many = self.parameters.number(many) if known else self.parameters.number_of("many", many)
         self.alike = ""
         """How many neighbouring rows have the same ranks, if not all do."""
         if statement.ranks and len(statement.ranks.shape) > 1:

@@ -418,6 +418,13 @@ def test_top_k_of_few_elements_and_an_unknown_number() -> None:
         f(np.ones((2, 3)), 4)
 
 
+def test_one_function_finds_any_number_of_the_largest() -> None:
+    """The parts of a row, and the elements in them, are as many ranks as are wanted, or fewer."""
+    x = sj.matrix("x", "float32")
+    (stage,) = sj.function([x], sj.top_k(x, 5)[1], mode="emulate").executable.stages
+    assert sum("def argranked" in text for text in stage.sources()) == 1
+
+
 def test_top_k() -> None:
     x = numbers((3, 5, 4))
     for axis in (0, 1, -1):
