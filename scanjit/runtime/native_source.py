@@ -207,6 +207,10 @@ def run_together(line, program, threads):
         if change(slot.given, 1, 3):
             put(slot.table, 0)
         else:
+            looks = 0
+            while looks < PATIENCE and get(slot.given) == 2:
+                pause()
+                looks += 1
             PyThread_acquire_lock(slot.done, 1)
     PyEval_RestoreThread(line.state)
     put(team.busy, 0)

@@ -3,6 +3,7 @@ end. `native` says what it is for."""
 
 import ctypes
 
+from scanjit.runtime.sharing_source import PATIENCE
 from scanjit.runtime.structures import SlotFields, TeamFields
 
 TICK = 0.05
@@ -16,6 +17,7 @@ TEAM_NUMBERS = {
     "TEAM_BYTES": ctypes.sizeof(TeamFields),
     "SLOT_BYTES": ctypes.sizeof(SlotFields),
     "NO_THREAD": 0xFFFFFFFF,
+    "PATIENCE": PATIENCE,
 }
 TEAM_SOURCE = """
 # ---- for Python: a new team (of a new process)
@@ -119,13 +121,16 @@ def closed_lock():
 def working(slot):
     while True:
         PyThread_acquire_lock(slot.wake, 1)
-        while not change(slot.given, 3, 0):
-            if change(slot.given, 1, 2):
+        looks = 0
+        while looks < PATIENCE or not change(slot.given, 3, 0):
+            if get(slot.given) == 1 and change(slot.given, 1, 2):
                 slot.program(slot.table, slot.number, slot.threads, slot)
                 put(slot.table, 0)
-                put(slot.given, 0)
+                put(slot.given, 3)
                 PyThread_release_lock(slot.done)
-                break
+                looks = 0
+            pause()
+            looks += 1
 
 
 def hire(team, wanted):

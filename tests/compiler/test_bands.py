@@ -159,7 +159,7 @@ def without_threads() -> Callable[..., list[Any]]:
 def test_threads_keep_bands(shared: bool, meeting: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each thread has bands of its own, with temporaries in the memory that is planned for its copies: where threads
     touch each other's places, that is a race, which is a fault."""
-    for name in ("MEETING", "SMALLEST_PROGRAM", "LEAST_GAIN"):
+    for name in ("MEETING", "WAKING", "LEAST_GAIN"):
         monkeypatch.setattr(rates, name, 0.0)
     given = [arguments(*sizes) for sizes in ((200, 3, 1100, 3, 3), (1, 2, 9, 3, 17))]
     expected = [without_threads()(*args) for args in given]

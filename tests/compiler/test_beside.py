@@ -63,7 +63,7 @@ def always_apart(monkeypatch):
     """Teams for all loops side by side, whatever they cost."""
     before = config.threads
     monkeypatch.setattr(rates, "MEETING", 1e9)
-    monkeypatch.setattr(rates, "SMALLEST_PROGRAM", 0.0)
+    monkeypatch.setattr(rates, "WAKING", 0.0)
     monkeypatch.setattr(rates, "LEAST_GAIN", 0.0)
     yield
     config.threads = before
@@ -288,8 +288,8 @@ def test_what_is_decided_is_explained(monkeypatch):
         config.threads = 2
         f(*arguments(inputs))
         assert "too little work for several threads" in f.explain()
-        monkeypatch.setattr(rates, "SMALLEST_PROGRAM", 0.0)
-        monkeypatch.setattr(sharing, "worth", lambda *_: True)
+        monkeypatch.setattr(rates, "WAKING", 0.0)
+        monkeypatch.setattr(sharing, "_gains", lambda *_: True)
         f = sj.function(inputs, outputs, mode="emulate")  # what is small for some sizes is not asked again
         f(*arguments(inputs))
         assert "on threads 0, 1, without waiting for each other" in f.explain()

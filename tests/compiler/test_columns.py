@@ -142,7 +142,7 @@ def test_no_rows() -> None:
 def test_threads_and_strips_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums of many chunks: in one thread or three; and, but for columns behind the last whole tile, as a function adds
     them that goes through each tile of columns by itself."""
-    for name in ("SMALLEST_NEST", "SMALLEST_PROGRAM", "LEAST_GAIN"):
+    for name in ("SMALLEST_NEST", "WAKING", "LEAST_GAIN"):
         monkeypatch.setattr(rates, name, 0)
     x, found = sj.tensor((None, None), "float32", "x"), []
     for least in (columns.LEAST_BYTES, 10**6):

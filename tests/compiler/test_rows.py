@@ -63,7 +63,7 @@ def arguments(T: int = 4, B: int = 7) -> list[np.ndarray]:
 def meeting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[float]:
     """What a meeting of threads is said to cost: rows are kept, or not."""
     before = config.threads
-    for name, value in (("MEETING", request.param), ("SMALLEST_PROGRAM", 0.0), ("LEAST_GAIN", 0.0)):
+    for name, value in (("MEETING", request.param), ("WAKING", 0.0), ("LEAST_GAIN", 0.0)):
         monkeypatch.setattr(rates, name, value)
     monkeypatch.setattr(rates, "SMALLEST_NEST", 0)
     yield request.param

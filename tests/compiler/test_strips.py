@@ -197,7 +197,7 @@ def test_compiled(program: Callable[..., Graph]) -> None:
 
 def test_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread's share may be less than two vectors, where all points are more."""
-    for name in ("SMALLEST_NEST", "SMALLEST_PROGRAM", "LEAST_GAIN"):
+    for name in ("SMALLEST_NEST", "WAKING", "LEAST_GAIN"):
         monkeypatch.setattr(rates, name, 0)
     f, h = sj.tensor(("T", "N"), "float32", "f"), sj.tensor(("N",), "float32", "h")
     y = sj.scan(lambda f, h: f * h + f, sequences=f, outputs_info=[h])  # (a product that may become part of a sum)

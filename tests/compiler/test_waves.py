@@ -169,7 +169,7 @@ def flat(found: Any) -> list[np.ndarray]:
 def always(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Waves wherever they are possible, of short blocks."""
     before = config.threads
-    for name in ("SMALLEST_PROGRAM", "LEAST_GAIN", "SMALLEST_NEST"):
+    for name in ("WAKING", "LEAST_GAIN", "SMALLEST_NEST"):
         monkeypatch.setattr(rates, name, 0)
     monkeypatch.setattr(waves, "GAIN", math.inf)
     monkeypatch.setattr(waves, "SHORTEST", 2)
@@ -348,5 +348,13 @@ def test_one_thread_runs_what_several_would_not_run_faster(monkeypatch: pytest.M
     x = sj.vector("x")
     (stage,) = sj.function([x], sj.scan(lambda a, h: np.tanh(a + h), x, 0.0)[-1], mode="emulate").executable.stages
     alone = stage.sized(dict.fromkeys(stage.table.atoms, 10**7), Way(2)).sharing
-    assert alone.operations > rates.SMALLEST_PROGRAM
+    assert alone.operations > rates.WAKING
     assert not alone.several
+
+
+def test_programs_that_move_many_bytes_are_for_several_threads() -> None:
+    """A sum of two numbers is one operation, but twelve bytes are moved for it."""
+    x = sj.vector("x", "float32")
+    (stage,) = sj.function([x], x + x[::-1], mode="emulate").executable.stages
+    several = [stage.sized(dict.fromkeys(stage.table.atoms, n), Way(2)).sharing.several for n in (10**4, 10**6)]
+    assert several == [False, True]

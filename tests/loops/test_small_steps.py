@@ -172,7 +172,7 @@ def test_the_same_bits_for_any_number_of_threads(threads):
     one = function(hmm, "N", "float64", "numba")(*given)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sj.config, "threads", threads)
-        for name in ("SMALLEST_PROGRAM", "LEAST_GAIN"):
+        for name in ("WAKING", "LEAST_GAIN"):
             patch.setattr(rates, name, 0.0)
         several = function(hmm, "N", "float64", "numba")(*given)
     assert all(a.tobytes() == b.tobytes() for a, b in zip(one, several, strict=True))
@@ -186,7 +186,7 @@ def test_a_vector_with_one_lane_has_the_same_bits_for_any_number_of_threads(dtyp
     outputs, results = sj.scan(step, x, [start, x[0]]), []
     rng = np.random.default_rng(0)
     given = [rng.standard_normal(shape).astype(dtype) for shape in ((50, size), (7, size), (7,))]
-    for name in ("SMALLEST_PROGRAM", "LEAST_GAIN"):
+    for name in ("WAKING", "LEAST_GAIN"):
         monkeypatch.setattr(rates, name, 0.0)
     for threads in (1, 2, 3):
         monkeypatch.setattr(sj.config, "threads", threads)

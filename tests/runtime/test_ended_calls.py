@@ -124,7 +124,7 @@ RESOLVE = emulate.resolve
 def test_who_is_interrupted_stays_inside_of_the_arrays(
     made: Made, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rates, "SMALLEST_PROGRAM", 0)
+    monkeypatch.setattr(rates, "WAKING", 0)
     monkeypatch.setattr(rates, "LEAST_GAIN", 0)
     looks, x, n = Looks(), sj.tensor(("T", 4), "float64", "x"), sj.scalar("n", "int64")
     data, ended = np.random.default_rng(1).standard_normal((5, 4)), 0

@@ -29,7 +29,7 @@ Made = Callable[[Any], Any]
 
 @pytest.fixture(autouse=True)
 def three_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in ("SMALLEST_PROGRAM", "LEAST_GAIN", "SMALLEST_NEST"):
+    for name in ("WAKING", "LEAST_GAIN", "SMALLEST_NEST"):
         monkeypatch.setattr(rates, name, 0)
     before, config.threads = config.threads, THREADS
     yield

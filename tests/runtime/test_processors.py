@@ -188,7 +188,7 @@ def test_to_import_us_imports_no_threadpoolctl():
 
 
 def test_what_is_allowed_is_what_runs(monkeypatch):
-    monkeypatch.setattr(rates, "SMALLEST_PROGRAM", 0.0)
+    monkeypatch.setattr(rates, "WAKING", 0.0)
     x = sj.matrix("x")
     f = sj.function([x], np.tanh(x @ x))
     monkeypatch.setitem(sj.config.__dict__, "profile", True)

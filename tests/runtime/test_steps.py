@@ -306,7 +306,7 @@ N = sj.scalar("n", "int64")
 @pytest.fixture
 def at_once(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bars, "SILENT", 0.0)
-    monkeypatch.setattr(rates, "SMALLEST_PROGRAM", 0.0)
+    monkeypatch.setattr(rates, "WAKING", 0.0)
     without_tqdm(monkeypatch)
 
 

@@ -29,7 +29,7 @@ from tests.workers import nobody_works
 
 @pytest.fixture(autouse=True)
 def small_programs_count_as_large(monkeypatch):
-    monkeypatch.setattr(rates, "SMALLEST_PROGRAM", 0.0)
+    monkeypatch.setattr(rates, "WAKING", 0.0)
     monkeypatch.setattr(rates, "LEAST_GAIN", 0.0)
     before = config.threads
     yield
@@ -221,7 +221,8 @@ def test_a_pickle_computes_the_same_bits(sharing):
 
 
 def test_small_programs_stay_on_one_thread(network, monkeypatch):
-    monkeypatch.setattr(rates, "SMALLEST_PROGRAM", 1e12)
+    monkeypatch.setattr(rates, "WAKING", 1e12)
+    monkeypatch.setattr(rates, "LEAST_GAIN", 1.0)
     given = []
 
     def watch(part):

@@ -109,7 +109,7 @@ def test_what_any_thread_may_write() -> None:
 
 
 def test_a_program_whose_threads_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("SMALLEST_PROGRAM", "LEAST_GAIN"):
+    for name in ("WAKING", "LEAST_GAIN"):
         monkeypatch.setattr(rates, name, 0.0)
     x = sj.matrix("x", "float32")
     y = np.tanh(x) @ np.tanh(x).T

@@ -67,8 +67,8 @@ class Fourier(ArrayJob):
 
     @property
     def operations(self) -> Dimension:
-        """About 50 for each pair of the result. This is right for rows of about 1,000 pairs."""
-        return 25 * types.product(self.result.shape)
+        """About 80 for each pair of the result. This is right for rows of about 100 pairs."""
+        return 40 * types.product(self.result.shape)
 
     @property
     def pieces(self) -> Dimension:

@@ -75,8 +75,8 @@ class Order(ArrayJob):
 
     @property
     def operations(self) -> Dimension:
-        """About 30 for each element."""
-        return 30 * types.product(self.values.shape)
+        """About 70 for each element. This is right for rows of about 32 elements."""
+        return 70 * types.product(self.values.shape)
 
     @property
     def pieces(self) -> Dimension:

@@ -51,6 +51,7 @@ class Sharing:
     rows_apart : for each loop whose rows never meet, by its `OwnRows`: whether each thread computes its own rows
         through all steps.
     several : whether the program is large enough for more than one thread.
+    small : whether it is too small for several threads, in whatever way.
     operations : how many operations the program has.
     numbers : the values of the dimensions that were decided.
     """
@@ -59,13 +60,9 @@ class Sharing:
     teams: Mapping[Dimension, Assignment]
     rows_apart: Mapping[OwnRows, bool]
     several: bool
+    small: bool
     operations: float
     numbers: Mapping[Atom, int]
-
-    @property
-    def small(self) -> bool:
-        """Whether the program is too small for several threads, in whatever way."""
-        return self.operations < rates.SMALLEST_PROGRAM
 
     @property
     def other(self) -> bool | None:
@@ -128,8 +125,10 @@ def sharing(suite: Sequence[StatementCosts], number: Numbers, way: Way, near_byt
     for kept, apart in rows.items():
         copies = min(threads, number(kept.size)) if apart else 1
         found |= _numbers([kept.apart, kept.copies], [int(apart), copies])
-    operations = float(sum(work.operations for work, _ in branches))
-    return Sharing(threads, teams, rows, worth([work for work, _ in branches], time), max(operations, 1.0), found)
+    alone = sum(work.time(1) for work, _ in branches)
+    operations = max(float(sum(work.operations for work, _ in branches)), 1.0)
+    small = not _gains(alone, alone / several)
+    return Sharing(threads, teams, rows, _gains(alone, time), small, operations, found)
 
 
 def _works(priced: StatementCosts, number: Numbers, near_bytes: int, size: int | None = None) -> list[Work]:
@@ -169,10 +168,9 @@ def rows_apart(branches: Iterable[tuple[Work, Team | None]], threads: int) -> di
     return found
 
 
-def worth(works: Sequence[Work], time: float) -> bool:
-    """Whether a program is large enough for several threads, which should take this `time`."""
-    enough = sum(work.operations for work in works) >= rates.SMALLEST_PROGRAM
-    return enough and sum(work.time(1) for work in works) >= rates.LEAST_GAIN * time
+def _gains(alone: float, together: float) -> bool:
+    """Whether several threads are worth waking for a program, for which one takes the time `alone`."""
+    return alone >= rates.LEAST_GAIN * (rates.WAKING + together)
 
 
 def _numbers(dims: Sequence[Dimension], values: Sequence[int]) -> dict[Atom, int]:

@@ -1,6 +1,8 @@
-"""About how long threads take for statements, in operations of one thread."""
+"""About how long threads take for statements, in operations of one thread on numbers of 32 bits."""
 
 from collections.abc import Sequence
+
+import numpy as np
 
 from scanjit.records import record
 from scanjit.schedule.cost import rates
@@ -48,7 +50,7 @@ class Work:
         together = 0.0
         for cost in found:
             share = -(-cost.pieces // threads) / max(cost.pieces, 1)
-            together += cost.runs * (self._time(cost.operations * share, cost.nbytes * share) + meeting)
+            together += cost.runs * (self._time(cost, share, cost.nbytes * share) + meeting)
         if rows is None or threads == 1:
             return together, float("inf")
         size, unit = self.number(rows.size), rows.unit
@@ -57,9 +59,11 @@ class Work:
         apart = meeting
         for cost in found:
             nbytes = cost.shared + (cost.nbytes - cost.shared) * share
-            apart += cost.runs * self._time(cost.operations * share, nbytes)
+            apart += cost.runs * self._time(cost, share, nbytes)
         return together, apart
 
-    def _time(self, operations: float, nbytes: float) -> float:
-        """How long a thread takes for its operations, or for its bytes if that is longer."""
+    def _time(self, cost: Cost, share: float, nbytes: float) -> float:
+        """How long a thread takes for its share of the operations, or for its bytes if that is longer. A vector has
+        half as many numbers of 64 bits."""
+        operations = cost.operations * share * max(np.dtype(cost.dtype).itemsize / 4, 1)
         return max(operations, nbytes * (rates.NEAR_BYTE if nbytes <= self.near_bytes else rates.FAR_BYTE))
