@@ -14,6 +14,7 @@ import numpy as np
 
 from scanjit import errors, types
 from scanjit.ir import ORIGINS, PART, Node, rebuilt, replace, users_among, walk, with_params
+from scanjit.ops.elementwise import DIV
 from scanjit.ops.index import GATHER
 from scanjit.ops.promotion import CAST, KEEP, Elementwise, cast, keep
 from scanjit.ops.reduce import compared_with_extreme
@@ -25,7 +26,7 @@ from scanjit.records import record
 from scanjit.rewrite.engine import Note, in_bodies, map_scans
 from scanjit.rewrite.loop import OpenScan
 from scanjit.rewrite.match import at_most, is_whole, window_of
-from scanjit.rewrite.split import saves_memory, size
+from scanjit.rewrite.split import is_small, saves_memory, size
 from scanjit.types import Dimension
 from scanjit.walks import top_down
 
@@ -233,12 +234,15 @@ class _Choice:
         return chosen
 
     def _without_light(self, chosen: dict[Node, None]) -> dict[Node, None]:
-        """Leave out functions of values that are stored anyway, such as the tanh of a cell's state. To compute such a
-        function again costs about as much time as to store and read it, and no memory."""
+        """Leave out functions of values that are stored anyway, such as the tanh of a cell's state, and quotients of
+        such values. To compute one again costs about as much time as to store and read it, and no memory. Quotients of
+        numbers stay: a loop over numbers waits for its chain, not for memory."""
         for node in list(chosen):
             others = {**dict.fromkeys(chosen), **self.given}
             others.pop(node)
-            if self.image[node] in self.ys or not isinstance(node.op, Elementwise) or len(node.operands) != 1:
+            if self.image[node] in self.ys or not isinstance(node.op, Elementwise):
+                continue
+            if len(node.operands) != 1 and (node.op is not DIV or is_small(node)):
                 continue
             cone = [at for at in walk([node], others) if at not in others and at not in self.known]
             light = all(isinstance(at.op, Elementwise | View) for at in cone)

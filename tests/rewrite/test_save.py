@@ -51,6 +51,15 @@ def test_cheap_ops_are_done_again() -> None:
     assert shape(forward)[3] == 2  # h and h before: a, p and what is made of them are there
 
 
+@pytest.mark.parametrize(("row", "kept"), [((), 3), (("B",), 2)])
+def test_quotients_of_rows_are_done_again_and_those_of_numbers_are_kept(row: tuple[str, ...], kept: int) -> None:
+    (forward, backward), _ = saved(
+        lambda a, p: fn("tanh", a / (p * p + 2.0)), symbol("x", "T", *row), symbol("h", *row)
+    )
+    assert shape(forward)[3] == kept  # h, h before, and the quotient
+    assert body(backward)["div"] == 4 - kept
+
+
 def test_a_sum_is_kept_instead_of_its_terms() -> None:
     """relu(x @ w + h @ r + b): what relu's rule asks of the sum is kept, not the two products."""
     x, h, w, r = weights()
