@@ -220,9 +220,19 @@ def test_functions_of_numbers(normal):
 def test_integers_of_any_width(dtype):
     """Quotients and remainders of numbers that are far from zero; the operator Neg has no numbers without a sign."""
     i, j = sj.tensor(("n", 1), dtype, "i"), sj.tensor(("n",), dtype, "j")
-    limits = np.iinfo(dtype) if dtype != "int64" else np.iinfo("int32")
+    limits = np.iinfo(dtype)
     values = np.array([limits.max, limits.max // 3, 7, 1, 0, limits.min // 3, limits.min + 1], dtype)
     check([i, j], [i // j, i % j, -i, i * j - i], [values[:, None], values])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64"])
+def test_shifts(dtype):
+    """Also by more bits than there are, and by negative numbers, as in NumPy."""
+    i, j = sj.tensor(("n", 1), dtype, "i"), sj.tensor(("m",), dtype, "j")
+    limits = np.iinfo(dtype)
+    values = np.array([limits.max, limits.max // 3, 7, 1, 0, limits.min // 3, limits.min + 1, limits.min], dtype)
+    counts = np.array([0, 1, 3, 7, 8, 15, 31, 32, 62, 63, 64, 127, limits.min], dtype)
+    check([i, j], [i << j, i >> j], [values[:, None], counts])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from scanjit import ir
 from scanjit.ir import Node
 from scanjit.onnx.exporting.writer import Rule, Writer
 
@@ -72,14 +74,49 @@ def floordiv(w: Writer, node: Node, a: str, b: str) -> str:
     """A quotient rounded down."""
     if node.type.kind.floating:
         return w.op("Floor", w.op("Div", a, b))
-    return _in_int64(w, node, w.quotient, a, b)
+    fits = node.dtype != np.int64 or _is_of_sizes(node)
+    return _in_int64(w, node, partial(w.quotient, safe=False, fits=fits), a, b)
 
 
-def _in_int64(w: Writer, node: Node, divided: Callable[..., str], a: str, b: str) -> str:
-    """A quotient or remainder of integers. What it is computed from may not fit into narrower ones."""
+def _is_of_sizes(node: Node) -> bool:
+    """Whether a number is computed from nothing but sizes and constants: it is then near zero, and readers know it."""
+    return not node.ndim and all(n.args or n.op in (ir.SIZE, ir.CONSTANT) for n in ir.walk([node]))
+
+
+def _in_int64(w: Writer, node: Node, found: Callable[[str, str], str], a: str, b: str) -> str:
+    """What is found of integers, as int64: it may be computed from what does not fit into narrower ones."""
     if node.dtype == np.int64:
-        return divided(a, b, safe=False)
-    return w.cast(divided(w.cast(a, np.int64), w.cast(b, np.int64), safe=False), node.dtype)
+        return found(a, b)
+    return w.cast(found(w.cast(a, np.int64), w.cast(b, np.int64)), node.dtype)
+
+
+def left_shift(w: Writer, node: Node, a: str, b: str) -> str:
+    """A product with a power of two. (ONNX moves the bits of numbers without a sign only.)"""
+
+    def product(a: str, b: str) -> str:
+        power, fits = _power(w, b, 8 * node.dtype.itemsize)
+        return w.op("Mul", w.op("Where", fits, a, w.constant(0, np.int64)), power)
+
+    return _in_int64(w, node, product, a, b)
+
+
+def right_shift(w: Writer, node: Node, a: str, b: str) -> str:
+    """A quotient by a power of two, rounded down. If nothing but the sign is left, it is 0 or -1."""
+
+    def quotient(a: str, b: str) -> str:
+        power, fits = _power(w, b, 8 * node.dtype.itemsize - (not node.type.kind.never_negative))
+        zero = w.constant(0, np.int64)
+        sign = w.op("Where", w.op("Less", a, zero), w.constant(-1, np.int64), zero)
+        return w.quotient(w.op("Where", fits, a, sign), power, safe=True, fits=False)
+
+    return _in_int64(w, node, quotient, a, b)
+
+
+def _power(w: Writer, b: str, most: int) -> tuple[str, str]:
+    """`2**b`, or 1 where `b` is negative or not below `most`; and where it is not."""
+    zero = w.constant(0, np.int64)
+    fits = w.op("And", w.op("GreaterOrEqual", b, zero), w.op("Less", b, w.constant(most, np.int64)))
+    return w.op("Gather", w.constant(np.left_shift(1, np.arange(64))), w.op("Where", fits, b, zero)), fits
 
 
 def neg(w: Writer, node: Node, x: str) -> str:
@@ -90,7 +127,7 @@ def neg(w: Writer, node: Node, x: str) -> str:
 def mod(w: Writer, node: Node, a: str, b: str) -> str:
     """The remainder of a quotient rounded down. It has the sign of the divisor."""
     if not node.type.kind.floating:
-        return _in_int64(w, node, w.rest, a, b)
+        return _in_int64(w, node, partial(w.rest, safe=False), a, b)
     zero = number(w, node, 0)
     left = w.op("Mod", a, b, fmod=1)
     other = w.op("Xor", w.op("Less", left, zero), w.op("Less", b, zero))

@@ -63,10 +63,12 @@ TABLE: dict[str, Rule] = {
     "invert": lambda w, node, x: w.op("Not" if node.type.kind.is_mask else "BitwiseNot", x),
     "isinf": e.plain("IsInf"),
     "isnan": e.plain("IsNaN"),
+    "left_shift": e.left_shift,
     "less": e.compared("Less"),
     "less_equal": e.compared("LessOrEqual"),
     "not_equal": lambda w, node, a, b: w.op("Not", w.op("Equal", a, b)),
     "or": e.bitwise("Or"),
+    "right_shift": e.right_shift,
     "where": lambda w, node, *operands: w.where(*operands, node.dtype),
     "xor": e.bitwise("Xor"),
     # dtypes, and ops that pass their operand on

@@ -220,10 +220,17 @@ class Writer:
         positive = types.not_negative(atom.args[1] - 1)
         return self.quotient(left, right, safe=positive) if atom.kind == "//" else self.rest(left, right, safe=positive)
 
-    def quotient(self, a: str, b: str, safe: bool) -> str:
-        """A quotient of int64, rounded down. Division by 0 gives 0. `safe` says that no divisor is 0."""
+    def quotient(self, a: str, b: str, safe: bool, fits: bool = True) -> str:
+        """A quotient of int64, rounded down. Division by 0 gives 0. `safe` says that no divisor is 0, and `fits` that
+        `a - a % b` fits into int64. Otherwise, a quotient that was rounded up is one less: the two kinds of remainder
+        differ."""
         divisor = b if safe else self._not_zero(b)
-        found = self.op("Div", self.op("Sub", a, self.op("Mod", a, divisor)), divisor)
+        rest = self.op("Mod", a, divisor)
+        if fits:
+            found = self.op("Div", self.op("Sub", a, rest), divisor)
+        else:
+            up = self.op("Not", self.op("Equal", rest, self.op("Mod", a, divisor, fmod=1)))
+            found = self.op("Sub", self.op("Div", a, divisor), self.cast(up, np.int64))
         return found if safe else self._unless_zero(b, found)
 
     def rest(self, a: str, b: str, safe: bool) -> str:
