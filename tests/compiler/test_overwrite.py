@@ -127,6 +127,30 @@ def smoothed(i: Any, j: Any, x: Any, p: Any, q: Any) -> Any:
     return p[1:-1].inc(0.1 * (p[2:] - 2.0 * p[1:-1] + p[:-2]))[0].set(x), q
 
 
+def read_by_a_loop(i: Any, j: Any, x: Any, p: Any, q: Any) -> Any:
+    """Inner loops read one carry step by step, and begin with the other."""
+    total = sj.scan(lambda each, total: sj.tanh(total + each), p, x)[-1]
+    raised = sj.scan(lambda k, q: q[k].inc(p[k]), sj.arange(3), q)[-1]
+    return p[i].set(total), q[j].set(raised.sum())
+
+
+def searched(i: Any, j: Any, x: Any, p: Any, q: Any) -> Any:
+    """The place of the change is found by a loop that may end early."""
+    at = sj.while_loop(lambda at: (p[at] > 0.5) & (at < 4), lambda at: at + 1, i % 3)
+    return p[at].set(x), q
+
+
+def read_in_a_branch(i: Any, j: Any, x: Any, p: Any, q: Any) -> Any:
+    """One branch reads all of the carry, the other is an element of it."""
+    return p[i].set(sj.ifelse(x > 0, sj.tanh(p.sum()), p[j])), q[i].set(sj.ifelse(x > 0.5, p, 2.0 * p)[j])
+
+
+def factored(i: Any, j: Any, x: Any, p: Any, q: Any) -> Any:
+    """The factors of a matrix of elements."""
+    left, right = sj.qr(sj.reshape(p[:4], (2, 2)))
+    return p[i].set(left[0, 1] + right[0, 1]), q
+
+
 STEPS = {  # how many carries are changed where they lie
     ratings: 1,
     exchanged: 1,
@@ -147,6 +171,10 @@ STEPS = {  # how many carries are changed where they lie
     flipped: 1,
     twice: 1,
     smoothed: 1,
+    read_by_a_loop: 2,
+    searched: 1,
+    read_in_a_branch: 2,
+    factored: 1,
 }
 
 
@@ -202,7 +230,7 @@ def test_values_that_nobody_reads_are_not_stored(step: Any) -> None:
 
 
 def test_compiled_with_gradients() -> None:
-    steps = (ratings, between, summed, scaled, scaled_and_shown, from_both, one_from_another, twice)
+    steps = (ratings, between, summed, scaled, scaled_and_shown, from_both, one_from_another, twice, read_by_a_loop)
     made = [node for step in steps for node in results(step)]
     total = sum((node**2).sum() for node in made)
     wanted = [*made, *sj.grad(total, [X, P, Q])]

@@ -52,9 +52,8 @@ def _early(
             if isinstance(user.op, View):
                 stack.append(user)
             elif user is not changes[-1] or node is not before or before in set(user.operands[1:]):
-                readers[user] = None
-    inside = ir.walk(readers)
-    if any(node.several for node in inside) or not set(changes).isdisjoint(inside):
+                readers |= dict.fromkeys(users[user] if user.several else [user])
+    if not set(changes).isdisjoint(ir.walk(readers)):
         return None
     written = [node for change in changes for node in change.operands[1:]] if len(changes) > 1 else []
     return [*readers, *(node for node in written if node.op not in ir.ORIGINS and node not in readers)]
