@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.case import Arrays, Case, Task
+from benchmarks.case import Arrays, Case, Sizes, Task, Work
 from benchmarks.cases import lstm
 from benchmarks.cases.common import grid
 from benchmarks.engines import onnx, scanjit
@@ -33,11 +33,16 @@ def _quantized_nodes(helper: Any, task: Task) -> list[Any]:
     return [helper.make_node("DynamicQuantizeLSTM", inputs, ["y"], domain=domain, hidden_size=task.sizes["H"])]
 
 
-def _case(name: str, kinds: tuple[str, ...], tolerance: float, make: Any) -> Case:
+def _case(name: str, nbytes: int, kinds: tuple[str, ...], tolerance: float, make: Any) -> Case:
+    def work(sizes: Sizes, itemsize: int) -> Work:
+        """The work with numbers of `nbytes`: an instruction multiplies as many bytes of them as of float32."""
+        found = lstm.work(sizes, nbytes)
+        return found._replace(flops=found.flops * nbytes / itemsize)
+
     like = lstm.CASES[0]
     return replace(
         like, name=name, group="narrow", sizes=SIZES, kinds=kinds, make=make, dtypes=("float32",), starts=(),
-        tolerance=(tolerance, tolerance),
+        tolerance=(tolerance, tolerance), work=work,
     )  # fmt: skip
 
 
@@ -47,12 +52,14 @@ _of_integers = onnx.programs(_quantized_nodes, _integers, lambda y: y[:, 0])
 CASES = [
     _case(
         "LSTM of bfloat16",
+        2,
         ("forward", "gradient"),
         0.1,
         {"scanjit": scanjit.program(lstm.by_scanjit, "bfloat16"), "openvino": _of_bfloat16["openvino"]},
     ),
     _case(
         "LSTM of int8",
+        1,
         ("forward",),
         0.2,
         {"scanjit": scanjit.program(lstm.by_scanjit, "int8"), "onnxruntime": _of_integers["onnxruntime"]},

@@ -238,7 +238,6 @@ def _product(name: str, result: str, function: str, zero: str, reference: OpFunc
         reference=reference,
         dtypes=("int32",),
         domain=((-3.0, 3.0),) * 2,
-        cost=2,
         stays_finite=(),
         doc=doc,
     )

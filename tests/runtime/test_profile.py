@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import scanjit as sj
+from scanjit.runtime import host
 
 
 @pytest.fixture
@@ -32,6 +33,19 @@ def test_runs_and_operations(profiling, unroll) -> None:
     assert all(line.seconds > 0 and line.limit > 0 and line.nbytes > 0 for line in found.lines)
     assert sum(line.seconds for line in found.lines) < 2 * found.seconds
     assert "recurrence: 4 calls" in str(found) and all(line.label in str(found) for line in found.lines)
+
+
+@pytest.mark.parametrize(("weights", "count"), [("bfloat16", 2), ("int8", 4)])
+def test_a_product_of_packs_counts_as_one_multiply_add(profiling, weights, count) -> None:
+    """Its instruction takes as long, so that nothing is faster than its limit."""
+    target = host.target()
+    if not (target.multiplies_pairs if count == 2 else target.multiplies_quads):
+        pytest.skip("there is no such instruction here")
+    x, w = np.ones((8, 256), "float32"), np.ones((256, 32), "float32")
+    f = sj.mixed(sj.jit(lambda x, w: x @ w), weights=weights).function(x, w)
+    f(x, w)
+    (line,) = (line for line in f.profile().lines if line.label.startswith("contract"))
+    assert 1 <= line.operations / (2 * 8 * 32 * 256 // count) < 1.2  # integers are scaled behind the product
 
 
 def test_nothing_was_profiled() -> None:
