@@ -9,6 +9,7 @@ from scanjit.schedule.time.chains import find_chains
 from scanjit.schedule.time.checkpoint.families import find_families, notes_with
 from scanjit.schedule.time.checkpoint.stretches import write_phase
 from scanjit.schedule.time.flow import Flow, scans_of
+from scanjit.schedule.time.sums import sums_of_gradients
 from scanjit.target import Target
 
 
@@ -41,6 +42,7 @@ def _in_order(flow: Flow, target: Target, notes: list[str]) -> list[Statement]:
     its last loop."""
     chains, new = find_chains(flow, target)
     flow = flow.with_nests(new)
+    flow = flow.with_nests(sums_of_gradients(flow, chains.keys(), target))
     families, new, reasons = find_families(flow, chains)
     nests = {**flow.nests, **new}
     notes += reasons

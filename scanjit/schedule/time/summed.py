@@ -7,6 +7,7 @@ each stretch is summed by itself, with lanes along the terms, and then added.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace as changed
 
 from scanjit import types
@@ -61,7 +62,8 @@ class Summed:
             if isinstance(value, Load) and value.access.buffer in totals
         }
         made = made.rebuilt(values=starts)
-        return _backwards(made) if reverse else made
+        sums = [store.value for store in made.stores if isinstance(store.value, Reduce)]
+        return _backwards(made, sums) if reverse else made
 
 
 def taken_apart(nest: Nest, found: SumLoops) -> Summed:
@@ -104,16 +106,29 @@ def adding(nest: Nest, found: SumLoops, places: dict[Value, Access]) -> Nest:
     stores = []
     for value, time in found.items():
         access = places.get(value) or Access(Buffer(value.dtype, (), "temporary"), 0, {})
-        total, loops = Load(value.dtype, access), (time, *(loop for loop in value.loops if loop is not time))
-        more: Value = changed(value, loops=loops, init=total if nest.space else None)
+        total = Load(value.dtype, access)
+        more: Value = changed(_with_time_outside(value, time), init=total if nest.space else None)
         stores.append(Store(access, more if nest.space else Apply(value.dtype, ADD, (total, more), {})))
     return Nest(nest.space, tuple(stores), nest.label, lane=nest.lane, few=nest.few)
 
 
-def _backwards(nest: Nest) -> Nest:
+def summed_backwards(nest: Nest, found: SumLoops, from_zero: bool) -> Nest:
+    """A nest with all of its sums in the order in which a reverse scan makes the terms, as if it were cut into
+    stretches. Sums `from_zero` are certainly one chain of additions each."""
+    sums: dict[Value, Reduce] = {}
+    for value, time in found.items():
+        zero = Literal(value.dtype, value.dtype.type(0)) if from_zero else None
+        sums[value] = changed(_with_time_outside(value, time), init=zero)
+    return _backwards(nest.rebuilt(values=sums), sums.values())
+
+
+def _with_time_outside(value: Reduce, time: NestLoop) -> Reduce:
+    return changed(value, loops=(time, *(loop for loop in value.loops if loop is not time)))
+
+
+def _backwards(nest: Nest, sums: Collection[Reduce]) -> Nest:
     """A nest whose chains of additions go from the last row to the first, as a reverse scan makes the terms. For
     products, all loops of a sum are turned around: they are merged later, and go from the last element to the first."""
-    sums = [store.value for store in nest.stores if isinstance(store.value, Reduce)]
     products = any(factors(value) is not None for value in sums)
     turned = {loop for value in sums for loop in (value.loops if products else value.loops[:1])}
 

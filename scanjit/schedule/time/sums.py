@@ -4,19 +4,20 @@ With `dw[i, j] = sum over t of x[t, i] * y[t, j]` and 6 steps in stretches of 2,
 while the rows of `x` and `y` that it needs are in memory.
 """
 
-from collections.abc import Iterator, Set as AbstractSet
+from collections.abc import Collection, Iterator, Set as AbstractSet
 
 from scanjit import types
 from scanjit.kinds import kind_of
 from scanjit.ops.stretch import SUM
-from scanjit.schedule.nests import Access, Buffer, Nest, Reduce, Tile, walk_values
+from scanjit.schedule.nests import Access, Buffer, Nest, Reduce, Statement, Tile, Value, walk_values
 from scanjit.schedule.tiles.choose import choose_tile
 from scanjit.schedule.tiles.lanes import lanes_last
 from scanjit.schedule.tiles.merge import merge_loops
 from scanjit.schedule.tiles.products import factors
-from scanjit.schedule.time.rows import row_step
+from scanjit.schedule.time.flow import Flow, plan_of
+from scanjit.schedule.time.rows import is_rowwise, row_step
 from scanjit.schedule.time.stretch import Stretch
-from scanjit.schedule.time.summed import SumLoops, adding
+from scanjit.schedule.time.summed import SumLoops, adding, summed_backwards
 from scanjit.target import Target
 from scanjit.types import Dimension
 from scanjit.walks import top_down
@@ -38,11 +39,30 @@ def sums_over_time(
     for value in nest.values:
         if isinstance(value, Reduce):
             time = next((loop for loop in value.loops if loop.size == length), None)
-            if time is not None and is_float_sum(value) and any(a.buffer in buffers for a in _read(value)):
+            if time is not None and is_float_sum(value) and not buffers.isdisjoint(_buffers(value)):
                 found[value] = time
     if not found or not only_sums(found, nest, buffers) or _has_no_room(found, nest):
         return None
     return None if nest.space and tile_of_stretch(nest, found, target).horizontal else found
+
+
+def sums_of_gradients(flow: Flow, chains: Collection[Statement], target: Target) -> dict[Statement, Nest]:
+    """New forms of the nests outside of chains that sum over time what reverse scans make: they add in the order of the
+    steps, as they would in a chain. So the order does not depend on checkpoints, with which some sums are in no
+    chain."""
+    found: dict[Statement, Nest] = {}
+    for scan in flow.scans:
+        length, made = plan_of(scan).length, set(flow.writes[scan])
+        for statement in flow.statements[flow.at[scan] + 1 :] if plan_of(scan).reverse else ():
+            nest = flow.nests.get(statement)
+            if nest is None or made.isdisjoint(flow.reads[statement]):
+                continue
+            if is_rowwise(nest, length, made):
+                made |= {store.access.buffer for store in nest.stores if not made.isdisjoint(_buffers(store.value))}
+            elif statement not in chains and (sums := sums_over_time(nest, length, made, target)) is not None:
+                in_tiles = tile_of_stretch(nest, sums, target).rows is not None  # their terms are in order anyway
+                found[statement] = summed_backwards(nest, sums, from_zero=not in_tiles)
+    return found
 
 
 def _has_no_room(found: SumLoops, nest: Nest) -> bool:
@@ -75,7 +95,7 @@ def only_sums(found: SumLoops, nest: Nest, buffers: AbstractSet[Buffer]) -> bool
 
 def summed(found: SumLoops) -> set[Buffer]:
     """The buffers that sums read."""
-    return {access.buffer for value in found for access in _read(value)}
+    return {buffer for value in found for buffer in _buffers(value)}
 
 
 def depth(found: SumLoops) -> Dimension | None:
@@ -84,8 +104,12 @@ def depth(found: SumLoops) -> Dimension | None:
     return next((types.product(loop.size for loop in v.loops if loop is not time) for v, time in products), None)
 
 
-def _read(value: Reduce) -> list[Access]:
-    return [access for inner in walk_values([*value.operands]) for access in inner.accesses]
+def _buffers(value: Value) -> set[Buffer]:
+    return {access.buffer for access in _read(value)}
+
+
+def _read(value: Value) -> list[Access]:
+    return [access for inner in walk_values([value]) for access in inner.accesses]
 
 
 def _others(found: SumLoops, nest: Nest) -> Iterator[Buffer]:
