@@ -43,7 +43,7 @@ from benchmarks import (
 )
 from benchmarks.case import Case, Task
 from benchmarks.cases import all_cases, find
-from benchmarks.engines import BY_HAND, PEERS, SPECIAL, TITLES
+from benchmarks.engines import BY_HAND, OWN, PEERS, SPECIAL, TITLES
 from benchmarks.fits import driver as fits
 from benchmarks.measure import Contender, Effort, measured
 from benchmarks.remote import Absent, Engine, EngineError
@@ -142,7 +142,7 @@ class _Run:
 
     def run(self) -> Report:
         """Everything that was asked for."""
-        names = ["scanjit", *self.peers, *(["lasagne_like"] if "layers" in self.words else [])]
+        names = ["scanjit", *self.peers, *(OWN[word] for word in self.words if word in OWN)]
         with remote.started(names, self.options.threads, self.given, self.result.skipped) as engines:
             if "scanjit" not in engines:
                 raise SystemExit(f"scanjit does not start: {self.result.skipped['scanjit']}")
@@ -217,7 +217,7 @@ class _Run:
 
     def _compile(self, engines: Sequence[str]) -> None:
         repeats = 1 if self.quick else 3
-        compilers = [name for name in engines if name not in ("torch", "numpy", "lasagne_like")]
+        compilers = [name for name in engines if name not in ("torch", "numpy", *OWN.values())]
         for case in all_cases():
             for task in self._chosen([Task(case, self._usual(case), case.dtypes[0], kind) for kind in case.starts]):
                 self._starts(task, compilers, repeats)

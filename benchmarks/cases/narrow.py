@@ -1,4 +1,4 @@
-"""LSTMs with products of 16 and 8 bits, beside OpenVINO and ONNX Runtime with so few bits."""
+"""LSTMs with products of 16 and 8 bits, beside those of float32, and OpenVINO and ONNX Runtime with so few bits."""
 
 from __future__ import annotations
 
@@ -55,13 +55,21 @@ CASES = [
         2,
         ("forward", "gradient"),
         0.1,
-        {"scanjit": scanjit.program(lstm.by_scanjit, "bfloat16"), "openvino": _of_bfloat16["openvino"]},
+        {
+            "scanjit": scanjit.program(lstm.by_scanjit, "bfloat16"),
+            "float32": scanjit.program(lstm.by_scanjit),
+            "openvino": _of_bfloat16["openvino"],
+        },
     ),
     _case(
         "LSTM of int8",
         1,
         ("forward",),
         0.2,
-        {"scanjit": scanjit.program(lstm.by_scanjit, "int8"), "onnxruntime": _of_integers["onnxruntime"]},
+        {
+            "scanjit": scanjit.program(lstm.by_scanjit, "int8"),
+            "float32": scanjit.program(lstm.by_scanjit),
+            "onnxruntime": _of_integers["onnxruntime"],
+        },
     ),
 ]

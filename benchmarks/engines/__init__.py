@@ -15,6 +15,7 @@ PACKAGES = {
     "numba": "numba",
     "numpy": "numpy",
     "lasagne_like": "lasagne_like",
+    "float32": "scanjit",
     "scipy": "scipy",
     "torchlpc": "torchlpc",
     "xlstm": "xlstm",
@@ -34,6 +35,7 @@ TITLES = {
     "numba": "Numba, by hand",
     "numpy": "NumPy, by hand",
     "lasagne_like": "lasagne_like",
+    "float32": "scanjit, float32",
     "scipy": "SciPy",
     "torchlpc": "torchlpc",
     "xlstm": "xlstm",
@@ -66,3 +68,5 @@ and no library."""
 BY_HAND = ("numba", "numpy")
 SPECIAL = ("scipy", "torchlpc", "xlstm", "tirex")
 """Libraries for one kind of recurrence: they take part in the cases named `special` alone."""
+OWN = {"layers": "lasagne_like", "narrow": "float32"}
+"""Other ways to compute with scanjit that are shown beside it, by the word of the cases in which they take part."""
