@@ -56,6 +56,12 @@ def requests(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
     return {"op": rng.integers(0, 2, sizes["T"]), "x": rng.standard_normal(sizes["T"]).astype(dtype)}
 
 
+def pairs(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
+    """Pairs of nodes, and the parent of each node: itself."""
+    x, y = rng.integers(0, sizes["N"], (2, sizes["T"]))
+    return {"x": x, "y": y, "parent": np.arange(sizes["N"])}
+
+
 def wave(sizes: Sizes, dtype: str, rng: np.random.Generator) -> Arrays:
     """A sine with noise."""
     x = 2.0 * np.sin(0.05 * np.arange(sizes["T"])) + 0.6 * rng.standard_normal(sizes["T"])
@@ -281,7 +287,29 @@ def piles(x: Any) -> Any:
     return sj.scan(step, x, [sj.full(4, 1e300), None])[1]
 
 
+def drawdown_days(x: Any) -> Any:
+    """The longest time below the highest value so far."""
+    import scanjit as sj
+
+    def step(t: Any, x: Any, top: Any, since: Any, longest: Any) -> Any:
+        since = sj.where(x >= top, t, since)
+        return sj.maximum(top, x), since, sj.maximum(longest, t - since)
+
+    return sj.scan(step, [sj.arange(x.shape[0]), x], [-1e300, 0, 0])[2][-1]
+
+
+def components(x: Any, y: Any, parent: Any) -> Any:
+    """The parents of nodes when pairs of nodes are joined, one after the other."""
+    import scanjit as sj
+
+    def root(parent: Any, node: Any) -> Any:
+        return sj.while_loop(lambda at: sj.not_equal(parent[at], at), lambda at: parent[at], node)
+
+    return sj.scan(lambda x, y, parent: parent[root(parent, x)].set(root(parent, y)), [x, y], parent)[-1]
+
+
 case = partial(case, module="memories_numba")
+PAIRS = {"x": {0: "T"}, "y": {0: "T"}, "parent": {0: "N"}}
 EPISODES = {name: {0: "T"} for name in ("s", "a", "n", "reward")}
 
 CASES = [
@@ -304,4 +332,6 @@ CASES = [
     case("held peak", held_peak, series, FREE, MANY, ("T",)),
     case("Schmitt trigger", trigger, wave, FREE, MANY, ("T",)),
     case("piles of patience", piles, series, FREE, MANY, ("T",)),
+    case("longest drawdown", drawdown_days, series, FREE, MANY),
+    case("components of a graph", components, pairs, PAIRS, {"T": 10_000, "N": 5_000}, ("N",)),
 ]

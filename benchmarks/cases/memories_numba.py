@@ -278,3 +278,28 @@ def piles(x):
         tops[at] = min(tops[at], x[t])
         places[t] = place
     return places
+
+
+@compiled
+def drawdown_days(x):
+    """The longest time below the highest value so far."""
+    top, since, longest = -1e300, 0, 0
+    for t in range(x.shape[0]):
+        if x[t] >= top:
+            top, since = x[t], t
+        longest = max(longest, t - since)
+    return np.array(longest)
+
+
+@compiled
+def components(x, y, parent):
+    """The parents of nodes when pairs of nodes are joined, one after the other."""
+    parent = parent.copy()
+    for t in range(x.shape[0]):
+        a, b = x[t], y[t]
+        while parent[a] != a:
+            a = parent[a]
+        while parent[b] != b:
+            b = parent[b]
+        parent[a] = b
+    return parent
