@@ -44,11 +44,10 @@ def _outside(
 
 def _as_given(index: Node | None, place: int, size: int) -> int:
     """The number that became a place by `where(k < 0, k + size, k)`, which counts from the end; or by
-    `where(k < 0, k - size, k)`, by which a negative number is out of bounds. Other indices count from the end, too, as
-    those of a window: the first element of `x[t : t + 3]` is at `where(t < 0, t + size, t) + 0`."""
-    counts = True
+    `where(k < 0, k - size, k)`, by which a negative number is out of bounds. The first element of a window
+    `x[t : t + 3]` is at `where(t < 0, t + size, t) + 0`. Other indices do not count from the end."""
     while index is not None:
-        if isinstance(index.op, View) or index.op is CAST:
+        if isinstance(index.op, View) or index.op in (CAST, ADD):
             index = index.args[0]
             continue
         if index.op is not WHERE or index.args[0].op is not LESS:
@@ -58,8 +57,8 @@ def _as_given(index: Node | None, place: int, size: int) -> int:
             break
         if place < 0:
             place += size if moved.op is SUB else -size
-        index, counts = k, False
-    return place - size if counts and place < 0 else place
+        index = k
+    return place
 
 
 def outside(node: Node, operands: Sequence[Array]) -> errors.OutOfBoundsError | None:

@@ -169,9 +169,9 @@ def _shares(x: TensorLike, q: TensorLike, method: str) -> tuple[Node, np.dtype[A
         method = "lower"
     shares = cast(given, "float64")
     known = constant_value(shares)
-    message = "the shares of quantiles are from 0 to 1"
+    message = "the shares of quantiles are from 0 to 1, those of percentiles from 0 to 100"
     if known is not None and not ((known >= 0) & (known <= 1)).all():
-        raise errors.ArgumentError(message, got=known)
+        raise errors.ArgumentError(message, got=f"{known}, which is {100 * known} percent")
     if known is None:
         shares = assert_(((shares >= 0) & (shares <= 1)).all(), shares, message)
     return shares, dtype, method

@@ -746,6 +746,7 @@ def test_in_steps_branches_and_batches() -> None:
         (lambda x: sj.bincount([1], x, length=3), "weights of bincount are a vector"),
         (lambda x: sj.bincount([1, 2], x[0], length=3), "the size of the weights of bincount"),
         (lambda x: sj.quantile(x, 1.5), "from 0 to 1"),
+        (lambda x: sj.percentile(x, -3), "which is -3.0 percent"),
         (lambda x: sj.quantile(x, 0.5, method="best"), "method of quantiles is unknown"),
         (lambda x: sj.median(x[:, :0]), "median of no elements"),
         (lambda x: sj.accumulate(lambda a, b: a + b, x[0, 0]), "scalar has none"),
@@ -765,7 +766,7 @@ def test_errors_of_values(mode: Any) -> None:
     for given, words in (
         (([1.0, 2.0, 3.0], [0], 0.5), "more distinct elements"),
         (([1.0], [3], 0.5), "out of bounds"),
-        (([1.0], [-1], 0.5), "out of bounds"),
+        (([1.0], [-1], 0.5), "index -1 is out of bounds"),
         (([1.0], [0], 1.5), "from 0 to 1"),
         (([1.0], [0], NAN), "from 0 to 1"),
     ):
