@@ -127,6 +127,10 @@ class Symbol(Generic[N]):
             """`x[key].inc(v)`: `x`, with `v` added to the entries that `key` selects; several times, if an index
             names an entry several times. See `set`."""
 
+        @property
+        def mT(self) -> N:
+            """Matrices with rows for columns: the last two axes exchanged. See `scanjit.matrix_transpose`."""
+
         def max(self, axis: Axis = None, keepdims: bool = False) -> N:
             """The largest over axes, NaN if there is one. Equal ones share the gradient. Arguments as for `sum`. See
             `scanjit.max`."""

@@ -286,3 +286,12 @@ def test_versions() -> None:
         x.__array_namespace__(api_version="1999.12")
     with pytest.raises(sj.ArgumentError, match="one must be named"):
         XP.cumulative_sum(sj.matrix("x"))
+
+
+def test_a_device_and_copies() -> None:
+    """There is one device, and symbols are never copied."""
+    x = sj.matrix("x")
+    assert XP.zeros((2, 3), device=None) is XP.zeros((2, 3)) is XP.empty((2, 3), device=None)
+    assert XP.asarray(x, copy=True, device=None) is XP.astype(x, x.dtype, copy=False) is x
+    assert XP.reshape(x, (-1,), copy=None) is x.reshape(-1)
+    assert x.mT is XP.matrix_transpose(x)

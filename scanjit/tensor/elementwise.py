@@ -201,7 +201,7 @@ def fabs(x: TensorLike) -> Node:
 
 
 def reciprocal(x: TensorLike) -> Node:
-    """`1 / x`, as a float.
+    """`1 / x`, as a float: of integers, too, as in PyTorch and JAX. (NumPy's is then an integer, mostly 0.)
 
     Examples
     --------

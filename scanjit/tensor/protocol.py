@@ -319,6 +319,7 @@ GIVEN: dict[str, Any] = {name: FUNCTIONS[name] for name in METHODS} | {
     "shape": property(shapes.shape),
     "size": property(shapes.size),
     "T": property(shapes.transpose),
+    "mT": property(shapes.matrix_transpose),
 }
 """The attributes that this layer adds to `Node`. `scanjit.symbol` declares them."""
 

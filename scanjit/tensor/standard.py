@@ -1,6 +1,7 @@
 """The Python array API standard (2024.12): its names, and the namespace that `x.__array_namespace__()` gives."""
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,7 @@ from scanjit import types
 from scanjit.ir import Node, constant, is_number
 from scanjit.ops.promotion import common_dtype
 from scanjit.symbol import TensorLike
-from scanjit.tensor import creation, elementwise, joining, products, reductions
+from scanjit.tensor import elementwise, joining, products, reductions
 
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 NAMES: dict[str, str] = {
@@ -53,6 +54,7 @@ OTHERWISE = {
     "asarray": "as_tensor",
     "asin": "arcsin",
     "asinh": "arcsinh",
+    "astype": "cast",
     "atan": "arctan",
     "atan2": "arctan2",
     "atanh": "arctanh",
@@ -60,9 +62,12 @@ OTHERWISE = {
     "bitwise_left_shift": "left_shift",
     "bitwise_right_shift": "right_shift",
     "concat": "concatenate",
+    "empty": "zeros",
+    "empty_like": "zeros_like",
     "permute_dims": "transpose",
 }
-"""Names of the standard for functions that have another name here."""
+"""Names of the standard for functions that have another name here. Symbols have no memory to leave as it is, so that
+`empty` gives zeros."""
 
 VALUE_DECIDES = ("nonzero", *NAMES["Sets"].split())
 """Functions whose result has a size that depends on values. Here, such a function is given the size."""
@@ -78,19 +83,15 @@ NOT_HERE = {
 """The reasons why functions of the standard are missing here."""
 
 
-def astype(x: TensorLike, dtype: DTypeLike, /, *, copy: bool = True, device: None = None) -> Node:
-    """`x` in another dtype."""
-    return elementwise.cast(x, dtype)
+def _anywhere(function: Callable[..., Node]) -> Callable[..., Node]:
+    """The function with two more arguments: the `device`, of which there is one, and whether to `copy`, which symbols
+    do not know."""
 
+    @functools.wraps(function)
+    def found(*args: Any, device: None = None, copy: bool | None = None, **options: Any) -> Node:
+        return function(*args, **options)
 
-def empty(shape: Any, *, dtype: DTypeLike | None = None, device: None = None) -> Node:
-    """A tensor of zeros: symbols have no memory to leave as it is."""
-    return creation.zeros(shape, dtype)
-
-
-def empty_like(x: TensorLike, /, *, dtype: DTypeLike | None = None, device: None = None) -> Node:
-    """A tensor of zeros. See `empty`."""
-    return creation.zeros_like(x, dtype)
+    return found
 
 
 def can_cast(from_: Any, to: DTypeLike, /) -> bool:
@@ -145,11 +146,8 @@ def trace(x: TensorLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) 
 
 
 _OWN: dict[str, Any] = {
-    "astype": astype,
     "can_cast": can_cast,
     "diagonal": diagonal,
-    "empty": empty,
-    "empty_like": empty_like,
     "finfo": finfo,
     "iinfo": iinfo,
     "isdtype": np.isdtype,
@@ -161,6 +159,8 @@ _OWN: dict[str, Any] = {
     "trace": trace,
 }
 """Functions that the standard has with other arguments than this package, or that have no meaning outside of it."""
+_ANYWHERE = {"astype", "reshape", "fftfreq", "rfftfreq", *NAMES["Creation"].split()} - {"meshgrid", "tril", "triu"}
+"""Functions that the standard gives the arguments of `_anywhere`."""
 _VALUES: dict[str, Any] = {
     name: np.dtype(name)
     for name in ("bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 complex64 complex128").split()
@@ -172,7 +172,8 @@ def here(name: str, functions: Mapping[str, Any]) -> Any:
     """The function for a name of the standard; None if there is none. `functions` are those of this package."""
     if name in VALUE_DECIDES:
         return None
-    return _OWN.get(name) or functions.get(OTHERWISE.get(name, name))
+    function = _OWN.get(name) or functions.get(OTHERWISE.get(name, name))
+    return _anywhere(function) if function is not None and name in _ANYWHERE else function
 
 
 def namespace(functions: Mapping[str, Any]) -> SimpleNamespace:
