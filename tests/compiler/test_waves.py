@@ -341,9 +341,9 @@ def test_a_block_that_is_alone_in_its_turn_costs_a_meeting_a_step(monkeypatch: p
 
 
 def test_one_thread_runs_what_several_would_not_run_faster(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert shared(64, 2, T=300, B=1).several
+    assert shared(64, 2, T=3000, B=1).several
     monkeypatch.setattr(rates, "MEETING", 1e6)
-    assert not shared(64, 2, T=300, B=1).several
+    assert not shared(64, 2, T=3000, B=1).several
     assert shared(64, 2, T=300, B=64).several, "each thread keeps its rows"
     x = sj.vector("x")
     (stage,) = sj.function([x], sj.scan(lambda a, h: np.tanh(a + h), x, 0.0)[-1], mode="emulate").executable.stages
