@@ -1,7 +1,7 @@
 """`custom`: values whose derivative is given by a rule. See `scanjit.derivatives.custom`."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from scanjit import errors
 from scanjit.ir import Node, Op, new_input, parts
@@ -27,6 +27,20 @@ class DerivativeRule(ABC):
     ) -> Sequence[Node | None] | None:
         """One tangent for each result. None if there is no such rule: then it follows from the other one."""
         return None
+
+
+@record
+class KnownRule(DerivativeRule):
+    """A rule of our own: a function of the cotangents of the results, which are not None, of the results, and of the
+    arguments."""
+
+    backward: Callable[[Sequence[Node], Sequence[Node], Sequence[Node]], Sequence[Node]]
+
+    def __call__(
+        self, cotangents: Sequence[Node | None], results: Sequence[Node], arguments: Sequence[Node]
+    ) -> list[Node | None]:
+        given = [or_zeros(g, y) for g, y in zip(cotangents, results, strict=True)]
+        return [*self.backward(given, results, arguments)]
 
 
 @record

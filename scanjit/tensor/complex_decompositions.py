@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 from scanjit import ir, types
 from scanjit.ir import COMPLEX, Node
-from scanjit.ops.custom import CUSTOM, DerivativeRule
+from scanjit.ops.custom import CUSTOM, KnownRule
 from scanjit.ops.decompositions import (
     EIGH,
     SVD,
@@ -31,8 +31,7 @@ from scanjit.ops.factor import adjoint, product, transposed
 from scanjit.ops.parts import is_complex, pieces, size_squared
 from scanjit.ops.promotion import cast
 from scanjit.ops.shape import IOTA, window
-from scanjit.ops.stretch import broadcast_to, or_zeros, zeros_like
-from scanjit.records import record
+from scanjit.ops.stretch import broadcast_to, zeros_like
 from scanjit.tensor.complex_numbers import conj, real
 from scanjit.tensor.looping import looped
 from scanjit.types import Dimension
@@ -45,7 +44,7 @@ def eigh(x: Node) -> tuple[Node, Node]:
     i, j = _grid(n, n)
     rows, values = vectors_and_values(EIGH(where(abs(i - j) <= 1, real(tridiagonal), 0)))
     found = _restored(left, transposed(rows))
-    values, vectors = _with_rule(_OfEigh(), [values, found], x)
+    values, vectors = _with_rule(lambda x, *given: of_eigenvectors(*given), [values, found], x)
     return values, vectors * conj(_turns(vectors))
 
 
@@ -59,7 +58,7 @@ def qr(x: Node) -> tuple[Node, Node]:
     r = COMPLEX(where(i <= j, upper.args[0], 0), where(i < j, upper.args[1], 0))
     i, j = _grid(m, k)
     q = _restored(left, broadcast_to(cast(i == j, r.args[0].dtype), (*x.type.shape[:-1], k)))
-    q, r = _with_rule(_OfQr(), [q, r], x)
+    q, r = _with_rule(of_orthogonal_and_upper, [q, r], x)
     return q, r
 
 
@@ -70,7 +69,7 @@ def svd(x: Node) -> tuple[Node, Node, Node]:
     i, j = _grid(m, n)
     u, v, s = left_right_values(SVD(where((i == j) | (i + 1 == j), real(bidiagonal), 0)), m, n)
     u, v = (adjoint(_restored(by, transposed(of))) for by, of in ((left, u), (right, v)))
-    u, v, s = _with_rule(_OfSvd(), [u, v, s], x)
+    u, v, s = _with_rule(lambda x, *given: of_singular_vectors(*given), [u, v, s], x)
     turns = transposed(_turns(transposed(v)))
     return adjoint(u * conj(turns)), s, v * conj(turns)
 
@@ -166,56 +165,22 @@ def _grid(m: Dimension, n: Dimension) -> tuple[Node, Node]:
 # ---- derivatives -----------------------------------------------------------------------------------------------------
 
 
-def _with_rule(rule: DerivativeRule, values: Sequence[Node], x: Node) -> list[Node]:
-    """The values, with the derivative by x that a rule gives."""
-    flat = pieces(*values)
-    return _grouped(ir.parts(CUSTOM(*flat, *x.args, results=len(flat), rule=rule)), [is_complex(y) for y in values])
+Backward = Callable[..., Node]
+"""A function of matrices, of results that follow from them, and of the gradients of these. It gives the gradient of the
+matrices, as of real ones."""
+
+
+def _with_rule(backward: Backward, values: Sequence[Node], x: Node) -> list[Node]:
+    """The values, with a derivative by x."""
+    flat, pairs = pieces(*values), [is_complex(y) for y in values]
+
+    def rule(cotangents: Sequence[Node], results: Sequence[Node], arguments: Sequence[Node]) -> Sequence[Node]:
+        return backward(COMPLEX(*arguments), *_grouped(results, pairs), *_grouped(cotangents, pairs)).args
+
+    return _grouped(ir.parts(CUSTOM(*flat, *x.args, results=len(flat), rule=KnownRule(rule))), pairs)
 
 
 def _grouped(flat: Sequence[Node], pairs: Sequence[bool]) -> list[Node]:
     """Complex numbers from two parts each where `pairs` says so."""
     parts = iter(flat)
     return [COMPLEX(next(parts), next(parts)) if pair else next(parts) for pair in pairs]
-
-
-def _values_and_gradients(
-    cotangents: Sequence[Node | None], results: Sequence[Node], pairs: Sequence[bool]
-) -> tuple[list[Node], list[Node]]:
-    given = [or_zeros(g, y) for g, y in zip(cotangents, results, strict=True)]
-    return _grouped(results, pairs), _grouped(given, pairs)
-
-
-@record
-class _OfEigh(DerivativeRule):
-    """The derivative of eigenvalues and eigenvectors."""
-
-    def __call__(
-        self, cotangents: Sequence[Node | None], results: Sequence[Node], arguments: Sequence[Node]
-    ) -> list[Node | None]:
-        """As of real matrices; the phases of the vectors do not matter."""
-        values, gradients = _values_and_gradients(cotangents, results, (False, True))
-        return [*of_eigenvectors(*values, *gradients).args]
-
-
-@record
-class _OfQr(DerivativeRule):
-    """The derivative of an orthogonal and an upper factor."""
-
-    def __call__(
-        self, cotangents: Sequence[Node | None], results: Sequence[Node], arguments: Sequence[Node]
-    ) -> list[Node | None]:
-        """As of real matrices."""
-        values, gradients = _values_and_gradients(cotangents, results, (True, True))
-        return [*of_orthogonal_and_upper(COMPLEX(*arguments), *values, *gradients).args]
-
-
-@record
-class _OfSvd(DerivativeRule):
-    """The derivative of singular vectors and values."""
-
-    def __call__(
-        self, cotangents: Sequence[Node | None], results: Sequence[Node], arguments: Sequence[Node]
-    ) -> list[Node | None]:
-        """As of real matrices; the phases of the vectors do not matter."""
-        values, gradients = _values_and_gradients(cotangents, results, (True, True, False))
-        return [*of_singular_vectors(*values, *gradients).args]

@@ -10,14 +10,13 @@ from collections.abc import Sequence
 
 from scanjit import ir
 from scanjit.ir import COMPLEX, Node
-from scanjit.ops.custom import CUSTOM, DerivativeRule
+from scanjit.ops.custom import CUSTOM, KnownRule
 from scanjit.ops.elementwise import ABS, where
 from scanjit.ops.factor import CHOLESKY, SOLVE, identity, places, transposed
 from scanjit.ops.functions import LOG
 from scanjit.ops.promotion import cast
 from scanjit.ops.shape import IOTA
-from scanjit.ops.stretch import full, or_zeros
-from scanjit.records import record
+from scanjit.ops.stretch import full
 from scanjit.tensor.complex_numbers import conj, imag, real
 from scanjit.tensor.joining import stack
 from scanjit.tensor.looping import looped
@@ -38,13 +37,13 @@ def cholesky_factor(x: Node) -> Node:
 def determinant(x: Node) -> Node:
     """The determinants of matrices."""
     found = _eliminated(x)[0]
-    return COMPLEX(*ir.parts(CUSTOM(*found.args, *x.args, results=2, rule=_OfDeterminant())))
+    return COMPLEX(*ir.parts(CUSTOM(*found.args, *x.args, results=2, rule=_OF_DETERMINANT)))
 
 
 def sign_and_log(x: Node) -> tuple[Node, Node]:
     """The determinants of matrices, divided by their sizes, and the logarithms of these sizes."""
     _, sign, log = _eliminated(x)
-    real, imaginary, size = ir.parts(CUSTOM(*sign.args, log, *x.args, results=3, rule=_OfLogarithm()))
+    real, imaginary, size = ir.parts(CUSTOM(*sign.args, log, *x.args, results=3, rule=_OF_LOGARITHM))
     return COMPLEX(real, imaginary), size
 
 
@@ -85,28 +84,15 @@ def _inverse(a: Sequence[Node]) -> Node:
     return conj(transposed(SOLVE(x, COMPLEX(one, one * 0), trans=False)))
 
 
-@record
-class _OfDeterminant(DerivativeRule):
-    """The derivative of determinants; it needs the inverse."""
-
-    def __call__(
-        self, cotangents: Sequence[Node | None], results: Sequence[Node], arguments: Sequence[Node]
-    ) -> list[Node | None]:
-        """`g * conj(det)`, times the conjugate of the transposed inverse."""
-        g = COMPLEX(*(or_zeros(c, y) for c, y in zip(cotangents, results, strict=True)))
-        found = (g * conj(COMPLEX(*results)))[..., None, None] * _inverse(arguments)
-        return [*found.args]
+def _backward_of_determinant(g: Sequence[Node], det: Sequence[Node], a: Sequence[Node]) -> Sequence[Node]:
+    """`g * conj(det)`, times the conjugate of the transposed inverse."""
+    return ((COMPLEX(*g) * conj(COMPLEX(*det)))[..., None, None] * _inverse(a)).args
 
 
-@record
-class _OfLogarithm(DerivativeRule):
-    """The derivative of signs and logarithms; it needs the inverse."""
+def _backward_of_logarithm(g: Sequence[Node], found: Sequence[Node], a: Sequence[Node]) -> Sequence[Node]:
+    """By the trace of `inv(a) @ da`: its real part changes the logarithm, its imaginary part turns the sign."""
+    turn = found[0] * g[1] - found[1] * g[0]
+    return (COMPLEX(g[2], turn)[..., None, None] * _inverse(a)).args
 
-    def __call__(
-        self, cotangents: Sequence[Node | None], results: Sequence[Node], arguments: Sequence[Node]
-    ) -> list[Node | None]:
-        """By the trace of `inv(a) @ da`: its real part changes the logarithm, its imaginary part turns the sign."""
-        *turned, g = (or_zeros(c, y) for c, y in zip(cotangents, results, strict=True))
-        turn = results[0] * turned[1] - results[1] * turned[0]
-        found = COMPLEX(g, turn)[..., None, None] * _inverse(arguments)
-        return [*found.args]
+
+_OF_DETERMINANT, _OF_LOGARITHM = KnownRule(_backward_of_determinant), KnownRule(_backward_of_logarithm)

@@ -12,14 +12,12 @@ import numpy as np
 
 from scanjit import errors, ir
 from scanjit.ir import COMPLEX, Node
-from scanjit.ops.custom import CUSTOM, DerivativeRule
+from scanjit.ops.custom import CUSTOM, KnownRule
 from scanjit.ops.elementwise import where
 from scanjit.ops.factor import adjoint, product, transposed
 from scanjit.ops.parts import pieces, size_squared
 from scanjit.ops.promotion import cast
 from scanjit.ops.shape import IOTA
-from scanjit.ops.stretch import or_zeros
-from scanjit.records import record
 from scanjit.symbol import TensorLike
 from scanjit.tensor.decompositions import matrices, svd, svdvals
 from scanjit.tensor.elementwise import maximum
@@ -81,7 +79,7 @@ def _pinv(x: Node, rtol: Any) -> Node:
     none = s <= _smallest(x, s, rtol)  # NaN is no zero: a product with zeros may leave out the NaN of u and v
     inverted = where(none, 0, 1 / where(none, 1, s))
     value = pieces(product(adjoint(v) * inverted[..., None, :], adjoint(u)))
-    return _whole(ir.parts(CUSTOM(*value, *pieces(x), results=len(value), rule=_PinvRule())))
+    return _whole(ir.parts(CUSTOM(*value, *pieces(x), results=len(value), rule=_OF_PINV)))
 
 
 def _whole(parts: Sequence[Node]) -> Node:
@@ -109,22 +107,17 @@ def _of_each(given: TensorLike, s: Node) -> Node:
     return bound[..., None]
 
 
-@record
-class _PinvRule(DerivativeRule):
-    """The derivative of pseudo-inverses, among matrices of the same rank."""
+def _backward_of_pinv(cotangents: Sequence[Node], results: Sequence[Node], arguments: Sequence[Node]) -> Sequence[Node]:
+    """The derivative of pseudo-inverses, among matrices of the same rank: the sum of three terms, for the inverse, and
+    for what is outside of the columns, and of the rows."""
+    p, a, g = _whole(results), _whole(arguments), adjoint(_whole(cotangents))
+    across, inner = adjoint(p), product(p, g)
+    outside = product(g - product(a, inner), product(p, across))
+    beside = product(across, inner - product(product(inner, p), a))
+    return pieces(outside + beside - product(across, product(adjoint(g), across)))
 
-    def __call__(
-        self, cotangents: Sequence[Node | None], results: Sequence[Node], arguments: Sequence[Node]
-    ) -> list[Node | None]:
-        """The sum of three terms: for the inverse, and for what is outside of the columns, and of the rows."""
-        if all(g is None for g in cotangents):
-            return [None] * len(arguments)
-        p, a = _whole(results), _whole(arguments)
-        g = adjoint(_whole([or_zeros(g, y) for g, y in zip(cotangents, results, strict=True)]))
-        across, inner = adjoint(p), product(p, g)
-        outside = product(g - product(a, inner), product(p, across))
-        beside = product(across, inner - product(product(inner, p), a))
-        return [*pieces(outside + beside - product(across, product(adjoint(g), across)))]
+
+_OF_PINV = KnownRule(_backward_of_pinv)
 
 
 def lstsq(a: TensorLike, b: TensorLike, rcond: TensorLike | None = None) -> Lstsq:
