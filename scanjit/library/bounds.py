@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from scanjit import types
-from scanjit.ir import Node
-from scanjit.ops.roles import Roles
-from scanjit.ops.scan import SCAN
+from scanjit.ir import most_steps
 from scanjit.types import Atom, Dimension
 
 
@@ -50,7 +48,7 @@ def _most_of(atom: Atom, known: Collection[Atom]) -> Dimension | None:
     if atom in known:
         return types.dim_of(atom)
     if atom.kind == "value":
-        length = _length(atom.node)
+        length = most_steps(atom.node)
         return None if length is None else most(length, known)
     bounds = [most(each, known) for each in atom.args]
     some = [each for each in bounds if each is not None]
@@ -73,14 +71,5 @@ def _least_of(atoms: Sequence[Atom]) -> int | None:
 
 
 def _not_negative(atom: Atom) -> bool:
-    counted = atom.kind == "value" and _length(atom.node) is not None
+    counted = atom.kind == "value" and most_steps(atom.node) is not None
     return counted or types.not_negative(types.dim_of(atom))
-
-
-def _length(node: Node) -> Dimension | None:
-    """The most steps that the loop with `until` can take of which this node is the count of steps. None if the node is
-    no such count."""
-    loop = node.operands[0] if node.operands else node
-    if loop.op is not SCAN or not loop.params["until"]:
-        return None
-    return loop.params["length"] if node.params.get("index") == Roles.of(loop).stacks.stop else None
