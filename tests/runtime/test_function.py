@@ -8,6 +8,7 @@ import pytest
 
 import scanjit as sj
 from tests.at_once import at_once
+from tests.refusals import refused
 from tests.scripts import python
 
 HERE = __file__
@@ -16,14 +17,6 @@ HERE = __file__
 @pytest.fixture(params=["reference", "numba", "emulate"])
 def mode(request):
     return request.param
-
-
-def says(error, *words):
-    """The message of a caught error holds all these words, and the user's file."""
-    text = str(error.value)
-    for word in words:
-        assert word in text, f"{word!r} is not in:\n{text}"
-    assert HERE in text, text
 
 
 # ---- what comes back -------------------------------------------------------------------------------------------------
@@ -117,22 +110,24 @@ def test_arguments_by_position_and_by_name(mode):
 def test_wrong_arguments_are_named():
     a, b = sj.scalar("a"), sj.scalar("b")
     f = sj.function([a, b], a - b, name="minus", mode="reference")
-    with pytest.raises(sj.ArgumentError) as error:
+    with refused(
+        sj.ArgumentError, "minus takes 2 arguments", "without argument 1 ('b') of minus", "(a: float64(), b: float64())"
+    ):
         f(1)
-    says(error, "minus takes 2 arguments", "without argument 1 ('b') of minus", "(a: float64(), b: float64())")
-    with pytest.raises(sj.ArgumentError) as error:
+    with refused(sj.ArgumentError, "minus takes 2 arguments", "got:      3 arguments"):
         f(1, 2, 3)
-    says(error, "minus takes 2 arguments", "got:      3 arguments")
-    with pytest.raises(sj.ArgumentError) as error:
+    with refused(sj.ArgumentError, "an argument 'c'"):
         f(1, c=3)
-    says(error, "an argument 'c'")
-    with pytest.raises(TypeError) as error:
+    with refused(TypeError, "'a' by position and by name"):
         f(1, a=3)
-    says(error, "'a' by position and by name")
     f = sj.function([a, sj.vector()], a, name="without_names", mode="reference")
-    with pytest.raises(sj.ArgumentError) as error:
+    with refused(
+        sj.ArgumentError,
+        "got:      1 argument, without argument 1 of",
+        "(a: float64(), argument 1: float64(",
+        'sj.vector("x")',
+    ):
         f(1)
-    says(error, "got:      1 argument, without argument 1 of", "(a: float64(), argument 1: float64(", 'sj.vector("x")')
 
 
 def test_safe_conversions_of_arguments(mode):
@@ -199,9 +194,8 @@ def test_python_numbers_and_lists_are_weak(mode):
 )
 def test_lossy_arguments_are_refused(dtype, given, words):
     f = sj.function([sj.vector("x", dtype=dtype)], None, name="f", mode="reference")
-    with pytest.raises(TypeError) as error:
+    with refused(TypeError, "argument 0 ('x') of f", *words):
         f(given)
-    says(error, "argument 0 ('x') of f", *words)
 
 
 @pytest.mark.parametrize("take", [sj.constant, sj.shared, lambda m: sj.vector() + m, sj.jit(lambda x: x)])
@@ -209,9 +203,8 @@ def test_masked_entries_have_no_value(take):
     masked = np.ma.array([1.0, 9.0], mask=[False, True])
     take(np.ma.array([1.0, 9.0]))
     for given in (masked, [[2.0, 3.0], masked], ([masked],)):
-        with pytest.raises(sj.ArgumentError, match="masked entries") as error:
+        with refused(sj.ArgumentError, "masked entries", "1 of 2 entries are masked"):
             take(given)
-        says(error, "1 of 2 entries are masked")
 
 
 @pytest.mark.parametrize("take", [sj.shared, lambda m: sj.vector() + m, sj.function([sj.vector()], None)])
@@ -224,26 +217,21 @@ def test_a_list_that_holds_itself(take):
 
 def test_lossy_scalars_are_refused():
     f = sj.function([sj.scalar("n", dtype="int64"), sj.scalar("b", dtype="bool")], None, name="f", mode="reference")
-    with pytest.raises(sj.DtypeError) as error:
+    with refused(sj.DtypeError, "argument 0 ('n') of f", "the float 1.5", "int(x)"):
         f(1.5, True)
-    says(error, "argument 0 ('n') of f", "the float 1.5", "int(x)")
-    with pytest.raises(sj.DtypeError) as error:
+    with refused(sj.DtypeError, "argument 1 ('b') of f", "the int 1", "bool(x)"):
         f(1, 1)
-    says(error, "argument 1 ('b') of f", "the int 1", "bool(x)")
-    with pytest.raises(sj.DtypeError) as error:
+    with refused(sj.DtypeError, "does not hold this number"):
         f(2**70, True)
-    says(error, "does not hold this number")
 
 
 def test_symbols_are_no_arguments():
     x = sj.vector("x")
     f = sj.function([x], x, mode="reference")
-    with pytest.raises(sj.ArgumentError) as error:
+    with refused(sj.ArgumentError, "was given a symbol, not a value", "givens"):
         f(x)
-    says(error, "was given a symbol, not a value", "givens")
-    with pytest.raises(sj.ArgumentError) as error:
+    with refused(sj.ArgumentError, "get_value()"):
         f(sj.shared([1.0]))
-    says(error, "get_value()")
 
 
 def test_layouts_of_arguments(mode):
@@ -304,24 +292,20 @@ def test_wrong_ranks_and_sizes_are_named():
     x, y, z = sj.tensor(("T", 3), name="x"), sj.tensor(("T",), name="y"), sj.tensor((None,), name="z")
     f = sj.function([x, y, z], [x.sum(), y.sum(), z.sum()], name="f", mode="reference")
     f(np.zeros((2, 3)), np.zeros(2), np.zeros(7))
-    with pytest.raises(sj.ShapeError) as error:
+    with refused(sj.ShapeError, "argument 0 ('x') of f must have 2 dimensions, not 1", "shape (3,)", "float64(T, 3)"):
         f(np.zeros(3), np.zeros(2), [])
-    says(error, "argument 0 ('x') of f must have 2 dimensions, not 1", "shape (3,)", "float64(T, 3)")
-    with pytest.raises(sj.ShapeError) as error:
+    with refused(sj.ShapeError, "dimension 1 of argument 0 ('x') of f has size 4 instead of 3", "shape=('T', None)"):
         f(np.zeros((2, 4)), np.zeros(2), [])
-    says(error, "dimension 1 of argument 0 ('x') of f has size 4 instead of 3", "shape=('T', None)")
-    with pytest.raises(sj.ShapeError) as error:
+    with refused(sj.ShapeError, "x has 2", "y has 5", "'T'"):
         f(np.zeros((2, 3)), np.zeros(5), [])
-    says(error, "x has 2", "y has 5", "'T'")
 
 
 def test_sizes_that_an_operation_needs_equal_are_checked(mode):
     x, y = sj.vector("x"), sj.vector("y")
     f = sj.function([x, y], x + y, mode=mode)
     assert f([1, 2], [3, 4]).tolist() == [4, 6]
-    with pytest.raises(sj.ShapeError) as error:
+    with refused(sj.ShapeError, "2", "1", "equal"):
         f([1, 2], [3])
-    says(error, "2", "1", "equal")
     assert f([1], [3]).tolist() == [4]
 
 
@@ -330,63 +314,50 @@ def test_sizes_that_an_operation_needs_equal_are_checked(mode):
 
 def test_wrong_inputs():
     x = sj.vector("x")
-    with pytest.raises(sj.ArgumentError) as error:
+    with refused(sj.ArgumentError, "list of symbols", "[x]"):
         sj.function(x, x)
-    says(error, "list of symbols", "[x]")
-    with pytest.raises(sj.ArgumentError) as error:
+    with refused(sj.ArgumentError, "inputs 0 and 1 are the same symbol"):
         sj.function([x, x], x)
-    says(error, "inputs 0 and 1 are the same symbol")
-    with pytest.raises(sj.ArgumentError) as error:
+    with refused(sj.ArgumentError, "inputs 0 and 1 have the same name", "'x'"):
         sj.function([x, sj.vector("x")], x)
-    says(error, "inputs 0 and 1 have the same name", "'x'")
-    with pytest.raises(sj.ArgumentError) as error:
+    with refused(sj.ArgumentError, "input 0 is not a symbol that a function can take", "givens"):
         sj.function([x + 1], x)
-    says(error, "input 0 is not a symbol that a function can take", "givens")
-    with pytest.raises(sj.ArgumentError) as error:
+    with refused(sj.ArgumentError, "input 1", "shared variable is read by itself"):
         sj.function([x, sj.shared(1.0)], x)
-    says(error, "input 1", "shared variable is read by itself")
-    with pytest.raises(sj.ArgumentError) as error:
+    with refused(sj.ArgumentError, "input 1", "sj.tensor"):
         sj.function([x, 3], x)
-    says(error, "input 1", "sj.tensor")
 
 
 def test_a_missing_input_is_named_with_its_place():
     x, y = sj.vector("x"), sj.vector("y")
-    with pytest.raises(sj.ArgumentError) as error:
+    with refused(sj.ArgumentError, "f needs a value for 'y'", "inputs [x]", f"made at {HERE}"):
         sj.function([x], x + y, name="f")
-    says(error, "f needs a value for 'y'", "inputs [x]", f"made at {HERE}")
-    with pytest.raises(sj.ArgumentError) as error:
+    with refused(sj.ArgumentError, "an unnamed symbol"):
         sj.function([x], x + sj.vector())
-    says(error, "an unnamed symbol")
 
 
 def test_a_size_that_no_input_has():
     x, y = sj.tensor(("Unknown",), name="x"), sj.vector("y")
-    with pytest.raises(sj.ArgumentError) as error:
+    with refused(sj.ArgumentError, "f needs the size Unknown"):
         sj.function([y], x.shape[0] + y.sum(), name="f", mode="reference")
-    says(error, "f needs the size Unknown")
     assert sj.function([x], x.shape[0], mode="reference")([1.0, 2.0]) == 2
 
 
 def test_a_symbol_of_a_step_that_escaped():
     xs, kept = sj.vector("xs"), []
     sj.scan(lambda x: kept.append(x) or x, sequences=xs)
-    with pytest.raises(sj.ArgumentError) as error:
+    with refused(sj.ArgumentError, "exists only inside that step"):
         sj.function([xs], kept[0])
-    says(error, "exists only inside that step")
 
 
 def test_wrong_outputs_modes_and_pairs():
     x = sj.vector("x")
-    with pytest.raises(sj.ArgumentError) as error:
+    with refused(sj.ArgumentError, "output[1] is not an expression"):
         sj.function([x], [x, object()])
-    says(error, "output[1] is not an expression")
-    with pytest.raises(sj.ArgumentError) as error:
+    with refused(sj.ArgumentError, "the mode of a function is unknown", "'fast'", "'numba'"):
         sj.function([x], x, mode="fast")
-    says(error, "the mode of a function is unknown", "'fast'", "'numba'")
-    with pytest.raises(sj.ArgumentError) as error:
+    with refused(sj.ArgumentError, "updates are a dict or a list of pairs"):
         sj.function([x], x, updates=[sj.shared(0.0)])
-    says(error, "updates are a dict or a list of pairs")
 
 
 def test_givens_replace_inputs_and_expressions(mode):
@@ -426,15 +397,12 @@ def test_givens_that_change_sizes_rename_other_inputs(mode):
 
 def test_wrong_givens():
     x, y = sj.vector("x"), sj.matrix("y")
-    with pytest.raises(sj.ArgumentError) as error:
+    with refused(sj.ArgumentError, "another type", "<y: float64(", "<x: float64("):
         sj.function([y], x, givens={x: y})
-    says(error, "another type", "<y: float64(", "<x: float64(")
-    with pytest.raises(sj.ArgumentError) as error:
+    with refused(sj.ArgumentError, "givens replace symbols", "'x'"):
         sj.function([], x, givens={"x": 1.0})
-    says(error, "givens replace symbols", "'x'")
-    with pytest.raises(sj.ArgumentError) as error:
+    with refused(sj.ArgumentError, "replaced twice"):
         sj.function([], x, givens=[(x, [1.0]), (x, [2.0])])
-    says(error, "replaced twice")
 
 
 # ---- updates ---------------------------------------------------------------------------------------------------------
@@ -462,32 +430,25 @@ def test_updates_take_weak_values_and_safe_casts(mode):
 
 def test_wrong_updates():
     w, x = sj.shared(np.zeros(2, np.float32), "w"), sj.vector("x")
-    with pytest.raises(sj.DtypeError) as error:
+    with refused(sj.DtypeError, "the update of the shared variable 'w'", "float64", "float32(2)", "astype('float32')"):
         sj.function([x], None, updates={w: w + x})
-    says(error, "the update of the shared variable 'w'", "float64", "float32(2)", "astype('float32')")
-    with pytest.raises(sj.ShapeError) as error:
+    with refused(sj.ShapeError, "the update of the shared variable 'w'", "float32()", "float32(2)"):
         sj.function([], None, updates={w: w.sum()})
-    says(error, "the update of the shared variable 'w'", "float32()", "float32(2)")
-    with pytest.raises(sj.ShapeError) as error:
+    with refused(sj.ShapeError, "float32(3)"):
         sj.function([], None, updates={w: np.zeros(3, np.float32)})
-    says(error, "float32(3)")
-    with pytest.raises(sj.DtypeError) as error:
+    with refused(sj.DtypeError, "the shared variable 'w'", "an array of float64"):
         sj.function([], None, updates={w: np.zeros(2)})
-    says(error, "the shared variable 'w'", "an array of float64")
-    with pytest.raises(sj.ArgumentError) as error:
+    with refused(sj.ArgumentError, "the shared variable 'w' has two updates"):
         sj.function([], None, updates=[(w, w + 1), (w, w + 2)])
-    says(error, "the shared variable 'w' has two updates")
-    with pytest.raises(sj.ArgumentError) as error:
+    with refused(sj.ArgumentError, "only shared variables have updates", "<x:"):
         sj.function([x], None, updates={x: x})
-    says(error, "only shared variables have updates", "<x:")
 
 
 def test_an_update_of_another_size_leaves_all_as_it_was(mode):
     w, n, x = sj.shared([1.0, 2.0], "w"), sj.shared(0, "n"), sj.vector("x")
     f = sj.function([x], None, updates={n: n + 1, w: x}, mode=mode)
-    with pytest.raises(sj.ShapeError) as error:
+    with refused(sj.ShapeError, "the shared variable 'w'", "size 3 instead of 2", "shape=(None,)"):
         f([1.0, 2.0, 3.0])
-    says(error, "the shared variable 'w'", "size 3 instead of 2", "shape=(None,)")
     assert n.get_value() == 0 and w.get_value().tolist() == [1.0, 2.0]
     f([5.0, 6.0])
     assert n.get_value() == 1 and w.get_value().tolist() == [5.0, 6.0]
