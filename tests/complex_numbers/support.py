@@ -4,6 +4,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
+
+DTYPES_AND_MODES = pytest.mark.parametrize(
+    "dtype, close, mode",
+    [
+        ("complex64", 2e-4, "reference"),
+        ("complex128", 1e-10, "reference"),
+        ("complex64", 2e-4, "emulate"),
+        pytest.param("complex128", 1e-10, "emulate", marks=pytest.mark.slow),
+    ],
+)
 
 
 def sampled(rng: np.random.Generator, shape: tuple[int, ...], dtype: str = "complex128", size: float = 1.0) -> Any:

@@ -10,7 +10,8 @@ import pytest
 
 import scanjit as sj
 from scanjit.ir import Node
-from tests.complex_numbers.support import sampled, slope
+from tests.compare import all_close
+from tests.complex_numbers.support import DTYPES_AND_MODES, sampled, slope
 
 
 def adjoint(x: Any) -> Any:
@@ -51,15 +52,7 @@ def check(a: np.ndarray, found: list[np.ndarray], close: float) -> None:
 
 
 @pytest.mark.quick(2)
-@pytest.mark.parametrize(
-    "dtype, close, mode",
-    [
-        ("complex64", 2e-4, "reference"),
-        ("complex128", 1e-10, "reference"),
-        ("complex64", 2e-4, "emulate"),
-        pytest.param("complex128", 1e-10, "emulate", marks=pytest.mark.slow),
-    ],
-)
+@DTYPES_AND_MODES
 def test_values(mode: str, dtype: str, close: float) -> None:
     rng = np.random.default_rng(0)
     any_matrix = sj.tensor(("m", "n"), dtype)
@@ -161,8 +154,7 @@ def test_compiled_gradients_in_a_loop() -> None:
     cost = sj.real(sj.scan(step, outputs_info=x, n_steps=4)[-1] * np.arange(9.0).reshape(3, 3)).sum()
     given = sampled(rng, (3, 3))
     wanted, found = (sj.function([x], [cost, sj.grad(cost, x)], mode=mode)(given) for mode in ("reference", "numba"))
-    for a, b in zip(found, wanted, strict=True):
-        np.testing.assert_allclose(a, b, 1e-9, 1e-10)
+    all_close(found, wanted, 1e-9, 1e-10)
 
 
 def test_least_squares() -> None:
@@ -240,8 +232,7 @@ def test_forward_mode_branches_files_and_errors(tmp_path: Any, monkeypatch: pyte
     monkeypatch.syspath_prepend(tmp_path / "exported")
     exported = importlib.import_module("complex_costs").complex_costs
     for g in (sj.load(tmp_path / "costs.sj"), exported):
-        for found, wanted in zip(g(a), f(a), strict=True):
-            np.testing.assert_allclose(found, wanted, 1e-9, 1e-10)
+        all_close(g(a), f(a), 1e-9, 1e-10)
     z = sj.tensor(("m", "n"), "complex64")
     with pytest.raises(sj.ShapeError, match="the matrix of eigh has another shape"):
         sj.function([z], [*sj.eigh(z)], mode="reference")(a[:2].astype("complex64"))

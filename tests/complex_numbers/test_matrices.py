@@ -9,7 +9,8 @@ import pytest
 
 import scanjit as sj
 from scanjit.ir import Node
-from tests.complex_numbers.support import sampled, slope
+from tests.compare import all_close
+from tests.complex_numbers.support import DTYPES_AND_MODES, sampled, slope
 
 
 def everything(a: Any, library: Any = sj) -> list[Any]:
@@ -20,15 +21,7 @@ def everything(a: Any, library: Any = sj) -> list[Any]:
 
 
 @pytest.mark.quick(2)
-@pytest.mark.parametrize(
-    "dtype, close, mode",
-    [
-        ("complex64", 2e-4, "reference"),
-        ("complex128", 1e-10, "reference"),
-        ("complex64", 2e-4, "emulate"),
-        pytest.param("complex128", 1e-10, "emulate", marks=pytest.mark.slow),
-    ],
-)
+@DTYPES_AND_MODES
 def test_values(mode: str, dtype: str, close: float) -> None:
     rng = np.random.default_rng(0)
     for shape in ((2, 2), (2, 3, 3), (4, 4), (1, 1), (2, 5, 5), (9, 9)):
@@ -36,8 +29,7 @@ def test_values(mode: str, dtype: str, close: float) -> None:
         for dims in (shape, (*shape[:-2], "n", "n")):
             x = sj.tensor(dims, dtype)
             found = sj.function([x], everything(x), mode=mode)(a)
-            for value, wanted in zip(found, everything(a, np.linalg), strict=True):
-                np.testing.assert_allclose(value, wanted, close, close)
+            all_close(found, everything(a, np.linalg), close, close)
 
 
 @pytest.mark.slow
@@ -47,8 +39,7 @@ def test_compiled_with_large_and_singular_matrices() -> None:
     f = sj.function([x], [*everything(x), sj.logdet(x)])
     for n in (3, 40, 300):
         a = sampled(rng, (2, n, n)) / n**0.5
-        for value, wanted in zip(f(a)[:5], everything(a, np.linalg), strict=True):
-            np.testing.assert_allclose(value, wanted, 1e-8, 1e-9)
+        all_close(f(a)[:5], everything(a, np.linalg), 1e-8, 1e-9)
     a[1, 2] = 0
     det, sign, log, *_ = f(a)
     assert det[1] == 0 and sign[1] == 0 and log[1] == -np.inf and abs(abs(sign[0]) - 1) < 1e-12
